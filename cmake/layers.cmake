@@ -1,0 +1,18 @@
+# sullae_layer(<name> SOURCES … DEPENDS …): one folder of src/ as a static library.
+#
+# A layer sees the headers of the layers that it names, and theirs, and no others: its include path holds links to just
+# those folders, so that an include that points upwards does not compile.
+function(sullae_layer name)
+  cmake_parse_arguments(LAYER "" "" "SOURCES;DEPENDS" ${ARGN})
+  set(root ${PROJECT_BINARY_DIR}/layers/${name})
+  file(MAKE_DIRECTORY ${root})
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${name} ${root}/${name} SYMBOLIC)
+
+  list(TRANSFORM LAYER_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/src/${name}/)
+  add_library(sullae_${name} STATIC ${LAYER_SOURCES})
+  add_library(Sullae::${name} ALIAS sullae_${name})
+  set_target_properties(sullae_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(sullae_${name} PUBLIC $<BUILD_INTERFACE:${root}>)
+  target_link_libraries(sullae_${name} PUBLIC sullae_headers ${LAYER_DEPENDS} PRIVATE sullae_warnings)
+  install(TARGETS sullae_${name} EXPORT SullaeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/sullae)
+endfunction()

@@ -1,0 +1,43 @@
+// Arithmetic on the counts that collectives with a part a rank take.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
+
+namespace sullae {
+
+/// Start of each rank's part, and the total at the end: one longer than `counts`.
+inline std::vector<std::size_t> offsets_of(std::span<const std::size_t> counts) {
+  std::vector<std::size_t> offsets(counts.size() + 1, 0);
+  std::partial_sum(counts.begin(), counts.end(), offsets.begin() + 1);
+  return offsets;
+}
+
+/// FNV-1a over the counts, for comparing them between ranks.
+inline std::uint64_t hash_of(std::span<const std::size_t> counts) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const std::size_t count : counts) {
+    for (int shift = 0; shift < 64; shift += 8) hash = (hash ^ ((count >> shift) & 0xffU)) * 1099511628211ULL;
+  }
+  return hash;
+}
+
+/// The part-th of `parts` nearly equal ranges of [0, count), each start a multiple of `granule` elements.
+struct Range {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t size() const { return end - begin; }
+};
+inline Range part_of(std::size_t count, int part, int parts, std::size_t granule = 1) {
+  const std::size_t granules = (count + granule - 1) / granule;
+  const auto boundary = [&](int index) {
+    const std::size_t at = granules * static_cast<std::size_t>(index) / static_cast<std::size_t>(parts) * granule;
+    return at < count ? at : count;
+  };
+  return {boundary(part), boundary(part + 1)};
+}
+
+}  // namespace sullae

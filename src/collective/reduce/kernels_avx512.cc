@@ -1,0 +1,35 @@
+#include <immintrin.h>
+
+#include "collective/reduce/reduce.h"
+
+namespace sullae::reduction {
+namespace {
+
+struct Half {
+  static void load_float16(const std::uint16_t* from, float* into, std::size_t n) {
+    std::size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+      const __m256i packed = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+      _mm512_storeu_ps(into + i, _mm512_cvtph_ps(packed));
+    }
+    for (; i < n; ++i) into[i] = _cvtsh_ss(from[i]);
+  }
+  static void store_float16(const float* from, std::uint16_t* into, std::size_t n) {
+    std::size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+      const __m256i packed = _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(into + i), packed);
+    }
+    for (; i < n; ++i) into[i] = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);
+  }
+};
+
+}  // namespace
+}  // namespace sullae::reduction
+
+#include "collective/reduce/kernels.inl.h"
+
+namespace sullae::reduction {
+extern const KernelSet avx512_kernels;
+const KernelSet avx512_kernels = make_kernel_set("avx512");
+}  // namespace sullae::reduction

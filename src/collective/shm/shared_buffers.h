@@ -1,0 +1,45 @@
+// The buffers that a host's ranks have allocated together, one part a rank, all parts mapped by all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "transport/shm/shm_group.h"
+
+namespace sullae::shm {
+
+/// A place in this rank's part of a shared buffer. The same `buffer` number means the same allocation on every rank.
+struct SharedPlace {
+  std::uint64_t buffer = 0;  ///< 0 means ordinary memory
+  std::uint64_t offset = 0;
+};
+
+/// Used by the thread that uses the group.
+class SharedBuffers {
+ public:
+  explicit SharedBuffers(Group& group) : group_(group) {}
+
+  /// Collective: a segment of this rank, mapped by all others.
+  std::byte* allocate(std::size_t bytes);
+  /// Collective. Throws Error where `memory` was not allocated here.
+  void free(std::byte* memory);
+
+  /// Where `memory` lies, or buffer 0 where [memory, memory + bytes) is not within one buffer.
+  SharedPlace find(const void* memory, std::size_t bytes) const;
+  /// The address, in this process, of `place` in `member`'s part.
+  std::byte* resolve(const SharedPlace& place, int member) const;
+
+ private:
+  struct Buffer {
+    std::vector<Segment> parts;
+  };
+
+  Group& group_;
+  std::uint64_t next_ = 1;
+  std::map<std::uint64_t, Buffer> buffers_;
+};
+
+}  // namespace sullae::shm

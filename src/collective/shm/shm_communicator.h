@@ -1,0 +1,63 @@
+// The collectives of the ranks of one host, through shared memory.
+#pragma once
+
+#include <functional>
+
+#include "collective/communicator.h"
+#include "collective/counts.h"
+#include "collective/shm/shared_buffers.h"
+#include "transport/shm/shm_group.h"
+
+namespace sullae::shm {
+
+class ShmCommunicator final : public Communicator {
+ public:
+  ShmCommunicator(Store& store, GroupOptions options) : group_(store, std::move(options)), buffers_(group_) {}
+
+  int rank() const override { return group_.index(); }
+  int size() const override { return group_.size(); }
+
+  void allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
+  void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) override;
+  void reducescatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
+                     ReduceOp op) override;
+  void allgather(const void* in, void* out, std::span<const std::size_t> counts, DataType type) override;
+  void broadcast(void* data, std::size_t count, DataType type, int root) override;
+  void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
+                std::span<const std::size_t> receive_counts, DataType type) override;
+  void barrier() override { group_.exchange({}); }
+
+  std::byte* allocate_shared(std::size_t bytes) override { return buffers_.allocate(bytes); }
+  void free_shared(std::byte* memory) override { buffers_.free(memory); }
+
+ private:
+  static constexpr int kEverybody = -1;
+
+  // A reduction whose result goes to `root`, or to everybody.
+  struct Reduction {
+    const std::byte* in;
+    std::byte* out;  // null where this rank does not receive
+    std::size_t count;
+    DataType type;
+    ReduceOp op;
+    int root;
+  };
+
+  // The ways to reduce, from the smallest to the largest; see shm_reduce.cc.
+  void reduce_any(const Signature& signature, const Reduction& reduction);
+  void reduce_in_cells(const Signature& signature, const Reduction& reduction);
+  void reduce_in_slots(const Signature& signature, const Reduction& reduction);
+  bool reduce_in_place(const Signature& signature, const Reduction& reduction);
+  void reduce_pipelined(const Reduction& reduction);
+
+  // Rounds in which everybody writes its slot, waits for everybody, and reads the others' slots. `rounds` is asked after
+  // the first round's announcements.
+  void lockstep(const Signature& signature, const std::function<std::size_t()>& rounds,
+                const std::function<void(std::size_t round, std::byte* slot)>& write,
+                const std::function<void(std::size_t round, std::uint64_t use)>& read);
+
+  Group group_;
+  SharedBuffers buffers_;
+};
+
+}  // namespace sullae::shm

@@ -1,0 +1,153 @@
+// Reductions between the ranks of a host. Four ways, by size and by where the buffers are:
+//
+//   in cells    up to 40 bytes: the values travel in the announcement itself, one cache line a rank.
+//   in slots    small: everybody writes all of its values to its slot and reduces everybody's; one wait.
+//   in place    both buffers of every rank are in shared buffers: each rank reduces its share of the elements straight from
+//               its peers' memory into its peers' memory. Nothing is copied; the floor is the memory bandwidth.
+//   pipelined   large, ordinary memory: chunks of the slots' size; while a chunk is copied in, the one before is reduced and
+//               the one before that is copied out, so that the slots stay in the cache, and one wait a chunk is enough.
+#include <algorithm>
+#include <cstring>
+
+#include "collective/reduce/reduce.h"
+#include "collective/shm/shm_communicator.h"
+
+namespace sullae::shm {
+namespace {
+
+// Above this, the reads of every rank from every rank cost more than a second wait.
+constexpr std::size_t kInSlotsBytes = std::size_t{16} << 10;
+
+constexpr std::size_t kCacheLine = 64;
+
+struct Places {
+  SharedPlace in;
+  SharedPlace out;
+};
+static_assert(sizeof(Places) <= kCellPayload);
+
+}  // namespace
+
+void ShmCommunicator::allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
+  reduction::check_supported(type, op);
+  const Signature signature{.operation = Operation::allreduce, .type = type, .op = op, .count = count};
+  reduce_any(signature, {static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type, op, kEverybody});
+}
+
+void ShmCommunicator::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) {
+  reduction::check_supported(type, op);
+  const Signature signature{.operation = Operation::reduce, .type = type, .op = op, .root = root, .count = count};
+  auto* into = rank() == root ? static_cast<std::byte*>(out) : nullptr;
+  reduce_any(signature, {static_cast<const std::byte*>(in), into, count, type, op, root});
+}
+
+void ShmCommunicator::reduce_any(const Signature& signature, const Reduction& reduction) {
+  const std::size_t bytes = reduction.count * element_size(reduction.type);
+  if (size() == 1) {
+    if (reduction.in != reduction.out) std::memcpy(reduction.out, reduction.in, bytes);
+  } else if (bytes <= kCellPayload) {
+    reduce_in_cells(signature, reduction);
+  } else if (bytes <= kInSlotsBytes) {
+    reduce_in_slots(signature, reduction);
+  } else if (!reduce_in_place(signature, reduction)) {
+    reduce_pipelined(reduction);
+  }
+}
+
+void ShmCommunicator::reduce_in_cells(const Signature& signature, const Reduction& reduction) {
+  const std::size_t bytes = reduction.count * element_size(reduction.type);
+  group_.exchange(signature, {reduction.in, bytes});
+  if (reduction.out == nullptr) return;
+  std::vector<const void*> inputs(static_cast<std::size_t>(size()));
+  for (int i = 0; i < size(); ++i) inputs[static_cast<std::size_t>(i)] = group_.payload(i);
+  void* const output = reduction.out;
+  reduction::run({inputs.data(), inputs.size(), &output, 1, reduction.count, reduction.op, size()}, reduction.type);
+}
+
+void ShmCommunicator::reduce_in_slots(const Signature& signature, const Reduction& reduction) {
+  const std::uint64_t use = group_.next_use();
+  std::memcpy(group_.slot(rank(), use), reduction.in, reduction.count * element_size(reduction.type));
+  group_.exchange(signature);
+  if (reduction.out == nullptr) return;
+  std::vector<const void*> inputs(static_cast<std::size_t>(size()));
+  for (int i = 0; i < size(); ++i) inputs[static_cast<std::size_t>(i)] = group_.slot(i, use);
+  void* const output = reduction.out;
+  reduction::run({inputs.data(), inputs.size(), &output, 1, reduction.count, reduction.op, size()}, reduction.type);
+}
+
+// False, with the operation announced and agreed, where some rank's buffers are ordinary memory.
+bool ShmCommunicator::reduce_in_place(const Signature& signature, const Reduction& reduction) {
+  const std::size_t width = element_size(reduction.type);
+  const std::size_t bytes = reduction.count * width;
+  Places own{buffers_.find(reduction.in, bytes), {}};
+  if (reduction.out != nullptr) own.out = buffers_.find(reduction.out, bytes);
+  group_.exchange(signature, std::as_bytes(std::span(&own, 1)));
+
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  const Range share = part_of(reduction.count, rank(), size(), kCacheLine);
+  for (int i = 0; i < size(); ++i) {
+    Places places;
+    std::memcpy(&places, group_.payload(i), sizeof places);
+    const bool receives = reduction.root == kEverybody || reduction.root == i;
+    if (places.in.buffer == 0 || (receives && places.out.buffer == 0)) return false;
+    inputs.push_back(buffers_.resolve(places.in, i) + share.begin * width);
+    if (receives) outputs.push_back(buffers_.resolve(places.out, i) + share.begin * width);
+  }
+  reduction::run({inputs.data(), inputs.size(), outputs.data(), outputs.size(), share.size(), reduction.op, size()},
+                 reduction.type);
+  group_.step();
+  return true;
+}
+
+void ShmCommunicator::reduce_pipelined(const Reduction& reduction) {
+  const std::size_t width = element_size(reduction.type);
+  const std::size_t chunk = kSlotBytes / width;
+  const std::size_t chunks = (reduction.count + chunk - 1) / chunk;
+  const int me = rank();
+  std::vector<std::uint64_t> uses;
+  std::vector<const void*> inputs(static_cast<std::size_t>(size()));
+
+  const auto count_of = [&](std::size_t k) { return std::min(chunk, reduction.count - k * chunk); };
+  const auto share_of = [&](std::size_t k, int member) { return part_of(count_of(k), member, size(), kCacheLine); };
+
+  const auto copy_in = [&](std::size_t k) {
+    const std::uint64_t use = group_.next_use();
+    uses.push_back(use);
+    for (int i = 0; i < size(); ++i) {
+      if (i == me) continue;
+      const Range share = share_of(k, i);
+      std::memcpy(group_.slot(me, use) + share.begin * width, reduction.in + (k * chunk + share.begin) * width,
+                  share.size() * width);
+    }
+  };
+  const auto reduce_share = [&](std::size_t k) {
+    const Range share = share_of(k, me);
+    for (int i = 0; i < size(); ++i) {
+      inputs[static_cast<std::size_t>(i)] = i == me ? reduction.in + (k * chunk + share.begin) * width
+                                                    : group_.slot(i, uses[k]) + share.begin * width;
+    }
+    void* outputs[2] = {group_.result_slot(me, k), nullptr};
+    if (reduction.out != nullptr) outputs[1] = reduction.out + (k * chunk + share.begin) * width;
+    const std::size_t output_count = reduction.out != nullptr ? 2 : 1;
+    reduction::run({inputs.data(), inputs.size(), outputs, output_count, share.size(), reduction.op, size()},
+                   reduction.type);
+  };
+  const auto copy_out = [&](std::size_t k) {
+    if (reduction.out == nullptr) return;
+    for (int i = 0; i < size(); ++i) {
+      if (i == me) continue;
+      const Range share = share_of(k, i);
+      std::memcpy(reduction.out + (k * chunk + share.begin) * width, group_.result_slot(i, k), share.size() * width);
+    }
+  };
+
+  for (std::size_t turn = 0; turn < chunks + 2; ++turn) {
+    if (turn < chunks) copy_in(turn);
+    if (turn >= 1 && turn <= chunks) reduce_share(turn - 1);
+    if (turn >= 2) copy_out(turn - 2);
+    if (turn <= chunks) group_.step();
+  }
+}
+
+}  // namespace sullae::shm

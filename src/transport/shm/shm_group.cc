@@ -1,0 +1,203 @@
+#include "transport/shm/shm_group.h"
+
+#include <linux/futex.h>
+#include <poll.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <new>
+
+#include "base/host.h"
+#include "base/system_error.h"
+
+namespace sullae::shm {
+namespace {
+
+// A sleeping waiter looks up this often to see whether the member that it waits for still lives.
+constexpr std::chrono::milliseconds kLivenessPeriod{100};
+
+constexpr int kForegroundSpins = 2000;
+constexpr int kBackgroundSpins = 100;
+constexpr int kOversubscribedYields = 200;
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+}
+
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::milliseconds limit) {
+  timespec time{};
+  time.tv_sec = limit.count() / 1000;
+  time.tv_nsec = limit.count() % 1000 * 1'000'000;
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &time, nullptr, 0);
+}
+
+void futex_wake_all(std::atomic<std::uint32_t>& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool process_ended(int pidfd) {
+  pollfd polled{pidfd, POLLIN, 0};
+  return ::poll(&polled, 1, 0) > 0;
+}
+
+std::size_t slots_offset(int members) {
+  return (static_cast<std::size_t>(members) * sizeof(Member) + 4095) / 4096 * 4096;
+}
+
+}  // namespace
+
+Group::Group(Store& store, GroupOptions options) : options_(std::move(options)) {
+  attach(store);
+  Member& self = members_[index()];
+  self.pid = ::getpid();
+  CPU_ZERO(&self.cpus);
+  ::sched_getaffinity(0, sizeof self.cpus, &self.cpus);
+  self.state.store(MemberState::running);
+  // Until everybody runs, members are told apart from the dead by the store alone.
+  const Deadline deadline(options_.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
+  const auto key = "shm/" + options_.name + "/running";
+  if (store.add(key, 1, deadline) == size()) store.set(key, "all", deadline);
+  store.get(key, deadline);
+  pidfds_.resize(static_cast<std::size_t>(size()));
+  for (int i = 0; i < size(); ++i) {
+    pidfds_[static_cast<std::size_t>(i)] =
+        UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, members_[i].pid, 0)));
+  }
+  measure_cpus();
+}
+
+Group::~Group() {
+  Member& self = members_[index()];
+  self.state.store(MemberState::left);
+  ring(self);
+}
+
+void Group::attach(Store& store) {
+  const Deadline deadline(options_.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
+  const auto key = "shm/" + options_.name + "/segment";
+  const std::size_t bytes = slots_offset(size()) + static_cast<std::size_t>(size()) * kSlots * kSlotBytes;
+  if (index() == 0) {
+    segment_ = Segment::create(bytes);
+    for (int i = 0; i < size(); ++i) new (segment_.data() + static_cast<std::size_t>(i) * sizeof(Member)) Member{};
+    const auto handle = segment_.handle();
+    store.set(key, {reinterpret_cast<const char*>(&handle), sizeof handle}, deadline);
+  } else {
+    const auto text = store.get(key, deadline);
+    SegmentHandle handle;
+    if (text.size() != sizeof handle) throw Error("shared memory: the store holds a bad segment handle");
+    std::memcpy(&handle, text.data(), sizeof handle);
+    if (handle.bytes < bytes) throw Error("shared memory: the ranks of this host disagree about its size");
+    segment_ = Segment::open(handle);
+  }
+  members_ = std::launder(reinterpret_cast<Member*>(segment_.data()));
+  slots_ = segment_.data() + slots_offset(size());
+}
+
+// Spinning pays only where every member can have a processor for itself.
+void Group::measure_cpus() {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (int i = 0; i < size(); ++i) CPU_OR(&all, &all, &members_[i].cpus);
+  const bool oversubscribed = CPU_COUNT(&all) < size();
+  if (options_.wait_mode == WaitMode::background) {
+    spins_ = oversubscribed ? 0 : kBackgroundSpins;
+    yields_ = 0;
+  } else {
+    spins_ = oversubscribed ? 0 : kForegroundSpins;
+    yields_ = kOversubscribedYields;
+  }
+}
+
+void Group::exchange(const Signature& signature, std::span<const std::byte> payload) {
+  operation_ = signature.operation;
+  const std::uint64_t sequence = ++sequence_;
+  Member& self = members_[index()];
+  Cell& cell = self.cells[sequence & 1];
+  cell.signature = signature;
+  std::memcpy(cell.payload.data(), payload.data(), std::min(payload.size(), kCellPayload));
+  cell.sequence.store(sequence);
+  ring(self);
+  for (int i = 0; i < size(); ++i) {
+    const Cell& other = members_[i].cells[sequence & 1];
+    wait_for(i, [&] { return other.sequence.load() >= sequence; });
+  }
+  for (int i = 0; i < size(); ++i) {
+    const Signature& other = members_[i].cells[sequence & 1].signature;
+    if (other != signature) {
+      throw MismatchError(describe_mismatch(world_rank(index()), signature, world_rank(i), other));
+    }
+  }
+}
+
+void Group::step() {
+  Member& self = members_[index()];
+  const std::uint64_t phase = ++phase_;
+  self.phase.store(phase);
+  ring(self);
+  for (int i = 0; i < size(); ++i) {
+    wait_for(i, [&] { return members_[i].phase.load() >= phase; });
+  }
+}
+
+// The sequentially consistent store before and load here, against the waiter's increment and load, make sure that either
+// this member sees the waiter or the waiter sees the announcement.
+void Group::ring(Member& self) {
+  if (self.waiters.load() == 0) return;
+  self.bell.fetch_add(1);
+  futex_wake_all(self.bell);
+}
+
+template <class Ready>
+void Group::wait_for(int member, const Ready& ready) {
+  if (ready()) return;
+  for (int i = 0; i < spins_; ++i) {
+    if (ready()) return;
+    pause_cpu();
+  }
+  for (int i = 0; i < yields_; ++i) {
+    if (ready()) return;
+    ::sched_yield();
+  }
+  sleep_until(member, ready);
+}
+
+template <class Ready>
+void Group::sleep_until(int member, const Ready& ready) {
+  const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
+  Member& awaited = members_[member];
+  struct Registration {
+    std::atomic<std::uint32_t>& waiters;
+    explicit Registration(std::atomic<std::uint32_t>& counter) : waiters(counter) { waiters.fetch_add(1); }
+    ~Registration() { waiters.fetch_sub(1); }
+  } const registration(awaited.waiters);
+  for (;;) {
+    const std::uint32_t bell = awaited.bell.load();
+    if (ready()) return;
+    if (awaited.state.load() == MemberState::left || process_ended(pidfds_[static_cast<std::size_t>(member)].get())) {
+      // It may have announced just before it went.
+      if (ready()) return;
+      fail_gone(member);
+    }
+    if (deadline.passed()) {
+      throw TimeoutError(fmt::format("{}: rank {} waited for rank {}, which did not join {}", name(operation_),
+                                     world_rank(index()), world_rank(member), deadline.describe()));
+    }
+    futex_wait(awaited.bell, bell, std::min(kLivenessPeriod, deadline.remaining()));
+  }
+}
+
+void Group::fail_gone(int member) {
+  const Member& gone = members_[member];
+  const int rank = world_rank(member);
+  const char* how = gone.state.load() == MemberState::left ? "left the world" : "died";
+  throw PeerError(rank, fmt::format("{}: rank {} (process {} on {}) {} while rank {} waited for it", name(operation_), rank,
+                                    gone.pid, host_name(), how, world_rank(index())));
+}
+
+}  // namespace sullae::shm

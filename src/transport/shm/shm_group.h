@@ -1,0 +1,123 @@
+// The ranks of one host, joined by shared memory: how they announce operations to each other and wait for each other.
+//
+// Each member owns a few cache lines that it alone writes and all others read:
+//   cells[2]  one message an operation: a sequence number, the operation's Signature and 40 bytes of payload. Operation n
+//             uses cell n mod 2. Two are enough: a member writes cell n only after it has seen everybody's cell n-1, and a
+//             member that has written n-1 has finished reading n-2.
+//   phase     a counter for the steps within an operation, advanced and awaited in lock-step.
+//   slots     staging memory for data. `use` u of the staging memory is slot u mod 2, by the same argument: it is written
+//             only after everybody has announced use u-1.
+// A wait spins for a while, then yields, then sleeps on a futex in the awaited member's lines.
+#pragma once
+
+#include <sched.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "transport/shm/segment.h"
+#include "transport/signature.h"
+#include "transport/store/store.h"
+
+namespace sullae::shm {
+
+inline constexpr std::size_t kCellPayload = 40;
+inline constexpr std::size_t kSlotBytes = std::size_t{256} << 10;
+/// Two slots for data on its way in, two for results on their way out.
+inline constexpr std::size_t kSlots = 4;
+
+struct alignas(64) Cell {
+  std::atomic<std::uint64_t> sequence;
+  Signature signature;
+  std::array<std::byte, kCellPayload> payload;
+};
+static_assert(sizeof(Cell) == 64);
+
+enum class MemberState : std::uint32_t { starting, running, left };
+
+struct alignas(128) Member {
+  std::array<Cell, 2> cells;
+  alignas(64) std::atomic<std::uint64_t> phase;
+  std::atomic<std::uint32_t> bell;     ///< futex word, advanced when there are waiters
+  std::atomic<std::uint32_t> waiters;  ///< members asleep until this one announces something
+  alignas(64) std::atomic<MemberState> state;
+  std::int32_t pid;
+  cpu_set_t cpus;
+};
+
+/// How eagerly to wait. `foreground` suits a thread that has nothing else to do; `background` suits the engine's thread,
+/// which must leave the processor to the training thread.
+enum class WaitMode { foreground, background };
+
+struct GroupOptions {
+  std::string name;        ///< distinguishes this group's keys in the store
+  std::vector<int> ranks;  ///< world rank of each member, in order
+  int index = 0;           ///< this process's place among them
+  WaitMode wait_mode = WaitMode::foreground;
+  std::chrono::milliseconds timeout{};             ///< of each wait within a collective
+  std::chrono::milliseconds rendezvous_timeout{};  ///< of the constructor
+};
+
+/// One thread at a time may call. Every member must make the same calls in the same order.
+class Group {
+ public:
+  Group(Store& store, GroupOptions options);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  int index() const { return options_.index; }
+  int size() const { return static_cast<int>(options_.ranks.size()); }
+  int world_rank(int member) const { return options_.ranks[static_cast<std::size_t>(member)]; }
+
+  /// Announces an operation and waits until every member has announced its own. Throws MismatchError on every member if
+  /// they are not the same.
+  void exchange(const Signature& signature, std::span<const std::byte> payload = {});
+  /// What `member` announced in the last exchange. Valid until this member's next exchange.
+  const std::byte* payload(int member) const { return members_[member].cells[sequence_ & 1].payload.data(); }
+
+  /// Announces the end of a step of the current operation, and waits for everybody's.
+  void step();
+
+  /// The number of the next use of the staging memory. Every exchange or step announces the use before it.
+  std::uint64_t next_use() { return use_++; }
+  std::uint64_t peek_use() const { return use_; }
+  /// Staging memory of `member` for that use: kSlotBytes, cache aligned.
+  std::byte* slot(int member, std::uint64_t use) const { return slot_at(member, use & 1); }
+  /// Memory of `member` for results, alternating with `turn`; see the pipelined allreduce.
+  std::byte* result_slot(int member, std::uint64_t turn) const { return slot_at(member, 2 + (turn & 1)); }
+
+ private:
+  std::byte* slot_at(int member, std::uint64_t index) const {
+    return slots_ + (static_cast<std::size_t>(member) * kSlots + index) * kSlotBytes;
+  }
+  void attach(Store& store);
+  void measure_cpus();
+  void ring(Member& self);
+  template <class Ready>
+  void wait_for(int member, const Ready& ready);
+  template <class Ready>
+  void sleep_until(int member, const Ready& ready);
+  [[noreturn]] void fail_gone(int member);
+
+  GroupOptions options_;
+  Segment segment_;
+  Member* members_ = nullptr;
+  std::byte* slots_ = nullptr;
+  std::vector<UniqueFd> pidfds_;
+  int spins_ = 0;
+  int yields_ = 0;
+  std::uint64_t sequence_ = 0;
+  std::uint64_t phase_ = 0;
+  std::uint64_t use_ = 0;
+  Operation operation_ = Operation::barrier;
+};
+
+}  // namespace sullae::shm

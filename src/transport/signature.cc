@@ -1,0 +1,55 @@
+#include "transport/signature.h"
+
+#include <fmt/format.h>
+
+namespace sullae {
+
+std::string_view name(Operation operation) {
+  switch (operation) {
+    case Operation::allreduce:
+      return "allreduce";
+    case Operation::allgather:
+      return "allgather";
+    case Operation::broadcast:
+      return "broadcast";
+    case Operation::reduce:
+      return "reduce";
+    case Operation::reducescatter:
+      return "reducescatter";
+    case Operation::alltoall:
+      return "alltoall";
+    case Operation::barrier:
+      return "barrier";
+    case Operation::allocate:
+      return "allocate_shared";
+  }
+  return "unknown operation";
+}
+
+std::string Signature::describe() const {
+  switch (operation) {
+    case Operation::barrier:
+      return "barrier";
+    case Operation::allreduce:
+      return fmt::format("allreduce ({}) of {} {}", name(op), count, name(type));
+    case Operation::reduce:
+      return fmt::format("reduce ({}) of {} {} to root {}", name(op), count, name(type), root);
+    case Operation::broadcast:
+      return fmt::format("broadcast of {} {} from root {}", count, name(type), root);
+    case Operation::reducescatter:
+      return fmt::format("reducescatter ({}) of {} with counts of hash {:x}", name(op), name(type), count);
+    case Operation::allgather:
+    case Operation::alltoall:
+      return fmt::format("{} of {} with counts of hash {:x}", name(operation), name(type), count);
+    case Operation::allocate:
+      return fmt::format("allocate_shared of {} bytes", count);
+  }
+  return "an unknown operation";
+}
+
+std::string describe_mismatch(int rank, const Signature& mine, int other_rank, const Signature& theirs) {
+  return fmt::format("ranks disagree about the collective: rank {} called {}, but rank {} called {}", rank,
+                     mine.describe(), other_rank, theirs.describe());
+}
+
+}  // namespace sullae

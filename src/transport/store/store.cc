@@ -1,0 +1,144 @@
+#include "transport/store/store.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <cstring>
+#include <thread>
+
+#include "base/config.h"
+#include "base/system_error.h"
+#include "transport/store/protocol.h"
+
+namespace sullae {
+namespace {
+
+using store_protocol::RequestHeader;
+
+// Waits until the socket is ready for `events`; false at the deadline.
+bool wait_ready(int fd, short events, const Deadline& deadline) {
+  for (;;) {
+    pollfd polled{fd, events, 0};
+    const int n = ::poll(&polled, 1, static_cast<int>(deadline.remaining().count()));
+    if (n > 0) return true;
+    if (n == 0 && deadline.passed()) return false;
+    if (n < 0 && errno != EINTR) throw system_error("poll");
+  }
+}
+
+UniqueFd try_connect(const ResolvedAddress& resolved, const Deadline& deadline) {
+  UniqueFd fd(::socket(resolved.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return fd;
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&resolved.storage), resolved.length) != 0) {
+    if (errno != EINPROGRESS || !wait_ready(fd.get(), POLLOUT, deadline)) return {};
+    int error = 0;
+    socklen_t length = sizeof error;
+    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error != 0) {
+      errno = error;
+      return {};
+    }
+  }
+  const int yes = 1;
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  return fd;
+}
+
+}  // namespace
+
+Store::Store(const StoreAddress& address, const Deadline& deadline) : address_(address.to_string()) {
+  std::string failure = "no answer";
+  // The rank that serves may start later than this one, and its name may not be known yet.
+  for (std::chrono::milliseconds pause{5}; !fd_; pause = std::min(pause * 2, std::chrono::milliseconds{500})) {
+    try {
+      for (const auto& resolved : resolve(address)) {
+        errno = ETIMEDOUT;
+        fd_ = try_connect(resolved, deadline);
+        if (fd_) break;
+        failure = std::strerror(errno);
+      }
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+    if (fd_) break;
+    if (deadline.passed()) {
+      throw TimeoutError(fmt::format("no rendezvous store answered at {} {}; the last attempt said: {}", address_,
+                                     deadline.describe(), failure));
+    }
+    std::this_thread::sleep_for(std::min(pause, deadline.remaining()));
+  }
+  send_all(store_protocol::kGreeting, deadline);
+}
+
+void Store::set(std::string_view key, std::string_view value, const Deadline& deadline) {
+  request(static_cast<char>(store_protocol::Command::set), key, value, deadline);
+}
+
+std::string Store::get(std::string_view key, const Deadline& deadline) {
+  return request(static_cast<char>(store_protocol::Command::get), key, "", deadline);
+}
+
+long long Store::add(std::string_view key, long long delta, const Deadline& deadline) {
+  const auto value = request(static_cast<char>(store_protocol::Command::add), key, std::to_string(delta), deadline);
+  return parse_integer(value, "the store's reply", INT64_MIN, INT64_MAX);
+}
+
+std::string Store::request(char command, std::string_view key, std::string_view value, const Deadline& deadline) {
+  const std::lock_guard lock(mutex_);
+  const RequestHeader header{static_cast<store_protocol::Command>(command), static_cast<std::uint32_t>(key.size()),
+                             static_cast<std::uint32_t>(value.size())};
+  std::string message(reinterpret_cast<const char*>(&header), sizeof header);
+  message.append(key).append(value);
+  send_all(message, deadline);
+  std::uint32_t length = 0;
+  receive_all(reinterpret_cast<char*>(&length), sizeof length, deadline);
+  if (length > store_protocol::kMaxValueBytes) {
+    fd_.reset();
+    throw Error(fmt::format("{} does not speak the rendezvous store's protocol", address_));
+  }
+  std::string reply(length, '\0');
+  receive_all(reply.data(), length, deadline);
+  return reply;
+}
+
+void Store::fail_timeout(const Deadline& deadline) {
+  // A late reply would be taken for the next request's.
+  fd_.reset();
+  throw TimeoutError(fmt::format("the rendezvous store at {} did not answer {}", address_, deadline.describe()));
+}
+
+void Store::send_all(std::string_view bytes, const Deadline& deadline) {
+  while (!bytes.empty()) {
+    const auto n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n > 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN) {
+      if (!wait_ready(fd_.get(), POLLOUT, deadline)) fail_timeout(deadline);
+    } else if (errno != EINTR) {
+      throw system_error("the rendezvous store at {} is gone", address_);
+    }
+  }
+}
+
+void Store::receive_all(char* into, std::size_t bytes, const Deadline& deadline) {
+  while (bytes > 0) {
+    const auto n = ::recv(fd_.get(), into, bytes, 0);
+    if (n > 0) {
+      into += n;
+      bytes -= static_cast<std::size_t>(n);
+    } else if (n == 0) {
+      fd_.reset();
+      throw Error(fmt::format("the rendezvous store at {} closed the connection: the rank or the launcher that served it "
+                              "ended, or the program there is not a Sullae store",
+                              address_));
+    } else if (errno == EAGAIN) {
+      if (!wait_ready(fd_.get(), POLLIN, deadline)) fail_timeout(deadline);
+    } else if (errno != EINTR) {
+      throw system_error("the rendezvous store at {} is gone", address_);
+    }
+  }
+}
+
+}  // namespace sullae

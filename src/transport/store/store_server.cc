@@ -1,0 +1,240 @@
+#include "transport/store/store_server.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/system_error.h"
+#include "transport/store/protocol.h"
+
+namespace sullae {
+namespace {
+
+using store_protocol::Command;
+using store_protocol::RequestHeader;
+
+UniqueFd listen_on(const StoreAddress& address) {
+  std::string failure = "no address found";
+  for (const auto& resolved : resolve(address)) {
+    UniqueFd fd(::socket(resolved.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int yes = 1;
+    if (resolved.family != AF_UNIX) ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    const bool bound = fd && ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&resolved.storage), resolved.length) == 0;
+    if (bound && ::listen(fd.get(), SOMAXCONN) == 0) return fd;
+    failure = std::strerror(errno);
+    if (errno == EADDRINUSE) {
+      failure = "the address is in use by another program; choose another port or end that program";
+    }
+  }
+  throw Error(fmt::format("the rendezvous store cannot listen on {}: {}", address.to_string(), failure));
+}
+
+int port_of(int fd) {
+  sockaddr_storage name{};
+  socklen_t length = sizeof name;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length) != 0) throw system_error("getsockname");
+  if (name.ss_family == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in&>(name).sin_port);
+  if (name.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(name).sin6_port);
+  return 0;
+}
+
+struct Client {
+  UniqueFd fd;
+  std::string input;
+  std::string output;
+  bool greeted = false;
+};
+
+void reply(Client& client, std::string_view value) {
+  const auto length = static_cast<std::uint32_t>(value.size());
+  client.output.append(reinterpret_cast<const char*>(&length), sizeof length);
+  client.output.append(value);
+}
+
+}  // namespace
+
+class StoreServer::Impl {
+ public:
+  explicit Impl(const StoreAddress& address)
+      : listener_(listen_on(address)),
+        port_(port_of(listener_.get())),
+        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        thread_([this] { serve(); }) {}
+
+  ~Impl() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
+    thread_.join();
+  }
+
+  int port() const { return port_; }
+
+  void drain(std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    gone_.wait_for(lock, limit, [this] { return client_count_ == 0; });
+  }
+
+ private:
+  void serve() {
+    std::vector<pollfd> polled;
+    std::vector<int> ids;
+    for (;;) {
+      polled.assign({{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}});
+      ids.clear();
+      for (const auto& [id, client] : clients_) {
+        const short events = client.output.empty() ? POLLIN : POLLIN | POLLOUT;
+        polled.push_back({client.fd.get(), events, 0});
+        ids.push_back(id);
+      }
+      if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) return;
+      if (polled[0].revents != 0) return;
+      if (polled[1].revents != 0) accept_clients();
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        if (polled[i + 2].revents != 0 && !serve_client(ids[i])) remove_client(ids[i]);
+      }
+    }
+  }
+
+  void accept_clients() {
+    for (;;) {
+      UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!fd) return;
+      const int yes = 1;
+      ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+      clients_[next_id_++].fd = std::move(fd);
+      set_client_count();
+    }
+  }
+
+  void remove_client(int id) {
+    clients_.erase(id);
+    for (auto& [key, waiting] : waiting_) std::erase(waiting, id);
+    set_client_count();
+  }
+
+  void set_client_count() {
+    const std::lock_guard lock(mutex_);
+    client_count_ = clients_.size();
+    if (client_count_ == 0) gone_.notify_all();
+  }
+
+  // False when the client is to be dropped: it left, or sent what no client of this store sends.
+  bool serve_client(int id) {
+    Client& client = clients_.at(id);
+    char buffer[65536];
+    for (;;) {
+      const auto n = ::recv(client.fd.get(), buffer, sizeof buffer, 0);
+      if (n > 0) {
+        client.input.append(buffer, static_cast<std::size_t>(n));
+        continue;
+      }
+      if (n == 0 || (errno != EAGAIN && errno != EINTR)) return false;
+      break;
+    }
+    if (!client.greeted) {
+      const auto greeting = store_protocol::kGreeting;
+      if (client.input.size() < greeting.size()) return greeting.starts_with(client.input);
+      if (!client.input.starts_with(greeting)) return false;
+      client.input.erase(0, greeting.size());
+      client.greeted = true;
+    }
+    while (const std::size_t used = handle_request(id, client)) {
+      if (used == kBadRequest) return false;
+      client.input.erase(0, used);
+    }
+    return flush(client);
+  }
+
+  static constexpr std::size_t kBadRequest = static_cast<std::size_t>(-1);
+
+  // Bytes of the request that was handled, 0 when more must arrive first.
+  std::size_t handle_request(int id, Client& client) {
+    RequestHeader header{};
+    if (client.input.size() < sizeof header) return 0;
+    std::memcpy(&header, client.input.data(), sizeof header);
+    if (header.key_bytes > store_protocol::kMaxKeyBytes || header.value_bytes > store_protocol::kMaxValueBytes) {
+      return kBadRequest;
+    }
+    const std::size_t total = sizeof header + header.key_bytes + header.value_bytes;
+    if (client.input.size() < total) return 0;
+    const std::string key = client.input.substr(sizeof header, header.key_bytes);
+    std::string value = client.input.substr(sizeof header + header.key_bytes, header.value_bytes);
+    switch (header.command) {
+      case Command::set:
+        values_[key] = std::move(value);
+        reply(client, "");
+        answer_waiting(key);
+        return total;
+      case Command::get:
+        if (const auto found = values_.find(key); found != values_.end()) {
+          reply(client, found->second);
+        } else {
+          waiting_[key].push_back(id);
+        }
+        return total;
+      case Command::add: {
+        long long& counter = counters_[key];
+        counter += std::atoll(value.c_str());
+        reply(client, std::to_string(counter));
+        return total;
+      }
+    }
+    return kBadRequest;
+  }
+
+  void answer_waiting(const std::string& key) {
+    const auto found = waiting_.find(key);
+    if (found == waiting_.end()) return;
+    for (const int id : found->second) {
+      Client& client = clients_.at(id);
+      reply(client, values_[key]);
+      // A client that cannot be written to is dropped when its own events are served.
+      flush(client);
+    }
+    waiting_.erase(found);
+  }
+
+  static bool flush(Client& client) {
+    while (!client.output.empty()) {
+      const auto n = ::send(client.fd.get(), client.output.data(), client.output.size(), MSG_NOSIGNAL);
+      if (n < 0) return errno == EAGAIN || errno == EINTR;
+      client.output.erase(0, static_cast<std::size_t>(n));
+    }
+    return true;
+  }
+
+  UniqueFd listener_;
+  int port_;
+  UniqueFd wake_;
+
+  // Touched by the serving thread alone.
+  std::map<int, Client> clients_;
+  int next_id_ = 0;
+  std::unordered_map<std::string, std::string> values_;
+  std::unordered_map<std::string, long long> counters_;
+  std::unordered_map<std::string, std::vector<int>> waiting_;
+
+  std::mutex mutex_;  // guards client_count_
+  std::condition_variable gone_;
+  std::size_t client_count_ = 0;
+
+  std::thread thread_;
+};
+
+StoreServer::StoreServer(const StoreAddress& address) : impl_(std::make_unique<Impl>(address)) {}
+StoreServer::~StoreServer() = default;
+int StoreServer::port() const { return impl_->port(); }
+void StoreServer::drain(std::chrono::milliseconds limit) { impl_->drain(limit); }
+
+}  // namespace sullae
