@@ -25,16 +25,16 @@ Range in_round(std::size_t count, std::size_t piece, std::size_t round) {
 void ShmCommunicator::lockstep(const Signature& signature, const std::function<std::size_t()>& rounds,
                                const std::function<void(std::size_t, std::byte*)>& write,
                                const std::function<void(std::size_t, std::uint64_t)>& read) {
-  std::uint64_t use = group_.next_use();
-  write(0, group_.slot(rank(), use));
+  std::uint64_t announcement = group_.next_announcement();
+  write(0, group_.slot(rank(), announcement));
   group_.exchange(signature);
   const std::size_t total = rounds();
-  read(0, use);
+  read(0, announcement);
   for (std::size_t round = 1; round < total; ++round) {
-    use = group_.next_use();
-    write(round, group_.slot(rank(), use));
+    announcement = group_.next_announcement();
+    write(round, group_.slot(rank(), announcement));
     group_.step();
-    read(round, use);
+    read(round, announcement);
   }
 }
 
@@ -55,11 +55,11 @@ void ShmCommunicator::reducescatter(const void* in, void* out, std::span<const s
                std::memcpy(slot + i * piece * width, from + (offsets[i] + range.begin) * width, range.size() * width);
              }
            },
-           [&](std::size_t round, std::uint64_t use) {
+           [&](std::size_t round, std::uint64_t announcement) {
              const Range range = in_round(mine, piece, round);
              for (int i = 0; i < size(); ++i) {
                inputs[static_cast<std::size_t>(i)] =
-                   group_.slot(i, use) + static_cast<std::size_t>(rank()) * piece * width;
+                   group_.slot(i, announcement) + static_cast<std::size_t>(rank()) * piece * width;
              }
              void* const output = static_cast<std::byte*>(out) + range.begin * width;
              reduction::run({inputs.data(), inputs.size(), &output, 1, range.size(), op, size()}, type);
@@ -80,11 +80,11 @@ void ShmCommunicator::allgather(const void* in, void* out, std::span<const std::
              const Range range = in_round(counts[me], piece, round);
              if (range.size() > 0) std::memcpy(slot, own + range.begin * width, range.size() * width);
            },
-           [&](std::size_t round, std::uint64_t use) {
+           [&](std::size_t round, std::uint64_t announcement) {
              for (std::size_t i = 0; i < counts.size(); ++i) {
                const Range range = in_round(counts[i], piece, round);
                if (i == me || range.size() == 0) continue;
-               std::memcpy(into + (offsets[i] + range.begin) * width, group_.slot(static_cast<int>(i), use),
+               std::memcpy(into + (offsets[i] + range.begin) * width, group_.slot(static_cast<int>(i), announcement),
                            range.size() * width);
              }
            });
@@ -102,10 +102,10 @@ void ShmCommunicator::broadcast(void* data, std::size_t count, DataType type, in
                std::memcpy(slot, bytes + range.begin * width, range.size() * width);
              }
            },
-           [&](std::size_t round, std::uint64_t use) {
+           [&](std::size_t round, std::uint64_t announcement) {
              const Range range = in_round(count, piece, round);
              if (rank() != root && range.size() > 0) {
-               std::memcpy(bytes + range.begin * width, group_.slot(root, use), range.size() * width);
+               std::memcpy(bytes + range.begin * width, group_.slot(root, announcement), range.size() * width);
              }
            });
 }
@@ -124,11 +124,11 @@ void ShmCommunicator::alltoall(const void* in, std::span<const std::size_t> send
   const std::size_t piece = piece_bytes / width;
   const auto* from = static_cast<const std::byte*>(in);
   auto* into = static_cast<std::byte*>(out);
-  std::uint64_t first_use = 0;
+  std::uint64_t first_announcement = 0;
 
   const auto announced = [&](std::size_t sender, std::size_t index) {
     std::size_t count = 0;
-    std::memcpy(&count, group_.slot(static_cast<int>(sender), first_use) + index * sizeof count, sizeof count);
+    std::memcpy(&count, group_.slot(static_cast<int>(sender), first_announcement) + index * sizeof count, sizeof count);
     return count;
   };
   const auto check_counts = [&] {
@@ -148,7 +148,7 @@ void ShmCommunicator::alltoall(const void* in, std::span<const std::size_t> send
     }
     return rounds_for(most, piece);
   };
-  first_use = group_.peek_use();
+  first_announcement = group_.next_announcement();
   lockstep({.operation = Operation::alltoall, .type = type}, check_counts,
            [&](std::size_t round, std::byte* slot) {
              std::memcpy(slot, send_counts.data(), ranks * sizeof(std::size_t));
@@ -160,12 +160,12 @@ void ShmCommunicator::alltoall(const void* in, std::span<const std::size_t> send
                            range.size() * width);
              }
            },
-           [&](std::size_t round, std::uint64_t use) {
+           [&](std::size_t round, std::uint64_t announcement) {
              for (std::size_t i = 0; i < ranks; ++i) {
                const Range range = in_round(receive_counts[i], piece, round);
                if (range.size() == 0) continue;
                std::memcpy(into + (receive_offsets[i] + range.begin) * width,
-                           group_.slot(static_cast<int>(i), use) + header + me * piece_bytes, range.size() * width);
+                           group_.slot(static_cast<int>(i), announcement) + header + me * piece_bytes, range.size() * width);
              }
            });
 }

@@ -10,6 +10,7 @@
 
 namespace sullae::shm {
 
+/// For two ranks or more.
 class ShmCommunicator final : public Communicator {
  public:
   ShmCommunicator(Store& store, GroupOptions options) : group_(store, std::move(options)), buffers_(group_) {}
@@ -54,7 +55,7 @@ class ShmCommunicator final : public Communicator {
   // the first round's announcements.
   void lockstep(const Signature& signature, const std::function<std::size_t()>& rounds,
                 const std::function<void(std::size_t round, std::byte* slot)>& write,
-                const std::function<void(std::size_t round, std::uint64_t use)>& read);
+                const std::function<void(std::size_t round, std::uint64_t announcement)>& read);
 
   Group group_;
   SharedBuffers buffers_;

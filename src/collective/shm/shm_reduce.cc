@@ -43,9 +43,7 @@ void ShmCommunicator::reduce(const void* in, void* out, std::size_t count, DataT
 
 void ShmCommunicator::reduce_any(const Signature& signature, const Reduction& reduction) {
   const std::size_t bytes = reduction.count * element_size(reduction.type);
-  if (size() == 1) {
-    if (reduction.in != reduction.out) std::memcpy(reduction.out, reduction.in, bytes);
-  } else if (bytes <= kCellPayload) {
+  if (bytes <= kCellPayload) {
     reduce_in_cells(signature, reduction);
   } else if (bytes <= kInSlotsBytes) {
     reduce_in_slots(signature, reduction);
@@ -65,12 +63,12 @@ void ShmCommunicator::reduce_in_cells(const Signature& signature, const Reductio
 }
 
 void ShmCommunicator::reduce_in_slots(const Signature& signature, const Reduction& reduction) {
-  const std::uint64_t use = group_.next_use();
-  std::memcpy(group_.slot(rank(), use), reduction.in, reduction.count * element_size(reduction.type));
+  const std::uint64_t announcement = group_.next_announcement();
+  std::memcpy(group_.slot(rank(), announcement), reduction.in, reduction.count * element_size(reduction.type));
   group_.exchange(signature);
   if (reduction.out == nullptr) return;
   std::vector<const void*> inputs(static_cast<std::size_t>(size()));
-  for (int i = 0; i < size(); ++i) inputs[static_cast<std::size_t>(i)] = group_.slot(i, use);
+  for (int i = 0; i < size(); ++i) inputs[static_cast<std::size_t>(i)] = group_.slot(i, announcement);
   void* const output = reduction.out;
   reduction::run({inputs.data(), inputs.size(), &output, 1, reduction.count, reduction.op, size()}, reduction.type);
 }
@@ -105,19 +103,19 @@ void ShmCommunicator::reduce_pipelined(const Reduction& reduction) {
   const std::size_t chunk = kSlotBytes / width;
   const std::size_t chunks = (reduction.count + chunk - 1) / chunk;
   const int me = rank();
-  std::vector<std::uint64_t> uses;
+  std::vector<std::uint64_t> announcements;
   std::vector<const void*> inputs(static_cast<std::size_t>(size()));
 
   const auto count_of = [&](std::size_t k) { return std::min(chunk, reduction.count - k * chunk); };
   const auto share_of = [&](std::size_t k, int member) { return part_of(count_of(k), member, size(), kCacheLine); };
 
   const auto copy_in = [&](std::size_t k) {
-    const std::uint64_t use = group_.next_use();
-    uses.push_back(use);
+    const std::uint64_t announcement = group_.next_announcement();
+    announcements.push_back(announcement);
     for (int i = 0; i < size(); ++i) {
       if (i == me) continue;
       const Range share = share_of(k, i);
-      std::memcpy(group_.slot(me, use) + share.begin * width, reduction.in + (k * chunk + share.begin) * width,
+      std::memcpy(group_.slot(me, announcement) + share.begin * width, reduction.in + (k * chunk + share.begin) * width,
                   share.size() * width);
     }
   };
@@ -125,7 +123,7 @@ void ShmCommunicator::reduce_pipelined(const Reduction& reduction) {
     const Range share = share_of(k, me);
     for (int i = 0; i < size(); ++i) {
       inputs[static_cast<std::size_t>(i)] = i == me ? reduction.in + (k * chunk + share.begin) * width
-                                                    : group_.slot(i, uses[k]) + share.begin * width;
+                                                    : group_.slot(i, announcements[k]) + share.begin * width;
     }
     void* outputs[2] = {group_.result_slot(me, k), nullptr};
     if (reduction.out != nullptr) outputs[1] = reduction.out + (k * chunk + share.begin) * width;

@@ -5,8 +5,8 @@
 //             uses cell n mod 2. Two are enough: a member writes cell n only after it has seen everybody's cell n-1, and a
 //             member that has written n-1 has finished reading n-2.
 //   phase     a counter for the steps within an operation, advanced and awaited in lock-step.
-//   slots     staging memory for data. `use` u of the staging memory is slot u mod 2, by the same argument: it is written
-//             only after everybody has announced use u-1.
+//   slots     staging memory for data. What announcement a (a cell or a step) makes readable is in slot a mod 2, by the same
+//             argument: it is written only after everybody has made announcement a-1.
 // A wait spins for a while, then yields, then sleeps on a futex in the awaited member's lines.
 #pragma once
 
@@ -86,11 +86,11 @@ class Group {
   /// Announces the end of a step of the current operation, and waits for everybody's.
   void step();
 
-  /// The number of the next use of the staging memory. Every exchange or step announces the use before it.
-  std::uint64_t next_use() { return use_++; }
-  std::uint64_t peek_use() const { return use_; }
-  /// Staging memory of `member` for that use: kSlotBytes, cache aligned.
-  std::byte* slot(int member, std::uint64_t use) const { return slot_at(member, use & 1); }
+  /// The number of the next announcement (exchange or step). What is written to the slot of that number before the announcement
+  /// can be read by all after it.
+  std::uint64_t next_announcement() const { return sequence_ + phase_ + 1; }
+  /// Staging memory of `member` for that announcement: kSlotBytes, cache aligned.
+  std::byte* slot(int member, std::uint64_t announcement) const { return slot_at(member, announcement & 1); }
   /// Memory of `member` for results, alternating with `turn`; see the pipelined allreduce.
   std::byte* result_slot(int member, std::uint64_t turn) const { return slot_at(member, 2 + (turn & 1)); }
 
@@ -116,7 +116,6 @@ class Group {
   int yields_ = 0;
   std::uint64_t sequence_ = 0;
   std::uint64_t phase_ = 0;
-  std::uint64_t use_ = 0;
   Operation operation_ = Operation::barrier;
 };
 

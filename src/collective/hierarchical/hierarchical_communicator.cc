@@ -1,0 +1,90 @@
+#include "collective/hierarchical/hierarchical_communicator.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "collective/counts.h"
+#include "collective/reduce/reduce.h"
+
+namespace sullae {
+namespace {
+
+// Below this, one rank a host talks to the other hosts: slices would only be more messages.
+constexpr std::size_t kSliceBytes = std::size_t{16} << 10;
+
+// Elements are cut at multiples of a cache line of the narrowest type.
+constexpr std::size_t kGranule = 64;
+
+}  // namespace
+
+HierarchicalCommunicator::HierarchicalCommunicator(Topology topology, std::unique_ptr<Communicator> local,
+                                                   std::unique_ptr<Communicator> cross, std::unique_ptr<Communicator> flat)
+    : topology_(std::move(topology)), local_(std::move(local)), cross_(std::move(cross)), flat_(std::move(flat)) {
+  const auto smallest =
+      std::ranges::min_element(topology_.hosts, {}, [](const std::vector<int>& ranks) { return ranks.size(); });
+  slices_ = static_cast<int>(smallest->size());
+}
+
+void HierarchicalCommunicator::allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
+  reduction::check_supported(type, op);
+  const std::size_t width = element_size(type);
+  const int local_rank = topology_.local_rank();
+  const int slices = count * width < kSliceBytes ? 1 : slices_;
+  // Hosts may have different numbers of ranks, so the division waits for the sum over all.
+  const ReduceOp partial = op == ReduceOp::average ? ReduceOp::sum : op;
+  std::vector<std::size_t> counts(static_cast<std::size_t>(local_->size()), 0);
+  for (int i = 0; i < slices; ++i) counts[static_cast<std::size_t>(i)] = part_of(count, i, slices, kGranule).size();
+  const Range mine = local_rank < slices ? part_of(count, local_rank, slices, kGranule) : Range{};
+
+  std::byte* const slice = static_cast<std::byte*>(out) + mine.begin * width;
+  // A local reduce-scatter in place would overwrite values that other ranks have yet to read only if it wrote outside its
+  // part; it writes this rank's part alone, after everybody has announced theirs.
+  local_->reducescatter(in, slice, counts, type, partial);
+  if (local_rank < slices) {
+    cross_->allreduce(slice, slice, mine.size(), type, partial);
+    if (op == ReduceOp::average) {
+      const void* input = slice;
+      void* output = slice;
+      reduction::run({&input, 1, &output, 1, mine.size(), op, size()}, type);
+    }
+  }
+  local_->allgather(slice, out, counts, type);
+}
+
+void HierarchicalCommunicator::broadcast(void* data, std::size_t count, DataType type, int root) {
+  const auto root_index = static_cast<std::size_t>(root);
+  const int root_host = topology_.host_of[root_index];
+  const int root_local = topology_.local_rank_of[root_index];
+  // The rank of each host that receives from the root's host.
+  const int courier = root_local < slices_ ? root_local : 0;
+  const bool at_home = topology_.cross_rank() == root_host;
+  if (at_home) local_->broadcast(data, count, type, root_local);
+  if (topology_.local_rank() == courier) cross_->broadcast(data, count, type, root_host);
+  if (!at_home) local_->broadcast(data, count, type, courier);
+}
+
+void HierarchicalCommunicator::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) {
+  flat_->reduce(in, out, count, type, op, root);
+}
+
+void HierarchicalCommunicator::reducescatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
+                                             ReduceOp op) {
+  flat_->reducescatter(in, out, counts, type, op);
+}
+
+void HierarchicalCommunicator::allgather(const void* in, void* out, std::span<const std::size_t> counts, DataType type) {
+  flat_->allgather(in, out, counts, type);
+}
+
+void HierarchicalCommunicator::alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
+                                        std::span<const std::size_t> receive_counts, DataType type) {
+  flat_->alltoall(in, send_counts, out, receive_counts, type);
+}
+
+void HierarchicalCommunicator::barrier() {
+  local_->barrier();
+  if (topology_.local_rank() == 0) cross_->barrier();
+  local_->barrier();
+}
+
+}  // namespace sullae

@@ -1,0 +1,84 @@
+#include "collective/make_communicator.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "collective/hierarchical/hierarchical_communicator.h"
+#include "collective/p2p/p2p_communicator.h"
+#include "collective/self_communicator.h"
+#include "collective/shm/shm_communicator.h"
+#include "sullae/error.h"
+#include "transport/ucx/ucx_transport.h"
+
+namespace sullae {
+namespace {
+
+class Maker {
+ public:
+  Maker(Store& store, const Topology& topology, const Config& config, const ChannelOptions& channel)
+      : store_(store), topology_(topology), config_(config), channel_(channel) {}
+
+  std::unique_ptr<Communicator> local() {
+    if (topology_.local_size() == 1) return std::make_unique<SelfCommunicator>();
+    return std::make_unique<shm::ShmCommunicator>(
+        store_, shm::GroupOptions{.name = fmt::format("{}/host{}", channel_.name, topology_.cross_rank()),
+                                  .ranks = topology_.local_ranks(),
+                                  .index = topology_.local_rank(),
+                                  .wait_mode = channel_.background ? shm::WaitMode::background : shm::WaitMode::foreground,
+                                  .timeout = config_.timeout,
+                                  .rendezvous_timeout = config_.rendezvous_timeout});
+  }
+
+  std::unique_ptr<Communicator> flat() {
+    std::vector<int> ranks(static_cast<std::size_t>(topology_.size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return messages("flat", std::move(ranks), topology_.rank);
+  }
+
+  // Null where some host has no rank with this local rank.
+  std::unique_ptr<Communicator> cross() {
+    const auto local_rank = static_cast<std::size_t>(topology_.local_rank());
+    std::vector<int> ranks;
+    for (const auto& host : topology_.hosts) {
+      if (local_rank >= host.size()) return nullptr;
+      ranks.push_back(host[local_rank]);
+    }
+    return messages(fmt::format("cross{}", local_rank), std::move(ranks), topology_.cross_rank());
+  }
+
+ private:
+  std::unique_ptr<Communicator> messages(const std::string& name, std::vector<int> ranks, int index) {
+    return std::make_unique<P2pCommunicator>(make_ucx_transport(
+        store_, {.name = channel_.name + '/' + name,
+                 .ranks = std::move(ranks),
+                 .index = index,
+                 .background = channel_.background,
+                 .timeout = config_.timeout,
+                 .rendezvous_timeout = config_.rendezvous_timeout}));
+  }
+
+  Store& store_;
+  const Topology& topology_;
+  const Config& config_;
+  const ChannelOptions& channel_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_communicator(Store& store, const Topology& topology, const Config& config,
+                                                const ChannelOptions& channel) {
+  Maker maker(store, topology, config, channel);
+  if (config.transport == "ucx") return maker.flat();
+  if (topology.cross_size() == 1) return maker.local();
+  if (config.transport == "shm") {
+    throw InputError(fmt::format("SULLAE_TRANSPORT=shm serves one host, but the {} ranks are on {} hosts: use auto or ucx",
+                                 topology.size, topology.cross_size()));
+  }
+  if (topology.cross_size() == topology.size) return maker.flat();
+  auto local = maker.local();
+  auto cross = maker.cross();
+  return std::make_unique<HierarchicalCommunicator>(topology, std::move(local), std::move(cross), maker.flat());
+}
+
+}  // namespace sullae

@@ -1,0 +1,138 @@
+#include "collective/p2p/p2p_communicator.h"
+
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "collective/reduce/reduce.h"
+#include "sullae/error.h"
+
+namespace sullae {
+namespace {
+
+using namespace p2p;
+
+// Up to here the number of messages decides, above it the number of bytes.
+constexpr std::size_t kLatencyBytes = std::size_t{16} << 10;
+// From here on a ring, which keeps every link busy, beats halving and doubling.
+constexpr std::size_t kRingBytes = std::size_t{1} << 20;
+
+using AllreduceAlgorithm = void (*)(Exchange&, const Signature&, const Reduction&);
+
+AllreduceAlgorithm choose_allreduce(std::size_t bytes, int ranks) {
+  if (bytes <= kLatencyBytes) return allreduce_recursive_doubling;
+  const bool power_of_two = std::has_single_bit(static_cast<unsigned>(ranks));
+  if (bytes < kRingBytes && power_of_two && ranks > 2) return allreduce_halving_doubling;
+  return allreduce_ring;
+}
+
+}  // namespace
+
+void P2pCommunicator::allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
+  reduction::check_supported(type, op);
+  const Reduction reduction{static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type, op};
+  Exchange exchange = next_exchange();
+  const Signature signature{.operation = Operation::allreduce, .type = type, .op = op, .count = count};
+  choose_allreduce(count * reduction.width(), size())(exchange, signature, reduction);
+}
+
+void P2pCommunicator::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) {
+  reduction::check_supported(type, op);
+  Reduction reduction{static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type, op};
+  const std::size_t width = reduction.width();
+  Exchange exchange = next_exchange();
+  const Signature signature{.operation = Operation::reduce, .type = type, .op = op, .root = root, .count = count};
+  if (count * width <= kLatencyBytes) return reduce_tree(exchange, signature, reduction, root);
+
+  // Each rank reduces a part, and the root collects the parts.
+  std::vector<std::size_t> counts;
+  for (int i = 0; i < size(); ++i) counts.push_back(part_of(count, i, size()).size());
+  const auto offsets = offsets_of(counts);
+  const auto me = static_cast<std::size_t>(rank());
+  std::vector<std::byte> own(rank() == root ? 0 : counts[me] * width);
+  std::byte* const into = rank() == root ? static_cast<std::byte*>(out) + offsets[me] * width : own.data();
+  reduction.out = into;
+  reducescatter_ring(exchange, signature, reduction, counts);
+  constexpr std::uint64_t kCollectStep = 0x8000;
+  std::vector<Request> requests;
+  if (rank() != root) requests.push_back(exchange.send(root, kCollectStep, own.data(), own.size()));
+  for (std::size_t i = 0; rank() == root && i < counts.size(); ++i) {
+    if (i == me) continue;
+    requests.push_back(exchange.receive(static_cast<int>(i), kCollectStep, static_cast<std::byte*>(out) + offsets[i] * width,
+                                        counts[i] * width));
+  }
+  exchange.wait(requests);
+}
+
+void P2pCommunicator::reducescatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
+                                    ReduceOp op) {
+  reduction::check_supported(type, op);
+  const Reduction reduction{static_cast<const std::byte*>(in), static_cast<std::byte*>(out), offsets_of(counts).back(), type,
+                            op};
+  Exchange exchange = next_exchange();
+  reducescatter_ring(exchange, {.operation = Operation::reducescatter, .type = type, .op = op, .count = hash_of(counts)},
+                     reduction, counts);
+}
+
+void P2pCommunicator::allgather(const void* in, void* out, std::span<const std::size_t> counts, DataType type) {
+  auto offsets = offsets_of(counts);
+  for (auto& offset : offsets) offset *= element_size(type);
+  const auto me = static_cast<std::size_t>(rank());
+  auto* into = static_cast<std::byte*>(out);
+  const std::size_t own_bytes = offsets[me + 1] - offsets[me];
+  if (into + offsets[me] != in && own_bytes > 0) std::memcpy(into + offsets[me], in, own_bytes);
+  Exchange exchange = next_exchange();
+  const Signature signature{.operation = Operation::allgather, .type = type, .count = hash_of(counts)};
+  const auto algorithm = offsets.back() <= kLatencyBytes ? allgather_direct : allgather_ring;
+  algorithm(exchange, signature, into, offsets);
+}
+
+void P2pCommunicator::broadcast(void* data, std::size_t count, DataType type, int root) {
+  Exchange exchange = next_exchange();
+  const Signature signature{.operation = Operation::broadcast, .type = type, .root = root, .count = count};
+  const std::size_t bytes = count * element_size(type);
+  const auto algorithm = bytes <= kLatencyBytes ? broadcast_tree : broadcast_chain;
+  algorithm(exchange, signature, static_cast<std::byte*>(data), bytes, root);
+}
+
+// Pairwise: in step i every rank sends to the i-th on its right and receives from the i-th on its left.
+void P2pCommunicator::alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
+                               std::span<const std::size_t> receive_counts, DataType type) {
+  const std::size_t width = element_size(type);
+  const auto send_offsets = offsets_of(send_counts);
+  const auto receive_offsets = offsets_of(receive_counts);
+  const auto me = static_cast<std::size_t>(rank());
+  const auto* from = static_cast<const std::byte*>(in);
+  auto* into = static_cast<std::byte*>(out);
+  if (send_counts[me] != receive_counts[me]) {
+    throw MismatchError("alltoall: a rank's send and receive counts for itself differ");
+  }
+  if (send_counts[me] > 0) {
+    std::memcpy(into + receive_offsets[me] * width, from + send_offsets[me] * width, send_counts[me] * width);
+  }
+  Exchange exchange = next_exchange();
+  exchange.check_neighbours({.operation = Operation::alltoall, .type = type});
+  const auto ranks = static_cast<std::size_t>(size());
+  for (std::size_t i = 1; i < ranks; ++i) {
+    const std::size_t to = (me + i) % ranks;
+    const std::size_t source = (me + ranks - i) % ranks;
+    exchange.send_and_receive(static_cast<int>(to), from + send_offsets[to] * width, send_counts[to] * width,
+                              static_cast<int>(source), into + receive_offsets[source] * width,
+                              receive_counts[source] * width, i);
+  }
+}
+
+// Dissemination: after step k every rank has heard, directly or not, of 2^(k+1) ranks.
+void P2pCommunicator::barrier() {
+  Exchange exchange = next_exchange();
+  const Signature signature{};
+  std::uint64_t step = 0;
+  for (int distance = 1; distance < size(); distance *= 2, ++step) {
+    const int left = (rank() + size() - distance) % size();
+    Signature theirs;
+    exchange.send_and_receive((rank() + distance) % size(), &signature, sizeof signature, left, &theirs, sizeof theirs, step);
+    exchange.check_same(signature, left, theirs);
+  }
+}
+
+}  // namespace sullae

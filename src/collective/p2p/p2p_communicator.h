@@ -1,0 +1,43 @@
+// The collectives of a group of ranks through messages, wherever the ranks are.
+#pragma once
+
+#include <memory>
+
+#include "collective/aligned_buffers.h"
+#include "collective/communicator.h"
+#include "collective/p2p/p2p.h"
+#include "transport/transport.h"
+
+namespace sullae {
+
+/// For two ranks or more.
+class P2pCommunicator final : public Communicator {
+ public:
+  explicit P2pCommunicator(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
+
+  int rank() const override { return transport_->rank(); }
+  int size() const override { return transport_->size(); }
+
+  void allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
+  void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) override;
+  void reducescatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
+                     ReduceOp op) override;
+  void allgather(const void* in, void* out, std::span<const std::size_t> counts, DataType type) override;
+  void broadcast(void* data, std::size_t count, DataType type, int root) override;
+  void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
+                std::span<const std::size_t> receive_counts, DataType type) override;
+  void barrier() override;
+
+  /// Ordinary memory: messages gain nothing from any other.
+  std::byte* allocate_shared(std::size_t bytes) override { return buffers_.allocate(bytes); }
+  void free_shared(std::byte* memory) override { buffers_.free(memory); }
+
+ private:
+  p2p::Exchange next_exchange() { return {*transport_, sequence_++}; }
+
+  std::unique_ptr<Transport> transport_;
+  std::uint64_t sequence_ = 0;
+  AlignedBuffers buffers_;
+};
+
+}  // namespace sullae

@@ -1,0 +1,48 @@
+// The collectives of a world of one.
+#pragma once
+
+#include <cstring>
+
+#include "collective/aligned_buffers.h"
+#include "collective/communicator.h"
+#include "collective/reduce/reduce.h"
+
+namespace sullae {
+
+class SelfCommunicator final : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+
+  void allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override {
+    reduction::check_supported(type, op);
+    copy(in, out, count, type);
+  }
+  void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int) override {
+    allreduce(in, out, count, type, op);
+  }
+  void reducescatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type, ReduceOp op) override {
+    allreduce(in, out, counts[0], type, op);
+  }
+  void allgather(const void* in, void* out, std::span<const std::size_t> counts, DataType type) override {
+    copy(in, out, counts[0], type);
+  }
+  void broadcast(void*, std::size_t, DataType, int) override {}
+  void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out, std::span<const std::size_t>,
+                DataType type) override {
+    copy(in, out, send_counts[0], type);
+  }
+  void barrier() override {}
+
+  std::byte* allocate_shared(std::size_t bytes) override { return buffers_.allocate(bytes); }
+  void free_shared(std::byte* memory) override { buffers_.free(memory); }
+
+ private:
+  static void copy(const void* in, void* out, std::size_t count, DataType type) {
+    if (in != out && count > 0) std::memcpy(out, in, count * element_size(type));
+  }
+
+  AlignedBuffers buffers_;
+};
+
+}  // namespace sullae

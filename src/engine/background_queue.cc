@@ -1,0 +1,80 @@
+#include "engine/background_queue.h"
+
+#include <pthread.h>
+
+#include "base/log.h"
+#include "sullae/error.h"
+
+namespace sullae {
+
+bool Completion::done() const {
+  const std::lock_guard lock(mutex_);
+  return done_;
+}
+
+void Completion::wait() const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return done_; });
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Completion::finish(std::exception_ptr error) {
+  const std::lock_guard lock(mutex_);
+  error_ = std::move(error);
+  done_ = true;
+  changed_.notify_all();
+}
+
+BackgroundQueue::BackgroundQueue(int rank)
+    : thread_([this, rank] {
+        ::pthread_setname_np(::pthread_self(), "sullae-engine");
+        log::set_rank(rank);
+        run();
+      }) {}
+
+BackgroundQueue::~BackgroundQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void BackgroundQueue::submit(std::function<void()> operation, std::shared_ptr<Completion> completion) {
+  const std::lock_guard lock(mutex_);
+  entries_.push_back({std::move(operation), std::move(completion)});
+  changed_.notify_one();
+}
+
+void BackgroundQueue::run() {
+  for (;;) {
+    Entry entry;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return ending_ || !entries_.empty(); });
+      if (entries_.empty()) return;
+      entry = std::move(entries_.front());
+      entries_.pop_front();
+    }
+    execute(entry);
+  }
+}
+
+void BackgroundQueue::execute(Entry& entry) {
+  std::exception_ptr error = broken_;
+  if (!error) {
+    try {
+      entry.operation();
+    } catch (const PeerError&) {
+      error = broken_ = std::current_exception();
+    } catch (const TimeoutError&) {
+      error = broken_ = std::current_exception();
+    } catch (...) {
+      error = std::current_exception();  // rethrown where the user waits
+    }
+  }
+  entry.completion->finish(std::move(error));
+}
+
+}  // namespace sullae

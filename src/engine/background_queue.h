@@ -1,0 +1,59 @@
+// Runs operations one after another in a thread of its own.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace sullae {
+
+/// The outcome of one operation. Any thread may call.
+class Completion {
+ public:
+  bool done() const;
+  /// Rethrows what the operation threw.
+  void wait() const;
+  void finish(std::exception_ptr error);
+
+ private:
+  mutable std::mutex mutex_;  // guards done_ and error_
+  mutable std::condition_variable changed_;
+  bool done_ = false;
+  std::exception_ptr error_;
+};
+
+/// After an operation failed because a rank is gone, all later ones fail with the same error, since they could only time out.
+class BackgroundQueue {
+ public:
+  /// `rank` tags the thread's log lines.
+  explicit BackgroundQueue(int rank);
+  /// Runs what was submitted, then ends.
+  ~BackgroundQueue();
+  BackgroundQueue(const BackgroundQueue&) = delete;
+  BackgroundQueue& operator=(const BackgroundQueue&) = delete;
+
+  /// Any thread may call. `completion` finishes when `operation` has returned or thrown.
+  void submit(std::function<void()> operation, std::shared_ptr<Completion> completion);
+
+ private:
+  struct Entry {
+    std::function<void()> operation;
+    std::shared_ptr<Completion> completion;
+  };
+  void run();
+  void execute(Entry& entry);
+
+  std::mutex mutex_;  // guards entries_ and ending_
+  std::condition_variable changed_;
+  std::deque<Entry> entries_;
+  bool ending_ = false;
+
+  std::exception_ptr broken_;  // touched by the queue's thread alone
+  std::thread thread_;
+};
+
+}  // namespace sullae

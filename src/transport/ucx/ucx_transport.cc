@@ -1,0 +1,238 @@
+#include "transport/ucx/ucx_transport.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <ucp/api/ucp.h>
+
+#include <algorithm>
+
+#include "base/host.h"
+#include "sullae/error.h"
+
+namespace sullae {
+namespace {
+
+constexpr int kForegroundSpins = 300;
+constexpr int kBackgroundSpins = 10;
+constexpr std::chrono::milliseconds kPollPeriod{100};
+constexpr std::chrono::milliseconds kCloseLimit{3000};
+
+// The sender's index stands above the 40 bits of make_tag.
+constexpr int kSenderShift = 40;
+
+void check(ucs_status_t status, const char* what) {
+  if (status != UCS_OK) throw Error(fmt::format("UCX: {}: {}", what, ucs_status_string(status)));
+}
+
+struct Context {
+  ucp_context_h handle = nullptr;
+  Context() {
+    ucp_config_t* config = nullptr;
+    check(ucp_config_read(nullptr, nullptr, &config), "reading the configuration");
+    ucp_params_t params{};
+    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+    params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
+    params.name = "sullae";
+    const ucs_status_t status = ucp_init(&params, config, &handle);
+    ucp_config_release(config);
+    check(status, "starting");
+  }
+  ~Context() { ucp_cleanup(handle); }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+};
+
+struct Worker {
+  ucp_worker_h handle = nullptr;
+  int event_fd = -1;
+  explicit Worker(const Context& context) {
+    ucp_worker_params_t params{};
+    params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    // The thread that makes a world may not be the one that uses it, though only one does at a time.
+    params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+    check(ucp_worker_create(context.handle, &params, &handle), "creating a worker");
+    check(ucp_worker_get_efd(handle, &event_fd), "getting the worker's event descriptor");
+  }
+  ~Worker() { ucp_worker_destroy(handle); }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  std::string address() const {
+    ucp_address_t* address = nullptr;
+    std::size_t length = 0;
+    check(ucp_worker_get_address(handle, &address, &length), "getting the worker's address");
+    std::string copy(reinterpret_cast<const char*>(address), length);
+    ucp_worker_release_address(handle, address);
+    return copy;
+  }
+
+  // Makes progress, or sleeps a moment when there is none to make.
+  void progress(int spins, std::chrono::milliseconds most) {
+    for (int i = 0; i < spins; ++i) {
+      if (ucp_worker_progress(handle) != 0) return;
+    }
+    const ucs_status_t armed = ucp_worker_arm(handle);
+    if (armed == UCS_ERR_BUSY) return;
+    check(armed, "arming the worker");
+    pollfd polled{event_fd, POLLIN, 0};
+    ::poll(&polled, 1, static_cast<int>(most.count()));
+  }
+};
+
+struct Peer {
+  ucp_ep_h endpoint = nullptr;
+  ucs_status_t failure = UCS_OK;
+};
+
+class UcxTransport final : public Transport {
+ public:
+  UcxTransport(Store& store, UcxOptions options)
+      : store_(store), options_(std::move(options)), worker_(context_), peers_(options_.ranks.size()) {
+    spins_ = options_.background ? kBackgroundSpins : kForegroundSpins;
+    store_.set(address_key(rank()), worker_.address(), rendezvous_deadline());
+  }
+
+  ~UcxTransport() override {
+    // What was sent last may still be in UCX's buffers: closing flushes it, unless the peer is gone.
+    std::vector<void*> closing;
+    for (Peer& peer : peers_) {
+      if (peer.endpoint == nullptr) continue;
+      ucp_request_param_t params{};
+      if (broken_ || peer.failure != UCS_OK) {
+        params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+        params.flags = UCP_EP_CLOSE_FLAG_FORCE;
+      }
+      void* request = ucp_ep_close_nbx(peer.endpoint, &params);
+      if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
+    }
+    const auto limit = Clock::now() + kCloseLimit;
+    for (void* request : closing) {
+      while (ucp_request_check_status(request) == UCS_INPROGRESS && Clock::now() < limit) ucp_worker_progress(worker_.handle);
+      ucp_request_free(request);
+    }
+  }
+  UcxTransport(const UcxTransport&) = delete;
+  UcxTransport& operator=(const UcxTransport&) = delete;
+
+  int rank() const override { return options_.index; }
+  int size() const override { return static_cast<int>(options_.ranks.size()); }
+  int world_rank(int peer) const override { return options_.ranks[static_cast<std::size_t>(peer)]; }
+
+  Request send(int peer, std::uint64_t tag, const void* data, std::size_t bytes) override {
+    const ucp_request_param_t params{};
+    const auto full_tag = tag | static_cast<std::uint64_t>(rank()) << kSenderShift;
+    void* native = ucp_tag_send_nbx(endpoint(peer), data, bytes, full_tag, &params);
+    if (UCS_PTR_IS_ERR(native)) fail_peer(peer, UCS_PTR_STATUS(native));
+    return {native, peer, bytes, false};
+  }
+
+  Request receive(int peer, std::uint64_t tag, void* data, std::size_t bytes) override {
+    ucp_request_param_t params{};
+    // An immediate completion would not tell the length; a request does.
+    params.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    const auto full_tag = tag | static_cast<std::uint64_t>(peer) << kSenderShift;
+    void* native = ucp_tag_recv_nbx(worker_.handle, data, bytes, full_tag, ~std::uint64_t{0}, &params);
+    if (UCS_PTR_IS_ERR(native)) fail_peer(peer, UCS_PTR_STATUS(native));
+    endpoint(peer);  // so that its death is noticed
+    return {native, peer, bytes, true};
+  }
+
+  void wait(std::span<Request> requests) override {
+    const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
+    try {
+      for (Request& request : requests) {
+        int idle = 0;
+        while (request.native != nullptr && !finish(request)) {
+          if (const Peer& peer = peers_[static_cast<std::size_t>(request.peer)]; peer.failure != UCS_OK) {
+            fail_peer(request.peer, peer.failure);
+          }
+          if (++idle > 1 && deadline.passed()) fail_timeout(request, deadline);
+          worker_.progress(spins_, std::min(kPollPeriod, deadline.remaining()));
+        }
+      }
+    } catch (const Error&) {
+      abandon(requests);
+      throw;
+    }
+  }
+
+ private:
+  std::string address_key(int member) const { return fmt::format("ucx/{}/{}", options_.name, member); }
+  Deadline rendezvous_deadline() const { return {options_.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT"}; }
+
+  ucp_ep_h endpoint(int member) {
+    Peer& peer = peers_[static_cast<std::size_t>(member)];
+    if (peer.endpoint != nullptr) return peer.endpoint;
+    const std::string address = store_.get(address_key(member), rendezvous_deadline());
+    ucp_ep_params_t params{};
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler.cb = [](void* argument, ucp_ep_h, ucs_status_t status) {
+      static_cast<Peer*>(argument)->failure = status;
+    };
+    params.err_handler.arg = &peer;
+    check(ucp_ep_create(worker_.handle, &params, &peer.endpoint), "connecting to a peer");
+    return peer.endpoint;
+  }
+
+  // True when the request has completed; then it is freed.
+  bool finish(Request& request) {
+    ucp_tag_recv_info_t info{};
+    const ucs_status_t status = request.receives ? ucp_tag_recv_request_test(request.native, &info)
+                                                 : ucp_request_check_status(request.native);
+    if (status == UCS_INPROGRESS) return false;
+    ucp_request_free(request.native);
+    request.native = nullptr;
+    if (status == UCS_ERR_MESSAGE_TRUNCATED || (status == UCS_OK && request.receives && info.length != request.bytes)) {
+      throw MismatchError(fmt::format("rank {} expected {} bytes from rank {}, which sent {}: the ranks called collectives of "
+                                      "different sizes",
+                                      world_rank(rank()), request.bytes, world_rank(request.peer),
+                                      status == UCS_OK ? fmt::to_string(info.length) : "more"));
+    }
+    if (status != UCS_OK) fail_peer(request.peer, status);
+    return true;
+  }
+
+  [[noreturn]] void fail_peer(int peer, ucs_status_t status) {
+    broken_ = true;
+    throw PeerError(world_rank(peer), fmt::format("rank {} died or left while rank {} waited for it (UCX: {})",
+                                                  world_rank(peer), world_rank(rank()), ucs_status_string(status)));
+  }
+
+  [[noreturn]] void fail_timeout(const Request& request, const Deadline& deadline) {
+    broken_ = true;
+    throw TimeoutError(fmt::format("rank {} waited for rank {}, which did not join {}", world_rank(rank()),
+                                   world_rank(request.peer), deadline.describe()));
+  }
+
+  // The memory of unfinished requests goes back to the caller, so UCX must let go of it.
+  void abandon(std::span<Request> requests) {
+    for (Request& request : requests) {
+      if (request.native == nullptr) continue;
+      ucp_request_cancel(worker_.handle, request.native);
+      for (int i = 0; i < 1000 && ucp_request_check_status(request.native) == UCS_INPROGRESS; ++i) {
+        ucp_worker_progress(worker_.handle);
+      }
+      ucp_request_free(request.native);
+      request.native = nullptr;
+    }
+  }
+
+  Store& store_;
+  UcxOptions options_;
+  Context context_;
+  Worker worker_;
+  std::vector<Peer> peers_;
+  int spins_ = 0;
+  bool broken_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_ucx_transport(Store& store, UcxOptions options) {
+  return std::make_unique<UcxTransport>(store, std::move(options));
+}
+
+}  // namespace sullae

@@ -1,0 +1,268 @@
+// Every collective, element type and reduction, over every transport and world size, against results computed here.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <numeric>
+
+#include "support/ranks.h"
+#include "support/values.h"
+
+namespace sullae::testing {
+namespace {
+
+struct Setting {
+  std::string name;
+  RanksOptions ranks;
+};
+
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
+
+std::vector<Setting> settings() {
+  std::vector<Setting> all;
+  for (int size = 1; size <= 5; ++size) {
+    all.push_back({"shm_" + std::to_string(size), {.size = size}});
+    if (size > 1) all.push_back({"ucx_" + std::to_string(size), {.size = size, .transport = "ucx"}});
+  }
+  all.push_back({"hosts_2_2", {.size = 4, .hosts = {2, 2}}});
+  all.push_back({"hosts_1_2", {.size = 3, .hosts = {1, 2}}});
+  all.push_back({"hosts_3_1_1", {.size = 5, .hosts = {3, 1, 1}}});
+  all.push_back({"hosts_1_1", {.size = 2, .hosts = {1, 1}}});
+  return all;
+}
+
+// Nothing, one, less and more than a cell, a prime, more than a slot of every type, and more than several slots.
+constexpr std::size_t kCounts[] = {0, 1, 7, 97, 4099, 40009, 300007};
+
+class Collectives : public ::testing::TestWithParam<Setting> {
+ protected:
+  void run(const std::function<void(World&)>& body) { run_ranks(GetParam().ranks, body); }
+};
+
+double reduced(int size, std::size_t index, DataType type, ReduceOp op) {
+  std::vector<double> values;
+  for (int rank = 0; rank < size; ++rank) values.push_back(value_at(rank, index, type));
+  return expected(values, type, op);
+}
+
+void check_reduced(const std::vector<std::byte>& out, std::size_t count, std::size_t first, int size, DataType type,
+                   ReduceOp op) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const double want = reduced(size, first + i, type, op);
+    const double got = load(out, i, type);
+    ASSERT_EQ(got, want) << name(op) << " of " << name(type) << ", element " << i << " of " << count;
+  }
+}
+
+bool defined(DataType type, ReduceOp op) { return !(type == DataType::boolean && op == ReduceOp::average); }
+
+TEST_P(Collectives, AllreduceOfEveryTypeAndOperation) {
+  run([](World& world) {
+    for (const DataType type : kAllTypes) {
+      for (const ReduceOp op : kAllOps) {
+        if (!defined(type, op)) continue;
+        for (const std::size_t count : {std::size_t{7}, std::size_t{4099}, std::size_t{40009}}) {
+          const auto in = make_values(world.rank(), count, type);
+          std::vector<std::byte> out(in.size());
+          world.allreduce(in.data(), out.data(), count, type, op);
+          check_reduced(out, count, 0, world.size(), type, op);
+        }
+      }
+    }
+  });
+}
+
+TEST_P(Collectives, AllreduceOfEverySizeInPlace) {
+  run([](World& world) {
+    for (const std::size_t count : kCounts) {
+      auto values = make_values(world.rank(), count, DataType::float32);
+      world.allreduce(values.data(), values.data(), count, DataType::float32);
+      check_reduced(values, count, 0, world.size(), DataType::float32, ReduceOp::sum);
+    }
+  });
+}
+
+TEST_P(Collectives, AllreduceInSharedBuffers) {
+  run([](World& world) {
+    constexpr std::size_t kMost = 300007;
+    std::byte* memory = world.allocate_shared(kMost * 8 + 64);
+    for (const DataType type : {DataType::float64, DataType::bfloat16}) {
+      for (const std::size_t count : kCounts) {
+        const auto in = make_values(world.rank(), count, type);
+        std::vector<std::byte> out(in.size());
+        std::byte* const place = memory + 64;
+        std::copy(in.begin(), in.end(), place);
+        world.allreduce_async(place, place, count, type, ReduceOp::average).wait();
+        std::copy(place, place + in.size(), out.begin());
+        check_reduced(out, count, 0, world.size(), type, ReduceOp::average);
+      }
+    }
+    world.free_shared(memory);
+  });
+}
+
+TEST_P(Collectives, AllreduceWhereOnlySomeRanksUseSharedBuffers) {
+  run([](World& world) {
+    constexpr std::size_t kCount = 50021;
+    std::byte* memory = world.allocate_shared(kCount * 4);
+    std::vector<std::byte> ordinary(kCount * 4);
+    std::byte* const place = world.rank() == 0 ? memory : ordinary.data();
+    const auto in = make_values(world.rank(), kCount, DataType::int32);
+    std::copy(in.begin(), in.end(), place);
+    world.allreduce_async(place, place, kCount, DataType::int32).wait();
+    check_reduced({place, place + kCount * 4}, kCount, 0, world.size(), DataType::int32, ReduceOp::sum);
+  });
+}
+
+TEST_P(Collectives, EveryRankGetsTheSameBits) {
+  run([](World& world) {
+    for (const std::size_t count : kCounts) {
+      std::vector<float> values(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        values[i] = 1.0F / static_cast<float>(1 + i + static_cast<std::size_t>(world.rank()) * 1009);
+      }
+      world.allreduce(values.data(), values.data(), count, DataType::float32, ReduceOp::average);
+      std::vector<float> firsts = values;
+      world.broadcast(firsts.data(), count, DataType::float32, 0);
+      EXPECT_EQ(values, firsts) << count;
+    }
+  });
+}
+
+TEST_P(Collectives, ReduceGivesToTheRootAlone) {
+  run([](World& world) {
+    for (const std::size_t count : kCounts) {
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::max}) {
+        const int root = static_cast<int>(count % static_cast<std::size_t>(world.size()));
+        const auto in = make_values(world.rank(), count, DataType::int64);
+        std::vector<std::byte> out(in.size(), std::byte{0x5a});
+        world.reduce(in.data(), out.data(), count, DataType::int64, op, root);
+        if (world.rank() == root) {
+          check_reduced(out, count, 0, world.size(), DataType::int64, op);
+        } else {
+          EXPECT_EQ(out, std::vector<std::byte>(in.size(), std::byte{0x5a}));
+        }
+      }
+    }
+  });
+}
+
+std::vector<std::size_t> uneven_counts(int size, std::size_t most) {
+  std::vector<std::size_t> counts;
+  for (int rank = 0; rank < size; ++rank) counts.push_back(rank % 3 == 1 ? 0 : most / static_cast<std::size_t>(rank + 1));
+  return counts;
+}
+
+TEST_P(Collectives, ReducescatterOfUnevenParts) {
+  run([](World& world) {
+    for (const std::size_t most : kCounts) {
+      const auto counts = uneven_counts(world.size(), most);
+      const auto me = static_cast<std::size_t>(world.rank());
+      const auto total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+      const auto first = std::accumulate(counts.begin(), counts.begin() + world.rank(), std::size_t{0});
+      for (const DataType type : {DataType::float32, DataType::uint8}) {
+        const auto in = make_values(world.rank(), total, type);
+        std::vector<std::byte> out(counts[me] * element_size(type));
+        world.reducescatterv(in.data(), out.data(), counts, type, ReduceOp::sum);
+        check_reduced(out, counts[me], first, world.size(), type, ReduceOp::sum);
+      }
+    }
+  });
+}
+
+TEST_P(Collectives, AllgatherOfUnevenParts) {
+  run([](World& world) {
+    for (const std::size_t most : kCounts) {
+      const auto counts = uneven_counts(world.size(), most);
+      for (const DataType type : {DataType::float16, DataType::float64}) {
+        std::vector<std::byte> want;
+        for (int rank = 0; rank < world.size(); ++rank) {
+          const auto part = make_values(rank, counts[static_cast<std::size_t>(rank)], type);
+          want.insert(want.end(), part.begin(), part.end());
+        }
+        const auto in = make_values(world.rank(), counts[static_cast<std::size_t>(world.rank())], type);
+        std::vector<std::byte> out(want.size());
+        world.allgatherv(in.data(), out.data(), counts, type);
+        EXPECT_EQ(out, want) << most;
+      }
+    }
+  });
+}
+
+TEST_P(Collectives, BroadcastFromEveryRoot) {
+  run([](World& world) {
+    for (const std::size_t count : kCounts) {
+      for (int root = 0; root < world.size(); ++root) {
+        auto data = make_values(world.rank(), count, DataType::float32);
+        world.broadcast(data.data(), count, DataType::float32, root);
+        EXPECT_EQ(data, make_values(root, count, DataType::float32)) << count << " from " << root;
+      }
+    }
+  });
+}
+
+TEST_P(Collectives, AlltoallOfUnevenParts) {
+  run([](World& world) {
+    const auto count_between = [](int from, int to, std::size_t most) {
+      return (from + to) % 3 == 2 ? 0 : most / static_cast<std::size_t>(1 + from + 2 * to);
+    };
+    for (const std::size_t most : kCounts) {
+      std::vector<std::size_t> sends;
+      std::vector<std::size_t> receives;
+      std::vector<std::byte> in;
+      std::vector<std::byte> want;
+      for (int rank = 0; rank < world.size(); ++rank) {
+        sends.push_back(count_between(world.rank(), rank, most));
+        receives.push_back(count_between(rank, world.rank(), most));
+        const auto sent = make_values(world.rank(), sends.back(), DataType::int32, static_cast<std::size_t>(rank));
+        in.insert(in.end(), sent.begin(), sent.end());
+        const auto received = make_values(rank, receives.back(), DataType::int32, static_cast<std::size_t>(world.rank()));
+        want.insert(want.end(), received.begin(), received.end());
+      }
+      std::vector<std::byte> out(want.size());
+      world.alltoallv(in.data(), sends, out.data(), receives, DataType::int32);
+      EXPECT_EQ(out, want) << most;
+    }
+  });
+}
+
+TEST_P(Collectives, EqualPartsNeedNoCounts) {
+  run([](World& world) {
+    const auto size = static_cast<std::size_t>(world.size());
+    const auto mine = make_values(world.rank(), 5, DataType::int32);
+    std::vector<std::byte> gathered(5 * 4 * size);
+    world.allgather(mine.data(), gathered.data(), 5, DataType::int32);
+    std::vector<std::byte> scattered(5 * 4);
+    world.reducescatter(gathered.data(), scattered.data(), 5, DataType::int32);
+    for (std::size_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(load(scattered, i, DataType::int32), value_at(world.rank(), i, DataType::int32) * world.size());
+    }
+    std::vector<std::byte> exchanged(5 * 4 * size);
+    world.alltoall(gathered.data(), exchanged.data(), 5, DataType::int32);
+    for (std::size_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(load(exchanged, i, DataType::int32), value_at(world.rank(), i, DataType::int32));
+    }
+  });
+}
+
+TEST_P(Collectives, ManyOperationsInARowKeepTheirOrder) {
+  run([](World& world) {
+    std::vector<std::int64_t> values(200);
+    std::vector<Handle> handles;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<std::int64_t>(i) + world.rank();
+      handles.push_back(world.allreduce_async(&values[i], &values[i], 1, DataType::int64));
+      // Blocking calls between them do not disturb the background order.
+      if (i % 10 == 0) world.barrier();
+    }
+    for (auto& handle : handles) handle.wait();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      EXPECT_EQ(values[i], static_cast<std::int64_t>(i) * world.size() + world.size() * (world.size() - 1) / 2);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, Collectives, ::testing::ValuesIn(settings()),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace sullae::testing

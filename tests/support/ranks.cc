@@ -1,0 +1,60 @@
+#include "support/ranks.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "transport/store/store_server.h"
+
+namespace sullae::testing {
+namespace {
+
+std::string unique_store_name() {
+  static std::atomic<int> next{0};
+  return "sullae-test-" + std::to_string(::getpid()) + '-' + std::to_string(next++);
+}
+
+std::string host_of(const RanksOptions& options, int rank) {
+  int host = 0;
+  for (const int ranks : options.hosts) {
+    if (rank < ranks) break;
+    rank -= ranks;
+    ++host;
+  }
+  return "host-" + std::to_string(host);
+}
+
+}  // namespace
+
+std::vector<std::string> run_ranks_catching(const RanksOptions& options, const std::function<void(World&)>& body) {
+  const StoreAddress address = StoreAddress::parse("unix:" + unique_store_name());
+  const StoreServer server(address);
+  std::vector<std::string> errors(static_cast<std::size_t>(options.size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < options.size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        const auto world = World::create({.rank = rank,
+                                          .size = options.size,
+                                          .store = address.to_string(),
+                                          .transport = options.transport,
+                                          .host_id = host_of(options, rank),
+                                          .timeout = options.timeout});
+        body(*world);
+      } catch (const std::exception& error) {
+        errors[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return errors;
+}
+
+void run_ranks(const RanksOptions& options, const std::function<void(World&)>& body) {
+  const auto errors = run_ranks_catching(options, body);
+  for (std::size_t rank = 0; rank < errors.size(); ++rank) EXPECT_EQ(errors[rank], "") << "rank " << rank;
+}
+
+}  // namespace sullae::testing

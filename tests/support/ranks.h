@@ -1,0 +1,26 @@
+// Starts the ranks of a world as threads of the test.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sullae/sullae.h"
+
+namespace sullae::testing {
+
+struct RanksOptions {
+  int size = 2;
+  std::string transport = "auto";
+  /// Ranks a pretended host; 0 puts all on one host.
+  std::vector<int> hosts;
+  std::chrono::milliseconds timeout{std::chrono::seconds{60}};
+};
+
+/// Runs `body` on every rank and returns what each threw, an empty string where it threw nothing.
+std::vector<std::string> run_ranks_catching(const RanksOptions& options, const std::function<void(World&)>& body);
+
+/// Runs `body` on every rank; a rank that throws fails the test.
+void run_ranks(const RanksOptions& options, const std::function<void(World&)>& body);
+
+}  // namespace sullae::testing
