@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +20,8 @@
 #include "sullae/types.h"
 
 namespace sullae {
+
+class Communicator;
 
 /// An asynchronous collective on its way. Copies refer to the same operation. Any thread may call.
 class Handle {
@@ -117,12 +120,13 @@ class World {
   Handle alltoallv_async(const void* in, std::span<const std::size_t> send_counts, void* out,
                          std::span<const std::size_t> receive_counts, DataType type);
   Handle barrier_async();
+  /// A sequence of collectives of an adapter's own, run in the background as one operation; see collective/communicator.h.
+  Handle submit(std::function<void(Communicator&)> operation);
 
   /// Zeroed memory, 64-byte aligned, in which buffers of allreduce_async are fastest: a segment that the host's ranks share, where
-  /// each rank reduces its share straight from its peers' memory. Collective, with the same `bytes` everywhere. It is freed by
-  /// free_shared (collective, in the same order everywhere) or with the World.
-  std::byte* allocate_shared(std::size_t bytes);
-  void free_shared(std::byte* memory);
+  /// each rank reduces its share straight from its peers' memory. Collective, with the same `bytes` everywhere. It lives as long as
+  /// somebody holds it, even after the World; it must not be let go while an operation uses it.
+  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes);
 
  private:
   class Impl;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 
 #include "sullae/types.h"
@@ -37,10 +38,8 @@ class Communicator {
   virtual void barrier() = 0;
 
   /// Memory in which buffers of allreduce are fastest (a segment that the host's ranks share), zeroed, 64-byte aligned.
-  /// Collective, the same `bytes` on every rank. It lives as long as the communicator, or until freed.
-  virtual std::byte* allocate_shared(std::size_t bytes) = 0;
-  /// Collective, in the same order on every rank.
-  virtual void free_shared(std::byte* memory) = 0;
+  /// Collective, the same `bytes` on every rank. It lives as long as somebody holds it, even after the communicator.
+  virtual std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) = 0;
 };
 
 }  // namespace sullae

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "collective/aligned_buffers.h"
+#include "collective/aligned_memory.h"
 #include "collective/communicator.h"
 #include "collective/reduce/reduce.h"
 
@@ -34,15 +34,12 @@ class SelfCommunicator final : public Communicator {
   }
   void barrier() override {}
 
-  std::byte* allocate_shared(std::size_t bytes) override { return buffers_.allocate(bytes); }
-  void free_shared(std::byte* memory) override { buffers_.free(memory); }
+  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override { return allocate_aligned(bytes); }
 
  private:
   static void copy(const void* in, void* out, std::size_t count, DataType type) {
     if (in != out && count > 0) std::memcpy(out, in, count * element_size(type));
   }
-
-  AlignedBuffers buffers_;
 };
 
 }  // namespace sullae

@@ -209,13 +209,12 @@ Handle World::barrier_async() {
   return Handle(impl_->submit([](Communicator& c) { c.barrier(); }));
 }
 
-std::byte* World::allocate_shared(std::size_t bytes) {
-  std::byte* memory = nullptr;
+Handle World::submit(std::function<void(Communicator&)> operation) { return Handle(impl_->submit(std::move(operation))); }
+
+std::shared_ptr<std::byte> World::allocate_shared(std::size_t bytes) {
+  std::shared_ptr<std::byte> memory;
   Handle(impl_->submit([&](Communicator& c) { memory = c.allocate_shared(bytes); })).wait();
   return memory;
-}
-void World::free_shared(std::byte* memory) {
-  Handle(impl_->submit([=](Communicator& c) { c.free_shared(memory); })).wait();
 }
 
 }  // namespace sullae

@@ -84,28 +84,27 @@ TEST_P(Collectives, AllreduceOfEverySizeInPlace) {
 TEST_P(Collectives, AllreduceInSharedBuffers) {
   run([](World& world) {
     constexpr std::size_t kMost = 300007;
-    std::byte* memory = world.allocate_shared(kMost * 8 + 64);
+    const auto memory = world.allocate_shared(kMost * 8 + 64);
     for (const DataType type : {DataType::float64, DataType::bfloat16}) {
       for (const std::size_t count : kCounts) {
         const auto in = make_values(world.rank(), count, type);
         std::vector<std::byte> out(in.size());
-        std::byte* const place = memory + 64;
+        std::byte* const place = memory.get() + 64;
         std::copy(in.begin(), in.end(), place);
         world.allreduce_async(place, place, count, type, ReduceOp::average).wait();
         std::copy(place, place + in.size(), out.begin());
         check_reduced(out, count, 0, world.size(), type, ReduceOp::average);
       }
     }
-    world.free_shared(memory);
   });
 }
 
 TEST_P(Collectives, AllreduceWhereOnlySomeRanksUseSharedBuffers) {
   run([](World& world) {
     constexpr std::size_t kCount = 50021;
-    std::byte* memory = world.allocate_shared(kCount * 4);
+    const auto memory = world.allocate_shared(kCount * 4);
     std::vector<std::byte> ordinary(kCount * 4);
-    std::byte* const place = world.rank() == 0 ? memory : ordinary.data();
+    std::byte* const place = world.rank() == 0 ? memory.get() : ordinary.data();
     const auto in = make_values(world.rank(), kCount, DataType::int32);
     std::copy(in.begin(), in.end(), place);
     world.allreduce_async(place, place, kCount, DataType::int32).wait();

@@ -31,8 +31,7 @@ class HierarchicalCommunicator final : public Communicator {
                 std::span<const std::size_t> receive_counts, DataType type) override;
   void barrier() override;
 
-  std::byte* allocate_shared(std::size_t bytes) override { return local_->allocate_shared(bytes); }
-  void free_shared(std::byte* memory) override { local_->free_shared(memory); }
+  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override { return local_->allocate_shared(bytes); }
 
  private:
   Topology topology_;

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "collective/aligned_buffers.h"
+#include "collective/aligned_memory.h"
 #include "collective/communicator.h"
 #include "collective/p2p/p2p.h"
 #include "transport/transport.h"
@@ -29,15 +29,13 @@ class P2pCommunicator final : public Communicator {
   void barrier() override;
 
   /// Ordinary memory: messages gain nothing from any other.
-  std::byte* allocate_shared(std::size_t bytes) override { return buffers_.allocate(bytes); }
-  void free_shared(std::byte* memory) override { buffers_.free(memory); }
+  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override { return allocate_aligned(bytes); }
 
  private:
   p2p::Exchange next_exchange() { return {*transport_, sequence_++}; }
 
   std::unique_ptr<Transport> transport_;
   std::uint64_t sequence_ = 0;
-  AlignedBuffers buffers_;
 };
 
 }  // namespace sullae

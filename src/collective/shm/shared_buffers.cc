@@ -3,53 +3,41 @@
 #include <algorithm>
 #include <cstring>
 
-#include "sullae/error.h"
-
 namespace sullae::shm {
 
-std::byte* SharedBuffers::allocate(std::size_t bytes) {
-  Buffer buffer;
-  buffer.parts.resize(static_cast<std::size_t>(group_.size()));
-  auto& own = buffer.parts[static_cast<std::size_t>(group_.index())];
-  own = Segment::create(std::max<std::size_t>(bytes, 64));
+std::shared_ptr<std::byte> SharedBuffers::allocate(std::size_t bytes) {
+  std::erase_if(buffers_, [](const auto& entry) { return entry.second.own.expired(); });
+  const Segment own = Segment::create(std::max<std::size_t>(bytes, 64));
   const SegmentHandle handle = own.handle();
   const Signature signature{.operation = Operation::allocate, .count = bytes};
   group_.exchange(signature, std::as_bytes(std::span(&handle, 1)));
+
+  std::shared_ptr<std::byte> memory = own.share();
+  Buffer buffer{.own = memory, .begin = own.data(), .bytes = own.size()};
   for (int i = 0; i < group_.size(); ++i) {
-    if (i == group_.index()) continue;
     SegmentHandle other;
     std::memcpy(&other, group_.payload(i), sizeof other);
-    buffer.parts[static_cast<std::size_t>(i)] = Segment::open(other);
+    if (i != group_.index()) buffer.others.push_back(Segment::open(other));
+    buffer.addresses.push_back(i == group_.index() ? memory.get() : buffer.others.back().data());
   }
-  // Nobody may free its part before everybody has opened it.
+  // Nobody may let go of its part before everybody has opened it.
   group_.step();
-  std::byte* memory = own.data();
   buffers_.emplace(next_++, std::move(buffer));
   return memory;
-}
-
-void SharedBuffers::free(std::byte* memory) {
-  const auto found = std::ranges::find_if(buffers_, [&](const auto& entry) {
-    return entry.second.parts[static_cast<std::size_t>(group_.index())].data() == memory;
-  });
-  if (found == buffers_.end()) throw Error("free_shared: the memory was not allocated with allocate_shared");
-  // Each process keeps its own mapping, so the others may still use theirs.
-  buffers_.erase(found);
 }
 
 SharedPlace SharedBuffers::find(const void* memory, std::size_t bytes) const {
   const auto* address = static_cast<const std::byte*>(memory);
   for (const auto& [number, buffer] : buffers_) {
-    const Segment& own = buffer.parts[static_cast<std::size_t>(group_.index())];
-    if (address >= own.data() && address + bytes <= own.data() + own.size()) {
-      return {number, static_cast<std::uint64_t>(address - own.data())};
-    }
+    const bool inside = address >= buffer.begin && address + bytes <= buffer.begin + buffer.bytes;
+    // The addresses of a buffer that was let go may be anything's now.
+    if (inside && !buffer.own.expired()) return {number, static_cast<std::uint64_t>(address - buffer.begin)};
   }
   return {};
 }
 
 std::byte* SharedBuffers::resolve(const SharedPlace& place, int member) const {
-  return buffers_.at(place.buffer).parts[static_cast<std::size_t>(member)].data() + place.offset;
+  return buffers_.at(place.buffer).addresses[static_cast<std::size_t>(member)] + place.offset;
 }
 
 }  // namespace sullae::shm

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "transport/shm/shm_group.h"
@@ -22,10 +22,8 @@ class SharedBuffers {
  public:
   explicit SharedBuffers(Group& group) : group_(group) {}
 
-  /// Collective: a segment of this rank, mapped by all others.
-  std::byte* allocate(std::size_t bytes);
-  /// Collective. Throws Error where `memory` was not allocated here.
-  void free(std::byte* memory);
+  /// Collective: a segment of this rank, mapped by all others. It is freed when the last owner lets go of it.
+  std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
   /// Where `memory` lies, or buffer 0 where [memory, memory + bytes) is not within one buffer.
   SharedPlace find(const void* memory, std::size_t bytes) const;
@@ -34,7 +32,11 @@ class SharedBuffers {
 
  private:
   struct Buffer {
-    std::vector<Segment> parts;
+    std::weak_ptr<std::byte> own;
+    const std::byte* begin = nullptr;
+    std::size_t bytes = 0;
+    std::vector<std::byte*> addresses;  // of every rank's part
+    std::vector<Segment> others;
   };
 
   Group& group_;

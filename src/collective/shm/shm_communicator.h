@@ -28,8 +28,7 @@ class ShmCommunicator final : public Communicator {
                 std::span<const std::size_t> receive_counts, DataType type) override;
   void barrier() override { group_.exchange({}); }
 
-  std::byte* allocate_shared(std::size_t bytes) override { return buffers_.allocate(bytes); }
-  void free_shared(std::byte* memory) override { buffers_.free(memory); }
+  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override { return buffers_.allocate(bytes); }
 
  private:
   static constexpr int kEverybody = -1;

@@ -1,0 +1,63 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+
+#include "base/system_error.h"
+
+namespace sullae {
+namespace {
+
+void sync_directory(const std::filesystem::path& directory) {
+  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd) ::fsync(fd.get());
+}
+
+std::filesystem::path directory_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path target)
+    : target_(std::move(target)), temporary_(target_.string() + fmt::format(".tmp-{}", ::getpid())) {
+  fd_ = UniqueFd(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd_) throw system_error("{} cannot be written", target_.string());
+}
+
+AtomicFile::~AtomicFile() {
+  if (!fd_) return;
+  fd_.reset();
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(const void* data, std::size_t bytes) {
+  const auto* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const auto n = ::write(fd_.get(), from, bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw system_error("{} cannot be written", target_.string());
+    from += n;
+    bytes -= static_cast<std::size_t>(n);
+  }
+}
+
+void AtomicFile::write_at(std::size_t offset, const void* data, std::size_t bytes) {
+  if (::pwrite(fd_.get(), data, bytes, static_cast<off_t>(offset)) != static_cast<ssize_t>(bytes)) {
+    throw system_error("{} cannot be written", target_.string());
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(fd_.get()) != 0) throw system_error("{} cannot be written to the disk", target_.string());
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) throw system_error("{} cannot be put in place", target_.string());
+  fd_.reset();
+  sync_directory(directory_of(target_));
+}
+
+void write_file(const std::filesystem::path& file, std::string_view text) {
+  AtomicFile output(file);
+  output.write(text.data(), text.size());
+  output.commit();
+}
+
+}  // namespace sullae

@@ -1,0 +1,39 @@
+// Files that are either whole or absent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "base/fd.h"
+
+namespace sullae {
+
+/// Writes a file under a temporary name beside its place, and moves it there when it is complete and on the disk. What is not
+/// committed is removed. Used by one thread.
+class AtomicFile {
+ public:
+  /// Throws Error that names the file where it cannot be made.
+  explicit AtomicFile(std::filesystem::path target);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(const void* data, std::size_t bytes);
+  /// Overwrites what was written at `offset`.
+  void write_at(std::size_t offset, const void* data, std::size_t bytes);
+  /// Syncs, renames, and syncs the directory.
+  void commit();
+
+ private:
+  std::filesystem::path target_;
+  std::filesystem::path temporary_;
+  UniqueFd fd_;
+};
+
+/// Replaces `file` with `text`, atomically.
+void write_file(const std::filesystem::path& file, std::string_view text);
+
+}  // namespace sullae

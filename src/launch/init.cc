@@ -1,0 +1,61 @@
+// init() and the one world that it joins: the only state of this process that Sullae keeps outside objects.
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+#include "launch/environment.h"
+#include "sullae/sullae.h"
+
+namespace sullae {
+namespace {
+
+struct Default {
+  std::mutex mutex;  // guards world
+  std::unique_ptr<World> world;
+  bool leaves_at_exit = false;
+};
+
+Default& default_world() {
+  static auto* const instance = new Default;
+  return *instance;
+}
+
+}  // namespace
+
+World& init() {
+  Default& state = default_world();
+  const std::lock_guard lock(state.mutex);
+  if (!state.world) {
+    const WorldOptions options = detect_world(process_environment());
+    // A launcher reads the output through a pipe: whole lines as they are written, and none lost when a rank is killed.
+    if (options.size > 1) std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+    state.world = World::create(options);
+    if (!state.leaves_at_exit) std::atexit(shutdown);
+    state.leaves_at_exit = true;
+  }
+  return *state.world;
+}
+
+void shutdown() {
+  Default& state = default_world();
+  std::unique_ptr<World> leaving;
+  {
+    const std::lock_guard lock(state.mutex);
+    leaving = std::move(state.world);
+  }
+}
+
+bool is_initialized() {
+  Default& state = default_world();
+  const std::lock_guard lock(state.mutex);
+  return state.world != nullptr;
+}
+
+World& world() {
+  Default& state = default_world();
+  const std::lock_guard lock(state.mutex);
+  if (!state.world) throw Error("sullae::init() has not been called");
+  return *state.world;
+}
+
+}  // namespace sullae

@@ -1,0 +1,50 @@
+// Which gradient goes where: the plan that the first step makes and all later steps follow.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "sullae/sullae.h"
+
+namespace sullae {
+
+/// A parameter, and what the first step learnt about its gradient.
+struct PlannedParameter {
+  std::string name;
+  torch::Tensor tensor;
+  bool sparse = false;
+};
+
+/// One unit of reduction, started when all of its gradients are ready: several dense gradients of one type, or one sparse one.
+struct PlannedBucket {
+  std::vector<std::size_t> parameters;
+  torch::ScalarType type = torch::kFloat32;
+  bool sparse = false;
+  /// Elements of the gradients; a flag for each parameter follows them.
+  std::size_t gradient_elements = 0;
+  std::size_t total_elements() const { return gradient_elements + parameters.size(); }
+};
+
+/// Groups `parameters` in the given order into buckets of at most `bucket_bytes`, or of one parameter that is larger. Each gradient
+/// starts at a multiple of 64 bytes.
+std::vector<PlannedBucket> plan_buckets(const std::vector<PlannedParameter>& parameters, const std::vector<std::size_t>& order,
+                                        std::size_t bucket_bytes);
+
+/// Elements that a dense gradient takes in its bucket.
+std::size_t aligned_elements(const torch::Tensor& tensor);
+
+/// What one rank saw in its first step: the order in which gradients became ready, and the kind of each.
+struct FirstStep {
+  std::vector<std::int64_t> ready_order;
+  /// A parameter without a gradient is `none`.
+  enum Kind : std::int64_t { none = 0, dense = 1, sparse = 2 };
+  std::vector<std::int64_t> kinds;
+};
+
+/// Makes all ranks agree: rank 0's order, followed by what rank 0 did not see; a kind is sparse where any rank saw it so.
+FirstStep agree(const FirstStep& seen, World& world);
+
+}  // namespace sullae
