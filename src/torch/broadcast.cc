@@ -1,9 +1,9 @@
 #include <torch/serialize.h>
 
-#include <cstring>
 #include <sstream>
 
 #include "sullae/torch.h"
+#include "torch/optimizer_state.h"
 
 namespace sullae {
 
@@ -20,7 +20,7 @@ void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root, Wor
   std::string bytes;
   if (world.rank() == root) {
     torch::serialize::OutputArchive archive;
-    optimizer.save(archive);
+    save_optimizer(archive, optimizer);
     std::ostringstream stream;
     archive.save_to(stream);
     bytes = stream.str();
@@ -32,7 +32,7 @@ void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root, Wor
   if (world.rank() == root) return;
   torch::serialize::InputArchive archive;
   archive.load_from(bytes.data(), bytes.size());
-  optimizer.load(archive);
+  load_optimizer(archive, optimizer);
 }
 
 }  // namespace sullae

@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "sullae/torch.h"
+#include "torch/optimizer_state.h"
 
 namespace sullae {
 namespace {
@@ -137,7 +138,7 @@ void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module&
   archive.write("model", model_archive);
   if (optimizer != nullptr) {
     torch::serialize::OutputArchive optimizer_archive(archive.compilation_unit());
-    optimizer->save(optimizer_archive);
+    save_optimizer(optimizer_archive, *optimizer);
     archive.write("optimizer", optimizer_archive);
   }
   write_metadata(archive, metadata);
@@ -177,7 +178,7 @@ CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn:
     throw InputError(fmt::format("checkpoint {}: has no optimizer state", file.string()));
   }
   module.load(model_archive);
-  if (optimizer != nullptr) optimizer->load(optimizer_archive);
+  if (optimizer != nullptr) load_optimizer(optimizer_archive, *optimizer);
   return read_metadata(archive);
 }
 

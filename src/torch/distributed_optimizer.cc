@@ -117,12 +117,12 @@ class DistributedOptimizer::Impl {
     bool ready = false;  // its gradient is in the bucket
     std::size_t bucket = 0;
     std::size_t place = 0;  // among the bucket's parameters
-    torch::Tensor view;     // the gradient's place in the bucket; undefined for sparse ones
+    torch::Tensor gradient;  // its place in the bucket; undefined for a sparse one
   };
   struct Bucket {
     PlannedBucket plan;
     torch::Tensor flat;   // gradients, then a flag for each parameter: 1 where this rank has a gradient
-    torch::Tensor flags;  // view of the flags
+    torch::Tensor flags;
     SparseRows rows;      // of a sparse bucket: this rank's, then everybody's
     bool rows_used = false;
     std::size_t pending = 0;
@@ -174,15 +174,18 @@ class DistributedOptimizer::Impl {
     }
     if (bucket.plan.sparse) return;
     const auto width = static_cast<std::size_t>(c10::elementSize(bucket.plan.type));
-    // The tensor owns the memory, so that a gradient stays valid for whoever still holds it.
     const auto memory = world_.allocate_shared(bucket.plan.total_elements() * width);
-    bucket.flat = torch::from_blob(
-        memory.get(), {static_cast<std::int64_t>(bucket.plan.total_elements())}, [memory](void*) {}, bucket.plan.type);
-    bucket.flags = bucket.flat.slice(0, static_cast<std::int64_t>(bucket.plan.gradient_elements));
-    std::int64_t offset = 0;
+    // Tensors of their own rather than views of one, which the optimizers' zero_grad() refuses to detach. Each owns the memory, so
+    // that a gradient stays valid for whoever still holds it.
+    const auto tensor_at = [&](std::size_t element, torch::IntArrayRef shape) {
+      return torch::from_blob(memory.get() + element * width, shape, [memory](void*) {}, bucket.plan.type);
+    };
+    bucket.flat = tensor_at(0, {static_cast<std::int64_t>(bucket.plan.total_elements())});
+    bucket.flags = tensor_at(bucket.plan.gradient_elements, {static_cast<std::int64_t>(bucket.plan.parameters.size())});
+    std::size_t offset = 0;
     for (const std::size_t i : bucket.plan.parameters) {
-      states_[i].view = bucket.flat.slice(0, offset, offset + parameter(i).numel()).view(parameter(i).sizes());
-      offset += static_cast<std::int64_t>(aligned_elements(parameter(i)));
+      states_[i].gradient = tensor_at(offset, parameter(i).sizes());
+      offset += aligned_elements(parameter(i));
     }
   }
 
@@ -196,13 +199,13 @@ class DistributedOptimizer::Impl {
       bucket.rows = rows_of(index, gradient);
     } else {
       if (!gradient.defined()) {
-        state.view.zero_();
+        state.gradient.zero_();
       } else if (gradient.is_sparse()) {
-        state.view.copy_(gradient.to_dense());
-      } else if (gradient.data_ptr() != state.view.data_ptr()) {
-        state.view.copy_(gradient);
+        state.gradient.copy_(gradient.to_dense());
+      } else if (gradient.data_ptr() != state.gradient.data_ptr()) {
+        state.gradient.copy_(gradient);
       }
-      if (gradient.defined() && parameter(index).device().is_cpu()) parameter(index).mutable_grad() = state.view;
+      if (gradient.defined() && parameter(index).device().is_cpu()) parameter(index).mutable_grad() = state.gradient;
       bucket.flags[static_cast<std::int64_t>(state.place)].fill_(parameter(index).grad().defined() ? 1 : 0);
     }
     state.ready = true;
@@ -250,9 +253,9 @@ class DistributedOptimizer::Impl {
       if (flags.data_ptr<double>()[place] == 0) {
         tensor.mutable_grad() = torch::Tensor();
       } else if (tensor.device().is_cpu()) {
-        tensor.mutable_grad() = states_[i].view;
+        tensor.mutable_grad() = states_[i].gradient;
       } else {
-        tensor.mutable_grad() = states_[i].view.to(tensor.device());
+        tensor.mutable_grad() = states_[i].gradient.to(tensor.device());
       }
     }
   }

@@ -1,0 +1,183 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "sullae/torch.h"
+#include "support/ranks.h"
+
+namespace sullae::testing {
+namespace {
+
+torch::OrderedDict<std::string, torch::Tensor> named(std::initializer_list<std::pair<std::string, torch::Tensor>> list) {
+  torch::OrderedDict<std::string, torch::Tensor> parameters;
+  for (const auto& [key, tensor] : list) parameters.insert(key, tensor);
+  return parameters;
+}
+
+torch::Tensor parameter(std::vector<double> values) {
+  return torch::tensor(values, torch::kFloat64).requires_grad_();
+}
+
+TEST(DistributedOptimizer, AParameterUsedByOneRankAloneGetsItsShare) {
+  run_ranks({.size = 2}, [](World& world) {
+    auto a = parameter({1.0});
+    auto b = parameter({1.0});
+    torch::optim::SGD sgd({a, b}, 1.0);
+    DistributedOptimizer optimizer(sgd, named({{"a", a}, {"b", b}}), {}, world);
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      // Rank 1 never uses b.
+      auto loss = world.rank() == 0 ? a * 2.0 + b * 4.0 : a * 2.0;
+      loss.backward();
+      optimizer.synchronize();
+      EXPECT_EQ(a.grad().item<double>(), 2.0);
+      EXPECT_EQ(b.grad().item<double>(), 2.0);
+      optimizer.step();
+    }
+    EXPECT_EQ(b.item<double>(), 1.0 - 3 * 2.0);
+  });
+}
+
+TEST(DistributedOptimizer, AParameterUsedByNoRankKeepsNoGradient) {
+  run_ranks({.size = 2}, [](World& world) {
+    auto a = parameter({1.0});
+    auto b = parameter({1.0});
+    torch::optim::SGD sgd({a, b}, 1.0);
+    DistributedOptimizer optimizer(sgd, named({{"a", a}, {"b", b}}), {}, world);
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      (step == 1 ? a + b : a * 1.0).backward();
+      optimizer.synchronize();
+      EXPECT_EQ(b.grad().defined(), step == 1);
+      optimizer.step();
+    }
+  });
+}
+
+TEST(DistributedOptimizer, LibtorchsOwnZeroGradWorksToo) {
+  run_ranks({.size = 2}, [](World& world) {
+    auto a = parameter({5.0, 7.0});
+    torch::optim::SGD sgd({a}, 1.0);
+    DistributedOptimizer optimizer(sgd, named({{"a", a}}), {}, world);
+    for (int step = 0; step < 4; ++step) {
+      sgd.zero_grad();
+      (a * static_cast<double>(world.rank() + step)).sum().backward();
+      optimizer.synchronize();
+      EXPECT_EQ(a.grad()[1].item<double>(), 0.5 + step);
+      optimizer.step();
+    }
+  });
+}
+
+TEST(DistributedOptimizer, SumsWhenAskedTo) {
+  run_ranks({.size = 3}, [](World& world) {
+    auto a = parameter({0.0});
+    torch::optim::SGD sgd({a}, 1.0);
+    DistributedOptimizer optimizer(sgd, named({{"a", a}}), {.op = ReduceOp::sum}, world);
+    (a * static_cast<double>(world.rank() + 1)).backward();
+    optimizer.step();
+    EXPECT_EQ(a.item<double>(), -6.0);
+  });
+}
+
+TEST(DistributedOptimizer, OneBackwardTooManyIsAnErrorWithTheParametersName) {
+  run_ranks({.size = 2}, [](World& world) {
+    auto a = parameter({1.0});
+    torch::optim::SGD sgd({a}, 1.0);
+    DistributedOptimizer optimizer(sgd, named({{"layer.weight", a}}), {}, world);
+    (a * 1.0).backward();
+    optimizer.step();
+    (a * 1.0).backward();
+    try {
+      (a * 1.0).backward();
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("'layer.weight' got a gradient after its allreduce had started"),
+                std::string::npos)
+          << error.what();
+    }
+  });
+}
+
+TEST(DistributedOptimizer, GradientsAndBackwardOutliveIt) {
+  run_ranks({.size = 2}, [](World& world) {
+    auto a = parameter({1.0, 2.0});
+    torch::optim::SGD sgd({a}, 0.5);
+    {
+      DistributedOptimizer optimizer(sgd, named({{"a", a}}), {}, world);
+      a.sum().backward();
+      optimizer.step();
+    }
+    EXPECT_EQ(a.grad()[0].item<double>(), 1.0);
+    a.sum().backward();
+    EXPECT_EQ(a.grad()[0].item<double>(), 2.0);
+  });
+}
+
+TEST(DistributedOptimizer, MixedElementTypesGoInBucketsOfTheirOwn) {
+  run_ranks({.size = 2}, [](World& world) {
+    auto wide = torch::ones({3}, torch::kFloat64).requires_grad_();
+    auto narrow = torch::ones({5}, torch::kBFloat16).requires_grad_();
+    auto middle = torch::ones({7}, torch::kFloat32).requires_grad_();
+    torch::optim::SGD sgd({wide, narrow, middle}, 1.0);
+    DistributedOptimizer optimizer(sgd, named({{"w", wide}, {"n", narrow}, {"m", middle}}), {}, world);
+    for (int step = 0; step < 2; ++step) {
+      optimizer.zero_grad();
+      const double factor = world.rank() + 1;
+      (wide.sum() * factor + (narrow.sum() * factor).to(torch::kFloat64) + (middle.sum() * factor).to(torch::kFloat64)).backward();
+      optimizer.synchronize();
+      EXPECT_EQ(wide.grad()[0].item<double>(), 1.5);
+      EXPECT_EQ(narrow.grad()[4].item<float>(), 1.5F);
+      EXPECT_EQ(middle.grad()[6].item<float>(), 1.5F);
+      optimizer.step();
+    }
+  });
+}
+
+TEST(DistributedOptimizer, RefusesWhatCannotBeReduced) {
+  const auto world = World::create({});
+  auto complex = torch::ones({2}, torch::kComplexFloat).requires_grad_();
+  auto real = parameter({1.0});
+  torch::optim::SGD sgd({real}, 1.0);
+  EXPECT_THROW(DistributedOptimizer(sgd, named({{"c", complex}}), {}, *world), InputError);
+  EXPECT_THROW(DistributedOptimizer(sgd, named({{"r", real}}), {.backward_passes_per_step = 0}, *world), InputError);
+  EXPECT_THROW(DistributedOptimizer(sgd, named({{"r", real}}), {.op = ReduceOp::max}, *world), InputError);
+}
+
+TEST(Adam, UpdatesAsLibtorchsAdamDoes) {
+  for (const bool amsgrad : {false, true}) {
+    auto a = torch::linspace(-1, 1, 101, torch::kFloat64).requires_grad_();
+    auto b = a.detach().clone().requires_grad_();
+    const auto options = torch::optim::AdamOptions(0.05).weight_decay(0.1).amsgrad(amsgrad);
+    Adam ours({a}, options);
+    torch::optim::Adam theirs({b}, options);
+    for (int step = 0; step < 30; ++step) {
+      for (auto* x : {&a, &b}) {
+        if (x->grad().defined()) x->mutable_grad() = torch::Tensor();
+        (x->pow(4) * (1 + step % 3)).sum().backward();
+      }
+      ours.step();
+      theirs.step();
+    }
+    EXPECT_LT((a - b).abs().max().item<double>(), 1e-12);
+  }
+}
+
+TEST(Adam, LeavesUntouchedRowsOfASparseGradientAlone) {
+  torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(10, 4).sparse(true));
+  Adam adam(embedding->parameters(), torch::optim::AdamOptions(0.1));
+  const auto before = embedding->weight.detach().clone();
+  embedding->forward(torch::tensor({3, 7, 3}, torch::kInt64)).sum().backward();
+  adam.step();
+  const auto changed = (embedding->weight.detach() - before).abs().sum(1);
+  for (int row = 0; row < 10; ++row) EXPECT_EQ(changed[row].item<float>() != 0, row == 3 || row == 7) << row;
+}
+
+TEST(Adam, RefusesWeightDecayOfSparseGradients) {
+  torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(10, 4).sparse(true));
+  Adam adam(embedding->parameters(), torch::optim::AdamOptions(0.1).weight_decay(0.1));
+  embedding->forward(torch::tensor({1}, torch::kInt64)).sum().backward();
+  EXPECT_THROW(adam.step(), InputError);
+}
+
+}  // namespace
+}  // namespace sullae::testing

@@ -1,0 +1,91 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <set>
+
+#include "sullae/torch.h"
+
+namespace sullae::testing {
+namespace {
+
+std::vector<std::size_t> all_indices(std::size_t n, int size, DistributedSamplerOptions options, std::size_t epoch = 0) {
+  std::vector<std::size_t> all;
+  for (int rank = 0; rank < size; ++rank) {
+    DistributedSampler sampler(n, rank, size, options);
+    sampler.set_epoch(epoch);
+    all.insert(all.end(), sampler.indices().begin(), sampler.indices().end());
+  }
+  return all;
+}
+
+TEST(DistributedSampler, CoversTheDataSetAndPadsTheTail) {
+  for (const std::size_t n : {1U, 2U, 7U, 100U, 101U}) {
+    for (int size = 1; size <= 5; ++size) {
+      for (const std::size_t block : {1U, 3U, 64U}) {
+        const auto all = all_indices(n, size, {.block = block});
+        const std::size_t share = (n + static_cast<std::size_t>(size) - 1) / static_cast<std::size_t>(size);
+        EXPECT_EQ(all.size(), share * static_cast<std::size_t>(size));
+        EXPECT_EQ(std::set<std::size_t>(all.begin(), all.end()).size(), n) << n << ' ' << size << ' ' << block;
+      }
+    }
+  }
+}
+
+TEST(DistributedSampler, DropsTheTailWhenAskedTo) {
+  const auto all = all_indices(101, 4, {.drop_last = true});
+  EXPECT_EQ(all.size(), 100U);
+  EXPECT_EQ(std::set<std::size_t>(all.begin(), all.end()).size(), 100U);
+  EXPECT_TRUE(all_indices(3, 4, {.drop_last = true}).empty());
+}
+
+TEST(DistributedSampler, ShufflesByEpochAndSeed) {
+  const auto base = all_indices(50, 2, {.seed = 1}, 0);
+  EXPECT_EQ(base, all_indices(50, 2, {.seed = 1}, 0));
+  EXPECT_NE(base, all_indices(50, 2, {.seed = 1}, 1));
+  EXPECT_NE(base, all_indices(50, 2, {.seed = 2}, 0));
+  const auto ordered = all_indices(6, 2, {.shuffle = false});
+  EXPECT_EQ(ordered, (std::vector<std::size_t>{0, 2, 4, 1, 3, 5}));
+}
+
+TEST(DistributedSampler, BlocksCoverTheSameSamplesAStepAsOneProcess) {
+  DistributedSampler alone(100, 0, 1, {.seed = 5, .block = 12});
+  for (std::size_t step = 0; step < 100 / 12; ++step) {
+    std::vector<std::size_t> together;
+    for (int rank = 0; rank < 3; ++rank) {
+      DistributedSampler sampler(100, rank, 3, {.seed = 5, .block = 4});
+      const auto& mine = sampler.indices();
+      together.insert(together.end(), mine.begin() + static_cast<long>(step * 4), mine.begin() + static_cast<long>(step * 4 + 4));
+    }
+    const auto& one = alone.indices();
+    EXPECT_EQ(together, std::vector<std::size_t>(one.begin() + static_cast<long>(step * 12),
+                                                 one.begin() + static_cast<long>(step * 12 + 12)));
+  }
+}
+
+TEST(DistributedSampler, ServesLibtorchsDataLoader) {
+  DistributedSampler sampler(10, 1, 2, {.shuffle = false});
+  std::vector<std::size_t> seen;
+  while (auto batch = sampler.next(3)) seen.insert(seen.end(), batch->begin(), batch->end());
+  EXPECT_EQ(seen, (std::vector<std::size_t>{1, 3, 5, 7, 9}));
+  sampler.reset({});
+  EXPECT_EQ(sampler.next(2)->size(), 2U);
+
+  torch::serialize::OutputArchive out;
+  sampler.save(out);
+  std::stringstream stream;
+  out.save_to(stream);
+  torch::serialize::InputArchive in;
+  in.load_from(stream);
+  DistributedSampler resumed(10, 1, 2, {.shuffle = false});
+  resumed.load(in);
+  EXPECT_EQ(*resumed.next(1), std::vector<std::size_t>{5});
+}
+
+TEST(DistributedSampler, RefusesARankThatCannotBe) {
+  EXPECT_THROW(DistributedSampler(10, 2, 2), InputError);
+  EXPECT_THROW(DistributedSampler(10, 0, 1, {.block = 0}), InputError);
+  EXPECT_TRUE(DistributedSampler(0, 0, 2).indices().empty());
+}
+
+}  // namespace
+}  // namespace sullae::testing
