@@ -176,6 +176,9 @@ using CheckpointMetadata = std::map<std::string, double>;
 void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
                      const torch::optim::Optimizer* optimizer = nullptr, const CheckpointMetadata& metadata = {});
 
+/// Throws InputError for a file that is torn, damaged, or no checkpoint.
+void verify_checkpoint(const std::filesystem::path& file);
+
 /// Reads a checkpoint into `module` and, where given, `optimizer`. Throws InputError for a file that is torn, is no checkpoint, or
 /// belongs to another model; nothing is loaded then.
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,

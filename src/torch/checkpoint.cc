@@ -164,6 +164,8 @@ void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module&
   output.commit();
 }
 
+void verify_checkpoint(const std::filesystem::path& file) { const CheckedFile whole(file); }
+
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
                                    torch::optim::Optimizer* optimizer) {
   CheckedFile input(file);

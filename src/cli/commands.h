@@ -1,0 +1,15 @@
+// Makers of the commands, one file each.
+#pragma once
+
+#include <memory>
+
+#include "cli/command.h"
+
+namespace sullae::cli {
+
+std::unique_ptr<Command> make_run_command();
+std::unique_ptr<Command> make_train_command();
+std::unique_ptr<Command> make_report_command();
+std::unique_ptr<Command> make_agent_command();
+
+}  // namespace sullae::cli

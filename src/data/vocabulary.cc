@@ -1,0 +1,51 @@
+#include <algorithm>
+
+#include "sullae/data.h"
+
+namespace sullae::data {
+
+std::vector<std::string_view> split_words(std::string_view text) {
+  constexpr std::string_view kSpaces = " \t\r\n\v\f";
+  std::vector<std::string_view> words;
+  for (auto begin = text.find_first_not_of(kSpaces); begin != std::string_view::npos;) {
+    const auto end = std::min(text.find_first_of(kSpaces, begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = text.find_first_not_of(kSpaces, end);
+  }
+  return words;
+}
+
+Vocabulary Vocabulary::build(const std::vector<LabelledText>& texts, std::size_t min_count) {
+  std::unordered_map<std::string_view, std::size_t> counts;
+  for (const auto& text : texts) {
+    for (const auto word : split_words(text.text)) ++counts[word];
+  }
+  std::vector<std::pair<std::string_view, std::size_t>> words;
+  for (const auto& entry : counts) {
+    if (entry.second >= min_count) words.emplace_back(entry);
+  }
+  std::ranges::sort(words, [](const auto& a, const auto& b) { return a.second != b.second ? a.second > b.second : a.first < b.first; });
+  Vocabulary vocabulary;
+  vocabulary.numbers_.reserve(words.size());
+  for (const auto& [word, count] : words) {
+    vocabulary.numbers_.emplace(word, static_cast<std::int64_t>(vocabulary.numbers_.size()) + 2);
+  }
+  return vocabulary;
+}
+
+std::int64_t Vocabulary::number_of(std::string_view word) const {
+  const auto found = numbers_.find(word);
+  return found == numbers_.end() ? kUnknown : found->second;
+}
+
+std::vector<std::int64_t> Vocabulary::encode(std::string_view text, std::size_t max_words) const {
+  std::vector<std::int64_t> numbers;
+  for (const auto word : split_words(text)) {
+    if (numbers.size() == max_words) break;
+    numbers.push_back(number_of(word));
+  }
+  if (numbers.empty()) numbers.push_back(kUnknown);
+  return numbers;
+}
+
+}  // namespace sullae::data

@@ -1,0 +1,250 @@
+#include "launch/agent.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/system_error.h"
+#include "base/fd.h"
+#include "launch/binding.h"
+#include "launch/descendants.h"
+#include "launch/frames.h"
+
+namespace sullae {
+namespace {
+
+struct Process {
+  int rank = 0;
+  pid_t pid = 0;
+  UniqueFd standard_output;
+  UniqueFd standard_error;
+  std::optional<int> status;
+
+  // Over when the process has ended and everything that it wrote has been passed on.
+  bool over() const { return status && !standard_output && !standard_error; }
+};
+
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw system_error("pipe");
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+class Agent {
+ public:
+  Agent(int input, int output) : input_(input), output_(output) {
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &mask, nullptr);
+    child_events_ = UniqueFd(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
+    adopt_orphans();
+  }
+
+  int run() {
+    if (!write_frame(output_, FrameType::ready, -1, "")) return 1;
+    try {
+      while (!finished()) turn();
+    } catch (const Error& error) {
+      write_frame(output_, FrameType::failed, -1, error.what());
+    }
+    kill_descendants();
+    return 0;
+  }
+
+ private:
+  bool finished() const {
+    return launcher_gone_ ||
+           (started_ && std::ranges::all_of(processes_, [](const Process& process) { return process.over(); }));
+  }
+
+  void turn() {
+    std::vector<pollfd> polled{{input_, POLLIN, 0}, {child_events_.get(), POLLIN, 0}};
+    for (const Process& process : processes_) {
+      polled.push_back({process.standard_output.get(), POLLIN, 0});
+      polled.push_back({process.standard_error.get(), POLLIN, 0});
+    }
+    if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) throw system_error("poll");
+    for (std::size_t i = 0; i < processes_.size(); ++i) {
+      Process& process = processes_[i];
+      if (polled[2 + 2 * i].revents != 0) pass_on(process, process.standard_output, FrameType::standard_output);
+      if (polled[3 + 2 * i].revents != 0) pass_on(process, process.standard_error, FrameType::standard_error);
+    }
+    if (polled[1].revents != 0) reap();
+    if (polled[0].revents != 0) listen();
+  }
+
+  void send(FrameType type, int rank, std::string_view payload) {
+    if (!write_frame(output_, type, rank, payload)) launcher_gone_ = true;
+  }
+
+  void pass_on(Process& process, UniqueFd& stream, FrameType type) {
+    std::array<char, 65536> buffer;
+    const auto n = ::read(stream.get(), buffer.data(), buffer.size());
+    if (n > 0) {
+      send(type, process.rank, {buffer.data(), static_cast<std::size_t>(n)});
+    } else if (n == 0 || errno != EINTR) {
+      stream.reset();
+    }
+  }
+
+  void reap() {
+    signalfd_siginfo info;
+    while (::read(child_events_.get(), &info, sizeof info) > 0) {
+    }
+    int status = 0;
+    while (const pid_t pid = ::waitpid(-1, &status, WNOHANG)) {
+      if (pid < 0) return;
+      for (Process& process : processes_) {
+        if (process.pid != pid || process.status) continue;
+        process.status = status;
+        send(FrameType::ended, process.rank, fmt::to_string(status));
+        // What the rank started goes with it; otherwise its output would never end either.
+        ::kill(-pid, SIGKILL);
+      }
+    }
+  }
+
+  void listen() {
+    std::array<char, 65536> buffer;
+    const auto n = ::read(input_, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) return;
+    if (n <= 0) {
+      launcher_gone_ = true;
+      return;
+    }
+    reader_.append({buffer.data(), static_cast<std::size_t>(n)});
+    while (auto frame = reader_.next()) {
+      if (frame->type == FrameType::start) start(AgentSpec::from_json(frame->payload));
+      if (frame->type == FrameType::signal) signal_all(frame->rank);
+    }
+  }
+
+  void signal_all(int signal) {
+    for (const Process& process : processes_) {
+      if (!process.status) ::kill(-process.pid, signal);
+    }
+  }
+
+  void start(const AgentSpec& spec) {
+    const auto cpus = divide_cpus(allowed_cpus(), static_cast<int>(spec.ranks.size()), spec.cpus_per_rank);
+    for (std::size_t i = 0; i < spec.ranks.size(); ++i) {
+      RankCpus own = cpus[i];
+      if (!spec.bind) own.cpus.clear();
+      start_rank(spec, spec.ranks[i], static_cast<int>(i), own);
+    }
+    started_ = true;
+  }
+
+  void start_rank(const AgentSpec& spec, int rank, int local_rank, const RankCpus& cpus) {
+    Pipe standard_output = make_pipe();
+    Pipe standard_error = make_pipe();
+    // The child reports a failed exec through this one; a successful exec closes it.
+    Pipe report = make_pipe();
+    const pid_t agent = ::getpid();
+    const pid_t pid = ::fork();
+    if (pid < 0) throw system_error("rank {} cannot be started: fork", rank);
+    if (pid == 0) {
+      ::setpgid(0, 0);
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (::getppid() != agent) ::_exit(127);
+      ::dup2(standard_output.write.get(), STDOUT_FILENO);
+      ::dup2(standard_error.write.get(), STDERR_FILENO);
+      become_rank(spec, rank, local_rank, cpus);
+      const std::string reason = std::strerror(errno);
+      [[maybe_unused]] const auto written = ::write(report.write.get(), reason.data(), reason.size());
+      ::_exit(127);
+    }
+    // Also here, so that a signal to the group cannot come before the child has made it.
+    ::setpgid(pid, pid);
+    report.write.reset();
+    std::array<char, 256> reason{};
+    if (::read(report.read.get(), reason.data(), reason.size() - 1) > 0) {
+      throw Error(fmt::format("'{}' cannot be run in {}: {}", spec.command.front(), spec.directory, reason.data()));
+    }
+    processes_.push_back({rank, pid, std::move(standard_output.read), std::move(standard_error.read), std::nullopt});
+    send(FrameType::started, rank, fmt::to_string(pid));
+  }
+
+  // In the child. Returns only when it fails, with errno set.
+  static void become_rank(const AgentSpec& spec, int rank, int local_rank, const RankCpus& cpus) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    std::signal(SIGPIPE, SIG_DFL);
+    std::signal(SIGINT, SIG_DFL);
+    if (!cpus.cpus.empty()) {
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      for (const int cpu : cpus.cpus) CPU_SET(cpu, &set);
+      ::sched_setaffinity(0, sizeof set, &set);
+    }
+    ::setenv("OMP_NUM_THREADS", fmt::to_string(cpus.threads).c_str(), /*overwrite=*/0);
+    for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
+    ::setenv("SULLAE_RANK", fmt::to_string(rank).c_str(), 1);
+    ::setenv("SULLAE_SIZE", fmt::to_string(spec.size).c_str(), 1);
+    ::setenv("SULLAE_LOCAL_RANK", fmt::to_string(local_rank).c_str(), 1);
+    ::setenv("SULLAE_LOCAL_SIZE", fmt::to_string(spec.ranks.size()).c_str(), 1);
+    const int null = ::open("/dev/null", O_RDONLY);
+    ::dup2(null, STDIN_FILENO);
+    if (!spec.directory.empty() && ::chdir(spec.directory.c_str()) != 0) return;
+    std::vector<char*> arguments;
+    for (const auto& word : spec.command) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    ::execvp(arguments[0], arguments.data());
+  }
+
+  int input_;
+  int output_;
+  UniqueFd child_events_;
+  FrameReader reader_;
+  std::vector<Process> processes_;
+  bool started_ = false;
+  bool launcher_gone_ = false;
+};
+
+}  // namespace
+
+std::string AgentSpec::to_json() const {
+  return nlohmann::json{{"command", command}, {"directory", directory}, {"environment", environment},     {"ranks", ranks},
+                        {"size", size},       {"bind", bind},           {"cpus_per_rank", cpus_per_rank}}
+      .dump();
+}
+
+AgentSpec AgentSpec::from_json(const std::string& text) {
+  const auto json = nlohmann::json::parse(text);
+  AgentSpec spec;
+  json.at("command").get_to(spec.command);
+  json.at("directory").get_to(spec.directory);
+  json.at("environment").get_to(spec.environment);
+  json.at("ranks").get_to(spec.ranks);
+  json.at("size").get_to(spec.size);
+  json.at("bind").get_to(spec.bind);
+  json.at("cpus_per_rank").get_to(spec.cpus_per_rank);
+  return spec;
+}
+
+int run_agent(int input, int output) {
+  // Ctrl-C goes to the terminal's whole process group; what to do about it is the launcher's decision.
+  ::setpgid(0, 0);
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGINT, SIG_IGN);
+  return Agent(input, output).run();
+}
+
+}  // namespace sullae

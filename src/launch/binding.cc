@@ -1,0 +1,29 @@
+#include "launch/binding.h"
+
+#include <algorithm>
+
+namespace sullae {
+
+std::vector<RankCpus> divide_cpus(const std::vector<int>& available, int ranks, int cpus_per_rank) {
+  const int cpus = static_cast<int>(available.size());
+  const int share = cpus_per_rank > 0 ? cpus_per_rank : std::max(1, cpus / ranks);
+  std::vector<RankCpus> result(static_cast<std::size_t>(ranks), RankCpus{.threads = share});
+  if (share * ranks > cpus) return result;
+  for (int r = 0; r < ranks; ++r) {
+    const auto first = available.begin() + r * share;
+    result[static_cast<std::size_t>(r)].cpus.assign(first, first + share);
+  }
+  return result;
+}
+
+std::vector<int> allowed_cpus() {
+  cpu_set_t set;
+  std::vector<int> cpus;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &set)) cpus.push_back(i);
+  }
+  return cpus;
+}
+
+}  // namespace sullae

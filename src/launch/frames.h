@@ -1,0 +1,44 @@
+// How the launcher and its agents talk through a pair of pipes: frames of {u32 payload bytes, u8 type, i32 rank, payload}.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sullae {
+
+enum class FrameType : std::uint8_t {
+  // launcher to agent
+  start = 1,  ///< payload: the AgentSpec as JSON
+  signal,     ///< rank: the signal to send to all ranks
+  // agent to launcher
+  ready,       ///< the agent runs
+  standard_output,
+  standard_error,
+  started,  ///< payload: the process id, in decimal
+  ended,    ///< payload: the wait status, in decimal
+  failed,   ///< payload: why the agent cannot go on
+};
+
+struct Frame {
+  FrameType type = FrameType::ready;
+  std::int32_t rank = -1;
+  std::string payload;
+};
+
+/// Writes a whole frame; false when the other side is gone.
+bool write_frame(int fd, FrameType type, std::int32_t rank, std::string_view payload);
+
+/// Collects bytes and hands out frames.
+class FrameReader {
+ public:
+  void append(std::string_view bytes) { buffer_.append(bytes); }
+  /// The next whole frame, if there is one. Throws Error for bytes that are no frame.
+  std::optional<Frame> next();
+
+ private:
+  std::string buffer_;
+};
+
+}  // namespace sullae

@@ -1,0 +1,341 @@
+#include "launch/launcher.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <optional>
+
+#include "base/deadline.h"
+#include "base/fd.h"
+#include "base/host.h"
+#include "base/system_error.h"
+#include "launch/agent.h"
+#include "launch/descendants.h"
+#include "launch/frames.h"
+#include "launch/output.h"
+#include "launch/remote_shell.h"
+#include "transport/store/store_server.h"
+
+namespace sullae {
+namespace {
+
+constexpr int kTimeoutExitCode = 124;
+
+struct AgentProcess {
+  Placement placement;
+  pid_t pid = 0;
+  UniqueFd input;   // the agent reads it
+  UniqueFd output;  // the agent writes it
+  FrameReader reader;
+  bool ready = false;
+  bool local = true;
+};
+
+std::string describe_status(int status) {
+  if (WIFSIGNALED(status)) {
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+  }
+  return fmt::format("ended with exit code {}", WEXITSTATUS(status));
+}
+
+int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+void say(const std::string& text) {
+  const std::string line = fmt::format("sullae run: {}\n", text);
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+// Signals that end the job, as a file descriptor, for as long as the object lives.
+class JobSignals {
+ public:
+  JobSignals() {
+    sigset_t mask;
+    sigemptyset(&mask);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&mask, signal);
+    sigprocmask(SIG_BLOCK, &mask, &old_mask_);
+    old_pipe_ = std::signal(SIGPIPE, SIG_IGN);
+    fd_ = UniqueFd(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  ~JobSignals() {
+    sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
+    std::signal(SIGPIPE, old_pipe_);
+  }
+  JobSignals(const JobSignals&) = delete;
+  JobSignals& operator=(const JobSignals&) = delete;
+
+  int fd() const { return fd_.get(); }
+  std::optional<int> next() const {
+    signalfd_siginfo info;
+    if (::read(fd_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
+    return static_cast<int>(info.ssi_signo);
+  }
+  const sigset_t& original_mask() const { return old_mask_; }
+
+ private:
+  sigset_t old_mask_{};
+  void (*old_pipe_)(int) = SIG_DFL;
+  UniqueFd fd_;
+};
+
+class Job {
+ public:
+  explicit Job(const JobOptions& options)
+      : options_(options),
+        output_({.directory = options.output_directory,
+                 .tag = options.tag_output,
+                 .colour = ::isatty(STDOUT_FILENO) == 1}),
+        running_(options.ranks) {
+    adopt_orphans();
+  }
+
+  // Agents kill their ranks when their input closes.
+  ~Job() {
+    for (AgentProcess& agent : agents_) {
+      agent.input.reset();
+      agent.output.reset();
+    }
+    wait_for_agents();
+    kill_descendants();
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  int run() {
+    const std::vector<Host> here{{"localhost", options_.ranks}};
+    const auto placements = place_ranks(options_.hosts.empty() ? here : options_.hosts, options_.ranks);
+    start_store(placements);
+    for (const Placement& placement : placements) start_agent(placement);
+    connect_deadline_.emplace(options_.connect_timeout, "--connect-timeout");
+    if (options_.timeout.count() > 0) job_deadline_.emplace(options_.timeout, "--timeout");
+    while (running_ > 0) turn();
+    return exit_code_;
+  }
+
+ private:
+  void start_store(const std::vector<Placement>& placements) {
+    const bool one_host = placements.size() == 1 && is_this_host(placements[0].host.name) && options_.store_port == 0;
+    if (one_host) {
+      store_address_ = fmt::format("unix:sullae-run-{}-{}", ::getuid(), ::getpid());
+      store_.emplace(StoreAddress::parse(store_address_));
+      return;
+    }
+    StoreAddress everywhere;
+    everywhere.host = "0.0.0.0";
+    everywhere.port = options_.store_port;
+    store_.emplace(everywhere);
+    store_address_ = fmt::format("{}:{}", options_.store_host.empty() ? host_name() : options_.store_host, store_->port());
+  }
+
+  void start_agent(const Placement& placement) {
+    AgentProcess agent{.placement = placement, .local = is_this_host(placement.host.name)};
+    const auto words = agent.local ? std::vector<std::string>{own_program(), "agent"}
+                                   : remote_command(options_.remote_shell, placement.host.name, {own_program(), "agent"});
+    std::array<int, 2> to{};
+    std::array<int, 2> from{};
+    if (::pipe2(to.data(), O_CLOEXEC) != 0 || ::pipe2(from.data(), O_CLOEXEC) != 0) throw system_error("pipe");
+    agent.input = UniqueFd(to[1]);
+    agent.output = UniqueFd(from[0]);
+    const UniqueFd its_input(to[0]);
+    const UniqueFd its_output(from[1]);
+    agent.pid = ::fork();
+    if (agent.pid < 0) throw system_error("fork");
+    if (agent.pid == 0) {
+      ::setpgid(0, 0);
+      sigprocmask(SIG_SETMASK, &signals_.original_mask(), nullptr);
+      ::dup2(its_input.get(), STDIN_FILENO);
+      ::dup2(its_output.get(), STDOUT_FILENO);
+      std::vector<char*> arguments;
+      for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+      arguments.push_back(nullptr);
+      ::execvp(arguments[0], arguments.data());
+      say(fmt::format("{} cannot be run: {}", words[0], std::strerror(errno)));
+      ::_exit(127);
+    }
+    agents_.push_back(std::move(agent));
+  }
+
+  void turn() {
+    std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}};
+    for (const AgentProcess& agent : agents_) polled.push_back({agent.output.get(), POLLIN, 0});
+    if (::poll(polled.data(), polled.size(), poll_limit()) < 0 && errno != EINTR) throw system_error("poll");
+    if (polled[0].revents != 0) on_signals();
+    for (std::size_t i = 0; i < agents_.size(); ++i) {
+      if (polled[i + 1].revents != 0) listen(agents_[i]);
+    }
+    check_deadlines();
+    if (!output_.open() && !ending_) end_all(SIGTERM, 128 + SIGPIPE);
+  }
+
+  int poll_limit() const {
+    auto limit = std::chrono::milliseconds{1000};
+    for (const auto* deadline : {&connect_deadline_, &job_deadline_, &kill_deadline_}) {
+      if (*deadline) limit = std::min(limit, (*deadline)->remaining());
+    }
+    return static_cast<int>(limit.count());
+  }
+
+  void check_deadlines() {
+    if (connect_deadline_ && std::ranges::all_of(agents_, &AgentProcess::ready)) connect_deadline_.reset();
+    if (connect_deadline_ && connect_deadline_->passed()) {
+      for (const AgentProcess& agent : agents_) {
+        if (agent.ready) continue;
+        throw TimeoutError(fmt::format("host {} did not answer {}", agent.placement.host.name, connect_deadline_->describe()));
+      }
+    }
+    if (job_deadline_ && job_deadline_->passed()) {
+      say(fmt::format("the job did not end {}; ending all ranks", job_deadline_->describe()));
+      job_deadline_.reset();
+      end_all(SIGTERM, kTimeoutExitCode);
+    }
+    if (kill_deadline_ && kill_deadline_->passed()) {
+      kill_deadline_.reset();
+      signal_all(SIGKILL);
+    }
+  }
+
+  void on_signals() {
+    while (const auto signal = signals_.next()) {
+      if (++interrupts_ == 1) {
+        say(fmt::format("{}; ending all ranks (once more kills them)", ::strsignal(*signal)));
+        end_all(*signal, 128 + *signal);
+      } else {
+        signal_all(SIGKILL);
+      }
+    }
+  }
+
+  void listen(AgentProcess& agent) {
+    std::array<char, 65536> buffer;
+    const auto n = ::read(agent.output.get(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) return;
+    if (n <= 0) return on_agent_gone(agent);
+    agent.reader.append({buffer.data(), static_cast<std::size_t>(n)});
+    while (auto frame = agent.reader.next()) on_frame(agent, *frame);
+  }
+
+  void on_agent_gone(AgentProcess& agent) {
+    agent.output.reset();
+    const bool unfinished = std::ranges::any_of(agent.placement.ranks, [&](int rank) { return !ended_.contains(rank); });
+    if (!unfinished) return;
+    if (!agent.ready) {
+      int status = 0;
+      ::waitpid(agent.pid, &status, 0);
+      throw Error(fmt::format("host {} cannot be used: the command that starts its agent {}", agent.placement.host.name,
+                              describe_status(status)));
+    }
+    if (!ending_) say(fmt::format("the connection to host {} was lost; ending all ranks", agent.placement.host.name));
+    for (const int rank : agent.placement.ranks) {
+      if (ended_.insert({rank, 0}).second) --running_;
+    }
+    end_all(SIGTERM, 1);
+  }
+
+  void on_frame(AgentProcess& agent, const Frame& frame) {
+    switch (frame.type) {
+      case FrameType::ready:
+        agent.ready = true;
+        write_frame(agent.input.get(), FrameType::start, -1, spec_for(agent).to_json());
+        return;
+      case FrameType::started:
+        pids_[frame.rank] = frame.payload;
+        return;
+      case FrameType::standard_output:
+        return output_.write(frame.rank, STDOUT_FILENO, frame.payload);
+      case FrameType::standard_error:
+        return output_.write(frame.rank, STDERR_FILENO, frame.payload);
+      case FrameType::ended:
+        return on_rank_ended(agent, frame.rank, std::stoi(frame.payload));
+      case FrameType::failed:
+        throw Error(fmt::format("host {}: {}", agent.placement.host.name, frame.payload));
+      case FrameType::start:
+      case FrameType::signal:
+        return;
+    }
+  }
+
+  void on_rank_ended(const AgentProcess& agent, int rank, int status) {
+    if (!ended_.insert({rank, status}).second) return;
+    --running_;
+    if (status == 0 || ending_) return;
+    const int others = running_;
+    say(fmt::format("rank {} (process {} on {}) {}{}", rank, pids_[rank], agent.local ? host_name() : agent.placement.host.name,
+                    describe_status(status), others > 0 ? "; ending the other ranks" : ""));
+    end_all(SIGTERM, exit_code_of(status));
+  }
+
+  // The first reason to end decides the exit code.
+  void end_all(int signal, int exit_code) {
+    if (ending_) return;
+    ending_ = true;
+    exit_code_ = exit_code;
+    signal_all(signal);
+    kill_deadline_.emplace(options_.grace, "the grace period");
+  }
+
+  void signal_all(int signal) {
+    for (const AgentProcess& agent : agents_) {
+      if (agent.ready) write_frame(agent.input.get(), FrameType::signal, signal, "");
+    }
+    // A host that has not answered yet has nothing to end.
+    if (std::ranges::none_of(agents_, &AgentProcess::ready)) running_ = 0;
+  }
+
+  AgentSpec spec_for(const AgentProcess& agent) const {
+    AgentSpec spec{.command = options_.command,
+                   .directory = std::filesystem::current_path().string(),
+                   .environment = options_.environment,
+                   .ranks = agent.placement.ranks,
+                   .size = options_.ranks,
+                   .cpus_per_rank = options_.cpus_per_rank,
+                   .bind = options_.bind};
+    if (!agent.local) {
+      for (const auto& [name, value] : variables_for_other_hosts()) spec.environment.try_emplace(name, value);
+    }
+    spec.environment.insert_or_assign("SULLAE_STORE", store_address_);
+    spec.environment.insert_or_assign("SULLAE_SERVE_STORE", "0");
+    // UCX warns of every message that a failed rank left behind; the failure itself is reported anyway.
+    if (::getenv("UCX_LOG_LEVEL") == nullptr) spec.environment.try_emplace("UCX_LOG_LEVEL", "error");
+    return spec;
+  }
+
+  void wait_for_agents() {
+    for (const AgentProcess& agent : agents_) {
+      // An agent needs moments; a remote shell that hangs is not waited for.
+      const Deadline deadline(options_.grace, "the grace period");
+      while (::waitpid(agent.pid, nullptr, WNOHANG) == 0 && !deadline.passed()) ::poll(nullptr, 0, 5);
+    }
+  }
+
+  const JobOptions& options_;
+  JobSignals signals_;
+  RankOutput output_;
+  std::optional<StoreServer> store_;
+  std::string store_address_;
+  std::vector<AgentProcess> agents_;
+  std::map<int, std::string> pids_;
+  std::map<int, int> ended_;  // wait status by rank
+  int running_;
+  bool ending_ = false;
+  int exit_code_ = 0;
+  int interrupts_ = 0;
+  std::optional<Deadline> connect_deadline_;
+  std::optional<Deadline> job_deadline_;
+  std::optional<Deadline> kill_deadline_;
+};
+
+}  // namespace
+
+int run_job(const JobOptions& options) {
+  Job job(options);
+  return job.run();
+}
+
+}  // namespace sullae

@@ -1,0 +1,45 @@
+// The ranks' output on the terminal and in files.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace sullae {
+
+struct OutputOptions {
+  /// One file a rank is written here, "rank-<n>.log"; empty writes none.
+  std::filesystem::path directory;
+  bool tag = true;
+  /// Colours the tags.
+  bool colour = false;
+};
+
+/// Puts lines together and tags them with their rank. Used by one thread.
+class RankOutput {
+ public:
+  /// Throws Error where the directory cannot be made.
+  explicit RankOutput(OutputOptions options);
+  ~RankOutput();
+  RankOutput(const RankOutput&) = delete;
+  RankOutput& operator=(const RankOutput&) = delete;
+
+  /// `descriptor` is 1 or 2.
+  void write(int rank, int descriptor, std::string_view bytes);
+  /// Writes what is left of a rank's last lines.
+  void finish(int rank);
+  /// False once nobody reads the output any more.
+  bool open() const { return open_; }
+
+ private:
+  void write_line(int rank, int descriptor, std::string_view line);
+
+  OutputOptions options_;
+  std::map<std::pair<int, int>, std::string> partial_;  // by rank and descriptor
+  std::map<int, std::ofstream> files_;
+  bool open_ = true;
+};
+
+}  // namespace sullae

@@ -1,0 +1,15 @@
+// Trains a recipe's model on all ranks of a world.
+#pragma once
+
+#include "sullae/sullae.h"
+#include "train/options.h"
+#include "train/report.h"
+#include "train/task.h"
+
+namespace sullae::train {
+
+/// Collective. The result does not depend on the number of ranks, up to rounding and dropout: a step covers the same samples. Rank 0
+/// shows progress, and writes checkpoints and the report. Throws InputError for options or data that cannot be.
+Report train(const Recipe& recipe, const TrainOptions& options, World& world);
+
+}  // namespace sullae::train
