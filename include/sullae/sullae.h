@@ -123,7 +123,7 @@ class World {
   /// A sequence of collectives of an adapter's own, run in the background as one operation; see collective/communicator.h.
   Handle submit(std::function<void(Communicator&)> operation);
 
-  /// Zeroed memory, 64-byte aligned, in which buffers of allreduce_async are fastest: a segment that the host's ranks share, where
+  /// Zeroed memory, 64-byte aligned, in which buffers of allreduce are fastest: a segment that the host's ranks share, where
   /// each rank reduces its share straight from its peers' memory. Collective, with the same `bytes` everywhere. It lives as long as
   /// somebody holds it, even after the World; it must not be let go while an operation uses it.
   std::shared_ptr<std::byte> allocate_shared(std::size_t bytes);

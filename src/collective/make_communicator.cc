@@ -27,7 +27,8 @@ class Maker {
                                   .index = topology_.local_rank(),
                                   .wait_mode = channel_.background ? shm::WaitMode::background : shm::WaitMode::foreground,
                                   .timeout = config_.timeout,
-                                  .rendezvous_timeout = config_.rendezvous_timeout});
+                                  .rendezvous_timeout = config_.rendezvous_timeout},
+        channel_.buffers);
   }
 
   std::unique_ptr<Communicator> flat() {

@@ -6,6 +6,7 @@
 
 #include "base/config.h"
 #include "collective/communicator.h"
+#include "collective/shm/shared_buffers.h"
 #include "transport/topology.h"
 
 namespace sullae {
@@ -15,6 +16,8 @@ namespace sullae {
 struct ChannelOptions {
   std::string name;
   bool background = false;
+  /// Shared by all channels of a world, so that a buffer which one allocated is fast in all.
+  std::shared_ptr<shm::SharedBuffers> buffers;
 };
 
 /// Shared memory on one host, messages where every rank has a host of its own, both otherwise; or what `config.transport`

@@ -105,8 +105,9 @@ class World::Impl {
     if (options.serve_store && options.rank == 0) server_ = std::make_unique<StoreServer>(address);
     store_ = std::make_unique<Store>(address, deadline);
     topology_ = Topology::discover(*store_, options.rank, options.size, config_.host_id, deadline);
-    foreground_ = make_communicator(*store_, topology_, config_, {.name = "foreground"});
-    background_ = make_communicator(*store_, topology_, config_, {.name = "background", .background = true});
+    const auto buffers = std::make_shared<shm::SharedBuffers>();
+    foreground_ = make_communicator(*store_, topology_, config_, {.name = "foreground", .buffers = buffers});
+    background_ = make_communicator(*store_, topology_, config_, {.name = "background", .background = true, .buffers = buffers});
   }
 
   Config config_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "transport/shm/shm_group.h"
@@ -17,13 +18,11 @@ struct SharedPlace {
   std::uint64_t offset = 0;
 };
 
-/// Used by the thread that uses the group.
+/// Any thread may call. Allocations must come in the same order on every rank, so all of them through one group.
 class SharedBuffers {
  public:
-  explicit SharedBuffers(Group& group) : group_(group) {}
-
-  /// Collective: a segment of this rank, mapped by all others. It is freed when the last owner lets go of it.
-  std::shared_ptr<std::byte> allocate(std::size_t bytes);
+  /// Collective: a segment of this rank, mapped by all others of `group`. It is freed when the last owner lets go of it.
+  std::shared_ptr<std::byte> allocate(Group& group, std::size_t bytes);
 
   /// Where `memory` lies, or buffer 0 where [memory, memory + bytes) is not within one buffer.
   SharedPlace find(const void* memory, std::size_t bytes) const;
@@ -39,7 +38,7 @@ class SharedBuffers {
     std::vector<Segment> others;
   };
 
-  Group& group_;
+  mutable std::mutex mutex_;  // guards all below
   std::uint64_t next_ = 1;
   std::map<std::uint64_t, Buffer> buffers_;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "collective/communicator.h"
 #include "collective/counts.h"
@@ -13,7 +14,9 @@ namespace sullae::shm {
 /// For two ranks or more.
 class ShmCommunicator final : public Communicator {
  public:
-  ShmCommunicator(Store& store, GroupOptions options) : group_(store, std::move(options)), buffers_(group_) {}
+  /// `buffers` may be shared with other communicators of the same ranks: what one allocated is known to all.
+  ShmCommunicator(Store& store, GroupOptions options, std::shared_ptr<SharedBuffers> buffers)
+      : group_(store, std::move(options)), buffers_(std::move(buffers)) {}
 
   int rank() const override { return group_.index(); }
   int size() const override { return group_.size(); }
@@ -28,7 +31,7 @@ class ShmCommunicator final : public Communicator {
                 std::span<const std::size_t> receive_counts, DataType type) override;
   void barrier() override { group_.exchange({}); }
 
-  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override { return buffers_.allocate(bytes); }
+  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override { return buffers_->allocate(group_, bytes); }
 
  private:
   static constexpr int kEverybody = -1;
@@ -48,6 +51,7 @@ class ShmCommunicator final : public Communicator {
   void reduce_in_cells(const Signature& signature, const Reduction& reduction);
   void reduce_in_slots(const Signature& signature, const Reduction& reduction);
   bool reduce_in_place(const Signature& signature, const Reduction& reduction);
+  void reduce_by_reading(const Reduction& reduction);
   void reduce_pipelined(const Reduction& reduction);
 
   // Rounds in which everybody writes its slot, waits for everybody, and reads the others' slots. `rounds` is asked after
@@ -57,7 +61,7 @@ class ShmCommunicator final : public Communicator {
                 const std::function<void(std::size_t round, std::uint64_t announcement)>& read);
 
   Group group_;
-  SharedBuffers buffers_;
+  std::shared_ptr<SharedBuffers> buffers_;
 };
 
 }  // namespace sullae::shm

@@ -1,10 +1,12 @@
-// Reductions between the ranks of a host. Four ways, by size and by where the buffers are:
+// Reductions between the ranks of a host. Five ways, by size and by where the buffers are:
 //
 //   in cells    up to 40 bytes: the values travel in the announcement itself, one cache line a rank.
 //   in slots    small: everybody writes all of its values to its slot and reduces everybody's; one wait.
 //   in place    both buffers of every rank are in shared buffers: each rank reduces its share of the elements straight from
 //               its peers' memory into its peers' memory. Nothing is copied; the floor is the memory bandwidth.
-//   pipelined   large, ordinary memory: chunks of the slots' size; while a chunk is copied in, the one before is reduced and
+//   by reading  large, ordinary memory, where the kernel lets ranks read each other's: each rank reduces its share from copies that
+//               the kernel makes straight from its peers' memory, and then reads the shares of the others. One copy instead of two.
+//   pipelined   ordinary memory otherwise: chunks of the slots' size; while a chunk is copied in, the one before is reduced and
 //               the one before that is copied out, so that the slots stay in the cache, and one wait a chunk is enough.
 #include <algorithm>
 #include <cstring>
@@ -19,6 +21,14 @@ namespace {
 constexpr std::size_t kInSlotsBytes = std::size_t{16} << 10;
 
 constexpr std::size_t kCacheLine = 64;
+
+// Between these sizes, and with one peer to read from, a system call a chunk costs less than a second copy. Larger buffers do not
+// stay in the caches, and the pipeline passes over them but once; see docs/performance.md.
+constexpr std::size_t kReadFromBytes = std::size_t{2} << 20;
+constexpr std::size_t kReadToBytes = std::size_t{32} << 20;
+
+// What is read at a time, so that it is reduced while it is in the second-level cache.
+constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 
 struct Places {
   SharedPlace in;
@@ -48,7 +58,12 @@ void ShmCommunicator::reduce_any(const Signature& signature, const Reduction& re
   } else if (bytes <= kInSlotsBytes) {
     reduce_in_slots(signature, reduction);
   } else if (!reduce_in_place(signature, reduction)) {
-    reduce_pipelined(reduction);
+    const bool fits = size() == 2 && bytes >= kReadFromBytes && bytes <= kReadToBytes;
+    if (fits && group_.can_read_peers()) {
+      reduce_by_reading(reduction);
+    } else {
+      reduce_pipelined(reduction);
+    }
   }
 }
 
@@ -77,8 +92,8 @@ void ShmCommunicator::reduce_in_slots(const Signature& signature, const Reductio
 bool ShmCommunicator::reduce_in_place(const Signature& signature, const Reduction& reduction) {
   const std::size_t width = element_size(reduction.type);
   const std::size_t bytes = reduction.count * width;
-  Places own{buffers_.find(reduction.in, bytes), {}};
-  if (reduction.out != nullptr) own.out = buffers_.find(reduction.out, bytes);
+  Places own{buffers_->find(reduction.in, bytes), {}};
+  if (reduction.out != nullptr) own.out = buffers_->find(reduction.out, bytes);
   group_.exchange(signature, std::as_bytes(std::span(&own, 1)));
 
   std::vector<const void*> inputs;
@@ -89,13 +104,59 @@ bool ShmCommunicator::reduce_in_place(const Signature& signature, const Reductio
     std::memcpy(&places, group_.payload(i), sizeof places);
     const bool receives = reduction.root == kEverybody || reduction.root == i;
     if (places.in.buffer == 0 || (receives && places.out.buffer == 0)) return false;
-    inputs.push_back(buffers_.resolve(places.in, i) + share.begin * width);
-    if (receives) outputs.push_back(buffers_.resolve(places.out, i) + share.begin * width);
+    inputs.push_back(buffers_->resolve(places.in, i) + share.begin * width);
+    if (receives) outputs.push_back(buffers_->resolve(places.out, i) + share.begin * width);
   }
   reduction::run({inputs.data(), inputs.size(), outputs.data(), outputs.size(), share.size(), reduction.op, size()},
                  reduction.type);
   group_.step();
   return true;
+}
+
+void ShmCommunicator::reduce_by_reading(const Reduction& reduction) {
+  const std::size_t width = element_size(reduction.type);
+  const int me = rank();
+  // A rank that does not receive needs a place for its share, where those that do can read it.
+  const Range share = part_of(reduction.count, me, size(), kCacheLine);
+  std::vector<std::byte> own_share(reduction.out == nullptr ? share.size() * width : 0);
+  std::byte* const result = reduction.out == nullptr ? own_share.data() : reduction.out + share.begin * width;
+  struct Addresses {
+    const std::byte* in;
+    const std::byte* result;
+  };
+  const Addresses own{reduction.in, result};
+  const auto all = group_.tell_all(std::as_bytes(std::span(&own, 1)));
+  std::vector<Addresses> addresses;
+  for (const auto& payload : all) {
+    addresses.emplace_back();
+    std::memcpy(&addresses.back(), payload.data(), sizeof(Addresses));
+  }
+
+  const std::size_t chunk = kReadBytes / static_cast<std::size_t>(size() - 1) / kCacheLine * kCacheLine / width;
+  std::vector<std::byte> copies(static_cast<std::size_t>(size()) * chunk * width);
+  std::vector<const void*> inputs(static_cast<std::size_t>(size()));
+  for (std::size_t begin = share.begin; begin < share.end; begin += chunk) {
+    const std::size_t count = std::min(chunk, share.end - begin);
+    for (int i = 0; i < size(); ++i) {
+      const auto index = static_cast<std::size_t>(i);
+      inputs[index] = reduction.in + begin * width;
+      if (i == me) continue;
+      std::byte* const copy = copies.data() + index * chunk * width;
+      group_.read_peer(i, addresses[index].in + begin * width, copy, count * width);
+      inputs[index] = copy;
+    }
+    void* const output = result + (begin - share.begin) * width;
+    reduction::run({inputs.data(), inputs.size(), &output, 1, count, reduction.op, size()}, reduction.type);
+  }
+  group_.step();
+  for (int i = 0; i < size() && reduction.out != nullptr; ++i) {
+    if (i == me) continue;
+    const Range theirs = part_of(reduction.count, i, size(), kCacheLine);
+    group_.read_peer(i, addresses[static_cast<std::size_t>(i)].result, reduction.out + theirs.begin * width,
+                     theirs.size() * width);
+  }
+  // Nobody may change its memory while others read it.
+  group_.step();
 }
 
 void ShmCommunicator::reduce_pipelined(const Reduction& reduction) {

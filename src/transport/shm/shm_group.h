@@ -49,7 +49,9 @@ struct alignas(128) Member {
   std::atomic<std::uint32_t> waiters;  ///< members asleep until this one announces something
   alignas(64) std::atomic<MemberState> state;
   std::int32_t pid;
+  const Member* address;  ///< of this structure, in the member's own process
   cpu_set_t cpus;
+  std::array<std::byte, kCellPayload> told;
 };
 
 /// How eagerly to wait. `foreground` suits a thread that has nothing else to do; `background` suits the engine's thread,
@@ -85,6 +87,13 @@ class Group {
 
   /// Announces the end of a step of the current operation, and waits for everybody's.
   void step();
+  /// A step in which every member tells all others up to kCellPayload bytes; by member.
+  std::vector<std::array<std::byte, kCellPayload>> tell_all(std::span<const std::byte> payload);
+
+  /// Whether every member may read every other's memory (process_vm_readv, which the kernel's Yama module may restrict).
+  bool can_read_peers() const { return can_read_peers_; }
+  /// Copies memory of another member, at an address of its own.
+  void read_peer(int member, const void* from, void* into, std::size_t bytes) const;
 
   /// The number of the next announcement (exchange or step). What is written to the slot of that number before the announcement
   /// can be read by all after it.
@@ -100,6 +109,7 @@ class Group {
   }
   void attach(Store& store);
   void measure_cpus();
+  void try_reading_peers();
   void ring(Member& self);
   template <class Ready>
   void wait_for(int member, const Ready& ready);
@@ -112,6 +122,7 @@ class Group {
   Member* members_ = nullptr;
   std::byte* slots_ = nullptr;
   std::vector<UniqueFd> pidfds_;
+  bool can_read_peers_ = false;
   int spins_ = 0;
   int yields_ = 0;
   std::uint64_t sequence_ = 0;

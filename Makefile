@@ -1,0 +1,51 @@
+# make demo     install what is missing, build, train MNIST with one rank and with two, compare
+# make test     install what is missing, build, run every test
+# make build    build/release/bin/sullae
+# make bench    compare with Open MPI, Gloo and PyTorch DDP (installs them)
+# make asan     build and test with AddressSanitizer and UndefinedBehaviorSanitizer
+# make tsan     build and test with ThreadSanitizer
+# make format   format the sources;  make lint checks them with clang-format and clang-tidy
+# make install  install under PREFIX (/usr/local)
+
+DATA ?=
+PREFIX ?= /usr/local
+
+.PHONY: demo test build setup bench asan tsan format lint install clean
+
+demo: build
+	scripts/demo.sh $(if $(DATA),--data '$(DATA)')
+
+build: setup
+	cmake --preset release
+	cmake --build --preset release --target sullae
+
+test: setup
+	cmake --preset release
+	cmake --build --preset release
+	ctest --preset release
+
+asan tsan: setup
+	cmake --preset $@
+	cmake --build --preset $@
+	ctest --preset $@
+
+bench:
+	scripts/setup.sh bench
+	cmake --preset release -DSULLAE_BUILD_BENCH=ON
+	cmake --build --preset release
+	bench/run_all.sh
+
+setup:
+	scripts/setup.sh
+
+format:
+	git ls-files '*.h' '*.cc' | xargs clang-format -i
+
+lint:
+	scripts/lint.sh
+
+install: build
+	cmake --install build/release --prefix '$(PREFIX)'
+
+clean:
+	rm -rf build

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Installs what Sullae builds and runs with, from Debian's packages. The only place that installs anything.
+#
+#   scripts/setup.sh           for building, testing and running
+#   scripts/setup.sh bench     the peers that the benchmarks run against, too
+set -euo pipefail
+
+packages=(
+  build-essential cmake ninja-build ccache pkg-config
+  libtorch-dev
+  # libtorch takes whichever BLAS is installed, and the reference BLAS is several times slower than this one.
+  libopenblas0-pthread
+  libucx-dev
+  libfmt-dev nlohmann-json3-dev libcli11-dev zlib1g-dev
+  libgtest-dev
+  # The tests join hosts made of network namespaces.
+  iproute2
+)
+if [[ "${1:-}" == bench ]]; then
+  packages+=(libopenmpi-dev openmpi-bin libgloo-dev python3-torch)
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+  [[ "$state" == installed ]] || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+  exit 0
+fi
+
+sudo=()
+if ((EUID != 0)); then
+  command -v sudo >/dev/null || { echo "setup: run this as root, or install sudo" >&2; exit 1; }
+  sudo=(sudo)
+fi
+echo "setup: installing ${missing[*]}"
+"${sudo[@]}" apt-get -qq update
+"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null

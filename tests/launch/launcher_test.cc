@@ -1,0 +1,230 @@
+// `sullae run` from outside, as a user sees it.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <thread>
+
+#include "support/program.h"
+#include "support/temporary_directory.h"
+
+namespace sullae::testing {
+namespace {
+
+ProgramResult sullae_run(std::vector<std::string> words, const std::map<std::string, std::string>& environment = {}) {
+  words.insert(words.begin(), {sullae_program(), "run"});
+  return run_program(words, environment);
+}
+
+std::vector<std::string> sorted_lines(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  std::ranges::sort(lines);
+  return lines;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(Run, TagsEachLineWithItsRank) {
+  const auto result = sullae_run({"-np", "3", "sh", "-c", "echo rank $SULLAE_RANK of $SULLAE_SIZE; printf 'no end'"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(sorted_lines(result.standard_output),
+            (std::vector<std::string>{"[0] no end", "[0] rank 0 of 3", "[1] no end", "[1] rank 1 of 3", "[2] no end",
+                                      "[2] rank 2 of 3"}));
+  EXPECT_EQ(sullae_run({"-np", "1", "--no-tag", "echo", "plain"}).standard_output, "plain\n");
+}
+
+TEST(Run, KeepsStandardErrorApart) {
+  const auto result = sullae_run({"-np", "1", "sh", "-c", "echo out; echo err >&2"});
+  EXPECT_EQ(result.standard_output, "[0] out\n");
+  EXPECT_EQ(result.standard_error, "[0] err\n");
+}
+
+TEST(Run, PassesOnLongOutputWhole) {
+  const auto result = sullae_run({"-np", "2", "sh", "-c", "seq 1 20000"});
+  EXPECT_EQ(sorted_lines(result.standard_output).size(), 40000U);
+}
+
+TEST(Run, GivesArgumentsAndVariablesToTheProgram) {
+  const auto result = sullae_run({"-n", "1", "--env", "COLOUR=green", "--env", "FROM_HERE", "sh", "-c", "echo $COLOUR $FROM_HERE $0 $1",
+                                  "-np", "--env"},
+                                 {{"FROM_HERE", "here"}});
+  EXPECT_EQ(result.standard_output, "[0] green here -np --env\n");
+}
+
+TEST(Run, WritesAFileARank) {
+  TemporaryDirectory directory;
+  const auto logs = directory.path() / "logs";
+  EXPECT_EQ(sullae_run({"-np", "2", "--output-dir", logs, "sh", "-c", "echo I am $SULLAE_RANK; echo bad >&2"}).exit_code, 0);
+  for (const std::string rank : {"0", "1"}) {
+    std::ifstream stream(logs / ("rank-" + rank + ".log"));
+    const std::string text((std::istreambuf_iterator<char>(stream)), {});
+    EXPECT_TRUE(contains(text, "I am " + rank + "\n")) << text;
+    EXPECT_TRUE(contains(text, "bad\n")) << text;
+  }
+}
+
+TEST(Run, DividesTheProcessors) {
+  const auto result = sullae_run({"-np", "2", "--cpus-per-rank", "1", "sh", "-c", "echo threads $OMP_NUM_THREADS"}, {{"OMP_NUM_THREADS", ""}});
+  EXPECT_TRUE(contains(result.standard_output, "[1] threads 1")) << result.standard_output;
+  const auto users = sullae_run({"-np", "1", "sh", "-c", "echo threads $OMP_NUM_THREADS"}, {{"OMP_NUM_THREADS", "7"}});
+  EXPECT_TRUE(contains(users.standard_output, "threads 7")) << "a user's own choice stays";
+}
+
+TEST(Run, TheFirstRankThatFailsEndsTheOthersAndDecidesTheExitCode) {
+  const auto mark = unique_mark();
+  const auto result = sullae_run({"-np", "3", "sh", "-c", "if [ $SULLAE_RANK = 1 ]; then exit 7; fi; sleep 600", mark});
+  EXPECT_EQ(result.exit_code, 7);
+  EXPECT_TRUE(contains(result.standard_error, "rank 1 (process ")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, ") ended with exit code 7; ending the other ranks")) << result.standard_error;
+  EXPECT_TRUE(vanish(mark));
+}
+
+TEST(Run, ARankKilledByASignalIsNamedWithIt) {
+  const auto mark = unique_mark();
+  const auto result = sullae_run({"-np", "2", "sh", "-c", "if [ $SULLAE_RANK = 0 ]; then kill -9 $$; fi; sleep 600", mark});
+  EXPECT_EQ(result.exit_code, 137);
+  EXPECT_TRUE(contains(result.standard_error, "was killed by signal 9 (Killed)")) << result.standard_error;
+  EXPECT_TRUE(vanish(mark));
+}
+
+TEST(Run, RanksThatIgnoreTheRequestToEndAreKilled) {
+  const auto mark = unique_mark();
+  const auto result = sullae_run({"-np", "2", "sh", "-c", "trap '' TERM; if [ $SULLAE_RANK = 0 ]; then exit 3; fi; while :; do sleep 1; done", mark});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_TRUE(vanish(mark));
+}
+
+TEST(Run, LeavesNothingThatARankStarted) {
+  const auto mark = unique_mark();
+  // A grandchild in a session of its own, as a daemon would be.
+  const auto result = sullae_run({"-np", "2", "sh", "-c", "setsid sh -c 'sleep 600; : " + mark + "' & sleep 0.2; echo started"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_TRUE(vanish(mark));
+}
+
+TEST(Run, CtrlCEndsAllRanks) {
+  const auto mark = unique_mark();
+  Program program({sullae_program(), "run", "-np", "2", "sh", "-c", "echo up; sleep 600", mark});
+  ASSERT_TRUE(program.wait_for_output("[1] up"));
+  program.signal(SIGINT);
+  const auto result = program.wait(std::chrono::seconds{30});
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_TRUE(contains(result.standard_error, "Interrupt; ending all ranks (once more kills them)")) << result.standard_error;
+  EXPECT_TRUE(vanish(mark));
+}
+
+TEST(Run, CtrlCTwiceKills) {
+  const auto mark = unique_mark();
+  Program program({sullae_program(), "run", "-np", "2", "sh", "-c", "trap '' INT TERM; echo up; while :; do sleep 1; done", mark});
+  ASSERT_TRUE(program.wait_for_output("[0] up"));
+  ASSERT_TRUE(program.wait_for_output("[1] up"));
+  program.signal(SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds{300});
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait(std::chrono::seconds{4}).exit_code, 130);
+  EXPECT_TRUE(vanish(mark));
+}
+
+TEST(Run, LeavesNothingWhenItIsKilledItself) {
+  const auto mark = unique_mark();
+  Program program({sullae_program(), "run", "-np", "2", "sh", "-c", "(sleep 600; : " + mark + ") & echo up; sleep 600", mark});
+  ASSERT_TRUE(program.wait_for_output("[0] up"));
+  ASSERT_TRUE(program.wait_for_output("[1] up"));
+  program.signal(SIGKILL);
+  program.wait(std::chrono::seconds{20});
+  EXPECT_TRUE(vanish(mark));
+}
+
+TEST(Run, EndsTheJobAtItsTimeout) {
+  const auto mark = unique_mark();
+  const auto result = sullae_run({"-np", "2", "--timeout", "0.5", "sh", "-c", "sleep 600", mark});
+  EXPECT_EQ(result.exit_code, 124);
+  EXPECT_TRUE(contains(result.standard_error, "the job did not end within 0.5 s (--timeout)")) << result.standard_error;
+  EXPECT_TRUE(vanish(mark));
+}
+
+TEST(Run, SaysWhatIsWrongWithItsArguments) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "no program given"},
+      {{"sh"}, "how many ranks? Give -np N"},
+      {{"-np", "2"}, "no program given"},
+      {{"-np", "0", "sh"}, "--np"},
+      {{"-np", "2", "--wrong", "sh"}, "--wrong is not an option of sullae run"},
+      {{"-np", "5", "-H", "localhost:2", "true"}, "-np asks for 5 ranks, but the hosts have 2 slots"},
+      {{"-np", "1", "--env", "=x", "true"}, "expected NAME or NAME=VALUE"},
+      {{"-np", "1", "--env", "SULLAE_NOT_SET", "true"}, "SULLAE_NOT_SET: is not set here"},
+      {{"-np", "1", "/no/such/program"}, "'/no/such/program' cannot be run in"},
+      {{"-np", "1", "--output-dir", "/proc/nothing", "true"}, "--output-dir /proc/nothing"},
+      {{"--hostfile", "/no/such/file", "true"}, "hostfile /no/such/file: cannot be read"},
+  };
+  for (const auto& [words, message] : cases) {
+    const auto result = sullae_run(words);
+    EXPECT_NE(result.exit_code, 0) << message;
+    EXPECT_TRUE(contains(result.standard_error + result.standard_output, message))
+        << message << "\nbut got\n" << result.standard_error << result.standard_output;
+  }
+}
+
+// A remote shell that runs the command on this host: what ssh does, without the network.
+class OtherHosts : public ::testing::Test {
+ protected:
+  std::string shell(const std::string& body) {
+    const auto file = directory_.path() / ("rsh" + std::to_string(count_++));
+    std::ofstream(file) << "#!/bin/sh\n" << body << '\n';
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    return file;
+  }
+  TemporaryDirectory directory_;
+  int count_ = 0;
+};
+
+TEST_F(OtherHosts, RunRanksThroughTheRemoteShell) {
+  const auto result = sullae_run({"-H", "nodeA:1,nodeB:2", "--store-host", "127.0.0.1", "--rsh",
+                                  shell("export HOST_GIVEN=$1; shift; exec sh -c \"$*\""), "sh", "-c",
+                                  "echo $SULLAE_RANK on $HOST_GIVEN as $SULLAE_LOCAL_RANK of $SULLAE_LOCAL_SIZE"});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_EQ(sorted_lines(result.standard_output),
+            (std::vector<std::string>{"[0] 0 on nodeA as 0 of 1", "[1] 1 on nodeB as 0 of 2", "[2] 2 on nodeB as 1 of 2"}));
+}
+
+TEST_F(OtherHosts, AFailureOnOneEndsThoseOnTheOthers) {
+  const auto mark = unique_mark();
+  const auto result = sullae_run({"-H", "nodeA:1,nodeB:1", "--store-host", "127.0.0.1", "--rsh", shell("shift; exec sh -c \"$*\""), "sh", "-c",
+                                  "if [ $SULLAE_RANK = 1 ]; then exit 9; fi; sleep 600", mark});
+  EXPECT_EQ(result.exit_code, 9);
+  EXPECT_TRUE(contains(result.standard_error, "on nodeB) ended with exit code 9")) << result.standard_error;
+  EXPECT_TRUE(vanish(mark));
+}
+
+TEST_F(OtherHosts, OneThatDoesNotAnswerIsNamed) {
+  const auto mark = unique_mark();
+  const auto result = sullae_run({"-H", "localhost:1,silent:1", "--connect-timeout", "0.5", "--store-host", "127.0.0.1", "--rsh",
+                                  shell("exec sleep 600 # " + mark), "true"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.standard_error, "host silent did not answer within 0.5 s (--connect-timeout)")) << result.standard_error;
+}
+
+TEST_F(OtherHosts, OneThatRefusesIsNamed) {
+  const auto result = sullae_run({"-H", "refusing:1", "--store-host", "127.0.0.1", "--rsh",
+                                  shell("echo 'Permission denied (publickey).' >&2; exit 255"), "true"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.standard_error, "Permission denied")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "host refusing cannot be used: the command that starts its agent ended with exit code 255"))
+      << result.standard_error;
+}
+
+TEST_F(OtherHosts, OneThatGreetsIsExplained) {
+  const auto result = sullae_run({"-H", "chatty:1", "--store-host", "127.0.0.1", "--rsh",
+                                  shell("echo 'Welcome to this fine computer, it is running well'; shift; exec sh -c \"$*\""), "true"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.standard_error, "does the remote shell print a greeting?")) << result.standard_error;
+}
+
+}  // namespace
+}  // namespace sullae::testing

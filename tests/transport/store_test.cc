@@ -1,0 +1,146 @@
+#include "transport/store/store.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <thread>
+#include <vector>
+
+#include "sullae/error.h"
+#include "transport/store/store_server.h"
+
+namespace sullae::testing {
+namespace {
+
+Deadline soon() { return {std::chrono::seconds{20}, "the test's patience"}; }
+Deadline at_once() { return {std::chrono::milliseconds{100}, "SULLAE_RENDEZVOUS_TIMEOUT"}; }
+
+StoreAddress address_of(const StoreServer& server) {
+  StoreAddress address;
+  address.host = "127.0.0.1";
+  address.port = server.port();
+  return address;
+}
+
+const StoreAddress kAnyPort = StoreAddress::parse("127.0.0.1:0");
+
+template <class Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Store, SetsGetsAndAdds) {
+  const StoreServer server(kAnyPort);
+  Store a(address_of(server), soon());
+  Store b(address_of(server), soon());
+  a.set("key", "value", soon());
+  EXPECT_EQ(b.get("key", soon()), "value");
+  const std::string binary("\0\n\xff", 3);
+  b.set("key", binary, soon());
+  EXPECT_EQ(a.get("key", soon()), binary);
+  EXPECT_EQ(a.add("counter", 5, soon()), 5);
+  EXPECT_EQ(b.add("counter", -2, soon()), 3);
+  a.set("empty", "", soon());
+  EXPECT_EQ(a.get("empty", soon()), "");
+  const std::string large(3'000'000, 'x');
+  a.set("large", large, soon());
+  EXPECT_EQ(b.get("large", soon()), large);
+}
+
+TEST(Store, GetWaitsForTheKey) {
+  const StoreServer server(StoreAddress::parse("unix:sullae-store-test-" + std::to_string(::getpid())));
+  const auto address = StoreAddress::parse("unix:sullae-store-test-" + std::to_string(::getpid()));
+  std::vector<std::thread> waiting;
+  for (int i = 0; i < 8; ++i) {
+    waiting.emplace_back([&] {
+      Store store(address, soon());
+      EXPECT_EQ(store.get("late", soon()), "now");
+    });
+  }
+  Store store(address, soon());
+  std::this_thread::sleep_for(std::chrono::milliseconds{50});
+  store.set("late", "now", soon());
+  for (auto& thread : waiting) thread.join();
+}
+
+TEST(Store, AKeyThatDoesNotComeEndsTheWait) {
+  const StoreServer server(kAnyPort);
+  Store store(address_of(server), soon());
+  EXPECT_NE(error_of([&] { store.get("never", at_once()); }).find("did not answer within 0.1 s (SULLAE_RENDEZVOUS_TIMEOUT)"),
+            std::string::npos);
+}
+
+TEST(Store, AServerThatIsNotThereIsNamed) {
+  int port = 0;
+  {
+    const StoreServer server(kAnyPort);
+    port = server.port();
+  }
+  StoreAddress address = kAnyPort;
+  address.port = port;
+  const auto error = error_of([&] { Store(address, at_once()); });
+  EXPECT_NE(error.find("no rendezvous store answered at 127.0.0.1:" + std::to_string(port) + " within 0.1 s"), std::string::npos) << error;
+  EXPECT_NE(error.find("Connection refused"), std::string::npos) << error;
+}
+
+TEST(Store, AHostThatIsNotKnownIsNamed) {
+  const auto error = error_of([&] { Store(StoreAddress::parse("no-such-host.invalid:1"), at_once()); });
+  EXPECT_NE(error.find("host 'no-such-host.invalid' cannot be resolved"), std::string::npos) << error;
+}
+
+TEST(Store, AServerThatStartsLaterIsFound) {
+  const auto name = "unix:sullae-late-" + std::to_string(::getpid());
+  std::thread client([&] {
+    Store store(StoreAddress::parse(name), soon());
+    store.set("a", "b", soon());
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  const StoreServer server(StoreAddress::parse(name));
+  client.join();
+}
+
+TEST(StoreServer, APortInUseIsNamed) {
+  const StoreServer first(kAnyPort);
+  const auto error = error_of([&] { StoreServer second(address_of(first)); });
+  EXPECT_NE(error.find("cannot listen on 127.0.0.1:" + std::to_string(first.port())), std::string::npos) << error;
+  EXPECT_NE(error.find("in use by another program"), std::string::npos) << error;
+}
+
+// Whatever connects to the port and speaks something else is dropped, and the others go on.
+TEST(StoreServer, StrangersAreDropped) {
+  const StoreServer server(kAnyPort);
+  Store store(address_of(server), soon());
+  const int stranger = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<std::uint16_t>(server.port()));
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::connect(stranger, reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+  const std::string request = "GET / HTTP/1.1\r\n\r\n";
+  ASSERT_EQ(::send(stranger, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
+  char byte = 0;
+  EXPECT_LE(::recv(stranger, &byte, 1, 0), 0) << "the connection is closed";
+  ::close(stranger);
+  store.set("still", "there", soon());
+  EXPECT_EQ(store.get("still", soon()), "there");
+}
+
+TEST(StoreAddress, IsParsed) {
+  EXPECT_EQ(StoreAddress::parse("tcp://h:80").to_string(), "h:80");
+  EXPECT_EQ(StoreAddress::parse("[::1]:80").host, "::1");
+  EXPECT_EQ(StoreAddress::parse("[::1]:80").to_string(), "[::1]:80");
+  EXPECT_EQ(StoreAddress::parse("unix:x").to_string(), "unix:x");
+  for (const char* text : {"", "host", "host:", ":80", "host:99999", "unix:", "host:x"}) {
+    EXPECT_THROW(StoreAddress::parse(text), InputError) << text;
+  }
+}
+
+}  // namespace
+}  // namespace sullae::testing

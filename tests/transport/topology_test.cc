@@ -1,0 +1,50 @@
+#include "transport/topology.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "sullae/error.h"
+#include "transport/store/store_server.h"
+
+namespace sullae::testing {
+namespace {
+
+TEST(Topology, NumbersHostsAndLocalRanks) {
+  const auto topology = Topology::from_hosts(3, {"x", "y", "x", "y", "z"});
+  EXPECT_EQ(topology.hosts, (std::vector<std::vector<int>>{{0, 2}, {1, 3}, {4}}));
+  EXPECT_EQ(topology.local_rank(), 1);
+  EXPECT_EQ(topology.local_size(), 2);
+  EXPECT_EQ(topology.cross_rank(), 1);
+  EXPECT_EQ(topology.cross_size(), 3);
+}
+
+std::string discover_alone(int rank, int size, int times = 1) {
+  const auto address = StoreAddress::parse("unix:sullae-topology-" + std::to_string(::getpid()));
+  const StoreServer server(address);
+  const Deadline patience(std::chrono::seconds{20}, "the test's patience");
+  const Deadline limit(std::chrono::milliseconds{200}, "SULLAE_RENDEZVOUS_TIMEOUT");
+  std::string error;
+  for (int i = 0; i < times; ++i) {
+    try {
+      Store store(address, patience);
+      Topology::discover(store, rank, size, "here", limit);
+    } catch (const Error& caught) {
+      error = caught.what();
+    }
+  }
+  return error;
+}
+
+TEST(Topology, NamesTheRankThatDoesNotCome) {
+  EXPECT_NE(discover_alone(0, 2).find("waited for rank 1, which did not come within 0.2 s (SULLAE_RENDEZVOUS_TIMEOUT)"),
+            std::string::npos);
+}
+
+TEST(Topology, RefusesTwoProcessesOfOneRank) {
+  EXPECT_NE(discover_alone(0, 1, 2).find("two processes both say that they are rank 0 of 1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sullae::testing
