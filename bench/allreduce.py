@@ -15,6 +15,7 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BIN = os.path.join(ROOT, "build", "release", "bin")
@@ -70,6 +71,10 @@ class TwoHosts:
                 steps.append(f"tc -n sullae-{host} qdisc add dev sullae-v{host} root tbf rate {self.rate} burst 256kb latency 50ms")
         for step in steps:
             subprocess.run(step.split(), check=True)
+        for host in "ab":  # the kernel notices the carrier a moment later
+            state = ["ip", "netns", "exec", f"sullae-{host}", "cat", f"/sys/class/net/sullae-v{host}/operstate"]
+            while subprocess.run(state, capture_output=True, text=True, check=True).stdout.strip() != "up":
+                time.sleep(0.05)
         self.rsh = tempfile.NamedTemporaryFile("w", suffix=".sh", delete=False)
         self.rsh.write('#!/bin/sh\n# "host" is a namespace; options before it are ignored\n'
                        'while [ "$#" -gt 2 ] && [ "${1#-}" != "$1" ]; do shift; done\n'

@@ -28,8 +28,7 @@ class RunCommand final : public Command {
     app.add_option("--hostfile", hostfile_, "File with a host a line: node1 slots=4")->type_name("FILE")->excludes("--host");
     app.add_option("--env", environment_, "Variable for every rank; without a value, this environment's. May be repeated")
         ->type_name("NAME[=VALUE]")
-        ->take_all()
-        ->expected(1);
+        ->allow_extra_args(false);
     app.add_option("--timeout", timeout_, "End the job when it has run this long (exit code 124)")
         ->check(CLI::PositiveNumber)
         ->type_name("SECONDS");

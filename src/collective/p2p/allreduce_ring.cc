@@ -9,7 +9,7 @@ namespace sullae::p2p {
 namespace {
 
 // Large enough for the transport's zero-copy protocols, small enough that reducing one segment hides behind the next.
-constexpr std::size_t kSegmentBytes = std::size_t{512} << 10;
+constexpr std::size_t kSegmentBytes = std::size_t{2048} << 10;
 
 // One part of the buffer a rank, each cut into segments. All sizes in elements.
 class Parts {
@@ -88,10 +88,14 @@ class Ring {
     }
   }
 
-  // Finished parts travel to the right. Segments of part `rank` are sent as they are finished, by `send_own`.
-  void send_own(std::size_t segment) {
+  // Finished parts travel to the right. While the last step of the reduce-scatter goes on, a segment of part `rank` is sent as
+  // soon as it is finished, and a segment of the left neighbour's part is expected, so that it need not be buffered on arrival.
+  void start_gather(std::size_t segment) {
     const Range range = parts_.segment(exchange_.rank(), segment);
     gather_sends_.push_back(exchange_.send(right_, kGatherStep, reduction_.out + range.begin * width_, range.size() * width_));
+    // In place, with two ranks, the same memory is still being sent from.
+    if (segment < sends_.size()) exchange_.wait(sends_[segment]);
+    if (segment < parts_.segments(left_)) expect_gathered(left_, kGatherStep, segment);
   }
   void all_gather() {
     const int rank = exchange_.rank();
@@ -99,11 +103,11 @@ class Ring {
     for (int step = 0; step < size_ - 1; ++step) {
       const int received_part = (rank + 2 * size_ - 1 - step) % size_;
       const auto tag = kGatherStep + static_cast<std::uint64_t>(step);
-      std::vector<Request> receives;
-      for (std::size_t i = 0; i < parts_.segments(received_part); ++i) {
-        const Range range = parts_.segment(received_part, i);
-        receives.push_back(exchange_.receive(left_, tag, reduction_.out + range.begin * width_, range.size() * width_));
+      for (std::size_t i = gather_receives_.size(); i < parts_.segments(received_part); ++i) {
+        expect_gathered(received_part, tag, i);
       }
+      std::vector<Request> receives = std::move(gather_receives_);
+      gather_receives_.clear();
       for (std::size_t i = 0; i < receives.size(); ++i) {
         exchange_.wait(receives[i]);
         if (step == size_ - 2) continue;
@@ -116,6 +120,11 @@ class Ring {
 
  private:
   static constexpr std::uint64_t kGatherStep = 0x4000;
+
+  void expect_gathered(int part, std::uint64_t tag, std::size_t segment) {
+    const Range range = parts_.segment(part, segment);
+    gather_receives_.push_back(exchange_.receive(left_, tag, reduction_.out + range.begin * width_, range.size() * width_));
+  }
 
   std::byte* scratch_at(int part, Range range) { return scratch_.data() + (range.begin - parts_.offset(part)) * width_; }
 
@@ -130,6 +139,7 @@ class Ring {
   std::array<std::vector<std::byte>, 2> partial_;
   std::vector<Request> sends_;
   std::vector<Request> gather_sends_;
+  std::vector<Request> gather_receives_;
 };
 
 }  // namespace
@@ -141,7 +151,7 @@ void allreduce_ring(Exchange& exchange, const Signature& signature, const Reduct
   Ring ring(exchange, reduction, counts);
   const auto own = part_of(reduction.count, exchange.rank(), exchange.size(), 16);
   // The parts of `in` that the ring still reads are other ranks' parts, so this rank's part of `out` is free even in place.
-  ring.reduce_scatter(reduction.out + own.begin * reduction.width(), [&](std::size_t segment) { ring.send_own(segment); });
+  ring.reduce_scatter(reduction.out + own.begin * reduction.width(), [&](std::size_t segment) { ring.start_gather(segment); });
   ring.all_gather();
 }
 

@@ -5,12 +5,16 @@
 #include <ucp/api/ucp.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 
 #include "base/host.h"
 #include "sullae/error.h"
 
 namespace sullae {
 namespace {
+
+constexpr const char* kTcpSegment = "128k";
 
 constexpr int kForegroundSpins = 300;
 constexpr int kBackgroundSpins = 10;
@@ -24,11 +28,28 @@ void check(ucs_status_t status, const char* what) {
   if (status != UCS_OK) throw Error(fmt::format("UCX: {}: {}", what, ucs_status_string(status)));
 }
 
+bool has_rdma_device() {
+  std::error_code ignored;
+  return std::filesystem::exists("/sys/class/infiniband", ignored) && !std::filesystem::is_empty("/sys/class/infiniband", ignored);
+}
+
+void set_default(ucp_config_t* config, const char* name, const char* value) {
+  if (std::getenv((std::string("UCX_") + name).c_str()) != nullptr) return;
+  check(ucp_config_modify(config, name, value), name);
+}
+
 struct Context {
   ucp_context_h handle = nullptr;
   Context() {
     ucp_config_t* config = nullptr;
     check(ucp_config_read(nullptr, nullptr, &config), "reading the configuration");
+    // Over TCP, asking before each large message costs a round trip behind all the data that is queued already. Receives are posted
+    // before messages come, so sending at once needs no extra copy. A user's own UCX variables win.
+    if (!has_rdma_device()) {
+      set_default(config, "RNDV_THRESH", "inf");
+      set_default(config, "TCP_TX_SEG_SIZE", kTcpSegment);
+      set_default(config, "TCP_RX_SEG_SIZE", kTcpSegment);
+    }
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
     params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
