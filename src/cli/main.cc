@@ -20,6 +20,17 @@ std::vector<std::string> spell_np_out(int argc, char** argv) {
   return words;
 }
 
+// The word that stands where a command should and is none; empty if there is no such word.
+std::string unknown_command(CLI::App* app, const std::vector<std::string>& words) {
+  for (const auto& word : words) {
+    if (word.starts_with('-')) return {};
+    CLI::App* const command = app->get_subcommand_no_throw(word);
+    if (command == nullptr) return app->get_subcommands({}).empty() ? std::string() : word;
+    app = command;
+  }
+  return {};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -41,6 +52,10 @@ int main(int argc, char** argv) {
   try {
     program.parse(reversed);
   } catch (const CLI::ParseError& error) {
+    if (const auto word = unknown_command(&program, words); !word.empty()) {
+      std::fprintf(stderr, "sullae: '%s' is not a command; see sullae --help\n", word.c_str());
+      return 2;
+    }
     // 2 for a wrong command line, as other programs; 0 for --help and --version.
     return program.exit(error) == 0 ? 0 : 2;
   }

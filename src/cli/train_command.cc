@@ -42,6 +42,8 @@ class TrainCommand final : public Command {
     TrainOptions& o = choice.options;
     choice.app = parent.add_subcommand(recipe.name(), "Train: " + recipe.summary());
     CLI::App& app = *choice.app;
+    // Given twice, the last one counts, so that scripts can append to a common line.
+    app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     app.add_option("--data", o.data, "Folder with the data set")->capture_default_str()->type_name("DIR");
     app.add_option("--epochs", o.epochs, "Times through the training data")->capture_default_str()->type_name("N");
     app.add_option("--batch-size", o.batch_size, "Samples a step, over all ranks together")->capture_default_str()->type_name("N");

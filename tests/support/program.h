@@ -29,6 +29,8 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   pid_t pid() const { return pid_; }
+  /// What it has written to its standard output so far, as far as it was waited for.
+  const std::string& output() const { return result_.standard_output; }
   void signal(int signal) const;
   /// Waits until the output contains `text`; false when the program ended, or `limit` passed, without it.
   bool wait_for_output(const std::string& text, std::chrono::seconds limit = std::chrono::seconds{60});

@@ -1,0 +1,45 @@
+// The program that init_test starts: joins the world and says what it found.
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "sullae/sullae.h"
+
+namespace {
+
+// Binds to a port that the kernel chooses, and prints it.
+int bind_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof name;
+  ::bind(fd, reinterpret_cast<sockaddr*>(&name), length);
+  ::listen(fd, 1);
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length);
+  return ntohs(name.sin_port);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  if (!mode.empty()) {
+    std::printf(mode == "hold-port" ? "%d\n" : "%d", bind_port());
+    std::fflush(stdout);
+    if (mode == "hold-port") ::pause();
+    return 0;
+  }
+  try {
+    sullae::init();
+    int value = sullae::rank() + 1;
+    sullae::allreduce(std::span(&value, 1));
+    std::printf("rank %d of %d, sum %d\n", sullae::rank(), sullae::size(), value);
+  } catch (const sullae::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

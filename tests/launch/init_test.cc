@@ -1,0 +1,91 @@
+// init() under each launcher's variables, in processes of their own.
+#include <gtest/gtest.h>
+
+#include "support/program.h"
+
+namespace sullae::testing {
+namespace {
+
+// Prints "rank size sum" after an allreduce of rank + 1.
+const std::vector<std::string> kProgram{INIT_PROGRAM};
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+void expect_two_ranks(std::map<std::string, std::string> first, std::map<std::string, std::string> second) {
+  Program other(kProgram, second);
+  const auto result = run_program(kProgram, first);
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_EQ(result.standard_output, "rank 0 of 2, sum 3\n");
+  EXPECT_EQ(other.wait().standard_output, "rank 1 of 2, sum 3\n");
+}
+
+// A free port, found by binding to it a moment before.
+std::string free_port() {
+  const auto result = run_program({INIT_PROGRAM, "free-port"});
+  return result.standard_output;
+}
+
+TEST(Init, AloneIsAWorldOfOne) { EXPECT_EQ(run_program(kProgram).standard_output, "rank 0 of 1, sum 1\n"); }
+
+TEST(Init, UnderTorchrun) {
+  const auto port = free_port();
+  const auto variables = [&](const char* rank) {
+    return std::map<std::string, std::string>{{"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}};
+  };
+  expect_two_ranks(variables("0"), variables("1"));
+}
+
+TEST(Init, UnderOpenMpi) {
+  const auto job = unique_mark();
+  const auto variables = [&](const char* rank) {
+    return std::map<std::string, std::string>{
+        {"OMPI_COMM_WORLD_RANK", rank}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"PMIX_NAMESPACE", job}};
+  };
+  expect_two_ranks(variables("0"), variables("1"));
+}
+
+TEST(Init, UnderPmi) {
+  const auto variables = [&](const char* rank) {
+    return std::map<std::string, std::string>{{"PMI_RANK", rank}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}};
+  };
+  expect_two_ranks(variables("0"), variables("1"));
+}
+
+TEST(Init, UnderSlurm) {
+  const auto variables = [&](const char* rank) {
+    return std::map<std::string, std::string>{{"SLURM_PROCID", rank},      {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_JOB_ID", "4242"},
+                                              {"SLURM_STEP_ID", "7"}, {"SLURM_STEP_NUM_NODES", "1"}};
+  };
+  expect_two_ranks(variables("0"), variables("1"));
+}
+
+TEST(Init, UnderTfConfig) {
+  const auto port = free_port();
+  const auto variables = [&](const char* index) {
+    return std::map<std::string, std::string>{{"TF_CONFIG", R"({"cluster": {"worker": ["127.0.0.1:)" + port +
+                                                                R"(", "127.0.0.1:1"]}, "task": {"type": "worker", "index": )" + index + "}}"}};
+  };
+  expect_two_ranks(variables("0"), variables("1"));
+}
+
+TEST(Init, APortInUseIsNamed) {
+  Program holder({INIT_PROGRAM, "hold-port"});
+  ASSERT_TRUE(holder.wait_for_output("\n"));
+  std::string port = holder.output();
+  port.pop_back();
+  const auto result = run_program(kProgram, {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_TRUE(contains(result.standard_error, "cannot listen on 127.0.0.1:" + port + ": the address is in use by another program"))
+      << result.standard_error;
+}
+
+TEST(Init, ARankThatDoesNotComeIsNamed) {
+  const auto result = run_program(kProgram, {{"SULLAE_RANK", "0"}, {"SULLAE_SIZE", "2"}, {"SULLAE_STORE", "unix:" + unique_mark()},
+                                             {"SULLAE_RENDEZVOUS_TIMEOUT", "0.3"}});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_TRUE(contains(result.standard_error, "waited for rank 1, which did not come within 0.3 s (SULLAE_RENDEZVOUS_TIMEOUT)"))
+      << result.standard_error;
+}
+
+}  // namespace
+}  // namespace sullae::testing

@@ -1,0 +1,228 @@
+// `sullae train` and `sullae report` from outside, as a user sees them.
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "support/idx_files.h"
+#include "support/program.h"
+#include "support/temporary_directory.h"
+
+namespace sullae::testing {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+class Train : public ::testing::Test {
+ protected:
+  Train() {
+    std::filesystem::create_directory(mnist_);
+    write_small_mnist(mnist_, 2000, 400);
+  }
+
+  // One epoch of small MNIST on `ranks` ranks.
+  ProgramResult train(int ranks, std::vector<std::string> options, const std::map<std::string, std::string>& environment = {}) {
+    return run_program(words(ranks, std::move(options)), environment);
+  }
+  std::vector<std::string> words(int ranks, std::vector<std::string> options) {
+    std::vector<std::string> all{sullae_program(), "run",     "-np", std::to_string(ranks), "--cpus-per-rank", "1", sullae_program(), "train",
+                                 "mnist",          "--data", mnist_, "--batch-size", "60"};
+    all.insert(all.end(), options.begin(), options.end());
+    return all;
+  }
+  nlohmann::json read_json(const std::filesystem::path& file) {
+    std::ifstream stream(file);
+    return nlohmann::json::parse(stream);
+  }
+  std::vector<std::string> files_in(const std::filesystem::path& directory) {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  TemporaryDirectory directory_;
+  std::filesystem::path mnist_ = directory_.path() / "mnist";
+  std::filesystem::path report_ = directory_.path() / "report.json";
+  std::filesystem::path checkpoints_ = directory_.path() / "checkpoints";
+};
+
+TEST_F(Train, LearnsTheSameWithEveryNumberOfRanks) {
+  std::vector<double> losses;
+  for (const int ranks : {1, 2, 3}) {
+    const auto result = train(ranks, {"--epochs", "2", "--report", report_});
+    ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+    const auto report = read_json(report_);
+    EXPECT_EQ(report.at("world_size"), ranks);
+    EXPECT_EQ(report.at("epochs"), 2);
+    EXPECT_EQ(report.at("recipe"), "mnist");
+    EXPECT_GT(report.at("test_accuracy").get<double>(), 0.7);
+    EXPECT_GT(report.at("samples_per_second").get<double>(), 0);
+    EXPECT_GT(report.at("seconds").get<double>(), 0);
+    losses.push_back(report.at("test_loss"));
+    EXPECT_TRUE(contains(result.standard_output, "[0] epoch 2/2")) << result.standard_output;
+    EXPECT_FALSE(contains(result.standard_output, "[1]")) << "rank 0 alone speaks";
+  }
+  // float32, and sums in another order: close, not equal.
+  EXPECT_NEAR(losses[1], losses[0], 0.05);
+  EXPECT_NEAR(losses[2], losses[0], 0.05);
+}
+
+TEST_F(Train, EqualRunsAreEqualToTheBit) {
+  std::vector<double> losses;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(train(2, {"--epochs", "1", "--report", report_}).exit_code, 0);
+    losses.push_back(read_json(report_).at("test_loss"));
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+}
+
+TEST_F(Train, ResumesAfterTheNewestCheckpoint) {
+  ASSERT_EQ(train(2, {"--epochs", "3", "--report", report_}).exit_code, 0);
+  const double straight = read_json(report_).at("test_loss");
+
+  ASSERT_EQ(train(2, {"--epochs", "3", "--max-steps", "67", "--checkpoint-dir", checkpoints_}).exit_code, 0);
+  EXPECT_EQ(files_in(checkpoints_).size(), 2U);
+  std::filesystem::remove(checkpoints_ / "mnist-epoch-000002.ckpt");  // written in the middle of the second epoch
+  const auto resumed = train(2, {"--epochs", "3", "--checkpoint-dir", checkpoints_, "--resume", "--report", report_});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.standard_error;
+  EXPECT_TRUE(contains(resumed.standard_output, "resuming after epoch 1")) << resumed.standard_output;
+  EXPECT_EQ(read_json(report_).at("test_loss").get<double>(), straight) << "as if it had never stopped";
+  EXPECT_EQ(files_in(checkpoints_), (std::vector<std::string>{"mnist-epoch-000002.ckpt", "mnist-epoch-000003.ckpt"}));
+}
+
+TEST_F(Train, PassesOverATornCheckpointWithAWarning) {
+  ASSERT_EQ(train(1, {"--epochs", "2", "--checkpoint-dir", checkpoints_}).exit_code, 0);
+  std::filesystem::resize_file(checkpoints_ / "mnist-epoch-000002.ckpt", 1000);
+  const auto result = train(1, {"--epochs", "2", "--checkpoint-dir", checkpoints_, "--resume"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_TRUE(contains(result.standard_error, "mnist-epoch-000002.ckpt: is torn")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_output, "resuming after epoch 1"));
+  for (const auto& name : files_in(checkpoints_)) std::filesystem::resize_file(checkpoints_ / name, 100);
+  const auto none = train(1, {"--epochs", "2", "--checkpoint-dir", checkpoints_, "--resume"});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_TRUE(contains(none.standard_error, "--resume: none of the 2 checkpoints in")) << none.standard_error;
+}
+
+TEST_F(Train, ARankKilledInTheMiddleOfAnEpochIsNamedAndLeavesAWholeCheckpoint) {
+  Program program(words(2, {"--epochs", "1000", "--log-interval", "1", "--checkpoint-dir", checkpoints_}));
+  ASSERT_TRUE(program.wait_for_output("epoch 2/1000  step 5/"));
+  // The ranks are the processes of this data set that are no launcher.
+  pid_t victim = 0;
+  for (const pid_t pid : processes_with(mnist_.string())) {
+    std::ifstream stream("/proc/" + std::to_string(pid) + "/environ");
+    const std::string variables((std::istreambuf_iterator<char>(stream)), {});
+    if (contains(variables, "SULLAE_RANK=1")) victim = pid;
+  }
+  ASSERT_NE(victim, 0);
+  ::kill(victim, SIGKILL);
+  const auto result = program.wait(std::chrono::seconds{60});
+  EXPECT_EQ(result.exit_code, 137);
+  EXPECT_TRUE(contains(result.standard_error, "rank 1 (process " + std::to_string(victim))) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "was killed by signal 9 (Killed); ending the other ranks")) << result.standard_error;
+  EXPECT_TRUE(vanish(mnist_.string()));
+  const auto resumed = train(2, {"--epochs", "1", "--checkpoint-dir", checkpoints_, "--resume"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.standard_error;
+  EXPECT_TRUE(contains(resumed.standard_output, "resuming after epoch")) << resumed.standard_output;
+}
+
+// A file system of its own that is too small for a second checkpoint.
+TEST_F(Train, AFullDiskIsReportedAndTheOlderCheckpointIsIntact) {
+  std::filesystem::create_directory(checkpoints_);
+  if (::mount("tmpfs", checkpoints_.c_str(), "tmpfs", 0, "size=1500k") != 0) {
+    GTEST_SKIP() << "SKIPPED: mounting a small file system needs root";
+  }
+  const auto result = train(2, {"--epochs", "2", "--checkpoint-dir", checkpoints_});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.standard_error, "mnist-epoch-000002.ckpt cannot be written: No space left on device")) << result.standard_error;
+  EXPECT_EQ(files_in(checkpoints_), std::vector<std::string>{"mnist-epoch-000001.ckpt"});
+  const auto resumed = train(2, {"--epochs", "1", "--checkpoint-dir", checkpoints_, "--resume"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.standard_error;
+  ::umount2(checkpoints_.c_str(), MNT_DETACH);
+}
+
+TEST_F(Train, SaysWhatIsWrong) {
+  const auto truncated = directory_.path() / "truncated";
+  std::filesystem::copy(mnist_, truncated);
+  std::filesystem::resize_file(truncated / "train-images-idx3-ubyte", 5000);
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"mnist", "--data", "/no/such"}, "/no/such/train-images-idx3-ubyte: there is no such file"},
+      {{"mnist", "--data", truncated}, "train-images-idx3-ubyte: is truncated: its header announces 2000 images of 28 x 28"},
+      {{"mnist", "--data", mnist_, "--wrong"}, "--wrong"},
+      {{"mnist", "--data", mnist_, "--epochs", "0"}, "--epochs 0: expected 1 or more"},
+      {{"mnist", "--data", mnist_, "--epochs", "many"}, "--epochs"},
+      {{"mnist", "--data", mnist_, "--lr", "-1"}, "--lr -1: expected more than 0"},
+      {{"mnist", "--data", mnist_, "--optimizer", "adagrad"}, "--optimizer"},
+      {{"mnist", "--data", mnist_, "--resume"}, "--resume: needs --checkpoint-dir"},
+      {{"mnist", "--data", mnist_, "--checkpoint-dir", "/proc/none"}, "--checkpoint-dir /proc/none"},
+      {{"nsmc", "--data", mnist_}, "ratings_train.txt: there is no such file"},
+      {{"imagenet"}, "'imagenet' is not a command"},
+      {{}, "subcommand"},
+  };
+  for (const auto& [options, message] : cases) {
+    std::vector<std::string> all{sullae_program(), "train"};
+    all.insert(all.end(), options.begin(), options.end());
+    const auto result = run_program(all);
+    EXPECT_NE(result.exit_code, 0) << message;
+    EXPECT_TRUE(contains(result.standard_error, message)) << message << "\nbut got\n" << result.standard_error;
+  }
+  const auto uneven = train(3, {"--batch-size", "64"});
+  EXPECT_TRUE(contains(uneven.standard_error, "divided equally among the 3 ranks: expected a multiple of 3")) << uneven.standard_error;
+}
+
+TEST_F(Train, DrawsDigitsWhereThereAreNone) {
+  const auto result = run_program({sullae_program(), "train", "mnist", "--max-steps", "3", "--epochs", "1"}, {}, directory_.path());
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_output, "digits drawn by the program")) << result.standard_output;
+}
+
+class Nsmc : public Train {
+ protected:
+  Nsmc() {
+    write("ratings_train.txt", 600);
+    write("ratings_test.txt", 200);
+  }
+  void write(const std::string& name, int rows) {
+    std::ofstream stream(directory_.path() / name);
+    stream << "id\tdocument\tlabel\n";
+    for (int i = 0; i < rows; ++i) {
+      stream << i << '\t' << (i % 7 == 0 ? "" : "이 영화 ") << "낱말" << i % 90 << (i % 2 == 0 ? " 좋다" : " 별로") << '\t' << (i + 1) % 2 << '\n';
+    }
+  }
+};
+
+TEST_F(Nsmc, LearnsTheSameWithOneRankAndTwo) {
+  std::vector<double> losses;
+  for (const std::string ranks : {"1", "2"}) {
+    const auto result = run_program({sullae_program(), "run", "-np", ranks, sullae_program(), "train", "nsmc", "--data", directory_.path(),
+                                     "--epochs", "3", "--embedding-size", "16", "--hidden-size", "16", "--dropout", "0", "--batch-size", "20",
+                                     "--lr", "0.01", "--clip-norm", "5", "--report", report_});
+    ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+    const auto report = read_json(report_);
+    EXPECT_GT(report.at("test_accuracy").get<double>(), 0.99);
+    losses.push_back(report.at("test_loss"));
+  }
+  EXPECT_NEAR(losses[1], losses[0], 0.01);
+}
+
+TEST_F(Train, ReportsAreCompared) {
+  const auto one = directory_.path() / "1.json";
+  const auto two = directory_.path() / "2.json";
+  ASSERT_EQ(train(1, {"--epochs", "1", "--report", one}).exit_code, 0);
+  ASSERT_EQ(train(2, {"--epochs", "1", "--report", two}).exit_code, 0);
+  const auto table = run_program({sullae_program(), "report", one, two});
+  EXPECT_EQ(table.exit_code, 0);
+  for (const char* row : {"ranks", "test accuracy", "samples/s", "speedup", "scaling efficiency", "time"}) {
+    EXPECT_TRUE(contains(table.standard_output, row)) << table.standard_output;
+  }
+  std::ofstream(one) << "{}";
+  EXPECT_TRUE(contains(run_program({sullae_program(), "report", one}).standard_error, "is not a report of sullae train"));
+  EXPECT_TRUE(contains(run_program({sullae_program(), "report", "/none"}).standard_error, "report /none: cannot be read"));
+}
+
+}  // namespace
+}  // namespace sullae::testing
