@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -24,9 +25,10 @@ std::vector<std::string> spell_np_out(int argc, char** argv) {
 std::string unknown_command(CLI::App* app, const std::vector<std::string>& words) {
   for (const auto& word : words) {
     if (word.starts_with('-')) return {};
-    CLI::App* const command = app->get_subcommand_no_throw(word);
-    if (command == nullptr) return app->get_subcommands({}).empty() ? std::string() : word;
-    app = command;
+    const auto commands = app->get_subcommands({});
+    const auto command = std::ranges::find(commands, word, [](const CLI::App* c) { return c->get_name(); });
+    if (command == commands.end()) return commands.empty() ? std::string() : word;
+    app = *command;
   }
   return {};
 }
