@@ -1,5 +1,6 @@
-// What the machine's memory allows: `threads` threads each compute a[i] + b[i] into both a and b, as an allreduce of two ranks in
-// buckets must (two reads and two writes a byte). Usage: bench_memory_floor THREADS BYTES…
+// What the machine's memory allows: `threads` threads each compute a[i] + b[i] into both a and b,
+// as an allreduce of two ranks in buckets must (two reads and two writes a byte). Usage:
+// bench_memory_floor THREADS BYTES…
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -21,11 +22,13 @@ int main(int argc, char** argv) {
         workers.emplace_back([&, t] {
           float* const x = a.data();
           float* const y = b.data();
-          for (std::size_t k = count * t / threads; k < count * (t + 1) / threads; ++k) x[k] = y[k] = x[k] + y[k];
+          for (std::size_t k = count * t / threads; k < count * (t + 1) / threads; ++k)
+            x[k] = y[k] = x[k] + y[k];
         });
       }
       for (auto& worker : workers) worker.join();
-      const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
+      const std::chrono::duration<double, std::micro> time =
+          std::chrono::steady_clock::now() - start;
       runs.push_back(time.count());
     }
     std::sort(runs.begin(), runs.end());

@@ -15,7 +15,8 @@ int main(int argc, char** argv) {
               .barrier = [] { MPI_Barrier(MPI_COMM_WORLD); },
               .allreduce =
                   [](float* data, std::size_t count) {
-                    MPI_Allreduce(MPI_IN_PLACE, data, static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+                    MPI_Allreduce(MPI_IN_PLACE, data, static_cast<int>(count), MPI_FLOAT, MPI_SUM,
+                                  MPI_COMM_WORLD);
                   }},
              argc, argv);
   MPI_Finalize();

@@ -1,9 +1,10 @@
 // Usage: bench_allreduce_sullae [--in-bucket] BYTES…
+#include "sullae/sullae.h"
+
 #include <cstring>
 #include <vector>
 
 #include "measure.h"
-#include "sullae/sullae.h"
 
 int main(int argc, char** argv) {
   sullae::World& world = sullae::init();
@@ -15,12 +16,14 @@ int main(int argc, char** argv) {
   const std::size_t count = bench::largest_count(argc, argv);
   std::vector<float> ordinary(in_bucket ? 0 : count);
   const auto shared = world.allocate_shared(in_bucket ? count * sizeof(float) : 64);
-  bench::run(
-      {.rank = world.rank(),
-       .size = world.size(),
-       .buffer = in_bucket ? reinterpret_cast<float*>(shared.get()) : ordinary.data(),
-       .barrier = [&] { world.barrier(); },
-       .allreduce = [&](float* data, std::size_t n) { world.allreduce(data, data, n, sullae::DataType::float32); }},
-      argc, argv);
+  bench::run({.rank = world.rank(),
+              .size = world.size(),
+              .buffer = in_bucket ? reinterpret_cast<float*>(shared.get()) : ordinary.data(),
+              .barrier = [&] { world.barrier(); },
+              .allreduce =
+                  [&](float* data, std::size_t n) {
+                    world.allreduce(data, data, n, sullae::DataType::float32);
+                  }},
+             argc, argv);
   sullae::shutdown();
 }

@@ -33,12 +33,13 @@ Digits to_tensors(sullae::data::ImageSet set, torch::Device device) {
   const auto count = static_cast<std::int64_t>(set.size());
   const auto images = torch::from_blob(set.pixels.data(), {count, 1, 28, 28}, torch::kUInt8);
   const auto labels = torch::from_blob(set.labels.data(), {count}, torch::kUInt8);
-  return {(images.to(torch::kFloat32) / 255 - 0.13).to(device), labels.to(torch::kInt64).to(device)};
+  return {(images.to(torch::kFloat32) / 255 - 0.13).to(device),
+          labels.to(torch::kInt64).to(device)};
 }
 
 int train(const char* data) {
-  sullae::init();                                // 1 rank, size and rendezvous from the environment
-  const auto device = sullae::local_device();    // 2 one GPU a process, or the CPU
+  sullae::init();                              // 1 rank, size and rendezvous from the environment
+  const auto device = sullae::local_device();  // 2 one GPU a process, or the CPU
 
   sullae::data::Mnist mnist;
   if (data != nullptr) {
@@ -51,10 +52,13 @@ int train(const char* data) {
 
   Net model;
   model->to(device);
-  torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.02 * sullae::size()).momentum(0.9));
-  sullae::DistributedOptimizer optimizer(sgd, model->named_parameters());    // 3 gradients averaged during backward
-  sullae::broadcast_parameters(*model, /*root=*/0);                          // 4 all start equal
-  auto sampler = sullae::DistributedSampler(static_cast<std::size_t>(train.labels.size(0)));    // 5 each its own shard
+  torch::optim::SGD sgd(model->parameters(),
+                        torch::optim::SGDOptions(0.02 * sullae::size()).momentum(0.9));
+  sullae::DistributedOptimizer optimizer(
+      sgd, model->named_parameters());               // 3 gradients averaged during backward
+  sullae::broadcast_parameters(*model, /*root=*/0);  // 4 all start equal
+  auto sampler = sullae::DistributedSampler(
+      static_cast<std::size_t>(train.labels.size(0)));  // 5 each its own shard
 
   for (int epoch = 1; epoch <= 3; ++epoch) {
     sampler.set_epoch(static_cast<std::size_t>(epoch));
@@ -65,8 +69,8 @@ int train(const char* data) {
       const std::vector<std::int64_t> numbers(batch->begin(), batch->end());
       const auto index = torch::tensor(numbers, torch::TensorOptions(torch::kInt64).device(device));
       optimizer.zero_grad();
-      const auto loss = torch::nn::functional::cross_entropy(model->forward(train.images.index_select(0, index)),
-                                                             train.labels.index_select(0, index));
+      const auto loss = torch::nn::functional::cross_entropy(
+          model->forward(train.images.index_select(0, index)), train.labels.index_select(0, index));
       loss.backward();
       optimizer.step();
       loss_sum += loss.item<double>();
@@ -74,11 +78,18 @@ int train(const char* data) {
     }
     model->eval();
     const torch::NoGradGuard guard;
-    const double accuracy = model->forward(test.images).argmax(1).eq(test.labels).to(torch::kFloat64).mean().item<double>();
+    const double accuracy = model->forward(test.images)
+                                .argmax(1)
+                                .eq(test.labels)
+                                .to(torch::kFloat64)
+                                .mean()
+                                .item<double>();
     const auto mean = sullae::average_metrics({{"loss", loss_sum / steps}});
     if (sullae::rank() == 0) {
-      std::printf("epoch %d  loss %.4f  test accuracy %.2f %%\n", epoch, mean.at("loss"), 100 * accuracy);
-      sullae::save_checkpoint("mnist.ckpt", *model, &sgd, {{"epoch", epoch}});    // 6 whole or not at all
+      std::printf("epoch %d  loss %.4f  test accuracy %.2f %%\n", epoch, mean.at("loss"),
+                  100 * accuracy);
+      sullae::save_checkpoint("mnist.ckpt", *model, &sgd,
+                              {{"epoch", epoch}});  // 6 whole or not at all
     }
   }
   return 0;

@@ -6,13 +6,15 @@
 
 namespace sullae {
 
-/// The root of every exception thrown by Sullae. `what()` says where, what happened, and what was expected.
+/// The root of every exception thrown by Sullae. `what()` says where, what happened, and what was
+/// expected.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A wait ended before its event came. The message names the wait, its limit, and the setting that changes it.
+/// A wait ended before its event came. The message names the wait, its limit, and the setting that
+/// changes it.
 class TimeoutError : public Error {
  public:
   using Error::Error;
@@ -29,7 +31,8 @@ class PeerError : public Error {
   int rank_;
 };
 
-/// Ranks called different collectives, or the same with different sizes, types, operations or roots.
+/// Ranks called different collectives, or the same with different sizes, types, operations or
+/// roots.
 class MismatchError : public Error {
  public:
   using Error::Error;

@@ -33,39 +33,45 @@ namespace sullae {
 /// The GPU of this rank (by its local rank) where libtorch sees one, else the CPU.
 torch::Device local_device(World& world = sullae::world());
 
-// --- Collectives on tensors ---------------------------------------------------------------------------------------------
-// Tensors of float32/64, float16, bfloat16, int8/32/64, uint8 and bool, on any device and with any strides; those that are not
-// contiguous in host memory are copied there and back. Call them on every rank in the same order.
+// Collectives on tensors.
+// Tensors of float32/64, float16, bfloat16, int8/32/64, uint8 and bool, on any device and with any
+// strides; those that are not contiguous in host memory are copied there and back. Call them on
+// every rank in the same order.
 
 /// In place; the same shape on every rank.
 void allreduce(torch::Tensor& tensor, ReduceOp op = ReduceOp::sum, World& world = sullae::world());
-/// In place, in the background. The tensor must be contiguous and in host memory, and is kept alive until the handle is done.
-/// Throws InputError otherwise.
-Handle allreduce_async(torch::Tensor& tensor, ReduceOp op = ReduceOp::sum, World& world = sullae::world());
+/// In place, in the background. The tensor must be contiguous and in host memory, and is kept alive
+/// until the handle is done. Throws InputError otherwise.
+Handle allreduce_async(torch::Tensor& tensor, ReduceOp op = ReduceOp::sum,
+                       World& world = sullae::world());
 /// In place.
 void broadcast(torch::Tensor& tensor, int root, World& world = sullae::world());
-/// Every rank's tensor, concatenated along dimension 0 in the order of ranks. Dimension 0 may differ between ranks, the others may
-/// not.
+/// Every rank's tensor, concatenated along dimension 0 in the order of ranks. Dimension 0 may
+/// differ between ranks, the others may not.
 torch::Tensor allgather(const torch::Tensor& tensor, World& world = sullae::world());
-/// Reduces tensors of the same shape and returns this rank's part: dimension 0 is divided among the ranks, and must be a multiple
-/// of their number.
-torch::Tensor reducescatter(const torch::Tensor& tensor, ReduceOp op = ReduceOp::sum, World& world = sullae::world());
-/// Sends the r-th of size() equal parts along dimension 0 to rank r and returns what arrives, in the order of ranks.
+/// Reduces tensors of the same shape and returns this rank's part: dimension 0 is divided among the
+/// ranks, and must be a multiple of their number.
+torch::Tensor reducescatter(const torch::Tensor& tensor, ReduceOp op = ReduceOp::sum,
+                            World& world = sullae::world());
+/// Sends the r-th of size() equal parts along dimension 0 to rank r and returns what arrives, in
+/// the order of ranks.
 torch::Tensor alltoall(const torch::Tensor& tensor, World& world = sullae::world());
 
-/// The weighted mean over all ranks of each metric. `weight` is what this rank's values stand for, e.g. its number of samples; the
-/// names must be the same on every rank.
-std::map<std::string, double> average_metrics(const std::map<std::string, double>& metrics, double weight = 1.0,
-                                              World& world = sullae::world());
+/// The weighted mean over all ranks of each metric. `weight` is what this rank's values stand for,
+/// e.g. its number of samples; the names must be the same on every rank.
+std::map<std::string, double> average_metrics(const std::map<std::string, double>& metrics,
+                                              double weight = 1.0, World& world = sullae::world());
 
-// --- Equal starts -------------------------------------------------------------------------------------------------------
+// Equal starts
 
 /// Every parameter and buffer of `module` becomes root's.
 void broadcast_parameters(torch::nn::Module& module, int root, World& world = sullae::world());
-/// The optimizer's state and options become root's. The parameters must be the same, in the same order, on every rank.
-void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root, World& world = sullae::world());
+/// The optimizer's state and options become root's. The parameters must be the same, in the same
+/// order, on every rank.
+void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root,
+                               World& world = sullae::world());
 
-// --- Training -----------------------------------------------------------------------------------------------------------
+// Training
 
 struct DistributedOptimizerOptions {
   /// average, so that P ranks with batches of B/P do what one does with B; or sum.
@@ -78,16 +84,19 @@ struct DistributedOptimizerOptions {
 
 /// Averages gradients over all ranks around any optimizer.
 ///
-/// The first step learns the order in which gradients become ready and which of them are sparse. From then on gradients live in
-/// buckets in the segment that the host's ranks share, and each bucket is reduced in the background as soon as its last gradient is
-/// ready, while backward computes the others. A parameter that got no gradient on some ranks counts as zero there; one that got
-/// none anywhere keeps none, as in one process. Sparse gradients (of embeddings) travel as rows and indices and stay sparse.
+/// The first step learns the order in which gradients become ready and which of them are sparse.
+/// From then on gradients live in buckets in the segment that the host's ranks share, and each
+/// bucket is reduced in the background as soon as its last gradient is ready, while backward
+/// computes the others. A parameter that got no gradient on some ranks counts as zero there; one
+/// that got none anywhere keeps none, as in one process. Sparse gradients (of embeddings) travel as
+/// rows and indices and stay sparse.
 ///
 /// Used by the thread that trains. Errors of the background are thrown by synchronize() and step().
 class DistributedOptimizer {
  public:
-  /// `optimizer` must outlive this object. `parameters` are those that it updates: module->named_parameters(). Collective.
-  /// Throws InputError for a parameter of an element type that cannot be reduced.
+  /// `optimizer` must outlive this object. `parameters` are those that it updates:
+  /// module->named_parameters(). Collective. Throws InputError for a parameter of an element type
+  /// that cannot be reduced.
   DistributedOptimizer(torch::optim::Optimizer& optimizer,
                        const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                        DistributedOptimizerOptions options = {}, World& world = sullae::world());
@@ -95,7 +104,8 @@ class DistributedOptimizer {
   DistributedOptimizer(const DistributedOptimizer&) = delete;
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
 
-  /// Waits until every gradient is reduced; .grad() then holds the average. Call it before step() to clip gradients.
+  /// Waits until every gradient is reduced; .grad() then holds the average. Call it before step()
+  /// to clip gradients.
   void synchronize();
   /// synchronize(), unless that was done since the last backward, then the optimizer's own step.
   void step();
@@ -107,9 +117,10 @@ class DistributedOptimizer {
   std::shared_ptr<Impl> impl_;
 };
 
-/// Adam (D. P. Kingma, J. Ba, 2015) that also takes sparse gradients: of such a parameter only the touched rows and their moments
-/// are updated, as torch.optim.SparseAdam does in Python. Dense parameters are updated in one pass over memory. State and options
-/// are torch::optim::Adam's, so checkpoints of one load into the other. weight_decay is not defined for sparse gradients.
+/// Adam (D. P. Kingma, J. Ba, 2015) that also takes sparse gradients: of such a parameter only the
+/// touched rows and their moments are updated, as torch.optim.SparseAdam does in Python. Dense
+/// parameters are updated in one pass over memory. State and options are torch::optim::Adam's, so
+/// checkpoints of one load into the other. weight_decay is not defined for sparse gradients.
 class Adam : public torch::optim::Adam {
  public:
   using torch::optim::Adam::Adam;
@@ -117,33 +128,40 @@ class Adam : public torch::optim::Adam {
 };
 
 namespace detail {
-// libtorch's samplers speak of c10::optional or std::optional, depending on its version: take the types from its own signatures.
+// libtorch's samplers speak of c10::optional or std::optional, depending on its version: take the
+// types from its own signatures.
 template <class Class, class Argument>
 Argument argument_of(void (Class::*)(Argument));
 using OptionalSize = decltype(argument_of(&torch::data::samplers::Sampler<>::reset));
-using OptionalBatch = decltype(std::declval<torch::data::samplers::Sampler<>&>().next(std::size_t{}));
+using OptionalBatch =
+    decltype(std::declval<torch::data::samplers::Sampler<>&>().next(std::size_t{}));
 }  // namespace detail
 
 struct DistributedSamplerOptions {
   bool shuffle = true;
   std::uint64_t seed = 0;
-  /// Leave out the samples that do not divide evenly; else some are repeated, so that all ranks have equally many.
+  /// Leave out the samples that do not divide evenly; else some are repeated, so that all ranks
+  /// have equally many.
   bool drop_last = false;
-  /// How many consecutive samples go to one rank: with the rank's batch size here, step s of all ranks together covers samples
-  /// [s × batch, (s+1) × batch) of the epoch's order, as one process would.
+  /// How many consecutive samples go to one rank: with the rank's batch size here, step s of all
+  /// ranks together covers samples [s × batch, (s+1) × batch) of the epoch's order, as one process
+  /// would.
   std::size_t block = 1;
 };
 
-/// The indices that this rank trains on in an epoch; all ranks together cover the data set. Also a libtorch sampler, for
-/// torch::data::make_data_loader.
+/// The indices that this rank trains on in an epoch; all ranks together cover the data set. Also a
+/// libtorch sampler, for torch::data::make_data_loader.
 class DistributedSampler : public torch::data::samplers::Sampler<> {
  public:
   /// Shards `dataset_size` samples among the ranks of `world`.
-  explicit DistributedSampler(std::size_t dataset_size, DistributedSamplerOptions options = {}, World& world = sullae::world());
+  explicit DistributedSampler(std::size_t dataset_size, DistributedSamplerOptions options = {},
+                              World& world = sullae::world());
   /// The same for a given rank of a given size.
-  DistributedSampler(std::size_t dataset_size, int rank, int size, DistributedSamplerOptions options = {});
+  DistributedSampler(std::size_t dataset_size, int rank, int size,
+                     DistributedSamplerOptions options = {});
 
-  /// Call it before each epoch: the order depends on the seed and the epoch, and is the same on every rank.
+  /// Call it before each epoch: the order depends on the seed and the epoch, and is the same on
+  /// every rank.
   void set_epoch(std::size_t epoch);
   /// This rank's indices of the current epoch, in order.
   const std::vector<std::size_t>& indices() const { return indices_; }
@@ -165,22 +183,24 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   std::vector<std::size_t> indices_;
 };
 
-// --- Checkpoints --------------------------------------------------------------------------------------------------------
+// Checkpoints
 
 /// What a checkpoint holds besides the model and the optimizer: numbers by name, e.g. "epoch".
 using CheckpointMetadata = std::map<std::string, double>;
 
-/// Writes a checkpoint. It is written beside `file`, synced, and renamed, with a checksum, so that `file` is at any time the old
-/// one or the new one, whole. Call it on one rank. Throws Error that names the file (a full disk, say); nothing is left behind
-/// then, and an older checkpoint of the same name is intact.
+/// Writes a checkpoint. It is written beside `file`, synced, and renamed, with a checksum, so that
+/// `file` is at any time the old one or the new one, whole. Call it on one rank. Throws Error that
+/// names the file (a full disk, say); nothing is left behind then, and an older checkpoint of the
+/// same name is intact.
 void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
-                     const torch::optim::Optimizer* optimizer = nullptr, const CheckpointMetadata& metadata = {});
+                     const torch::optim::Optimizer* optimizer = nullptr,
+                     const CheckpointMetadata& metadata = {});
 
 /// Throws InputError for a file that is torn, damaged, or no checkpoint.
 void verify_checkpoint(const std::filesystem::path& file);
 
-/// Reads a checkpoint into `module` and, where given, `optimizer`. Throws InputError for a file that is torn, is no checkpoint, or
-/// belongs to another model; nothing is loaded then.
+/// Reads a checkpoint into `module` and, where given, `optimizer`. Throws InputError for a file
+/// that is torn, is no checkpoint, or belongs to another model; nothing is loaded then.
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
                                    torch::optim::Optimizer* optimizer = nullptr);
 

@@ -7,8 +7,9 @@
 
 namespace sullae {
 
-/// The type of one element of a buffer. `float16` is IEEE 754 binary16, `bfloat16` the upper half of a
-/// binary32; both are reduced in float32 and rounded once, to nearest even. `boolean` is one byte, 0 or 1.
+/// The type of one element of a buffer. `float16` is IEEE 754 binary16, `bfloat16` the upper half
+/// of a binary32; both are reduced in float32 and rounded once, to nearest even. `boolean` is one
+/// byte, 0 or 1.
 enum class DataType : std::uint8_t {
   float32,
   float64,
@@ -21,9 +22,9 @@ enum class DataType : std::uint8_t {
   boolean,
 };
 
-/// How the values of all ranks become one. `average` divides the sum by the number of ranks; for integers it
-/// rounds towards zero, and `boolean` refuses it. For `boolean`, sum and max mean "or", product and min "and".
-/// Integers wrap around on overflow.
+/// How the values of all ranks become one. `average` divides the sum by the number of ranks; for
+/// integers it rounds towards zero, and `boolean` refuses it. For `boolean`, sum and max mean "or",
+/// product and min "and". Integers wrap around on overflow.
 enum class ReduceOp : std::uint8_t { sum, average, min, max, product };
 
 /// Bytes of one element.

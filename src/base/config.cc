@@ -11,14 +11,16 @@
 namespace sullae {
 namespace {
 
-void read_seconds(const Environment& environment, const char* variable, std::chrono::milliseconds& into) {
+void read_seconds(const Environment& environment, const char* variable,
+                  std::chrono::milliseconds& into) {
   const auto text = environment(variable);
   if (!text) return;
   double seconds = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
   const bool whole = error == std::errc{} && end == text->data() + text->size();
   if (!whole || !std::isfinite(seconds) || seconds <= 0 || seconds > 1e8) {
-    throw InputError(fmt::format("{}='{}': expected a positive number of seconds", variable, *text));
+    throw InputError(
+        fmt::format("{}='{}': expected a positive number of seconds", variable, *text));
   }
   into = std::chrono::milliseconds{static_cast<long long>(std::ceil(seconds * 1e3))};
 }
@@ -33,11 +35,13 @@ Environment process_environment() {
   };
 }
 
-long long parse_integer(std::string_view text, std::string_view what, long long least, long long most) {
+long long parse_integer(std::string_view text, std::string_view what, long long least,
+                        long long most) {
   long long value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) {
-    throw InputError(fmt::format("{}: '{}' is not an integer between {} and {}", what, text, least, most));
+    throw InputError(
+        fmt::format("{}: '{}' is not an integer between {} and {}", what, text, least, most));
   }
   return value;
 }

@@ -19,7 +19,8 @@ Environment process_environment();
 struct Config {
   /// SULLAE_TIMEOUT (seconds): the longest that a collective waits for another rank.
   std::chrono::milliseconds timeout = std::chrono::minutes{10};
-  /// SULLAE_RENDEZVOUS_TIMEOUT (seconds): the longest that init() waits for the other ranks to appear.
+  /// SULLAE_RENDEZVOUS_TIMEOUT (seconds): the longest that init() waits for the other ranks to
+  /// appear.
   std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes{2};
   /// SULLAE_TRANSPORT: "auto" (shared memory within a host, UCX between hosts), "shm" or "ucx".
   std::string transport = "auto";
@@ -31,6 +32,7 @@ struct Config {
 };
 
 /// Parses a whole decimal number within [least, most]. Throws InputError naming `what`.
-long long parse_integer(std::string_view text, std::string_view what, long long least, long long most);
+long long parse_integer(std::string_view text, std::string_view what, long long least,
+                        long long most);
 
 }  // namespace sullae

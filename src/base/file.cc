@@ -19,7 +19,8 @@ std::filesystem::path directory_of(const std::filesystem::path& file) {
 }  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path target)
-    : target_(std::move(target)), temporary_(target_.string() + fmt::format(".tmp-{}", ::getpid())) {
+    : target_(std::move(target)),
+      temporary_(target_.string() + fmt::format(".tmp-{}", ::getpid())) {
   fd_ = UniqueFd(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!fd_) throw system_error("{} cannot be written", target_.string());
 }
@@ -48,8 +49,10 @@ void AtomicFile::write_at(std::size_t offset, const void* data, std::size_t byte
 }
 
 void AtomicFile::commit() {
-  if (::fsync(fd_.get()) != 0) throw system_error("{} cannot be written to the disk", target_.string());
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) throw system_error("{} cannot be put in place", target_.string());
+  if (::fsync(fd_.get()) != 0)
+    throw system_error("{} cannot be written to the disk", target_.string());
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0)
+    throw system_error("{} cannot be put in place", target_.string());
   fd_.reset();
   sync_directory(directory_of(target_));
 }

@@ -11,8 +11,8 @@
 
 namespace sullae {
 
-/// Writes a file under a temporary name beside its place, and moves it there when it is complete and on the disk. What is not
-/// committed is removed. Used by one thread.
+/// Writes a file under a temporary name beside its place, and moves it there when it is complete
+/// and on the disk. What is not committed is removed. Used by one thread.
 class AtomicFile {
  public:
   /// Throws Error that names the file where it cannot be made.

@@ -1,4 +1,5 @@
-// Scalar conversions between float32 and the two 16-bit floating-point types. The vector kernels have their own.
+// Scalar conversions between float32 and the two 16-bit floating-point types. The vector kernels
+// have their own.
 #pragma once
 
 #include <cstdint>

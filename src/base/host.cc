@@ -12,7 +12,7 @@ namespace sullae {
 namespace {
 
 std::string namespace_of(const char* kind) {
-  struct stat info{};
+  struct stat info {};
   const std::string path = std::string("/proc/self/ns/") + kind;
   if (::stat(path.c_str(), &info) != 0) return "0";
   return std::to_string(info.st_ino);

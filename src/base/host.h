@@ -8,8 +8,9 @@ namespace sullae {
 /// The host's name, for messages.
 std::string host_name();
 
-/// Equal for two processes exactly if they can share memory and see each other's /proc: the kernel's boot id
-/// with this process's network and process-id namespaces, so that containers count as hosts.
+/// Equal for two processes exactly if they can share memory and see each other's /proc: the
+/// kernel's boot id with this process's network and process-id namespaces, so that containers count
+/// as hosts.
 std::string host_identity();
 
 /// Processors on which this thread may run (its affinity mask), at least 1.

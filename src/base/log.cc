@@ -11,8 +11,9 @@ thread_local int rank_of_thread = -1;
 
 // One write(2) a line, so that lines of several ranks on one terminal do not mix.
 void write_line(std::string_view level, std::string_view message) {
-  const std::string line = rank_of_thread < 0 ? fmt::format("[sullae] {}{}\n", level, message)
-                                              : fmt::format("[sullae {}] {}{}\n", rank_of_thread, level, message);
+  const std::string line = rank_of_thread < 0
+                               ? fmt::format("[sullae] {}{}\n", level, message)
+                               : fmt::format("[sullae {}] {}{}\n", rank_of_thread, level, message);
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -16,7 +16,8 @@ namespace sullae {
 template <class... Args>
 Error system_error(fmt::format_string<Args...> format, Args&&... args) {
   const int code = errno;
-  return Error(fmt::format("{}: {}", fmt::format(format, std::forward<Args>(args)...), std::strerror(code)));
+  return Error(
+      fmt::format("{}: {}", fmt::format(format, std::forward<Args>(args)...), std::strerror(code)));
 }
 
 }  // namespace sullae

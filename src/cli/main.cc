@@ -9,14 +9,17 @@
 
 namespace {
 
-// MPI's -np has one dash, which CLI11 would read as -n p. Only what stands before the program that `sullae run` starts is ours.
+// MPI's -np has one dash, which CLI11 would read as -n p. Only what stands before the program that
+// `sullae run` starts is ours.
 std::vector<std::string> spell_np_out(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty() || words[0] != "run") return words;
   for (std::size_t i = 1; i < words.size() && words[i].starts_with('-'); ++i) {
     if (words[i] == "-np") words[i] = "--np";
     // The word after an option may be its value, which does not start with a dash.
-    if (i + 1 < words.size() && !words[i + 1].starts_with('-') && words[i].find('=') == std::string::npos) ++i;
+    if (i + 1 < words.size() && !words[i + 1].starts_with('-') &&
+        words[i].find('=') == std::string::npos)
+      ++i;
   }
   return words;
 }
@@ -26,7 +29,8 @@ std::string unknown_command(CLI::App* app, const std::vector<std::string>& words
   for (const auto& word : words) {
     if (word.starts_with('-')) return {};
     const auto commands = app->get_subcommands({});
-    const auto command = std::ranges::find(commands, word, [](const CLI::App* c) { return c->get_name(); });
+    const auto command =
+        std::ranges::find(commands, word, [](const CLI::App* c) { return c->get_name(); });
     if (command == commands.end()) return commands.empty() ? std::string() : word;
     app = *command;
   }

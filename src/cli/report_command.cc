@@ -9,8 +9,9 @@ namespace {
 class ReportCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
-    CLI::App* app = program.add_subcommand(
-        "report", "Compare training runs: a table of the reports that `sullae train --report` wrote, each against the first");
+    CLI::App* app = program.add_subcommand("report",
+                                           "Compare training runs: a table of the reports that "
+                                           "`sullae train --report` wrote, each against the first");
     app->add_option("FILE", files_, "Reports to compare")->required();
     return app;
   }

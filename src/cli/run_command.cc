@@ -16,54 +16,74 @@ std::chrono::milliseconds to_milliseconds(double seconds) {
 class RunCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
-    app_ = program.add_subcommand("run", "Start a program as the ranks of a job:\n  sullae run -np N [OPTIONS] PROGRAM [ARGUMENTS...]");
+    app_ = program.add_subcommand("run",
+                                  "Start a program as the ranks of a job:\n  sullae run -np N "
+                                  "[OPTIONS] PROGRAM [ARGUMENTS...]");
     CLI::App& app = *app_;
     // Everything from the first word that is no option belongs to the program.
     app.prefix_command();
-    app.add_option("-n,--np", ranks_, "Number of ranks (also -np); by default one a slot of the hosts")
+    app.add_option("-n,--np", ranks_,
+                   "Number of ranks (also -np); by default one a slot of the hosts")
         ->check(CLI::PositiveNumber)
         ->type_name("N");
-    app.add_option("-H,--host", hosts_, "Hosts and their slots: node1:4,node2:4; others than this one are reached by ssh")
+    app.add_option(
+           "-H,--host", hosts_,
+           "Hosts and their slots: node1:4,node2:4; others than this one are reached by ssh")
         ->type_name("HOST:SLOTS,...");
-    app.add_option("--hostfile", hostfile_, "File with a host a line: node1 slots=4")->type_name("FILE")->excludes("--host");
-    app.add_option("--env", environment_, "Variable for every rank; without a value, this environment's. May be repeated")
+    app.add_option("--hostfile", hostfile_, "File with a host a line: node1 slots=4")
+        ->type_name("FILE")
+        ->excludes("--host");
+    app.add_option("--env", environment_,
+                   "Variable for every rank; without a value, this environment's. May be repeated")
         ->type_name("NAME[=VALUE]")
         ->allow_extra_args(false);
     app.add_option("--timeout", timeout_, "End the job when it has run this long (exit code 124)")
         ->check(CLI::PositiveNumber)
         ->type_name("SECONDS");
-    app.add_option("--output-dir", options_.output_directory, "Also write each rank's output to DIR/rank-N.log")->type_name("DIR");
+    app.add_option("--output-dir", options_.output_directory,
+                   "Also write each rank's output to DIR/rank-N.log")
+        ->type_name("DIR");
     app.add_flag("!--no-tag", options_.tag_output, "Leave out the [rank] before each line");
-    app.add_option("--cpus-per-rank", options_.cpus_per_rank, "Processors and threads of each rank; by default an equal share")
+    app.add_option("--cpus-per-rank", options_.cpus_per_rank,
+                   "Processors and threads of each rank; by default an equal share")
         ->check(CLI::PositiveNumber)
         ->type_name("N");
     app.add_option("--bind-to", bind_to_, "Bind each rank to its processors, or to none")
         ->check(CLI::IsMember({"core", "none"}))
         ->capture_default_str();
-    app.add_option("--rsh", options_.remote_shell, "Program that runs a command on another host")->capture_default_str()->type_name("CMD");
+    app.add_option("--rsh", options_.remote_shell, "Program that runs a command on another host")
+        ->capture_default_str()
+        ->type_name("CMD");
     app.add_option("--connect-timeout", connect_timeout_, "How long a host may take to answer")
         ->check(CLI::PositiveNumber)
         ->capture_default_str()
         ->type_name("SECONDS");
-    app.add_option("--store-host", options_.store_host, "Name or address of this host as the other hosts see it")->type_name("HOST");
-    app.add_option("--store-port", options_.store_port, "Port of the rendezvous store; by default a free one")
+    app.add_option("--store-host", options_.store_host,
+                   "Name or address of this host as the other hosts see it")
+        ->type_name("HOST");
+    app.add_option("--store-port", options_.store_port,
+                   "Port of the rendezvous store; by default a free one")
         ->check(CLI::Range(1, 65535))
         ->type_name("PORT");
     app.footer(
-        "The first rank that fails ends the others and decides the exit code: its own, or 128 + the signal that killed it.\n"
+        "The first rank that fails ends the others and decides the exit code: its own, or 128 + "
+        "the signal that killed it.\n"
         "Ctrl-C ends all ranks; once more kills them. No process is left behind.");
     return app_;
   }
 
   int run() override {
     options_.command = app_->remaining();
-    if (options_.command.empty()) throw InputError("no program given: sullae run -np N PROGRAM [ARGUMENTS...]");
+    if (options_.command.empty())
+      throw InputError("no program given: sullae run -np N PROGRAM [ARGUMENTS...]");
     if (options_.command.front().starts_with('-')) {
-      throw InputError(options_.command.front() + " is not an option of sullae run; see sullae run --help");
+      throw InputError(options_.command.front() +
+                       " is not an option of sullae run; see sullae run --help");
     }
     if (!hosts_.empty()) options_.hosts = parse_hosts(hosts_);
     if (!hostfile_.empty()) options_.hosts = read_hostfile(hostfile_);
-    if (ranks_ == 0 && options_.hosts.empty()) throw InputError("how many ranks? Give -np N, or hosts with slots (-H, --hostfile)");
+    if (ranks_ == 0 && options_.hosts.empty())
+      throw InputError("how many ranks? Give -np N, or hosts with slots (-H, --hostfile)");
     if (ranks_ == 0) {
       for (const Host& host : options_.hosts) ranks_ += host.slots;
     }

@@ -8,8 +8,9 @@
 namespace sullae {
 
 inline std::shared_ptr<std::byte> allocate_aligned(std::size_t bytes) {
-  return {new (std::align_val_t{64}) std::byte[bytes]{},
-          [](std::byte* memory) { ::operator delete[](memory, std::align_val_t{64}); }};
+  return {new (std::align_val_t{64}) std::byte[bytes]{}, [](std::byte* memory) {
+            ::operator delete[](memory, std::align_val_t{64});
+          }};
 }
 
 }  // namespace sullae

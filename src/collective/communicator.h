@@ -9,10 +9,10 @@
 
 namespace sullae {
 
-/// Collectives over a fixed group of ranks, blocking. Every rank makes the same calls in the same order; one thread at a
-/// time may call. Counts are in elements. `in` and `out` may be the same buffer where both have the same size, and must not
-/// overlap otherwise. All throw PeerError, TimeoutError or MismatchError; after the first two the communicator is of no
-/// further use.
+/// Collectives over a fixed group of ranks, blocking. Every rank makes the same calls in the same
+/// order; one thread at a time may call. Counts are in elements. `in` and `out` may be the same
+/// buffer where both have the same size, and must not overlap otherwise. All throw PeerError,
+/// TimeoutError or MismatchError; after the first two the communicator is of no further use.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -21,24 +21,29 @@ class Communicator {
   virtual int size() const = 0;
 
   /// out[i] = reduction of every rank's in[i]; the same bits on every rank.
-  virtual void allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) = 0;
+  virtual void allreduce(const void* in, void* out, std::size_t count, DataType type,
+                         ReduceOp op) = 0;
   /// As allreduce, but only `root` receives; `out` is ignored elsewhere.
-  virtual void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) = 0;
-  /// Reduces `in` (the sum of `counts` elements) and gives rank r the r-th part of counts[r] elements in `out`.
-  virtual void reducescatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
-                             ReduceOp op) = 0;
-  /// `out` becomes the concatenation of every rank's `in`, rank r giving counts[r] elements. Rank r's `in` may be its own
-  /// part of `out`.
-  virtual void allgather(const void* in, void* out, std::span<const std::size_t> counts, DataType type) = 0;
+  virtual void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
+                      int root) = 0;
+  /// Reduces `in` (the sum of `counts` elements) and gives rank r the r-th part of counts[r]
+  /// elements in `out`.
+  virtual void reducescatter(const void* in, void* out, std::span<const std::size_t> counts,
+                             DataType type, ReduceOp op) = 0;
+  /// `out` becomes the concatenation of every rank's `in`, rank r giving counts[r] elements. Rank
+  /// r's `in` may be its own part of `out`.
+  virtual void allgather(const void* in, void* out, std::span<const std::size_t> counts,
+                         DataType type) = 0;
   virtual void broadcast(void* data, std::size_t count, DataType type, int root) = 0;
-  /// Sends the r-th part of `in` (send_counts[r] elements) to rank r; `out` becomes the concatenation of what arrives,
-  /// receive_counts[r] from rank r.
+  /// Sends the r-th part of `in` (send_counts[r] elements) to rank r; `out` becomes the
+  /// concatenation of what arrives, receive_counts[r] from rank r.
   virtual void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                         std::span<const std::size_t> receive_counts, DataType type) = 0;
   virtual void barrier() = 0;
 
-  /// Memory in which buffers of allreduce are fastest (a segment that the host's ranks share), zeroed, 64-byte aligned.
-  /// Collective, the same `bytes` on every rank. It lives as long as somebody holds it, even after the communicator.
+  /// Memory in which buffers of allreduce are fastest (a segment that the host's ranks share),
+  /// zeroed, 64-byte aligned. Collective, the same `bytes` on every rank. It lives as long as
+  /// somebody holds it, even after the communicator.
   virtual std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) = 0;
 };
 

@@ -20,12 +20,14 @@ inline std::vector<std::size_t> offsets_of(std::span<const std::size_t> counts) 
 inline std::uint64_t hash_of(std::span<const std::size_t> counts) {
   std::uint64_t hash = 14695981039346656037ULL;
   for (const std::size_t count : counts) {
-    for (int shift = 0; shift < 64; shift += 8) hash = (hash ^ ((count >> shift) & 0xffU)) * 1099511628211ULL;
+    for (int shift = 0; shift < 64; shift += 8)
+      hash = (hash ^ ((count >> shift) & 0xffU)) * 1099511628211ULL;
   }
   return hash;
 }
 
-/// The part-th of `parts` nearly equal ranges of [0, count), each start a multiple of `granule` elements.
+/// The part-th of `parts` nearly equal ranges of [0, count), each start a multiple of `granule`
+/// elements.
 struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -34,7 +36,8 @@ struct Range {
 inline Range part_of(std::size_t count, int part, int parts, std::size_t granule = 1) {
   const std::size_t granules = (count + granule - 1) / granule;
   const auto boundary = [&](int index) {
-    const std::size_t at = granules * static_cast<std::size_t>(index) / static_cast<std::size_t>(parts) * granule;
+    const std::size_t at =
+        granules * static_cast<std::size_t>(index) / static_cast<std::size_t>(parts) * granule;
     return at < count ? at : count;
   };
   return {boundary(part), boundary(part + 1)};

@@ -22,12 +22,14 @@ class Maker {
   std::unique_ptr<Communicator> local() {
     if (topology_.local_size() == 1) return std::make_unique<SelfCommunicator>();
     return std::make_unique<shm::ShmCommunicator>(
-        store_, shm::GroupOptions{.name = fmt::format("{}/host{}", channel_.name, topology_.cross_rank()),
-                                  .ranks = topology_.local_ranks(),
-                                  .index = topology_.local_rank(),
-                                  .wait_mode = channel_.background ? shm::WaitMode::background : shm::WaitMode::foreground,
-                                  .timeout = config_.timeout,
-                                  .rendezvous_timeout = config_.rendezvous_timeout},
+        store_,
+        shm::GroupOptions{.name = fmt::format("{}/host{}", channel_.name, topology_.cross_rank()),
+                          .ranks = topology_.local_ranks(),
+                          .index = topology_.local_rank(),
+                          .wait_mode = channel_.background ? shm::WaitMode::background
+                                                           : shm::WaitMode::foreground,
+                          .timeout = config_.timeout,
+                          .rendezvous_timeout = config_.rendezvous_timeout},
         channel_.buffers);
   }
 
@@ -49,14 +51,15 @@ class Maker {
   }
 
  private:
-  std::unique_ptr<Communicator> messages(const std::string& name, std::vector<int> ranks, int index) {
-    return std::make_unique<P2pCommunicator>(make_ucx_transport(
-        store_, {.name = channel_.name + '/' + name,
-                 .ranks = std::move(ranks),
-                 .index = index,
-                 .background = channel_.background,
-                 .timeout = config_.timeout,
-                 .rendezvous_timeout = config_.rendezvous_timeout}));
+  std::unique_ptr<Communicator> messages(const std::string& name, std::vector<int> ranks,
+                                         int index) {
+    return std::make_unique<P2pCommunicator>(
+        make_ucx_transport(store_, {.name = channel_.name + '/' + name,
+                                    .ranks = std::move(ranks),
+                                    .index = index,
+                                    .background = channel_.background,
+                                    .timeout = config_.timeout,
+                                    .rendezvous_timeout = config_.rendezvous_timeout}));
   }
 
   Store& store_;
@@ -67,19 +70,22 @@ class Maker {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_communicator(Store& store, const Topology& topology, const Config& config,
+std::unique_ptr<Communicator> make_communicator(Store& store, const Topology& topology,
+                                                const Config& config,
                                                 const ChannelOptions& channel) {
   Maker maker(store, topology, config, channel);
   if (config.transport == "ucx") return maker.flat();
   if (topology.cross_size() == 1) return maker.local();
   if (config.transport == "shm") {
-    throw InputError(fmt::format("SULLAE_TRANSPORT=shm serves one host, but the {} ranks are on {} hosts: use auto or ucx",
-                                 topology.size, topology.cross_size()));
+    throw InputError(fmt::format(
+        "SULLAE_TRANSPORT=shm serves one host, but the {} ranks are on {} hosts: use auto or ucx",
+        topology.size, topology.cross_size()));
   }
   if (topology.cross_size() == topology.size) return maker.flat();
   auto local = maker.local();
   auto cross = maker.cross();
-  return std::make_unique<HierarchicalCommunicator>(topology, std::move(local), std::move(cross), maker.flat());
+  return std::make_unique<HierarchicalCommunicator>(topology, std::move(local), std::move(cross),
+                                                    maker.flat());
 }
 
 }  // namespace sullae

@@ -11,8 +11,8 @@
 
 namespace sullae {
 
-/// A channel is an independent set of collectives over the whole world. `background` channels are used by a thread beside the
-/// training thread, and wait without spinning.
+/// A channel is an independent set of collectives over the whole world. `background` channels are
+/// used by a thread beside the training thread, and wait without spinning.
 struct ChannelOptions {
   std::string name;
   bool background = false;
@@ -20,9 +20,11 @@ struct ChannelOptions {
   std::shared_ptr<shm::SharedBuffers> buffers;
 };
 
-/// Shared memory on one host, messages where every rank has a host of its own, both otherwise; or what `config.transport`
-/// asks for. Collective. `store` must outlive the communicator. Throws InputError where the transport cannot serve the topology.
-std::unique_ptr<Communicator> make_communicator(Store& store, const Topology& topology, const Config& config,
+/// Shared memory on one host, messages where every rank has a host of its own, both otherwise; or
+/// what `config.transport` asks for. Collective. `store` must outlive the communicator. Throws
+/// InputError where the transport cannot serve the topology.
+std::unique_ptr<Communicator> make_communicator(Store& store, const Topology& topology,
+                                                const Config& config,
                                                 const ChannelOptions& channel);
 
 }  // namespace sullae

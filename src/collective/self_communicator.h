@@ -14,27 +14,33 @@ class SelfCommunicator final : public Communicator {
   int rank() const override { return 0; }
   int size() const override { return 1; }
 
-  void allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override {
+  void allreduce(const void* in, void* out, std::size_t count, DataType type,
+                 ReduceOp op) override {
     reduction::check_supported(type, op);
     copy(in, out, count, type);
   }
-  void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int) override {
+  void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
+              int) override {
     allreduce(in, out, count, type, op);
   }
-  void reducescatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type, ReduceOp op) override {
+  void reducescatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
+                     ReduceOp op) override {
     allreduce(in, out, counts[0], type, op);
   }
-  void allgather(const void* in, void* out, std::span<const std::size_t> counts, DataType type) override {
+  void allgather(const void* in, void* out, std::span<const std::size_t> counts,
+                 DataType type) override {
     copy(in, out, counts[0], type);
   }
   void broadcast(void*, std::size_t, DataType, int) override {}
-  void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out, std::span<const std::size_t>,
-                DataType type) override {
+  void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
+                std::span<const std::size_t>, DataType type) override {
     copy(in, out, send_counts[0], type);
   }
   void barrier() override {}
 
-  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override { return allocate_aligned(bytes); }
+  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override {
+    return allocate_aligned(bytes);
+  }
 
  private:
   static void copy(const void* in, void* out, std::size_t count, DataType type) {

@@ -54,16 +54,21 @@ const std::vector<Glyph>& glyphs_of(int digit) {
   static const std::array<std::vector<Glyph>, 10> glyphs = {{
       {arc({0.5, 0.5}, 0.28, 0.42, 0, 1)},
       {polyline({{0.5, 0.08}, {0.5, 0.92}}), polyline({{0.34, 0.25}, {0.52, 0.08}, {0.52, 0.92}})},
-      {join({arc({0.5, 0.3}, 0.26, 0.22, 0.5, 1.08), polyline({{0.73, 0.4}, {0.24, 0.92}, {0.78, 0.92}})})},
+      {join({arc({0.5, 0.3}, 0.26, 0.22, 0.5, 1.08),
+             polyline({{0.73, 0.4}, {0.24, 0.92}, {0.78, 0.92}})})},
       {join({arc({0.48, 0.29}, 0.25, 0.21, 0.6, 1.25), arc({0.48, 0.7}, 0.28, 0.22, 0.75, 1.4)})},
       {polyline({{0.62, 0.92}, {0.62, 0.08}, {0.2, 0.64}, {0.82, 0.64}}),
-       join({polyline({{0.28, 0.08}, {0.26, 0.5}, {0.74, 0.5}}), polyline({{0.72, 0.1}, {0.7, 0.92}})})},
-      {join({polyline({{0.74, 0.08}, {0.32, 0.08}, {0.29, 0.45}}), arc({0.47, 0.66}, 0.27, 0.25, 0.65, 1.4)})},
+       join({polyline({{0.28, 0.08}, {0.26, 0.5}, {0.74, 0.5}}),
+             polyline({{0.72, 0.1}, {0.7, 0.92}})})},
+      {join({polyline({{0.74, 0.08}, {0.32, 0.08}, {0.29, 0.45}}),
+             arc({0.47, 0.66}, 0.27, 0.25, 0.65, 1.4)})},
       {join({arc({0.5, 0.67}, 0.25, 0.24, 0, 1), arc({0.68, 0.6}, 0.44, 0.54, 0.48, 0.72)})},
       {polyline({{0.22, 0.1}, {0.78, 0.1}, {0.42, 0.92}}),
-       join({polyline({{0.22, 0.1}, {0.78, 0.1}, {0.42, 0.92}}), polyline({{0.38, 0.5}, {0.7, 0.5}})})},
+       join({polyline({{0.22, 0.1}, {0.78, 0.1}, {0.42, 0.92}}),
+             polyline({{0.38, 0.5}, {0.7, 0.5}})})},
       {join({arc({0.5, 0.29}, 0.22, 0.2, 0, 1), arc({0.5, 0.7}, 0.27, 0.22, 0, 1)})},
-      {join({arc({0.5, 0.33}, 0.25, 0.24, 0, 1), polyline({{0.75, 0.33}, {0.7, 0.65}, {0.58, 0.92}})})},
+      {join({arc({0.5, 0.33}, 0.25, 0.24, 0, 1),
+             polyline({{0.75, 0.33}, {0.7, 0.65}, {0.58, 0.92}})})},
   }};
   return glyphs[static_cast<std::size_t>(digit)];
 }
@@ -72,7 +77,10 @@ double distance_to(const Stroke& stroke, Point p) {
   const double dx = stroke.to.x - stroke.from.x;
   const double dy = stroke.to.y - stroke.from.y;
   const double length = dx * dx + dy * dy;
-  const double t = length == 0 ? 0 : std::clamp(((p.x - stroke.from.x) * dx + (p.y - stroke.from.y) * dy) / length, 0.0, 1.0);
+  const double t =
+      length == 0 ? 0
+                  : std::clamp(((p.x - stroke.from.x) * dx + (p.y - stroke.from.y) * dy) / length,
+                               0.0, 1.0);
   return std::hypot(p.x - stroke.from.x - t * dx, p.y - stroke.from.y - t * dy);
 }
 
@@ -80,9 +88,12 @@ double distance_to(const Stroke& stroke, Point p) {
 class Random {
  public:
   explicit Random(std::uint64_t seed) : generator_(seed) {}
-  double uniform(double from, double to) { return from + (to - from) * static_cast<double>(generator_() >> 11) * 0x1p-53; }
+  double uniform(double from, double to) {
+    return from + (to - from) * static_cast<double>(generator_() >> 11) * 0x1p-53;
+  }
   double normal(double deviation) {
-    return deviation * std::sqrt(-2 * std::log(uniform(1e-12, 1))) * std::cos(2 * std::numbers::pi * uniform(0, 1));
+    return deviation * std::sqrt(-2 * std::log(uniform(1e-12, 1))) *
+           std::cos(2 * std::numbers::pi * uniform(0, 1));
   }
 
  private:
@@ -121,11 +132,14 @@ void draw(const Glyph& strokes, Random& random, std::uint8_t* pixels) {
   const double noise = random.uniform(0, 14);
   for (std::size_t row = 0; row < kSide; ++row) {
     for (std::size_t column = 0; column < kSide; ++column) {
-      const Point centre{(static_cast<double>(column) + 0.5) / kSide, (static_cast<double>(row) + 0.5) / kSide};
+      const Point centre{(static_cast<double>(column) + 0.5) / kSide,
+                         (static_cast<double>(row) + 0.5) / kSide};
       double nearest = 1;
       for (const Stroke& stroke : strokes) nearest = std::min(nearest, distance_to(stroke, centre));
-      const double ink = std::clamp((thickness - nearest) / soft + 0.5, 0.0, 1.0) * 255 + random.normal(noise);
-      pixels[row * kSide + column] = static_cast<std::uint8_t>(std::clamp(std::lround(ink), 0L, 255L));
+      const double ink =
+          std::clamp((thickness - nearest) / soft + 0.5, 0.0, 1.0) * 255 + random.normal(noise);
+      pixels[row * kSide + column] =
+          static_cast<std::uint8_t>(std::clamp(std::lround(ink), 0L, 255L));
     }
   }
 }
@@ -140,7 +154,9 @@ ImageSet draw_digits(std::size_t count, std::uint64_t seed) {
   for (std::size_t i = 0; i < count; ++i) {
     const int digit = std::min(9, static_cast<int>(random.uniform(0, 10)));
     const auto& forms = glyphs_of(digit);
-    const auto& form = forms[std::min(forms.size() - 1, static_cast<std::size_t>(random.uniform(0, static_cast<double>(forms.size()))))];
+    const auto& form =
+        forms[std::min(forms.size() - 1, static_cast<std::size_t>(random.uniform(
+                                             0, static_cast<double>(forms.size()))))];
     draw(distort(form, random), random, set.pixels.data() + i * kSide * kSide);
     set.labels[i] = static_cast<std::uint8_t>(digit);
   }

@@ -24,7 +24,9 @@ Vocabulary Vocabulary::build(const std::vector<LabelledText>& texts, std::size_t
   for (const auto& entry : counts) {
     if (entry.second >= min_count) words.emplace_back(entry);
   }
-  std::ranges::sort(words, [](const auto& a, const auto& b) { return a.second != b.second ? a.second > b.second : a.first < b.first; });
+  std::ranges::sort(words, [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
   Vocabulary vocabulary;
   vocabulary.numbers_.reserve(words.size());
   for (const auto& [word, count] : words) {

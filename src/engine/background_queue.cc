@@ -41,7 +41,8 @@ BackgroundQueue::~BackgroundQueue() {
   thread_.join();
 }
 
-void BackgroundQueue::submit(std::function<void()> operation, std::shared_ptr<Completion> completion) {
+void BackgroundQueue::submit(std::function<void()> operation,
+                             std::shared_ptr<Completion> completion) {
   const std::lock_guard lock(mutex_);
   entries_.push_back({std::move(operation), std::move(completion)});
   changed_.notify_one();

@@ -26,7 +26,8 @@ class Completion {
   std::exception_ptr error_;
 };
 
-/// After an operation failed because a rank is gone, all later ones fail with the same error, since they could only time out.
+/// After an operation failed because a rank is gone, all later ones fail with the same error, since
+/// they could only time out.
 class BackgroundQueue {
  public:
   /// `rank` tags the thread's log lines.

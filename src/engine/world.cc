@@ -16,7 +16,8 @@
 namespace sullae {
 namespace {
 
-// How long the rank that serves the store waits for the others to leave before it takes the store away.
+// How long the rank that serves the store waits for the others to leave before it takes the store
+// away.
 constexpr std::chrono::seconds kDrainLimit{5};
 
 Config merge(const WorldOptions& options) {
@@ -24,7 +25,8 @@ Config merge(const WorldOptions& options) {
   if (!options.transport.empty()) config.transport = options.transport;
   if (!options.host_id.empty()) config.host_id = options.host_id;
   if (options.timeout.count() > 0) config.timeout = options.timeout;
-  if (options.rendezvous_timeout.count() > 0) config.rendezvous_timeout = options.rendezvous_timeout;
+  if (options.rendezvous_timeout.count() > 0)
+    config.rendezvous_timeout = options.rendezvous_timeout;
   if (config.host_id.empty()) config.host_id = host_identity();
   return config;
 }
@@ -48,7 +50,8 @@ class World::Impl {
  public:
   explicit Impl(const WorldOptions& options) : config_(merge(options)) {
     if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
-      throw InputError(fmt::format("rank {} of a world of {}: expected 0 <= rank < size", options.rank, options.size));
+      throw InputError(fmt::format("rank {} of a world of {}: expected 0 <= rank < size",
+                                   options.rank, options.size));
     }
     log::set_rank(options.size > 1 ? options.rank : -1);
     if (options.size == 1) {
@@ -88,13 +91,15 @@ class World::Impl {
 
   void check_root(int root) const {
     if (root < 0 || root >= topology_.size) {
-      throw InputError(fmt::format("root {}: expected a rank between 0 and {}", root, topology_.size - 1));
+      throw InputError(
+          fmt::format("root {}: expected a rank between 0 and {}", root, topology_.size - 1));
     }
   }
 
   void check_counts(std::span<const std::size_t> counts) const {
     if (counts.size() != static_cast<std::size_t>(topology_.size)) {
-      throw InputError(fmt::format("{} counts for {} ranks: expected one count a rank", counts.size(), topology_.size));
+      throw InputError(fmt::format("{} counts for {} ranks: expected one count a rank",
+                                   counts.size(), topology_.size));
     }
   }
 
@@ -106,8 +111,10 @@ class World::Impl {
     store_ = std::make_unique<Store>(address, deadline);
     topology_ = Topology::discover(*store_, options.rank, options.size, config_.host_id, deadline);
     const auto buffers = std::make_shared<shm::SharedBuffers>();
-    foreground_ = make_communicator(*store_, topology_, config_, {.name = "foreground", .buffers = buffers});
-    background_ = make_communicator(*store_, topology_, config_, {.name = "background", .background = true, .buffers = buffers});
+    foreground_ =
+        make_communicator(*store_, topology_, config_, {.name = "foreground", .buffers = buffers});
+    background_ = make_communicator(*store_, topology_, config_,
+                                    {.name = "background", .background = true, .buffers = buffers});
   }
 
   Config config_;
@@ -137,21 +144,25 @@ int World::cross_size() const { return impl_->topology().cross_size(); }
 void World::allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
   impl_->run([&](Communicator& c) { c.allreduce(in, out, count, type, op); });
 }
-void World::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) {
+void World::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
+                   int root) {
   impl_->check_root(root);
   impl_->run([&](Communicator& c) { c.reduce(in, out, count, type, op, root); });
 }
-void World::reducescatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
+void World::reducescatter(const void* in, void* out, std::size_t count, DataType type,
+                          ReduceOp op) {
   reducescatterv(in, out, equal_counts(count, size()), type, op);
 }
-void World::reducescatterv(const void* in, void* out, std::span<const std::size_t> counts, DataType type, ReduceOp op) {
+void World::reducescatterv(const void* in, void* out, std::span<const std::size_t> counts,
+                           DataType type, ReduceOp op) {
   impl_->check_counts(counts);
   impl_->run([&](Communicator& c) { c.reducescatter(in, out, counts, type, op); });
 }
 void World::allgather(const void* in, void* out, std::size_t count, DataType type) {
   allgatherv(in, out, equal_counts(count, size()), type);
 }
-void World::allgatherv(const void* in, void* out, std::span<const std::size_t> counts, DataType type) {
+void World::allgatherv(const void* in, void* out, std::span<const std::size_t> counts,
+                       DataType type) {
   impl_->check_counts(counts);
   impl_->run([&](Communicator& c) { c.allgather(in, out, counts, type); });
 }
@@ -173,24 +184,29 @@ void World::barrier() {
   impl_->run([](Communicator& c) { c.barrier(); });
 }
 
-Handle World::allreduce_async(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
+Handle World::allreduce_async(const void* in, void* out, std::size_t count, DataType type,
+                              ReduceOp op) {
   return Handle(impl_->submit([=](Communicator& c) { c.allreduce(in, out, count, type, op); }));
 }
-Handle World::reduce_async(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) {
+Handle World::reduce_async(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
+                           int root) {
   impl_->check_root(root);
   return Handle(impl_->submit([=](Communicator& c) { c.reduce(in, out, count, type, op, root); }));
 }
-Handle World::reducescatterv_async(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
-                                   ReduceOp op) {
+Handle World::reducescatterv_async(const void* in, void* out, std::span<const std::size_t> counts,
+                                   DataType type, ReduceOp op) {
   impl_->check_counts(counts);
   std::vector<std::size_t> copy(counts.begin(), counts.end());
-  return Handle(
-      impl_->submit([=, counts = std::move(copy)](Communicator& c) { c.reducescatter(in, out, counts, type, op); }));
+  return Handle(impl_->submit([=, counts = std::move(copy)](Communicator& c) {
+    c.reducescatter(in, out, counts, type, op);
+  }));
 }
-Handle World::allgatherv_async(const void* in, void* out, std::span<const std::size_t> counts, DataType type) {
+Handle World::allgatherv_async(const void* in, void* out, std::span<const std::size_t> counts,
+                               DataType type) {
   impl_->check_counts(counts);
   std::vector<std::size_t> copy(counts.begin(), counts.end());
-  return Handle(impl_->submit([=, counts = std::move(copy)](Communicator& c) { c.allgather(in, out, counts, type); }));
+  return Handle(impl_->submit(
+      [=, counts = std::move(copy)](Communicator& c) { c.allgather(in, out, counts, type); }));
 }
 Handle World::broadcast_async(void* data, std::size_t count, DataType type, int root) {
   impl_->check_root(root);
@@ -202,15 +218,18 @@ Handle World::alltoallv_async(const void* in, std::span<const std::size_t> send_
   impl_->check_counts(receive_counts);
   std::vector<std::size_t> sends(send_counts.begin(), send_counts.end());
   std::vector<std::size_t> receives(receive_counts.begin(), receive_counts.end());
-  return Handle(impl_->submit([=, sends = std::move(sends), receives = std::move(receives)](Communicator& c) {
-    c.alltoall(in, sends, out, receives, type);
-  }));
+  return Handle(
+      impl_->submit([=, sends = std::move(sends), receives = std::move(receives)](Communicator& c) {
+        c.alltoall(in, sends, out, receives, type);
+      }));
 }
 Handle World::barrier_async() {
   return Handle(impl_->submit([](Communicator& c) { c.barrier(); }));
 }
 
-Handle World::submit(std::function<void(Communicator&)> operation) { return Handle(impl_->submit(std::move(operation))); }
+Handle World::submit(std::function<void(Communicator&)> operation) {
+  return Handle(impl_->submit(std::move(operation)));
+}
 
 std::shared_ptr<std::byte> World::allocate_shared(std::size_t bytes) {
   std::shared_ptr<std::byte> memory;

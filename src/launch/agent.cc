@@ -14,8 +14,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "base/system_error.h"
 #include "base/fd.h"
+#include "base/system_error.h"
 #include "launch/binding.h"
 #include "launch/descendants.h"
 #include "launch/frames.h"
@@ -70,7 +70,8 @@ class Agent {
  private:
   bool finished() const {
     return launcher_gone_ ||
-           (started_ && std::ranges::all_of(processes_, [](const Process& process) { return process.over(); }));
+           (started_ &&
+            std::ranges::all_of(processes_, [](const Process& process) { return process.over(); }));
   }
 
   void turn() {
@@ -82,8 +83,10 @@ class Agent {
     if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) throw system_error("poll");
     for (std::size_t i = 0; i < processes_.size(); ++i) {
       Process& process = processes_[i];
-      if (polled[2 + 2 * i].revents != 0) pass_on(process, process.standard_output, FrameType::standard_output);
-      if (polled[3 + 2 * i].revents != 0) pass_on(process, process.standard_error, FrameType::standard_error);
+      if (polled[2 + 2 * i].revents != 0)
+        pass_on(process, process.standard_output, FrameType::standard_output);
+      if (polled[3 + 2 * i].revents != 0)
+        pass_on(process, process.standard_error, FrameType::standard_error);
     }
     if (polled[1].revents != 0) reap();
     if (polled[0].revents != 0) listen();
@@ -142,7 +145,8 @@ class Agent {
   }
 
   void start(const AgentSpec& spec) {
-    const auto cpus = divide_cpus(allowed_cpus(), static_cast<int>(spec.ranks.size()), spec.cpus_per_rank);
+    const auto cpus =
+        divide_cpus(allowed_cpus(), static_cast<int>(spec.ranks.size()), spec.cpus_per_rank);
     for (std::size_t i = 0; i < spec.ranks.size(); ++i) {
       RankCpus own = cpus[i];
       if (!spec.bind) own.cpus.clear();
@@ -167,7 +171,8 @@ class Agent {
       ::dup2(standard_error.write.get(), STDERR_FILENO);
       become_rank(spec, rank, local_rank, cpus);
       const std::string reason = std::strerror(errno);
-      [[maybe_unused]] const auto written = ::write(report.write.get(), reason.data(), reason.size());
+      [[maybe_unused]] const auto written =
+          ::write(report.write.get(), reason.data(), reason.size());
       ::_exit(127);
     }
     // Also here, so that a signal to the group cannot come before the child has made it.
@@ -175,9 +180,11 @@ class Agent {
     report.write.reset();
     std::array<char, 256> reason{};
     if (::read(report.read.get(), reason.data(), reason.size() - 1) > 0) {
-      throw Error(fmt::format("'{}' cannot be run in {}: {}", spec.command.front(), spec.directory, reason.data()));
+      throw Error(fmt::format("'{}' cannot be run in {}: {}", spec.command.front(), spec.directory,
+                              reason.data()));
     }
-    processes_.push_back({rank, pid, std::move(standard_output.read), std::move(standard_error.read), std::nullopt});
+    processes_.push_back(
+        {rank, pid, std::move(standard_output.read), std::move(standard_error.read), std::nullopt});
     send(FrameType::started, rank, fmt::to_string(pid));
   }
 
@@ -221,8 +228,13 @@ class Agent {
 }  // namespace
 
 std::string AgentSpec::to_json() const {
-  return nlohmann::json{{"command", command}, {"directory", directory}, {"environment", environment},     {"ranks", ranks},
-                        {"size", size},       {"bind", bind},           {"cpus_per_rank", cpus_per_rank}}
+  return nlohmann::json{{"command", command},
+                        {"directory", directory},
+                        {"environment", environment},
+                        {"ranks", ranks},
+                        {"size", size},
+                        {"bind", bind},
+                        {"cpus_per_rank", cpus_per_rank}}
       .dump();
 }
 
@@ -240,7 +252,8 @@ AgentSpec AgentSpec::from_json(const std::string& text) {
 }
 
 int run_agent(int input, int output) {
-  // Ctrl-C goes to the terminal's whole process group; what to do about it is the launcher's decision.
+  // Ctrl-C goes to the terminal's whole process group; what to do about it is the launcher's
+  // decision.
   ::setpgid(0, 0);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGINT, SIG_IGN);

@@ -1,5 +1,5 @@
-// The part of `sullae run` that runs on each host: it starts the host's ranks, passes on their output, and sees to it that
-// nothing of them is left.
+// The part of `sullae run` that runs on each host: it starts the host's ranks, passes on their
+// output, and sees to it that nothing of them is left.
 #pragma once
 
 #include <map>
@@ -24,8 +24,9 @@ struct AgentSpec {
   static AgentSpec from_json(const std::string& text);
 };
 
-/// Talks to the launcher through `input` and `output` until every rank has ended. When the launcher is gone, or asks for it, all
-/// ranks and whatever they started are killed. Returns the process's exit code.
+/// Talks to the launcher through `input` and `output` until every rank has ended. When the launcher
+/// is gone, or asks for it, all ranks and whatever they started are killed. Returns the process's
+/// exit code.
 int run_agent(int input, int output);
 
 }  // namespace sullae

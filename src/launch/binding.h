@@ -14,8 +14,9 @@ struct RankCpus {
   int threads = 1;
 };
 
-/// Divides `available` among `ranks` ranks in order: `cpus_per_rank` each, or an equal share where that is 0. With fewer processors
-/// than ranks need, nobody is bound, since the scheduler shares better than a fixed division.
+/// Divides `available` among `ranks` ranks in order: `cpus_per_rank` each, or an equal share where
+/// that is 0. With fewer processors than ranks need, nobody is bound, since the scheduler shares
+/// better than a fixed division.
 std::vector<RankCpus> divide_cpus(const std::vector<int>& available, int ranks, int cpus_per_rank);
 
 /// The processors that this process may run on.

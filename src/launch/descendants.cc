@@ -36,7 +36,8 @@ std::vector<pid_t> child_processes() {
   if (!directory) return children;
   while (const dirent* entry = ::readdir(directory.get())) {
     if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
-    if (parent_of(entry->d_name) == ::getpid()) children.push_back(static_cast<pid_t>(std::atol(entry->d_name)));
+    if (parent_of(entry->d_name) == ::getpid())
+      children.push_back(static_cast<pid_t>(std::atol(entry->d_name)));
   }
   return children;
 }

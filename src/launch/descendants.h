@@ -13,7 +13,8 @@ void adopt_orphans();
 /// The children of this process.
 std::vector<pid_t> child_processes();
 
-/// Kills all children and, as they are adopted, theirs, until there are none, and reaps them. Needs adopt_orphans().
+/// Kills all children and, as they are adopted, theirs, until there are none, and reaps them. Needs
+/// adopt_orphans().
 void kill_descendants();
 
 }  // namespace sullae

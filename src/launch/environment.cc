@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include <climits>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 namespace sullae {
@@ -20,7 +19,8 @@ class Reader {
 
   std::string text(std::string_view name, std::string_view because) const {
     auto value = environment_(name);
-    if (!value) throw InputError(fmt::format("{} is not set, although {} is: expected both", name, because));
+    if (!value)
+      throw InputError(fmt::format("{} is not set, although {} is: expected both", name, because));
     return *value;
   }
   int integer(std::string_view name, std::string_view because, int least, int most) const {
@@ -36,8 +36,8 @@ WorldOptions place(const Reader& reader, std::string_view rank_name, std::string
   options.size = reader.integer(size_name, rank_name, 1, INT_MAX);
   options.rank = reader.integer(rank_name, size_name, 0, INT_MAX);
   if (options.rank >= options.size) {
-    throw InputError(fmt::format("{}={} and {}={}: expected a rank below the size", rank_name, options.rank, size_name,
-                                 options.size));
+    throw InputError(fmt::format("{}={} and {}={}: expected a rank below the size", rank_name,
+                                 options.rank, size_name, options.size));
   }
   options.serve_store = true;
   return options;
@@ -56,12 +56,15 @@ std::string local_store(std::string_view launcher, std::string_view job) {
   return fmt::format("unix:sullae-{}-{}-{}", launcher, ::getuid(), job);
 }
 
-std::string store_for(const Reader& reader, std::string_view launcher, std::string_view job, bool one_host) {
+std::string store_for(const Reader& reader, std::string_view launcher, std::string_view job,
+                      bool one_host) {
   if (auto store = named_store(reader)) return *store;
   if (one_host) return local_store(launcher, job);
-  throw InputError(fmt::format("{} started ranks on several hosts, but not where rank 0 is: set MASTER_ADDR to rank 0's host and "
-                               "MASTER_PORT to a free port there, for every rank",
-                               launcher));
+  throw InputError(
+      fmt::format("{} started ranks on several hosts, but not where rank 0 is: set MASTER_ADDR to "
+                  "rank 0's host and "
+                  "MASTER_PORT to a free port there, for every rank",
+                  launcher));
 }
 
 std::optional<WorldOptions> from_sullae(const Reader& reader) {
@@ -88,10 +91,12 @@ std::optional<WorldOptions> from_torchrun(const Reader& reader) {
 std::optional<WorldOptions> from_open_mpi(const Reader& reader) {
   if (!reader.has("OMPI_COMM_WORLD_RANK")) return std::nullopt;
   WorldOptions options = place(reader, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
-  const int local_size = reader.integer("OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_RANK", 1, INT_MAX);
+  const int local_size =
+      reader.integer("OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_RANK", 1, INT_MAX);
   auto job = reader.find("PMIX_NAMESPACE");
   if (!job) job = reader.find("OMPI_MCA_ess_base_jobid");
-  options.store = store_for(reader, "mpirun", job.value_or(fmt::to_string(::getppid())), local_size == options.size);
+  options.store = store_for(reader, "mpirun", job.value_or(fmt::to_string(::getppid())),
+                            local_size == options.size);
   return options;
 }
 
@@ -100,11 +105,13 @@ std::optional<WorldOptions> from_pmi(const Reader& reader) {
   if (!reader.has("PMI_RANK") || reader.has("SLURM_PROCID")) return std::nullopt;
   WorldOptions options = place(reader, "PMI_RANK", "PMI_SIZE");
   const bool one_host = reader.find("MPI_LOCALNRANKS") == fmt::to_string(options.size);
-  options.store = store_for(reader, "PMI", reader.find("PMI_JOBID").value_or(fmt::to_string(::getppid())), one_host);
+  options.store = store_for(
+      reader, "PMI", reader.find("PMI_JOBID").value_or(fmt::to_string(::getppid())), one_host);
   return options;
 }
 
-// SLURM_STEP_NUM_TASKS is there in what srun starts, and not in a batch script, which is one process.
+// SLURM_STEP_NUM_TASKS is there in what srun starts, and not in a batch script, which is one
+// process.
 std::optional<WorldOptions> from_slurm(const Reader& reader) {
   if (!reader.has("SLURM_PROCID") || !reader.has("SLURM_STEP_NUM_TASKS")) return std::nullopt;
   WorldOptions options = place(reader, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
@@ -112,7 +119,8 @@ std::optional<WorldOptions> from_slurm(const Reader& reader) {
     options.store = *store;
     return options;
   }
-  const auto job = parse_integer(reader.text("SLURM_JOB_ID", "SLURM_PROCID"), "SLURM_JOB_ID", 0, LLONG_MAX / 64);
+  const auto job =
+      parse_integer(reader.text("SLURM_JOB_ID", "SLURM_PROCID"), "SLURM_JOB_ID", 0, LLONG_MAX / 64);
   const auto step = reader.integer("SLURM_STEP_ID", "SLURM_PROCID", 0, INT_MAX);
   if (reader.find("SLURM_STEP_NUM_NODES") == "1") {
     options.store = local_store("slurm", fmt::format("{}.{}", job, step));
@@ -126,8 +134,9 @@ std::optional<WorldOptions> from_slurm(const Reader& reader) {
   return options;
 }
 
-// {"cluster": {"chief": ["host:port"], "worker": ["host:port", …]}, "task": {"type": "worker", "index": 0}}: the chief is rank 0,
-// then come the workers. Parameter servers and evaluators are not ranks.
+// {"cluster": {"chief": ["host:port"], "worker": ["host:port", …]}, "task": {"type": "worker",
+// "index": 0}}: the chief is rank 0, then come the workers. Parameter servers and evaluators are
+// not ranks.
 std::optional<WorldOptions> from_tf_config(const Reader& reader) {
   const auto text = reader.find("TF_CONFIG");
   if (!text) return std::nullopt;
@@ -145,8 +154,9 @@ std::optional<WorldOptions> from_tf_config(const Reader& reader) {
       addresses.insert(addresses.end(), hosts.begin(), hosts.end());
     }
     if (!rank) {
-      throw InputError(fmt::format("TF_CONFIG: task {} {} is not in the cluster: expected a chief or worker that it lists", type,
-                                   index));
+      throw InputError(fmt::format(
+          "TF_CONFIG: task {} {} is not in the cluster: expected a chief or worker that it lists",
+          type, index));
     }
     WorldOptions options;
     options.rank = static_cast<int>(*rank);
@@ -163,7 +173,8 @@ std::optional<WorldOptions> from_tf_config(const Reader& reader) {
 
 WorldOptions detect_world(const Environment& environment) {
   const Reader reader(environment);
-  for (const auto detect : {from_sullae, from_torchrun, from_open_mpi, from_pmi, from_slurm, from_tf_config}) {
+  for (const auto detect :
+       {from_sullae, from_torchrun, from_open_mpi, from_pmi, from_slurm, from_tf_config}) {
     if (auto options = detect(reader)) return *options;
   }
   return {};
@@ -172,12 +183,14 @@ WorldOptions detect_world(const Environment& environment) {
 std::string first_slurm_host(std::string_view node_list) {
   const auto bracket = node_list.find('[');
   const auto comma = node_list.find(',');
-  if (bracket == std::string_view::npos || comma < bracket) return std::string(node_list.substr(0, comma));
+  if (bracket == std::string_view::npos || comma < bracket)
+    return std::string(node_list.substr(0, comma));
   const auto end = node_list.find_first_of(",-]", bracket);
   if (end == std::string_view::npos || end == bracket + 1) {
     throw InputError(fmt::format("node list '{}': expected a form such as node[01-04]", node_list));
   }
-  return std::string(node_list.substr(0, bracket)) + std::string(node_list.substr(bracket + 1, end - bracket - 1));
+  return std::string(node_list.substr(0, bracket)) +
+         std::string(node_list.substr(bracket + 1, end - bracket - 1));
 }
 
 }  // namespace sullae

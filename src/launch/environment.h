@@ -9,8 +9,9 @@
 
 namespace sullae {
 
-/// The options that init() joins with. Looks, in this order, for Sullae's own variables, torchrun's, Open MPI's, PMI's, Slurm's and
-/// TF_CONFIG, and gives a world of one when there are none. Throws InputError that names the variable which is missing or wrong.
+/// The options that init() joins with. Looks, in this order, for Sullae's own variables,
+/// torchrun's, Open MPI's, PMI's, Slurm's and TF_CONFIG, and gives a world of one when there are
+/// none. Throws InputError that names the variable which is missing or wrong.
 WorldOptions detect_world(const Environment& environment);
 
 /// The first host of a Slurm node list: "node[003-007,9],gpu1" gives "node003".

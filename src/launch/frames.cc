@@ -40,8 +40,11 @@ std::optional<Frame> FrameReader::next() {
   Header header{};
   if (buffer_.size() < sizeof header) return std::nullopt;
   std::memcpy(&header, buffer_.data(), sizeof header);
-  if (header.bytes > kMostBytes || header.type < FrameType::start || header.type > FrameType::failed) {
-    throw Error("what arrived is not what an agent of sullae run sends: does the remote shell print a greeting?");
+  if (header.bytes > kMostBytes || header.type < FrameType::start ||
+      header.type > FrameType::failed) {
+    throw Error(
+        "what arrived is not what an agent of sullae run sends: does the remote shell print a "
+        "greeting?");
   }
   if (buffer_.size() < sizeof header + header.bytes) return std::nullopt;
   Frame frame{header.type, header.rank, buffer_.substr(sizeof header, header.bytes)};

@@ -1,4 +1,5 @@
-// How the launcher and its agents talk through a pair of pipes: frames of {u32 payload bytes, u8 type, i32 rank, payload}.
+// How the launcher and its agents talk through a pair of pipes: frames of {u32 payload bytes, u8
+// type, i32 rank, payload}.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ enum class FrameType : std::uint8_t {
   start = 1,  ///< payload: the AgentSpec as JSON
   signal,     ///< rank: the signal to send to all ranks
   // agent to launcher
-  ready,       ///< the agent runs
+  ready,  ///< the agent runs
   standard_output,
   standard_error,
   started,  ///< payload: the process id, in decimal

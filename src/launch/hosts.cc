@@ -22,12 +22,15 @@ Host parse_host(std::string_view text, const std::string& where) {
   const auto colon = text.find(':');
   host.name = text.substr(0, colon);
   // A name that starts with a dash would be an option to ssh.
-  if (host.name.empty() || host.name.front() == '-' || host.name.find_first_of(" \t'\"$;|&<>") != std::string::npos) {
-    throw InputError(fmt::format("{}: '{}' is not a host: expected NAME or NAME:SLOTS", where, text));
+  if (host.name.empty() || host.name.front() == '-' ||
+      host.name.find_first_of(" \t'\"$;|&<>") != std::string::npos) {
+    throw InputError(
+        fmt::format("{}: '{}' is not a host: expected NAME or NAME:SLOTS", where, text));
   }
   if (colon != std::string_view::npos) {
     host.slots = static_cast<int>(
-        parse_integer(text.substr(colon + 1), fmt::format("{}: the slots of '{}'", where, host.name), 1, kMostSlots));
+        parse_integer(text.substr(colon + 1),
+                      fmt::format("{}: the slots of '{}'", where, host.name), 1, kMostSlots));
   }
   return host;
 }
@@ -59,7 +62,8 @@ std::vector<Host> read_hostfile(const std::filesystem::path& file) {
       if (!word.starts_with("slots=")) {
         throw InputError(fmt::format("{}: '{}' is not known: expected NAME slots=N", where, word));
       }
-      host.slots = static_cast<int>(parse_integer(std::string_view(word).substr(6), where + ": slots", 1, kMostSlots));
+      host.slots = static_cast<int>(
+          parse_integer(std::string_view(word).substr(6), where + ": slots", 1, kMostSlots));
     }
     hosts.push_back(host);
   }
@@ -72,13 +76,16 @@ bool is_this_host(std::string_view name) {
 }
 
 std::vector<Placement> place_ranks(const std::vector<Host>& hosts, int ranks) {
-  const int slots = std::accumulate(hosts.begin(), hosts.end(), 0, [](int sum, const Host& host) { return sum + host.slots; });
+  const int slots = std::accumulate(hosts.begin(), hosts.end(), 0,
+                                    [](int sum, const Host& host) { return sum + host.slots; });
   if (ranks > slots) {
     std::vector<std::string> names;
     for (const Host& host : hosts) names.push_back(fmt::format("{}:{}", host.name, host.slots));
-    throw InputError(fmt::format("-np asks for {} ranks, but the hosts have {} slots ({}): ask for fewer ranks, or give the hosts "
-                                 "more slots",
-                                 ranks, slots, fmt::join(names, ", ")));
+    throw InputError(
+        fmt::format("-np asks for {} ranks, but the hosts have {} slots ({}): ask for fewer ranks, "
+                    "or give the hosts "
+                    "more slots",
+                    ranks, slots, fmt::join(names, ", ")));
   }
   std::vector<Placement> placements;
   int next = 0;
@@ -87,7 +94,8 @@ std::vector<Placement> place_ranks(const std::vector<Host>& hosts, int ranks) {
     for (int i = 0; i < host.slots && next < ranks; ++i) placement.ranks.push_back(next++);
     if (placement.ranks.empty()) break;
     // A host that is named twice is one host with the slots of both.
-    const auto same = std::ranges::find(placements, host.name, [](const Placement& p) { return p.host.name; });
+    const auto same =
+        std::ranges::find(placements, host.name, [](const Placement& p) { return p.host.name; });
     if (same == placements.end()) {
       placements.push_back(std::move(placement));
     } else {

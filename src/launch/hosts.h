@@ -17,13 +17,15 @@ struct Host {
 /// "node1:4,node2:4"; a host without a number has one slot. Throws InputError.
 std::vector<Host> parse_hosts(std::string_view text);
 
-/// A file with a host a line: "node1 slots=4", "node1:4" or "node1"; # starts a comment. Throws InputError naming file and line.
+/// A file with a host a line: "node1 slots=4", "node1:4" or "node1"; # starts a comment. Throws
+/// InputError naming file and line.
 std::vector<Host> read_hostfile(const std::filesystem::path& file);
 
 /// True for the names of this host.
 bool is_this_host(std::string_view name);
 
-/// The host of each rank: hosts are filled in order. Throws InputError where there are more ranks than slots.
+/// The host of each rank: hosts are filled in order. Throws InputError where there are more ranks
+/// than slots.
 struct Placement {
   Host host;
   std::vector<int> ranks;

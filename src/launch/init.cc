@@ -1,4 +1,5 @@
-// init() and the one world that it joins: the only state of this process that Sullae keeps outside objects.
+// init() and the one world that it joins: the only state of this process that Sullae keeps outside
+// objects.
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -27,7 +28,8 @@ World& init() {
   const std::lock_guard lock(state.mutex);
   if (!state.world) {
     const WorldOptions options = detect_world(process_environment());
-    // A launcher reads the output through a pipe: whole lines as they are written, and none lost when a rank is killed.
+    // A launcher reads the output through a pipe: whole lines as they are written, and none lost
+    // when a rank is killed.
     if (options.size > 1) std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
     state.world = World::create(options);
     if (!state.leaves_at_exit) std::atexit(shutdown);

@@ -41,12 +41,15 @@ struct AgentProcess {
 
 std::string describe_status(int status) {
   if (WIFSIGNALED(status)) {
-    return fmt::format("was killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(status),
+                       ::strsignal(WTERMSIG(status)));
   }
   return fmt::format("ended with exit code {}", WEXITSTATUS(status));
 }
 
-int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+int exit_code_of(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
 
 void say(const std::string& text) {
   const std::string line = fmt::format("sullae run: {}\n", text);
@@ -110,7 +113,8 @@ class Job {
 
   int run() {
     const std::vector<Host> here{{"localhost", options_.ranks}};
-    const auto placements = place_ranks(options_.hosts.empty() ? here : options_.hosts, options_.ranks);
+    const auto placements =
+        place_ranks(options_.hosts.empty() ? here : options_.hosts, options_.ranks);
     start_store(placements);
     for (const Placement& placement : placements) start_agent(placement);
     connect_deadline_.emplace(options_.connect_timeout, "--connect-timeout");
@@ -121,7 +125,8 @@ class Job {
 
  private:
   void start_store(const std::vector<Placement>& placements) {
-    const bool one_host = placements.size() == 1 && is_this_host(placements[0].host.name) && options_.store_port == 0;
+    const bool one_host =
+        placements.size() == 1 && is_this_host(placements[0].host.name) && options_.store_port == 0;
     if (one_host) {
       store_address_ = fmt::format("unix:sullae-run-{}-{}", ::getuid(), ::getpid());
       store_.emplace(StoreAddress::parse(store_address_));
@@ -131,16 +136,19 @@ class Job {
     everywhere.host = "0.0.0.0";
     everywhere.port = options_.store_port;
     store_.emplace(everywhere);
-    store_address_ = fmt::format("{}:{}", options_.store_host.empty() ? host_name() : options_.store_host, store_->port());
+    store_address_ = fmt::format(
+        "{}:{}", options_.store_host.empty() ? host_name() : options_.store_host, store_->port());
   }
 
   void start_agent(const Placement& placement) {
     AgentProcess agent{.placement = placement, .local = is_this_host(placement.host.name)};
     const auto words = agent.local ? std::vector<std::string>{own_program(), "agent"}
-                                   : remote_command(options_.remote_shell, placement.host.name, {own_program(), "agent"});
+                                   : remote_command(options_.remote_shell, placement.host.name,
+                                                    {own_program(), "agent"});
     std::array<int, 2> to{};
     std::array<int, 2> from{};
-    if (::pipe2(to.data(), O_CLOEXEC) != 0 || ::pipe2(from.data(), O_CLOEXEC) != 0) throw system_error("pipe");
+    if (::pipe2(to.data(), O_CLOEXEC) != 0 || ::pipe2(from.data(), O_CLOEXEC) != 0)
+      throw system_error("pipe");
     agent.input = UniqueFd(to[1]);
     agent.output = UniqueFd(from[0]);
     const UniqueFd its_input(to[0]);
@@ -165,7 +173,8 @@ class Job {
   void turn() {
     std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}};
     for (const AgentProcess& agent : agents_) polled.push_back({agent.output.get(), POLLIN, 0});
-    if (::poll(polled.data(), polled.size(), poll_limit()) < 0 && errno != EINTR) throw system_error("poll");
+    if (::poll(polled.data(), polled.size(), poll_limit()) < 0 && errno != EINTR)
+      throw system_error("poll");
     if (polled[0].revents != 0) on_signals();
     for (std::size_t i = 0; i < agents_.size(); ++i) {
       if (polled[i + 1].revents != 0) listen(agents_[i]);
@@ -183,11 +192,13 @@ class Job {
   }
 
   void check_deadlines() {
-    if (connect_deadline_ && std::ranges::all_of(agents_, &AgentProcess::ready)) connect_deadline_.reset();
+    if (connect_deadline_ && std::ranges::all_of(agents_, &AgentProcess::ready))
+      connect_deadline_.reset();
     if (connect_deadline_ && connect_deadline_->passed()) {
       for (const AgentProcess& agent : agents_) {
         if (agent.ready) continue;
-        throw TimeoutError(fmt::format("host {} did not answer {}", agent.placement.host.name, connect_deadline_->describe()));
+        throw TimeoutError(fmt::format("host {} did not answer {}", agent.placement.host.name,
+                                       connect_deadline_->describe()));
       }
     }
     if (job_deadline_ && job_deadline_->passed()) {
@@ -223,15 +234,18 @@ class Job {
 
   void on_agent_gone(AgentProcess& agent) {
     agent.output.reset();
-    const bool unfinished = std::ranges::any_of(agent.placement.ranks, [&](int rank) { return !ended_.contains(rank); });
+    const bool unfinished = std::ranges::any_of(agent.placement.ranks,
+                                                [&](int rank) { return !ended_.contains(rank); });
     if (!unfinished) return;
     if (!agent.ready) {
       int status = 0;
       ::waitpid(agent.pid, &status, 0);
-      throw Error(fmt::format("host {} cannot be used: the command that starts its agent {}", agent.placement.host.name,
-                              describe_status(status)));
+      throw Error(fmt::format("host {} cannot be used: the command that starts its agent {}",
+                              agent.placement.host.name, describe_status(status)));
     }
-    if (!ending_) say(fmt::format("the connection to host {} was lost; ending all ranks", agent.placement.host.name));
+    if (!ending_)
+      say(fmt::format("the connection to host {} was lost; ending all ranks",
+                      agent.placement.host.name));
     for (const int rank : agent.placement.ranks) {
       if (ended_.insert({rank, 0}).second) --running_;
     }
@@ -266,8 +280,9 @@ class Job {
     --running_;
     if (status == 0 || ending_) return;
     const int others = running_;
-    say(fmt::format("rank {} (process {} on {}) {}{}", rank, pids_[rank], agent.local ? host_name() : agent.placement.host.name,
-                    describe_status(status), others > 0 ? "; ending the other ranks" : ""));
+    say(fmt::format("rank {} (process {} on {}) {}{}", rank, pids_[rank],
+                    agent.local ? host_name() : agent.placement.host.name, describe_status(status),
+                    others > 0 ? "; ending the other ranks" : ""));
     end_all(SIGTERM, exit_code_of(status));
   }
 
@@ -297,12 +312,15 @@ class Job {
                    .cpus_per_rank = options_.cpus_per_rank,
                    .bind = options_.bind};
     if (!agent.local) {
-      for (const auto& [name, value] : variables_for_other_hosts()) spec.environment.try_emplace(name, value);
+      for (const auto& [name, value] : variables_for_other_hosts())
+        spec.environment.try_emplace(name, value);
     }
     spec.environment.insert_or_assign("SULLAE_STORE", store_address_);
     spec.environment.insert_or_assign("SULLAE_SERVE_STORE", "0");
-    // UCX warns of every message that a failed rank left behind; the failure itself is reported anyway.
-    if (::getenv("UCX_LOG_LEVEL") == nullptr) spec.environment.try_emplace("UCX_LOG_LEVEL", "error");
+    // UCX warns of every message that a failed rank left behind; the failure itself is reported
+    // anyway.
+    if (::getenv("UCX_LOG_LEVEL") == nullptr)
+      spec.environment.try_emplace("UCX_LOG_LEVEL", "error");
     return spec;
   }
 
@@ -310,7 +328,8 @@ class Job {
     for (const AgentProcess& agent : agents_) {
       // An agent needs moments; a remote shell that hangs is not waited for.
       const Deadline deadline(options_.grace, "the grace period");
-      while (::waitpid(agent.pid, nullptr, WNOHANG) == 0 && !deadline.passed()) ::poll(nullptr, 0, 5);
+      while (::waitpid(agent.pid, nullptr, WNOHANG) == 0 && !deadline.passed())
+        ::poll(nullptr, 0, 5);
     }
   }
 

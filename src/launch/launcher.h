@@ -1,4 +1,5 @@
-// `sullae run`: starts the ranks of a job on hosts, shows their output, and ends them all when one fails.
+// `sullae run`: starts the ranks of a job on hosts, shows their output, and ends them all when one
+// fails.
 #pragma once
 
 #include <chrono>
@@ -24,7 +25,8 @@ struct JobOptions {
   bool tag_output = true;
   int cpus_per_rank = 0;
   bool bind = true;
-  /// The program, with its options, that runs a command on another host: it is given the host and the command.
+  /// The program, with its options, that runs a command on another host: it is given the host and
+  /// the command.
   std::string remote_shell = "ssh -o BatchMode=yes -o ConnectTimeout=10";
   /// How long a host may take to answer.
   std::chrono::milliseconds connect_timeout{std::chrono::seconds{30}};
@@ -36,9 +38,9 @@ struct JobOptions {
   int store_port = 0;
 };
 
-/// Runs the job and returns the exit code: 0, that of the first rank that failed (128 + signal when it was killed), or 124 at the
-/// timeout. Takes over SIGINT, SIGTERM and SIGHUP while it runs. Throws InputError or Error where the job cannot be started; no
-/// process is left then either.
+/// Runs the job and returns the exit code: 0, that of the first rank that failed (128 + signal when
+/// it was killed), or 124 at the timeout. Takes over SIGINT, SIGTERM and SIGHUP while it runs.
+/// Throws InputError or Error where the job cannot be started; no process is left then either.
 int run_job(const JobOptions& options);
 
 }  // namespace sullae

@@ -22,7 +22,8 @@ RankOutput::RankOutput(OutputOptions options) : options_(std::move(options)) {
   if (options_.directory.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(options_.directory, error);
-  if (error) throw Error(fmt::format("--output-dir {}: {}", options_.directory.string(), error.message()));
+  if (error)
+    throw Error(fmt::format("--output-dir {}: {}", options_.directory.string(), error.message()));
 }
 
 RankOutput::~RankOutput() {
@@ -34,7 +35,8 @@ RankOutput::~RankOutput() {
 void RankOutput::write(int rank, int descriptor, std::string_view bytes) {
   if (!options_.directory.empty()) {
     auto& file = files_[rank];
-    if (!file.is_open()) file.open(options_.directory / fmt::format("rank-{}.log", rank), std::ios::trunc);
+    if (!file.is_open())
+      file.open(options_.directory / fmt::format("rank-{}.log", rank), std::ios::trunc);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     file.flush();
   }
@@ -63,8 +65,9 @@ void RankOutput::write_line(int rank, int descriptor, std::string_view line) {
   std::string text;
   if (options_.tag) {
     constexpr int kColourCount = sizeof kColours / sizeof kColours[0];
-    text = options_.colour ? fmt::format("\x1b[{}m[{}]\x1b[0m {}\n", kColours[rank % kColourCount], rank, line)
-                           : fmt::format("[{}] {}\n", rank, line);
+    text = options_.colour
+               ? fmt::format("\x1b[{}m[{}]\x1b[0m {}\n", kColours[rank % kColourCount], rank, line)
+               : fmt::format("[{}] {}\n", rank, line);
   } else {
     text = fmt::format("{}\n", line);
   }

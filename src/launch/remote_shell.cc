@@ -44,7 +44,8 @@ std::map<std::string, std::string> variables_for_other_hosts() {
     const auto equals = text.find('=');
     if (equals == std::string_view::npos) continue;
     const auto name = text.substr(0, equals);
-    const bool wanted = name == "PATH" || name == "LD_LIBRARY_PATH" || name.starts_with("SULLAE_") || name.starts_with("UCX_") ||
+    const bool wanted = name == "PATH" || name == "LD_LIBRARY_PATH" ||
+                        name.starts_with("SULLAE_") || name.starts_with("UCX_") ||
                         name.starts_with("OMP_");
     if (wanted) variables.emplace(name, text.substr(equals + 1));
   }

@@ -10,11 +10,13 @@ namespace sullae {
 /// The path of the program that runs.
 std::string own_program();
 
-/// The words that run `command` on `host` through `remote_shell` ("ssh -p 2222"): its words, the host, and one quoted command line.
+/// The words that run `command` on `host` through `remote_shell` ("ssh -p 2222"): its words, the
+/// host, and one quoted command line.
 std::vector<std::string> remote_command(const std::string& remote_shell, const std::string& host,
                                         const std::vector<std::string>& command);
 
-/// Those of this process's variables that ranks on other hosts get too: PATH, LD_LIBRARY_PATH, and SULLAE_…, UCX_… and OMP_….
+/// Those of this process's variables that ranks on other hosts get too: PATH, LD_LIBRARY_PATH, and
+/// SULLAE_…, UCX_… and OMP_….
 std::map<std::string, std::string> variables_for_other_hosts();
 
 }  // namespace sullae

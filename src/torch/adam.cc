@@ -25,7 +25,8 @@ struct Coefficients {
 
 // One pass over memory: the moments and the parameter are read and written once.
 template <class T>
-void update(T* parameter, T* moment, T* square, T* largest_square, const T* gradient, std::int64_t n, const Coefficients& c) {
+void update(T* parameter, T* moment, T* square, T* largest_square, const T* gradient,
+            std::int64_t n, const Coefficients& c) {
   const T beta1 = static_cast<T>(c.beta1);
   const T beta2 = static_cast<T>(c.beta2);
   const T rest1 = static_cast<T>(1 - c.beta1);
@@ -47,7 +48,8 @@ void update(T* parameter, T* moment, T* square, T* largest_square, const T* grad
   }
 }
 
-// libtorch keys an optimizer's state by the parameter's address: as text in some versions, as a pointer in others.
+// libtorch keys an optimizer's state by the parameter's address: as text in some versions, as a
+// pointer in others.
 template <class States>
 auto key_of(const States&, const torch::Tensor& parameter) {
   if constexpr (std::is_same_v<typename States::key_type, std::string>) {
@@ -60,37 +62,41 @@ auto key_of(const States&, const torch::Tensor& parameter) {
 }
 
 template <class States>
-torch::optim::AdamParamState& state_of(States& states, const torch::Tensor& parameter, bool amsgrad) {
+torch::optim::AdamParamState& state_of(States& states, const torch::Tensor& parameter,
+                                       bool amsgrad) {
   auto& state = states[key_of(states, parameter)];
   if (state == nullptr) {
     auto fresh = std::make_unique<torch::optim::AdamParamState>();
     fresh->step(0);
     fresh->exp_avg(torch::zeros_like(parameter, torch::MemoryFormat::Contiguous));
     fresh->exp_avg_sq(torch::zeros_like(parameter, torch::MemoryFormat::Contiguous));
-    if (amsgrad) fresh->max_exp_avg_sq(torch::zeros_like(parameter, torch::MemoryFormat::Contiguous));
+    if (amsgrad)
+      fresh->max_exp_avg_sq(torch::zeros_like(parameter, torch::MemoryFormat::Contiguous));
     state = std::move(fresh);
   }
   return static_cast<torch::optim::AdamParamState&>(*state);
 }
 
-void update_dense(torch::Tensor parameter, torch::optim::AdamParamState& state, const torch::Tensor& gradient,
-                  const Coefficients& coefficients) {
+void update_dense(torch::Tensor parameter, torch::optim::AdamParamState& state,
+                  const torch::Tensor& gradient, const Coefficients& coefficients) {
   const torch::Tensor dense = gradient.contiguous();
   AT_DISPATCH_FLOATING_TYPES(parameter.scalar_type(), "sullae::Adam", [&] {
     auto* const values = parameter.data_ptr<scalar_t>();
     auto* const moment = state.exp_avg().data_ptr<scalar_t>();
     auto* const square = state.exp_avg_sq().data_ptr<scalar_t>();
-    auto* const largest = state.max_exp_avg_sq().defined() ? state.max_exp_avg_sq().data_ptr<scalar_t>() : nullptr;
+    auto* const largest =
+        state.max_exp_avg_sq().defined() ? state.max_exp_avg_sq().data_ptr<scalar_t>() : nullptr;
     const auto* const gradients = dense.data_ptr<scalar_t>();
     at::parallel_for(0, parameter.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      update(values + begin, moment + begin, square + begin, largest == nullptr ? nullptr : largest + begin,
-             gradients + begin, end - begin, coefficients);
+      update(values + begin, moment + begin, square + begin,
+             largest == nullptr ? nullptr : largest + begin, gradients + begin, end - begin,
+             coefficients);
     });
   });
 }
 
-void update_rows(torch::Tensor parameter, torch::optim::AdamParamState& state, const torch::Tensor& gradient,
-                 const Coefficients& coefficients) {
+void update_rows(torch::Tensor parameter, torch::optim::AdamParamState& state,
+                 const torch::Tensor& gradient, const Coefficients& coefficients) {
   const SparseRows rows = SparseRows::from(gradient);
   const std::int64_t width = parameter.size(0) == 0 ? 0 : parameter.numel() / parameter.size(0);
   AT_DISPATCH_FLOATING_TYPES(parameter.scalar_type(), "sullae::Adam", [&] {
@@ -98,7 +104,8 @@ void update_rows(torch::Tensor parameter, torch::optim::AdamParamState& state, c
     auto* const values = parameter.data_ptr<scalar_t>();
     auto* const moment = state.exp_avg().data_ptr<scalar_t>();
     auto* const square = state.exp_avg_sq().data_ptr<scalar_t>();
-    auto* const largest = state.max_exp_avg_sq().defined() ? state.max_exp_avg_sq().data_ptr<scalar_t>() : nullptr;
+    auto* const largest =
+        state.max_exp_avg_sq().defined() ? state.max_exp_avg_sq().data_ptr<scalar_t>() : nullptr;
     for (std::size_t k = 0; k < rows.indices.size(); ++k) {
       const std::int64_t at = rows.indices[k] * width;
       update(values + at, moment + at, square + at, largest == nullptr ? nullptr : largest + at,
@@ -127,11 +134,15 @@ torch::Tensor Adam::step(LossClosure closure) {
       if (!parameter.grad().defined()) continue;
       const torch::Tensor& gradient = parameter.grad();
       if (!runs_here(parameter)) {
-        throw InputError("sullae::Adam updates contiguous float32 and float64 parameters in host memory; use torch::optim::Adam for "
-                         "others");
+        throw InputError(
+            "sullae::Adam updates contiguous float32 and float64 parameters in host memory; use "
+            "torch::optim::Adam for "
+            "others");
       }
       if (gradient.is_sparse() && (!is_row_sparse(gradient) || options.weight_decay() != 0)) {
-        throw InputError("sullae::Adam: a sparse gradient must be sparse in dimension 0 alone, and excludes weight_decay");
+        throw InputError(
+            "sullae::Adam: a sparse gradient must be sparse in dimension 0 alone, and excludes "
+            "weight_decay");
       }
       auto& state = state_of(state_, parameter, options.amsgrad());
       state.step(state.step() + 1);

@@ -18,7 +18,8 @@ struct PlannedParameter {
   bool sparse = false;
 };
 
-/// One unit of reduction, started when all of its gradients are ready: several dense gradients of one type, or one sparse one.
+/// One unit of reduction, started when all of its gradients are ready: several dense gradients of
+/// one type, or one sparse one.
 struct PlannedBucket {
   std::vector<std::size_t> parameters;
   torch::ScalarType type = torch::kFloat32;
@@ -28,15 +29,17 @@ struct PlannedBucket {
   std::size_t total_elements() const { return gradient_elements + parameters.size(); }
 };
 
-/// Groups `parameters` in the given order into buckets of at most `bucket_bytes`, or of one parameter that is larger. Each gradient
-/// starts at a multiple of 64 bytes.
-std::vector<PlannedBucket> plan_buckets(const std::vector<PlannedParameter>& parameters, const std::vector<std::size_t>& order,
+/// Groups `parameters` in the given order into buckets of at most `bucket_bytes`, or of one
+/// parameter that is larger. Each gradient starts at a multiple of 64 bytes.
+std::vector<PlannedBucket> plan_buckets(const std::vector<PlannedParameter>& parameters,
+                                        const std::vector<std::size_t>& order,
                                         std::size_t bucket_bytes);
 
 /// Elements that a dense gradient takes in its bucket.
 std::size_t aligned_elements(const torch::Tensor& tensor);
 
-/// What one rank saw in its first step: the order in which gradients became ready, and the kind of each.
+/// What one rank saw in its first step: the order in which gradients became ready, and the kind of
+/// each.
 struct FirstStep {
   std::vector<std::int64_t> ready_order;
   /// A parameter without a gradient is `none`.
@@ -44,7 +47,8 @@ struct FirstStep {
   std::vector<std::int64_t> kinds;
 };
 
-/// Makes all ranks agree: rank 0's order, followed by what rank 0 did not see; a kind is sparse where any rank saw it so.
+/// Makes all ranks agree: rank 0's order, followed by what rank 0 did not see; a kind is sparse
+/// where any rank saw it so.
 FirstStep agree(const FirstStep& seen, World& world);
 
 }  // namespace sullae

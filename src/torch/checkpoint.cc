@@ -1,4 +1,5 @@
-// The format: a header of 32 bytes, then libtorch's archive with the model, the optimizer and the metadata.
+// The format: a header of 32 bytes, then libtorch's archive with the model, the optimizer and the
+// metadata.
 //
 //   offset 0   "SULLAECP"    8 bytes
 //          8   version       u32, 1
@@ -38,14 +39,19 @@ std::uint32_t extend_crc(std::uint32_t crc, const void* data, std::size_t bytes)
 // Reads a checkpoint's archive after the whole of it has been checked.
 class CheckedFile {
  public:
-  explicit CheckedFile(const std::filesystem::path& file) : name_(file.string()), stream_(file, std::ios::binary) {
-    if (!stream_) throw InputError(fmt::format("checkpoint {}: cannot be opened: {}", name_, std::strerror(errno)));
+  explicit CheckedFile(const std::filesystem::path& file)
+      : name_(file.string()), stream_(file, std::ios::binary) {
+    if (!stream_)
+      throw InputError(
+          fmt::format("checkpoint {}: cannot be opened: {}", name_, std::strerror(errno)));
     stream_.read(reinterpret_cast<char*>(&header_), sizeof header_);
-    if (stream_.gcount() != sizeof header_ || std::memcmp(header_.magic, Header{}.magic, sizeof header_.magic) != 0) {
+    if (stream_.gcount() != sizeof header_ ||
+        std::memcmp(header_.magic, Header{}.magic, sizeof header_.magic) != 0) {
       throw InputError(fmt::format("checkpoint {}: is not a Sullae checkpoint", name_));
     }
     if (header_.version != kVersion) {
-      throw InputError(fmt::format("checkpoint {}: has version {}, expected {}", name_, header_.version, kVersion));
+      throw InputError(fmt::format("checkpoint {}: has version {}, expected {}", name_,
+                                   header_.version, kVersion));
     }
     verify();
   }
@@ -64,16 +70,19 @@ class CheckedFile {
     std::uint32_t crc = 0;
     std::uint64_t left = header_.length;
     while (left > 0) {
-      stream_.read(buffer.data(), static_cast<std::streamsize>(std::min<std::uint64_t>(left, buffer.size())));
+      stream_.read(buffer.data(),
+                   static_cast<std::streamsize>(std::min<std::uint64_t>(left, buffer.size())));
       const auto n = static_cast<std::uint64_t>(stream_.gcount());
       if (n == 0) {
-        throw InputError(fmt::format("checkpoint {}: is torn: {} bytes expected, the last {} are missing", name_,
-                                     header_.length + sizeof header_, left));
+        throw InputError(
+            fmt::format("checkpoint {}: is torn: {} bytes expected, the last {} are missing", name_,
+                        header_.length + sizeof header_, left));
       }
       crc = extend_crc(crc, buffer.data(), n);
       left -= n;
     }
-    if (crc != header_.crc) throw InputError(fmt::format("checkpoint {}: is damaged: its checksum does not fit", name_));
+    if (crc != header_.crc)
+      throw InputError(fmt::format("checkpoint {}: is damaged: its checksum does not fit", name_));
   }
 
   std::string name_;
@@ -84,7 +93,8 @@ class CheckedFile {
 constexpr const char* kMetadataPrefix = "metadata/";
 
 void write_metadata(torch::serialize::OutputArchive& archive, const CheckpointMetadata& metadata) {
-  for (const auto& [key, value] : metadata) archive.write(kMetadataPrefix + key, torch::IValue(value));
+  for (const auto& [key, value] : metadata)
+    archive.write(kMetadataPrefix + key, torch::IValue(value));
 }
 
 CheckpointMetadata read_metadata(torch::serialize::InputArchive& archive) {
@@ -99,8 +109,10 @@ CheckpointMetadata read_metadata(torch::serialize::InputArchive& archive) {
 }
 
 // libtorch would load a tensor of another shape silently and fail later.
-void check_fits(torch::serialize::InputArchive& archive, const torch::nn::Module& module, const std::string& file) {
-  const auto check = [&](const torch::OrderedDict<std::string, torch::Tensor>& tensors, bool buffers) {
+void check_fits(torch::serialize::InputArchive& archive, const torch::nn::Module& module,
+                const std::string& file) {
+  const auto check = [&](const torch::OrderedDict<std::string, torch::Tensor>& tensors,
+                         bool buffers) {
     for (const auto& item : tensors) {
       // "features.0.weight" is in the archive of "0" in the archive of "features".
       torch::serialize::InputArchive level;
@@ -116,11 +128,14 @@ void check_fits(torch::serialize::InputArchive& archive, const torch::nn::Module
       }
       torch::Tensor stored;
       if (!at->try_read(rest, stored, buffers)) {
-        throw InputError(fmt::format("checkpoint {}: has no '{}': it belongs to another model", file, item.key()));
+        throw InputError(fmt::format("checkpoint {}: has no '{}': it belongs to another model",
+                                     file, item.key()));
       }
       if (stored.sizes() != item.value().sizes()) {
-        throw InputError(fmt::format("checkpoint {}: '{}' has shape {}, but the model's has {}: it belongs to another model", file,
-                                     item.key(), fmt::join(stored.sizes(), "x"), fmt::join(item.value().sizes(), "x")));
+        throw InputError(fmt::format(
+            "checkpoint {}: '{}' has shape {}, but the model's has {}: it belongs to another model",
+            file, item.key(), fmt::join(stored.sizes(), "x"),
+            fmt::join(item.value().sizes(), "x")));
       }
     }
   };
@@ -146,7 +161,8 @@ void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module&
   AtomicFile output(file);
   Header header;
   output.write(&header, sizeof header);
-  // An exception must not pass through libtorch's writer, whose destructor would write again and abort.
+  // An exception must not pass through libtorch's writer, whose destructor would write again and
+  // abort.
   std::exception_ptr failure;
   archive.save_to([&](const void* data, std::size_t bytes) {
     if (failure) return bytes;
@@ -170,7 +186,8 @@ CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn:
                                    torch::optim::Optimizer* optimizer) {
   CheckedFile input(file);
   torch::serialize::InputArchive archive;
-  archive.load_from([&](std::uint64_t position, void* into, std::size_t bytes) { return input.read(position, into, bytes); },
+  archive.load_from([&](std::uint64_t position, void* into,
+                        std::size_t bytes) { return input.read(position, into, bytes); },
                     [&] { return input.size(); });
   torch::serialize::InputArchive model_archive;
   archive.read("model", model_archive);

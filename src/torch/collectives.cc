@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "collective/communicator.h"
-
 #include "sullae/torch.h"
 #include "torch/tensor_type.h"
 
@@ -14,7 +13,8 @@ namespace {
 
 // The tensor itself where the transports can work on it, else a copy that they can.
 torch::Tensor host_copy(const torch::Tensor& tensor) {
-  if (tensor.layout() != torch::kStrided) throw InputError("collectives on tensors take dense tensors");
+  if (tensor.layout() != torch::kStrided)
+    throw InputError("collectives on tensors take dense tensors");
   return tensor.detach().to(torch::kCPU).contiguous();
 }
 
@@ -24,12 +24,15 @@ void copy_back(torch::Tensor& tensor, const torch::Tensor& host) {
   tensor.copy_(host);
 }
 
-std::size_t count_of(const torch::Tensor& tensor) { return static_cast<std::size_t>(tensor.numel()); }
+std::size_t count_of(const torch::Tensor& tensor) {
+  return static_cast<std::size_t>(tensor.numel());
+}
 
 // Rows along dimension 0 and the elements of one.
 std::int64_t divide_rows(const torch::Tensor& tensor, int size, const char* what) {
   if (tensor.dim() == 0 || tensor.size(0) % size != 0) {
-    throw InputError(fmt::format("{}: dimension 0 of the tensor must be a multiple of the {} ranks", what, size));
+    throw InputError(fmt::format("{}: dimension 0 of the tensor must be a multiple of the {} ranks",
+                                 what, size));
   }
   return tensor.size(0) / size;
 }
@@ -61,7 +64,8 @@ Handle allreduce_async(torch::Tensor& tensor, ReduceOp op, World& world) {
 
 void broadcast(torch::Tensor& tensor, int root, World& world) {
   const torch::Tensor host = host_copy(tensor);
-  world.broadcast(host.data_ptr(), count_of(host), data_type(host.scalar_type(), "broadcast: the tensor"), root);
+  world.broadcast(host.data_ptr(), count_of(host),
+                  data_type(host.scalar_type(), "broadcast: the tensor"), root);
   copy_back(tensor, host);
 }
 
@@ -72,9 +76,11 @@ torch::Tensor allgather(const torch::Tensor& tensor, World& world) {
   std::vector<std::int64_t> all_rows(static_cast<std::size_t>(world.size()));
   world.allgather(&rows, all_rows.data(), 1, DataType::int64);
   auto shape = host.sizes().vec();
-  const std::int64_t row_elements = std::accumulate(shape.begin() + 1, shape.end(), std::int64_t{1}, std::multiplies<>());
+  const std::int64_t row_elements =
+      std::accumulate(shape.begin() + 1, shape.end(), std::int64_t{1}, std::multiplies<>());
   std::vector<std::size_t> counts;
-  for (const std::int64_t r : all_rows) counts.push_back(static_cast<std::size_t>(r * row_elements));
+  for (const std::int64_t r : all_rows)
+    counts.push_back(static_cast<std::size_t>(r * row_elements));
   shape[0] = std::accumulate(all_rows.begin(), all_rows.end(), std::int64_t{0});
   torch::Tensor result = torch::empty(shape, host.options());
   world.allgatherv(host.data_ptr(), result.data_ptr(), counts, type);
@@ -95,12 +101,14 @@ torch::Tensor alltoall(const torch::Tensor& tensor, World& world) {
   const torch::Tensor host = host_copy(tensor);
   divide_rows(host, world.size(), "alltoall");
   torch::Tensor result = torch::empty_like(host);
-  world.alltoall(host.data_ptr(), result.data_ptr(), count_of(host) / static_cast<std::size_t>(world.size()),
+  world.alltoall(host.data_ptr(), result.data_ptr(),
+                 count_of(host) / static_cast<std::size_t>(world.size()),
                  data_type(host.scalar_type(), "alltoall: the tensor"));
   return result.to(tensor.device());
 }
 
-std::map<std::string, double> average_metrics(const std::map<std::string, double>& metrics, double weight, World& world) {
+std::map<std::string, double> average_metrics(const std::map<std::string, double>& metrics,
+                                              double weight, World& world) {
   std::vector<double> sums{weight};
   for (const auto& [name, value] : metrics) sums.push_back(value * weight);
   world.allreduce(sums.data(), sums.data(), sums.size(), DataType::float64, ReduceOp::sum);

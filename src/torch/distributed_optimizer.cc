@@ -33,14 +33,16 @@ class ReadyHook final : public torch::autograd::FunctionPostHook {
 
 class DistributedOptimizer::Impl {
  public:
-  Impl(torch::optim::Optimizer& optimizer, const torch::OrderedDict<std::string, torch::Tensor>& parameters,
+  Impl(torch::optim::Optimizer& optimizer,
+       const torch::OrderedDict<std::string, torch::Tensor>& parameters,
        DistributedOptimizerOptions options, World& world)
       : optimizer_(optimizer), options_(options), world_(world) {
     if (options.backward_passes_per_step < 1) {
       throw InputError("DistributedOptimizer: backward_passes_per_step must be at least 1");
     }
     if (options.op != ReduceOp::average && options.op != ReduceOp::sum) {
-      throw InputError(fmt::format("DistributedOptimizer: op is {}, expected average or sum", name(options.op)));
+      throw InputError(
+          fmt::format("DistributedOptimizer: op is {}, expected average or sum", name(options.op)));
     }
     for (const auto& item : parameters) {
       if (!item.value().requires_grad()) continue;
@@ -53,7 +55,8 @@ class DistributedOptimizer::Impl {
 
   ~Impl() {
     for (Bucket& bucket : buckets_) {
-      // A bucket may be left in flight by a step that failed: its memory must outlive the operation.
+      // A bucket may be left in flight by a step that failed: its memory must outlive the
+      // operation.
       while (bucket.launched && !bucket.handle.done()) std::this_thread::yield();
     }
   }
@@ -116,14 +119,15 @@ class DistributedOptimizer::Impl {
     int passes = 0;
     bool ready = false;  // its gradient is in the bucket
     std::size_t bucket = 0;
-    std::size_t place = 0;  // among the bucket's parameters
+    std::size_t place = 0;   // among the bucket's parameters
     torch::Tensor gradient;  // its place in the bucket; undefined for a sparse one
   };
   struct Bucket {
     PlannedBucket plan;
-    torch::Tensor flat;   // gradients, then a flag for each parameter: 1 where this rank has a gradient
+    torch::Tensor
+        flat;  // gradients, then a flag for each parameter: 1 where this rank has a gradient
     torch::Tensor flags;
-    SparseRows rows;      // of a sparse bucket: this rank's, then everybody's
+    SparseRows rows;  // of a sparse bucket: this rank's, then everybody's
     bool rows_used = false;
     std::size_t pending = 0;
     bool launched = false;
@@ -140,9 +144,10 @@ class DistributedOptimizer::Impl {
       return;
     }
     if (state.ready) {
-      throw Error(fmt::format("parameter '{}' got a gradient after its allreduce had started: backward ran more than "
-                              "backward_passes_per_step ({}) times before step()",
-                              parameters_[index].name, options_.backward_passes_per_step));
+      throw Error(fmt::format(
+          "parameter '{}' got a gradient after its allreduce had started: backward ran more than "
+          "backward_passes_per_step ({}) times before step()",
+          parameters_[index].name, options_.backward_passes_per_step));
     }
     if (++state.passes < options_.backward_passes_per_step) return;
     const torch::NoGradGuard guard;
@@ -154,12 +159,15 @@ class DistributedOptimizer::Impl {
   void make_plan() {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       const torch::Tensor& gradient = parameter(i).grad();
-      if (gradient.defined()) seen_.kinds[i] = is_row_sparse(gradient) ? FirstStep::sparse : FirstStep::dense;
+      if (gradient.defined())
+        seen_.kinds[i] = is_row_sparse(gradient) ? FirstStep::sparse : FirstStep::dense;
     }
     const FirstStep agreed = agree(seen_, world_);
-    for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].sparse = agreed.kinds[i] == FirstStep::sparse;
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      parameters_[i].sparse = agreed.kinds[i] == FirstStep::sparse;
     const std::vector<std::size_t> order(agreed.ready_order.begin(), agreed.ready_order.end());
-    for (auto& plan : plan_buckets(parameters_, order, options_.bucket_bytes)) buckets_.push_back({.plan = std::move(plan)});
+    for (auto& plan : plan_buckets(parameters_, order, options_.bucket_bytes))
+      buckets_.push_back({.plan = std::move(plan)});
     for (std::size_t b = 0; b < buckets_.size(); ++b) lay_out(b);
     planned_ = true;
   }
@@ -175,13 +183,15 @@ class DistributedOptimizer::Impl {
     if (bucket.plan.sparse) return;
     const auto width = static_cast<std::size_t>(c10::elementSize(bucket.plan.type));
     const auto memory = world_.allocate_shared(bucket.plan.total_elements() * width);
-    // Tensors of their own rather than views of one, which the optimizers' zero_grad() refuses to detach. Each owns the memory, so
-    // that a gradient stays valid for whoever still holds it.
+    // Tensors of their own rather than views of one, which the optimizers' zero_grad() refuses to
+    // detach. Each owns the memory, so that a gradient stays valid for whoever still holds it.
     const auto tensor_at = [&](std::size_t element, torch::IntArrayRef shape) {
-      return torch::from_blob(memory.get() + element * width, shape, [memory](void*) {}, bucket.plan.type);
+      return torch::from_blob(
+          memory.get() + element * width, shape, [memory](void*) {}, bucket.plan.type);
     };
     bucket.flat = tensor_at(0, {static_cast<std::int64_t>(bucket.plan.total_elements())});
-    bucket.flags = tensor_at(bucket.plan.gradient_elements, {static_cast<std::int64_t>(bucket.plan.parameters.size())});
+    bucket.flags = tensor_at(bucket.plan.gradient_elements,
+                             {static_cast<std::int64_t>(bucket.plan.parameters.size())});
     std::size_t offset = 0;
     for (const std::size_t i : bucket.plan.parameters) {
       states_[i].gradient = tensor_at(offset, parameter(i).sizes());
@@ -205,8 +215,10 @@ class DistributedOptimizer::Impl {
       } else if (gradient.data_ptr() != state.gradient.data_ptr()) {
         state.gradient.copy_(gradient);
       }
-      if (gradient.defined() && parameter(index).device().is_cpu()) parameter(index).mutable_grad() = state.gradient;
-      bucket.flags[static_cast<std::int64_t>(state.place)].fill_(parameter(index).grad().defined() ? 1 : 0);
+      if (gradient.defined() && parameter(index).device().is_cpu())
+        parameter(index).mutable_grad() = state.gradient;
+      bucket.flags[static_cast<std::int64_t>(state.place)].fill_(
+          parameter(index).grad().defined() ? 1 : 0);
     }
     state.ready = true;
     --bucket.pending;
@@ -222,7 +234,8 @@ class DistributedOptimizer::Impl {
 
   // In the plan's order on every rank, whatever order this rank's gradients came in.
   void launch_ready() {
-    while (next_launch_ < buckets_.size() && buckets_[next_launch_].pending == 0) launch(buckets_[next_launch_++]);
+    while (next_launch_ < buckets_.size() && buckets_[next_launch_].pending == 0)
+      launch(buckets_[next_launch_++]);
   }
 
   void launch(Bucket& bucket) {
@@ -236,14 +249,16 @@ class DistributedOptimizer::Impl {
       });
       return;
     }
-    bucket.handle = world_.allreduce_async(bucket.flat.data_ptr(), bucket.flat.data_ptr(), bucket.plan.total_elements(),
+    bucket.handle = world_.allreduce_async(bucket.flat.data_ptr(), bucket.flat.data_ptr(),
+                                           bucket.plan.total_elements(),
                                            data_type(bucket.plan.type, "a bucket"), op);
   }
 
   void take_result(Bucket& bucket) {
     if (bucket.plan.sparse) {
       torch::Tensor& tensor = parameter(bucket.plan.parameters[0]);
-      tensor.mutable_grad() = bucket.rows_used ? bucket.rows.to_tensor(tensor.sizes()) : torch::Tensor();
+      tensor.mutable_grad() =
+          bucket.rows_used ? bucket.rows.to_tensor(tensor.sizes()) : torch::Tensor();
       return;
     }
     const torch::Tensor flags = bucket.flags.to(torch::kFloat64);
@@ -268,14 +283,16 @@ class DistributedOptimizer::Impl {
   std::vector<ParameterState> states_;
   FirstStep seen_;
   bool planned_ = false;
-  std::vector<Bucket> buckets_;  // in the order in which they are started; does not change after the first step
+  std::vector<Bucket>
+      buckets_;  // in the order in which they are started; does not change after the first step
   std::size_t next_launch_ = 0;
   bool synchronized_ = false;
 };
 
-DistributedOptimizer::DistributedOptimizer(torch::optim::Optimizer& optimizer,
-                                           const torch::OrderedDict<std::string, torch::Tensor>& parameters,
-                                           DistributedOptimizerOptions options, World& world)
+DistributedOptimizer::DistributedOptimizer(
+    torch::optim::Optimizer& optimizer,
+    const torch::OrderedDict<std::string, torch::Tensor>& parameters,
+    DistributedOptimizerOptions options, World& world)
     : impl_(std::make_shared<Impl>(optimizer, parameters, options, world)) {
   Impl::add_hooks(impl_);
 }

@@ -9,7 +9,8 @@
 namespace sullae {
 namespace {
 
-// std::shuffle may differ between standard libraries; Fisher and Yates with a fixed generator does not.
+// std::shuffle may differ between standard libraries; Fisher and Yates with a fixed generator does
+// not.
 void shuffle(std::vector<std::size_t>& order, std::uint64_t seed) {
   std::mt19937_64 generator(seed);
   for (std::size_t i = order.size(); i > 1; --i) {
@@ -23,12 +24,15 @@ void shuffle(std::vector<std::size_t>& order, std::uint64_t seed) {
 
 }  // namespace
 
-DistributedSampler::DistributedSampler(std::size_t dataset_size, DistributedSamplerOptions options, World& world)
+DistributedSampler::DistributedSampler(std::size_t dataset_size, DistributedSamplerOptions options,
+                                       World& world)
     : DistributedSampler(dataset_size, world.rank(), world.size(), options) {}
 
-DistributedSampler::DistributedSampler(std::size_t dataset_size, int rank, int size, DistributedSamplerOptions options)
+DistributedSampler::DistributedSampler(std::size_t dataset_size, int rank, int size,
+                                       DistributedSamplerOptions options)
     : dataset_size_(dataset_size), rank_(rank), size_(size), options_(options) {
-  if (size < 1 || rank < 0 || rank >= size) throw InputError("DistributedSampler: expected 0 <= rank < size");
+  if (size < 1 || rank < 0 || rank >= size)
+    throw InputError("DistributedSampler: expected 0 <= rank < size");
   if (options.block < 1) throw InputError("DistributedSampler: expected a block of at least 1");
   make_indices();
 }
@@ -43,7 +47,8 @@ void DistributedSampler::make_indices() {
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (options_.shuffle) shuffle(order, options_.seed * 0x9e3779b97f4a7c15ULL + epoch_);
   const auto ranks = static_cast<std::size_t>(size_);
-  std::size_t share = options_.drop_last ? order.size() / ranks : (order.size() + ranks - 1) / ranks;
+  std::size_t share =
+      options_.drop_last ? order.size() / ranks : (order.size() + ranks - 1) / ranks;
   // Whole rounds of blocks, then a last round of smaller but equal blocks.
   indices_.clear();
   indices_.reserve(share);
@@ -74,7 +79,8 @@ detail::OptionalBatch DistributedSampler::next(std::size_t batch_size) {
 
 void DistributedSampler::save(torch::serialize::OutputArchive& archive) const {
   archive.write("epoch", torch::tensor(static_cast<std::int64_t>(epoch_)), /*is_buffer=*/true);
-  archive.write("position", torch::tensor(static_cast<std::int64_t>(position_)), /*is_buffer=*/true);
+  archive.write("position", torch::tensor(static_cast<std::int64_t>(position_)),
+                /*is_buffer=*/true);
 }
 
 void DistributedSampler::load(torch::serialize::InputArchive& archive) {

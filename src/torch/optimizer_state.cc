@@ -9,7 +9,8 @@ std::string options_key(std::size_t group) { return fmt::format("options{}", gro
 
 }  // namespace
 
-void save_optimizer(torch::serialize::OutputArchive& archive, const torch::optim::Optimizer& optimizer) {
+void save_optimizer(torch::serialize::OutputArchive& archive,
+                    const torch::optim::Optimizer& optimizer) {
   torch::serialize::OutputArchive state(archive.compilation_unit());
   optimizer.save(state);
   archive.write("state", state);

@@ -23,7 +23,8 @@ void add_row(T* into, const T* from, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) into[i] += from[i];
 }
 
-// Rows in the order of `order`; `first[k]` starts the run of rows that share the k-th distinct number.
+// Rows in the order of `order`; `first[k]` starts the run of rows that share the k-th distinct
+// number.
 struct Runs {
   std::vector<std::int64_t> order;
   std::vector<std::size_t> first;
@@ -57,8 +58,10 @@ SparseRows sum_runs(const std::int64_t* indices, const torch::Tensor& values, do
       const std::size_t begin = runs.first[k];
       const std::size_t end = k + 1 < runs.first.size() ? runs.first[k + 1] : runs.order.size();
       rows.indices.push_back(indices[runs.order[begin]]);
-      std::memcpy(into, from + runs.order[begin] * width, static_cast<std::size_t>(width) * sizeof(scalar_t));
-      for (std::size_t i = begin + 1; i < end; ++i) add_row(into, from + runs.order[i] * width, width);
+      std::memcpy(into, from + runs.order[begin] * width,
+                  static_cast<std::size_t>(width) * sizeof(scalar_t));
+      for (std::size_t i = begin + 1; i < end; ++i)
+        add_row(into, from + runs.order[i] * width, width);
       if (scale != 1.0) {
         for (std::int64_t i = 0; i < width; ++i) into[i] *= static_cast<scalar_t>(scale);
       }
@@ -83,11 +86,15 @@ SparseRows SparseRows::from(const torch::Tensor& gradient) {
 }
 
 torch::Tensor SparseRows::to_tensor(torch::IntArrayRef shape) const {
-  const auto numbers = torch::tensor(indices, torch::kInt64).reshape({1, static_cast<std::int64_t>(indices.size())});
-  return torch::_sparse_coo_tensor_unsafe(numbers, values, shape, values.options().layout(torch::kSparse))._coalesced_(true);
+  const auto numbers =
+      torch::tensor(indices, torch::kInt64).reshape({1, static_cast<std::int64_t>(indices.size())});
+  return torch::_sparse_coo_tensor_unsafe(numbers, values, shape,
+                                          values.options().layout(torch::kSparse))
+      ._coalesced_(true);
 }
 
-ReducedRows reduce_rows(Communicator& communicator, const SparseRows& mine, bool used, ReduceOp op) {
+ReducedRows reduce_rows(Communicator& communicator, const SparseRows& mine, bool used,
+                        ReduceOp op) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const std::vector<std::size_t> ones(ranks, 1);
   // Rows plus one, or zero for a rank without a gradient.
@@ -99,8 +106,8 @@ ReducedRows reduce_rows(Communicator& communicator, const SparseRows& mine, bool
   std::vector<std::size_t> counts;
   std::vector<std::size_t> value_counts;
   const auto shape_of_row = mine.values.sizes().slice(1);
-  const std::int64_t width =
-      std::accumulate(shape_of_row.begin(), shape_of_row.end(), std::int64_t{1}, std::multiplies<>());
+  const std::int64_t width = std::accumulate(shape_of_row.begin(), shape_of_row.end(),
+                                             std::int64_t{1}, std::multiplies<>());
   for (const std::int64_t count : all) {
     result.used = result.used || count > 0;
     counts.push_back(static_cast<std::size_t>(std::max<std::int64_t>(count - 1, 0)));
@@ -114,7 +121,8 @@ ReducedRows reduce_rows(Communicator& communicator, const SparseRows& mine, bool
   const torch::Tensor values = torch::empty(shape, mine.values.options());
   communicator.allgather(mine.values.data_ptr(), values.data_ptr(), value_counts,
                          data_type(values.scalar_type(), "a sparse gradient"));
-  result.rows = sum_runs(indices.data(), values, op == ReduceOp::average ? 1.0 / static_cast<double>(ranks) : 1.0);
+  result.rows = sum_runs(indices.data(), values,
+                         op == ReduceOp::average ? 1.0 / static_cast<double>(ranks) : 1.0);
   return result;
 }
 

@@ -12,7 +12,8 @@ namespace sullae {
 
 class Communicator;
 
-/// True for gradients that can travel as rows: sparse in dimension 0 alone, in host memory, of float32 or float64.
+/// True for gradients that can travel as rows: sparse in dimension 0 alone, in host memory, of
+/// float32 or float64.
 bool is_row_sparse(const torch::Tensor& gradient);
 
 /// Rows of a [rows, …] tensor: ascending, distinct row numbers, and `values` [indices.size(), …].
@@ -33,8 +34,9 @@ struct ReducedRows {
   bool used = false;
 };
 
-/// Gathers every rank's rows and sums those of the same number, in the order of ranks; an average divides by the number of ranks.
-/// `used` says whether this rank has a gradient. Only sum and average make sense for rows that some ranks lack.
+/// Gathers every rank's rows and sums those of the same number, in the order of ranks; an average
+/// divides by the number of ranks. `used` says whether this rank has a gradient. Only sum and
+/// average make sense for rows that some ranks lack.
 ReducedRows reduce_rows(Communicator& communicator, const SparseRows& mine, bool used, ReduceOp op);
 
 }  // namespace sullae

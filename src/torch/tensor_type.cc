@@ -27,9 +27,11 @@ DataType data_type(torch::ScalarType type, std::string_view what) {
     case torch::kBool:
       return DataType::boolean;
     default:
-      throw InputError(fmt::format("{} has elements of type {}: expected float32, float64, float16, bfloat16, int8, int32, int64, "
-                                   "uint8 or bool",
-                                   what, c10::toString(type)));
+      throw InputError(
+          fmt::format("{} has elements of type {}: expected float32, float64, float16, bfloat16, "
+                      "int8, int32, int64, "
+                      "uint8 or bool",
+                      what, c10::toString(type)));
   }
 }
 

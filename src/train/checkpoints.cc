@@ -12,10 +12,12 @@ Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int 
     : directory_(std::move(directory)), name_(std::move(name)), keep_(keep) {
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
-  if (error) throw Error(fmt::format("--checkpoint-dir {}: {}", directory_.string(), error.message()));
+  if (error)
+    throw Error(fmt::format("--checkpoint-dir {}: {}", directory_.string(), error.message()));
 }
 
-std::filesystem::path Checkpoints::save(int epoch, const torch::nn::Module& module, const torch::optim::Optimizer& optimizer,
+std::filesystem::path Checkpoints::save(int epoch, const torch::nn::Module& module,
+                                        const torch::optim::Optimizer& optimizer,
                                         CheckpointMetadata metadata) {
   // Fixed width, so that names sort as epochs do.
   const auto file = directory_ / fmt::format("{}-epoch-{:06}.ckpt", name_, epoch);
@@ -34,14 +36,15 @@ std::vector<std::filesystem::path> Checkpoints::list() const {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
     const auto file = entry.path().filename().string();
-    if (file.starts_with(name_ + "-epoch-") && file.ends_with(".ckpt")) files.push_back(entry.path());
+    if (file.starts_with(name_ + "-epoch-") && file.ends_with(".ckpt"))
+      files.push_back(entry.path());
   }
   std::ranges::sort(files, std::greater{});
   return files;
 }
 
-std::optional<CheckpointMetadata> Checkpoints::load_newest(torch::nn::Module& module,
-                                                           torch::optim::Optimizer& optimizer) const {
+std::optional<CheckpointMetadata> Checkpoints::load_newest(
+    torch::nn::Module& module, torch::optim::Optimizer& optimizer) const {
   const auto files = list();
   if (files.empty()) return std::nullopt;
   for (const auto& file : files) {
@@ -53,7 +56,8 @@ std::optional<CheckpointMetadata> Checkpoints::load_newest(torch::nn::Module& mo
     }
     return load_checkpoint(file, module, &optimizer);
   }
-  throw InputError(fmt::format("--resume: none of the {} checkpoints in {} is whole", files.size(), directory_.string()));
+  throw InputError(fmt::format("--resume: none of the {} checkpoints in {} is whole", files.size(),
+                               directory_.string()));
 }
 
 }  // namespace sullae::train

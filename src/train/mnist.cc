@@ -41,7 +41,8 @@ struct Tensors {
 
 Tensors to_tensors(data::ImageSet set) {
   if (set.rows != 28 || set.columns != 28) {
-    throw InputError(fmt::format("mnist: the images are {} x {}, expected 28 x 28", set.rows, set.columns));
+    throw InputError(
+        fmt::format("mnist: the images are {} x {}, expected 28 x 28", set.rows, set.columns));
   }
   const auto count = static_cast<std::int64_t>(set.size());
   return {torch::from_blob(set.pixels.data(), {count, 1, 28, 28}, torch::kUInt8).clone(),
@@ -59,22 +60,28 @@ class MnistTask final : public Task {
     } else {
       train_ = to_tensors(data::draw_digits(kDrawnTrain, 2 * options.seed));
       test_ = to_tensors(data::draw_digits(kDrawnTest, 2 * options.seed + 1));
-      description_ = "digits drawn by the program (no MNIST found; give --data DIR for the real one)";
+      description_ =
+          "digits drawn by the program (no MNIST found; give --data DIR for the real one)";
     }
   }
 
   torch::nn::Module& model() override { return *net_; }
-  std::size_t size(Split split) const override { return static_cast<std::size_t>(of(split).labels.size(0)); }
+  std::size_t size(Split split) const override {
+    return static_cast<std::size_t>(of(split).labels.size(0));
+  }
   std::string data_description() const override { return description_; }
 
   BatchResult run(Split split, std::span<const std::size_t> samples) override {
     const Tensors& set = of(split);
     std::vector<std::int64_t> numbers(samples.begin(), samples.end());
-    const auto index = torch::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())}, torch::kInt64);
-    const auto images = (set.images.index_select(0, index).to(torch::kFloat32) - 255 * kMean) / (255 * kDeviation);
+    const auto index = torch::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())},
+                                        torch::kInt64);
+    const auto images =
+        (set.images.index_select(0, index).to(torch::kFloat32) - 255 * kMean) / (255 * kDeviation);
     const auto labels = set.labels.index_select(0, index);
     const auto scores = net_->forward(images);
-    return {torch::nn::functional::cross_entropy(scores, labels), scores.argmax(1).eq(labels).sum().item<std::int64_t>()};
+    return {torch::nn::functional::cross_entropy(scores, labels),
+            scores.argmax(1).eq(labels).sum().item<std::int64_t>()};
   }
 
  private:
@@ -89,7 +96,9 @@ class MnistTask final : public Task {
 class MnistRecipe final : public Recipe {
  public:
   std::string name() const override { return "mnist"; }
-  std::string summary() const override { return "handwritten digits, a small convolutional network"; }
+  std::string summary() const override {
+    return "handwritten digits, a small convolutional network";
+  }
   TrainOptions defaults() const override {
     TrainOptions options;
     options.epochs = 3;
@@ -99,7 +108,9 @@ class MnistRecipe final : public Recipe {
     options.data = where_present("../shared/data/mnist");
     return options;
   }
-  std::unique_ptr<Task> make(const TrainOptions& options) const override { return std::make_unique<MnistTask>(options); }
+  std::unique_ptr<Task> make(const TrainOptions& options) const override {
+    return std::make_unique<MnistTask>(options);
+  }
 };
 
 }  // namespace

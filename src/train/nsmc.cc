@@ -23,7 +23,8 @@ struct NetOptions {
 struct NetImpl : torch::nn::Module {
   explicit NetImpl(const NetOptions& options)
       : embedding(register_module("embedding", torch::nn::Embedding(make_embedding(options)))),
-        lstm(register_module("lstm", torch::nn::LSTM(torch::nn::LSTMOptions(options.embedding_size, options.hidden_size)))),
+        lstm(register_module("lstm", torch::nn::LSTM(torch::nn::LSTMOptions(options.embedding_size,
+                                                                            options.hidden_size)))),
         output(register_module("output", torch::nn::Linear(options.hidden_size, kClasses))),
         dropout(options.dropout) {}
 
@@ -34,7 +35,8 @@ struct NetImpl : torch::nn::Module {
         ._weight(torch::randn({options.words, options.embedding_size}) * kEmbeddingDeviation);
   }
 
-  // `words` holds the batch's words packed by time step: those of the longest text first. -> [batch, classes]
+  // `words` holds the batch's words packed by time step: those of the longest text first. ->
+  // [batch, classes]
   torch::Tensor forward(const torch::Tensor& words, const torch::Tensor& batch_sizes) {
     auto vectors = torch::dropout(embedding(words), dropout, is_training());
     const torch::nn::utils::rnn::PackedSequence packed(vectors, batch_sizes);
@@ -54,7 +56,8 @@ struct Texts {
   std::vector<std::int64_t> labels;
 };
 
-Texts encode(const std::vector<data::LabelledText>& rows, const data::Vocabulary& vocabulary, std::size_t max_words) {
+Texts encode(const std::vector<data::LabelledText>& rows, const data::Vocabulary& vocabulary,
+             std::size_t max_words) {
   Texts texts;
   for (const auto& row : rows) {
     texts.words.push_back(vocabulary.encode(row.text, max_words));
@@ -67,18 +70,21 @@ class NsmcTask final : public Task {
  public:
   explicit NsmcTask(const TrainOptions& options) {
     if (options.data.empty()) {
-      throw InputError("nsmc: no data: give --data DIR, a folder with ratings_train.txt and ratings_test.txt");
+      throw InputError(
+          "nsmc: no data: give --data DIR, a folder with ratings_train.txt and ratings_test.txt");
     }
     const auto train = data::read_labelled_tsv(options.data / "ratings_train.txt", kClasses);
     const auto test = data::read_labelled_tsv(options.data / "ratings_test.txt", kClasses);
-    const auto vocabulary = data::Vocabulary::build(train, static_cast<std::size_t>(options.extra.at("min-count")));
+    const auto vocabulary =
+        data::Vocabulary::build(train, static_cast<std::size_t>(options.extra.at("min-count")));
     const auto max_words = static_cast<std::size_t>(options.extra.at("max-words"));
     train_ = encode(train, vocabulary, max_words);
     test_ = encode(test, vocabulary, max_words);
-    net_ = Net(NetOptions{.words = static_cast<std::int64_t>(vocabulary.size()),
-                          .embedding_size = static_cast<std::int64_t>(options.extra.at("embedding-size")),
-                          .hidden_size = static_cast<std::int64_t>(options.extra.at("hidden-size")),
-                          .dropout = options.extra.at("dropout")});
+    net_ = Net(
+        NetOptions{.words = static_cast<std::int64_t>(vocabulary.size()),
+                   .embedding_size = static_cast<std::int64_t>(options.extra.at("embedding-size")),
+                   .hidden_size = static_cast<std::int64_t>(options.extra.at("hidden-size")),
+                   .dropout = options.extra.at("dropout")});
     description_ = fmt::format("NSMC from {}, {} words", options.data.string(), vocabulary.size());
   }
 
@@ -89,7 +95,8 @@ class NsmcTask final : public Task {
   BatchResult run(Split split, std::span<const std::size_t> samples) override {
     const Texts& texts = of(split);
     std::vector<std::size_t> order(samples.begin(), samples.end());
-    std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return texts.words[i].size(); });
+    std::ranges::stable_sort(order, std::greater{},
+                             [&](std::size_t i) { return texts.words[i].size(); });
     std::vector<std::int64_t> words;
     std::vector<std::int64_t> batch_sizes;
     std::vector<std::int64_t> labels;
@@ -105,7 +112,8 @@ class NsmcTask final : public Task {
     for (const std::size_t i : order) labels.push_back(texts.labels[i]);
     const auto targets = torch::tensor(labels);
     const auto scores = net_->forward(torch::tensor(words), torch::tensor(batch_sizes));
-    return {torch::nn::functional::cross_entropy(scores, targets), scores.argmax(1).eq(targets).sum().item<std::int64_t>()};
+    return {torch::nn::functional::cross_entropy(scores, targets),
+            scores.argmax(1).eq(targets).sum().item<std::int64_t>()};
   }
 
  private:
@@ -120,7 +128,9 @@ class NsmcTask final : public Task {
 class NsmcRecipe final : public Recipe {
  public:
   std::string name() const override { return "nsmc"; }
-  std::string summary() const override { return "Korean movie reviews, good or bad: word embedding and LSTM"; }
+  std::string summary() const override {
+    return "Korean movie reviews, good or bad: word embedding and LSTM";
+  }
   TrainOptions defaults() const override {
     TrainOptions options;
     options.epochs = 2;
@@ -136,7 +146,9 @@ class NsmcRecipe final : public Recipe {
             {"min-count", 1, "Words that occur less often in the training texts are unknown"},
             {"max-words", 64, "Words of a text beyond this many are ignored"}};
   }
-  std::unique_ptr<Task> make(const TrainOptions& options) const override { return std::make_unique<NsmcTask>(options); }
+  std::unique_ptr<Task> make(const TrainOptions& options) const override {
+    return std::make_unique<NsmcTask>(options);
+  }
 };
 
 }  // namespace

@@ -22,7 +22,8 @@ void Progress::start_epoch(int epoch, int epochs, std::int64_t steps) {
 
 void Progress::step(std::int64_t step, double loss, double samples_per_second) {
   if (!visible_) return;
-  const auto text = fmt::format("{}  step {}/{}  loss {:.4f}  {:.0f} samples/s", prefix_, step, steps_, loss, samples_per_second);
+  const auto text = fmt::format("{}  step {}/{}  loss {:.4f}  {:.0f} samples/s", prefix_, step,
+                                steps_, loss, samples_per_second);
   if (!terminal_) {
     if (step % log_interval_ == 0) line(text);
     return;

@@ -1,4 +1,5 @@
-// How a training run shows itself: one line that is written over on a terminal, plain lines elsewhere.
+// How a training run shows itself: one line that is written over on a terminal, plain lines
+// elsewhere.
 #pragma once
 
 #include <chrono>

@@ -11,10 +11,13 @@
 
 namespace sullae::train {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Report, recipe, data, world_size, threads, epochs, batch_size, steps, parameters, train_loss,
-                                   test_loss, test_accuracy, samples_per_second, seconds, checkpoint)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Report, recipe, data, world_size, threads, epochs, batch_size,
+                                   steps, parameters, train_loss, test_loss, test_accuracy,
+                                   samples_per_second, seconds, checkpoint)
 
-void Report::write(const std::filesystem::path& file) const { write_file(file, nlohmann::json(*this).dump(2) + "\n"); }
+void Report::write(const std::filesystem::path& file) const {
+  write_file(file, nlohmann::json(*this).dump(2) + "\n");
+}
 
 Report Report::read(const std::filesystem::path& file) {
   std::ifstream stream(file);
@@ -22,7 +25,8 @@ Report Report::read(const std::filesystem::path& file) {
   try {
     return nlohmann::json::parse(stream).get<Report>();
   } catch (const nlohmann::json::exception& error) {
-    throw InputError(fmt::format("report {}: is not a report of sullae train: {}", file.string(), error.what()));
+    throw InputError(
+        fmt::format("report {}: is not a report of sullae train: {}", file.string(), error.what()));
   }
 }
 
@@ -33,20 +37,41 @@ std::string format_table(const std::vector<Report>& reports) {
     std::function<std::string(const Report&)> cell;
   };
   std::vector<Row> rows = {
-      {"ranks", [](const Report& r) { return fmt::format("{}", r.world_size); }},
-      {"threads a rank", [](const Report& r) { return fmt::format("{}", r.threads); }},
-      {"epochs", [](const Report& r) { return fmt::format("{}", r.epochs); }},
-      {"test accuracy", [](const Report& r) { return fmt::format("{:.2f} %", 100 * r.test_accuracy); }},
-      {"samples/s", [](const Report& r) { return fmt::format("{:.0f}", r.samples_per_second); }},
+      {"ranks",
+       [](const Report& r) {
+         return fmt::format("{}", r.world_size);
+       }},
+      {"threads a rank",
+       [](const Report& r) {
+         return fmt::format("{}", r.threads);
+       }},
+      {"epochs",
+       [](const Report& r) {
+         return fmt::format("{}", r.epochs);
+       }},
+      {"test accuracy",
+       [](const Report& r) {
+         return fmt::format("{:.2f} %", 100 * r.test_accuracy);
+       }},
+      {"samples/s",
+       [](const Report& r) {
+         return fmt::format("{:.0f}", r.samples_per_second);
+       }},
   };
   if (reports.size() > 1) {
-    rows.push_back({"speedup", [&](const Report& r) { return fmt::format("{:.2f} x", r.samples_per_second / base.samples_per_second); }});
+    rows.push_back({"speedup", [&](const Report& r) {
+                      return fmt::format("{:.2f} x",
+                                         r.samples_per_second / base.samples_per_second);
+                    }});
     rows.push_back({"scaling efficiency", [&](const Report& r) {
                       const double ideal = static_cast<double>(r.world_size) / base.world_size;
-                      return fmt::format("{:.0f} %", 100 * r.samples_per_second / base.samples_per_second / ideal);
+                      return fmt::format(
+                          "{:.0f} %", 100 * r.samples_per_second / base.samples_per_second / ideal);
                     }});
   }
-  rows.push_back({"time", [](const Report& r) { return fmt::format("{:.1f} s", r.seconds); }});
+  rows.push_back({"time", [](const Report& r) {
+                    return fmt::format("{:.1f} s", r.seconds);
+                  }});
   std::string text = fmt::format("{} on {}\n\n", base.recipe, base.data);
   for (const Row& row : rows) {
     text += fmt::format("  {:<20}", row.title);

@@ -28,7 +28,8 @@ struct Report {
   static Report read(const std::filesystem::path& file);
 };
 
-/// A table with a column a report; with more than one, the speed of each against the first, and how much of the ideal that is.
+/// A table with a column a report; with more than one, the speed of each against the first, and how
+/// much of the ideal that is.
 std::string format_table(const std::vector<Report>& reports);
 
 }  // namespace sullae::train

@@ -1,4 +1,5 @@
-// The seam between the trainer and what it trains: a model with its data, and the recipe that makes it.
+// The seam between the trainer and what it trains: a model with its data, and the recipe that makes
+// it.
 #pragma once
 
 #include <torch/nn/module.h>

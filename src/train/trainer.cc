@@ -18,15 +18,22 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainOptions& options, std::vector<torch::Tensor> parameters) {
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainOptions& options,
+                                                        std::vector<torch::Tensor> parameters) {
   if (options.optimizer == "adam") {
-    return std::make_unique<Adam>(std::move(parameters), torch::optim::AdamOptions(options.lr).weight_decay(options.weight_decay));
+    return std::make_unique<Adam>(
+        std::move(parameters),
+        torch::optim::AdamOptions(options.lr).weight_decay(options.weight_decay));
   }
   if (options.optimizer == "sgd") {
-    return std::make_unique<torch::optim::SGD>(
-        std::move(parameters), torch::optim::SGDOptions(options.lr).momentum(options.momentum).weight_decay(options.weight_decay));
+    return std::make_unique<torch::optim::SGD>(std::move(parameters),
+                                               torch::optim::SGDOptions(options.lr)
+                                                   .momentum(options.momentum)
+                                                   .weight_decay(options.weight_decay));
   }
   throw InputError(fmt::format("--optimizer {}: expected adam or sgd", options.optimizer));
 }
@@ -55,7 +62,8 @@ class Run {
     report_.world_size = world.size();
     report_.threads = torch::get_num_threads();
     report_.batch_size = options.batch_size;
-    for (const auto& parameter : task_->model().parameters()) report_.parameters += parameter.numel();
+    for (const auto& parameter : task_->model().parameters())
+      report_.parameters += parameter.numel();
     if (!options.checkpoint_dir.empty() && world.rank() == 0) {
       checkpoints_.emplace(options.checkpoint_dir, recipe.name(), options.keep_checkpoints);
     }
@@ -66,10 +74,11 @@ class Run {
 
   Report train() {
     const auto start = Clock::now();
-    progress_.line(fmt::format("{}: {}; {:.1f} million parameters; {} rank{} of {} thread{}, {} samples a step", report_.recipe,
-                               report_.data, static_cast<double>(report_.parameters) / 1e6, world_.size(),
-                               world_.size() == 1 ? "" : "s", report_.threads, report_.threads == 1 ? "" : "s",
-                               options_.batch_size));
+    progress_.line(fmt::format(
+        "{}: {}; {:.1f} million parameters; {} rank{} of {} thread{}, {} samples a step",
+        report_.recipe, report_.data, static_cast<double>(report_.parameters) / 1e6, world_.size(),
+        world_.size() == 1 ? "" : "s", report_.threads, report_.threads == 1 ? "" : "s",
+        options_.batch_size));
     const int first_epoch = resume() + 1;
     broadcast_parameters(task_->model(), 0, world_);
     DistributedOptimizer optimizer(*optimizer_, task_->model().named_parameters(), {}, world_);
@@ -78,14 +87,17 @@ class Run {
       train_epoch(epoch, optimizer);
       test();
       report_.epochs = epoch;
-      progress_.line(fmt::format("epoch {}/{}  train loss {:.4f}  test loss {:.4f}  test accuracy {:.2f} %  {:.0f} samples/s", epoch,
-                                 options_.epochs, report_.train_loss, report_.test_loss, 100 * report_.test_accuracy,
-                                 report_.samples_per_second));
+      progress_.line(
+          fmt::format("epoch {}/{}  train loss {:.4f}  test loss {:.4f}  test accuracy {:.2f} %  "
+                      "{:.0f} samples/s",
+                      epoch, options_.epochs, report_.train_loss, report_.test_loss,
+                      100 * report_.test_accuracy, report_.samples_per_second));
       save(epoch);
     }
     report_.seconds = load_seconds_ + seconds_since(start);
-    progress_.line(fmt::format("test accuracy {:.2f} %, {:.0f} samples/s, {:.1f} s in all", 100 * report_.test_accuracy,
-                               report_.samples_per_second, report_.seconds));
+    progress_.line(fmt::format("test accuracy {:.2f} %, {:.0f} samples/s, {:.1f} s in all",
+                               100 * report_.test_accuracy, report_.samples_per_second,
+                               report_.seconds));
     if (!options_.report.empty() && world_.rank() == 0) report_.write(options_.report);
     return report_;
   }
@@ -113,7 +125,8 @@ class Run {
         report_.train_loss = metadata->at("train_loss");
       }
       progress_.line(epoch > 0 ? fmt::format("resuming after epoch {}", epoch)
-                               : fmt::format("no checkpoint in {} yet: starting anew", options_.checkpoint_dir.string()));
+                               : fmt::format("no checkpoint in {} yet: starting anew",
+                                             options_.checkpoint_dir.string()));
     }
     std::int64_t values[2] = {epoch, report_.steps};
     world_.broadcast(values, 2, DataType::int64, 0);
@@ -148,7 +161,10 @@ class Run {
       progress_.step(step, loss, report_.samples_per_second);
     }
     pause_measuring();
-    report_.train_loss = average_metrics({{"loss", loss_sum / static_cast<double>(std::max<std::int64_t>(step, 1))}}, 1, world_).at("loss");
+    report_.train_loss =
+        average_metrics({{"loss", loss_sum / static_cast<double>(std::max<std::int64_t>(step, 1))}},
+                        1, world_)
+            .at("loss");
   }
 
   // The first step makes the plan, and everything is cold: measuring starts after it.
@@ -169,7 +185,8 @@ class Run {
 
   void set_learning_rate() {
     const auto total = static_cast<double>(steps_per_epoch_ * options_.epochs);
-    const double lr = options_.lr * schedule(options_.lr_schedule, static_cast<double>(report_.steps) / total);
+    const double lr =
+        options_.lr * schedule(options_.lr_schedule, static_cast<double>(report_.steps) / total);
     for (auto& group : optimizer_->param_groups()) group.options().set_lr(lr);
   }
 
@@ -184,7 +201,8 @@ class Run {
     for (auto i = static_cast<std::size_t>(world_.rank()); i < count; i += ranks) mine.push_back(i);
     double sums[2] = {0, 0};  // loss, correct
     for (std::size_t begin = 0; begin < mine.size(); begin += kTestBatch) {
-      const auto samples = std::span(mine).subspan(begin, std::min(kTestBatch, mine.size() - begin));
+      const auto samples =
+          std::span(mine).subspan(begin, std::min(kTestBatch, mine.size() - begin));
       const BatchResult result = task_->run(Split::test, samples);
       sums[0] += result.loss.item<double>() * static_cast<double>(samples.size());
       sums[1] += static_cast<double>(result.correct);
@@ -196,8 +214,10 @@ class Run {
 
   void save(int epoch) {
     if (!checkpoints_) return;
-    report_.checkpoint = checkpoints_->save(epoch, task_->model(), *optimizer_,
-                                            {{"steps", static_cast<double>(report_.steps)}, {"train_loss", report_.train_loss}})
+    report_.checkpoint = checkpoints_
+                             ->save(epoch, task_->model(), *optimizer_,
+                                    {{"steps", static_cast<double>(report_.steps)},
+                                     {"train_loss", report_.train_loss}})
                              .string();
   }
 

@@ -37,7 +37,8 @@ std::string Signature::describe() const {
     case Operation::broadcast:
       return fmt::format("broadcast of {} {} from root {}", count, name(type), root);
     case Operation::reducescatter:
-      return fmt::format("reducescatter ({}) of {} with counts of hash {:x}", name(op), name(type), count);
+      return fmt::format("reducescatter ({}) of {} with counts of hash {:x}", name(op), name(type),
+                         count);
     case Operation::allgather:
     case Operation::alltoall:
       return fmt::format("{} of {} with counts of hash {:x}", name(operation), name(type), count);
@@ -47,9 +48,11 @@ std::string Signature::describe() const {
   return "an unknown operation";
 }
 
-std::string describe_mismatch(int rank, const Signature& mine, int other_rank, const Signature& theirs) {
-  return fmt::format("ranks disagree about the collective: rank {} called {}, but rank {} called {}", rank,
-                     mine.describe(), other_rank, theirs.describe());
+std::string describe_mismatch(int rank, const Signature& mine, int other_rank,
+                              const Signature& theirs) {
+  return fmt::format(
+      "ranks disagree about the collective: rank {} called {}, but rank {} called {}", rank,
+      mine.describe(), other_rank, theirs.describe());
 }
 
 }  // namespace sullae

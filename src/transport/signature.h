@@ -38,6 +38,7 @@ struct Signature {
 static_assert(sizeof(Signature) == 16);
 
 /// The message of the MismatchError for two ranks that do not do the same.
-std::string describe_mismatch(int rank, const Signature& mine, int other_rank, const Signature& theirs);
+std::string describe_mismatch(int rank, const Signature& mine, int other_rank,
+                              const Signature& theirs);
 
 }  // namespace sullae

@@ -32,11 +32,15 @@ Topology Topology::from_hosts(int rank, const std::vector<std::string>& identiti
   return topology;
 }
 
-Topology Topology::discover(Store& store, int rank, int size, const std::string& identity, const Deadline& deadline) {
-  const auto key = [](int r) { return fmt::format("host/{}", r); };
+Topology Topology::discover(Store& store, int rank, int size, const std::string& identity,
+                            const Deadline& deadline) {
+  const auto key = [](int r) {
+    return fmt::format("host/{}", r);
+  };
   if (store.add(fmt::format("claimed/{}", rank), 1, deadline) != 1) {
-    throw InputError(fmt::format("two processes both say that they are rank {} of {}: each rank must be started once", rank,
-                                 size));
+    throw InputError(fmt::format(
+        "two processes both say that they are rank {} of {}: each rank must be started once", rank,
+        size));
   }
   store.set(key(rank), identity, deadline);
   std::vector<std::string> identities;
@@ -44,8 +48,9 @@ Topology Topology::discover(Store& store, int rank, int size, const std::string&
     try {
       identities.push_back(store.get(key(r), deadline));
     } catch (const TimeoutError&) {
-      throw TimeoutError(fmt::format("rank {} of {} (on {}) waited for rank {}, which did not come {}", rank, size, host_name(),
-                                     r, deadline.describe()));
+      throw TimeoutError(
+          fmt::format("rank {} of {} (on {}) waited for rank {}, which did not come {}", rank, size,
+                      host_name(), r, deadline.describe()));
     }
   }
   return from_hosts(rank, identities);

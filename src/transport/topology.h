@@ -18,7 +18,9 @@ struct Topology {
   std::vector<int> host_of{0};
   std::vector<int> local_rank_of{0};
 
-  const std::vector<int>& local_ranks() const { return hosts[static_cast<std::size_t>(cross_rank())]; }
+  const std::vector<int>& local_ranks() const {
+    return hosts[static_cast<std::size_t>(cross_rank())];
+  }
   int local_rank() const { return local_rank_of[static_cast<std::size_t>(rank)]; }
   int local_size() const { return static_cast<int>(local_ranks().size()); }
   int cross_rank() const { return host_of[static_cast<std::size_t>(rank)]; }
@@ -26,9 +28,10 @@ struct Topology {
 
   /// From every rank's host identity, in the order of ranks.
   static Topology from_hosts(int rank, const std::vector<std::string>& identities);
-  /// Tells the others this rank's host through the store and learns theirs. Throws TimeoutError that lists the ranks which did
-  /// not come.
-  static Topology discover(Store& store, int rank, int size, const std::string& identity, const Deadline& deadline);
+  /// Tells the others this rank's host through the store and learns theirs. Throws TimeoutError
+  /// that lists the ranks which did not come.
+  static Topology discover(Store& store, int rank, int size, const std::string& identity,
+                           const Deadline& deadline);
 };
 
 }  // namespace sullae

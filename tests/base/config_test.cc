@@ -30,7 +30,8 @@ TEST(Config, NamesTheVariableThatIsWrong) {
       with("SULLAE_TIMEOUT", value);
       ADD_FAILURE() << value;
     } catch (const InputError& error) {
-      EXPECT_EQ(error.what(), "SULLAE_TIMEOUT='" + std::string(value) + "': expected a positive number of seconds");
+      EXPECT_EQ(error.what(), "SULLAE_TIMEOUT='" + std::string(value) +
+                                  "': expected a positive number of seconds");
     }
   }
   EXPECT_THROW(with("SULLAE_TRANSPORT", "pigeon"), InputError);

@@ -41,7 +41,8 @@ TEST(AtomicFile, NamesTheFileThatCannotBeWritten) {
     write_file("/no/such/directory/file", "x");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "/no/such/directory/file cannot be written: No such file or directory");
+    EXPECT_STREQ(error.what(),
+                 "/no/such/directory/file cannot be written: No such file or directory");
   }
 }
 

@@ -1,4 +1,5 @@
-// Every collective, element type and reduction, over every transport and world size, against results computed here.
+// Every collective, element type and reduction, over every transport and world size, against
+// results computed here.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -21,7 +22,8 @@ std::vector<Setting> settings() {
   std::vector<Setting> all;
   for (int size = 1; size <= 5; ++size) {
     all.push_back({"shm_" + std::to_string(size), {.size = size}});
-    if (size > 1) all.push_back({"ucx_" + std::to_string(size), {.size = size, .transport = "ucx"}});
+    if (size > 1)
+      all.push_back({"ucx_" + std::to_string(size), {.size = size, .transport = "ucx"}});
   }
   all.push_back({"hosts_2_2", {.size = 4, .hosts = {2, 2}}});
   all.push_back({"hosts_1_2", {.size = 3, .hosts = {1, 2}}});
@@ -30,7 +32,8 @@ std::vector<Setting> settings() {
   return all;
 }
 
-// Nothing, one, less and more than a cell, a prime, more than a slot of every type, and more than several slots.
+// Nothing, one, less and more than a cell, a prime, more than a slot of every type, and more than
+// several slots.
 constexpr std::size_t kCounts[] = {0, 1, 7, 97, 4099, 40009, 300007};
 
 class Collectives : public ::testing::TestWithParam<Setting> {
@@ -44,16 +47,19 @@ double reduced(int size, std::size_t index, DataType type, ReduceOp op) {
   return expected(values, type, op);
 }
 
-void check_reduced(const std::vector<std::byte>& out, std::size_t count, std::size_t first, int size, DataType type,
-                   ReduceOp op) {
+void check_reduced(const std::vector<std::byte>& out, std::size_t count, std::size_t first,
+                   int size, DataType type, ReduceOp op) {
   for (std::size_t i = 0; i < count; ++i) {
     const double want = reduced(size, first + i, type, op);
     const double got = load(out, i, type);
-    ASSERT_EQ(got, want) << name(op) << " of " << name(type) << ", element " << i << " of " << count;
+    ASSERT_EQ(got, want) << name(op) << " of " << name(type) << ", element " << i << " of "
+                         << count;
   }
 }
 
-bool defined(DataType type, ReduceOp op) { return !(type == DataType::boolean && op == ReduceOp::average); }
+bool defined(DataType type, ReduceOp op) {
+  return !(type == DataType::boolean && op == ReduceOp::average);
+}
 
 TEST_P(Collectives, AllreduceOfEveryTypeAndOperation) {
   run([](World& world) {
@@ -108,7 +114,8 @@ TEST_P(Collectives, AllreduceWhereOnlySomeRanksUseSharedBuffers) {
     const auto in = make_values(world.rank(), kCount, DataType::int32);
     std::copy(in.begin(), in.end(), place);
     world.allreduce_async(place, place, kCount, DataType::int32).wait();
-    check_reduced({place, place + kCount * 4}, kCount, 0, world.size(), DataType::int32, ReduceOp::sum);
+    check_reduced({place, place + kCount * 4}, kCount, 0, world.size(), DataType::int32,
+                  ReduceOp::sum);
   });
 }
 
@@ -117,7 +124,8 @@ TEST_P(Collectives, EveryRankGetsTheSameBits) {
     for (const std::size_t count : kCounts) {
       std::vector<float> values(count);
       for (std::size_t i = 0; i < count; ++i) {
-        values[i] = 1.0F / static_cast<float>(1 + i + static_cast<std::size_t>(world.rank()) * 1009);
+        values[i] =
+            1.0F / static_cast<float>(1 + i + static_cast<std::size_t>(world.rank()) * 1009);
       }
       world.allreduce(values.data(), values.data(), count, DataType::float32, ReduceOp::average);
       std::vector<float> firsts = values;
@@ -147,7 +155,8 @@ TEST_P(Collectives, ReduceGivesToTheRootAlone) {
 
 std::vector<std::size_t> uneven_counts(int size, std::size_t most) {
   std::vector<std::size_t> counts;
-  for (int rank = 0; rank < size; ++rank) counts.push_back(rank % 3 == 1 ? 0 : most / static_cast<std::size_t>(rank + 1));
+  for (int rank = 0; rank < size; ++rank)
+    counts.push_back(rank % 3 == 1 ? 0 : most / static_cast<std::size_t>(rank + 1));
   return counts;
 }
 
@@ -157,7 +166,8 @@ TEST_P(Collectives, ReducescatterOfUnevenParts) {
       const auto counts = uneven_counts(world.size(), most);
       const auto me = static_cast<std::size_t>(world.rank());
       const auto total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-      const auto first = std::accumulate(counts.begin(), counts.begin() + world.rank(), std::size_t{0});
+      const auto first =
+          std::accumulate(counts.begin(), counts.begin() + world.rank(), std::size_t{0});
       for (const DataType type : {DataType::float32, DataType::uint8}) {
         const auto in = make_values(world.rank(), total, type);
         std::vector<std::byte> out(counts[me] * element_size(type));
@@ -178,7 +188,8 @@ TEST_P(Collectives, AllgatherOfUnevenParts) {
           const auto part = make_values(rank, counts[static_cast<std::size_t>(rank)], type);
           want.insert(want.end(), part.begin(), part.end());
         }
-        const auto in = make_values(world.rank(), counts[static_cast<std::size_t>(world.rank())], type);
+        const auto in =
+            make_values(world.rank(), counts[static_cast<std::size_t>(world.rank())], type);
         std::vector<std::byte> out(want.size());
         world.allgatherv(in.data(), out.data(), counts, type);
         EXPECT_EQ(out, want) << most;
@@ -212,9 +223,11 @@ TEST_P(Collectives, AlltoallOfUnevenParts) {
       for (int rank = 0; rank < world.size(); ++rank) {
         sends.push_back(count_between(world.rank(), rank, most));
         receives.push_back(count_between(rank, world.rank(), most));
-        const auto sent = make_values(world.rank(), sends.back(), DataType::int32, static_cast<std::size_t>(rank));
+        const auto sent = make_values(world.rank(), sends.back(), DataType::int32,
+                                      static_cast<std::size_t>(rank));
         in.insert(in.end(), sent.begin(), sent.end());
-        const auto received = make_values(rank, receives.back(), DataType::int32, static_cast<std::size_t>(world.rank()));
+        const auto received = make_values(rank, receives.back(), DataType::int32,
+                                          static_cast<std::size_t>(world.rank()));
         want.insert(want.end(), received.begin(), received.end());
       }
       std::vector<std::byte> out(want.size());
@@ -233,7 +246,8 @@ TEST_P(Collectives, EqualPartsNeedNoCounts) {
     std::vector<std::byte> scattered(5 * 4);
     world.reducescatter(gathered.data(), scattered.data(), 5, DataType::int32);
     for (std::size_t i = 0; i < 5; ++i) {
-      EXPECT_EQ(load(scattered, i, DataType::int32), value_at(world.rank(), i, DataType::int32) * world.size());
+      EXPECT_EQ(load(scattered, i, DataType::int32),
+                value_at(world.rank(), i, DataType::int32) * world.size());
     }
     std::vector<std::byte> exchanged(5 * 4 * size);
     world.alltoall(gathered.data(), exchanged.data(), 5, DataType::int32);
@@ -255,7 +269,8 @@ TEST_P(Collectives, ManyOperationsInARowKeepTheirOrder) {
     }
     for (auto& handle : handles) handle.wait();
     for (std::size_t i = 0; i < values.size(); ++i) {
-      EXPECT_EQ(values[i], static_cast<std::int64_t>(i) * world.size() + world.size() * (world.size() - 1) / 2);
+      EXPECT_EQ(values[i], static_cast<std::int64_t>(i) * world.size() +
+                               world.size() * (world.size() - 1) / 2);
     }
   });
 }

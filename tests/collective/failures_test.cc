@@ -8,10 +8,11 @@
 namespace sullae::testing {
 namespace {
 
-
 class Failures : public ::testing::TestWithParam<std::string> {};
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 TEST(Mismatch, IsAnErrorOnEveryRankWithBothSidesShown) {
   const auto errors = run_ranks_catching({.size = 3}, [](World& world) {
@@ -31,9 +32,12 @@ TEST(Mismatch, OfTypeOperationRootAndCollectiveIsFound) {
         w.allreduce(b.data(), b.data(), 4, w.rank() == 0 ? DataType::float32 : DataType::int32);
       },
       [](World& w, std::vector<std::byte>& b) {
-        w.allreduce(b.data(), b.data(), 4, DataType::int32, w.rank() == 0 ? ReduceOp::sum : ReduceOp::max);
+        w.allreduce(b.data(), b.data(), 4, DataType::int32,
+                    w.rank() == 0 ? ReduceOp::sum : ReduceOp::max);
       },
-      [](World& w, std::vector<std::byte>& b) { w.broadcast(b.data(), 4, DataType::int32, w.rank()); },
+      [](World& w, std::vector<std::byte>& b) {
+        w.broadcast(b.data(), 4, DataType::int32, w.rank());
+      },
       [](World& w, std::vector<std::byte>& b) {
         if (w.rank() == 0) {
           w.barrier();
@@ -47,14 +51,16 @@ TEST(Mismatch, OfTypeOperationRootAndCollectiveIsFound) {
       std::vector<std::byte> buffer(64);
       pair(world, buffer);
     });
-    for (const auto& error : errors) EXPECT_TRUE(contains(error, "ranks disagree about the collective")) << error;
+    for (const auto& error : errors)
+      EXPECT_TRUE(contains(error, "ranks disagree about the collective")) << error;
   }
 }
 
 TEST(Mismatch, LeavesTheWorldUsable) {
   run_ranks({.size = 3}, [](World& world) {
     std::vector<int> values(1000, 1);
-    EXPECT_THROW(world.allreduce(values.data(), values.data(), static_cast<std::size_t>(10 + world.rank()), DataType::int32),
+    EXPECT_THROW(world.allreduce(values.data(), values.data(),
+                                 static_cast<std::size_t>(10 + world.rank()), DataType::int32),
                  MismatchError);
     world.allreduce(values.data(), values.data(), values.size(), DataType::int32);
     EXPECT_EQ(values[999], 3);
@@ -66,52 +72,60 @@ TEST(Mismatch, OfAlltoallCountsNamesBothRanks) {
     std::vector<int> in(8);
     std::vector<int> out(8);
     const std::vector<std::size_t> sends = {2, 2};
-    const std::vector<std::size_t> receives = {2, world.rank() == 0 ? std::size_t{3} : std::size_t{2}};
+    const std::vector<std::size_t> receives = {2,
+                                               world.rank() == 0 ? std::size_t{3} : std::size_t{2}};
     world.alltoallv(in.data(), sends, out.data(), receives, DataType::int32);
   });
-  for (const auto& error : errors) EXPECT_TRUE(contains(error, "rank 1 sends 2 elements to rank 0, which expects 3")) << error;
+  for (const auto& error : errors)
+    EXPECT_TRUE(contains(error, "rank 1 sends 2 elements to rank 0, which expects 3")) << error;
 }
 
 TEST_P(Failures, ARankThatLeavesIsNamed) {
-  const auto errors = run_ranks_catching({.size = 3, .transport = GetParam(), .timeout = std::chrono::seconds{20}},
-                                         [](World& world) {
-                                           std::vector<float> values(100000);
-                                           world.allreduce(values.data(), values.data(), values.size(), DataType::float32);
-                                           if (world.rank() == 1) return;
-                                           world.allreduce(values.data(), values.data(), values.size(), DataType::float32);
-                                         });
+  const auto errors = run_ranks_catching(
+      {.size = 3, .transport = GetParam(), .timeout = std::chrono::seconds{20}}, [](World& world) {
+        std::vector<float> values(100000);
+        world.allreduce(values.data(), values.data(), values.size(), DataType::float32);
+        if (world.rank() == 1) return;
+        world.allreduce(values.data(), values.data(), values.size(), DataType::float32);
+      });
   EXPECT_EQ(errors[1], "");
-  EXPECT_TRUE(contains(errors[0], "rank 1") || contains(errors[2], "rank 1")) << errors[0] << '\n' << errors[2];
+  EXPECT_TRUE(contains(errors[0], "rank 1") || contains(errors[2], "rank 1")) << errors[0] << '\n'
+                                                                              << errors[2];
   EXPECT_NE(errors[0], "");
   EXPECT_NE(errors[2], "");
 }
 
 TEST_P(Failures, ARankThatDoesNotComeEndsTheWaitWithItsName) {
-  const auto errors = run_ranks_catching({.size = 2, .transport = GetParam(), .timeout = std::chrono::milliseconds{300}},
-                                         [](World& world) {
-                                           if (world.rank() == 1) {
-                                             std::this_thread::sleep_for(std::chrono::seconds{2});
-                                             return;
-                                           }
-                                           world.barrier();
-                                         });
-  EXPECT_TRUE(contains(errors[0], "rank 0 waited for rank 1, which did not join within 0.3 s (SULLAE_TIMEOUT)")) << errors[0];
+  const auto errors = run_ranks_catching(
+      {.size = 2, .transport = GetParam(), .timeout = std::chrono::milliseconds{300}},
+      [](World& world) {
+        if (world.rank() == 1) {
+          std::this_thread::sleep_for(std::chrono::seconds{2});
+          return;
+        }
+        world.barrier();
+      });
+  EXPECT_TRUE(contains(
+      errors[0], "rank 0 waited for rank 1, which did not join within 0.3 s (SULLAE_TIMEOUT)"))
+      << errors[0];
 }
 
 INSTANTIATE_TEST_SUITE_P(OverEveryTransport, Failures, ::testing::Values("shm", "ucx"),
                          [](const auto& test) { return test.param; });
 
 TEST(BackgroundOperations, AfterALossFailAtOnce) {
-  const auto errors = run_ranks_catching({.size = 2, .timeout = std::chrono::milliseconds{200}}, [](World& world) {
-    if (world.rank() == 1) {
-      std::this_thread::sleep_for(std::chrono::seconds{1});
-      return;
-    }
-    float value = 1;
-    std::vector<Handle> handles;
-    for (int i = 0; i < 1000; ++i) handles.push_back(world.allreduce_async(&value, &value, 1, DataType::float32));
-    for (auto& handle : handles) EXPECT_THROW(handle.wait(), TimeoutError);
-  });
+  const auto errors =
+      run_ranks_catching({.size = 2, .timeout = std::chrono::milliseconds{200}}, [](World& world) {
+        if (world.rank() == 1) {
+          std::this_thread::sleep_for(std::chrono::seconds{1});
+          return;
+        }
+        float value = 1;
+        std::vector<Handle> handles;
+        for (int i = 0; i < 1000; ++i)
+          handles.push_back(world.allreduce_async(&value, &value, 1, DataType::float32));
+        for (auto& handle : handles) EXPECT_THROW(handle.wait(), TimeoutError);
+      });
   EXPECT_EQ(errors[0], "");
 }
 
@@ -119,7 +133,8 @@ TEST(Arguments, ThatCannotBeAreRefused) {
   const auto world = World::create({});
   float value = 1;
   EXPECT_THROW(world->broadcast(&value, 1, DataType::float32, 1), InputError);
-  EXPECT_THROW(world->allgatherv(&value, &value, std::vector<std::size_t>{1, 1}, DataType::float32), InputError);
+  EXPECT_THROW(world->allgatherv(&value, &value, std::vector<std::size_t>{1, 1}, DataType::float32),
+               InputError);
   bool flag = true;
   EXPECT_THROW(world->allreduce(&flag, &flag, 1, DataType::boolean, ReduceOp::average), InputError);
   EXPECT_THROW(World::create({.rank = 2, .size = 2}), InputError);

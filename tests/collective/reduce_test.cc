@@ -24,18 +24,21 @@ TEST(ReductionKernels, EverySetGivesTheExpectedValues) {
           for (int ranks = 1; ranks <= 5; ++ranks) {
             std::vector<std::vector<std::byte>> buffers;
             std::vector<const void*> inputs;
-            for (int rank = 0; rank < ranks; ++rank) buffers.push_back(make_values(rank, count, type));
+            for (int rank = 0; rank < ranks; ++rank)
+              buffers.push_back(make_values(rank, count, type));
             for (auto& buffer : buffers) inputs.push_back(buffer.data());
             std::vector<std::byte> fresh(count * element_size(type));
             // One output in place, one elsewhere.
             void* outputs[2] = {buffers.back().data(), fresh.data()};
-            set->kernels[static_cast<std::size_t>(type)]({inputs.data(), inputs.size(), outputs, 2, count, op, ranks});
+            set->kernels[static_cast<std::size_t>(type)](
+                {inputs.data(), inputs.size(), outputs, 2, count, op, ranks});
             EXPECT_EQ(buffers.back(), fresh);
             for (std::size_t i = 0; i < count; ++i) {
               std::vector<double> values;
               for (int rank = 0; rank < ranks; ++rank) values.push_back(value_at(rank, i, type));
               ASSERT_EQ(load(fresh, i, type), expected(values, type, op))
-                  << set->name << ' ' << name(type) << ' ' << name(op) << " element " << i << " of " << count;
+                  << set->name << ' ' << name(type) << ' ' << name(op) << " element " << i << " of "
+                  << count;
             }
           }
         }
@@ -51,12 +54,14 @@ TEST(ReductionKernels, IntegersWrapAround) {
     std::int32_t out = 0;
     const void* inputs[] = {&a, &b};
     void* outputs[] = {&out};
-    set->kernels[static_cast<std::size_t>(DataType::int32)]({inputs, 2, outputs, 1, 1, ReduceOp::sum, 2});
+    set->kernels[static_cast<std::size_t>(DataType::int32)](
+        {inputs, 2, outputs, 1, 1, ReduceOp::sum, 2});
     EXPECT_EQ(out, std::numeric_limits<std::int32_t>::min()) << set->name;
   }
 }
 
-// All 65536 values of each 16-bit type through each set: loaded, "reduced" alone, and stored, they must come back.
+// All 65536 values of each 16-bit type through each set: loaded, "reduced" alone, and stored, they
+// must come back.
 TEST(ReductionKernels, SixteenBitValuesSurvive) {
   for (const auto* set : reduction::available_kernel_sets()) {
     for (const DataType type : {DataType::float16, DataType::bfloat16}) {
@@ -65,10 +70,13 @@ TEST(ReductionKernels, SixteenBitValuesSurvive) {
       std::vector<std::uint16_t> out(in.size());
       const void* inputs[] = {in.data()};
       void* outputs[] = {out.data()};
-      set->kernels[static_cast<std::size_t>(type)]({inputs, 1, outputs, 1, in.size(), ReduceOp::sum, 1});
+      set->kernels[static_cast<std::size_t>(type)](
+          {inputs, 1, outputs, 1, in.size(), ReduceOp::sum, 1});
       for (std::size_t i = 0; i < in.size(); ++i) {
-        const float value = type == DataType::float16 ? float16_to_float(in[i]) : bfloat16_to_float(in[i]);
-        const float back = type == DataType::float16 ? float16_to_float(out[i]) : bfloat16_to_float(out[i]);
+        const float value =
+            type == DataType::float16 ? float16_to_float(in[i]) : bfloat16_to_float(in[i]);
+        const float back =
+            type == DataType::float16 ? float16_to_float(out[i]) : bfloat16_to_float(out[i]);
         if (std::isnan(value)) {
           ASSERT_TRUE(std::isnan(back)) << set->name << ' ' << i;
         } else {
@@ -80,10 +88,12 @@ TEST(ReductionKernels, SixteenBitValuesSurvive) {
 }
 
 TEST(ReductionKernels, Float16RoundsToNearestEven) {
-  EXPECT_EQ(float_to_float16(1.0F + 0x1p-11F), float_to_float16(1.0F));             // a tie goes to the even neighbour
-  EXPECT_EQ(float_to_float16(1.0F + 0x3p-11F), float_to_float16(1.0F + 0x1p-9F));   // and up where that one is even
-  EXPECT_EQ(float_to_float16(65520.0F), 0x7c00);                                    // beyond the largest: infinity
-  EXPECT_EQ(float_to_float16(0x1p-24F), 1);                                         // the smallest subnormal
+  EXPECT_EQ(float_to_float16(1.0F + 0x1p-11F),
+            float_to_float16(1.0F));  // a tie goes to the even neighbour
+  EXPECT_EQ(float_to_float16(1.0F + 0x3p-11F),
+            float_to_float16(1.0F + 0x1p-9F));    // and up where that one is even
+  EXPECT_EQ(float_to_float16(65520.0F), 0x7c00);  // beyond the largest: infinity
+  EXPECT_EQ(float_to_float16(0x1p-24F), 1);       // the smallest subnormal
   EXPECT_EQ(float_to_float16(0x1p-26F), 0);
 }
 

@@ -15,7 +15,9 @@ Environment variables(std::map<std::string, std::string> values) {
   };
 }
 
-WorldOptions detect(std::map<std::string, std::string> values) { return detect_world(variables(std::move(values))); }
+WorldOptions detect(std::map<std::string, std::string> values) {
+  return detect_world(variables(std::move(values)));
+}
 
 std::string error_of(std::map<std::string, std::string> values) {
   try {
@@ -35,17 +37,25 @@ TEST(DetectWorld, WithNothingIsAWorldOfOne) {
 }
 
 TEST(DetectWorld, UnderstandsSullaesOwn) {
-  const auto options = detect({{"SULLAE_RANK", "2"}, {"SULLAE_SIZE", "4"}, {"SULLAE_STORE", "unix:x"}, {"SULLAE_SERVE_STORE", "0"}});
+  const auto options = detect({{"SULLAE_RANK", "2"},
+                               {"SULLAE_SIZE", "4"},
+                               {"SULLAE_STORE", "unix:x"},
+                               {"SULLAE_SERVE_STORE", "0"}});
   EXPECT_EQ(options.rank, 2);
   EXPECT_EQ(options.size, 4);
   EXPECT_EQ(options.store, "unix:x");
   EXPECT_FALSE(options.serve_store);
-  EXPECT_TRUE(detect({{"SULLAE_RANK", "0"}, {"SULLAE_SIZE", "2"}, {"SULLAE_STORE", "h:1"}}).serve_store);
+  EXPECT_TRUE(
+      detect({{"SULLAE_RANK", "0"}, {"SULLAE_SIZE", "2"}, {"SULLAE_STORE", "h:1"}}).serve_store);
 }
 
 TEST(DetectWorld, UnderstandsTorchrun) {
-  std::map<std::string, std::string> values{{"RANK", "3"},          {"WORLD_SIZE", "8"},       {"LOCAL_RANK", "1"},
-                                            {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}};
+  std::map<std::string, std::string> values{{"RANK", "3"},
+                                            {"WORLD_SIZE", "8"},
+                                            {"LOCAL_RANK", "1"},
+                                            {"LOCAL_WORLD_SIZE", "2"},
+                                            {"MASTER_ADDR", "node1"},
+                                            {"MASTER_PORT", "29500"}};
   const auto options = detect(values);
   EXPECT_EQ(options.rank, 3);
   EXPECT_EQ(options.size, 8);
@@ -81,9 +91,14 @@ TEST(DetectWorld, UnderstandsPmi) {
 }
 
 TEST(DetectWorld, UnderstandsSlurm) {
-  std::map<std::string, std::string> values{{"SLURM_PROCID", "5"},  {"SLURM_STEP_NUM_TASKS", "16"}, {"SLURM_JOB_ID", "1000"},
-                                            {"SLURM_STEP_ID", "2"}, {"SLURM_STEP_NUM_NODES", "4"},  {"SLURM_STEP_NODELIST", "gpu[07-10]"},
-                                            {"PMI_RANK", "5"},      {"PMI_SIZE", "16"}};
+  std::map<std::string, std::string> values{{"SLURM_PROCID", "5"},
+                                            {"SLURM_STEP_NUM_TASKS", "16"},
+                                            {"SLURM_JOB_ID", "1000"},
+                                            {"SLURM_STEP_ID", "2"},
+                                            {"SLURM_STEP_NUM_NODES", "4"},
+                                            {"SLURM_STEP_NODELIST", "gpu[07-10]"},
+                                            {"PMI_RANK", "5"},
+                                            {"PMI_SIZE", "16"}};
   const auto options = detect(values);
   EXPECT_EQ(options.rank, 5);
   EXPECT_EQ(options.size, 16);
@@ -93,27 +108,36 @@ TEST(DetectWorld, UnderstandsSlurm) {
 }
 
 TEST(DetectWorld, TakesASlurmBatchScriptForOneProcess) {
-  EXPECT_EQ(detect({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "16"}, {"SLURM_JOB_ID", "1000"}}).size, 1);
+  EXPECT_EQ(detect({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "16"}, {"SLURM_JOB_ID", "1000"}}).size,
+            1);
 }
 
 TEST(DetectWorld, UnderstandsTfConfig) {
-  const std::string cluster = R"("cluster": {"chief": ["a:2222"], "worker": ["b:2222", "c:2222"], "ps": ["d:2222"]})";
-  const auto chief = detect({{"TF_CONFIG", "{" + cluster + R"(, "task": {"type": "chief", "index": 0}})"}});
+  const std::string cluster =
+      R"("cluster": {"chief": ["a:2222"], "worker": ["b:2222", "c:2222"], "ps": ["d:2222"]})";
+  const auto chief =
+      detect({{"TF_CONFIG", "{" + cluster + R"(, "task": {"type": "chief", "index": 0}})"}});
   EXPECT_EQ(chief.rank, 0);
   EXPECT_EQ(chief.size, 3);
   EXPECT_EQ(chief.store, "a:2222");
-  const auto worker = detect({{"TF_CONFIG", "{" + cluster + R"(, "task": {"type": "worker", "index": 1}})"}});
+  const auto worker =
+      detect({{"TF_CONFIG", "{" + cluster + R"(, "task": {"type": "worker", "index": 1}})"}});
   EXPECT_EQ(worker.rank, 2);
-  EXPECT_NE(error_of({{"TF_CONFIG", "{" + cluster + R"(, "task": {"type": "ps", "index": 0}})"}}).find("task ps 0"),
+  EXPECT_NE(error_of({{"TF_CONFIG", "{" + cluster + R"(, "task": {"type": "ps", "index": 0}})"}})
+                .find("task ps 0"),
             std::string::npos);
-  EXPECT_NE(error_of({{"TF_CONFIG", "{"}}).find("TF_CONFIG is not what TensorFlow documents"), std::string::npos);
+  EXPECT_NE(error_of({{"TF_CONFIG", "{"}}).find("TF_CONFIG is not what TensorFlow documents"),
+            std::string::npos);
 }
 
 TEST(DetectWorld, LooksInTheDocumentedOrder) {
-  std::map<std::string, std::string> values{{"SULLAE_RANK", "0"},          {"SULLAE_SIZE", "2"}, {"SULLAE_STORE", "unix:mine"},
-                                            {"RANK", "1"},                 {"WORLD_SIZE", "3"},  {"MASTER_ADDR", "h"},
-                                            {"MASTER_PORT", "1"},          {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "9"},
-                                            {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "5"}};
+  std::map<std::string, std::string> values{
+      {"SULLAE_RANK", "0"},          {"SULLAE_SIZE", "2"},
+      {"SULLAE_STORE", "unix:mine"}, {"RANK", "1"},
+      {"WORLD_SIZE", "3"},           {"MASTER_ADDR", "h"},
+      {"MASTER_PORT", "1"},          {"SLURM_PROCID", "0"},
+      {"SLURM_STEP_NUM_TASKS", "9"}, {"OMPI_COMM_WORLD_RANK", "0"},
+      {"OMPI_COMM_WORLD_SIZE", "5"}};
   EXPECT_EQ(detect(values).size, 2);
   values.erase("SULLAE_RANK");
   values.erase("SULLAE_SIZE");
@@ -121,12 +145,19 @@ TEST(DetectWorld, LooksInTheDocumentedOrder) {
 }
 
 TEST(DetectWorld, NamesWhatIsMissingOrWrong) {
-  EXPECT_EQ(error_of({{"SULLAE_RANK", "0"}}), "SULLAE_SIZE is not set, although SULLAE_RANK is: expected both");
-  EXPECT_NE(error_of({{"SULLAE_RANK", "x"}, {"SULLAE_SIZE", "2"}}).find("SULLAE_RANK: 'x' is not an integer"), std::string::npos);
-  EXPECT_NE(error_of({{"RANK", "4"}, {"WORLD_SIZE", "4"}}).find("expected a rank below the size"), std::string::npos);
-  EXPECT_EQ(error_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), "MASTER_ADDR is not set, although RANK is: expected both");
-  EXPECT_NE(error_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "99999"}}).find("MASTER_PORT"),
+  EXPECT_EQ(error_of({{"SULLAE_RANK", "0"}}),
+            "SULLAE_SIZE is not set, although SULLAE_RANK is: expected both");
+  EXPECT_NE(error_of({{"SULLAE_RANK", "x"}, {"SULLAE_SIZE", "2"}})
+                .find("SULLAE_RANK: 'x' is not an integer"),
             std::string::npos);
+  EXPECT_NE(error_of({{"RANK", "4"}, {"WORLD_SIZE", "4"}}).find("expected a rank below the size"),
+            std::string::npos);
+  EXPECT_EQ(error_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}}),
+            "MASTER_ADDR is not set, although RANK is: expected both");
+  EXPECT_NE(
+      error_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "99999"}})
+          .find("MASTER_PORT"),
+      std::string::npos);
 }
 
 TEST(SlurmHosts, FirstOfAList) {

@@ -23,7 +23,8 @@ std::string error_of(const std::function<void()>& call) {
 
 TEST(Hosts, AreParsed) {
   EXPECT_EQ(parse_hosts("node1:4,node2"), (std::vector<Host>{{"node1", 4}, {"node2", 1}}));
-  for (const char* text : {"", "node1:", "node1:0", "node1:x", "node1,,node2", "-oProxyCommand=evil:2", "a b:2", "$(x):1"}) {
+  for (const char* text : {"", "node1:", "node1:0", "node1:x", "node1,,node2",
+                           "-oProxyCommand=evil:2", "a b:2", "$(x):1"}) {
     EXPECT_THROW(parse_hosts(text), InputError) << text;
   }
 }
@@ -34,10 +35,12 @@ TEST(Hosts, AreReadFromAFile) {
   std::ofstream(file) << "# cluster\nnode1 slots=4\n\nnode2:2   # two\nnode3\n";
   EXPECT_EQ(read_hostfile(file), (std::vector<Host>{{"node1", 4}, {"node2", 2}, {"node3", 1}}));
   std::ofstream(file) << "node1 slots=4\nnode2 slits=4\n";
-  EXPECT_NE(error_of([&] { read_hostfile(file); }).find("hosts, line 2: 'slits=4' is not known"), std::string::npos);
+  EXPECT_NE(error_of([&] { read_hostfile(file); }).find("hosts, line 2: 'slits=4' is not known"),
+            std::string::npos);
   std::ofstream(file) << "# nothing\n";
   EXPECT_NE(error_of([&] { read_hostfile(file); }).find("names no host"), std::string::npos);
-  EXPECT_NE(error_of([&] { read_hostfile(directory.path() / "none"); }).find("cannot be read"), std::string::npos);
+  EXPECT_NE(error_of([&] { read_hostfile(directory.path() / "none"); }).find("cannot be read"),
+            std::string::npos);
 }
 
 TEST(Placement, FillsHostsInOrder) {
@@ -54,7 +57,9 @@ TEST(Placement, JoinsAHostThatIsNamedTwice) {
 }
 
 TEST(Placement, RefusesMoreRanksThanSlots) {
-  EXPECT_NE(error_of([] { place_ranks({{"a", 2}, {"b", 1}}, 4); }).find("-np asks for 4 ranks, but the hosts have 3 slots (a:2, b:1)"),
+  EXPECT_NE(error_of([] {
+              place_ranks({{"a", 2}, {"b", 1}}, 4);
+            }).find("-np asks for 4 ranks, but the hosts have 3 slots (a:2, b:1)"),
             std::string::npos);
 }
 

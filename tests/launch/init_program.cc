@@ -27,6 +27,20 @@ int bind_port() {
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
+  if (mode == "wait") {
+    // Rank 0 waits for rank 1, which does nothing.
+    try {
+      sullae::init();
+      std::printf("joined\n");
+      std::fflush(stdout);
+      if (sullae::rank() == 1) ::pause();
+      sullae::barrier();
+    } catch (const sullae::Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      return 1;
+    }
+    return 0;
+  }
   if (!mode.empty()) {
     std::printf(mode == "hold-port" ? "%d\n" : "%d", bind_port());
     std::fflush(stdout);

@@ -1,6 +1,8 @@
 // init() under each launcher's variables, in processes of their own.
 #include <gtest/gtest.h>
 
+#include <csignal>
+
 #include "support/program.h"
 
 namespace sullae::testing {
@@ -9,9 +11,12 @@ namespace {
 // Prints "rank size sum" after an allreduce of rank + 1.
 const std::vector<std::string> kProgram{INIT_PROGRAM};
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
-void expect_two_ranks(std::map<std::string, std::string> first, std::map<std::string, std::string> second) {
+void expect_two_ranks(std::map<std::string, std::string> first,
+                      std::map<std::string, std::string> second) {
   Program other(kProgram, second);
   const auto result = run_program(kProgram, first);
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
@@ -25,12 +30,15 @@ std::string free_port() {
   return result.standard_output;
 }
 
-TEST(Init, AloneIsAWorldOfOne) { EXPECT_EQ(run_program(kProgram).standard_output, "rank 0 of 1, sum 1\n"); }
+TEST(Init, AloneIsAWorldOfOne) {
+  EXPECT_EQ(run_program(kProgram).standard_output, "rank 0 of 1, sum 1\n");
+}
 
 TEST(Init, UnderTorchrun) {
   const auto port = free_port();
   const auto variables = [&](const char* rank) {
-    return std::map<std::string, std::string>{{"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}};
+    return std::map<std::string, std::string>{
+        {"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}};
   };
   expect_two_ranks(variables("0"), variables("1"));
 }
@@ -38,23 +46,29 @@ TEST(Init, UnderTorchrun) {
 TEST(Init, UnderOpenMpi) {
   const auto job = unique_mark();
   const auto variables = [&](const char* rank) {
-    return std::map<std::string, std::string>{
-        {"OMPI_COMM_WORLD_RANK", rank}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"PMIX_NAMESPACE", job}};
+    return std::map<std::string, std::string>{{"OMPI_COMM_WORLD_RANK", rank},
+                                              {"OMPI_COMM_WORLD_SIZE", "2"},
+                                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                              {"PMIX_NAMESPACE", job}};
   };
   expect_two_ranks(variables("0"), variables("1"));
 }
 
 TEST(Init, UnderPmi) {
   const auto variables = [&](const char* rank) {
-    return std::map<std::string, std::string>{{"PMI_RANK", rank}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}};
+    return std::map<std::string, std::string>{
+        {"PMI_RANK", rank}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}};
   };
   expect_two_ranks(variables("0"), variables("1"));
 }
 
 TEST(Init, UnderSlurm) {
   const auto variables = [&](const char* rank) {
-    return std::map<std::string, std::string>{{"SLURM_PROCID", rank},      {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_JOB_ID", "4242"},
-                                              {"SLURM_STEP_ID", "7"}, {"SLURM_STEP_NUM_NODES", "1"}};
+    return std::map<std::string, std::string>{{"SLURM_PROCID", rank},
+                                              {"SLURM_STEP_NUM_TASKS", "2"},
+                                              {"SLURM_JOB_ID", "4242"},
+                                              {"SLURM_STEP_ID", "7"},
+                                              {"SLURM_STEP_NUM_NODES", "1"}};
   };
   expect_two_ranks(variables("0"), variables("1"));
 }
@@ -62,8 +76,10 @@ TEST(Init, UnderSlurm) {
 TEST(Init, UnderTfConfig) {
   const auto port = free_port();
   const auto variables = [&](const char* index) {
-    return std::map<std::string, std::string>{{"TF_CONFIG", R"({"cluster": {"worker": ["127.0.0.1:)" + port +
-                                                                R"(", "127.0.0.1:1"]}, "task": {"type": "worker", "index": )" + index + "}}"}};
+    return std::map<std::string, std::string>{
+        {"TF_CONFIG", R"({"cluster": {"worker": ["127.0.0.1:)" + port +
+                          R"(", "127.0.0.1:1"]}, "task": {"type": "worker", "index": )" + index +
+                          "}}"}};
   };
   expect_two_ranks(variables("0"), variables("1"));
 }
@@ -73,17 +89,45 @@ TEST(Init, APortInUseIsNamed) {
   ASSERT_TRUE(holder.wait_for_output("\n"));
   std::string port = holder.output();
   port.pop_back();
-  const auto result = run_program(kProgram, {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
+  const auto result = run_program(
+      kProgram,
+      {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
   EXPECT_NE(result.exit_code, 0);
-  EXPECT_TRUE(contains(result.standard_error, "cannot listen on 127.0.0.1:" + port + ": the address is in use by another program"))
+  EXPECT_TRUE(contains(result.standard_error, "cannot listen on 127.0.0.1:" + port +
+                                                  ": the address is in use by another program"))
       << result.standard_error;
 }
 
 TEST(Init, ARankThatDoesNotComeIsNamed) {
-  const auto result = run_program(kProgram, {{"SULLAE_RANK", "0"}, {"SULLAE_SIZE", "2"}, {"SULLAE_STORE", "unix:" + unique_mark()},
+  const auto result = run_program(kProgram, {{"SULLAE_RANK", "0"},
+                                             {"SULLAE_SIZE", "2"},
+                                             {"SULLAE_STORE", "unix:" + unique_mark()},
                                              {"SULLAE_RENDEZVOUS_TIMEOUT", "0.3"}});
   EXPECT_NE(result.exit_code, 0);
-  EXPECT_TRUE(contains(result.standard_error, "waited for rank 1, which did not come within 0.3 s (SULLAE_RENDEZVOUS_TIMEOUT)"))
+  EXPECT_TRUE(
+      contains(result.standard_error,
+               "waited for rank 1, which did not come within 0.3 s (SULLAE_RENDEZVOUS_TIMEOUT)"))
+      << result.standard_error;
+}
+
+// Without a launcher that would end it, a rank notices by itself that another was killed.
+TEST(Init, ARankThatIsKilledIsNoticed) {
+  const auto store = "unix:" + unique_mark();
+  const auto variables = [&](const char* rank) {
+    return std::map<std::string, std::string>{
+        {"SULLAE_RANK", rank}, {"SULLAE_SIZE", "2"}, {"SULLAE_STORE", store}};
+  };
+  Program victim({INIT_PROGRAM, "wait"}, variables("1"));
+  Program waiting({INIT_PROGRAM, "wait"}, variables("0"));
+  ASSERT_TRUE(victim.wait_for_output("joined"));
+  ASSERT_TRUE(waiting.wait_for_output("joined"));
+  victim.signal(SIGKILL);
+  const auto result = waiting.wait(std::chrono::seconds{20});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.standard_error,
+                       "barrier: rank 1 (process " + std::to_string(victim.pid()) + " on "))
+      << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "died while rank 0 waited for it"))
       << result.standard_error;
 }
 

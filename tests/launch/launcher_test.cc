@@ -15,7 +15,8 @@
 namespace sullae::testing {
 namespace {
 
-ProgramResult sullae_run(std::vector<std::string> words, const std::map<std::string, std::string>& environment = {}) {
+ProgramResult sullae_run(std::vector<std::string> words,
+                         const std::map<std::string, std::string>& environment = {}) {
   words.insert(words.begin(), {sullae_program(), "run"});
   return run_program(words, environment);
 }
@@ -28,14 +29,17 @@ std::vector<std::string> sorted_lines(const std::string& text) {
   return lines;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 TEST(Run, TagsEachLineWithItsRank) {
-  const auto result = sullae_run({"-np", "3", "sh", "-c", "echo rank $SULLAE_RANK of $SULLAE_SIZE; printf 'no end'"});
+  const auto result = sullae_run(
+      {"-np", "3", "sh", "-c", "echo rank $SULLAE_RANK of $SULLAE_SIZE; printf 'no end'"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(sorted_lines(result.standard_output),
-            (std::vector<std::string>{"[0] no end", "[0] rank 0 of 3", "[1] no end", "[1] rank 1 of 3", "[2] no end",
-                                      "[2] rank 2 of 3"}));
+            (std::vector<std::string>{"[0] no end", "[0] rank 0 of 3", "[1] no end",
+                                      "[1] rank 1 of 3", "[2] no end", "[2] rank 2 of 3"}));
   EXPECT_EQ(sullae_run({"-np", "1", "--no-tag", "echo", "plain"}).standard_output, "plain\n");
 }
 
@@ -51,8 +55,8 @@ TEST(Run, PassesOnLongOutputWhole) {
 }
 
 TEST(Run, GivesArgumentsAndVariablesToTheProgram) {
-  const auto result = sullae_run({"-n", "1", "--env", "COLOUR=green", "--env", "FROM_HERE", "sh", "-c", "echo $COLOUR $FROM_HERE $0 $1",
-                                  "-np", "--env"},
+  const auto result = sullae_run({"-n", "1", "--env", "COLOUR=green", "--env", "FROM_HERE", "sh",
+                                  "-c", "echo $COLOUR $FROM_HERE $0 $1", "-np", "--env"},
                                  {{"FROM_HERE", "here"}});
   EXPECT_EQ(result.standard_output, "[0] green here -np --env\n");
 }
@@ -60,7 +64,10 @@ TEST(Run, GivesArgumentsAndVariablesToTheProgram) {
 TEST(Run, WritesAFileARank) {
   TemporaryDirectory directory;
   const auto logs = directory.path() / "logs";
-  EXPECT_EQ(sullae_run({"-np", "2", "--output-dir", logs, "sh", "-c", "echo I am $SULLAE_RANK; echo bad >&2"}).exit_code, 0);
+  EXPECT_EQ(sullae_run({"-np", "2", "--output-dir", logs, "sh", "-c",
+                        "echo I am $SULLAE_RANK; echo bad >&2"})
+                .exit_code,
+            0);
   for (const std::string rank : {"0", "1"}) {
     std::ifstream stream(logs / ("rank-" + rank + ".log"));
     const std::string text((std::istreambuf_iterator<char>(stream)), {});
@@ -70,32 +77,41 @@ TEST(Run, WritesAFileARank) {
 }
 
 TEST(Run, DividesTheProcessors) {
-  const auto result = sullae_run({"-np", "2", "--cpus-per-rank", "1", "sh", "-c", "echo threads $OMP_NUM_THREADS"}, {{"OMP_NUM_THREADS", ""}});
+  const auto result =
+      sullae_run({"-np", "2", "--cpus-per-rank", "1", "sh", "-c", "echo threads $OMP_NUM_THREADS"},
+                 {{"OMP_NUM_THREADS", ""}});
   EXPECT_TRUE(contains(result.standard_output, "[1] threads 1")) << result.standard_output;
-  const auto users = sullae_run({"-np", "1", "sh", "-c", "echo threads $OMP_NUM_THREADS"}, {{"OMP_NUM_THREADS", "7"}});
+  const auto users = sullae_run({"-np", "1", "sh", "-c", "echo threads $OMP_NUM_THREADS"},
+                                {{"OMP_NUM_THREADS", "7"}});
   EXPECT_TRUE(contains(users.standard_output, "threads 7")) << "a user's own choice stays";
 }
 
 TEST(Run, TheFirstRankThatFailsEndsTheOthersAndDecidesTheExitCode) {
   const auto mark = unique_mark();
-  const auto result = sullae_run({"-np", "3", "sh", "-c", "if [ $SULLAE_RANK = 1 ]; then exit 7; fi; sleep 600", mark});
+  const auto result = sullae_run(
+      {"-np", "3", "sh", "-c", "if [ $SULLAE_RANK = 1 ]; then exit 7; fi; sleep 600", mark});
   EXPECT_EQ(result.exit_code, 7);
   EXPECT_TRUE(contains(result.standard_error, "rank 1 (process ")) << result.standard_error;
-  EXPECT_TRUE(contains(result.standard_error, ") ended with exit code 7; ending the other ranks")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, ") ended with exit code 7; ending the other ranks"))
+      << result.standard_error;
   EXPECT_TRUE(vanish(mark));
 }
 
 TEST(Run, ARankKilledByASignalIsNamedWithIt) {
   const auto mark = unique_mark();
-  const auto result = sullae_run({"-np", "2", "sh", "-c", "if [ $SULLAE_RANK = 0 ]; then kill -9 $$; fi; sleep 600", mark});
+  const auto result = sullae_run(
+      {"-np", "2", "sh", "-c", "if [ $SULLAE_RANK = 0 ]; then kill -9 $$; fi; sleep 600", mark});
   EXPECT_EQ(result.exit_code, 137);
-  EXPECT_TRUE(contains(result.standard_error, "was killed by signal 9 (Killed)")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "was killed by signal 9 (Killed)"))
+      << result.standard_error;
   EXPECT_TRUE(vanish(mark));
 }
 
 TEST(Run, RanksThatIgnoreTheRequestToEndAreKilled) {
   const auto mark = unique_mark();
-  const auto result = sullae_run({"-np", "2", "sh", "-c", "trap '' TERM; if [ $SULLAE_RANK = 0 ]; then exit 3; fi; while :; do sleep 1; done", mark});
+  const auto result = sullae_run(
+      {"-np", "2", "sh", "-c",
+       "trap '' TERM; if [ $SULLAE_RANK = 0 ]; then exit 3; fi; while :; do sleep 1; done", mark});
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_TRUE(vanish(mark));
 }
@@ -103,7 +119,9 @@ TEST(Run, RanksThatIgnoreTheRequestToEndAreKilled) {
 TEST(Run, LeavesNothingThatARankStarted) {
   const auto mark = unique_mark();
   // A grandchild in a session of its own, as a daemon would be.
-  const auto result = sullae_run({"-np", "2", "sh", "-c", "setsid sh -c 'sleep 600; : " + mark + "' & sleep 0.2; echo started"});
+  const auto result =
+      sullae_run({"-np", "2", "sh", "-c",
+                  "setsid sh -c 'sleep 600; : " + mark + "' & sleep 0.2; echo started"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_TRUE(vanish(mark));
 }
@@ -115,13 +133,15 @@ TEST(Run, CtrlCEndsAllRanks) {
   program.signal(SIGINT);
   const auto result = program.wait(std::chrono::seconds{30});
   EXPECT_EQ(result.exit_code, 130);
-  EXPECT_TRUE(contains(result.standard_error, "Interrupt; ending all ranks (once more kills them)")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "Interrupt; ending all ranks (once more kills them)"))
+      << result.standard_error;
   EXPECT_TRUE(vanish(mark));
 }
 
 TEST(Run, CtrlCTwiceKills) {
   const auto mark = unique_mark();
-  Program program({sullae_program(), "run", "-np", "2", "sh", "-c", "trap '' INT TERM; echo up; while :; do sleep 1; done", mark});
+  Program program({sullae_program(), "run", "-np", "2", "sh", "-c",
+                   "trap '' INT TERM; echo up; while :; do sleep 1; done", mark});
   ASSERT_TRUE(program.wait_for_output("[0] up"));
   ASSERT_TRUE(program.wait_for_output("[1] up"));
   program.signal(SIGINT);
@@ -133,7 +153,8 @@ TEST(Run, CtrlCTwiceKills) {
 
 TEST(Run, LeavesNothingWhenItIsKilledItself) {
   const auto mark = unique_mark();
-  Program program({sullae_program(), "run", "-np", "2", "sh", "-c", "(sleep 600; : " + mark + ") & echo up; sleep 600", mark});
+  Program program({sullae_program(), "run", "-np", "2", "sh", "-c",
+                   "(sleep 600; : " + mark + ") & echo up; sleep 600", mark});
   ASSERT_TRUE(program.wait_for_output("[0] up"));
   ASSERT_TRUE(program.wait_for_output("[1] up"));
   program.signal(SIGKILL);
@@ -145,7 +166,8 @@ TEST(Run, EndsTheJobAtItsTimeout) {
   const auto mark = unique_mark();
   const auto result = sullae_run({"-np", "2", "--timeout", "0.5", "sh", "-c", "sleep 600", mark});
   EXPECT_EQ(result.exit_code, 124);
-  EXPECT_TRUE(contains(result.standard_error, "the job did not end within 0.5 s (--timeout)")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "the job did not end within 0.5 s (--timeout)"))
+      << result.standard_error;
   EXPECT_TRUE(vanish(mark));
 }
 
@@ -156,7 +178,8 @@ TEST(Run, SaysWhatIsWrongWithItsArguments) {
       {{"-np", "2"}, "no program given"},
       {{"-np", "0", "sh"}, "--np"},
       {{"-np", "2", "--wrong", "sh"}, "--wrong is not an option of sullae run"},
-      {{"-np", "5", "-H", "localhost:2", "true"}, "-np asks for 5 ranks, but the hosts have 2 slots"},
+      {{"-np", "5", "-H", "localhost:2", "true"},
+       "-np asks for 5 ranks, but the hosts have 2 slots"},
       {{"-np", "1", "--env", "=x", "true"}, "expected NAME or NAME=VALUE"},
       {{"-np", "1", "--env", "SULLAE_NOT_SET", "true"}, "SULLAE_NOT_SET: is not set here"},
       {{"-np", "1", "/no/such/program"}, "'/no/such/program' cannot be run in"},
@@ -167,7 +190,8 @@ TEST(Run, SaysWhatIsWrongWithItsArguments) {
     const auto result = sullae_run(words);
     EXPECT_NE(result.exit_code, 0) << message;
     EXPECT_TRUE(contains(result.standard_error + result.standard_output, message))
-        << message << "\nbut got\n" << result.standard_error << result.standard_output;
+        << message << "\nbut got\n"
+        << result.standard_error << result.standard_output;
   }
 }
 
@@ -185,45 +209,112 @@ class OtherHosts : public ::testing::Test {
 };
 
 TEST_F(OtherHosts, RunRanksThroughTheRemoteShell) {
-  const auto result = sullae_run({"-H", "nodeA:1,nodeB:2", "--store-host", "127.0.0.1", "--rsh",
-                                  shell("export HOST_GIVEN=$1; shift; exec sh -c \"$*\""), "sh", "-c",
-                                  "echo $SULLAE_RANK on $HOST_GIVEN as $SULLAE_LOCAL_RANK of $SULLAE_LOCAL_SIZE"});
+  const auto result =
+      sullae_run({"-H", "nodeA:1,nodeB:2", "--store-host", "127.0.0.1", "--rsh",
+                  shell("export HOST_GIVEN=$1; shift; exec sh -c \"$*\""), "sh", "-c",
+                  "echo $SULLAE_RANK on $HOST_GIVEN as $SULLAE_LOCAL_RANK of $SULLAE_LOCAL_SIZE"});
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_EQ(sorted_lines(result.standard_output),
-            (std::vector<std::string>{"[0] 0 on nodeA as 0 of 1", "[1] 1 on nodeB as 0 of 2", "[2] 2 on nodeB as 1 of 2"}));
+            (std::vector<std::string>{"[0] 0 on nodeA as 0 of 1", "[1] 1 on nodeB as 0 of 2",
+                                      "[2] 2 on nodeB as 1 of 2"}));
 }
 
 TEST_F(OtherHosts, AFailureOnOneEndsThoseOnTheOthers) {
   const auto mark = unique_mark();
-  const auto result = sullae_run({"-H", "nodeA:1,nodeB:1", "--store-host", "127.0.0.1", "--rsh", shell("shift; exec sh -c \"$*\""), "sh", "-c",
+  const auto result = sullae_run({"-H", "nodeA:1,nodeB:1", "--store-host", "127.0.0.1", "--rsh",
+                                  shell("shift; exec sh -c \"$*\""), "sh", "-c",
                                   "if [ $SULLAE_RANK = 1 ]; then exit 9; fi; sleep 600", mark});
   EXPECT_EQ(result.exit_code, 9);
-  EXPECT_TRUE(contains(result.standard_error, "on nodeB) ended with exit code 9")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "on nodeB) ended with exit code 9"))
+      << result.standard_error;
   EXPECT_TRUE(vanish(mark));
 }
 
 TEST_F(OtherHosts, OneThatDoesNotAnswerIsNamed) {
   const auto mark = unique_mark();
-  const auto result = sullae_run({"-H", "localhost:1,silent:1", "--connect-timeout", "0.5", "--store-host", "127.0.0.1", "--rsh",
-                                  shell("exec sleep 600 # " + mark), "true"});
+  const auto result =
+      sullae_run({"-H", "localhost:1,silent:1", "--connect-timeout", "0.5", "--store-host",
+                  "127.0.0.1", "--rsh", shell("exec sleep 600 # " + mark), "true"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_TRUE(contains(result.standard_error, "host silent did not answer within 0.5 s (--connect-timeout)")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error,
+                       "host silent did not answer within 0.5 s (--connect-timeout)"))
+      << result.standard_error;
 }
 
 TEST_F(OtherHosts, OneThatRefusesIsNamed) {
-  const auto result = sullae_run({"-H", "refusing:1", "--store-host", "127.0.0.1", "--rsh",
-                                  shell("echo 'Permission denied (publickey).' >&2; exit 255"), "true"});
+  const auto result =
+      sullae_run({"-H", "refusing:1", "--store-host", "127.0.0.1", "--rsh",
+                  shell("echo 'Permission denied (publickey).' >&2; exit 255"), "true"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_TRUE(contains(result.standard_error, "Permission denied")) << result.standard_error;
-  EXPECT_TRUE(contains(result.standard_error, "host refusing cannot be used: the command that starts its agent ended with exit code 255"))
+  EXPECT_TRUE(contains(
+      result.standard_error,
+      "host refusing cannot be used: the command that starts its agent ended with exit code 255"))
       << result.standard_error;
 }
 
 TEST_F(OtherHosts, OneThatGreetsIsExplained) {
-  const auto result = sullae_run({"-H", "chatty:1", "--store-host", "127.0.0.1", "--rsh",
-                                  shell("echo 'Welcome to this fine computer, it is running well'; shift; exec sh -c \"$*\""), "true"});
+  const auto result = sullae_run(
+      {"-H", "chatty:1", "--store-host", "127.0.0.1", "--rsh",
+       shell("echo 'Welcome to this fine computer, it is running well'; shift; exec sh -c \"$*\""),
+       "true"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_TRUE(contains(result.standard_error, "does the remote shell print a greeting?")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "does the remote shell print a greeting?"))
+      << result.standard_error;
+}
+
+// Two hosts with a network between them: namespaces joined by a veth pair.
+class TwoNetworks : public OtherHosts {
+ protected:
+  static bool shell_succeeds(const std::string& line) {
+    return run_program({"sh", "-c", line}).exit_code == 0;
+  }
+  void SetUp() override {
+    const auto id = std::to_string(::getpid());
+    a_ = "sla" + id;
+    b_ = "slb" + id;
+    const bool made =
+        shell_succeeds("ip netns add " + a_ + " && ip netns add " + b_ +
+                       " && ip link add v0 netns " + a_ + " type veth peer name v1 netns " + b_);
+    if (!made) GTEST_SKIP() << "SKIPPED: network namespaces need root and iproute2";
+    ASSERT_TRUE(
+        shell_succeeds("set -e; up() { ip -n $1 addr add $2/24 dev $3; ip -n $1 link set $3 up; "
+                       "ip -n $1 link set lo up; }; up " +
+                       a_ + " 10.78.0.1 v0; up " + b_ + " 10.78.0.2 v1"));
+    // The kernel notices the carrier a moment later.
+    for (const auto& device : {a_ + " cat /sys/class/net/v0", b_ + " cat /sys/class/net/v1"}) {
+      ASSERT_TRUE(shell_succeeds("for i in $(seq 200); do [ \"$(ip netns exec " + device +
+                                 "/operstate)\" = up ] && exit 0; sleep 0.05; done; exit 1"));
+    }
+  }
+  void TearDown() override { shell_succeeds("ip netns del " + a_ + "; ip netns del " + b_); }
+
+  ProgramResult run_across(const std::vector<std::string>& program) {
+    std::vector<std::string> words{"ip",
+                                   "netns",
+                                   "exec",
+                                   a_,
+                                   sullae_program(),
+                                   "run",
+                                   "-H",
+                                   a_ + ":1," + b_ + ":2",
+                                   "--store-host",
+                                   "10.78.0.1",
+                                   "--rsh",
+                                   shell("host=$1; shift; exec ip netns exec $host sh -c \"$*\"")};
+    words.insert(words.end(), program.begin(), program.end());
+    return run_program(words, {{"UCX_TLS", "tcp,self"}});
+  }
+  std::string a_;
+  std::string b_;
+};
+
+TEST_F(TwoNetworks, RanksReduceAcrossThem) {
+  const auto result = run_across({INIT_PROGRAM});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_EQ(sorted_lines(result.standard_output),
+            (std::vector<std::string>{"[0] rank 0 of 3, sum 6", "[1] rank 1 of 3, sum 6",
+                                      "[2] rank 2 of 3, sum 6"}));
 }
 
 }  // namespace

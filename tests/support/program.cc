@@ -35,7 +35,8 @@ bool read_some(int& fd, std::string& into) {
 
 }  // namespace
 
-Program::Program(const std::vector<std::string>& words, const std::map<std::string, std::string>& environment,
+Program::Program(const std::vector<std::string>& words,
+                 const std::map<std::string, std::string>& environment,
                  const std::string& directory) {
   std::array<int, 2> output{};
   std::array<int, 2> error{};
@@ -102,7 +103,8 @@ ProgramResult Program::wait(std::chrono::seconds limit) {
   const auto end = Clock::now() + limit;
   while (collect(std::chrono::milliseconds{100})) {
     if (Clock::now() < end) continue;
-    ADD_FAILURE() << "the program did not end within " << limit.count() << " s; its output so far:\n"
+    ADD_FAILURE() << "the program did not end within " << limit.count()
+                  << " s; its output so far:\n"
                   << result_.standard_output << result_.standard_error;
     ::kill(pid_, SIGKILL);
     break;
@@ -114,7 +116,8 @@ ProgramResult Program::wait(std::chrono::seconds limit) {
   return result_;
 }
 
-ProgramResult run_program(const std::vector<std::string>& words, const std::map<std::string, std::string>& environment,
+ProgramResult run_program(const std::vector<std::string>& words,
+                          const std::map<std::string, std::string>& environment,
                           const std::string& directory) {
   return Program(words, environment, directory).wait();
 }

@@ -20,8 +20,10 @@ struct ProgramResult {
 /// A program on its way.
 class Program {
  public:
-  /// `words[0]` is looked for in PATH. Variables are added to the environment; an empty value removes one.
-  explicit Program(const std::vector<std::string>& words, const std::map<std::string, std::string>& environment = {},
+  /// `words[0]` is looked for in PATH. Variables are added to the environment; an empty value
+  /// removes one.
+  explicit Program(const std::vector<std::string>& words,
+                   const std::map<std::string, std::string>& environment = {},
                    const std::string& directory = {});
   /// Kills it if it still runs.
   ~Program();
@@ -32,8 +34,10 @@ class Program {
   /// What it has written to its standard output so far, as far as it was waited for.
   const std::string& output() const { return result_.standard_output; }
   void signal(int signal) const;
-  /// Waits until the output contains `text`; false when the program ended, or `limit` passed, without it.
-  bool wait_for_output(const std::string& text, std::chrono::seconds limit = std::chrono::seconds{60});
+  /// Waits until the output contains `text`; false when the program ended, or `limit` passed,
+  /// without it.
+  bool wait_for_output(const std::string& text,
+                       std::chrono::seconds limit = std::chrono::seconds{60});
   /// Waits for the end; a program that takes longer than `limit` is killed and fails the test.
   ProgramResult wait(std::chrono::seconds limit = std::chrono::seconds{120});
 
@@ -47,7 +51,8 @@ class Program {
 };
 
 /// Runs a program to its end.
-ProgramResult run_program(const std::vector<std::string>& words, const std::map<std::string, std::string>& environment = {},
+ProgramResult run_program(const std::vector<std::string>& words,
+                          const std::map<std::string, std::string>& environment = {},
                           const std::string& directory = {});
 
 /// The `sullae` program of this build.

@@ -28,7 +28,8 @@ std::string host_of(const RanksOptions& options, int rank) {
 
 }  // namespace
 
-std::vector<std::string> run_ranks_catching(const RanksOptions& options, const std::function<void(World&)>& body) {
+std::vector<std::string> run_ranks_catching(const RanksOptions& options,
+                                            const std::function<void(World&)>& body) {
   const StoreAddress address = StoreAddress::parse("unix:" + unique_store_name());
   const StoreServer server(address);
   std::vector<std::string> errors(static_cast<std::size_t>(options.size));
@@ -54,7 +55,8 @@ std::vector<std::string> run_ranks_catching(const RanksOptions& options, const s
 
 void run_ranks(const RanksOptions& options, const std::function<void(World&)>& body) {
   const auto errors = run_ranks_catching(options, body);
-  for (std::size_t rank = 0; rank < errors.size(); ++rank) EXPECT_EQ(errors[rank], "") << "rank " << rank;
+  for (std::size_t rank = 0; rank < errors.size(); ++rank)
+    EXPECT_EQ(errors[rank], "") << "rank " << rank;
 }
 
 }  // namespace sullae::testing

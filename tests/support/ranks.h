@@ -18,7 +18,8 @@ struct RanksOptions {
 };
 
 /// Runs `body` on every rank and returns what each threw, an empty string where it threw nothing.
-std::vector<std::string> run_ranks_catching(const RanksOptions& options, const std::function<void(World&)>& body);
+std::vector<std::string> run_ranks_catching(const RanksOptions& options,
+                                            const std::function<void(World&)>& body);
 
 /// Runs `body` on every rank; a rank that throws fails the test.
 void run_ranks(const RanksOptions& options, const std::function<void(World&)>& body);

@@ -58,9 +58,11 @@ double expected(const std::vector<double>& values, DataType type, ReduceOp op) {
     case DataType::float64:
       return result * (1.0 / ranks);
     case DataType::float16:
-      return float16_to_float(float_to_float16(static_cast<float>(result) * (1.0F / static_cast<float>(ranks))));
+      return float16_to_float(
+          float_to_float16(static_cast<float>(result) * (1.0F / static_cast<float>(ranks))));
     case DataType::bfloat16:
-      return bfloat16_to_float(float_to_bfloat16(static_cast<float>(result) * (1.0F / static_cast<float>(ranks))));
+      return bfloat16_to_float(
+          float_to_bfloat16(static_cast<float>(result) * (1.0F / static_cast<float>(ranks))));
     default:
       return std::trunc(result / ranks);
   }
@@ -111,9 +113,11 @@ double load(const std::vector<std::byte>& from, std::size_t index, DataType type
   return 0;
 }
 
-std::vector<std::byte> make_values(int rank, std::size_t count, DataType type, std::size_t first_index) {
+std::vector<std::byte> make_values(int rank, std::size_t count, DataType type,
+                                   std::size_t first_index) {
   std::vector<std::byte> values(count * element_size(type));
-  for (std::size_t i = 0; i < count; ++i) store(values, i, value_at(rank, first_index + i, type), type);
+  for (std::size_t i = 0; i < count; ++i)
+    store(values, i, value_at(rank, first_index + i, type), type);
   return values;
 }
 

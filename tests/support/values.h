@@ -8,10 +8,11 @@
 
 namespace sullae::testing {
 
-inline constexpr DataType kAllTypes[] = {DataType::float32, DataType::float64, DataType::float16,
-                                         DataType::bfloat16, DataType::int8,   DataType::int32,
-                                         DataType::int64,   DataType::uint8,   DataType::boolean};
-inline constexpr ReduceOp kAllOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product};
+inline constexpr DataType kAllTypes[] = {DataType::float32,  DataType::float64, DataType::float16,
+                                         DataType::bfloat16, DataType::int8,    DataType::int32,
+                                         DataType::int64,    DataType::uint8,   DataType::boolean};
+inline constexpr ReduceOp kAllOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min,
+                                       ReduceOp::max, ReduceOp::product};
 
 /// Small integers, exact in every type even after a reduction over five ranks.
 double value_at(int rank, std::size_t index, DataType type);
@@ -23,6 +24,7 @@ void store(std::vector<std::byte>& into, std::size_t index, double value, DataTy
 double load(const std::vector<std::byte>& from, std::size_t index, DataType type);
 
 /// `count` elements of rank `rank`.
-std::vector<std::byte> make_values(int rank, std::size_t count, DataType type, std::size_t first_index = 0);
+std::vector<std::byte> make_values(int rank, std::size_t count, DataType type,
+                                   std::size_t first_index = 0);
 
 }  // namespace sullae::testing

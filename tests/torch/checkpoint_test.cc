@@ -12,7 +12,8 @@ namespace sullae::testing {
 namespace {
 
 torch::nn::Sequential make_model(int hidden = 8) {
-  return torch::nn::Sequential(torch::nn::Linear(4, hidden), torch::nn::BatchNorm1d(hidden), torch::nn::Linear(hidden, 2));
+  return torch::nn::Sequential(torch::nn::Linear(4, hidden), torch::nn::BatchNorm1d(hidden),
+                               torch::nn::Linear(hidden, 2));
 }
 
 std::string error_of(const std::function<void()>& call) {
@@ -48,7 +49,8 @@ TEST_F(Checkpoint, RestoresModelOptimizerAndMetadata) {
   }
   EXPECT_EQ(restored_adam.state().size(), adam.state().size());
   for (auto* pair : {&model, &restored}) {
-    for (auto& parameter : (*pair)->parameters()) parameter.mutable_grad() = torch::ones_like(parameter);
+    for (auto& parameter : (*pair)->parameters())
+      parameter.mutable_grad() = torch::ones_like(parameter);
   }
   adam.step();
   restored_adam.step();
@@ -60,14 +62,17 @@ TEST_F(Checkpoint, RestoresModelOptimizerAndMetadata) {
 TEST_F(Checkpoint, TornAtAnyLengthIsRefusedAndNothingIsLoaded) {
   save_checkpoint(file_, *make_model());
   const auto size = std::filesystem::file_size(file_);
-  for (const auto length : {std::uintmax_t{0}, std::uintmax_t{7}, std::uintmax_t{31}, std::uintmax_t{32}, size / 2, size - 1}) {
+  for (const auto length : {std::uintmax_t{0}, std::uintmax_t{7}, std::uintmax_t{31},
+                            std::uintmax_t{32}, size / 2, size - 1}) {
     const auto torn = directory_.path() / "torn.ckpt";
     std::filesystem::copy_file(file_, torn, std::filesystem::copy_options::overwrite_existing);
     std::filesystem::resize_file(torn, length);
     auto model = make_model();
     const auto before = model->parameters()[0].detach().clone();
     const auto error = error_of([&] { load_checkpoint(torn, *model); });
-    EXPECT_TRUE(error.find("is torn") != std::string::npos || error.find("is not a Sullae checkpoint") != std::string::npos) << error;
+    EXPECT_TRUE(error.find("is torn") != std::string::npos ||
+                error.find("is not a Sullae checkpoint") != std::string::npos)
+        << error;
     EXPECT_NE(error.find("torn.ckpt"), std::string::npos);
     EXPECT_TRUE(torch::equal(before, model->parameters()[0]));
   }
@@ -80,24 +85,34 @@ TEST_F(Checkpoint, DamageIsFound) {
   stream.put('\x55');
   stream.close();
   auto model = make_model();
-  EXPECT_NE(error_of([&] { load_checkpoint(file_, *model); }).find("is damaged: its checksum does not fit"), std::string::npos);
+  EXPECT_NE(error_of([&] {
+              load_checkpoint(file_, *model);
+            }).find("is damaged: its checksum does not fit"),
+            std::string::npos);
 }
 
 TEST_F(Checkpoint, OfAnotherModelIsRefused) {
   save_checkpoint(file_, *make_model(8));
   auto wider = make_model(9);
-  EXPECT_NE(error_of([&] { load_checkpoint(file_, *wider); }).find("'0.weight' has shape 8x4, but the model's has 9x4"),
+  EXPECT_NE(error_of([&] {
+              load_checkpoint(file_, *wider);
+            }).find("'0.weight' has shape 8x4, but the model's has 9x4"),
             std::string::npos);
-  torch::nn::Sequential longer(torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8), torch::nn::Linear(8, 2), torch::nn::Linear(2, 2));
-  EXPECT_NE(error_of([&] { load_checkpoint(file_, *longer); }).find("has no '3.weight'"), std::string::npos);
+  torch::nn::Sequential longer(torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8),
+                               torch::nn::Linear(8, 2), torch::nn::Linear(2, 2));
+  EXPECT_NE(error_of([&] { load_checkpoint(file_, *longer); }).find("has no '3.weight'"),
+            std::string::npos);
   Adam adam(wider->parameters());
   auto same = make_model(8);
-  EXPECT_NE(error_of([&] { load_checkpoint(file_, *same, &adam); }).find("has no optimizer state"), std::string::npos);
+  EXPECT_NE(error_of([&] { load_checkpoint(file_, *same, &adam); }).find("has no optimizer state"),
+            std::string::npos);
 }
 
 TEST_F(Checkpoint, MissingIsNamed) {
   auto model = make_model();
-  EXPECT_NE(error_of([&] { load_checkpoint(file_, *model); }).find("model.ckpt: cannot be opened: No such file"),
+  EXPECT_NE(error_of([&] {
+              load_checkpoint(file_, *model);
+            }).find("model.ckpt: cannot be opened: No such file"),
             std::string::npos);
 }
 
@@ -116,11 +131,13 @@ TEST_F(Checkpoint, AWriteThatFailsInTheMiddleLeavesTheOldOneIntact) {
   std::signal(SIGXFSZ, old_handler);
   EXPECT_NE(error.find("model.ckpt cannot be written: File too large"), std::string::npos) << error;
   EXPECT_EQ(load_checkpoint(file_, *model).at("epoch"), 1);
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.path()), {}), 1) << "nothing half-written is left";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.path()), {}), 1)
+      << "nothing half-written is left";
 }
 
 TEST_F(Checkpoint, IntoAMissingDirectoryIsRefused) {
-  const auto error = error_of([&] { save_checkpoint(directory_.path() / "no" / "model.ckpt", *make_model()); });
+  const auto error =
+      error_of([&] { save_checkpoint(directory_.path() / "no" / "model.ckpt", *make_model()); });
   EXPECT_NE(error.find("cannot be written: No such file or directory"), std::string::npos) << error;
 }
 

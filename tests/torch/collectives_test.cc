@@ -33,7 +33,9 @@ TEST(TensorCollectives, BroadcastReducescatterAlltoall) {
     EXPECT_TRUE(flag.item<bool>());
     const auto rows = torch::arange(8, torch::kFloat64).view({4, 2}) + world.rank();
     const auto part = reducescatter(rows, ReduceOp::average, world);
-    EXPECT_TRUE(torch::equal(part, torch::arange(8, torch::kFloat64).view({4, 2}).slice(0, 2 * world.rank(), 2 * world.rank() + 2) +
+    EXPECT_TRUE(torch::equal(part, torch::arange(8, torch::kFloat64)
+                                           .view({4, 2})
+                                           .slice(0, 2 * world.rank(), 2 * world.rank() + 2) +
                                        0.5));
     const auto moved = alltoall(rows, world);
     EXPECT_EQ(moved[0][0].item<double>(), world.rank() * 4.0);
@@ -56,7 +58,8 @@ TEST(TensorCollectives, AllreduceAsyncTakesContiguousHostTensorsAlone) {
 
 TEST(TensorCollectives, MetricsAreWeighted) {
   run_ranks({.size = 2}, [](World& world) {
-    const auto mean = average_metrics({{"loss", world.rank() == 0 ? 1.0 : 4.0}, {"accuracy", 0.5}}, world.rank() == 0 ? 10 : 20, world);
+    const auto mean = average_metrics({{"loss", world.rank() == 0 ? 1.0 : 4.0}, {"accuracy", 0.5}},
+                                      world.rank() == 0 ? 10 : 20, world);
     EXPECT_DOUBLE_EQ(mean.at("loss"), 3.0);
     EXPECT_DOUBLE_EQ(mean.at("accuracy"), 0.5);
   });
@@ -65,7 +68,8 @@ TEST(TensorCollectives, MetricsAreWeighted) {
 TEST(Broadcast, MakesModelsAndOptimizersEqual) {
   run_ranks({.size = 3}, [](World& world) {
     torch::nn::Sequential model(torch::nn::Linear(4, 3), torch::nn::BatchNorm1d(3));
-    torch::optim::Adam adam(model->parameters(), torch::optim::AdamOptions(world.rank() == 1 ? 0.5 : 0.1));
+    torch::optim::Adam adam(model->parameters(),
+                            torch::optim::AdamOptions(world.rank() == 1 ? 0.5 : 0.1));
     for (int i = 0; i <= world.rank(); ++i) {
       model->forward(torch::randn({5, 4})).sum().backward();
       adam.step();
@@ -82,7 +86,8 @@ TEST(Broadcast, MakesModelsAndOptimizersEqual) {
       EXPECT_TRUE(torch::equal(copy, tensor));
     }
     // After one more step from equal gradients all are still equal.
-    for (auto& parameter : model->parameters()) parameter.mutable_grad() = torch::ones_like(parameter);
+    for (auto& parameter : model->parameters())
+      parameter.mutable_grad() = torch::ones_like(parameter);
     adam.step();
     for (const auto& parameter : model->parameters()) {
       auto copy = parameter.detach().clone();

@@ -7,7 +7,8 @@
 namespace sullae::testing {
 namespace {
 
-torch::OrderedDict<std::string, torch::Tensor> named(std::initializer_list<std::pair<std::string, torch::Tensor>> list) {
+torch::OrderedDict<std::string, torch::Tensor> named(
+    std::initializer_list<std::pair<std::string, torch::Tensor>> list) {
   torch::OrderedDict<std::string, torch::Tensor> parameters;
   for (const auto& [key, tensor] : list) parameters.insert(key, tensor);
   return parameters;
@@ -91,7 +92,8 @@ TEST(DistributedOptimizer, OneBackwardTooManyIsAnErrorWithTheParametersName) {
       (a * 1.0).backward();
       ADD_FAILURE() << "expected an error";
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("'layer.weight' got a gradient after its allreduce had started"),
+      EXPECT_NE(std::string(error.what())
+                    .find("'layer.weight' got a gradient after its allreduce had started"),
                 std::string::npos)
           << error.what();
     }
@@ -119,11 +121,14 @@ TEST(DistributedOptimizer, MixedElementTypesGoInBucketsOfTheirOwn) {
     auto narrow = torch::ones({5}, torch::kBFloat16).requires_grad_();
     auto middle = torch::ones({7}, torch::kFloat32).requires_grad_();
     torch::optim::SGD sgd({wide, narrow, middle}, 1.0);
-    DistributedOptimizer optimizer(sgd, named({{"w", wide}, {"n", narrow}, {"m", middle}}), {}, world);
+    DistributedOptimizer optimizer(sgd, named({{"w", wide}, {"n", narrow}, {"m", middle}}), {},
+                                   world);
     for (int step = 0; step < 2; ++step) {
       optimizer.zero_grad();
       const double factor = world.rank() + 1;
-      (wide.sum() * factor + (narrow.sum() * factor).to(torch::kFloat64) + (middle.sum() * factor).to(torch::kFloat64)).backward();
+      (wide.sum() * factor + (narrow.sum() * factor).to(torch::kFloat64) +
+       (middle.sum() * factor).to(torch::kFloat64))
+          .backward();
       optimizer.synchronize();
       EXPECT_EQ(wide.grad()[0].item<double>(), 1.5);
       EXPECT_EQ(narrow.grad()[4].item<float>(), 1.5F);
@@ -139,8 +144,11 @@ TEST(DistributedOptimizer, RefusesWhatCannotBeReduced) {
   auto real = parameter({1.0});
   torch::optim::SGD sgd({real}, 1.0);
   EXPECT_THROW(DistributedOptimizer(sgd, named({{"c", complex}}), {}, *world), InputError);
-  EXPECT_THROW(DistributedOptimizer(sgd, named({{"r", real}}), {.backward_passes_per_step = 0}, *world), InputError);
-  EXPECT_THROW(DistributedOptimizer(sgd, named({{"r", real}}), {.op = ReduceOp::max}, *world), InputError);
+  EXPECT_THROW(
+      DistributedOptimizer(sgd, named({{"r", real}}), {.backward_passes_per_step = 0}, *world),
+      InputError);
+  EXPECT_THROW(DistributedOptimizer(sgd, named({{"r", real}}), {.op = ReduceOp::max}, *world),
+               InputError);
 }
 
 TEST(Adam, UpdatesAsLibtorchsAdamDoes) {
@@ -169,7 +177,8 @@ TEST(Adam, LeavesUntouchedRowsOfASparseGradientAlone) {
   embedding->forward(torch::tensor({3, 7, 3}, torch::kInt64)).sum().backward();
   adam.step();
   const auto changed = (embedding->weight.detach() - before).abs().sum(1);
-  for (int row = 0; row < 10; ++row) EXPECT_EQ(changed[row].item<float>() != 0, row == 3 || row == 7) << row;
+  for (int row = 0; row < 10; ++row)
+    EXPECT_EQ(changed[row].item<float>() != 0, row == 3 || row == 7) << row;
 }
 
 TEST(Adam, RefusesWeightDecayOfSparseGradients) {

@@ -8,7 +8,8 @@
 namespace sullae::testing {
 namespace {
 
-std::vector<std::size_t> all_indices(std::size_t n, int size, DistributedSamplerOptions options, std::size_t epoch = 0) {
+std::vector<std::size_t> all_indices(std::size_t n, int size, DistributedSamplerOptions options,
+                                     std::size_t epoch = 0) {
   std::vector<std::size_t> all;
   for (int rank = 0; rank < size; ++rank) {
     DistributedSampler sampler(n, rank, size, options);
@@ -23,9 +24,11 @@ TEST(DistributedSampler, CoversTheDataSetAndPadsTheTail) {
     for (int size = 1; size <= 5; ++size) {
       for (const std::size_t block : {1U, 3U, 64U}) {
         const auto all = all_indices(n, size, {.block = block});
-        const std::size_t share = (n + static_cast<std::size_t>(size) - 1) / static_cast<std::size_t>(size);
+        const std::size_t share =
+            (n + static_cast<std::size_t>(size) - 1) / static_cast<std::size_t>(size);
         EXPECT_EQ(all.size(), share * static_cast<std::size_t>(size));
-        EXPECT_EQ(std::set<std::size_t>(all.begin(), all.end()).size(), n) << n << ' ' << size << ' ' << block;
+        EXPECT_EQ(std::set<std::size_t>(all.begin(), all.end()).size(), n)
+            << n << ' ' << size << ' ' << block;
       }
     }
   }
@@ -54,7 +57,8 @@ TEST(DistributedSampler, BlocksCoverTheSameSamplesAStepAsOneProcess) {
     for (int rank = 0; rank < 3; ++rank) {
       DistributedSampler sampler(100, rank, 3, {.seed = 5, .block = 4});
       const auto& mine = sampler.indices();
-      together.insert(together.end(), mine.begin() + static_cast<long>(step * 4), mine.begin() + static_cast<long>(step * 4 + 4));
+      together.insert(together.end(), mine.begin() + static_cast<long>(step * 4),
+                      mine.begin() + static_cast<long>(step * 4 + 4));
     }
     const auto& one = alone.indices();
     EXPECT_EQ(together, std::vector<std::size_t>(one.begin() + static_cast<long>(step * 12),

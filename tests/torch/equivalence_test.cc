@@ -1,4 +1,5 @@
-// The promise: training on P ranks with a global batch gives what one process gives with that batch, up to rounding.
+// The promise: training on P ranks with a global batch gives what one process gives with that
+// batch, up to rounding.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -17,7 +18,9 @@ constexpr std::int64_t kWords = 50;
 // An embedding, a recurrent layer, and a part that only some steps use.
 struct ModelImpl : torch::nn::Module {
   explicit ModelImpl(bool sparse)
-      : embedding(register_module("embedding", torch::nn::Embedding(torch::nn::EmbeddingOptions(kWords, 8).sparse(sparse)))),
+      : embedding(register_module(
+            "embedding",
+            torch::nn::Embedding(torch::nn::EmbeddingOptions(kWords, 8).sparse(sparse)))),
         hidden(register_module("hidden", torch::nn::Linear(8 * 4, 16))),
         sometimes(register_module("sometimes", torch::nn::Linear(16, 16))),
         never(register_module("never", torch::nn::Linear(3, 3))),
@@ -40,7 +43,8 @@ void set_values(Model& model) {
   std::int64_t seed = 1;
   for (auto& parameter : model->parameters()) {
     auto flat = torch::arange(parameter.numel(), torch::kFloat64);
-    parameter.copy_((torch::sin(flat * 12.9898 + static_cast<double>(seed++)) * 0.3).view(parameter.sizes()));
+    parameter.copy_(
+        (torch::sin(flat * 12.9898 + static_cast<double>(seed++)) * 0.3).view(parameter.sizes()));
   }
 }
 
@@ -50,7 +54,8 @@ struct Batch {
 };
 Batch global_batch(int step) {
   const auto flat = torch::arange(kGlobalBatch * 4, torch::kInt64);
-  const auto words = torch::remainder(flat * (7 + step) + flat.div(3, "floor") * 5 + step, kWords).view({kGlobalBatch, 4});
+  const auto words = torch::remainder(flat * (7 + step) + flat.div(3, "floor") * 5 + step, kWords)
+                         .view({kGlobalBatch, 4});
   return {words, torch::remainder(words.sum(1) + step, 3)};
 }
 
@@ -77,7 +82,9 @@ std::vector<torch::Tensor> train(World* world, const Recipe& recipe) {
     broadcast_parameters(*model, 0, *world);
     optimizer = std::make_unique<DistributedOptimizer>(
         *inner, model->named_parameters(),
-        DistributedOptimizerOptions{.backward_passes_per_step = recipe.passes, .bucket_bytes = recipe.bucket_bytes}, *world);
+        DistributedOptimizerOptions{.backward_passes_per_step = recipe.passes,
+                                    .bucket_bytes = recipe.bucket_bytes},
+        *world);
   }
   for (int step = 0; step < kSteps; ++step) {
     const Batch batch = global_batch(step);
@@ -93,7 +100,8 @@ std::vector<torch::Tensor> train(World* world, const Recipe& recipe) {
     for (int pass = 0; pass < recipe.passes; ++pass) {
       const auto words = batch.words.slice(0, begin + pass * piece, begin + (pass + 1) * piece);
       const auto labels = batch.labels.slice(0, begin + pass * piece, begin + (pass + 1) * piece);
-      const auto loss = torch::nn::functional::cross_entropy(model->forward(words, use_sometimes), labels);
+      const auto loss =
+          torch::nn::functional::cross_entropy(model->forward(words, use_sometimes), labels);
       (loss / recipe.passes).backward();
     }
     if (recipe.clip > 0) {
@@ -111,7 +119,8 @@ std::vector<torch::Tensor> train(World* world, const Recipe& recipe) {
   return result;
 }
 
-double relative_difference(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {
+double relative_difference(const std::vector<torch::Tensor>& a,
+                           const std::vector<torch::Tensor>& b) {
   double most = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const double scale = b[i].abs().max().item<double>();
@@ -129,7 +138,8 @@ std::vector<Setting> settings() {
   std::vector<Setting> all;
   for (int size = 1; size <= 5; ++size) {
     all.push_back({"shm_" + std::to_string(size), {.size = size}});
-    if (size > 1) all.push_back({"ucx_" + std::to_string(size), {.size = size, .transport = "ucx"}});
+    if (size > 1)
+      all.push_back({"ucx_" + std::to_string(size), {.size = size, .transport = "ucx"}});
   }
   all.push_back({"hosts_2_2", {.size = 4, .hosts = {2, 2}}});
   all.push_back({"hosts_2_1", {.size = 3, .hosts = {2, 1}}});

@@ -15,7 +15,9 @@
 namespace sullae::testing {
 namespace {
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 class Train : public ::testing::Test {
  protected:
@@ -25,12 +27,24 @@ class Train : public ::testing::Test {
   }
 
   // One epoch of small MNIST on `ranks` ranks.
-  ProgramResult train(int ranks, std::vector<std::string> options, const std::map<std::string, std::string>& environment = {}) {
+  ProgramResult train(int ranks, std::vector<std::string> options,
+                      const std::map<std::string, std::string>& environment = {}) {
     return run_program(words(ranks, std::move(options)), environment);
   }
   std::vector<std::string> words(int ranks, std::vector<std::string> options) {
-    std::vector<std::string> all{sullae_program(), "run",     "-np", std::to_string(ranks), "--cpus-per-rank", "1", sullae_program(), "train",
-                                 "mnist",          "--data", mnist_, "--batch-size", "60"};
+    std::vector<std::string> all{sullae_program(),
+                                 "run",
+                                 "-np",
+                                 std::to_string(ranks),
+                                 "--cpus-per-rank",
+                                 "1",
+                                 sullae_program(),
+                                 "train",
+                                 "mnist",
+                                 "--data",
+                                 mnist_,
+                                 "--batch-size",
+                                 "60"};
     all.insert(all.end(), options.begin(), options.end());
     return all;
   }
@@ -40,7 +54,8 @@ class Train : public ::testing::Test {
   }
   std::vector<std::string> files_in(const std::filesystem::path& directory) {
     std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().filename());
+    for (const auto& entry : std::filesystem::directory_iterator(directory))
+      names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -85,14 +100,21 @@ TEST_F(Train, ResumesAfterTheNewestCheckpoint) {
   ASSERT_EQ(train(2, {"--epochs", "3", "--report", report_}).exit_code, 0);
   const double straight = read_json(report_).at("test_loss");
 
-  ASSERT_EQ(train(2, {"--epochs", "3", "--max-steps", "67", "--checkpoint-dir", checkpoints_}).exit_code, 0);
+  ASSERT_EQ(
+      train(2, {"--epochs", "3", "--max-steps", "67", "--checkpoint-dir", checkpoints_}).exit_code,
+      0);
   EXPECT_EQ(files_in(checkpoints_).size(), 2U);
-  std::filesystem::remove(checkpoints_ / "mnist-epoch-000002.ckpt");  // written in the middle of the second epoch
-  const auto resumed = train(2, {"--epochs", "3", "--checkpoint-dir", checkpoints_, "--resume", "--report", report_});
+  std::filesystem::remove(checkpoints_ /
+                          "mnist-epoch-000002.ckpt");  // written in the middle of the second epoch
+  const auto resumed = train(
+      2, {"--epochs", "3", "--checkpoint-dir", checkpoints_, "--resume", "--report", report_});
   ASSERT_EQ(resumed.exit_code, 0) << resumed.standard_error;
-  EXPECT_TRUE(contains(resumed.standard_output, "resuming after epoch 1")) << resumed.standard_output;
-  EXPECT_EQ(read_json(report_).at("test_loss").get<double>(), straight) << "as if it had never stopped";
-  EXPECT_EQ(files_in(checkpoints_), (std::vector<std::string>{"mnist-epoch-000002.ckpt", "mnist-epoch-000003.ckpt"}));
+  EXPECT_TRUE(contains(resumed.standard_output, "resuming after epoch 1"))
+      << resumed.standard_output;
+  EXPECT_EQ(read_json(report_).at("test_loss").get<double>(), straight)
+      << "as if it had never stopped";
+  EXPECT_EQ(files_in(checkpoints_),
+            (std::vector<std::string>{"mnist-epoch-000002.ckpt", "mnist-epoch-000003.ckpt"}));
 }
 
 TEST_F(Train, PassesOverATornCheckpointWithAWarning) {
@@ -100,16 +122,20 @@ TEST_F(Train, PassesOverATornCheckpointWithAWarning) {
   std::filesystem::resize_file(checkpoints_ / "mnist-epoch-000002.ckpt", 1000);
   const auto result = train(1, {"--epochs", "2", "--checkpoint-dir", checkpoints_, "--resume"});
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_TRUE(contains(result.standard_error, "mnist-epoch-000002.ckpt: is torn")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "mnist-epoch-000002.ckpt: is torn"))
+      << result.standard_error;
   EXPECT_TRUE(contains(result.standard_output, "resuming after epoch 1"));
-  for (const auto& name : files_in(checkpoints_)) std::filesystem::resize_file(checkpoints_ / name, 100);
+  for (const auto& name : files_in(checkpoints_))
+    std::filesystem::resize_file(checkpoints_ / name, 100);
   const auto none = train(1, {"--epochs", "2", "--checkpoint-dir", checkpoints_, "--resume"});
   EXPECT_EQ(none.exit_code, 1);
-  EXPECT_TRUE(contains(none.standard_error, "--resume: none of the 2 checkpoints in")) << none.standard_error;
+  EXPECT_TRUE(contains(none.standard_error, "--resume: none of the 2 checkpoints in"))
+      << none.standard_error;
 }
 
 TEST_F(Train, ARankKilledInTheMiddleOfAnEpochIsNamedAndLeavesAWholeCheckpoint) {
-  Program program(words(2, {"--epochs", "1000", "--log-interval", "1", "--checkpoint-dir", checkpoints_}));
+  Program program(
+      words(2, {"--epochs", "1000", "--log-interval", "1", "--checkpoint-dir", checkpoints_}));
   ASSERT_TRUE(program.wait_for_output("epoch 2/1000  step 5/"));
   // The ranks are the processes of this data set that are no launcher.
   pid_t victim = 0;
@@ -122,8 +148,11 @@ TEST_F(Train, ARankKilledInTheMiddleOfAnEpochIsNamedAndLeavesAWholeCheckpoint) {
   ::kill(victim, SIGKILL);
   const auto result = program.wait(std::chrono::seconds{60});
   EXPECT_EQ(result.exit_code, 137);
-  EXPECT_TRUE(contains(result.standard_error, "rank 1 (process " + std::to_string(victim))) << result.standard_error;
-  EXPECT_TRUE(contains(result.standard_error, "was killed by signal 9 (Killed); ending the other ranks")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "rank 1 (process " + std::to_string(victim)))
+      << result.standard_error;
+  EXPECT_TRUE(
+      contains(result.standard_error, "was killed by signal 9 (Killed); ending the other ranks"))
+      << result.standard_error;
   EXPECT_TRUE(vanish(mnist_.string()));
   const auto resumed = train(2, {"--epochs", "1", "--checkpoint-dir", checkpoints_, "--resume"});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.standard_error;
@@ -138,7 +167,9 @@ TEST_F(Train, AFullDiskIsReportedAndTheOlderCheckpointIsIntact) {
   }
   const auto result = train(2, {"--epochs", "2", "--checkpoint-dir", checkpoints_});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_TRUE(contains(result.standard_error, "mnist-epoch-000002.ckpt cannot be written: No space left on device")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error,
+                       "mnist-epoch-000002.ckpt cannot be written: No space left on device"))
+      << result.standard_error;
   EXPECT_EQ(files_in(checkpoints_), std::vector<std::string>{"mnist-epoch-000001.ckpt"});
   const auto resumed = train(2, {"--epochs", "1", "--checkpoint-dir", checkpoints_, "--resume"});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.standard_error;
@@ -151,14 +182,16 @@ TEST_F(Train, SaysWhatIsWrong) {
   std::filesystem::resize_file(truncated / "train-images-idx3-ubyte", 5000);
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"mnist", "--data", "/no/such"}, "/no/such/train-images-idx3-ubyte: there is no such file"},
-      {{"mnist", "--data", truncated}, "train-images-idx3-ubyte: is truncated: its header announces 2000 images of 28 x 28"},
+      {{"mnist", "--data", truncated},
+       "train-images-idx3-ubyte: is truncated: its header announces 2000 images of 28 x 28"},
       {{"mnist", "--data", mnist_, "--wrong"}, "--wrong"},
       {{"mnist", "--data", mnist_, "--epochs", "0"}, "--epochs 0: expected 1 or more"},
       {{"mnist", "--data", mnist_, "--epochs", "many"}, "--epochs"},
       {{"mnist", "--data", mnist_, "--lr", "-1"}, "--lr -1: expected more than 0"},
       {{"mnist", "--data", mnist_, "--optimizer", "adagrad"}, "--optimizer"},
       {{"mnist", "--data", mnist_, "--resume"}, "--resume: needs --checkpoint-dir"},
-      {{"mnist", "--data", mnist_, "--checkpoint-dir", "/proc/none"}, "--checkpoint-dir /proc/none"},
+      {{"mnist", "--data", mnist_, "--checkpoint-dir", "/proc/none"},
+       "--checkpoint-dir /proc/none"},
       {{"nsmc", "--data", mnist_}, "ratings_train.txt: there is no such file"},
       {{"imagenet"}, "'imagenet' is not a command"},
       {{}, "subcommand"},
@@ -168,16 +201,22 @@ TEST_F(Train, SaysWhatIsWrong) {
     all.insert(all.end(), options.begin(), options.end());
     const auto result = run_program(all);
     EXPECT_NE(result.exit_code, 0) << message;
-    EXPECT_TRUE(contains(result.standard_error, message)) << message << "\nbut got\n" << result.standard_error;
+    EXPECT_TRUE(contains(result.standard_error, message)) << message << "\nbut got\n"
+                                                          << result.standard_error;
   }
   const auto uneven = train(3, {"--batch-size", "64"});
-  EXPECT_TRUE(contains(uneven.standard_error, "divided equally among the 3 ranks: expected a multiple of 3")) << uneven.standard_error;
+  EXPECT_TRUE(contains(uneven.standard_error,
+                       "divided equally among the 3 ranks: expected a multiple of 3"))
+      << uneven.standard_error;
 }
 
 TEST_F(Train, DrawsDigitsWhereThereAreNone) {
-  const auto result = run_program({sullae_program(), "train", "mnist", "--max-steps", "3", "--epochs", "1"}, {}, directory_.path());
+  const auto result =
+      run_program({sullae_program(), "train", "mnist", "--max-steps", "3", "--epochs", "1"}, {},
+                  directory_.path());
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
-  EXPECT_TRUE(contains(result.standard_output, "digits drawn by the program")) << result.standard_output;
+  EXPECT_TRUE(contains(result.standard_output, "digits drawn by the program"))
+      << result.standard_output;
 }
 
 class Nsmc : public Train {
@@ -190,7 +229,8 @@ class Nsmc : public Train {
     std::ofstream stream(directory_.path() / name);
     stream << "id\tdocument\tlabel\n";
     for (int i = 0; i < rows; ++i) {
-      stream << i << '\t' << (i % 7 == 0 ? "" : "이 영화 ") << "낱말" << i % 90 << (i % 2 == 0 ? " 좋다" : " 별로") << '\t' << (i + 1) % 2 << '\n';
+      stream << i << '\t' << (i % 7 == 0 ? "" : "이 영화 ") << "낱말" << i % 90
+             << (i % 2 == 0 ? " 좋다" : " 별로") << '\t' << (i + 1) % 2 << '\n';
     }
   }
 };
@@ -198,9 +238,31 @@ class Nsmc : public Train {
 TEST_F(Nsmc, LearnsTheSameWithOneRankAndTwo) {
   std::vector<double> losses;
   for (const std::string ranks : {"1", "2"}) {
-    const auto result = run_program({sullae_program(), "run", "-np", ranks, sullae_program(), "train", "nsmc", "--data", directory_.path(),
-                                     "--epochs", "3", "--embedding-size", "16", "--hidden-size", "16", "--dropout", "0", "--batch-size", "20",
-                                     "--lr", "0.01", "--clip-norm", "5", "--report", report_});
+    const auto result = run_program({sullae_program(),
+                                     "run",
+                                     "-np",
+                                     ranks,
+                                     sullae_program(),
+                                     "train",
+                                     "nsmc",
+                                     "--data",
+                                     directory_.path(),
+                                     "--epochs",
+                                     "3",
+                                     "--embedding-size",
+                                     "16",
+                                     "--hidden-size",
+                                     "16",
+                                     "--dropout",
+                                     "0",
+                                     "--batch-size",
+                                     "20",
+                                     "--lr",
+                                     "0.01",
+                                     "--clip-norm",
+                                     "5",
+                                     "--report",
+                                     report_});
     ASSERT_EQ(result.exit_code, 0) << result.standard_error;
     const auto report = read_json(report_);
     EXPECT_GT(report.at("test_accuracy").get<double>(), 0.99);
@@ -216,12 +278,15 @@ TEST_F(Train, ReportsAreCompared) {
   ASSERT_EQ(train(2, {"--epochs", "1", "--report", two}).exit_code, 0);
   const auto table = run_program({sullae_program(), "report", one, two});
   EXPECT_EQ(table.exit_code, 0);
-  for (const char* row : {"ranks", "test accuracy", "samples/s", "speedup", "scaling efficiency", "time"}) {
+  for (const char* row :
+       {"ranks", "test accuracy", "samples/s", "speedup", "scaling efficiency", "time"}) {
     EXPECT_TRUE(contains(table.standard_output, row)) << table.standard_output;
   }
   std::ofstream(one) << "{}";
-  EXPECT_TRUE(contains(run_program({sullae_program(), "report", one}).standard_error, "is not a report of sullae train"));
-  EXPECT_TRUE(contains(run_program({sullae_program(), "report", "/none"}).standard_error, "report /none: cannot be read"));
+  EXPECT_TRUE(contains(run_program({sullae_program(), "report", one}).standard_error,
+                       "is not a report of sullae train"));
+  EXPECT_TRUE(contains(run_program({sullae_program(), "report", "/none"}).standard_error,
+                       "report /none: cannot be read"));
 }
 
 }  // namespace

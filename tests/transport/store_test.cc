@@ -55,7 +55,8 @@ TEST(Store, SetsGetsAndAdds) {
 }
 
 TEST(Store, GetWaitsForTheKey) {
-  const StoreServer server(StoreAddress::parse("unix:sullae-store-test-" + std::to_string(::getpid())));
+  const StoreServer server(
+      StoreAddress::parse("unix:sullae-store-test-" + std::to_string(::getpid())));
   const auto address = StoreAddress::parse("unix:sullae-store-test-" + std::to_string(::getpid()));
   std::vector<std::thread> waiting;
   for (int i = 0; i < 8; ++i) {
@@ -73,7 +74,9 @@ TEST(Store, GetWaitsForTheKey) {
 TEST(Store, AKeyThatDoesNotComeEndsTheWait) {
   const StoreServer server(kAnyPort);
   Store store(address_of(server), soon());
-  EXPECT_NE(error_of([&] { store.get("never", at_once()); }).find("did not answer within 0.1 s (SULLAE_RENDEZVOUS_TIMEOUT)"),
+  EXPECT_NE(error_of([&] {
+              store.get("never", at_once());
+            }).find("did not answer within 0.1 s (SULLAE_RENDEZVOUS_TIMEOUT)"),
             std::string::npos);
 }
 
@@ -86,13 +89,18 @@ TEST(Store, AServerThatIsNotThereIsNamed) {
   StoreAddress address = kAnyPort;
   address.port = port;
   const auto error = error_of([&] { Store(address, at_once()); });
-  EXPECT_NE(error.find("no rendezvous store answered at 127.0.0.1:" + std::to_string(port) + " within 0.1 s"), std::string::npos) << error;
+  EXPECT_NE(error.find("no rendezvous store answered at 127.0.0.1:" + std::to_string(port) +
+                       " within 0.1 s"),
+            std::string::npos)
+      << error;
   EXPECT_NE(error.find("Connection refused"), std::string::npos) << error;
 }
 
 TEST(Store, AHostThatIsNotKnownIsNamed) {
-  const auto error = error_of([&] { Store(StoreAddress::parse("no-such-host.invalid:1"), at_once()); });
-  EXPECT_NE(error.find("host 'no-such-host.invalid' cannot be resolved"), std::string::npos) << error;
+  const auto error =
+      error_of([&] { Store(StoreAddress::parse("no-such-host.invalid:1"), at_once()); });
+  EXPECT_NE(error.find("host 'no-such-host.invalid' cannot be resolved"), std::string::npos)
+      << error;
 }
 
 TEST(Store, AServerThatStartsLaterIsFound) {
@@ -109,7 +117,9 @@ TEST(Store, AServerThatStartsLaterIsFound) {
 TEST(StoreServer, APortInUseIsNamed) {
   const StoreServer first(kAnyPort);
   const auto error = error_of([&] { StoreServer second(address_of(first)); });
-  EXPECT_NE(error.find("cannot listen on 127.0.0.1:" + std::to_string(first.port())), std::string::npos) << error;
+  EXPECT_NE(error.find("cannot listen on 127.0.0.1:" + std::to_string(first.port())),
+            std::string::npos)
+      << error;
   EXPECT_NE(error.find("in use by another program"), std::string::npos) << error;
 }
 
@@ -124,7 +134,8 @@ TEST(StoreServer, StrangersAreDropped) {
   name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   ASSERT_EQ(::connect(stranger, reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
   const std::string request = "GET / HTTP/1.1\r\n\r\n";
-  ASSERT_EQ(::send(stranger, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
+  ASSERT_EQ(::send(stranger, request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
   char byte = 0;
   EXPECT_LE(::recv(stranger, &byte, 1, 0), 0) << "the connection is closed";
   ::close(stranger);

@@ -38,12 +38,14 @@ std::string discover_alone(int rank, int size, int times = 1) {
 }
 
 TEST(Topology, NamesTheRankThatDoesNotCome) {
-  EXPECT_NE(discover_alone(0, 2).find("waited for rank 1, which did not come within 0.2 s (SULLAE_RENDEZVOUS_TIMEOUT)"),
+  EXPECT_NE(discover_alone(0, 2).find(
+                "waited for rank 1, which did not come within 0.2 s (SULLAE_RENDEZVOUS_TIMEOUT)"),
             std::string::npos);
 }
 
 TEST(Topology, RefusesTwoProcessesOfOneRank) {
-  EXPECT_NE(discover_alone(0, 1, 2).find("two processes both say that they are rank 0 of 1"), std::string::npos);
+  EXPECT_NE(discover_alone(0, 1, 2).find("two processes both say that they are rank 0 of 1"),
+            std::string::npos);
 }
 
 }  // namespace

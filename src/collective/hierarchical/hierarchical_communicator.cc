@@ -17,15 +17,21 @@ constexpr std::size_t kGranule = 64;
 
 }  // namespace
 
-HierarchicalCommunicator::HierarchicalCommunicator(Topology topology, std::unique_ptr<Communicator> local,
-                                                   std::unique_ptr<Communicator> cross, std::unique_ptr<Communicator> flat)
-    : topology_(std::move(topology)), local_(std::move(local)), cross_(std::move(cross)), flat_(std::move(flat)) {
-  const auto smallest =
-      std::ranges::min_element(topology_.hosts, {}, [](const std::vector<int>& ranks) { return ranks.size(); });
+HierarchicalCommunicator::HierarchicalCommunicator(Topology topology,
+                                                   std::unique_ptr<Communicator> local,
+                                                   std::unique_ptr<Communicator> cross,
+                                                   std::unique_ptr<Communicator> flat)
+    : topology_(std::move(topology)),
+      local_(std::move(local)),
+      cross_(std::move(cross)),
+      flat_(std::move(flat)) {
+  const auto smallest = std::ranges::min_element(
+      topology_.hosts, {}, [](const std::vector<int>& ranks) { return ranks.size(); });
   slices_ = static_cast<int>(smallest->size());
 }
 
-void HierarchicalCommunicator::allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
+void HierarchicalCommunicator::allreduce(const void* in, void* out, std::size_t count,
+                                         DataType type, ReduceOp op) {
   reduction::check_supported(type, op);
   const std::size_t width = element_size(type);
   const int local_rank = topology_.local_rank();
@@ -33,12 +39,14 @@ void HierarchicalCommunicator::allreduce(const void* in, void* out, std::size_t 
   // Hosts may have different numbers of ranks, so the division waits for the sum over all.
   const ReduceOp partial = op == ReduceOp::average ? ReduceOp::sum : op;
   std::vector<std::size_t> counts(static_cast<std::size_t>(local_->size()), 0);
-  for (int i = 0; i < slices; ++i) counts[static_cast<std::size_t>(i)] = part_of(count, i, slices, kGranule).size();
+  for (int i = 0; i < slices; ++i)
+    counts[static_cast<std::size_t>(i)] = part_of(count, i, slices, kGranule).size();
   const Range mine = local_rank < slices ? part_of(count, local_rank, slices, kGranule) : Range{};
 
   std::byte* const slice = static_cast<std::byte*>(out) + mine.begin * width;
-  // A local reduce-scatter in place would overwrite values that other ranks have yet to read only if it wrote outside its
-  // part; it writes this rank's part alone, after everybody has announced theirs.
+  // A local reduce-scatter in place would overwrite values that other ranks have yet to read only
+  // if it wrote outside its part; it writes this rank's part alone, after everybody has announced
+  // theirs.
   local_->reducescatter(in, slice, counts, type, partial);
   if (local_rank < slices) {
     cross_->allreduce(slice, slice, mine.size(), type, partial);
@@ -63,21 +71,25 @@ void HierarchicalCommunicator::broadcast(void* data, std::size_t count, DataType
   if (!at_home) local_->broadcast(data, count, type, courier);
 }
 
-void HierarchicalCommunicator::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) {
+void HierarchicalCommunicator::reduce(const void* in, void* out, std::size_t count, DataType type,
+                                      ReduceOp op, int root) {
   flat_->reduce(in, out, count, type, op, root);
 }
 
-void HierarchicalCommunicator::reducescatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
+void HierarchicalCommunicator::reducescatter(const void* in, void* out,
+                                             std::span<const std::size_t> counts, DataType type,
                                              ReduceOp op) {
   flat_->reducescatter(in, out, counts, type, op);
 }
 
-void HierarchicalCommunicator::allgather(const void* in, void* out, std::span<const std::size_t> counts, DataType type) {
+void HierarchicalCommunicator::allgather(const void* in, void* out,
+                                         std::span<const std::size_t> counts, DataType type) {
   flat_->allgather(in, out, counts, type);
 }
 
-void HierarchicalCommunicator::alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
-                                        std::span<const std::size_t> receive_counts, DataType type) {
+void HierarchicalCommunicator::alltoall(const void* in, std::span<const std::size_t> send_counts,
+                                        void* out, std::span<const std::size_t> receive_counts,
+                                        DataType type) {
   flat_->alltoall(in, send_counts, out, receive_counts, type);
 }
 

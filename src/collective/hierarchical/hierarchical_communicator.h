@@ -1,4 +1,5 @@
-// Collectives of several hosts with several ranks each: shared memory within a host, messages between hosts.
+// Collectives of several hosts with several ranks each: shared memory within a host, messages
+// between hosts.
 #pragma once
 
 #include <memory>
@@ -8,30 +9,35 @@
 
 namespace sullae {
 
-/// An allreduce is a reduce-scatter within each host, an allreduce of each slice between the ranks of all hosts that own it,
-/// and an allgather within each host: the slow link carries each byte once a host. Hosts may have different numbers of ranks:
-/// there are as many slices as the smallest host has ranks.
+/// An allreduce is a reduce-scatter within each host, an allreduce of each slice between the ranks
+/// of all hosts that own it, and an allgather within each host: the slow link carries each byte
+/// once a host. Hosts may have different numbers of ranks: there are as many slices as the smallest
+/// host has ranks.
 class HierarchicalCommunicator final : public Communicator {
  public:
-  /// `local` joins the ranks of this host; `cross` joins those of all hosts with this rank's local rank, and is null where some
-  /// host has no such rank; `flat` joins all ranks.
-  HierarchicalCommunicator(Topology topology, std::unique_ptr<Communicator> local, std::unique_ptr<Communicator> cross,
-                           std::unique_ptr<Communicator> flat);
+  /// `local` joins the ranks of this host; `cross` joins those of all hosts with this rank's local
+  /// rank, and is null where some host has no such rank; `flat` joins all ranks.
+  HierarchicalCommunicator(Topology topology, std::unique_ptr<Communicator> local,
+                           std::unique_ptr<Communicator> cross, std::unique_ptr<Communicator> flat);
 
   int rank() const override { return topology_.rank; }
   int size() const override { return topology_.size; }
 
   void allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
-  void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) override;
+  void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
+              int root) override;
   void reducescatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
                      ReduceOp op) override;
-  void allgather(const void* in, void* out, std::span<const std::size_t> counts, DataType type) override;
+  void allgather(const void* in, void* out, std::span<const std::size_t> counts,
+                 DataType type) override;
   void broadcast(void* data, std::size_t count, DataType type, int root) override;
   void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                 std::span<const std::size_t> receive_counts, DataType type) override;
   void barrier() override;
 
-  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override { return local_->allocate_shared(bytes); }
+  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override {
+    return local_->allocate_shared(bytes);
+  }
 
  private:
   Topology topology_;

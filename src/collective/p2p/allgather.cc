@@ -4,7 +4,8 @@
 
 namespace sullae::p2p {
 
-void allgather_direct(Exchange& exchange, const Signature& signature, std::byte* out, std::span<const std::size_t> offsets) {
+void allgather_direct(Exchange& exchange, const Signature& signature, std::byte* out,
+                      std::span<const std::size_t> offsets) {
   exchange.check_neighbours(signature);
   const int size = exchange.size();
   const auto part = [&](int rank) {
@@ -23,16 +24,19 @@ void allgather_direct(Exchange& exchange, const Signature& signature, std::byte*
   exchange.wait(requests);
 }
 
-void allgather_ring(Exchange& exchange, const Signature& signature, std::byte* out, std::span<const std::size_t> offsets) {
+void allgather_ring(Exchange& exchange, const Signature& signature, std::byte* out,
+                    std::span<const std::size_t> offsets) {
   exchange.check_neighbours(signature);
   const int size = exchange.size();
   const int right = (exchange.rank() + 1) % size;
   const int left = (exchange.rank() + size - 1) % size;
   for (int step = 0; step < size - 1; ++step) {
     const auto sent = static_cast<std::size_t>((exchange.rank() + size - step) % size);
-    const auto received = (sent + static_cast<std::size_t>(size) - 1) % static_cast<std::size_t>(size);
-    exchange.send_and_receive(right, out + offsets[sent], offsets[sent + 1] - offsets[sent], left, out + offsets[received],
-                              offsets[received + 1] - offsets[received], static_cast<std::uint64_t>(step));
+    const auto received =
+        (sent + static_cast<std::size_t>(size) - 1) % static_cast<std::size_t>(size);
+    exchange.send_and_receive(right, out + offsets[sent], offsets[sent + 1] - offsets[sent], left,
+                              out + offsets[received], offsets[received + 1] - offsets[received],
+                              static_cast<std::uint64_t>(step));
   }
 }
 

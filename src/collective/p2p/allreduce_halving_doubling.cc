@@ -5,16 +5,20 @@
 
 namespace sullae::p2p {
 
-// R. Thakur, R. Rabenseifner, W. Gropp: Optimization of Collective Communication Operations in MPICH, 2005, section 4.
-void allreduce_halving_doubling(Exchange& exchange, const Signature& signature, const Reduction& reduction) {
+// R. Thakur, R. Rabenseifner, W. Gropp: Optimization of Collective Communication Operations in
+// MPICH, 2005, section 4.
+void allreduce_halving_doubling(Exchange& exchange, const Signature& signature,
+                                const Reduction& reduction) {
   const int size = exchange.size();
   const int rank = exchange.rank();
   const std::size_t width = reduction.width();
   exchange.check_neighbours(signature);
   std::vector<std::byte> received((reduction.count + 1) / 2 * width);
-  if (reduction.in != reduction.out) std::memcpy(reduction.out, reduction.in, reduction.count * width);
+  if (reduction.in != reduction.out)
+    std::memcpy(reduction.out, reduction.in, reduction.count * width);
 
-  // Halving: keep one half of the range, give the other to a peer, and reduce what the peer gives for the kept half.
+  // Halving: keep one half of the range, give the other to a peer, and reduce what the peer gives
+  // for the kept half.
   std::vector<Range> kept{{0, reduction.count}};
   std::uint64_t step = 0;
   for (int distance = 1; distance < size; distance *= 2, ++step) {
@@ -24,11 +28,12 @@ void allreduce_halving_doubling(Exchange& exchange, const Signature& signature, 
     const bool lower = (rank & distance) == 0;
     const Range keep = lower ? Range{range.begin, middle} : Range{middle, range.end};
     const Range give = lower ? Range{middle, range.end} : Range{range.begin, middle};
-    exchange.send_and_receive(peer, reduction.out + give.begin * width, give.size() * width, peer, received.data(),
-                              keep.size() * width, step);
+    exchange.send_and_receive(peer, reduction.out + give.begin * width, give.size() * width, peer,
+                              received.data(), keep.size() * width, step);
     std::byte* const values = reduction.out + keep.begin * width;
     const Stage stage = distance * 2 == size ? Stage::last : Stage::partial;
-    combine(reduction, lower ? values : received.data(), lower ? received.data() : values, values, keep.size(), stage, size);
+    combine(reduction, lower ? values : received.data(), lower ? received.data() : values, values,
+            keep.size(), stage, size);
     kept.push_back(keep);
   }
   // Doubling: the same way back, exchanging finished halves.
@@ -37,7 +42,8 @@ void allreduce_halving_doubling(Exchange& exchange, const Signature& signature, 
     const Range mine = kept.back();
     kept.pop_back();
     const Range whole = kept.back();
-    const Range theirs = mine.begin == whole.begin ? Range{mine.end, whole.end} : Range{whole.begin, mine.begin};
+    const Range theirs =
+        mine.begin == whole.begin ? Range{mine.end, whole.end} : Range{whole.begin, mine.begin};
     exchange.send_and_receive(peer, reduction.out + mine.begin * width, mine.size() * width, peer,
                               reduction.out + theirs.begin * width, theirs.size() * width, step);
   }

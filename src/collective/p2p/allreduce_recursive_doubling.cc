@@ -24,9 +24,10 @@ struct Message {
 
 }  // namespace
 
-// With P = 2^k + r, ranks 0 … 2r-1 pair up: the odd one gives its values to the even one, which takes part for both and hands
-// the result back.
-void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature, const Reduction& reduction) {
+// With P = 2^k + r, ranks 0 … 2r-1 pair up: the odd one gives its values to the even one, which
+// takes part for both and hands the result back.
+void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature,
+                                  const Reduction& reduction) {
   const int size = exchange.size();
   const int rank = exchange.rank();
   const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
@@ -58,21 +59,25 @@ void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature
   }
   if (rank < 2 * extra) {
     receive_from(rank + 1, kFoldStep);
-    combine(reduction, mine.payload(), theirs.payload(), mine.payload(), reduction.count, Stage::partial, size);
+    combine(reduction, mine.payload(), theirs.payload(), mine.payload(), reduction.count,
+            Stage::partial, size);
   }
   const int place = rank < 2 * extra ? rank / 2 : rank - extra;
-  const auto rank_at = [&](int position) { return position < extra ? position * 2 : position + extra; };
+  const auto rank_at = [&](int position) {
+    return position < extra ? position * 2 : position + extra;
+  };
   std::uint64_t step = 0;
   for (int distance = 1; distance < core; distance *= 2, ++step) {
     const int peer = rank_at(place ^ distance);
-    exchange.send_and_receive(peer, mine.bytes.data(), mine.bytes.size(), peer, theirs.bytes.data(), theirs.bytes.size(),
-                              step);
+    exchange.send_and_receive(peer, mine.bytes.data(), mine.bytes.size(), peer, theirs.bytes.data(),
+                              theirs.bytes.size(), step);
     exchange.check_same(signature, peer, theirs.signature());
     const Stage stage = distance * 2 == core ? Stage::last : Stage::partial;
     // The lower half's values come first on both sides, so that both compute the same bits.
     const bool lower = (place & distance) == 0;
-    combine(reduction, lower ? mine.payload() : theirs.payload(), lower ? theirs.payload() : mine.payload(), mine.payload(),
-            reduction.count, stage, size);
+    combine(reduction, lower ? mine.payload() : theirs.payload(),
+            lower ? theirs.payload() : mine.payload(), mine.payload(), reduction.count, stage,
+            size);
   }
   if (rank < 2 * extra) send_to(rank + 1, kUnfoldStep);
   std::memcpy(reduction.out, mine.payload(), bytes);

@@ -8,7 +8,8 @@
 namespace sullae::p2p {
 namespace {
 
-// Large enough for the transport's zero-copy protocols, small enough that reducing one segment hides behind the next.
+// Large enough for the transport's zero-copy protocols, small enough that reducing one segment
+// hides behind the next.
 constexpr std::size_t kSegmentBytes = std::size_t{2048} << 10;
 
 // One part of the buffer a rank, each cut into segments. All sizes in elements.
@@ -23,10 +24,13 @@ class Parts {
     return {begin, std::min(begin + segment_, offset(part) + size(part))};
   }
   std::size_t offset(int part) const { return offsets_[static_cast<std::size_t>(part)]; }
-  std::size_t size(int part) const { return offsets_[static_cast<std::size_t>(part) + 1] - offset(part); }
+  std::size_t size(int part) const {
+    return offsets_[static_cast<std::size_t>(part) + 1] - offset(part);
+  }
   std::size_t largest() const {
     std::size_t most = 0;
-    for (std::size_t i = 0; i + 1 < offsets_.size(); ++i) most = std::max(most, offsets_[i + 1] - offsets_[i]);
+    for (std::size_t i = 0; i + 1 < offsets_.size(); ++i)
+      most = std::max(most, offsets_[i + 1] - offsets_[i]);
     return most;
   }
 
@@ -46,8 +50,8 @@ class Ring {
         right_((exchange.rank() + 1) % size_),
         left_((exchange.rank() + size_ - 1) % size_) {}
 
-  // Partial sums travel to the right; after P-1 steps this rank holds the sum of part `rank`, written to `into`.
-  // `on_segment` is called as each segment of it is finished.
+  // Partial sums travel to the right; after P-1 steps this rank holds the sum of part `rank`,
+  // written to `into`. `on_segment` is called as each segment of it is finished.
   void reduce_scatter(std::byte* into, const std::function<void(std::size_t segment)>& on_segment) {
     const int rank = exchange_.rank();
     for (auto& buffer : partial_) buffer.resize(size_ > 2 ? parts_.largest() * width_ : 0);
@@ -59,28 +63,32 @@ class Ring {
       if (step == 0) {
         for (std::size_t i = 0; i < parts_.segments(sent_part); ++i) {
           const Range range = parts_.segment(sent_part, i);
-          sends_.push_back(exchange_.send(right_, 0, reduction_.in + range.begin * width_, range.size() * width_));
+          sends_.push_back(exchange_.send(right_, 0, reduction_.in + range.begin * width_,
+                                          range.size() * width_));
         }
       }
       std::vector<Request> receives;
       for (std::size_t i = 0; i < parts_.segments(received_part); ++i) {
         const Range range = parts_.segment(received_part, i);
-        receives.push_back(exchange_.receive(left_, static_cast<std::uint64_t>(step), scratch_at(received_part, range),
+        receives.push_back(exchange_.receive(left_, static_cast<std::uint64_t>(step),
+                                             scratch_at(received_part, range),
                                              range.size() * width_));
       }
       std::vector<Request> next_sends;
       for (std::size_t i = 0; i < receives.size(); ++i) {
         exchange_.wait(receives[i]);
         const Range range = parts_.segment(received_part, i);
-        std::byte* const result = last ? into + (range.begin - parts_.offset(received_part)) * width_
-                                       : partial_[step & 1].data() + (range.begin - parts_.offset(received_part)) * width_;
-        combine(reduction_, scratch_at(received_part, range), reduction_.in + range.begin * width_, result, range.size(),
-                last ? Stage::last : Stage::partial, size_);
+        std::byte* const result =
+            last
+                ? into + (range.begin - parts_.offset(received_part)) * width_
+                : partial_[step & 1].data() + (range.begin - parts_.offset(received_part)) * width_;
+        combine(reduction_, scratch_at(received_part, range), reduction_.in + range.begin * width_,
+                result, range.size(), last ? Stage::last : Stage::partial, size_);
         if (last) {
           on_segment(i);
         } else {
-          next_sends.push_back(
-              exchange_.send(right_, static_cast<std::uint64_t>(step) + 1, result, range.size() * width_));
+          next_sends.push_back(exchange_.send(right_, static_cast<std::uint64_t>(step) + 1, result,
+                                              range.size() * width_));
         }
       }
       exchange_.wait(sends_);
@@ -88,11 +96,13 @@ class Ring {
     }
   }
 
-  // Finished parts travel to the right. While the last step of the reduce-scatter goes on, a segment of part `rank` is sent as
-  // soon as it is finished, and a segment of the left neighbour's part is expected, so that it need not be buffered on arrival.
+  // Finished parts travel to the right. While the last step of the reduce-scatter goes on, a
+  // segment of part `rank` is sent as soon as it is finished, and a segment of the left neighbour's
+  // part is expected, so that it need not be buffered on arrival.
   void start_gather(std::size_t segment) {
     const Range range = parts_.segment(exchange_.rank(), segment);
-    gather_sends_.push_back(exchange_.send(right_, kGatherStep, reduction_.out + range.begin * width_, range.size() * width_));
+    gather_sends_.push_back(exchange_.send(
+        right_, kGatherStep, reduction_.out + range.begin * width_, range.size() * width_));
     // In place, with two ranks, the same memory is still being sent from.
     if (segment < sends_.size()) exchange_.wait(sends_[segment]);
     if (segment < parts_.segments(left_)) expect_gathered(left_, kGatherStep, segment);
@@ -112,7 +122,8 @@ class Ring {
         exchange_.wait(receives[i]);
         if (step == size_ - 2) continue;
         const Range range = parts_.segment(received_part, i);
-        sends.push_back(exchange_.send(right_, tag + 1, reduction_.out + range.begin * width_, range.size() * width_));
+        sends.push_back(exchange_.send(right_, tag + 1, reduction_.out + range.begin * width_,
+                                       range.size() * width_));
       }
     }
     exchange_.wait(sends);
@@ -123,10 +134,13 @@ class Ring {
 
   void expect_gathered(int part, std::uint64_t tag, std::size_t segment) {
     const Range range = parts_.segment(part, segment);
-    gather_receives_.push_back(exchange_.receive(left_, tag, reduction_.out + range.begin * width_, range.size() * width_));
+    gather_receives_.push_back(exchange_.receive(left_, tag, reduction_.out + range.begin * width_,
+                                                 range.size() * width_));
   }
 
-  std::byte* scratch_at(int part, Range range) { return scratch_.data() + (range.begin - parts_.offset(part)) * width_; }
+  std::byte* scratch_at(int part, Range range) {
+    return scratch_.data() + (range.begin - parts_.offset(part)) * width_;
+  }
 
   Exchange& exchange_;
   const Reduction& reduction_;
@@ -147,11 +161,14 @@ class Ring {
 void allreduce_ring(Exchange& exchange, const Signature& signature, const Reduction& reduction) {
   exchange.check_neighbours(signature);
   std::vector<std::size_t> counts;
-  for (int i = 0; i < exchange.size(); ++i) counts.push_back(part_of(reduction.count, i, exchange.size(), 16).size());
+  for (int i = 0; i < exchange.size(); ++i)
+    counts.push_back(part_of(reduction.count, i, exchange.size(), 16).size());
   Ring ring(exchange, reduction, counts);
   const auto own = part_of(reduction.count, exchange.rank(), exchange.size(), 16);
-  // The parts of `in` that the ring still reads are other ranks' parts, so this rank's part of `out` is free even in place.
-  ring.reduce_scatter(reduction.out + own.begin * reduction.width(), [&](std::size_t segment) { ring.start_gather(segment); });
+  // The parts of `in` that the ring still reads are other ranks' parts, so this rank's part of
+  // `out` is free even in place.
+  ring.reduce_scatter(reduction.out + own.begin * reduction.width(),
+                      [&](std::size_t segment) { ring.start_gather(segment); });
   ring.all_gather();
 }
 

@@ -1,4 +1,5 @@
-// What the message-passing algorithms share: the reduction to compute, and tagged exchanges within one collective.
+// What the message-passing algorithms share: the reduction to compute, and tagged exchanges within
+// one collective.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,8 @@ namespace sullae::p2p {
 /// Messages of one collective. A step's tag must be the same on both sides.
 class Exchange {
  public:
-  Exchange(Transport& transport, std::uint64_t sequence) : transport_(transport), sequence_(sequence) {}
+  Exchange(Transport& transport, std::uint64_t sequence)
+      : transport_(transport), sequence_(sequence) {}
 
   int rank() const { return transport_.rank(); }
   int size() const { return transport_.size(); }
@@ -30,11 +32,11 @@ class Exchange {
   }
   void wait(Request& request) { transport_.wait(request); }
   void wait(std::span<Request> requests) { transport_.wait(requests); }
-  void send_and_receive(int to, const void* out, std::size_t out_bytes, int from, void* in, std::size_t in_bytes,
-                        std::uint64_t step);
+  void send_and_receive(int to, const void* out, std::size_t out_bytes, int from, void* in,
+                        std::size_t in_bytes, std::uint64_t step);
 
-  /// Compares `signature` with the left neighbour's, so that different collectives are told apart before data moves.
-  /// Throws MismatchError.
+  /// Compares `signature` with the left neighbour's, so that different collectives are told apart
+  /// before data moves. Throws MismatchError.
   void check_neighbours(const Signature& signature);
   /// Throws MismatchError unless `theirs`, which came from `peer`, is `mine`.
   void check_same(const Signature& mine, int peer, const Signature& theirs) const;
@@ -59,37 +61,47 @@ struct Reduction {
 
 /// out = a op b for `count` elements. With `last`, an average is divided by the group's size.
 enum class Stage { partial, last };
-void combine(const Reduction& reduction, const void* a, const void* b, void* out, std::size_t count, Stage stage,
-             int group_size);
+void combine(const Reduction& reduction, const void* a, const void* b, void* out, std::size_t count,
+             Stage stage, int group_size);
 
 // Allreduce algorithms. Each leaves the same bits on every rank.
 
-/// log2 P exchanges of everything: the fewest messages, for small buffers. Ranks beyond the largest power of two fold their
-/// values into a partner first. The signature travels with the first message.
-void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature, const Reduction& reduction);
-/// Rabenseifner's: recursive halving, then recursive doubling. 2 log2 P messages and 2 (P-1)/P of the bytes, for buffers of
-/// middle size. P must be a power of two.
-void allreduce_halving_doubling(Exchange& exchange, const Signature& signature, const Reduction& reduction);
-/// 2 (P-1) steps around a ring, cut into segments so that reducing overlaps with receiving: 2 (P-1)/P of the bytes, each link
-/// busy all the time, for large buffers.
+/// log2 P exchanges of everything: the fewest messages, for small buffers. Ranks beyond the largest
+/// power of two fold their values into a partner first. The signature travels with the first
+/// message.
+void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature,
+                                  const Reduction& reduction);
+/// Rabenseifner's: recursive halving, then recursive doubling. 2 log2 P messages and 2 (P-1)/P of
+/// the bytes, for buffers of middle size. P must be a power of two.
+void allreduce_halving_doubling(Exchange& exchange, const Signature& signature,
+                                const Reduction& reduction);
+/// 2 (P-1) steps around a ring, cut into segments so that reducing overlaps with receiving: 2
+/// (P-1)/P of the bytes, each link busy all the time, for large buffers.
 void allreduce_ring(Exchange& exchange, const Signature& signature, const Reduction& reduction);
 
-/// The first half of the ring: rank r gets part r of the reduction, counts[r] elements, in `reduction.out`.
+/// The first half of the ring: rank r gets part r of the reduction, counts[r] elements, in
+/// `reduction.out`.
 void reducescatter_ring(Exchange& exchange, const Signature& signature, const Reduction& reduction,
                         std::span<const std::size_t> counts);
 
 /// A binomial tree towards `root`, for small buffers.
-void reduce_tree(Exchange& exchange, const Signature& signature, const Reduction& reduction, int root);
+void reduce_tree(Exchange& exchange, const Signature& signature, const Reduction& reduction,
+                 int root);
 
 /// A binomial tree away from `root`, for small buffers.
-void broadcast_tree(Exchange& exchange, const Signature& signature, std::byte* data, std::size_t bytes, int root);
-/// A chain from `root` through all ranks, in segments: every link carries each byte once, for large buffers.
-void broadcast_chain(Exchange& exchange, const Signature& signature, std::byte* data, std::size_t bytes, int root);
+void broadcast_tree(Exchange& exchange, const Signature& signature, std::byte* data,
+                    std::size_t bytes, int root);
+/// A chain from `root` through all ranks, in segments: every link carries each byte once, for large
+/// buffers.
+void broadcast_chain(Exchange& exchange, const Signature& signature, std::byte* data,
+                     std::size_t bytes, int root);
 
-/// Everybody sends its part to everybody at once, for small parts. `offsets` are in bytes, one more than ranks; this rank's
-/// own part is in place.
-void allgather_direct(Exchange& exchange, const Signature& signature, std::byte* out, std::span<const std::size_t> offsets);
+/// Everybody sends its part to everybody at once, for small parts. `offsets` are in bytes, one more
+/// than ranks; this rank's own part is in place.
+void allgather_direct(Exchange& exchange, const Signature& signature, std::byte* out,
+                      std::span<const std::size_t> offsets);
 /// Parts travel around a ring, for large parts.
-void allgather_ring(Exchange& exchange, const Signature& signature, std::byte* out, std::span<const std::size_t> offsets);
+void allgather_ring(Exchange& exchange, const Signature& signature, std::byte* out,
+                    std::span<const std::size_t> offsets);
 
 }  // namespace sullae::p2p

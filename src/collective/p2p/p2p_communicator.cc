@@ -28,20 +28,26 @@ AllreduceAlgorithm choose_allreduce(std::size_t bytes, int ranks) {
 
 }  // namespace
 
-void P2pCommunicator::allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
+void P2pCommunicator::allreduce(const void* in, void* out, std::size_t count, DataType type,
+                                ReduceOp op) {
   reduction::check_supported(type, op);
-  const Reduction reduction{static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type, op};
+  const Reduction reduction{static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count,
+                            type, op};
   Exchange exchange = next_exchange();
-  const Signature signature{.operation = Operation::allreduce, .type = type, .op = op, .count = count};
+  const Signature signature{
+      .operation = Operation::allreduce, .type = type, .op = op, .count = count};
   choose_allreduce(count * reduction.width(), size())(exchange, signature, reduction);
 }
 
-void P2pCommunicator::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) {
+void P2pCommunicator::reduce(const void* in, void* out, std::size_t count, DataType type,
+                             ReduceOp op, int root) {
   reduction::check_supported(type, op);
-  Reduction reduction{static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type, op};
+  Reduction reduction{static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type,
+                      op};
   const std::size_t width = reduction.width();
   Exchange exchange = next_exchange();
-  const Signature signature{.operation = Operation::reduce, .type = type, .op = op, .root = root, .count = count};
+  const Signature signature{
+      .operation = Operation::reduce, .type = type, .op = op, .root = root, .count = count};
   if (count * width <= kLatencyBytes) return reduce_tree(exchange, signature, reduction, root);
 
   // Each rank reduces a part, and the root collects the parts.
@@ -50,7 +56,8 @@ void P2pCommunicator::reduce(const void* in, void* out, std::size_t count, DataT
   const auto offsets = offsets_of(counts);
   const auto me = static_cast<std::size_t>(rank());
   std::vector<std::byte> own(rank() == root ? 0 : counts[me] * width);
-  std::byte* const into = rank() == root ? static_cast<std::byte*>(out) + offsets[me] * width : own.data();
+  std::byte* const into =
+      rank() == root ? static_cast<std::byte*>(out) + offsets[me] * width : own.data();
   reduction.out = into;
   reducescatter_ring(exchange, signature, reduction, counts);
   constexpr std::uint64_t kCollectStep = 0x8000;
@@ -58,23 +65,27 @@ void P2pCommunicator::reduce(const void* in, void* out, std::size_t count, DataT
   if (rank() != root) requests.push_back(exchange.send(root, kCollectStep, own.data(), own.size()));
   for (std::size_t i = 0; rank() == root && i < counts.size(); ++i) {
     if (i == me) continue;
-    requests.push_back(exchange.receive(static_cast<int>(i), kCollectStep, static_cast<std::byte*>(out) + offsets[i] * width,
+    requests.push_back(exchange.receive(static_cast<int>(i), kCollectStep,
+                                        static_cast<std::byte*>(out) + offsets[i] * width,
                                         counts[i] * width));
   }
   exchange.wait(requests);
 }
 
-void P2pCommunicator::reducescatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
-                                    ReduceOp op) {
+void P2pCommunicator::reducescatter(const void* in, void* out, std::span<const std::size_t> counts,
+                                    DataType type, ReduceOp op) {
   reduction::check_supported(type, op);
-  const Reduction reduction{static_cast<const std::byte*>(in), static_cast<std::byte*>(out), offsets_of(counts).back(), type,
-                            op};
+  const Reduction reduction{static_cast<const std::byte*>(in), static_cast<std::byte*>(out),
+                            offsets_of(counts).back(), type, op};
   Exchange exchange = next_exchange();
-  reducescatter_ring(exchange, {.operation = Operation::reducescatter, .type = type, .op = op, .count = hash_of(counts)},
-                     reduction, counts);
+  reducescatter_ring(
+      exchange,
+      {.operation = Operation::reducescatter, .type = type, .op = op, .count = hash_of(counts)},
+      reduction, counts);
 }
 
-void P2pCommunicator::allgather(const void* in, void* out, std::span<const std::size_t> counts, DataType type) {
+void P2pCommunicator::allgather(const void* in, void* out, std::span<const std::size_t> counts,
+                                DataType type) {
   auto offsets = offsets_of(counts);
   for (auto& offset : offsets) offset *= element_size(type);
   const auto me = static_cast<std::size_t>(rank());
@@ -82,20 +93,23 @@ void P2pCommunicator::allgather(const void* in, void* out, std::span<const std::
   const std::size_t own_bytes = offsets[me + 1] - offsets[me];
   if (into + offsets[me] != in && own_bytes > 0) std::memcpy(into + offsets[me], in, own_bytes);
   Exchange exchange = next_exchange();
-  const Signature signature{.operation = Operation::allgather, .type = type, .count = hash_of(counts)};
+  const Signature signature{
+      .operation = Operation::allgather, .type = type, .count = hash_of(counts)};
   const auto algorithm = offsets.back() <= kLatencyBytes ? allgather_direct : allgather_ring;
   algorithm(exchange, signature, into, offsets);
 }
 
 void P2pCommunicator::broadcast(void* data, std::size_t count, DataType type, int root) {
   Exchange exchange = next_exchange();
-  const Signature signature{.operation = Operation::broadcast, .type = type, .root = root, .count = count};
+  const Signature signature{
+      .operation = Operation::broadcast, .type = type, .root = root, .count = count};
   const std::size_t bytes = count * element_size(type);
   const auto algorithm = bytes <= kLatencyBytes ? broadcast_tree : broadcast_chain;
   algorithm(exchange, signature, static_cast<std::byte*>(data), bytes, root);
 }
 
-// Pairwise: in step i every rank sends to the i-th on its right and receives from the i-th on its left.
+// Pairwise: in step i every rank sends to the i-th on its right and receives from the i-th on its
+// left.
 void P2pCommunicator::alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                                std::span<const std::size_t> receive_counts, DataType type) {
   const std::size_t width = element_size(type);
@@ -108,7 +122,8 @@ void P2pCommunicator::alltoall(const void* in, std::span<const std::size_t> send
     throw MismatchError("alltoall: a rank's send and receive counts for itself differ");
   }
   if (send_counts[me] > 0) {
-    std::memcpy(into + receive_offsets[me] * width, from + send_offsets[me] * width, send_counts[me] * width);
+    std::memcpy(into + receive_offsets[me] * width, from + send_offsets[me] * width,
+                send_counts[me] * width);
   }
   Exchange exchange = next_exchange();
   exchange.check_neighbours({.operation = Operation::alltoall, .type = type});
@@ -116,8 +131,9 @@ void P2pCommunicator::alltoall(const void* in, std::span<const std::size_t> send
   for (std::size_t i = 1; i < ranks; ++i) {
     const std::size_t to = (me + i) % ranks;
     const std::size_t source = (me + ranks - i) % ranks;
-    exchange.send_and_receive(static_cast<int>(to), from + send_offsets[to] * width, send_counts[to] * width,
-                              static_cast<int>(source), into + receive_offsets[source] * width,
+    exchange.send_and_receive(static_cast<int>(to), from + send_offsets[to] * width,
+                              send_counts[to] * width, static_cast<int>(source),
+                              into + receive_offsets[source] * width,
                               receive_counts[source] * width, i);
   }
 }
@@ -130,7 +146,8 @@ void P2pCommunicator::barrier() {
   for (int distance = 1; distance < size(); distance *= 2, ++step) {
     const int left = (rank() + size() - distance) % size();
     Signature theirs;
-    exchange.send_and_receive((rank() + distance) % size(), &signature, sizeof signature, left, &theirs, sizeof theirs, step);
+    exchange.send_and_receive((rank() + distance) % size(), &signature, sizeof signature, left,
+                              &theirs, sizeof theirs, step);
     exchange.check_same(signature, left, theirs);
   }
 }

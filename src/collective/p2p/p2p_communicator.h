@@ -13,23 +13,28 @@ namespace sullae {
 /// For two ranks or more.
 class P2pCommunicator final : public Communicator {
  public:
-  explicit P2pCommunicator(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
+  explicit P2pCommunicator(std::unique_ptr<Transport> transport)
+      : transport_(std::move(transport)) {}
 
   int rank() const override { return transport_->rank(); }
   int size() const override { return transport_->size(); }
 
   void allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
-  void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) override;
+  void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
+              int root) override;
   void reducescatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
                      ReduceOp op) override;
-  void allgather(const void* in, void* out, std::span<const std::size_t> counts, DataType type) override;
+  void allgather(const void* in, void* out, std::span<const std::size_t> counts,
+                 DataType type) override;
   void broadcast(void* data, std::size_t count, DataType type, int root) override;
   void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                 std::span<const std::size_t> receive_counts, DataType type) override;
   void barrier() override;
 
   /// Ordinary memory: messages gain nothing from any other.
-  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override { return allocate_aligned(bytes); }
+  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override {
+    return allocate_aligned(bytes);
+  }
 
  private:
   p2p::Exchange next_exchange() { return {*transport_, sequence_++}; }

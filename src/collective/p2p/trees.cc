@@ -21,7 +21,8 @@ struct Rooted {
 
 }  // namespace
 
-void reduce_tree(Exchange& exchange, const Signature& signature, const Reduction& reduction, int root) {
+void reduce_tree(Exchange& exchange, const Signature& signature, const Reduction& reduction,
+                 int root) {
   const int size = exchange.size();
   const Rooted ranks{root, size};
   const int place = ranks.place_of(exchange.rank());
@@ -44,12 +45,14 @@ void reduce_tree(Exchange& exchange, const Signature& signature, const Reduction
     std::memcpy(&their_signature, theirs.data(), kHeader);
     exchange.check_same(signature, child, their_signature);
     const Stage stage = distance * 2 >= size ? Stage::last : Stage::partial;
-    combine(reduction, mine.data() + kHeader, theirs.data() + kHeader, mine.data() + kHeader, reduction.count, stage, size);
+    combine(reduction, mine.data() + kHeader, theirs.data() + kHeader, mine.data() + kHeader,
+            reduction.count, stage, size);
   }
   std::memcpy(reduction.out, mine.data() + kHeader, bytes);
 }
 
-void broadcast_tree(Exchange& exchange, const Signature& signature, std::byte* data, std::size_t bytes, int root) {
+void broadcast_tree(Exchange& exchange, const Signature& signature, std::byte* data,
+                    std::size_t bytes, int root) {
   const int size = exchange.size();
   const Rooted ranks{root, size};
   const int place = ranks.place_of(exchange.rank());
@@ -72,12 +75,14 @@ void broadcast_tree(Exchange& exchange, const Signature& signature, std::byte* d
   std::vector<Request> sends;
   for (distance /= 2; distance >= 1; distance /= 2) {
     if (place + distance >= size) continue;
-    sends.push_back(exchange.send(ranks.rank_at(place + distance), 0, message.data(), message.size()));
+    sends.push_back(
+        exchange.send(ranks.rank_at(place + distance), 0, message.data(), message.size()));
   }
   exchange.wait(sends);
 }
 
-void broadcast_chain(Exchange& exchange, const Signature& signature, std::byte* data, std::size_t bytes, int root) {
+void broadcast_chain(Exchange& exchange, const Signature& signature, std::byte* data,
+                     std::size_t bytes, int root) {
   exchange.check_neighbours(signature);
   const int size = exchange.size();
   const Rooted ranks{root, size};

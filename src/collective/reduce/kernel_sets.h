@@ -1,4 +1,5 @@
-// Which instruction sets were built: kernel_sets_x86.cc or kernel_sets_portable.cc, as the processor's family has it.
+// Which instruction sets were built: kernel_sets_x86.cc or kernel_sets_portable.cc, as the
+// processor's family has it.
 #pragma once
 
 #include <span>

@@ -1,10 +1,10 @@
-// The reduction kernels, written once and compiled once for each instruction set. The including file defines
-// `Half`, which loads and stores runs of the 16-bit types, before it includes this one, and defines the
-// KernelSet after it.
+// The reduction kernels, written once and compiled once for each instruction set. The including
+// file defines `Half`, which loads and stores runs of the 16-bit types, before it includes this
+// one, and defines the KernelSet after it.
 //
-// Everything is in an unnamed namespace and nothing of the standard library is called: an inline function that
-// two instruction sets share would be merged by the linker into whichever copy it meets first, and an AVX-512
-// copy must not reach a processor without AVX-512.
+// Everything is in an unnamed namespace and nothing of the standard library is called: an inline
+// function that two instruction sets share would be merged by the linker into whichever copy it
+// meets first, and an AVX-512 copy must not reach a processor without AVX-512.
 #pragma once
 
 #include <cstddef>
@@ -58,8 +58,12 @@ struct Native {
 struct Float16 {
   using Stored = std::uint16_t;
   using Accumulator = float;
-  static void load(const std::uint16_t* from, float* into, std::size_t n) { Half::load_float16(from, into, n); }
-  static void store(const float* from, std::uint16_t* into, std::size_t n) { Half::store_float16(from, into, n); }
+  static void load(const std::uint16_t* from, float* into, std::size_t n) {
+    Half::load_float16(from, into, n);
+  }
+  static void store(const float* from, std::uint16_t* into, std::size_t n) {
+    Half::store_float16(from, into, n);
+  }
 };
 struct BFloat16 {
   using Stored = std::uint16_t;
@@ -76,19 +80,22 @@ struct BFloat16 {
       __builtin_memcpy(&bits, from + i, sizeof bits);
       const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
       const std::uint32_t quiet_nan = (bits >> 16) | 0x0040U;
-      into[i] = static_cast<std::uint16_t>((bits & 0x7fffffffU) > 0x7f800000U ? quiet_nan : rounded);
+      into[i] =
+          static_cast<std::uint16_t>((bits & 0x7fffffffU) > 0x7f800000U ? quiet_nan : rounded);
     }
   }
 };
 
-// Signed overflow must wrap, so sums and products of signed integers go through unsigned arithmetic.
+// Signed overflow must wrap, so sums and products of signed integers go through unsigned
+// arithmetic.
 template <class Op, class T>
 T combine(T a, T b) {
   return Op::apply(a, b);
 }
 template <>
 [[maybe_unused]] std::int8_t combine<Sum>(std::int8_t a, std::int8_t b) {
-  return static_cast<std::int8_t>(Sum::apply<std::uint8_t>(static_cast<std::uint8_t>(a), static_cast<std::uint8_t>(b)));
+  return static_cast<std::int8_t>(
+      Sum::apply<std::uint8_t>(static_cast<std::uint8_t>(a), static_cast<std::uint8_t>(b)));
 }
 template <>
 [[maybe_unused]] std::int32_t combine<Sum>(std::int32_t a, std::int32_t b) {
@@ -108,7 +115,8 @@ template <>
 }
 
 template <class Format, class Op>
-void accumulate(typename Format::Accumulator* into, const typename Format::Stored* from, std::size_t n) {
+void accumulate(typename Format::Accumulator* into, const typename Format::Stored* from,
+                std::size_t n) {
   using Accumulator = typename Format::Accumulator;
   Accumulator loaded[kBlock];
   Format::load(from, loaded, n);
@@ -121,7 +129,8 @@ void accumulate_native(T* into, const T* from, std::size_t n) {
 
 template <class T>
 void divide(T* values, std::size_t n, int divisor) {
-  for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<T>(values[i] / static_cast<T>(divisor));
+  for (std::size_t i = 0; i < n; ++i)
+    values[i] = static_cast<T>(values[i] / static_cast<T>(divisor));
 }
 // One multiplication is several times faster than a division, and exact where P is a power of two.
 template <>
@@ -134,7 +143,8 @@ template <>
   const double scale = 1.0 / static_cast<double>(divisor);
   for (std::size_t i = 0; i < n; ++i) values[i] *= scale;
 }
-// A sum of bytes is divided before it is narrowed nowhere else, so the divisor keeps its full width.
+// A sum of bytes is divided before it is narrowed nowhere else, so the divisor keeps its full
+// width.
 template <>
 [[maybe_unused]] void divide<std::int8_t>(std::int8_t* values, std::size_t n, int divisor) {
   for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<std::int8_t>(values[i] / divisor);
@@ -191,15 +201,17 @@ void reduce_format(const Task& task) {
 
 // Booleans are bytes 0 and 1: "or" is their maximum, "and" their minimum.
 void reduce_boolean(const Task& task) {
-  if (task.op == ReduceOp::sum || task.op == ReduceOp::max) return reduce_blocks<Native<std::uint8_t>, Max>(task);
+  if (task.op == ReduceOp::sum || task.op == ReduceOp::max)
+    return reduce_blocks<Native<std::uint8_t>, Max>(task);
   return reduce_blocks<Native<std::uint8_t>, Min>(task);
 }
 
 constexpr KernelSet make_kernel_set(std::string_view name) {
   return {name,
           {reduce_format<Native<float>>, reduce_format<Native<double>>, reduce_format<Float16>,
-           reduce_format<BFloat16>, reduce_format<Native<std::int8_t>>, reduce_format<Native<std::int32_t>>,
-           reduce_format<Native<std::int64_t>>, reduce_format<Native<std::uint8_t>>, reduce_boolean}};
+           reduce_format<BFloat16>, reduce_format<Native<std::int8_t>>,
+           reduce_format<Native<std::int32_t>>, reduce_format<Native<std::int64_t>>,
+           reduce_format<Native<std::uint8_t>>, reduce_boolean}};
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ void run(const Task& task, DataType type) {
 
 void check_supported(DataType type, ReduceOp op) {
   if (type == DataType::boolean && op == ReduceOp::average) {
-    throw InputError("the average of booleans is not defined: reduce them with sum, product, min or max");
+    throw InputError(
+        "the average of booleans is not defined: reduce them with sum, product, min or max");
   }
 }
 

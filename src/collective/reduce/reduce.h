@@ -1,4 +1,5 @@
-// Elementwise reduction of the ranks' buffers in memory, in the best instruction set of this processor.
+// Elementwise reduction of the ranks' buffers in memory, in the best instruction set of this
+// processor.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +32,9 @@ struct KernelSet {
 /// The sets that this processor can run, slowest first. Never empty.
 std::span<const KernelSet* const> available_kernel_sets();
 
-/// Runs `task` with the fastest set. Inputs are combined in their order, whoever calls, so that every rank that
-/// reduces the same inputs gets the same bits. An output may be one of the inputs, at the same position.
+/// Runs `task` with the fastest set. Inputs are combined in their order, whoever calls, so that
+/// every rank that reduces the same inputs gets the same bits. An output may be one of the inputs,
+/// at the same position.
 void run(const Task& task, DataType type);
 
 /// Throws InputError where `op` has no meaning for `type`.

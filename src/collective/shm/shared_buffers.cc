@@ -33,7 +33,8 @@ SharedPlace SharedBuffers::find(const void* memory, std::size_t bytes) const {
   for (const auto& [number, buffer] : buffers_) {
     const bool inside = address >= buffer.begin && address + bytes <= buffer.begin + buffer.bytes;
     // The addresses of a buffer that was let go may be anything's now.
-    if (inside && !buffer.own.expired()) return {number, static_cast<std::uint64_t>(address - buffer.begin)};
+    if (inside && !buffer.own.expired())
+      return {number, static_cast<std::uint64_t>(address - buffer.begin)};
   }
   return {};
 }

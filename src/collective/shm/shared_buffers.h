@@ -1,4 +1,5 @@
-// The buffers that a host's ranks have allocated together, one part a rank, all parts mapped by all.
+// The buffers that a host's ranks have allocated together, one part a rank, all parts mapped by
+// all.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +13,19 @@
 
 namespace sullae::shm {
 
-/// A place in this rank's part of a shared buffer. The same `buffer` number means the same allocation on every rank.
+/// A place in this rank's part of a shared buffer. The same `buffer` number means the same
+/// allocation on every rank.
 struct SharedPlace {
   std::uint64_t buffer = 0;  ///< 0 means ordinary memory
   std::uint64_t offset = 0;
 };
 
-/// Any thread may call. Allocations must come in the same order on every rank, so all of them through one group.
+/// Any thread may call. Allocations must come in the same order on every rank, so all of them
+/// through one group.
 class SharedBuffers {
  public:
-  /// Collective: a segment of this rank, mapped by all others of `group`. It is freed when the last owner lets go of it.
+  /// Collective: a segment of this rank, mapped by all others of `group`. It is freed when the last
+  /// owner lets go of it.
   std::shared_ptr<std::byte> allocate(Group& group, std::size_t bytes);
 
   /// Where `memory` lies, or buffer 0 where [memory, memory + bytes) is not within one buffer.

@@ -13,16 +13,20 @@ std::size_t rounds_for(std::size_t most, std::size_t piece) {
   return std::max<std::size_t>((most + piece - 1) / piece, 1);
 }
 
-std::size_t most_of(std::span<const std::size_t> counts) { return counts.empty() ? 0 : *std::ranges::max_element(counts); }
+std::size_t most_of(std::span<const std::size_t> counts) {
+  return counts.empty() ? 0 : *std::ranges::max_element(counts);
+}
 
-// The elements of round `round` in a part of `count` elements that is moved `piece` elements at a time.
+// The elements of round `round` in a part of `count` elements that is moved `piece` elements at a
+// time.
 Range in_round(std::size_t count, std::size_t piece, std::size_t round) {
   return {std::min(count, round * piece), std::min(count, (round + 1) * piece)};
 }
 
 }  // namespace
 
-void ShmCommunicator::lockstep(const Signature& signature, const std::function<std::size_t()>& rounds,
+void ShmCommunicator::lockstep(const Signature& signature,
+                               const std::function<std::size_t()>& rounds,
                                const std::function<void(std::size_t, std::byte*)>& write,
                                const std::function<void(std::size_t, std::uint64_t)>& read) {
   std::uint64_t announcement = group_.next_announcement();
@@ -38,8 +42,8 @@ void ShmCommunicator::lockstep(const Signature& signature, const std::function<s
   }
 }
 
-void ShmCommunicator::reducescatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
-                                    ReduceOp op) {
+void ShmCommunicator::reducescatter(const void* in, void* out, std::span<const std::size_t> counts,
+                                    DataType type, ReduceOp op) {
   reduction::check_supported(type, op);
   const std::size_t width = element_size(type);
   const auto offsets = offsets_of(counts);
@@ -47,26 +51,29 @@ void ShmCommunicator::reducescatter(const void* in, void* out, std::span<const s
   const std::size_t piece = kSlotBytes / static_cast<std::size_t>(size()) / 64 * 64 / width;
   const auto* from = static_cast<const std::byte*>(in);
   std::vector<const void*> inputs(static_cast<std::size_t>(size()));
-  lockstep({.operation = Operation::reducescatter, .type = type, .op = op, .count = hash_of(counts)},
-           [&] { return rounds_for(most_of(counts), piece); },
-           [&](std::size_t round, std::byte* slot) {
-             for (std::size_t i = 0; i < counts.size(); ++i) {
-               const Range range = in_round(counts[i], piece, round);
-               std::memcpy(slot + i * piece * width, from + (offsets[i] + range.begin) * width, range.size() * width);
-             }
-           },
-           [&](std::size_t round, std::uint64_t announcement) {
-             const Range range = in_round(mine, piece, round);
-             for (int i = 0; i < size(); ++i) {
-               inputs[static_cast<std::size_t>(i)] =
-                   group_.slot(i, announcement) + static_cast<std::size_t>(rank()) * piece * width;
-             }
-             void* const output = static_cast<std::byte*>(out) + range.begin * width;
-             reduction::run({inputs.data(), inputs.size(), &output, 1, range.size(), op, size()}, type);
-           });
+  lockstep(
+      {.operation = Operation::reducescatter, .type = type, .op = op, .count = hash_of(counts)},
+      [&] { return rounds_for(most_of(counts), piece); },
+      [&](std::size_t round, std::byte* slot) {
+        for (std::size_t i = 0; i < counts.size(); ++i) {
+          const Range range = in_round(counts[i], piece, round);
+          std::memcpy(slot + i * piece * width, from + (offsets[i] + range.begin) * width,
+                      range.size() * width);
+        }
+      },
+      [&](std::size_t round, std::uint64_t announcement) {
+        const Range range = in_round(mine, piece, round);
+        for (int i = 0; i < size(); ++i) {
+          inputs[static_cast<std::size_t>(i)] =
+              group_.slot(i, announcement) + static_cast<std::size_t>(rank()) * piece * width;
+        }
+        void* const output = static_cast<std::byte*>(out) + range.begin * width;
+        reduction::run({inputs.data(), inputs.size(), &output, 1, range.size(), op, size()}, type);
+      });
 }
 
-void ShmCommunicator::allgather(const void* in, void* out, std::span<const std::size_t> counts, DataType type) {
+void ShmCommunicator::allgather(const void* in, void* out, std::span<const std::size_t> counts,
+                                DataType type) {
   const std::size_t width = element_size(type);
   const auto offsets = offsets_of(counts);
   const auto me = static_cast<std::size_t>(rank());
@@ -74,44 +81,47 @@ void ShmCommunicator::allgather(const void* in, void* out, std::span<const std::
   auto* into = static_cast<std::byte*>(out);
   std::byte* own = into + offsets[me] * width;
   if (in != own && counts[me] > 0) std::memcpy(own, in, counts[me] * width);
-  lockstep({.operation = Operation::allgather, .type = type, .count = hash_of(counts)},
-           [&] { return rounds_for(most_of(counts), piece); },
-           [&](std::size_t round, std::byte* slot) {
-             const Range range = in_round(counts[me], piece, round);
-             if (range.size() > 0) std::memcpy(slot, own + range.begin * width, range.size() * width);
-           },
-           [&](std::size_t round, std::uint64_t announcement) {
-             for (std::size_t i = 0; i < counts.size(); ++i) {
-               const Range range = in_round(counts[i], piece, round);
-               if (i == me || range.size() == 0) continue;
-               std::memcpy(into + (offsets[i] + range.begin) * width, group_.slot(static_cast<int>(i), announcement),
-                           range.size() * width);
-             }
-           });
+  lockstep(
+      {.operation = Operation::allgather, .type = type, .count = hash_of(counts)},
+      [&] { return rounds_for(most_of(counts), piece); },
+      [&](std::size_t round, std::byte* slot) {
+        const Range range = in_round(counts[me], piece, round);
+        if (range.size() > 0) std::memcpy(slot, own + range.begin * width, range.size() * width);
+      },
+      [&](std::size_t round, std::uint64_t announcement) {
+        for (std::size_t i = 0; i < counts.size(); ++i) {
+          const Range range = in_round(counts[i], piece, round);
+          if (i == me || range.size() == 0) continue;
+          std::memcpy(into + (offsets[i] + range.begin) * width,
+                      group_.slot(static_cast<int>(i), announcement), range.size() * width);
+        }
+      });
 }
 
 void ShmCommunicator::broadcast(void* data, std::size_t count, DataType type, int root) {
   const std::size_t width = element_size(type);
   const std::size_t piece = kSlotBytes / width;
   auto* bytes = static_cast<std::byte*>(data);
-  lockstep({.operation = Operation::broadcast, .type = type, .root = root, .count = count},
-           [&] { return rounds_for(count, piece); },
-           [&](std::size_t round, std::byte* slot) {
-             const Range range = in_round(count, piece, round);
-             if (rank() == root && range.size() > 0) {
-               std::memcpy(slot, bytes + range.begin * width, range.size() * width);
-             }
-           },
-           [&](std::size_t round, std::uint64_t announcement) {
-             const Range range = in_round(count, piece, round);
-             if (rank() != root && range.size() > 0) {
-               std::memcpy(bytes + range.begin * width, group_.slot(root, announcement), range.size() * width);
-             }
-           });
+  lockstep(
+      {.operation = Operation::broadcast, .type = type, .root = root, .count = count},
+      [&] { return rounds_for(count, piece); },
+      [&](std::size_t round, std::byte* slot) {
+        const Range range = in_round(count, piece, round);
+        if (rank() == root && range.size() > 0) {
+          std::memcpy(slot, bytes + range.begin * width, range.size() * width);
+        }
+      },
+      [&](std::size_t round, std::uint64_t announcement) {
+        const Range range = in_round(count, piece, round);
+        if (rank() != root && range.size() > 0) {
+          std::memcpy(bytes + range.begin * width, group_.slot(root, announcement),
+                      range.size() * width);
+        }
+      });
 }
 
-// A slot starts with the rank's send and receive counts, so that everybody can check everybody's, and that all agree on the
-// number of rounds; then come equal pieces, one for each receiver.
+// A slot starts with the rank's send and receive counts, so that everybody can check everybody's,
+// and that all agree on the number of rounds; then come equal pieces, one for each receiver.
 void ShmCommunicator::alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                                std::span<const std::size_t> receive_counts, DataType type) {
   const std::size_t width = element_size(type);
@@ -128,7 +138,9 @@ void ShmCommunicator::alltoall(const void* in, std::span<const std::size_t> send
 
   const auto announced = [&](std::size_t sender, std::size_t index) {
     std::size_t count = 0;
-    std::memcpy(&count, group_.slot(static_cast<int>(sender), first_announcement) + index * sizeof count, sizeof count);
+    std::memcpy(&count,
+                group_.slot(static_cast<int>(sender), first_announcement) + index * sizeof count,
+                sizeof count);
     return count;
   };
   const auto check_counts = [&] {
@@ -138,10 +150,11 @@ void ShmCommunicator::alltoall(const void* in, std::span<const std::size_t> send
         const std::size_t sends = announced(sender, receiver);
         const std::size_t receives = announced(receiver, ranks + sender);
         if (sends != receives) {
-          throw MismatchError("alltoall: rank " + std::to_string(group_.world_rank(static_cast<int>(sender))) + " sends " +
-                              std::to_string(sends) + " elements to rank " +
-                              std::to_string(group_.world_rank(static_cast<int>(receiver))) + ", which expects " +
-                              std::to_string(receives));
+          throw MismatchError("alltoall: rank " +
+                              std::to_string(group_.world_rank(static_cast<int>(sender))) +
+                              " sends " + std::to_string(sends) + " elements to rank " +
+                              std::to_string(group_.world_rank(static_cast<int>(receiver))) +
+                              ", which expects " + std::to_string(receives));
         }
         most = std::max(most, sends);
       }
@@ -149,25 +162,27 @@ void ShmCommunicator::alltoall(const void* in, std::span<const std::size_t> send
     return rounds_for(most, piece);
   };
   first_announcement = group_.next_announcement();
-  lockstep({.operation = Operation::alltoall, .type = type}, check_counts,
-           [&](std::size_t round, std::byte* slot) {
-             std::memcpy(slot, send_counts.data(), ranks * sizeof(std::size_t));
-             std::memcpy(slot + header / 2, receive_counts.data(), ranks * sizeof(std::size_t));
-             for (std::size_t i = 0; i < ranks; ++i) {
-               const Range range = in_round(send_counts[i], piece, round);
-               if (range.size() == 0) continue;
-               std::memcpy(slot + header + i * piece_bytes, from + (send_offsets[i] + range.begin) * width,
-                           range.size() * width);
-             }
-           },
-           [&](std::size_t round, std::uint64_t announcement) {
-             for (std::size_t i = 0; i < ranks; ++i) {
-               const Range range = in_round(receive_counts[i], piece, round);
-               if (range.size() == 0) continue;
-               std::memcpy(into + (receive_offsets[i] + range.begin) * width,
-                           group_.slot(static_cast<int>(i), announcement) + header + me * piece_bytes, range.size() * width);
-             }
-           });
+  lockstep(
+      {.operation = Operation::alltoall, .type = type}, check_counts,
+      [&](std::size_t round, std::byte* slot) {
+        std::memcpy(slot, send_counts.data(), ranks * sizeof(std::size_t));
+        std::memcpy(slot + header / 2, receive_counts.data(), ranks * sizeof(std::size_t));
+        for (std::size_t i = 0; i < ranks; ++i) {
+          const Range range = in_round(send_counts[i], piece, round);
+          if (range.size() == 0) continue;
+          std::memcpy(slot + header + i * piece_bytes,
+                      from + (send_offsets[i] + range.begin) * width, range.size() * width);
+        }
+      },
+      [&](std::size_t round, std::uint64_t announcement) {
+        for (std::size_t i = 0; i < ranks; ++i) {
+          const Range range = in_round(receive_counts[i], piece, round);
+          if (range.size() == 0) continue;
+          std::memcpy(into + (receive_offsets[i] + range.begin) * width,
+                      group_.slot(static_cast<int>(i), announcement) + header + me * piece_bytes,
+                      range.size() * width);
+        }
+      });
 }
 
 }  // namespace sullae::shm

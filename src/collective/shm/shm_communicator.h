@@ -14,7 +14,8 @@ namespace sullae::shm {
 /// For two ranks or more.
 class ShmCommunicator final : public Communicator {
  public:
-  /// `buffers` may be shared with other communicators of the same ranks: what one allocated is known to all.
+  /// `buffers` may be shared with other communicators of the same ranks: what one allocated is
+  /// known to all.
   ShmCommunicator(Store& store, GroupOptions options, std::shared_ptr<SharedBuffers> buffers)
       : group_(store, std::move(options)), buffers_(std::move(buffers)) {}
 
@@ -22,16 +23,20 @@ class ShmCommunicator final : public Communicator {
   int size() const override { return group_.size(); }
 
   void allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
-  void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) override;
+  void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
+              int root) override;
   void reducescatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
                      ReduceOp op) override;
-  void allgather(const void* in, void* out, std::span<const std::size_t> counts, DataType type) override;
+  void allgather(const void* in, void* out, std::span<const std::size_t> counts,
+                 DataType type) override;
   void broadcast(void* data, std::size_t count, DataType type, int root) override;
   void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                 std::span<const std::size_t> receive_counts, DataType type) override;
   void barrier() override { group_.exchange({}); }
 
-  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override { return buffers_->allocate(group_, bytes); }
+  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override {
+    return buffers_->allocate(group_, bytes);
+  }
 
  private:
   static constexpr int kEverybody = -1;
@@ -54,8 +59,8 @@ class ShmCommunicator final : public Communicator {
   void reduce_by_reading(const Reduction& reduction);
   void reduce_pipelined(const Reduction& reduction);
 
-  // Rounds in which everybody writes its slot, waits for everybody, and reads the others' slots. `rounds` is asked after
-  // the first round's announcements.
+  // Rounds in which everybody writes its slot, waits for everybody, and reads the others' slots.
+  // `rounds` is asked after the first round's announcements.
   void lockstep(const Signature& signature, const std::function<std::size_t()>& rounds,
                 const std::function<void(std::size_t round, std::byte* slot)>& write,
                 const std::function<void(std::size_t round, std::uint64_t announcement)>& read);

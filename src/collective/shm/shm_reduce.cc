@@ -1,13 +1,17 @@
 // Reductions between the ranks of a host. Five ways, by size and by where the buffers are:
 //
-//   in cells    up to 40 bytes: the values travel in the announcement itself, one cache line a rank.
-//   in slots    small: everybody writes all of its values to its slot and reduces everybody's; one wait.
-//   in place    both buffers of every rank are in shared buffers: each rank reduces its share of the elements straight from
-//               its peers' memory into its peers' memory. Nothing is copied; the floor is the memory bandwidth.
-//   by reading  large, ordinary memory, where the kernel lets ranks read each other's: each rank reduces its share from copies that
-//               the kernel makes straight from its peers' memory, and then reads the shares of the others. One copy instead of two.
-//   pipelined   ordinary memory otherwise: chunks of the slots' size; while a chunk is copied in, the one before is reduced and
-//               the one before that is copied out, so that the slots stay in the cache, and one wait a chunk is enough.
+//   in cells    Up to 40 bytes: the values travel in the announcement itself, one cache line a rank.
+//   in slots    Small: everybody writes all of its values to its slot and reduces everybody's; one
+//               wait.
+//   in place    Both buffers of every rank are in shared buffers: each rank reduces its share of
+//               the elements straight from its peers' memory into its peers' memory. Nothing is
+//               copied; the floor is the memory bandwidth.
+//   by reading  Large, ordinary memory, where the kernel lets ranks read each other's: each rank
+//               reduces its share from copies that the kernel makes straight from its peers'
+//               memory, and then reads the shares of the others. One copy instead of two.
+//   pipelined   Ordinary memory otherwise, in chunks of the slots' size. While a chunk is copied
+//               in, the one before is reduced and the one before that is copied out, so that the
+//               slots stay in the cache, and one wait a chunk is enough.
 #include <algorithm>
 #include <cstring>
 
@@ -22,8 +26,9 @@ constexpr std::size_t kInSlotsBytes = std::size_t{16} << 10;
 
 constexpr std::size_t kCacheLine = 64;
 
-// Between these sizes, and with one peer to read from, a system call a chunk costs less than a second copy. Larger buffers do not
-// stay in the caches, and the pipeline passes over them but once; see docs/performance.md.
+// Between these sizes, and with one peer to read from, a system call a chunk costs less than a
+// second copy. Larger buffers do not stay in the caches, and the pipeline passes over them but
+// once; see docs/performance.md.
 constexpr std::size_t kReadFromBytes = std::size_t{2} << 20;
 constexpr std::size_t kReadToBytes = std::size_t{32} << 20;
 
@@ -38,15 +43,20 @@ static_assert(sizeof(Places) <= kCellPayload);
 
 }  // namespace
 
-void ShmCommunicator::allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
+void ShmCommunicator::allreduce(const void* in, void* out, std::size_t count, DataType type,
+                                ReduceOp op) {
   reduction::check_supported(type, op);
-  const Signature signature{.operation = Operation::allreduce, .type = type, .op = op, .count = count};
-  reduce_any(signature, {static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type, op, kEverybody});
+  const Signature signature{
+      .operation = Operation::allreduce, .type = type, .op = op, .count = count};
+  reduce_any(signature, {static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count,
+                         type, op, kEverybody});
 }
 
-void ShmCommunicator::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) {
+void ShmCommunicator::reduce(const void* in, void* out, std::size_t count, DataType type,
+                             ReduceOp op, int root) {
   reduction::check_supported(type, op);
-  const Signature signature{.operation = Operation::reduce, .type = type, .op = op, .root = root, .count = count};
+  const Signature signature{
+      .operation = Operation::reduce, .type = type, .op = op, .root = root, .count = count};
   auto* into = rank() == root ? static_cast<std::byte*>(out) : nullptr;
   reduce_any(signature, {static_cast<const std::byte*>(in), into, count, type, op, root});
 }
@@ -74,18 +84,22 @@ void ShmCommunicator::reduce_in_cells(const Signature& signature, const Reductio
   std::vector<const void*> inputs(static_cast<std::size_t>(size()));
   for (int i = 0; i < size(); ++i) inputs[static_cast<std::size_t>(i)] = group_.payload(i);
   void* const output = reduction.out;
-  reduction::run({inputs.data(), inputs.size(), &output, 1, reduction.count, reduction.op, size()}, reduction.type);
+  reduction::run({inputs.data(), inputs.size(), &output, 1, reduction.count, reduction.op, size()},
+                 reduction.type);
 }
 
 void ShmCommunicator::reduce_in_slots(const Signature& signature, const Reduction& reduction) {
   const std::uint64_t announcement = group_.next_announcement();
-  std::memcpy(group_.slot(rank(), announcement), reduction.in, reduction.count * element_size(reduction.type));
+  std::memcpy(group_.slot(rank(), announcement), reduction.in,
+              reduction.count * element_size(reduction.type));
   group_.exchange(signature);
   if (reduction.out == nullptr) return;
   std::vector<const void*> inputs(static_cast<std::size_t>(size()));
-  for (int i = 0; i < size(); ++i) inputs[static_cast<std::size_t>(i)] = group_.slot(i, announcement);
+  for (int i = 0; i < size(); ++i)
+    inputs[static_cast<std::size_t>(i)] = group_.slot(i, announcement);
   void* const output = reduction.out;
-  reduction::run({inputs.data(), inputs.size(), &output, 1, reduction.count, reduction.op, size()}, reduction.type);
+  reduction::run({inputs.data(), inputs.size(), &output, 1, reduction.count, reduction.op, size()},
+                 reduction.type);
 }
 
 // False, with the operation announced and agreed, where some rank's buffers are ordinary memory.
@@ -107,7 +121,8 @@ bool ShmCommunicator::reduce_in_place(const Signature& signature, const Reductio
     inputs.push_back(buffers_->resolve(places.in, i) + share.begin * width);
     if (receives) outputs.push_back(buffers_->resolve(places.out, i) + share.begin * width);
   }
-  reduction::run({inputs.data(), inputs.size(), outputs.data(), outputs.size(), share.size(), reduction.op, size()},
+  reduction::run({inputs.data(), inputs.size(), outputs.data(), outputs.size(), share.size(),
+                  reduction.op, size()},
                  reduction.type);
   group_.step();
   return true;
@@ -119,7 +134,8 @@ void ShmCommunicator::reduce_by_reading(const Reduction& reduction) {
   // A rank that does not receive needs a place for its share, where those that do can read it.
   const Range share = part_of(reduction.count, me, size(), kCacheLine);
   std::vector<std::byte> own_share(reduction.out == nullptr ? share.size() * width : 0);
-  std::byte* const result = reduction.out == nullptr ? own_share.data() : reduction.out + share.begin * width;
+  std::byte* const result =
+      reduction.out == nullptr ? own_share.data() : reduction.out + share.begin * width;
   struct Addresses {
     const std::byte* in;
     const std::byte* result;
@@ -132,7 +148,8 @@ void ShmCommunicator::reduce_by_reading(const Reduction& reduction) {
     std::memcpy(&addresses.back(), payload.data(), sizeof(Addresses));
   }
 
-  const std::size_t chunk = kReadBytes / static_cast<std::size_t>(size() - 1) / kCacheLine * kCacheLine / width;
+  const std::size_t chunk =
+      kReadBytes / static_cast<std::size_t>(size() - 1) / kCacheLine * kCacheLine / width;
   std::vector<std::byte> copies(static_cast<std::size_t>(size()) * chunk * width);
   std::vector<const void*> inputs(static_cast<std::size_t>(size()));
   for (std::size_t begin = share.begin; begin < share.end; begin += chunk) {
@@ -146,14 +163,15 @@ void ShmCommunicator::reduce_by_reading(const Reduction& reduction) {
       inputs[index] = copy;
     }
     void* const output = result + (begin - share.begin) * width;
-    reduction::run({inputs.data(), inputs.size(), &output, 1, count, reduction.op, size()}, reduction.type);
+    reduction::run({inputs.data(), inputs.size(), &output, 1, count, reduction.op, size()},
+                   reduction.type);
   }
   group_.step();
   for (int i = 0; i < size() && reduction.out != nullptr; ++i) {
     if (i == me) continue;
     const Range theirs = part_of(reduction.count, i, size(), kCacheLine);
-    group_.read_peer(i, addresses[static_cast<std::size_t>(i)].result, reduction.out + theirs.begin * width,
-                     theirs.size() * width);
+    group_.read_peer(i, addresses[static_cast<std::size_t>(i)].result,
+                     reduction.out + theirs.begin * width, theirs.size() * width);
   }
   // Nobody may change its memory while others read it.
   group_.step();
@@ -167,8 +185,12 @@ void ShmCommunicator::reduce_pipelined(const Reduction& reduction) {
   std::vector<std::uint64_t> announcements;
   std::vector<const void*> inputs(static_cast<std::size_t>(size()));
 
-  const auto count_of = [&](std::size_t k) { return std::min(chunk, reduction.count - k * chunk); };
-  const auto share_of = [&](std::size_t k, int member) { return part_of(count_of(k), member, size(), kCacheLine); };
+  const auto count_of = [&](std::size_t k) {
+    return std::min(chunk, reduction.count - k * chunk);
+  };
+  const auto share_of = [&](std::size_t k, int member) {
+    return part_of(count_of(k), member, size(), kCacheLine);
+  };
 
   const auto copy_in = [&](std::size_t k) {
     const std::uint64_t announcement = group_.next_announcement();
@@ -176,28 +198,31 @@ void ShmCommunicator::reduce_pipelined(const Reduction& reduction) {
     for (int i = 0; i < size(); ++i) {
       if (i == me) continue;
       const Range share = share_of(k, i);
-      std::memcpy(group_.slot(me, announcement) + share.begin * width, reduction.in + (k * chunk + share.begin) * width,
-                  share.size() * width);
+      std::memcpy(group_.slot(me, announcement) + share.begin * width,
+                  reduction.in + (k * chunk + share.begin) * width, share.size() * width);
     }
   };
   const auto reduce_share = [&](std::size_t k) {
     const Range share = share_of(k, me);
     for (int i = 0; i < size(); ++i) {
-      inputs[static_cast<std::size_t>(i)] = i == me ? reduction.in + (k * chunk + share.begin) * width
-                                                    : group_.slot(i, announcements[k]) + share.begin * width;
+      inputs[static_cast<std::size_t>(i)] =
+          i == me ? reduction.in + (k * chunk + share.begin) * width
+                  : group_.slot(i, announcements[k]) + share.begin * width;
     }
     void* outputs[2] = {group_.result_slot(me, k), nullptr};
     if (reduction.out != nullptr) outputs[1] = reduction.out + (k * chunk + share.begin) * width;
     const std::size_t output_count = reduction.out != nullptr ? 2 : 1;
-    reduction::run({inputs.data(), inputs.size(), outputs, output_count, share.size(), reduction.op, size()},
-                   reduction.type);
+    reduction::run(
+        {inputs.data(), inputs.size(), outputs, output_count, share.size(), reduction.op, size()},
+        reduction.type);
   };
   const auto copy_out = [&](std::size_t k) {
     if (reduction.out == nullptr) return;
     for (int i = 0; i < size(); ++i) {
       if (i == me) continue;
       const Range share = share_of(k, i);
-      std::memcpy(reduction.out + (k * chunk + share.begin) * width, group_.result_slot(i, k), share.size() * width);
+      std::memcpy(reduction.out + (k * chunk + share.begin) * width, group_.result_slot(i, k),
+                  share.size() * width);
     }
   };
 

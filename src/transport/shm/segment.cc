@@ -33,7 +33,8 @@ class Segment::Mapping {
   std::size_t bytes() const { return bytes_; }
   int fd() const { return fd_.get(); }
 
-  // This process's own segments by address, so that `open` can share instead of mapping a second time.
+  // This process's own segments by address, so that `open` can share instead of mapping a second
+  // time.
   struct Registry {
     std::mutex mutex;  // guards mappings
     std::map<std::uint64_t, std::weak_ptr<Mapping>> mappings;
@@ -73,12 +74,14 @@ Segment Segment::open(const SegmentHandle& handle) {
     auto& registry = Mapping::registry();
     const std::lock_guard lock(registry.mutex);
     auto mapping = registry.mappings[handle.address].lock();
-    if (mapping == nullptr) throw Error("shared memory: a segment of this process was freed before it was opened");
+    if (mapping == nullptr)
+      throw Error("shared memory: a segment of this process was freed before it was opened");
     return Segment(std::move(mapping));
   }
   const auto path = fmt::format("/proc/{}/fd/{}", handle.pid, handle.fd);
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!fd) throw system_error("shared memory: the segment of process {} cannot be opened", handle.pid);
+  if (!fd)
+    throw system_error("shared memory: the segment of process {} cannot be opened", handle.pid);
   return Segment(std::make_shared<Mapping>(std::move(fd), handle.bytes));
 }
 
@@ -87,7 +90,8 @@ std::shared_ptr<std::byte> Segment::share() const { return {mapping_, data()}; }
 std::size_t Segment::size() const { return mapping_ ? mapping_->bytes() : 0; }
 
 SegmentHandle Segment::handle() const {
-  return {::getpid(), mapping_->fd(), reinterpret_cast<std::uint64_t>(mapping_->data()), mapping_->bytes()};
+  return {::getpid(), mapping_->fd(), reinterpret_cast<std::uint64_t>(mapping_->data()),
+          mapping_->bytes()};
 }
 
 }  // namespace sullae::shm

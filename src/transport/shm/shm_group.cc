@@ -31,7 +31,8 @@ void pause_cpu() {
 #endif
 }
 
-void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::milliseconds limit) {
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen,
+                std::chrono::milliseconds limit) {
   timespec time{};
   time.tv_sec = limit.count() / 1000;
   time.tv_nsec = limit.count() % 1000 * 1'000'000;
@@ -84,18 +85,22 @@ Group::~Group() {
 void Group::attach(Store& store) {
   const Deadline deadline(options_.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
   const auto key = "shm/" + options_.name + "/segment";
-  const std::size_t bytes = slots_offset(size()) + static_cast<std::size_t>(size()) * kSlots * kSlotBytes;
+  const std::size_t bytes =
+      slots_offset(size()) + static_cast<std::size_t>(size()) * kSlots * kSlotBytes;
   if (index() == 0) {
     segment_ = Segment::create(bytes);
-    for (int i = 0; i < size(); ++i) new (segment_.data() + static_cast<std::size_t>(i) * sizeof(Member)) Member{};
+    for (int i = 0; i < size(); ++i)
+      new (segment_.data() + static_cast<std::size_t>(i) * sizeof(Member)) Member{};
     const auto handle = segment_.handle();
     store.set(key, {reinterpret_cast<const char*>(&handle), sizeof handle}, deadline);
   } else {
     const auto text = store.get(key, deadline);
     SegmentHandle handle;
-    if (text.size() != sizeof handle) throw Error("shared memory: the store holds a bad segment handle");
+    if (text.size() != sizeof handle)
+      throw Error("shared memory: the store holds a bad segment handle");
     std::memcpy(&handle, text.data(), sizeof handle);
-    if (handle.bytes < bytes) throw Error("shared memory: the ranks of this host disagree about its size");
+    if (handle.bytes < bytes)
+      throw Error("shared memory: the ranks of this host disagree about its size");
     segment_ = Segment::open(handle);
   }
   members_ = std::launder(reinterpret_cast<Member*>(segment_.data()));
@@ -127,11 +132,14 @@ void Group::try_reading_peers() {
     all = all && n == sizeof pid && pid == members_[i].pid;
   }
   const std::byte mine{all ? std::uint8_t{1} : std::uint8_t{0}};
-  can_read_peers_ = std::ranges::all_of(tell_all({&mine, 1}), [](const auto& told) { return told[0] == std::byte{1}; });
+  can_read_peers_ = std::ranges::all_of(tell_all({&mine, 1}),
+                                        [](const auto& told) { return told[0] == std::byte{1}; });
 }
 
-std::vector<std::array<std::byte, kCellPayload>> Group::tell_all(std::span<const std::byte> payload) {
-  std::memcpy(members_[index()].told.data(), payload.data(), std::min(payload.size(), kCellPayload));
+std::vector<std::array<std::byte, kCellPayload>> Group::tell_all(
+    std::span<const std::byte> payload) {
+  std::memcpy(members_[index()].told.data(), payload.data(),
+              std::min(payload.size(), kCellPayload));
   step();
   std::vector<std::array<std::byte, kCellPayload>> all;
   for (int i = 0; i < size(); ++i) all.push_back(members_[i].told);
@@ -148,8 +156,10 @@ void Group::read_peer(int member, const void* from, void* into, std::size_t byte
     iovec remote{const_cast<std::byte*>(source), bytes};
     const auto n = ::process_vm_readv(members_[member].pid, &local, 1, &remote, 1, 0);
     if (n <= 0) {
-      throw PeerError(world_rank(member), fmt::format("{}: the memory of rank {} (process {}) cannot be read: {}", name(operation_),
-                                                      world_rank(member), members_[member].pid, std::strerror(errno)));
+      throw PeerError(
+          world_rank(member),
+          fmt::format("{}: the memory of rank {} (process {}) cannot be read: {}", name(operation_),
+                      world_rank(member), members_[member].pid, std::strerror(errno)));
     }
     to += n;
     source += n;
@@ -188,8 +198,8 @@ void Group::step() {
   }
 }
 
-// The sequentially consistent store before and load here, against the waiter's increment and load, make sure that either
-// this member sees the waiter or the waiter sees the announcement.
+// The sequentially consistent store before and load here, against the waiter's increment and load,
+// make sure that either this member sees the waiter or the waiter sees the announcement.
 void Group::ring(Member& self) {
   if (self.waiters.load() == 0) return;
   self.bell.fetch_add(1);
@@ -216,20 +226,24 @@ void Group::sleep_until(int member, const Ready& ready) {
   Member& awaited = members_[member];
   struct Registration {
     std::atomic<std::uint32_t>& waiters;
-    explicit Registration(std::atomic<std::uint32_t>& counter) : waiters(counter) { waiters.fetch_add(1); }
+    explicit Registration(std::atomic<std::uint32_t>& counter) : waiters(counter) {
+      waiters.fetch_add(1);
+    }
     ~Registration() { waiters.fetch_sub(1); }
   } const registration(awaited.waiters);
   for (;;) {
     const std::uint32_t bell = awaited.bell.load();
     if (ready()) return;
-    if (awaited.state.load() == MemberState::left || process_ended(pidfds_[static_cast<std::size_t>(member)].get())) {
+    if (awaited.state.load() == MemberState::left ||
+        process_ended(pidfds_[static_cast<std::size_t>(member)].get())) {
       // It may have announced just before it went.
       if (ready()) return;
       fail_gone(member);
     }
     if (deadline.passed()) {
-      throw TimeoutError(fmt::format("{}: rank {} waited for rank {}, which did not join {}", name(operation_),
-                                     world_rank(index()), world_rank(member), deadline.describe()));
+      throw TimeoutError(fmt::format("{}: rank {} waited for rank {}, which did not join {}",
+                                     name(operation_), world_rank(index()), world_rank(member),
+                                     deadline.describe()));
     }
     futex_wait(awaited.bell, bell, std::min(kLivenessPeriod, deadline.remaining()));
   }
@@ -239,8 +253,9 @@ void Group::fail_gone(int member) {
   const Member& gone = members_[member];
   const int rank = world_rank(member);
   const char* how = gone.state.load() == MemberState::left ? "left the world" : "died";
-  throw PeerError(rank, fmt::format("{}: rank {} (process {} on {}) {} while rank {} waited for it", name(operation_), rank,
-                                    gone.pid, host_name(), how, world_rank(index())));
+  throw PeerError(
+      rank, fmt::format("{}: rank {} (process {} on {}) {} while rank {} waited for it",
+                        name(operation_), rank, gone.pid, host_name(), how, world_rank(index())));
 }
 
 }  // namespace sullae::shm

@@ -1,12 +1,17 @@
-// The ranks of one host, joined by shared memory: how they announce operations to each other and wait for each other.
+// The ranks of one host, joined by shared memory: how they announce operations to each other and
+// wait for each other.
 //
 // Each member owns a few cache lines that it alone writes and all others read:
-//   cells[2]  one message an operation: a sequence number, the operation's Signature and 40 bytes of payload. Operation n
-//             uses cell n mod 2. Two are enough: a member writes cell n only after it has seen everybody's cell n-1, and a
-//             member that has written n-1 has finished reading n-2.
-//   phase     a counter for the steps within an operation, advanced and awaited in lock-step.
-//   slots     staging memory for data. What announcement a (a cell or a step) makes readable is in slot a mod 2, by the same
-//             argument: it is written only after everybody has made announcement a-1.
+//
+//   cells[2]  One message an operation: a sequence number, the operation's Signature and 40 bytes
+//             of payload. Operation n uses cell n mod 2. Two are enough: a member writes cell n
+//             only after it has seen everybody's cell n-1, and a member that has written n-1 has
+//             finished reading n-2.
+//   phase     A counter for the steps within an operation, advanced and awaited in lock-step.
+//   slots     Staging memory for data. What announcement a (a cell or a step) makes readable is in
+//             slot a mod 2, by the same argument: it is written only after everybody has made
+//             announcement a-1.
+//
 // A wait spins for a while, then yields, then sleeps on a futex in the awaited member's lines.
 #pragma once
 
@@ -54,8 +59,8 @@ struct alignas(128) Member {
   std::array<std::byte, kCellPayload> told;
 };
 
-/// How eagerly to wait. `foreground` suits a thread that has nothing else to do; `background` suits the engine's thread,
-/// which must leave the processor to the training thread.
+/// How eagerly to wait. `foreground` suits a thread that has nothing else to do; `background` suits
+/// the engine's thread, which must leave the processor to the training thread.
 enum class WaitMode { foreground, background };
 
 struct GroupOptions {
@@ -79,29 +84,36 @@ class Group {
   int size() const { return static_cast<int>(options_.ranks.size()); }
   int world_rank(int member) const { return options_.ranks[static_cast<std::size_t>(member)]; }
 
-  /// Announces an operation and waits until every member has announced its own. Throws MismatchError on every member if
-  /// they are not the same.
+  /// Announces an operation and waits until every member has announced its own. Throws
+  /// MismatchError on every member if they are not the same.
   void exchange(const Signature& signature, std::span<const std::byte> payload = {});
   /// What `member` announced in the last exchange. Valid until this member's next exchange.
-  const std::byte* payload(int member) const { return members_[member].cells[sequence_ & 1].payload.data(); }
+  const std::byte* payload(int member) const {
+    return members_[member].cells[sequence_ & 1].payload.data();
+  }
 
   /// Announces the end of a step of the current operation, and waits for everybody's.
   void step();
   /// A step in which every member tells all others up to kCellPayload bytes; by member.
   std::vector<std::array<std::byte, kCellPayload>> tell_all(std::span<const std::byte> payload);
 
-  /// Whether every member may read every other's memory (process_vm_readv, which the kernel's Yama module may restrict).
+  /// Whether every member may read every other's memory (process_vm_readv, which the kernel's Yama
+  /// module may restrict).
   bool can_read_peers() const { return can_read_peers_; }
   /// Copies memory of another member, at an address of its own.
   void read_peer(int member, const void* from, void* into, std::size_t bytes) const;
 
-  /// The number of the next announcement (exchange or step). What is written to the slot of that number before the announcement
-  /// can be read by all after it.
+  /// The number of the next announcement (exchange or step). What is written to the slot of that
+  /// number before the announcement can be read by all after it.
   std::uint64_t next_announcement() const { return sequence_ + phase_ + 1; }
   /// Staging memory of `member` for that announcement: kSlotBytes, cache aligned.
-  std::byte* slot(int member, std::uint64_t announcement) const { return slot_at(member, announcement & 1); }
+  std::byte* slot(int member, std::uint64_t announcement) const {
+    return slot_at(member, announcement & 1);
+  }
   /// Memory of `member` for results, alternating with `turn`; see the pipelined allreduce.
-  std::byte* result_slot(int member, std::uint64_t turn) const { return slot_at(member, 2 + (turn & 1)); }
+  std::byte* result_slot(int member, std::uint64_t turn) const {
+    return slot_at(member, 2 + (turn & 1));
+  }
 
  private:
   std::byte* slot_at(int member, std::uint64_t index) const {

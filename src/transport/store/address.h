@@ -1,4 +1,5 @@
-// Where the rendezvous store listens: "tcp://host:port", "host:port", or "unix:name" (an abstract socket of this host).
+// Where the rendezvous store listens: "tcp://host:port", "host:port", or "unix:name" (an abstract
+// socket of this host).
 #pragma once
 
 #include <sys/socket.h>
@@ -27,8 +28,8 @@ struct ResolvedAddress {
   int family = 0;
 };
 
-/// The socket addresses that `address` stands for, in the order in which to try them. Throws Error where the name is
-/// not known.
+/// The socket addresses that `address` stands for, in the order in which to try them. Throws Error
+/// where the name is not known.
 std::vector<ResolvedAddress> resolve(const StoreAddress& address);
 
 }  // namespace sullae

@@ -31,7 +31,8 @@ bool wait_ready(int fd, short events, const Deadline& deadline) {
 UniqueFd try_connect(const ResolvedAddress& resolved, const Deadline& deadline) {
   UniqueFd fd(::socket(resolved.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fd;
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&resolved.storage), resolved.length) != 0) {
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&resolved.storage), resolved.length) !=
+      0) {
     if (errno != EINPROGRESS || !wait_ready(fd.get(), POLLOUT, deadline)) return {};
     int error = 0;
     socklen_t length = sizeof error;
@@ -48,10 +49,12 @@ UniqueFd try_connect(const ResolvedAddress& resolved, const Deadline& deadline) 
 
 }  // namespace
 
-Store::Store(const StoreAddress& address, const Deadline& deadline) : address_(address.to_string()) {
+Store::Store(const StoreAddress& address, const Deadline& deadline)
+    : address_(address.to_string()) {
   std::string failure = "no answer";
   // The rank that serves may start later than this one, and its name may not be known yet.
-  for (std::chrono::milliseconds pause{5}; !fd_; pause = std::min(pause * 2, std::chrono::milliseconds{500})) {
+  for (std::chrono::milliseconds pause{5}; !fd_;
+       pause = std::min(pause * 2, std::chrono::milliseconds{500})) {
     try {
       for (const auto& resolved : resolve(address)) {
         errno = ETIMEDOUT;
@@ -64,8 +67,9 @@ Store::Store(const StoreAddress& address, const Deadline& deadline) : address_(a
     }
     if (fd_) break;
     if (deadline.passed()) {
-      throw TimeoutError(fmt::format("no rendezvous store answered at {} {}; the last attempt said: {}", address_,
-                                     deadline.describe(), failure));
+      throw TimeoutError(
+          fmt::format("no rendezvous store answered at {} {}; the last attempt said: {}", address_,
+                      deadline.describe(), failure));
     }
     std::this_thread::sleep_for(std::min(pause, deadline.remaining()));
   }
@@ -81,13 +85,16 @@ std::string Store::get(std::string_view key, const Deadline& deadline) {
 }
 
 long long Store::add(std::string_view key, long long delta, const Deadline& deadline) {
-  const auto value = request(static_cast<char>(store_protocol::Command::add), key, std::to_string(delta), deadline);
+  const auto value = request(static_cast<char>(store_protocol::Command::add), key,
+                             std::to_string(delta), deadline);
   return parse_integer(value, "the store's reply", INT64_MIN, INT64_MAX);
 }
 
-std::string Store::request(char command, std::string_view key, std::string_view value, const Deadline& deadline) {
+std::string Store::request(char command, std::string_view key, std::string_view value,
+                           const Deadline& deadline) {
   const std::lock_guard lock(mutex_);
-  const RequestHeader header{static_cast<store_protocol::Command>(command), static_cast<std::uint32_t>(key.size()),
+  const RequestHeader header{static_cast<store_protocol::Command>(command),
+                             static_cast<std::uint32_t>(key.size()),
                              static_cast<std::uint32_t>(value.size())};
   std::string message(reinterpret_cast<const char*>(&header), sizeof header);
   message.append(key).append(value);
@@ -106,7 +113,8 @@ std::string Store::request(char command, std::string_view key, std::string_view 
 void Store::fail_timeout(const Deadline& deadline) {
   // A late reply would be taken for the next request's.
   fd_.reset();
-  throw TimeoutError(fmt::format("the rendezvous store at {} did not answer {}", address_, deadline.describe()));
+  throw TimeoutError(
+      fmt::format("the rendezvous store at {} did not answer {}", address_, deadline.describe()));
 }
 
 void Store::send_all(std::string_view bytes, const Deadline& deadline) {
@@ -130,9 +138,11 @@ void Store::receive_all(char* into, std::size_t bytes, const Deadline& deadline)
       bytes -= static_cast<std::size_t>(n);
     } else if (n == 0) {
       fd_.reset();
-      throw Error(fmt::format("the rendezvous store at {} closed the connection: the rank or the launcher that served it "
-                              "ended, or the program there is not a Sullae store",
-                              address_));
+      throw Error(
+          fmt::format("the rendezvous store at {} closed the connection: the rank or the launcher "
+                      "that served it "
+                      "ended, or the program there is not a Sullae store",
+                      address_));
     } else if (errno == EAGAIN) {
       if (!wait_ready(fd_.get(), POLLIN, deadline)) fail_timeout(deadline);
     } else if (errno != EINTR) {

@@ -18,13 +18,15 @@ class Store {
   Store(const StoreAddress& address, const Deadline& deadline);
 
   void set(std::string_view key, std::string_view value, const Deadline& deadline);
-  /// Waits until the key exists. On a TimeoutError the connection is closed and every later call throws.
+  /// Waits until the key exists. On a TimeoutError the connection is closed and every later call
+  /// throws.
   std::string get(std::string_view key, const Deadline& deadline);
   /// Adds to a counter that starts at 0 and returns its new value. Counters and values are apart.
   long long add(std::string_view key, long long delta, const Deadline& deadline);
 
  private:
-  std::string request(char command, std::string_view key, std::string_view value, const Deadline& deadline);
+  std::string request(char command, std::string_view key, std::string_view value,
+                      const Deadline& deadline);
   void send_all(std::string_view bytes, const Deadline& deadline);
   void receive_all(char* into, std::size_t bytes, const Deadline& deadline);
   [[noreturn]] void fail_timeout(const Deadline& deadline);

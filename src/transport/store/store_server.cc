@@ -29,23 +29,28 @@ UniqueFd listen_on(const StoreAddress& address) {
   for (const auto& resolved : resolve(address)) {
     UniqueFd fd(::socket(resolved.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int yes = 1;
-    if (resolved.family != AF_UNIX) ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    const bool bound = fd && ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&resolved.storage), resolved.length) == 0;
+    if (resolved.family != AF_UNIX)
+      ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    const bool bound = fd && ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&resolved.storage),
+                                    resolved.length) == 0;
     if (bound && ::listen(fd.get(), SOMAXCONN) == 0) return fd;
     failure = std::strerror(errno);
     if (errno == EADDRINUSE) {
       failure = "the address is in use by another program; choose another port or end that program";
     }
   }
-  throw Error(fmt::format("the rendezvous store cannot listen on {}: {}", address.to_string(), failure));
+  throw Error(
+      fmt::format("the rendezvous store cannot listen on {}: {}", address.to_string(), failure));
 }
 
 int port_of(int fd) {
   sockaddr_storage name{};
   socklen_t length = sizeof name;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length) != 0) throw system_error("getsockname");
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length) != 0)
+    throw system_error("getsockname");
   if (name.ss_family == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in&>(name).sin_port);
-  if (name.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(name).sin6_port);
+  if (name.ss_family == AF_INET6)
+    return ntohs(reinterpret_cast<const sockaddr_in6&>(name).sin6_port);
   return 0;
 }
 
@@ -163,7 +168,8 @@ class StoreServer::Impl {
     RequestHeader header{};
     if (client.input.size() < sizeof header) return 0;
     std::memcpy(&header, client.input.data(), sizeof header);
-    if (header.key_bytes > store_protocol::kMaxKeyBytes || header.value_bytes > store_protocol::kMaxValueBytes) {
+    if (header.key_bytes > store_protocol::kMaxKeyBytes ||
+        header.value_bytes > store_protocol::kMaxValueBytes) {
       return kBadRequest;
     }
     const std::size_t total = sizeof header + header.key_bytes + header.value_bytes;
@@ -207,7 +213,8 @@ class StoreServer::Impl {
 
   static bool flush(Client& client) {
     while (!client.output.empty()) {
-      const auto n = ::send(client.fd.get(), client.output.data(), client.output.size(), MSG_NOSIGNAL);
+      const auto n =
+          ::send(client.fd.get(), client.output.data(), client.output.size(), MSG_NOSIGNAL);
       if (n < 0) return errno == EAGAIN || errno == EINTR;
       client.output.erase(0, static_cast<std::size_t>(n));
     }

@@ -1,4 +1,5 @@
-// The rendezvous store: a small key-value server through which the ranks of a world find each other.
+// The rendezvous store: a small key-value server through which the ranks of a world find each
+// other.
 #pragma once
 
 #include <chrono>
@@ -11,7 +12,8 @@ namespace sullae {
 /// Serves from a thread of its own until it is destroyed. Any number of clients.
 class StoreServer {
  public:
-  /// Listens on `address`; port 0 takes a free one. Throws Error where the port is in use or may not be bound.
+  /// Listens on `address`; port 0 takes a free one. Throws Error where the port is in use or may
+  /// not be bound.
   explicit StoreServer(const StoreAddress& address);
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
@@ -20,8 +22,8 @@ class StoreServer {
   /// The port that it listens on; 0 for a unix address.
   int port() const;
 
-  /// Waits until every client has gone, at most `limit`. The rank that serves calls it before it leaves, so that slower
-  /// ranks can finish their last requests.
+  /// Waits until every client has gone, at most `limit`. The rank that serves calls it before it
+  /// leaves, so that slower ranks can finish their last requests.
   void drain(std::chrono::milliseconds limit);
 
  private:

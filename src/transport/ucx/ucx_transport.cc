@@ -30,7 +30,8 @@ void check(ucs_status_t status, const char* what) {
 
 bool has_rdma_device() {
   std::error_code ignored;
-  return std::filesystem::exists("/sys/class/infiniband", ignored) && !std::filesystem::is_empty("/sys/class/infiniband", ignored);
+  return std::filesystem::exists("/sys/class/infiniband", ignored) &&
+         !std::filesystem::is_empty("/sys/class/infiniband", ignored);
 }
 
 void set_default(ucp_config_t* config, const char* name, const char* value) {
@@ -43,8 +44,9 @@ struct Context {
   Context() {
     ucp_config_t* config = nullptr;
     check(ucp_config_read(nullptr, nullptr, &config), "reading the configuration");
-    // Over TCP, asking before each large message costs a round trip behind all the data that is queued already. Receives are posted
-    // before messages come, so sending at once needs no extra copy. A user's own UCX variables win.
+    // Over TCP, asking before each large message costs a round trip behind all the data that is
+    // queued already. Receives are posted before messages come, so sending at once needs no extra
+    // copy. A user's own UCX variables win.
     if (!has_rdma_device()) {
       set_default(config, "RNDV_THRESH", "inf");
       set_default(config, "TCP_TX_SEG_SIZE", kTcpSegment);
@@ -69,7 +71,8 @@ struct Worker {
   explicit Worker(const Context& context) {
     ucp_worker_params_t params{};
     params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    // The thread that makes a world may not be the one that uses it, though only one does at a time.
+    // The thread that makes a world may not be the one that uses it, though only one does at a
+    // time.
     params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
     check(ucp_worker_create(context.handle, &params, &handle), "creating a worker");
     check(ucp_worker_get_efd(handle, &event_fd), "getting the worker's event descriptor");
@@ -108,13 +111,17 @@ struct Peer {
 class UcxTransport final : public Transport {
  public:
   UcxTransport(Store& store, UcxOptions options)
-      : store_(store), options_(std::move(options)), worker_(context_), peers_(options_.ranks.size()) {
+      : store_(store),
+        options_(std::move(options)),
+        worker_(context_),
+        peers_(options_.ranks.size()) {
     spins_ = options_.background ? kBackgroundSpins : kForegroundSpins;
     store_.set(address_key(rank()), worker_.address(), rendezvous_deadline());
   }
 
   ~UcxTransport() override {
-    // What was sent last may still be in UCX's buffers: closing flushes it, unless the peer is gone.
+    // What was sent last may still be in UCX's buffers: closing flushes it, unless the peer is
+    // gone.
     std::vector<void*> closing;
     for (Peer& peer : peers_) {
       if (peer.endpoint == nullptr) continue;
@@ -128,7 +135,8 @@ class UcxTransport final : public Transport {
     }
     const auto limit = Clock::now() + kCloseLimit;
     for (void* request : closing) {
-      while (ucp_request_check_status(request) == UCS_INPROGRESS && Clock::now() < limit) ucp_worker_progress(worker_.handle);
+      while (ucp_request_check_status(request) == UCS_INPROGRESS && Clock::now() < limit)
+        ucp_worker_progress(worker_.handle);
       ucp_request_free(request);
     }
   }
@@ -152,7 +160,8 @@ class UcxTransport final : public Transport {
     // An immediate completion would not tell the length; a request does.
     params.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     const auto full_tag = tag | static_cast<std::uint64_t>(peer) << kSenderShift;
-    void* native = ucp_tag_recv_nbx(worker_.handle, data, bytes, full_tag, ~std::uint64_t{0}, &params);
+    void* native =
+        ucp_tag_recv_nbx(worker_.handle, data, bytes, full_tag, ~std::uint64_t{0}, &params);
     if (UCS_PTR_IS_ERR(native)) fail_peer(peer, UCS_PTR_STATUS(native));
     endpoint(peer);  // so that its death is noticed
     return {native, peer, bytes, true};
@@ -164,7 +173,8 @@ class UcxTransport final : public Transport {
       for (Request& request : requests) {
         int idle = 0;
         while (request.native != nullptr && !finish(request)) {
-          if (const Peer& peer = peers_[static_cast<std::size_t>(request.peer)]; peer.failure != UCS_OK) {
+          if (const Peer& peer = peers_[static_cast<std::size_t>(request.peer)];
+              peer.failure != UCS_OK) {
             fail_peer(request.peer, peer.failure);
           }
           if (++idle > 1 && deadline.passed()) fail_timeout(request, deadline);
@@ -178,8 +188,12 @@ class UcxTransport final : public Transport {
   }
 
  private:
-  std::string address_key(int member) const { return fmt::format("ucx/{}/{}", options_.name, member); }
-  Deadline rendezvous_deadline() const { return {options_.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT"}; }
+  std::string address_key(int member) const {
+    return fmt::format("ucx/{}/{}", options_.name, member);
+  }
+  Deadline rendezvous_deadline() const {
+    return {options_.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT"};
+  }
 
   ucp_ep_h endpoint(int member) {
     Peer& peer = peers_[static_cast<std::size_t>(member)];
@@ -206,11 +220,13 @@ class UcxTransport final : public Transport {
     if (status == UCS_INPROGRESS) return false;
     ucp_request_free(request.native);
     request.native = nullptr;
-    if (status == UCS_ERR_MESSAGE_TRUNCATED || (status == UCS_OK && request.receives && info.length != request.bytes)) {
-      throw MismatchError(fmt::format("rank {} expected {} bytes from rank {}, which sent {}: the ranks called collectives of "
-                                      "different sizes",
-                                      world_rank(rank()), request.bytes, world_rank(request.peer),
-                                      status == UCS_OK ? fmt::to_string(info.length) : "more"));
+    if (status == UCS_ERR_MESSAGE_TRUNCATED ||
+        (status == UCS_OK && request.receives && info.length != request.bytes)) {
+      throw MismatchError(fmt::format(
+          "rank {} expected {} bytes from rank {}, which sent {}: the ranks called collectives of "
+          "different sizes",
+          world_rank(rank()), request.bytes, world_rank(request.peer),
+          status == UCS_OK ? fmt::to_string(info.length) : "more"));
     }
     if (status != UCS_OK) fail_peer(request.peer, status);
     return true;
@@ -218,14 +234,16 @@ class UcxTransport final : public Transport {
 
   [[noreturn]] void fail_peer(int peer, ucs_status_t status) {
     broken_ = true;
-    throw PeerError(world_rank(peer), fmt::format("rank {} died or left while rank {} waited for it (UCX: {})",
-                                                  world_rank(peer), world_rank(rank()), ucs_status_string(status)));
+    throw PeerError(world_rank(peer),
+                    fmt::format("rank {} died or left while rank {} waited for it (UCX: {})",
+                                world_rank(peer), world_rank(rank()), ucs_status_string(status)));
   }
 
   [[noreturn]] void fail_timeout(const Request& request, const Deadline& deadline) {
     broken_ = true;
-    throw TimeoutError(fmt::format("rank {} waited for rank {}, which did not join {}", world_rank(rank()),
-                                   world_rank(request.peer), deadline.describe()));
+    throw TimeoutError(fmt::format("rank {} waited for rank {}, which did not join {}",
+                                   world_rank(rank()), world_rank(request.peer),
+                                   deadline.describe()));
   }
 
   // The memory of unfinished requests goes back to the caller, so UCX must let go of it.
