@@ -11,27 +11,6 @@
 namespace sullae::testing {
 namespace {
 
-struct Setting {
-  std::string name;
-  RanksOptions ranks;
-};
-
-void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
-
-std::vector<Setting> settings() {
-  std::vector<Setting> all;
-  for (int size = 1; size <= 5; ++size) {
-    all.push_back({"shm_" + std::to_string(size), {.size = size}});
-    if (size > 1)
-      all.push_back({"ucx_" + std::to_string(size), {.size = size, .transport = "ucx"}});
-  }
-  all.push_back({"hosts_2_2", {.size = 4, .hosts = {2, 2}}});
-  all.push_back({"hosts_1_2", {.size = 3, .hosts = {1, 2}}});
-  all.push_back({"hosts_3_1_1", {.size = 5, .hosts = {3, 1, 1}}});
-  all.push_back({"hosts_1_1", {.size = 2, .hosts = {1, 1}}});
-  return all;
-}
-
 // Nothing, one, less and more than a cell, a prime, more than a slot of every type, and more than
 // several slots.
 constexpr std::size_t kCounts[] = {0, 1, 7, 97, 4099, 40009, 300007};
@@ -275,7 +254,7 @@ TEST_P(Collectives, ManyOperationsInARowKeepTheirOrder) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Everywhere, Collectives, ::testing::ValuesIn(settings()),
+INSTANTIATE_TEST_SUITE_P(Everywhere, Collectives, ::testing::ValuesIn(every_setting()),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -3,16 +3,13 @@
 
 #include <thread>
 
+#include "support/errors.h"
 #include "support/ranks.h"
 
 namespace sullae::testing {
 namespace {
 
 class Failures : public ::testing::TestWithParam<std::string> {};
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 TEST(Mismatch, IsAnErrorOnEveryRankWithBothSidesShown) {
   const auto errors = run_ranks_catching({.size = 3}, [](World& world) {

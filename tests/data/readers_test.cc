@@ -6,22 +6,13 @@
 
 #include "data/utf8.h"
 #include "sullae/data.h"
+#include "support/errors.h"
 #include "support/temporary_directory.h"
 
 namespace sullae::testing {
 namespace {
 
 using namespace data;
-
-template <class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 std::string big_endian(std::uint32_t value) {
   return {static_cast<char>(value >> 24), static_cast<char>(value >> 16),

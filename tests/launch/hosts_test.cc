@@ -3,23 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <functional>
 
 #include "launch/binding.h"
 #include "sullae/error.h"
+#include "support/errors.h"
 #include "support/temporary_directory.h"
 
 namespace sullae::testing {
 namespace {
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(Hosts, AreParsed) {
   EXPECT_EQ(parse_hosts("node1:4,node2"), (std::vector<Host>{{"node1", 4}, {"node2", 1}}));

@@ -3,6 +3,7 @@
 
 #include <csignal>
 
+#include "support/errors.h"
 #include "support/program.h"
 
 namespace sullae::testing {
@@ -10,10 +11,6 @@ namespace {
 
 // Prints "rank size sum" after an allreduce of rank + 1.
 const std::vector<std::string> kProgram{INIT_PROGRAM};
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 void expect_two_ranks(std::map<std::string, std::string> first,
                       std::map<std::string, std::string> second) {

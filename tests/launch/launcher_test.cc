@@ -9,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include "support/errors.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
 
@@ -27,10 +28,6 @@ std::vector<std::string> sorted_lines(const std::string& text) {
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   std::ranges::sort(lines);
   return lines;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST(Run, TagsEachLineWithItsRank) {

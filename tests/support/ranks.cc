@@ -59,4 +59,21 @@ void run_ranks(const RanksOptions& options, const std::function<void(World&)>& b
     EXPECT_EQ(errors[rank], "") << "rank " << rank;
 }
 
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
+
+std::vector<Setting> every_setting() {
+  std::vector<Setting> all;
+  for (int size = 1; size <= 5; ++size) {
+    all.push_back({"shm_" + std::to_string(size), {.size = size}});
+    if (size > 1) {
+      all.push_back({"ucx_" + std::to_string(size), {.size = size, .transport = "ucx"}});
+    }
+  }
+  all.push_back({"hosts_2_2", {.size = 4, .hosts = {2, 2}}});
+  all.push_back({"hosts_1_2", {.size = 3, .hosts = {1, 2}}});
+  all.push_back({"hosts_3_1_1", {.size = 5, .hosts = {3, 1, 1}}});
+  all.push_back({"hosts_1_1", {.size = 2, .hosts = {1, 1}}});
+  return all;
+}
+
 }  // namespace sullae::testing

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,15 @@ std::vector<std::string> run_ranks_catching(const RanksOptions& options,
 
 /// Runs `body` on every rank; a rank that throws fails the test.
 void run_ranks(const RanksOptions& options, const std::function<void(World&)>& body);
+
+/// A world to run a test in.
+struct Setting {
+  std::string name;
+  RanksOptions ranks;
+};
+void PrintTo(const Setting& setting, std::ostream* out);
+
+/// Every transport with 1 to 5 ranks, and pretended hosts with equal and unequal numbers of ranks.
+std::vector<Setting> every_setting();
 
 }  // namespace sullae::testing

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "sullae/torch.h"
+#include "support/errors.h"
 #include "support/temporary_directory.h"
 
 namespace sullae::testing {
@@ -14,15 +15,6 @@ namespace {
 torch::nn::Sequential make_model(int hidden = 8) {
   return torch::nn::Sequential(torch::nn::Linear(4, hidden), torch::nn::BatchNorm1d(hidden),
                                torch::nn::Linear(hidden, 2));
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 class Checkpoint : public ::testing::Test {

@@ -129,23 +129,6 @@ double relative_difference(const std::vector<torch::Tensor>& a,
   return most;
 }
 
-struct Setting {
-  std::string name;
-  RanksOptions ranks;
-};
-void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
-std::vector<Setting> settings() {
-  std::vector<Setting> all;
-  for (int size = 1; size <= 5; ++size) {
-    all.push_back({"shm_" + std::to_string(size), {.size = size}});
-    if (size > 1)
-      all.push_back({"ucx_" + std::to_string(size), {.size = size, .transport = "ucx"}});
-  }
-  all.push_back({"hosts_2_2", {.size = 4, .hosts = {2, 2}}});
-  all.push_back({"hosts_2_1", {.size = 3, .hosts = {2, 1}}});
-  return all;
-}
-
 class Equivalence : public ::testing::TestWithParam<Setting> {
  protected:
   void check(const Recipe& recipe) {
@@ -166,7 +149,7 @@ TEST_P(Equivalence, WithParametersThatSomeStepsDoNotUse) { check({.drop_a_part =
 TEST_P(Equivalence, OfClippedGradients) { check({.clip = 0.05}); }
 TEST_P(Equivalence, OfSeveralBackwardPassesBeforeAStep) { check({.sparse = true, .passes = 3}); }
 
-INSTANTIATE_TEST_SUITE_P(Everywhere, Equivalence, ::testing::ValuesIn(settings()),
+INSTANTIATE_TEST_SUITE_P(Everywhere, Equivalence, ::testing::ValuesIn(every_setting()),
                          [](const auto& test) { return test.param.name; });
 
 TEST(EqualRuns, AreEqualToTheBit) {

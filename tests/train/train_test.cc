@@ -8,16 +8,13 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "support/errors.h"
 #include "support/idx_files.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
 
 namespace sullae::testing {
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 class Train : public ::testing::Test {
  protected:

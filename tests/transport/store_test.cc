@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sullae/error.h"
+#include "support/errors.h"
 #include "transport/store/store_server.h"
 
 namespace sullae::testing {
@@ -25,16 +26,6 @@ StoreAddress address_of(const StoreServer& server) {
 }
 
 const StoreAddress kAnyPort = StoreAddress::parse("127.0.0.1:0");
-
-template <class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(Store, SetsGetsAndAdds) {
   const StoreServer server(kAnyPort);
