@@ -9,19 +9,49 @@
 
 namespace {
 
-// MPI's -np has one dash, which CLI11 would read as -n p. Only what stands before the program that
-// `sullae run` starts is ours.
-std::vector<std::string> spell_np_out(int argc, char** argv) {
+// Only what stands before the program that `sullae run` starts is ours. There, MPI's -np has one
+// dash, which CLI11 would read as -n p, and -- may end the options.
+std::vector<std::string> prepare(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty() || words[0] != "run") return words;
   for (std::size_t i = 1; i < words.size() && words[i].starts_with('-'); ++i) {
+    if (words[i] == "--") {
+      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    }
     if (words[i] == "-np") words[i] = "--np";
     // The word after an option may be its value, which does not start with a dash.
-    if (i + 1 < words.size() && !words[i + 1].starts_with('-') &&
-        words[i].find('=') == std::string::npos)
-      ++i;
+    const bool value_follows = i + 1 < words.size() && !words[i + 1].starts_with('-');
+    if (value_follows && words[i].find('=') == std::string::npos) ++i;
   }
   return words;
+}
+
+// The command that was given, as far as it was understood.
+const CLI::App* deepest_parsed(const CLI::App* app) {
+  for (const CLI::App* command : app->get_subcommands()) return deepest_parsed(command);
+  return app;
+}
+
+// "--epoch is not an option of sullae train mnist (did you mean --epochs?); see …"
+std::string describe_extra(const CLI::App& program, const std::vector<std::string>& words) {
+  const CLI::App* const app = deepest_parsed(&program);
+  const auto extras = program.remaining(/*recurse=*/true);
+  std::string command = app->get_name();
+  for (const CLI::App* parent = app->get_parent(); parent != nullptr;
+       parent = parent->get_parent()) {
+    command = parent->get_name() + ' ' + command;
+  }
+  // In the order in which they were typed.
+  const auto extra = std::ranges::find_if(
+      words, [&](const auto& word) { return std::ranges::find(extras, word) != extras.end(); });
+  const std::string name = extra == words.end() ? "an argument" : *extra;
+  std::string hint;
+  for (const CLI::Option* option : app->get_options()) {
+    const auto full = "--" + option->get_lnames().front();
+    if (name.starts_with("--") && full.starts_with(name)) hint = " (did you mean " + full + "?)";
+  }
+  return name + " is not an option of " + command + hint + "; see " + command + " --help";
 }
 
 // The word that stands where a command should and is none; empty if there is no such word.
@@ -53,10 +83,17 @@ int main(int argc, char** argv) {
   std::vector<CLI::App*> parsers;
   for (const auto& command : commands) parsers.push_back(command->declare(program));
 
-  auto words = spell_np_out(argc, argv);
+  const auto words = prepare(argc, argv);
+  if (words.empty()) {
+    std::fputs(program.help().c_str(), stderr);
+    return 2;
+  }
   std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 takes them
   try {
     program.parse(reversed);
+  } catch (const CLI::ExtrasError&) {
+    std::fprintf(stderr, "sullae: %s\n", describe_extra(program, words).c_str());
+    return 2;
   } catch (const CLI::ParseError& error) {
     if (const auto word = unknown_command(&program, words); !word.empty()) {
       std::fprintf(stderr, "sullae: '%s' is not a command; see sullae --help\n", word.c_str());

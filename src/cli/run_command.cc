@@ -3,6 +3,7 @@
 
 #include "base/config.h"
 #include "cli/commands.h"
+#include "cli/validators.h"
 #include "launch/launcher.h"
 #include "sullae/error.h"
 
@@ -24,7 +25,7 @@ class RunCommand final : public Command {
     app.prefix_command();
     app.add_option("-n,--np", ranks_,
                    "Number of ranks (also -np); by default one a slot of the hosts")
-        ->check(CLI::PositiveNumber)
+        ->check(positive_integer())
         ->type_name("N");
     app.add_option(
            "-H,--host", hosts_,
@@ -38,7 +39,7 @@ class RunCommand final : public Command {
         ->type_name("NAME[=VALUE]")
         ->allow_extra_args(false);
     app.add_option("--timeout", timeout_, "End the job when it has run this long (exit code 124)")
-        ->check(CLI::PositiveNumber)
+        ->check(number(Zero::refused))
         ->type_name("SECONDS");
     app.add_option("--output-dir", options_.output_directory,
                    "Also write each rank's output to DIR/rank-N.log")
@@ -46,7 +47,7 @@ class RunCommand final : public Command {
     app.add_flag("!--no-tag", options_.tag_output, "Leave out the [rank] before each line");
     app.add_option("--cpus-per-rank", options_.cpus_per_rank,
                    "Processors and threads of each rank; by default an equal share")
-        ->check(CLI::PositiveNumber)
+        ->check(positive_integer())
         ->type_name("N");
     app.add_option("--bind-to", bind_to_, "Bind each rank to its processors, or to none")
         ->check(CLI::IsMember({"core", "none"}))
@@ -55,7 +56,7 @@ class RunCommand final : public Command {
         ->capture_default_str()
         ->type_name("CMD");
     app.add_option("--connect-timeout", connect_timeout_, "How long a host may take to answer")
-        ->check(CLI::PositiveNumber)
+        ->check(number(Zero::refused))
         ->capture_default_str()
         ->type_name("SECONDS");
     app.add_option("--store-host", options_.store_host,

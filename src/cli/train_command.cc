@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/validators.h"
 #include "sullae/sullae.h"
 #include "train/task.h"
 #include "train/trainer.h"
@@ -87,13 +88,13 @@ class TrainCommand final : public Command {
     app.add_option("--report", o.report, "Write the results here, as JSON")->type_name("FILE");
     app.add_option("--log-interval", o.log_interval,
                    "Steps between progress lines, where the output is no terminal")
-        ->check(CLI::PositiveNumber)
+        ->check(positive_integer())
         ->capture_default_str()
         ->type_name("N");
     for (const auto& extra : recipe.extra_options()) {
       double& value = o.extra[extra.flag] = extra.value;
       app.add_option("--" + extra.flag, value, extra.help)
-          ->check(CLI::NonNegativeNumber)
+          ->check(number(Zero::allowed))
           ->capture_default_str()
           ->type_name("X")
           ->group("Options of " + recipe.name());

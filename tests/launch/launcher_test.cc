@@ -58,6 +58,10 @@ TEST(Run, GivesArgumentsAndVariablesToTheProgram) {
   EXPECT_EQ(result.standard_output, "[0] green here -np --env\n");
 }
 
+TEST(Run, TakesTwoDashesForTheEndOfItsOptions) {
+  EXPECT_EQ(sullae_run({"-np", "1", "--", "echo", "--", "hi"}).standard_output, "[0] -- hi\n");
+}
+
 TEST(Run, WritesAFileARank) {
   TemporaryDirectory directory;
   const auto logs = directory.path() / "logs";
@@ -173,7 +177,7 @@ TEST(Run, SaysWhatIsWrongWithItsArguments) {
       {{}, "no program given"},
       {{"sh"}, "how many ranks? Give -np N"},
       {{"-np", "2"}, "no program given"},
-      {{"-np", "0", "sh"}, "--np"},
+      {{"-np", "0", "sh"}, "'0' is not a whole number of 1 or more"},
       {{"-np", "2", "--wrong", "sh"}, "--wrong is not an option of sullae run"},
       {{"-np", "5", "-H", "localhost:2", "true"},
        "-np asks for 5 ranks, but the hosts have 2 slots"},

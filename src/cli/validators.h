@@ -1,0 +1,39 @@
+// Checks of option values, with messages that say what was expected.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <string>
+
+namespace sullae::cli {
+
+/// A whole number of at least 1.
+inline CLI::Validator positive_integer() {
+  return {[](const std::string& text) {
+            long long value = 0;
+            const char* const end = text.data() + text.size();
+            const auto [stop, error] = std::from_chars(text.data(), end, value);
+            const bool good = error == std::errc{} && stop == end && value >= 1 && value <= 1 << 30;
+            return good ? std::string() : "'" + text + "' is not a whole number of 1 or more";
+          },
+          ""};
+}
+
+/// A number, with or without a fraction: above 0, or 0 too.
+enum class Zero { refused, allowed };
+inline CLI::Validator number(Zero zero) {
+  return {[zero](const std::string& text) {
+            double value = 0;
+            const char* const end = text.data() + text.size();
+            const auto [stop, error] = std::from_chars(text.data(), end, value);
+            const bool good = error == std::errc{} && stop == end && std::isfinite(value) &&
+                              (value > 0 || (zero == Zero::allowed && value == 0));
+            if (good) return std::string();
+            return "'" + text + "' is not a number " +
+                   (zero == Zero::allowed ? "of 0 or more" : "above 0");
+          },
+          ""};
+}
+
+}  // namespace sullae::cli
