@@ -14,6 +14,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/deadline.h"
 #include "base/fd.h"
 #include "base/system_error.h"
 #include "launch/binding.h"
@@ -23,15 +24,17 @@
 namespace sullae {
 namespace {
 
+// How long the output of a rank that has ended is still read while something holds its pipes open.
+constexpr std::chrono::milliseconds kDrainLimit{1000};
+
 struct Process {
   int rank = 0;
   pid_t pid = 0;
   UniqueFd standard_output;
   UniqueFd standard_error;
   std::optional<int> status;
-
-  // Over when the process has ended and everything that it wrote has been passed on.
-  bool over() const { return status && !standard_output && !standard_error; }
+  std::optional<Deadline> drain;  // set when the process has ended
+  bool over = false;              // its end has been reported, after all that it wrote
 };
 
 struct Pipe {
@@ -71,7 +74,7 @@ class Agent {
   bool finished() const {
     return launcher_gone_ ||
            (started_ &&
-            std::ranges::all_of(processes_, [](const Process& process) { return process.over(); }));
+            std::ranges::all_of(processes_, [](const Process& process) { return process.over; }));
   }
 
   void turn() {
@@ -80,7 +83,9 @@ class Agent {
       polled.push_back({process.standard_output.get(), POLLIN, 0});
       polled.push_back({process.standard_error.get(), POLLIN, 0});
     }
-    if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) throw system_error("poll");
+    if (::poll(polled.data(), polled.size(), poll_limit()) < 0 && errno != EINTR) {
+      throw system_error("poll");
+    }
     for (std::size_t i = 0; i < processes_.size(); ++i) {
       Process& process = processes_[i];
       if (polled[2 + 2 * i].revents != 0)
@@ -90,6 +95,27 @@ class Agent {
     }
     if (polled[1].revents != 0) reap();
     if (polled[0].revents != 0) listen();
+    for (Process& process : processes_) report_end(process);
+  }
+
+  int poll_limit() const {
+    auto limit = std::chrono::milliseconds{60000};
+    for (const Process& process : processes_) {
+      if (process.drain && !process.over) limit = std::min(limit, process.drain->remaining());
+    }
+    return static_cast<int>(limit.count());
+  }
+
+  // The launcher stops listening when all ranks have ended, so their output goes first. Something
+  // that left the rank's process group may hold the pipes open: that is not waited for long.
+  void report_end(Process& process) {
+    if (process.over || !process.status) return;
+    const bool drained = !process.standard_output && !process.standard_error;
+    if (!drained && !process.drain->passed()) return;
+    process.standard_output.reset();
+    process.standard_error.reset();
+    process.over = true;
+    send(FrameType::ended, process.rank, fmt::to_string(*process.status));
   }
 
   void send(FrameType type, int rank, std::string_view payload) {
@@ -116,7 +142,7 @@ class Agent {
       for (Process& process : processes_) {
         if (process.pid != pid || process.status) continue;
         process.status = status;
-        send(FrameType::ended, process.rank, fmt::to_string(status));
+        process.drain.emplace(kDrainLimit, "the drain limit");
         // What the rank started goes with it; otherwise its output would never end either.
         ::kill(-pid, SIGKILL);
       }

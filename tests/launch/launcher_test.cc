@@ -267,28 +267,38 @@ TEST_F(OtherHosts, OneThatGreetsIsExplained) {
 // Two hosts with a network between them: namespaces joined by a veth pair.
 class TwoNetworks : public OtherHosts {
  protected:
-  static bool shell_succeeds(const std::string& line) {
-    return run_program({"sh", "-c", line}).exit_code == 0;
-  }
   void SetUp() override {
     const auto id = std::to_string(::getpid());
     a_ = "sla" + id;
     b_ = "slb" + id;
-    const bool made =
-        shell_succeeds("ip netns add " + a_ + " && ip netns add " + b_ +
-                       " && ip link add v0 netns " + a_ + " type veth peer name v1 netns " + b_);
-    if (!made) GTEST_SKIP() << "SKIPPED: network namespaces need root and iproute2";
-    ASSERT_TRUE(
-        shell_succeeds("set -e; up() { ip -n $1 addr add $2/24 dev $3; ip -n $1 link set $3 up; "
-                       "ip -n $1 link set lo up; }; up " +
-                       a_ + " 10.78.0.1 v0; up " + b_ + " 10.78.0.2 v1"));
-    // The kernel notices the carrier a moment later.
-    for (const auto& device : {a_ + " cat /sys/class/net/v0", b_ + " cat /sys/class/net/v1"}) {
-      ASSERT_TRUE(shell_succeeds("for i in $(seq 200); do [ \"$(ip netns exec " + device +
-                                 "/operstate)\" = up ] && exit 0; sleep 0.05; done; exit 1"));
+    // The kernel notices a carrier a moment after the devices are up.
+    const auto made = run_program({"sh", "-ec",
+                                   R"(
+      ip netns add $1
+      ip netns add $2
+      ip link add v0 netns $1 type veth peer name v1 netns $2
+      ip -n $1 addr add 10.78.0.1/24 dev v0
+      ip -n $2 addr add 10.78.0.2/24 dev v1
+      for host in $1 $2; do ip -n $host link set lo up; done
+      ip -n $1 link set v0 up
+      ip -n $2 link set v1 up
+      for try in $(seq 200); do
+        up=$(ip netns exec $1 cat /sys/class/net/v0/operstate)
+        up=$up$(ip netns exec $2 cat /sys/class/net/v1/operstate)
+        [ $up = upup ] && exit 0
+        sleep 0.05
+      done
+      exit 1
+    )",
+                                   "sh", a_, b_});
+    if (made.exit_code != 0) {
+      GTEST_SKIP() << "SKIPPED: two networks need root and network namespaces: "
+                   << made.standard_error;
     }
   }
-  void TearDown() override { shell_succeeds("ip netns del " + a_ + "; ip netns del " + b_); }
+  void TearDown() override {
+    for (const auto& host : {a_, b_}) run_program({"ip", "netns", "del", host});
+  }
 
   ProgramResult run_across(const std::vector<std::string>& program) {
     std::vector<std::string> words{"ip",
