@@ -1,8 +1,7 @@
 // The collectives of a world of one.
 #pragma once
 
-#include <cstring>
-
+#include "base/copy.h"
 #include "collective/aligned_memory.h"
 #include "collective/communicator.h"
 #include "collective/reduce/reduce.h"
@@ -44,7 +43,7 @@ class SelfCommunicator final : public Communicator {
 
  private:
   static void copy(const void* in, void* out, std::size_t count, DataType type) {
-    if (in != out && count > 0) std::memcpy(out, in, count * element_size(type));
+    if (in != out && count > 0) copy_bytes(out, in, count * element_size(type));
   }
 };
 

@@ -1,6 +1,6 @@
-#include <cstring>
 #include <vector>
 
+#include "base/copy.h"
 #include "collective/p2p/p2p.h"
 
 namespace sullae::p2p {
@@ -15,7 +15,7 @@ void allreduce_halving_doubling(Exchange& exchange, const Signature& signature,
   exchange.check_neighbours(signature);
   std::vector<std::byte> received((reduction.count + 1) / 2 * width);
   if (reduction.in != reduction.out)
-    std::memcpy(reduction.out, reduction.in, reduction.count * width);
+    copy_bytes(reduction.out, reduction.in, reduction.count * width);
 
   // Halving: keep one half of the range, give the other to a peer, and reduce what the peer gives
   // for the kept half.

@@ -1,7 +1,7 @@
 #include <bit>
-#include <cstring>
 #include <vector>
 
+#include "base/copy.h"
 #include "collective/p2p/p2p.h"
 
 namespace sullae::p2p {
@@ -14,10 +14,10 @@ struct Message {
   std::vector<std::byte> bytes;
   explicit Message(std::size_t payload) : bytes(kHeader + payload) {}
   std::byte* payload() { return bytes.data() + kHeader; }
-  void set_signature(const Signature& signature) { std::memcpy(bytes.data(), &signature, kHeader); }
+  void set_signature(const Signature& signature) { copy_bytes(bytes.data(), &signature, kHeader); }
   Signature signature() const {
     Signature value;
-    std::memcpy(&value, bytes.data(), kHeader);
+    copy_bytes(&value, bytes.data(), kHeader);
     return value;
   }
 };
@@ -36,7 +36,7 @@ void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature
   Message mine(bytes);
   Message theirs(bytes);
   mine.set_signature(signature);
-  std::memcpy(mine.payload(), reduction.in, bytes);
+  copy_bytes(mine.payload(), reduction.in, bytes);
 
   const auto receive_from = [&](int peer, std::uint64_t step) {
     Request request = exchange.receive(peer, step, theirs.bytes.data(), theirs.bytes.size());
@@ -54,7 +54,7 @@ void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature
   if (folded) {
     send_to(rank - 1, kFoldStep);
     receive_from(rank - 1, kUnfoldStep);
-    std::memcpy(reduction.out, theirs.payload(), bytes);
+    copy_bytes(reduction.out, theirs.payload(), bytes);
     return;
   }
   if (rank < 2 * extra) {
@@ -80,7 +80,7 @@ void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature
             size);
   }
   if (rank < 2 * extra) send_to(rank + 1, kUnfoldStep);
-  std::memcpy(reduction.out, mine.payload(), bytes);
+  copy_bytes(reduction.out, mine.payload(), bytes);
 }
 
 }  // namespace sullae::p2p

@@ -1,9 +1,9 @@
 #include "collective/p2p/p2p_communicator.h"
 
 #include <bit>
-#include <cstring>
 #include <vector>
 
+#include "base/copy.h"
 #include "collective/reduce/reduce.h"
 #include "sullae/error.h"
 
@@ -91,7 +91,7 @@ void P2pCommunicator::allgather(const void* in, void* out, std::span<const std::
   const auto me = static_cast<std::size_t>(rank());
   auto* into = static_cast<std::byte*>(out);
   const std::size_t own_bytes = offsets[me + 1] - offsets[me];
-  if (into + offsets[me] != in && own_bytes > 0) std::memcpy(into + offsets[me], in, own_bytes);
+  if (into + offsets[me] != in && own_bytes > 0) copy_bytes(into + offsets[me], in, own_bytes);
   Exchange exchange = next_exchange();
   const Signature signature{
       .operation = Operation::allgather, .type = type, .count = hash_of(counts)};
@@ -122,8 +122,8 @@ void P2pCommunicator::alltoall(const void* in, std::span<const std::size_t> send
     throw MismatchError("alltoall: a rank's send and receive counts for itself differ");
   }
   if (send_counts[me] > 0) {
-    std::memcpy(into + receive_offsets[me] * width, from + send_offsets[me] * width,
-                send_counts[me] * width);
+    copy_bytes(into + receive_offsets[me] * width, from + send_offsets[me] * width,
+               send_counts[me] * width);
   }
   Exchange exchange = next_exchange();
   exchange.check_neighbours({.operation = Operation::alltoall, .type = type});

@@ -1,8 +1,8 @@
 // Binomial trees and the chain: reduce towards a root and broadcast from one.
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
+#include "base/copy.h"
 #include "collective/p2p/p2p.h"
 
 namespace sullae::p2p {
@@ -29,8 +29,8 @@ void reduce_tree(Exchange& exchange, const Signature& signature, const Reduction
   const std::size_t bytes = reduction.count * reduction.width();
   std::vector<std::byte> mine(kHeader + bytes);
   std::vector<std::byte> theirs(kHeader + bytes);
-  std::memcpy(mine.data(), &signature, kHeader);
-  std::memcpy(mine.data() + kHeader, reduction.in, bytes);
+  copy_bytes(mine.data(), &signature, kHeader);
+  copy_bytes(mine.data() + kHeader, reduction.in, bytes);
   for (int distance = 1; distance < size; distance *= 2) {
     if (place & distance) {
       Request request = exchange.send(ranks.rank_at(place - distance), 0, mine.data(), mine.size());
@@ -42,13 +42,13 @@ void reduce_tree(Exchange& exchange, const Signature& signature, const Reduction
     Request request = exchange.receive(child, 0, theirs.data(), theirs.size());
     exchange.wait(request);
     Signature their_signature;
-    std::memcpy(&their_signature, theirs.data(), kHeader);
+    copy_bytes(&their_signature, theirs.data(), kHeader);
     exchange.check_same(signature, child, their_signature);
     const Stage stage = distance * 2 >= size ? Stage::last : Stage::partial;
     combine(reduction, mine.data() + kHeader, theirs.data() + kHeader, mine.data() + kHeader,
             reduction.count, stage, size);
   }
-  std::memcpy(reduction.out, mine.data() + kHeader, bytes);
+  copy_bytes(reduction.out, mine.data() + kHeader, bytes);
 }
 
 void broadcast_tree(Exchange& exchange, const Signature& signature, std::byte* data,
@@ -64,13 +64,13 @@ void broadcast_tree(Exchange& exchange, const Signature& signature, std::byte* d
     Request request = exchange.receive(parent, 0, message.data(), message.size());
     exchange.wait(request);
     Signature theirs;
-    std::memcpy(&theirs, message.data(), kHeader);
+    copy_bytes(&theirs, message.data(), kHeader);
     exchange.check_same(signature, parent, theirs);
-    std::memcpy(data, message.data() + kHeader, bytes);
+    copy_bytes(data, message.data() + kHeader, bytes);
   } else {
     while (distance < size) distance *= 2;
-    std::memcpy(message.data(), &signature, kHeader);
-    std::memcpy(message.data() + kHeader, data, bytes);
+    copy_bytes(message.data(), &signature, kHeader);
+    copy_bytes(message.data() + kHeader, data, bytes);
   }
   std::vector<Request> sends;
   for (distance /= 2; distance >= 1; distance /= 2) {

@@ -1,7 +1,8 @@
 #include "collective/shm/shared_buffers.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "base/copy.h"
 
 namespace sullae::shm {
 
@@ -15,7 +16,7 @@ std::shared_ptr<std::byte> SharedBuffers::allocate(Group& group, std::size_t byt
   Buffer buffer{.own = memory, .begin = own.data(), .bytes = own.size()};
   for (int i = 0; i < group.size(); ++i) {
     SegmentHandle other;
-    std::memcpy(&other, group.payload(i), sizeof other);
+    copy_bytes(&other, group.payload(i), sizeof other);
     if (i != group.index()) buffer.others.push_back(Segment::open(other));
     buffer.addresses.push_back(i == group.index() ? memory.get() : buffer.others.back().data());
   }

@@ -1,8 +1,8 @@
 #include "collective/shm/shm_communicator.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "base/copy.h"
 #include "collective/reduce/reduce.h"
 #include "sullae/error.h"
 
@@ -57,8 +57,8 @@ void ShmCommunicator::reducescatter(const void* in, void* out, std::span<const s
       [&](std::size_t round, std::byte* slot) {
         for (std::size_t i = 0; i < counts.size(); ++i) {
           const Range range = in_round(counts[i], piece, round);
-          std::memcpy(slot + i * piece * width, from + (offsets[i] + range.begin) * width,
-                      range.size() * width);
+          copy_bytes(slot + i * piece * width, from + (offsets[i] + range.begin) * width,
+                     range.size() * width);
         }
       },
       [&](std::size_t round, std::uint64_t announcement) {
@@ -80,20 +80,20 @@ void ShmCommunicator::allgather(const void* in, void* out, std::span<const std::
   const std::size_t piece = kSlotBytes / width;
   auto* into = static_cast<std::byte*>(out);
   std::byte* own = into + offsets[me] * width;
-  if (in != own && counts[me] > 0) std::memcpy(own, in, counts[me] * width);
+  if (in != own && counts[me] > 0) copy_bytes(own, in, counts[me] * width);
   lockstep(
       {.operation = Operation::allgather, .type = type, .count = hash_of(counts)},
       [&] { return rounds_for(most_of(counts), piece); },
       [&](std::size_t round, std::byte* slot) {
         const Range range = in_round(counts[me], piece, round);
-        if (range.size() > 0) std::memcpy(slot, own + range.begin * width, range.size() * width);
+        if (range.size() > 0) copy_bytes(slot, own + range.begin * width, range.size() * width);
       },
       [&](std::size_t round, std::uint64_t announcement) {
         for (std::size_t i = 0; i < counts.size(); ++i) {
           const Range range = in_round(counts[i], piece, round);
           if (i == me || range.size() == 0) continue;
-          std::memcpy(into + (offsets[i] + range.begin) * width,
-                      group_.slot(static_cast<int>(i), announcement), range.size() * width);
+          copy_bytes(into + (offsets[i] + range.begin) * width,
+                     group_.slot(static_cast<int>(i), announcement), range.size() * width);
         }
       });
 }
@@ -108,14 +108,14 @@ void ShmCommunicator::broadcast(void* data, std::size_t count, DataType type, in
       [&](std::size_t round, std::byte* slot) {
         const Range range = in_round(count, piece, round);
         if (rank() == root && range.size() > 0) {
-          std::memcpy(slot, bytes + range.begin * width, range.size() * width);
+          copy_bytes(slot, bytes + range.begin * width, range.size() * width);
         }
       },
       [&](std::size_t round, std::uint64_t announcement) {
         const Range range = in_round(count, piece, round);
         if (rank() != root && range.size() > 0) {
-          std::memcpy(bytes + range.begin * width, group_.slot(root, announcement),
-                      range.size() * width);
+          copy_bytes(bytes + range.begin * width, group_.slot(root, announcement),
+                     range.size() * width);
         }
       });
 }
@@ -138,9 +138,9 @@ void ShmCommunicator::alltoall(const void* in, std::span<const std::size_t> send
 
   const auto announced = [&](std::size_t sender, std::size_t index) {
     std::size_t count = 0;
-    std::memcpy(&count,
-                group_.slot(static_cast<int>(sender), first_announcement) + index * sizeof count,
-                sizeof count);
+    copy_bytes(&count,
+               group_.slot(static_cast<int>(sender), first_announcement) + index * sizeof count,
+               sizeof count);
     return count;
   };
   const auto check_counts = [&] {
@@ -165,22 +165,22 @@ void ShmCommunicator::alltoall(const void* in, std::span<const std::size_t> send
   lockstep(
       {.operation = Operation::alltoall, .type = type}, check_counts,
       [&](std::size_t round, std::byte* slot) {
-        std::memcpy(slot, send_counts.data(), ranks * sizeof(std::size_t));
-        std::memcpy(slot + header / 2, receive_counts.data(), ranks * sizeof(std::size_t));
+        copy_bytes(slot, send_counts.data(), ranks * sizeof(std::size_t));
+        copy_bytes(slot + header / 2, receive_counts.data(), ranks * sizeof(std::size_t));
         for (std::size_t i = 0; i < ranks; ++i) {
           const Range range = in_round(send_counts[i], piece, round);
           if (range.size() == 0) continue;
-          std::memcpy(slot + header + i * piece_bytes,
-                      from + (send_offsets[i] + range.begin) * width, range.size() * width);
+          copy_bytes(slot + header + i * piece_bytes,
+                     from + (send_offsets[i] + range.begin) * width, range.size() * width);
         }
       },
       [&](std::size_t round, std::uint64_t announcement) {
         for (std::size_t i = 0; i < ranks; ++i) {
           const Range range = in_round(receive_counts[i], piece, round);
           if (range.size() == 0) continue;
-          std::memcpy(into + (receive_offsets[i] + range.begin) * width,
-                      group_.slot(static_cast<int>(i), announcement) + header + me * piece_bytes,
-                      range.size() * width);
+          copy_bytes(into + (receive_offsets[i] + range.begin) * width,
+                     group_.slot(static_cast<int>(i), announcement) + header + me * piece_bytes,
+                     range.size() * width);
         }
       });
 }

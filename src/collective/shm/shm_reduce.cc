@@ -13,8 +13,8 @@
 //               in, the one before is reduced and the one before that is copied out, so that the
 //               slots stay in the cache, and one wait a chunk is enough.
 #include <algorithm>
-#include <cstring>
 
+#include "base/copy.h"
 #include "collective/reduce/reduce.h"
 #include "collective/shm/shm_communicator.h"
 
@@ -90,8 +90,8 @@ void ShmCommunicator::reduce_in_cells(const Signature& signature, const Reductio
 
 void ShmCommunicator::reduce_in_slots(const Signature& signature, const Reduction& reduction) {
   const std::uint64_t announcement = group_.next_announcement();
-  std::memcpy(group_.slot(rank(), announcement), reduction.in,
-              reduction.count * element_size(reduction.type));
+  copy_bytes(group_.slot(rank(), announcement), reduction.in,
+             reduction.count * element_size(reduction.type));
   group_.exchange(signature);
   if (reduction.out == nullptr) return;
   std::vector<const void*> inputs(static_cast<std::size_t>(size()));
@@ -115,7 +115,7 @@ bool ShmCommunicator::reduce_in_place(const Signature& signature, const Reductio
   const Range share = part_of(reduction.count, rank(), size(), kCacheLine);
   for (int i = 0; i < size(); ++i) {
     Places places;
-    std::memcpy(&places, group_.payload(i), sizeof places);
+    copy_bytes(&places, group_.payload(i), sizeof places);
     const bool receives = reduction.root == kEverybody || reduction.root == i;
     if (places.in.buffer == 0 || (receives && places.out.buffer == 0)) return false;
     inputs.push_back(buffers_->resolve(places.in, i) + share.begin * width);
@@ -145,7 +145,7 @@ void ShmCommunicator::reduce_by_reading(const Reduction& reduction) {
   std::vector<Addresses> addresses;
   for (const auto& payload : all) {
     addresses.emplace_back();
-    std::memcpy(&addresses.back(), payload.data(), sizeof(Addresses));
+    copy_bytes(&addresses.back(), payload.data(), sizeof(Addresses));
   }
 
   const std::size_t chunk =
@@ -198,8 +198,8 @@ void ShmCommunicator::reduce_pipelined(const Reduction& reduction) {
     for (int i = 0; i < size(); ++i) {
       if (i == me) continue;
       const Range share = share_of(k, i);
-      std::memcpy(group_.slot(me, announcement) + share.begin * width,
-                  reduction.in + (k * chunk + share.begin) * width, share.size() * width);
+      copy_bytes(group_.slot(me, announcement) + share.begin * width,
+                 reduction.in + (k * chunk + share.begin) * width, share.size() * width);
     }
   };
   const auto reduce_share = [&](std::size_t k) {
@@ -221,8 +221,8 @@ void ShmCommunicator::reduce_pipelined(const Reduction& reduction) {
     for (int i = 0; i < size(); ++i) {
       if (i == me) continue;
       const Range share = share_of(k, i);
-      std::memcpy(reduction.out + (k * chunk + share.begin) * width, group_.result_slot(i, k),
-                  share.size() * width);
+      copy_bytes(reduction.out + (k * chunk + share.begin) * width, group_.result_slot(i, k),
+                 share.size() * width);
     }
   };
 

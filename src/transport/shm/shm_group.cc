@@ -10,6 +10,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/copy.h"
 #include "base/host.h"
 #include "base/system_error.h"
 
@@ -98,7 +99,7 @@ void Group::attach(Store& store) {
     SegmentHandle handle;
     if (text.size() != sizeof handle)
       throw Error("shared memory: the store holds a bad segment handle");
-    std::memcpy(&handle, text.data(), sizeof handle);
+    copy_bytes(&handle, text.data(), sizeof handle);
     if (handle.bytes < bytes)
       throw Error("shared memory: the ranks of this host disagree about its size");
     segment_ = Segment::open(handle);
@@ -138,8 +139,7 @@ void Group::try_reading_peers() {
 
 std::vector<std::array<std::byte, kCellPayload>> Group::tell_all(
     std::span<const std::byte> payload) {
-  std::memcpy(members_[index()].told.data(), payload.data(),
-              std::min(payload.size(), kCellPayload));
+  copy_bytes(members_[index()].told.data(), payload.data(), std::min(payload.size(), kCellPayload));
   step();
   std::vector<std::array<std::byte, kCellPayload>> all;
   for (int i = 0; i < size(); ++i) all.push_back(members_[i].told);
@@ -173,7 +173,7 @@ void Group::exchange(const Signature& signature, std::span<const std::byte> payl
   Member& self = members_[index()];
   Cell& cell = self.cells[sequence & 1];
   cell.signature = signature;
-  std::memcpy(cell.payload.data(), payload.data(), std::min(payload.size(), kCellPayload));
+  copy_bytes(cell.payload.data(), payload.data(), std::min(payload.size(), kCellPayload));
   cell.sequence.store(sequence);
   ring(self);
   for (int i = 0; i < size(); ++i) {
