@@ -10,7 +10,7 @@ std::vector<RankCpus> divide_cpus(const std::vector<int>& available, int ranks, 
   std::vector<RankCpus> result(static_cast<std::size_t>(ranks), RankCpus{.threads = share});
   if (share * ranks > cpus) return result;
   for (int r = 0; r < ranks; ++r) {
-    const auto first = available.begin() + r * share;
+    const auto first = available.begin() + static_cast<std::ptrdiff_t>(r) * share;
     result[static_cast<std::size_t>(r)].cpus.assign(first, first + share);
   }
   return result;

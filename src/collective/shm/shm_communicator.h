@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "collective/communicator.h"
 #include "collective/counts.h"
@@ -67,6 +68,8 @@ class ShmCommunicator final : public Communicator {
 
   Group group_;
   std::shared_ptr<SharedBuffers> buffers_;
+  std::vector<std::byte>
+      copies_;  // of peers' memory; kept, since fresh pages cost more than the copy
 };
 
 }  // namespace sullae::shm

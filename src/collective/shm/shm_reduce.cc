@@ -150,7 +150,7 @@ void ShmCommunicator::reduce_by_reading(const Reduction& reduction) {
 
   const std::size_t chunk =
       kReadBytes / static_cast<std::size_t>(size() - 1) / kCacheLine * kCacheLine / width;
-  std::vector<std::byte> copies(static_cast<std::size_t>(size()) * chunk * width);
+  copies_.resize(static_cast<std::size_t>(size()) * chunk * width);
   std::vector<const void*> inputs(static_cast<std::size_t>(size()));
   for (std::size_t begin = share.begin; begin < share.end; begin += chunk) {
     const std::size_t count = std::min(chunk, share.end - begin);
@@ -158,7 +158,7 @@ void ShmCommunicator::reduce_by_reading(const Reduction& reduction) {
       const auto index = static_cast<std::size_t>(i);
       inputs[index] = reduction.in + begin * width;
       if (i == me) continue;
-      std::byte* const copy = copies.data() + index * chunk * width;
+      std::byte* const copy = copies_.data() + index * chunk * width;
       group_.read_peer(i, addresses[index].in + begin * width, copy, count * width);
       inputs[index] = copy;
     }
