@@ -44,4 +44,11 @@ class InputError : public Error {
   using Error::Error;
 };
 
+/// A checkpoint that is missing, torn, damaged or of another version. One that is whole but belongs
+/// to another model is a plain InputError.
+class CheckpointError : public InputError {
+ public:
+  using InputError::InputError;
+};
+
 }  // namespace sullae

@@ -196,11 +196,9 @@ void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module&
                      const torch::optim::Optimizer* optimizer = nullptr,
                      const CheckpointMetadata& metadata = {});
 
-/// Throws InputError for a file that is torn, damaged, or no checkpoint.
-void verify_checkpoint(const std::filesystem::path& file);
-
-/// Reads a checkpoint into `module` and, where given, `optimizer`. Throws InputError for a file
-/// that is torn, is no checkpoint, or belongs to another model; nothing is loaded then.
+/// Reads a checkpoint into `module` and, where given, `optimizer`. Throws CheckpointError for a file
+/// that is missing, torn, damaged or no checkpoint, and InputError for one that belongs to another
+/// model; nothing is loaded then.
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
                                    torch::optim::Optimizer* optimizer = nullptr);
 

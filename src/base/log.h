@@ -12,15 +12,10 @@ namespace sullae::log {
 void set_rank(int rank);
 
 void write_warning(std::string_view message);
-void write_info(std::string_view message);
 
 template <class... Args>
 void warning(fmt::format_string<Args...> format, Args&&... args) {
   write_warning(fmt::format(format, std::forward<Args>(args)...));
-}
-template <class... Args>
-void info(fmt::format_string<Args...> format, Args&&... args) {
-  write_info(fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace sullae::log

@@ -43,4 +43,12 @@ inline Range part_of(std::size_t count, int part, int parts, std::size_t granule
   return {boundary(part), boundary(part + 1)};
 }
 
+/// The sizes of all those parts.
+inline std::vector<std::size_t> equal_counts(std::size_t count, int parts,
+                                             std::size_t granule = 1) {
+  std::vector<std::size_t> counts;
+  for (int i = 0; i < parts; ++i) counts.push_back(part_of(count, i, parts, granule).size());
+  return counts;
+}
+
 }  // namespace sullae

@@ -43,7 +43,7 @@ class SelfCommunicator final : public Communicator {
 
  private:
   static void copy(const void* in, void* out, std::size_t count, DataType type) {
-    if (in != out && count > 0) copy_bytes(out, in, count * element_size(type));
+    if (in != out) copy_bytes(out, in, count * element_size(type));
   }
 };
 

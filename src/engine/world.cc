@@ -31,7 +31,7 @@ Config merge(const WorldOptions& options) {
   return config;
 }
 
-std::vector<std::size_t> equal_counts(std::size_t count, int size) {
+std::vector<std::size_t> same_for_all(std::size_t count, int size) {
   return std::vector<std::size_t>(static_cast<std::size_t>(size), count);
 }
 
@@ -151,7 +151,7 @@ void World::reduce(const void* in, void* out, std::size_t count, DataType type, 
 }
 void World::reducescatter(const void* in, void* out, std::size_t count, DataType type,
                           ReduceOp op) {
-  reducescatterv(in, out, equal_counts(count, size()), type, op);
+  reducescatterv(in, out, same_for_all(count, size()), type, op);
 }
 void World::reducescatterv(const void* in, void* out, std::span<const std::size_t> counts,
                            DataType type, ReduceOp op) {
@@ -159,7 +159,7 @@ void World::reducescatterv(const void* in, void* out, std::span<const std::size_
   impl_->run([&](Communicator& c) { c.reducescatter(in, out, counts, type, op); });
 }
 void World::allgather(const void* in, void* out, std::size_t count, DataType type) {
-  allgatherv(in, out, equal_counts(count, size()), type);
+  allgatherv(in, out, same_for_all(count, size()), type);
 }
 void World::allgatherv(const void* in, void* out, std::span<const std::size_t> counts,
                        DataType type) {
@@ -171,7 +171,7 @@ void World::broadcast(void* data, std::size_t count, DataType type, int root) {
   impl_->run([&](Communicator& c) { c.broadcast(data, count, type, root); });
 }
 void World::alltoall(const void* in, void* out, std::size_t count, DataType type) {
-  const auto counts = equal_counts(count, size());
+  const auto counts = same_for_all(count, size());
   alltoallv(in, counts, out, counts, type);
 }
 void World::alltoallv(const void* in, std::span<const std::size_t> send_counts, void* out,

@@ -20,6 +20,7 @@
 #include "launch/binding.h"
 #include "launch/descendants.h"
 #include "launch/frames.h"
+#include "launch/process.h"
 
 namespace sullae {
 namespace {
@@ -36,17 +37,6 @@ struct Process {
   std::optional<Deadline> drain;  // set when the process has ended
   bool over = false;              // its end has been reported, after all that it wrote
 };
-
-struct Pipe {
-  UniqueFd read;
-  UniqueFd write;
-};
-
-Pipe make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw system_error("pipe");
-  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
 
 class Agent {
  public:
@@ -236,10 +226,7 @@ class Agent {
     const int null = ::open("/dev/null", O_RDONLY);
     ::dup2(null, STDIN_FILENO);
     if (!spec.directory.empty() && ::chdir(spec.directory.c_str()) != 0) return;
-    std::vector<char*> arguments;
-    for (const auto& word : spec.command) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    ::execvp(arguments[0], arguments.data());
+    execute(spec.command);
   }
 
   int input_;

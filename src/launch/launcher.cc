@@ -1,6 +1,5 @@
 #include "launch/launcher.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -11,7 +10,9 @@
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "base/deadline.h"
 #include "base/fd.h"
@@ -21,6 +22,7 @@
 #include "launch/descendants.h"
 #include "launch/frames.h"
 #include "launch/output.h"
+#include "launch/process.h"
 #include "launch/remote_shell.h"
 #include "transport/store/store_server.h"
 
@@ -145,28 +147,21 @@ class Job {
     const auto words = agent.local ? std::vector<std::string>{own_program(), "agent"}
                                    : remote_command(options_.remote_shell, placement.host.name,
                                                     {own_program(), "agent"});
-    std::array<int, 2> to{};
-    std::array<int, 2> from{};
-    if (::pipe2(to.data(), O_CLOEXEC) != 0 || ::pipe2(from.data(), O_CLOEXEC) != 0)
-      throw system_error("pipe");
-    agent.input = UniqueFd(to[1]);
-    agent.output = UniqueFd(from[0]);
-    const UniqueFd its_input(to[0]);
-    const UniqueFd its_output(from[1]);
+    Pipe input = make_pipe();
+    Pipe output = make_pipe();
     agent.pid = ::fork();
     if (agent.pid < 0) throw system_error("fork");
     if (agent.pid == 0) {
       ::setpgid(0, 0);
       sigprocmask(SIG_SETMASK, &signals_.original_mask(), nullptr);
-      ::dup2(its_input.get(), STDIN_FILENO);
-      ::dup2(its_output.get(), STDOUT_FILENO);
-      std::vector<char*> arguments;
-      for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-      arguments.push_back(nullptr);
-      ::execvp(arguments[0], arguments.data());
+      ::dup2(input.read.get(), STDIN_FILENO);
+      ::dup2(output.write.get(), STDOUT_FILENO);
+      execute(words);
       say(fmt::format("{} cannot be run: {}", words[0], std::strerror(errno)));
       ::_exit(127);
     }
+    agent.input = std::move(input.write);
+    agent.output = std::move(output.read);
     agents_.push_back(std::move(agent));
   }
 
@@ -247,7 +242,7 @@ class Job {
       say(fmt::format("the connection to host {} was lost; ending all ranks",
                       agent.placement.host.name));
     for (const int rank : agent.placement.ranks) {
-      if (ended_.insert({rank, 0}).second) --running_;
+      if (ended_.insert(rank).second) --running_;
     }
     end_all(SIGTERM, 1);
   }
@@ -276,7 +271,7 @@ class Job {
   }
 
   void on_rank_ended(const AgentProcess& agent, int rank, int status) {
-    if (!ended_.insert({rank, status}).second) return;
+    if (!ended_.insert(rank).second) return;
     --running_;
     if (status == 0 || ending_) return;
     const int others = running_;
@@ -340,7 +335,7 @@ class Job {
   std::string store_address_;
   std::vector<AgentProcess> agents_;
   std::map<int, std::string> pids_;
-  std::map<int, int> ended_;  // wait status by rank
+  std::set<int> ended_;  // ranks
   int running_;
   bool ending_ = false;
   int exit_code_ = 0;

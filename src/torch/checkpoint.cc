@@ -42,16 +42,16 @@ class CheckedFile {
   explicit CheckedFile(const std::filesystem::path& file)
       : name_(file.string()), stream_(file, std::ios::binary) {
     if (!stream_)
-      throw InputError(
+      throw CheckpointError(
           fmt::format("checkpoint {}: cannot be opened: {}", name_, std::strerror(errno)));
     stream_.read(reinterpret_cast<char*>(&header_), sizeof header_);
     if (stream_.gcount() != sizeof header_ ||
         std::memcmp(header_.magic, Header{}.magic, sizeof header_.magic) != 0) {
-      throw InputError(fmt::format("checkpoint {}: is not a Sullae checkpoint", name_));
+      throw CheckpointError(fmt::format("checkpoint {}: is not a Sullae checkpoint", name_));
     }
     if (header_.version != kVersion) {
-      throw InputError(fmt::format("checkpoint {}: has version {}, expected {}", name_,
-                                   header_.version, kVersion));
+      throw CheckpointError(fmt::format("checkpoint {}: has version {}, expected {}", name_,
+                                        header_.version, kVersion));
     }
     verify();
   }
@@ -74,7 +74,7 @@ class CheckedFile {
                    static_cast<std::streamsize>(std::min<std::uint64_t>(left, buffer.size())));
       const auto n = static_cast<std::uint64_t>(stream_.gcount());
       if (n == 0) {
-        throw InputError(
+        throw CheckpointError(
             fmt::format("checkpoint {}: is torn: {} bytes expected, the last {} are missing", name_,
                         header_.length + sizeof header_, left));
       }
@@ -82,7 +82,8 @@ class CheckedFile {
       left -= n;
     }
     if (crc != header_.crc)
-      throw InputError(fmt::format("checkpoint {}: is damaged: its checksum does not fit", name_));
+      throw CheckpointError(
+          fmt::format("checkpoint {}: is damaged: its checksum does not fit", name_));
   }
 
   std::string name_;
@@ -179,8 +180,6 @@ void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module&
   output.write_at(0, &header, sizeof header);
   output.commit();
 }
-
-void verify_checkpoint(const std::filesystem::path& file) { const CheckedFile whole(file); }
 
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
                                    torch::optim::Optimizer* optimizer) {

@@ -49,12 +49,10 @@ std::optional<CheckpointMetadata> Checkpoints::load_newest(
   if (files.empty()) return std::nullopt;
   for (const auto& file : files) {
     try {
-      verify_checkpoint(file);
-    } catch (const InputError& error) {
+      return load_checkpoint(file, module, &optimizer);
+    } catch (const CheckpointError& error) {
       log::warning("{}; trying the one before", error.what());
-      continue;
     }
-    return load_checkpoint(file, module, &optimizer);
   }
   throw InputError(fmt::format("--resume: none of the {} checkpoints in {} is whole", files.size(),
                                directory_.string()));

@@ -190,7 +190,7 @@ class Run {
     for (auto& group : optimizer_->param_groups()) group.options().set_lr(lr);
   }
 
-  // Each rank tests its share; samples that the sampler repeated to fill it up are left out.
+  // Each rank tests every size()-th sample, so that each is tested once.
   void test() {
     const torch::NoGradGuard guard;
     task_->model().eval();

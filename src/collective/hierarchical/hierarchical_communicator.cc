@@ -38,9 +38,8 @@ void HierarchicalCommunicator::allreduce(const void* in, void* out, std::size_t 
   const int slices = count * width < kSliceBytes ? 1 : slices_;
   // Hosts may have different numbers of ranks, so the division waits for the sum over all.
   const ReduceOp partial = op == ReduceOp::average ? ReduceOp::sum : op;
-  std::vector<std::size_t> counts(static_cast<std::size_t>(local_->size()), 0);
-  for (int i = 0; i < slices; ++i)
-    counts[static_cast<std::size_t>(i)] = part_of(count, i, slices, kGranule).size();
+  auto counts = equal_counts(count, slices, kGranule);
+  counts.resize(static_cast<std::size_t>(local_->size()), 0);
   const Range mine = local_rank < slices ? part_of(count, local_rank, slices, kGranule) : Range{};
 
   std::byte* const slice = static_cast<std::byte*>(out) + mine.begin * width;

@@ -12,6 +12,9 @@ namespace {
 // hides behind the next.
 constexpr std::size_t kSegmentBytes = std::size_t{2048} << 10;
 
+// Parts start at a multiple of this many elements: a cache line of float32.
+constexpr std::size_t kGranule = 16;
+
 // One part of the buffer a rank, each cut into segments. All sizes in elements.
 class Parts {
  public:
@@ -160,11 +163,8 @@ class Ring {
 
 void allreduce_ring(Exchange& exchange, const Signature& signature, const Reduction& reduction) {
   exchange.check_neighbours(signature);
-  std::vector<std::size_t> counts;
-  for (int i = 0; i < exchange.size(); ++i)
-    counts.push_back(part_of(reduction.count, i, exchange.size(), 16).size());
-  Ring ring(exchange, reduction, counts);
-  const auto own = part_of(reduction.count, exchange.rank(), exchange.size(), 16);
+  Ring ring(exchange, reduction, equal_counts(reduction.count, exchange.size(), kGranule));
+  const auto own = part_of(reduction.count, exchange.rank(), exchange.size(), kGranule);
   // The parts of `in` that the ring still reads are other ranks' parts, so this rank's part of
   // `out` is free even in place.
   ring.reduce_scatter(reduction.out + own.begin * reduction.width(),

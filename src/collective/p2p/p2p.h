@@ -22,7 +22,6 @@ class Exchange {
 
   int rank() const { return transport_.rank(); }
   int size() const { return transport_.size(); }
-  Transport& transport() { return transport_; }
 
   Request send(int peer, std::uint64_t step, const void* data, std::size_t bytes) {
     return transport_.send(peer, make_tag(sequence_, step), data, bytes);

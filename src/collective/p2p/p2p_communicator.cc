@@ -51,8 +51,7 @@ void P2pCommunicator::reduce(const void* in, void* out, std::size_t count, DataT
   if (count * width <= kLatencyBytes) return reduce_tree(exchange, signature, reduction, root);
 
   // Each rank reduces a part, and the root collects the parts.
-  std::vector<std::size_t> counts;
-  for (int i = 0; i < size(); ++i) counts.push_back(part_of(count, i, size()).size());
+  const auto counts = equal_counts(count, size());
   const auto offsets = offsets_of(counts);
   const auto me = static_cast<std::size_t>(rank());
   std::vector<std::byte> own(rank() == root ? 0 : counts[me] * width);
@@ -91,7 +90,7 @@ void P2pCommunicator::allgather(const void* in, void* out, std::span<const std::
   const auto me = static_cast<std::size_t>(rank());
   auto* into = static_cast<std::byte*>(out);
   const std::size_t own_bytes = offsets[me + 1] - offsets[me];
-  if (into + offsets[me] != in && own_bytes > 0) copy_bytes(into + offsets[me], in, own_bytes);
+  if (into + offsets[me] != in) copy_bytes(into + offsets[me], in, own_bytes);
   Exchange exchange = next_exchange();
   const Signature signature{
       .operation = Operation::allgather, .type = type, .count = hash_of(counts)};
@@ -121,10 +120,8 @@ void P2pCommunicator::alltoall(const void* in, std::span<const std::size_t> send
   if (send_counts[me] != receive_counts[me]) {
     throw MismatchError("alltoall: a rank's send and receive counts for itself differ");
   }
-  if (send_counts[me] > 0) {
-    copy_bytes(into + receive_offsets[me] * width, from + send_offsets[me] * width,
-               send_counts[me] * width);
-  }
+  copy_bytes(into + receive_offsets[me] * width, from + send_offsets[me] * width,
+             send_counts[me] * width);
   Exchange exchange = next_exchange();
   exchange.check_neighbours({.operation = Operation::alltoall, .type = type});
   const auto ranks = static_cast<std::size_t>(size());

@@ -2,14 +2,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/copy.h"
-#include "collective/p2p/p2p.h"
+#include "collective/p2p/message.h"
 
 namespace sullae::p2p {
 namespace {
 
 constexpr std::size_t kSegmentBytes = std::size_t{512} << 10;
-constexpr std::size_t kHeader = sizeof(Signature);
 
 // Ranks renumbered so that the root is 0.
 struct Rooted {
@@ -27,28 +25,20 @@ void reduce_tree(Exchange& exchange, const Signature& signature, const Reduction
   const Rooted ranks{root, size};
   const int place = ranks.place_of(exchange.rank());
   const std::size_t bytes = reduction.count * reduction.width();
-  std::vector<std::byte> mine(kHeader + bytes);
-  std::vector<std::byte> theirs(kHeader + bytes);
-  copy_bytes(mine.data(), &signature, kHeader);
-  copy_bytes(mine.data() + kHeader, reduction.in, bytes);
+  Message mine(signature, reduction.in, bytes);
+  Message theirs(bytes);
   for (int distance = 1; distance < size; distance *= 2) {
     if (place & distance) {
-      Request request = exchange.send(ranks.rank_at(place - distance), 0, mine.data(), mine.size());
-      exchange.wait(request);
+      mine.send(exchange, ranks.rank_at(place - distance), 0);
       return;
     }
     if (place + distance >= size) continue;
-    const int child = ranks.rank_at(place + distance);
-    Request request = exchange.receive(child, 0, theirs.data(), theirs.size());
-    exchange.wait(request);
-    Signature their_signature;
-    copy_bytes(&their_signature, theirs.data(), kHeader);
-    exchange.check_same(signature, child, their_signature);
+    theirs.receive(exchange, ranks.rank_at(place + distance), 0, signature);
     const Stage stage = distance * 2 >= size ? Stage::last : Stage::partial;
-    combine(reduction, mine.data() + kHeader, theirs.data() + kHeader, mine.data() + kHeader,
-            reduction.count, stage, size);
+    combine(reduction, mine.payload(), theirs.payload(), mine.payload(), reduction.count, stage,
+            size);
   }
-  copy_bytes(reduction.out, mine.data() + kHeader, bytes);
+  copy_bytes(reduction.out, mine.payload(), bytes);
 }
 
 void broadcast_tree(Exchange& exchange, const Signature& signature, std::byte* data,
@@ -56,21 +46,14 @@ void broadcast_tree(Exchange& exchange, const Signature& signature, std::byte* d
   const int size = exchange.size();
   const Rooted ranks{root, size};
   const int place = ranks.place_of(exchange.rank());
-  std::vector<std::byte> message(kHeader + bytes);
+  Message message(signature, data, bytes);
   int distance = 1;
   if (place != 0) {
     while ((place & distance) == 0) distance *= 2;
-    const int parent = ranks.rank_at(place - distance);
-    Request request = exchange.receive(parent, 0, message.data(), message.size());
-    exchange.wait(request);
-    Signature theirs;
-    copy_bytes(&theirs, message.data(), kHeader);
-    exchange.check_same(signature, parent, theirs);
-    copy_bytes(data, message.data() + kHeader, bytes);
+    message.receive(exchange, ranks.rank_at(place - distance), 0, signature);
+    copy_bytes(data, message.payload(), bytes);
   } else {
     while (distance < size) distance *= 2;
-    copy_bytes(message.data(), &signature, kHeader);
-    copy_bytes(message.data() + kHeader, data, bytes);
   }
   std::vector<Request> sends;
   for (distance /= 2; distance >= 1; distance /= 2) {

@@ -80,18 +80,18 @@ void ShmCommunicator::allgather(const void* in, void* out, std::span<const std::
   const std::size_t piece = kSlotBytes / width;
   auto* into = static_cast<std::byte*>(out);
   std::byte* own = into + offsets[me] * width;
-  if (in != own && counts[me] > 0) copy_bytes(own, in, counts[me] * width);
+  if (in != own) copy_bytes(own, in, counts[me] * width);
   lockstep(
       {.operation = Operation::allgather, .type = type, .count = hash_of(counts)},
       [&] { return rounds_for(most_of(counts), piece); },
       [&](std::size_t round, std::byte* slot) {
         const Range range = in_round(counts[me], piece, round);
-        if (range.size() > 0) copy_bytes(slot, own + range.begin * width, range.size() * width);
+        copy_bytes(slot, own + range.begin * width, range.size() * width);
       },
       [&](std::size_t round, std::uint64_t announcement) {
         for (std::size_t i = 0; i < counts.size(); ++i) {
           const Range range = in_round(counts[i], piece, round);
-          if (i == me || range.size() == 0) continue;
+          if (i == me) continue;
           copy_bytes(into + (offsets[i] + range.begin) * width,
                      group_.slot(static_cast<int>(i), announcement), range.size() * width);
         }
@@ -107,13 +107,13 @@ void ShmCommunicator::broadcast(void* data, std::size_t count, DataType type, in
       [&] { return rounds_for(count, piece); },
       [&](std::size_t round, std::byte* slot) {
         const Range range = in_round(count, piece, round);
-        if (rank() == root && range.size() > 0) {
+        if (rank() == root) {
           copy_bytes(slot, bytes + range.begin * width, range.size() * width);
         }
       },
       [&](std::size_t round, std::uint64_t announcement) {
         const Range range = in_round(count, piece, round);
-        if (rank() != root && range.size() > 0) {
+        if (rank() != root) {
           copy_bytes(bytes + range.begin * width, group_.slot(root, announcement),
                      range.size() * width);
         }
@@ -169,7 +169,6 @@ void ShmCommunicator::alltoall(const void* in, std::span<const std::size_t> send
         copy_bytes(slot + header / 2, receive_counts.data(), ranks * sizeof(std::size_t));
         for (std::size_t i = 0; i < ranks; ++i) {
           const Range range = in_round(send_counts[i], piece, round);
-          if (range.size() == 0) continue;
           copy_bytes(slot + header + i * piece_bytes,
                      from + (send_offsets[i] + range.begin) * width, range.size() * width);
         }
@@ -177,7 +176,6 @@ void ShmCommunicator::alltoall(const void* in, std::span<const std::size_t> send
       [&](std::size_t round, std::uint64_t announcement) {
         for (std::size_t i = 0; i < ranks; ++i) {
           const Range range = in_round(receive_counts[i], piece, round);
-          if (range.size() == 0) continue;
           copy_bytes(into + (receive_offsets[i] + range.begin) * width,
                      group_.slot(static_cast<int>(i), announcement) + header + me * piece_bytes,
                      range.size() * width);
