@@ -13,7 +13,7 @@ void allreduce_halving_doubling(Exchange& exchange, const Signature& signature,
   const int rank = exchange.rank();
   const std::size_t width = reduction.width();
   exchange.check_neighbours(signature);
-  std::vector<std::byte> received((reduction.count + 1) / 2 * width);
+  std::byte* const received = exchange.scratch((reduction.count + 1) / 2 * width);
   if (reduction.in != reduction.out)
     copy_bytes(reduction.out, reduction.in, reduction.count * width);
 
@@ -29,11 +29,11 @@ void allreduce_halving_doubling(Exchange& exchange, const Signature& signature,
     const Range keep = lower ? Range{range.begin, middle} : Range{middle, range.end};
     const Range give = lower ? Range{middle, range.end} : Range{range.begin, middle};
     exchange.send_and_receive(peer, reduction.out + give.begin * width, give.size() * width, peer,
-                              received.data(), keep.size() * width, step);
+                              received, keep.size() * width, step);
     std::byte* const values = reduction.out + keep.begin * width;
     const Stage stage = distance * 2 == size ? Stage::last : Stage::partial;
-    combine(reduction, lower ? values : received.data(), lower ? received.data() : values, values,
-            keep.size(), stage, size);
+    combine(reduction, lower ? values : received, lower ? received : values, values, keep.size(),
+            stage, size);
     kept.push_back(keep);
   }
   // Doubling: the same way back, exchanging finished halves.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "collective/p2p/p2p.h"
@@ -44,49 +45,47 @@ class Parts {
 
 class Ring {
  public:
-  Ring(Exchange& exchange, const Reduction& reduction, std::span<const std::size_t> counts)
+  // Where results of the reduce-scatter go: the allreduce's `out`, which has room for every part, or
+  // the reducescatter's, which has room for this rank's part alone.
+  enum class Output { whole, own_part };
+
+  Ring(Exchange& exchange, const Reduction& reduction, std::span<const std::size_t> counts,
+       Output output)
       : exchange_(exchange),
         reduction_(reduction),
         width_(reduction.width()),
         parts_(counts, width_),
+        output_(output),
         size_(exchange.size()),
         right_((exchange.rank() + 1) % size_),
-        left_((exchange.rank() + size_ - 1) % size_) {}
+        left_((exchange.rank() + size_ - 1) % size_),
+        incoming_(exchange.scratch(kWindow * kSegmentBytes)) {
+    if (output == Output::whole || size_ == 2) return;
+    for (auto& buffer : partial_)
+      buffer = std::make_unique_for_overwrite<std::byte[]>(parts_.largest() * width_);
+  }
 
-  // Partial sums travel to the right; after P-1 steps this rank holds the sum of part `rank`,
-  // written to `into`. `on_segment` is called as each segment of it is finished.
-  void reduce_scatter(std::byte* into, const std::function<void(std::size_t segment)>& on_segment) {
-    const int rank = exchange_.rank();
-    for (auto& buffer : partial_) buffer.resize(size_ > 2 ? parts_.largest() * width_ : 0);
-    scratch_.resize(parts_.largest() * width_);
+  // Partial sums travel to the right; after P-1 steps this rank holds the sum of part `rank`.
+  // `on_segment` is called as each segment of it is finished.
+  void reduce_scatter(const std::function<void(std::size_t segment)>& on_segment) {
+    for (std::size_t i = 0; i < parts_.segments(left_); ++i) {
+      const Range range = parts_.segment(left_, i);
+      sends_.push_back(
+          exchange_.send(right_, 0, reduction_.in + range.begin * width_, range.size() * width_));
+    }
     for (int step = 0; step < size_ - 1; ++step) {
-      const int sent_part = (rank + 2 * size_ - 1 - step) % size_;
-      const int received_part = (sent_part + size_ - 1) % size_;
       const bool last = step == size_ - 2;
-      if (step == 0) {
-        for (std::size_t i = 0; i < parts_.segments(sent_part); ++i) {
-          const Range range = parts_.segment(sent_part, i);
-          sends_.push_back(exchange_.send(right_, 0, reduction_.in + range.begin * width_,
-                                          range.size() * width_));
-        }
-      }
+      const int part = part_received_in(step);
       std::vector<Request> receives;
-      for (std::size_t i = 0; i < parts_.segments(received_part); ++i) {
-        const Range range = parts_.segment(received_part, i);
-        receives.push_back(exchange_.receive(left_, static_cast<std::uint64_t>(step),
-                                             scratch_at(received_part, range),
-                                             range.size() * width_));
-      }
       std::vector<Request> next_sends;
-      for (std::size_t i = 0; i < receives.size(); ++i) {
+      for (std::size_t i = 0; i < parts_.segments(part); ++i) {
+        while (receives.size() < std::min(i + kWindow, parts_.segments(part)))
+          receives.push_back(expect_partial(step, receives.size()));
         exchange_.wait(receives[i]);
-        const Range range = parts_.segment(received_part, i);
-        std::byte* const result =
-            last
-                ? into + (range.begin - parts_.offset(received_part)) * width_
-                : partial_[step & 1].data() + (range.begin - parts_.offset(received_part)) * width_;
-        combine(reduction_, scratch_at(received_part, range), reduction_.in + range.begin * width_,
-                result, range.size(), last ? Stage::last : Stage::partial, size_);
+        const Range range = parts_.segment(part, i);
+        std::byte* const result = result_at(step, range);
+        combine(reduction_, incoming(i), reduction_.in + range.begin * width_, result, range.size(),
+                last ? Stage::last : Stage::partial, size_);
         if (last) {
           on_segment(i);
         } else {
@@ -135,25 +134,46 @@ class Ring {
  private:
   static constexpr std::uint64_t kGatherStep = 0x4000;
 
+  // Segments that are expected at a time. They arrive in order, so a few keep the link busy, and
+  // stay in the cache until they are reduced.
+  static constexpr std::size_t kWindow = 4;
+
+  int part_received_in(int step) const { return (exchange_.rank() + 2 * size_ - 2 - step) % size_; }
+
+  std::byte* incoming(std::size_t segment) const {
+    return incoming_ + segment % kWindow * kSegmentBytes;
+  }
+
+  Request expect_partial(int step, std::size_t segment) {
+    const Range range = parts_.segment(part_received_in(step), segment);
+    return exchange_.receive(left_, static_cast<std::uint64_t>(step), incoming(segment),
+                             range.size() * width_);
+  }
+
+  // In place, a partial sum replaces this rank's own values, which nobody needs any more.
+  std::byte* result_at(int step, Range range) const {
+    if (output_ == Output::whole) return reduction_.out + range.begin * width_;
+    const bool last = step == size_ - 2;
+    std::byte* const base = last ? reduction_.out : partial_[step & 1].get();
+    return base + (range.begin - parts_.offset(part_received_in(step))) * width_;
+  }
+
   void expect_gathered(int part, std::uint64_t tag, std::size_t segment) {
     const Range range = parts_.segment(part, segment);
     gather_receives_.push_back(exchange_.receive(left_, tag, reduction_.out + range.begin * width_,
                                                  range.size() * width_));
   }
 
-  std::byte* scratch_at(int part, Range range) {
-    return scratch_.data() + (range.begin - parts_.offset(part)) * width_;
-  }
-
   Exchange& exchange_;
   const Reduction& reduction_;
   std::size_t width_;
   Parts parts_;
+  Output output_;
   int size_;
   int right_;
   int left_;
-  std::vector<std::byte> scratch_;
-  std::array<std::vector<std::byte>, 2> partial_;
+  std::byte* incoming_;
+  std::array<std::unique_ptr<std::byte[]>, 2> partial_;
   std::vector<Request> sends_;
   std::vector<Request> gather_sends_;
   std::vector<Request> gather_receives_;
@@ -163,20 +183,17 @@ class Ring {
 
 void allreduce_ring(Exchange& exchange, const Signature& signature, const Reduction& reduction) {
   exchange.check_neighbours(signature);
-  Ring ring(exchange, reduction, equal_counts(reduction.count, exchange.size(), kGranule));
-  const auto own = part_of(reduction.count, exchange.rank(), exchange.size(), kGranule);
-  // The parts of `in` that the ring still reads are other ranks' parts, so this rank's part of
-  // `out` is free even in place.
-  ring.reduce_scatter(reduction.out + own.begin * reduction.width(),
-                      [&](std::size_t segment) { ring.start_gather(segment); });
+  Ring ring(exchange, reduction, equal_counts(reduction.count, exchange.size(), kGranule),
+            Ring::Output::whole);
+  ring.reduce_scatter([&](std::size_t segment) { ring.start_gather(segment); });
   ring.all_gather();
 }
 
 void reducescatter_ring(Exchange& exchange, const Signature& signature, const Reduction& reduction,
                         std::span<const std::size_t> counts) {
   exchange.check_neighbours(signature);
-  Ring ring(exchange, reduction, counts);
-  ring.reduce_scatter(reduction.out, [](std::size_t) {});
+  Ring ring(exchange, reduction, counts, Ring::Output::own_part);
+  ring.reduce_scatter([](std::size_t) {});
 }
 
 }  // namespace sullae::p2p

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,11 +15,28 @@
 
 namespace sullae::p2p {
 
+/// Memory for what arrives, kept from one collective to the next: fresh memory would be zeroed and
+/// mapped page by page before a byte could arrive.
+class Scratch {
+ public:
+  std::byte* at_least(std::size_t bytes) {
+    if (bytes > size_) {
+      memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+      size_ = bytes;
+    }
+    return memory_.get();
+  }
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  std::size_t size_ = 0;
+};
+
 /// Messages of one collective. A step's tag must be the same on both sides.
 class Exchange {
  public:
-  Exchange(Transport& transport, std::uint64_t sequence)
-      : transport_(transport), sequence_(sequence) {}
+  Exchange(Transport& transport, std::uint64_t sequence, Scratch& scratch)
+      : transport_(transport), sequence_(sequence), scratch_(scratch) {}
 
   int rank() const { return transport_.rank(); }
   int size() const { return transport_.size(); }
@@ -31,6 +49,8 @@ class Exchange {
   }
   void wait(Request& request) { transport_.wait(request); }
   void wait(std::span<Request> requests) { transport_.wait(requests); }
+  /// Memory of the communicator, to be used by one algorithm at a time.
+  std::byte* scratch(std::size_t bytes) { return scratch_.at_least(bytes); }
   void send_and_receive(int to, const void* out, std::size_t out_bytes, int from, void* in,
                         std::size_t in_bytes, std::uint64_t step);
 
@@ -43,6 +63,7 @@ class Exchange {
  private:
   Transport& transport_;
   std::uint64_t sequence_;
+  Scratch& scratch_;
 };
 
 /// Steps at and above this number are for signatures; algorithms number theirs from 0.

@@ -37,8 +37,9 @@ class P2pCommunicator final : public Communicator {
   }
 
  private:
-  p2p::Exchange next_exchange() { return {*transport_, sequence_++}; }
+  p2p::Exchange next_exchange() { return {*transport_, sequence_++, scratch_}; }
 
+  p2p::Scratch scratch_;  // outlives the transport, which may still write to it
   std::unique_ptr<Transport> transport_;
   std::uint64_t sequence_ = 0;
 };

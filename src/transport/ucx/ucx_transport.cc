@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <vector>
 
 #include "base/host.h"
 #include "sullae/error.h"
@@ -164,6 +165,7 @@ class UcxTransport final : public Transport {
         ucp_tag_recv_nbx(worker_.handle, data, bytes, full_tag, ~std::uint64_t{0}, &params);
     if (UCS_PTR_IS_ERR(native)) fail_peer(peer, UCS_PTR_STATUS(native));
     endpoint(peer);  // so that its death is noticed
+    expected_.push_back(native);
     return {native, peer, bytes, true};
   }
 
@@ -182,7 +184,8 @@ class UcxTransport final : public Transport {
         }
       }
     } catch (const Error&) {
-      abandon(requests);
+      abandon_expected();
+      for (Request& request : requests) abandon(request);
       throw;
     }
   }
@@ -218,6 +221,7 @@ class UcxTransport final : public Transport {
     const ucs_status_t status = request.receives ? ucp_tag_recv_request_test(request.native, &info)
                                                  : ucp_request_check_status(request.native);
     if (status == UCS_INPROGRESS) return false;
+    if (request.receives) std::erase(expected_, request.native);
     ucp_request_free(request.native);
     request.native = nullptr;
     if (status == UCS_ERR_MESSAGE_TRUNCATED ||
@@ -246,17 +250,23 @@ class UcxTransport final : public Transport {
                                    deadline.describe()));
   }
 
-  // The memory of unfinished requests goes back to the caller, so UCX must let go of it.
-  void abandon(std::span<Request> requests) {
-    for (Request& request : requests) {
-      if (request.native == nullptr) continue;
-      ucp_request_cancel(worker_.handle, request.native);
-      for (int i = 0; i < 1000 && ucp_request_check_status(request.native) == UCS_INPROGRESS; ++i) {
-        ucp_worker_progress(worker_.handle);
-      }
-      ucp_request_free(request.native);
-      request.native = nullptr;
-    }
+  // The collective ends with an error, and all memory that it receives into goes back to its
+  // owners, so UCX must let go of it.
+  void abandon_expected() {
+    for (void* native : expected_) cancel(native);
+    expected_.clear();
+  }
+
+  void abandon(Request& request) {
+    if (request.native != nullptr && !request.receives) cancel(request.native);
+    request.native = nullptr;
+  }
+
+  void cancel(void* native) {
+    ucp_request_cancel(worker_.handle, native);
+    for (int i = 0; i < 1000 && ucp_request_check_status(native) == UCS_INPROGRESS; ++i)
+      ucp_worker_progress(worker_.handle);
+    ucp_request_free(native);
   }
 
   Store& store_;
@@ -264,6 +274,7 @@ class UcxTransport final : public Transport {
   Context context_;
   Worker worker_;
   std::vector<Peer> peers_;
+  std::vector<void*> expected_;  // receives that have not completed
   int spins_ = 0;
   bool broken_ = false;
 };
