@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks the format of all sources, and runs clang-tidy on those that do not include libtorch, whose headers
-# take minutes; with --all on those, too. Needs clang-format, clang-tidy, python3 and a release build.
+# Checks the format of all sources, and runs clang-tidy on those that do not include libtorch: clang 14 cannot parse
+# libtorch 1.13 as C++20 (its IValue is incomplete where a constexpr vector of it is destroyed). GCC's warnings, which are
+# errors, are on everywhere. Needs clang-format, clang-tidy and a release build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 git ls-files '*.h' '*.cc' | xargs clang-format --dry-run --Werror
@@ -10,9 +11,8 @@ mkdir -p build/lint
 sed -E 's/-Winvalid-pch//g; s/-include [^ ]*cmake_pch\.hxx//g; s/-Wno-restrict//g; s/-Wno-maybe-uninitialized//g' \
   build/release/compile_commands.json >build/lint/compile_commands.json
 
-folders='src/(base|transport|collective|engine|launch|data|cli)/'
-[[ "${1:-}" == --all ]] && folders='src/'
+without_libtorch='src/(base|transport|collective|engine|launch|data)/|src/cli/(agent_command|commands|main|run_command)\.cc'
 # Left out: the kernels (one source compiled for several instruction sets), and their choice, whose
 # __builtin_cpu_supports("f16c") clang 14 does not know.
-git ls-files 'src/*.cc' | grep -E "$folders" | grep -v 'reduce/kernel' |
+git ls-files 'src/*.cc' | grep -E "$without_libtorch" | grep -v 'reduce/kernel' |
   xargs -P "$(nproc)" -n 4 clang-tidy -p build/lint --quiet --warnings-as-errors='*'

@@ -37,11 +37,9 @@ const CLI::App* deepest_parsed(const CLI::App* app) {
 std::string describe_extra(const CLI::App& program, const std::vector<std::string>& words) {
   const CLI::App* const app = deepest_parsed(&program);
   const auto extras = program.remaining(/*recurse=*/true);
-  std::string command = app->get_name();
-  for (const CLI::App* parent = app->get_parent(); parent != nullptr;
-       parent = parent->get_parent()) {
-    command = parent->get_name() + ' ' + command;
-  }
+  std::string command;
+  for (const CLI::App* part = app; part != nullptr; part = part->get_parent())
+    command.insert(0, part->get_name() + (part == app ? "" : " "));
   // In the order in which they were typed.
   const auto extra = std::ranges::find_if(
       words, [&](const auto& word) { return std::ranges::find(extras, word) != extras.end(); });
@@ -67,9 +65,7 @@ std::string unknown_command(CLI::App* app, const std::vector<std::string>& words
   return {};
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App program("Sullae: distributed deep learning for C++", "sullae");
   program.set_version_flag("--version", std::string(sullae::cli::kVersion));
   program.require_subcommand(1);
@@ -112,4 +108,15 @@ int main(int argc, char** argv) {
     }
   }
   return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "sullae: %s\n", error.what());
+    return 1;
+  }
 }
