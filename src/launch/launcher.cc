@@ -190,11 +190,12 @@ class Job {
     if (connect_deadline_ && std::ranges::all_of(agents_, &AgentProcess::ready))
       connect_deadline_.reset();
     if (connect_deadline_ && connect_deadline_->passed()) {
+      std::vector<std::string> silent;
       for (const AgentProcess& agent : agents_) {
-        if (agent.ready) continue;
-        throw TimeoutError(fmt::format("host {} did not answer {}", agent.placement.host.name,
-                                       connect_deadline_->describe()));
+        if (!agent.ready) silent.push_back(agent.placement.host.name);
       }
+      throw TimeoutError(fmt::format("{} did not answer {}", fmt::join(silent, ", "),
+                                     connect_deadline_->describe()));
     }
     if (job_deadline_ && job_deadline_->passed()) {
       say(fmt::format("the job did not end {}; ending all ranks", job_deadline_->describe()));

@@ -231,14 +231,14 @@ TEST_F(OtherHosts, AFailureOnOneEndsThoseOnTheOthers) {
   EXPECT_TRUE(vanish(mark));
 }
 
-TEST_F(OtherHosts, OneThatDoesNotAnswerIsNamed) {
+TEST_F(OtherHosts, ThoseThatDoNotAnswerAreNamed) {
   const auto mark = unique_mark();
   const auto result =
-      sullae_run({"-H", "localhost:1,silent:1", "--connect-timeout", "0.5", "--store-host",
-                  "127.0.0.1", "--rsh", shell("exec sleep 600 # " + mark), "true"});
+      sullae_run({"-H", "silent:1,mute:1", "--connect-timeout", "0.5", "--store-host", "127.0.0.1",
+                  "--rsh", shell("exec sleep 600 # " + mark), "true"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_TRUE(contains(result.standard_error,
-                       "host silent did not answer within 0.5 s (--connect-timeout)"))
+                       "silent, mute did not answer within 0.5 s (--connect-timeout)"))
       << result.standard_error;
 }
 

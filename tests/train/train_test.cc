@@ -209,9 +209,10 @@ TEST_F(Train, SaysWhatIsWrong) {
 }
 
 TEST_F(Train, DrawsDigitsWhereThereAreNone) {
-  const auto result =
-      run_program({sullae_program(), "train", "mnist", "--max-steps", "3", "--epochs", "1"}, {},
-                  directory_.path());
+  const auto elsewhere = directory_.path() / "away" / "from" / "data";
+  std::filesystem::create_directories(elsewhere);
+  const auto result = run_program(
+      {sullae_program(), "train", "mnist", "--max-steps", "3", "--epochs", "1"}, {}, elsewhere);
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_TRUE(contains(result.standard_output, "digits drawn by the program"))
       << result.standard_output;
