@@ -321,9 +321,9 @@ class Job {
   }
 
   void wait_for_agents() {
+    // An agent needs moments; a remote shell that hangs is not waited for.
+    const Deadline deadline(options_.grace, "the grace period");
     for (const AgentProcess& agent : agents_) {
-      // An agent needs moments; a remote shell that hangs is not waited for.
-      const Deadline deadline(options_.grace, "the grace period");
       while (::waitpid(agent.pid, nullptr, WNOHANG) == 0 && !deadline.passed())
         ::poll(nullptr, 0, 5);
     }
