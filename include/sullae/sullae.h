@@ -11,10 +11,12 @@
 
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "sullae/error.h"
 #include "sullae/types.h"
@@ -22,6 +24,7 @@
 namespace sullae {
 
 class Communicator;
+class Completion;
 
 /// An asynchronous collective on its way. Copies refer to the same operation. Any thread may call.
 class Handle {
@@ -32,12 +35,14 @@ class Handle {
   /// Waits until the operation has completed on this rank and rethrows what it threw. An operation
   /// ends by itself within SULLAE_TIMEOUT.
   void wait() const;
+  /// Calls `callback` when the operation is done, with its error or null: in the engine's thread,
+  /// which it must not keep, or at once in this one when it is done already. It must not throw.
+  void then(std::function<void(std::exception_ptr)> callback) const;
 
  private:
   friend class World;
-  struct State;
-  explicit Handle(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;
+  explicit Handle(std::shared_ptr<Completion> completion) : completion_(std::move(completion)) {}
+  std::shared_ptr<Completion> completion_;
 };
 
 /// How a World finds its ranks. init() fills it from the environment; tests and tools fill it
@@ -56,15 +61,41 @@ struct WorldOptions {
   /// Limits of the waits; zero takes SULLAE_TIMEOUT and SULLAE_RENDEZVOUS_TIMEOUT.
   std::chrono::milliseconds timeout{0};
   std::chrono::milliseconds rendezvous_timeout{0};
+  /// Tells worlds apart that use the same store one after another.
+  int generation = 0;
+};
+
+/// What an asynchronous operation may be told besides its data.
+struct AsyncOptions {
+  /// Ranks that use the same name mean the same operation. Unique among the operations in flight.
+  /// Without one it is named after how many of its kind came before it, so that operations without
+  /// names must be submitted in the same order on every rank.
+  std::string name = {};
+  /// allreduce of floating-point values: factors for what goes in and what comes out.
+  double prescale = 1.0;
+  double postscale = 1.0;
+  /// The shape of what the memory holds, as text; ranks must agree on it. Adapters set it.
+  std::string shape = {};
+};
+
+/// One tensor of a grouped operation. `in` and `out` may be the same.
+struct TensorBuffers {
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::size_t count = 0;
 };
 
 /// A group of ranks that compute together. One object owns every connection, thread and segment; a
 /// process may have several, and ranks may be threads of one process, each with a World of its own.
 ///
-/// Collectives must be called by every rank, in the same order on every rank. Blocking ones run in
-/// the calling thread and may be called from any one thread at a time (others wait). Asynchronous
-/// ones run in the World's background thread, in the order of submission, and form an order of
-/// their own: blocking and asynchronous calls may be mixed freely.
+/// Blocking collectives must be called by every rank, in the same order on every rank. They run in
+/// the calling thread and may be called from any one thread at a time (others wait).
+///
+/// Asynchronous ones have names, and may be submitted by any thread, in any order on any rank: the
+/// ranks agree in the background on what all of them have submitted, and run that. Allreduces of
+/// small tensors that become ready together are run as one. Blocking and asynchronous calls may be
+/// mixed freely. What some ranks have submitted and others have not is reported after
+/// SULLAE_STALL_WARNING and fails after SULLAE_STALL_TIMEOUT, with names and ranks.
 ///
 /// Counts are in elements of the given type. `in` and `out` may be the same buffer where their
 /// sizes are equal; otherwise they must not overlap. The memory must stay as it is until the
@@ -91,6 +122,10 @@ class World {
   /// The host's place among the hosts, and their number.
   int cross_rank() const;
   int cross_size() const;
+
+  /// What moves the bytes: "shm" within a host, "ucx" between hosts, "shm+ucx" where hosts have
+  /// several ranks, "self" for a world of one.
+  std::string backend() const;
 
   /// out[i] = the reduction of every rank's in[i]. Every rank receives the same bits.
   void allreduce(const void* in, void* out, std::size_t count, DataType type,
@@ -120,21 +155,40 @@ class World {
   void barrier();
 
   /// The same, in the background. Spans are copied; buffers must live until the handle is done.
+  /// What throws in a blocking collective is thrown by the handle, and InputError here.
   Handle allreduce_async(const void* in, void* out, std::size_t count, DataType type,
-                         ReduceOp op = ReduceOp::sum);
+                         ReduceOp op = ReduceOp::sum, const AsyncOptions& options = {});
+  /// Several allreduces under one name that complete together.
+  Handle grouped_allreduce_async(std::span<const TensorBuffers> tensors, DataType type,
+                                 ReduceOp op = ReduceOp::sum, const AsyncOptions& options = {});
   Handle reduce_async(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
-                      int root);
+                      int root, const AsyncOptions& options = {});
   Handle reducescatterv_async(const void* in, void* out, std::span<const std::size_t> counts,
-                              DataType type, ReduceOp op = ReduceOp::sum);
+                              DataType type, ReduceOp op = ReduceOp::sum,
+                              const AsyncOptions& options = {});
   Handle allgatherv_async(const void* in, void* out, std::span<const std::size_t> counts,
-                          DataType type);
-  Handle broadcast_async(void* data, std::size_t count, DataType type, int root);
+                          DataType type, const AsyncOptions& options = {});
+  Handle broadcast_async(void* data, std::size_t count, DataType type, int root,
+                         const AsyncOptions& options = {});
   Handle alltoallv_async(const void* in, std::span<const std::size_t> send_counts, void* out,
-                         std::span<const std::size_t> receive_counts, DataType type);
-  Handle barrier_async();
-  /// A sequence of collectives of an adapter's own, run in the background as one operation; see
-  /// collective/communicator.h.
+                         std::span<const std::size_t> receive_counts, DataType type,
+                         const AsyncOptions& options = {});
+  Handle barrier_async(const AsyncOptions& options = {});
+  /// This rank has run out of data: until every rank has said so, it takes part with zeros in the
+  /// asynchronous sums, gathers and broadcasts of the others. Returns the last rank to join.
+  int join();
+
+  /// The planned path, for adapters that submit the same operations in the same order on every
+  /// rank: a sequence of collectives, run in the background as one operation and without
+  /// negotiation, in the order of submission; see collective/communicator.h.
   Handle submit(std::function<void(Communicator&)> operation);
+
+  /// A world of some of the ranks, numbered anew in ascending order, with collectives, order and
+  /// threads of its own; sets may overlap and be used at the same time. Collective over this world:
+  /// every rank gives the same ranks. Null on ranks that are not in it. It may outlive this world.
+  /// Throws InputError for ranks that do not exist or come twice, MismatchError when ranks give
+  /// different ones.
+  std::unique_ptr<World> process_set(std::vector<int> ranks);
 
   /// Zeroed memory, 64-byte aligned, in which buffers of allreduce are fastest: a segment that the
   /// host's ranks share, where each rank reduces its share straight from its peers' memory.
@@ -145,6 +199,7 @@ class World {
  private:
   class Impl;
   explicit World(std::unique_ptr<Impl> impl);
+  static Handle handle_of(std::shared_ptr<Completion> completion);
   std::unique_ptr<Impl> impl_;
 };
 
@@ -173,8 +228,10 @@ void allreduce(std::span<T> data, ReduceOp op = ReduceOp::sum) {
   world().allreduce(data.data(), data.data(), data.size(), data_type_of<T>, op);
 }
 template <class T>
-Handle allreduce_async(std::span<T> data, ReduceOp op = ReduceOp::sum) {
-  return world().allreduce_async(data.data(), data.data(), data.size(), data_type_of<T>, op);
+Handle allreduce_async(std::span<T> data, ReduceOp op = ReduceOp::sum,
+                       const AsyncOptions& options = {}) {
+  return world().allreduce_async(data.data(), data.data(), data.size(), data_type_of<T>, op,
+                                 options);
 }
 template <class T>
 void broadcast(std::span<T> data, int root) {

@@ -40,10 +40,10 @@ torch::Device local_device(World& world = sullae::world());
 
 /// In place; the same shape on every rank.
 void allreduce(torch::Tensor& tensor, ReduceOp op = ReduceOp::sum, World& world = sullae::world());
-/// In place, in the background. The tensor must be contiguous and in host memory, and is kept alive
-/// until the handle is done. Throws InputError otherwise.
+/// In place, in the background; see World::allreduce_async. The tensor must be contiguous and in
+/// host memory, and is kept alive until the handle is done. Throws InputError otherwise.
 Handle allreduce_async(torch::Tensor& tensor, ReduceOp op = ReduceOp::sum,
-                       World& world = sullae::world());
+                       const AsyncOptions& options = {}, World& world = sullae::world());
 /// In place.
 void broadcast(torch::Tensor& tensor, int root, World& world = sullae::world());
 /// Every rank's tensor, concatenated along dimension 0 in the order of ranks. Dimension 0 may

@@ -5,24 +5,43 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
+#include <optional>
 
 #include "sullae/error.h"
 
 namespace sullae {
 namespace {
 
-void read_seconds(const Environment& environment, const char* variable,
-                  std::chrono::milliseconds& into) {
+// A number within [least, 1e8], or nothing where the variable is not set.
+std::optional<double> read_number(const Environment& environment, const char* variable,
+                                  const char* expected, double least) {
   const auto text = environment(variable);
-  if (!text) return;
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
+  if (!text) return std::nullopt;
+  double number = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
   const bool whole = error == std::errc{} && end == text->data() + text->size();
-  if (!whole || !std::isfinite(seconds) || seconds <= 0 || seconds > 1e8) {
-    throw InputError(
-        fmt::format("{}='{}': expected a positive number of seconds", variable, *text));
+  if (!whole || !std::isfinite(number) || number < least || number > 1e8)
+    throw InputError(fmt::format("{}='{}': expected {}", variable, *text, expected));
+  return number;
+}
+
+enum class Zero { forbidden, never };
+
+void read_seconds(const Environment& environment, const char* variable, Zero zero, auto& into) {
+  const auto seconds =
+      zero == Zero::never
+          ? read_number(environment, variable, "a number of seconds, 0 for never", 0)
+          : read_number(environment, variable, "a positive number of seconds",
+                        std::numeric_limits<double>::min());
+  if (seconds) into = std::chrono::milliseconds{static_cast<long long>(std::ceil(*seconds * 1e3))};
+}
+
+void read_count(const Environment& environment, const char* variable, std::size_t& into) {
+  if (const auto text = environment(variable)) {
+    constexpr long long kMost = 1LL << 40;
+    into = static_cast<std::size_t>(parse_integer(*text, variable, 0, kMost));
   }
-  into = std::chrono::milliseconds{static_cast<long long>(std::ceil(seconds * 1e3))};
 }
 
 }  // namespace
@@ -48,8 +67,17 @@ long long parse_integer(std::string_view text, std::string_view what, long long 
 
 Config Config::from(const Environment& environment) {
   Config config;
-  read_seconds(environment, "SULLAE_TIMEOUT", config.timeout);
-  read_seconds(environment, "SULLAE_RENDEZVOUS_TIMEOUT", config.rendezvous_timeout);
+  read_seconds(environment, "SULLAE_TIMEOUT", Zero::forbidden, config.timeout);
+  read_seconds(environment, "SULLAE_RENDEZVOUS_TIMEOUT", Zero::forbidden,
+               config.rendezvous_timeout);
+  read_seconds(environment, "SULLAE_STALL_WARNING", Zero::never, config.stall_warning);
+  read_seconds(environment, "SULLAE_STALL_TIMEOUT", Zero::never, config.stall_timeout);
+  read_count(environment, "SULLAE_FUSION_THRESHOLD", config.fusion_threshold);
+  read_count(environment, "SULLAE_CACHE_CAPACITY", config.cache_capacity);
+  if (const auto time = read_number(environment, "SULLAE_CYCLE_TIME",
+                                    "a number of milliseconds from 0.01 to 1e8", 0.01)) {
+    config.cycle_time = std::chrono::microseconds{static_cast<long long>(*time * 1e3)};
+  }
   if (auto transport = environment("SULLAE_TRANSPORT")) {
     if (*transport != "auto" && *transport != "shm" && *transport != "ucx") {
       throw InputError(fmt::format("SULLAE_TRANSPORT='{}': expected auto, shm or ucx", *transport));

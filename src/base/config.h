@@ -27,6 +27,20 @@ struct Config {
   /// SULLAE_HOST_ID: replaces the detected identity of this host; ranks that share it share memory.
   std::string host_id;
 
+  /// SULLAE_FUSION_THRESHOLD (bytes): small tensors are reduced together up to this size.
+  std::size_t fusion_threshold = std::size_t{64} << 20;
+  /// SULLAE_CYCLE_TIME (milliseconds): the longest that a rank with nothing to submit keeps the
+  /// others waiting.
+  std::chrono::microseconds cycle_time{1000};
+  /// SULLAE_CACHE_CAPACITY: the number of operations whose negotiation is remembered.
+  std::size_t cache_capacity = 1024;
+  /// SULLAE_STALL_WARNING (seconds, 0 for never): after this time an operation that some ranks have
+  /// submitted and others have not is reported.
+  std::chrono::milliseconds stall_warning = std::chrono::seconds{10};
+  /// SULLAE_STALL_TIMEOUT (seconds, 0 for never): after this time it fails on every rank. Empty
+  /// takes `timeout`.
+  std::optional<std::chrono::milliseconds> stall_timeout;
+
   /// Throws InputError that names the variable, its value and what was expected.
   static Config from(const Environment& environment);
 };

@@ -6,6 +6,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_run_command());
   commands.push_back(make_train_command());
+  commands.push_back(make_bench_command());
   commands.push_back(make_report_command());
   commands.push_back(make_agent_command());
   return commands;

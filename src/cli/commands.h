@@ -9,6 +9,7 @@ namespace sullae::cli {
 
 std::unique_ptr<Command> make_run_command();
 std::unique_ptr<Command> make_train_command();
+std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_report_command();
 std::unique_ptr<Command> make_agent_command();
 

@@ -13,6 +13,7 @@ namespace {
 // dash, which CLI11 would read as -n p, and -- may end the options.
 std::vector<std::string> prepare(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words[0] == "bench") std::ranges::replace(words, "-np", "--np");
   if (words.empty() || words[0] != "run") return words;
   for (std::size_t i = 1; i < words.size() && words[i].starts_with('-'); ++i) {
     if (words[i] == "--") {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "sullae/types.h"
 
@@ -19,6 +20,8 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  /// What moves the bytes: "shm", "ucx", "shm+ucx", …
+  virtual std::string backend() const = 0;
 
   /// out[i] = reduction of every rank's in[i]; the same bits on every rank.
   virtual void allreduce(const void* in, void* out, std::size_t count, DataType type,

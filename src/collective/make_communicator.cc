@@ -24,7 +24,7 @@ class Maker {
     return std::make_unique<shm::ShmCommunicator>(
         store_,
         shm::GroupOptions{.name = fmt::format("{}/host{}", channel_.name, topology_.cross_rank()),
-                          .ranks = topology_.local_ranks(),
+                          .ranks = topology_.names_of(topology_.local_ranks()),
                           .index = topology_.local_rank(),
                           .wait_mode = channel_.background ? shm::WaitMode::background
                                                            : shm::WaitMode::foreground,
@@ -36,7 +36,7 @@ class Maker {
   std::unique_ptr<Communicator> flat() {
     std::vector<int> ranks(static_cast<std::size_t>(topology_.size));
     std::iota(ranks.begin(), ranks.end(), 0);
-    return messages("flat", std::move(ranks), topology_.rank);
+    return messages("flat", ranks, topology_.rank);
   }
 
   // Null where some host has no rank with this local rank.
@@ -47,15 +47,15 @@ class Maker {
       if (local_rank >= host.size()) return nullptr;
       ranks.push_back(host[local_rank]);
     }
-    return messages(fmt::format("cross{}", local_rank), std::move(ranks), topology_.cross_rank());
+    return messages(fmt::format("cross{}", local_rank), ranks, topology_.cross_rank());
   }
 
  private:
-  std::unique_ptr<Communicator> messages(const std::string& name, std::vector<int> ranks,
+  std::unique_ptr<Communicator> messages(const std::string& name, const std::vector<int>& ranks,
                                          int index) {
     return std::make_unique<P2pCommunicator>(
         make_ucx_transport(store_, {.name = channel_.name + '/' + name,
-                                    .ranks = std::move(ranks),
+                                    .ranks = topology_.names_of(ranks),
                                     .index = index,
                                     .background = channel_.background,
                                     .timeout = config_.timeout,

@@ -12,6 +12,7 @@ class SelfCommunicator final : public Communicator {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
+  std::string backend() const override { return "self"; }
 
   void allreduce(const void* in, void* out, std::size_t count, DataType type,
                  ReduceOp op) override {

@@ -7,24 +7,6 @@
 
 namespace sullae {
 
-bool Completion::done() const {
-  const std::lock_guard lock(mutex_);
-  return done_;
-}
-
-void Completion::wait() const {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return done_; });
-  if (error_) std::rethrow_exception(error_);
-}
-
-void Completion::finish(std::exception_ptr error) {
-  const std::lock_guard lock(mutex_);
-  error_ = std::move(error);
-  done_ = true;
-  changed_.notify_all();
-}
-
 BackgroundQueue::BackgroundQueue(int rank)
     : thread_([this, rank] {
         ::pthread_setname_np(::pthread_self(), "sullae-engine");

@@ -9,22 +9,9 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/completion.h"
+
 namespace sullae {
-
-/// The outcome of one operation. Any thread may call.
-class Completion {
- public:
-  bool done() const;
-  /// Rethrows what the operation threw.
-  void wait() const;
-  void finish(std::exception_ptr error);
-
- private:
-  mutable std::mutex mutex_;  // guards done_ and error_
-  mutable std::condition_variable changed_;
-  bool done_ = false;
-  std::exception_ptr error_;
-};
 
 /// After an operation failed because a rank is gone, all later ones fail with the same error, since
 /// they could only time out.

@@ -13,6 +13,7 @@ namespace {
 struct Default {
   std::mutex mutex;  // guards world
   std::unique_ptr<World> world;
+  int worlds = 0;  // joined so far
   bool leaves_at_exit = false;
 };
 
@@ -27,7 +28,8 @@ World& init() {
   Default& state = default_world();
   const std::lock_guard lock(state.mutex);
   if (!state.world) {
-    const WorldOptions options = detect_world(process_environment());
+    WorldOptions options = detect_world(process_environment());
+    options.generation = state.worlds++;
     // A launcher reads the output through a pipe: whole lines as they are written, and none lost
     // when a rank is killed.
     if (options.size > 1) std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);

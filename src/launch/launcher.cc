@@ -313,10 +313,6 @@ class Job {
     }
     spec.environment.insert_or_assign("SULLAE_STORE", store_address_);
     spec.environment.insert_or_assign("SULLAE_SERVE_STORE", "0");
-    // UCX warns of every message that a failed rank left behind; the failure itself is reported
-    // anyway.
-    if (::getenv("UCX_LOG_LEVEL") == nullptr)
-      spec.environment.try_emplace("UCX_LOG_LEVEL", "error");
     return spec;
   }
 

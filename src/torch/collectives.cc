@@ -52,14 +52,18 @@ void allreduce(torch::Tensor& tensor, ReduceOp op, World& world) {
   copy_back(tensor, host);
 }
 
-Handle allreduce_async(torch::Tensor& tensor, ReduceOp op, World& world) {
+Handle allreduce_async(torch::Tensor& tensor, ReduceOp op, const AsyncOptions& options,
+                       World& world) {
   if (!tensor.device().is_cpu() || tensor.layout() != torch::kStrided || !tensor.is_contiguous()) {
     throw InputError("allreduce_async takes a contiguous dense tensor in host memory");
   }
   const DataType type = data_type(tensor.scalar_type(), "allreduce_async: the tensor");
-  return world.submit([tensor, type, op](Communicator& communicator) {
-    communicator.allreduce(tensor.data_ptr(), tensor.data_ptr(), count_of(tensor), type, op);
-  });
+  AsyncOptions with_shape = options;
+  with_shape.shape = fmt::format("[{}]", fmt::join(tensor.sizes(), ", "));
+  const Handle handle = world.allreduce_async(tensor.data_ptr(), tensor.data_ptr(),
+                                              count_of(tensor), type, op, with_shape);
+  handle.then([tensor](const std::exception_ptr&) {});  // keeps it alive until then
+  return handle;
 }
 
 void broadcast(torch::Tensor& tensor, int root, World& world) {

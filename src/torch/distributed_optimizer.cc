@@ -249,9 +249,11 @@ class DistributedOptimizer::Impl {
       });
       return;
     }
-    bucket.handle = world_.allreduce_async(bucket.flat.data_ptr(), bucket.flat.data_ptr(),
-                                           bucket.plan.total_elements(),
-                                           data_type(bucket.plan.type, "a bucket"), op);
+    bucket.handle = world_.submit(
+        [data = bucket.flat.data_ptr(), elements = bucket.plan.total_elements(),
+         type = data_type(bucket.plan.type, "a bucket"), op](Communicator& communicator) {
+          communicator.allreduce(data, data, elements, type, op);
+        });
   }
 
   void take_result(Bucket& bucket) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/host.h"
 #include "sullae/error.h"
@@ -29,7 +30,25 @@ Topology Topology::from_hosts(int rank, const std::vector<std::string>& identiti
     topology.local_rank_of.push_back(static_cast<int>(topology.hosts[host].size()));
     topology.hosts[host].push_back(r);
   }
+  topology.names.resize(identities.size());
+  std::iota(topology.names.begin(), topology.names.end(), 0);
   return topology;
+}
+
+Topology Topology::subset(const std::vector<int>& ranks) const {
+  std::vector<std::string> identities;
+  for (const int r : ranks)
+    identities.push_back(fmt::to_string(host_of[static_cast<std::size_t>(r)]));
+  const auto own = std::ranges::find(ranks, rank) - ranks.begin();
+  Topology topology = from_hosts(static_cast<int>(own), identities);
+  topology.names = names_of(ranks);
+  return topology;
+}
+
+std::vector<int> Topology::names_of(const std::vector<int>& ranks) const {
+  std::vector<int> chosen;
+  for (const int r : ranks) chosen.push_back(names[static_cast<std::size_t>(r)]);
+  return chosen;
 }
 
 Topology Topology::discover(Store& store, int rank, int size, const std::string& identity,

@@ -17,6 +17,8 @@ struct Topology {
   /// Index of each rank's host in `hosts`, and of the rank in there.
   std::vector<int> host_of{0};
   std::vector<int> local_rank_of{0};
+  /// What messages call each rank: its rank in the world that init() joined.
+  std::vector<int> names{0};
 
   const std::vector<int>& local_ranks() const {
     return hosts[static_cast<std::size_t>(cross_rank())];
@@ -25,6 +27,12 @@ struct Topology {
   int local_size() const { return static_cast<int>(local_ranks().size()); }
   int cross_rank() const { return host_of[static_cast<std::size_t>(rank)]; }
   int cross_size() const { return static_cast<int>(hosts.size()); }
+
+  /// The same hosts with some of the ranks, which are numbered anew in the order given. This rank
+  /// must be among them.
+  Topology subset(const std::vector<int>& ranks) const;
+  /// The names of `ranks`.
+  std::vector<int> names_of(const std::vector<int>& ranks) const;
 
   /// From every rank's host identity, in the order of ranks.
   static Topology from_hosts(int rank, const std::vector<std::string>& identities);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace sullae {
 
@@ -24,6 +25,8 @@ class Transport {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  /// "ucx", …
+  virtual std::string name() const = 0;
   /// The name of rank `peer` in the world, for messages.
   virtual int world_rank(int peer) const = 0;
 

@@ -110,7 +110,7 @@ TEST_P(Failures, ARankThatDoesNotComeEndsTheWaitWithItsName) {
 INSTANTIATE_TEST_SUITE_P(OverEveryTransport, Failures, ::testing::Values("shm", "ucx"),
                          [](const auto& test) { return test.param; });
 
-TEST(BackgroundOperations, AfterALossFailAtOnce) {
+TEST(AsynchronousOperations, ThatOthersNeverSubmitFail) {
   const auto errors =
       run_ranks_catching({.size = 2, .timeout = std::chrono::milliseconds{200}}, [](World& world) {
         if (world.rank() == 1) {

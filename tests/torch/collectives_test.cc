@@ -47,10 +47,10 @@ TEST(TensorCollectives, BroadcastReducescatterAlltoall) {
 TEST(TensorCollectives, AllreduceAsyncTakesContiguousHostTensorsAlone) {
   run_ranks({.size = 2}, [](World& world) {
     auto values = torch::ones({1000});
-    allreduce_async(values, ReduceOp::sum, world).wait();
+    allreduce_async(values, ReduceOp::sum, {}, world).wait();
     EXPECT_EQ(values[999].item<float>(), 2.0F);
     auto strided = torch::ones({4, 4}).t().slice(0, 0, 2);
-    EXPECT_THROW(allreduce_async(strided, ReduceOp::sum, world), InputError);
+    EXPECT_THROW(allreduce_async(strided, ReduceOp::sum, {}, world), InputError);
     auto complex = torch::ones({1}, torch::kComplexFloat);
     EXPECT_THROW(allreduce(complex, ReduceOp::sum, world), InputError);
   });

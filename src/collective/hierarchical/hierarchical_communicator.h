@@ -22,6 +22,7 @@ class HierarchicalCommunicator final : public Communicator {
 
   int rank() const override { return topology_.rank; }
   int size() const override { return topology_.size; }
+  std::string backend() const override { return local_->backend() + '+' + flat_->backend(); }
 
   void allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
   void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,

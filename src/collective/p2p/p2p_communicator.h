@@ -18,6 +18,7 @@ class P2pCommunicator final : public Communicator {
 
   int rank() const override { return transport_->rank(); }
   int size() const override { return transport_->size(); }
+  std::string backend() const override { return transport_->name(); }
 
   void allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
   void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,

@@ -22,6 +22,7 @@ class ShmCommunicator final : public Communicator {
 
   int rank() const override { return group_.index(); }
   int size() const override { return group_.size(); }
+  std::string backend() const override { return "shm"; }
 
   void allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
   void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,

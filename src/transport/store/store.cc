@@ -49,8 +49,8 @@ UniqueFd try_connect(const ResolvedAddress& resolved, const Deadline& deadline) 
 
 }  // namespace
 
-Store::Store(const StoreAddress& address, const Deadline& deadline)
-    : address_(address.to_string()) {
+Store::Store(const StoreAddress& address, const Deadline& deadline, std::string prefix)
+    : address_(address.to_string()), prefix_(std::move(prefix)) {
   std::string failure = "no answer";
   // The rank that serves may start later than this one, and its name may not be known yet.
   for (std::chrono::milliseconds pause{5}; !fd_;
@@ -90,8 +90,9 @@ long long Store::add(std::string_view key, long long delta, const Deadline& dead
   return parse_integer(value, "the store's reply", INT64_MIN, INT64_MAX);
 }
 
-std::string Store::request(char command, std::string_view key, std::string_view value,
+std::string Store::request(char command, std::string_view name, std::string_view value,
                            const Deadline& deadline) {
+  const std::string key = prefix_ + std::string(name);
   const std::lock_guard lock(mutex_);
   const RequestHeader header{static_cast<store_protocol::Command>(command),
                              static_cast<std::uint32_t>(key.size()),

@@ -14,8 +14,9 @@ namespace sullae {
 /// Any thread may call; calls are served one after another.
 class Store {
  public:
-  /// Connects, retrying until the server is up. Throws TimeoutError at the deadline.
-  Store(const StoreAddress& address, const Deadline& deadline);
+  /// Connects, retrying until the server is up. `prefix` is put before every key. Throws
+  /// TimeoutError at the deadline.
+  Store(const StoreAddress& address, const Deadline& deadline, std::string prefix = {});
 
   void set(std::string_view key, std::string_view value, const Deadline& deadline);
   /// Waits until the key exists. On a TimeoutError the connection is closed and every later call
@@ -32,6 +33,7 @@ class Store {
   [[noreturn]] void fail_timeout(const Deadline& deadline);
 
   std::string address_;
+  std::string prefix_;
   std::mutex mutex_;  // guards the connection, one request and its reply at a time
   UniqueFd fd_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <ucp/api/ucp.h>
+#include <ucs/config/global_opts.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -43,6 +44,9 @@ void set_default(ucp_config_t* config, const char* name, const char* value) {
 struct Context {
   ucp_context_h handle = nullptr;
   Context() {
+    // UCX warns of settings that no connection uses, and of every message that a failed rank left
+    // behind; the failure itself is reported anyway.
+    if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "error");
     ucp_config_t* config = nullptr;
     check(ucp_config_read(nullptr, nullptr, &config), "reading the configuration");
     // Over TCP, asking before each large message costs a round trip behind all the data that is
@@ -146,6 +150,7 @@ class UcxTransport final : public Transport {
 
   int rank() const override { return options_.index; }
   int size() const override { return static_cast<int>(options_.ranks.size()); }
+  std::string name() const override { return "ucx"; }
   int world_rank(int peer) const override { return options_.ranks[static_cast<std::size_t>(peer)]; }
 
   Request send(int peer, std::uint64_t tag, const void* data, std::size_t bytes) override {

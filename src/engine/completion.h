@@ -1,0 +1,33 @@
+// The outcome of one operation.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+namespace sullae {
+
+/// Any thread may call.
+class Completion {
+ public:
+  using Callback = std::function<void(std::exception_ptr)>;
+
+  bool done() const;
+  /// Rethrows what the operation threw.
+  void wait() const;
+  /// Calls `callback` when the operation is done: in the thread that finishes it, or at once in
+  /// this one. It must not throw.
+  void then(Callback callback);
+  void finish(std::exception_ptr error);
+
+ private:
+  mutable std::mutex mutex_;  // guards all below
+  mutable std::condition_variable changed_;
+  bool done_ = false;
+  std::exception_ptr error_;
+  std::vector<Callback> callbacks_;
+};
+
+}  // namespace sullae

@@ -1,0 +1,164 @@
+#include "engine/engine.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "sullae/error.h"
+
+namespace sullae::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long a rank that leaves waits for what it has submitted.
+constexpr std::chrono::seconds kLeaveLimit{5};
+constexpr std::chrono::milliseconds kInspectionPeriod{100};
+// After so many cycles in which nobody said anything, cycles come more rarely.
+constexpr std::uint64_t kIdleCycles = 1000;
+constexpr std::chrono::microseconds kIdlePatience{10000};
+
+}  // namespace
+
+Engine::Engine(std::unique_ptr<Communicator> communicator, std::vector<int> world_ranks,
+               const EngineOptions& options)
+    : options_(options),
+      communicator_(std::move(communicator)),
+      exchange_(*communicator_),
+      executor_(*communicator_, communicator_->allocate_shared(options.fusion_threshold),
+                options.fusion_threshold),
+      negotiator_(communicator_->rank(), world_ranks, options.cache_capacity),
+      stall_inspector_(options.stall_warning, options.stall_timeout) {
+  const auto own = static_cast<std::size_t>(communicator_->rank());
+  thread_ =
+      std::thread([this, name = communicator_->size() > 1 ? world_ranks[own] : -1] { run(name); });
+}
+
+Engine::~Engine() {
+  {
+    const std::lock_guard lock(mutex_);
+    leaving_ = true;
+    leave_by_ = Clock::now() + kLeaveLimit;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void Engine::submit(std::unique_ptr<Submission> submission) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ended_) {
+      inbox_.push_back(std::move(submission));
+      changed_.notify_one();
+      return;
+    }
+  }
+  submission->completion->finish(ended_);  // does not change any more
+}
+
+int Engine::join() {
+  std::shared_ptr<Join> join;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) std::rethrow_exception(ended_);
+    if (!join_) join_ = std::make_shared<Join>();
+    join = join_;
+    changed_.notify_one();
+  }
+  join->completion.wait();
+  return join->last;
+}
+
+void Engine::run(int log_rank) {
+  ::pthread_setname_np(::pthread_self(), "sullae-engine");
+  log::set_rank(log_rank);
+  try {
+    while (cycle()) {
+    }
+  } catch (const Error&) {
+    end_with(std::current_exception());
+  }
+}
+
+bool Engine::cycle() {
+  take_inbox();
+  if (communicator_->rank() == 0 && Clock::now() >= next_inspection_) {
+    next_inspection_ = Clock::now() + kInspectionPeriod;
+    for (auto& name : stall_inspector_.inspect(negotiator_.unfinished()))
+      negotiator_.give_up(std::move(name));
+  }
+  const auto& said = exchange_.run(negotiator_.announce());
+  const bool idle = std::ranges::all_of(said, &std::string::empty);
+  idle_cycles_ = idle ? idle_cycles_ + 1 : 0;
+  if (idle) return true;
+
+  Decision decision = negotiator_.apply(said);
+  for (Refused& refused : decision.refused) {
+    refused.mine->completion->finish(refused.error);
+    --unfinished_;
+  }
+  for (const Agreed& one : decision.agreed) unfinished_ -= one.mine ? 1 : 0;
+  executor_.run(std::move(decision.agreed));
+  if (decision.last_joined >= 0) {
+    joining_->last = decision.last_joined;
+    joining_->completion.finish(nullptr);
+    joining_.reset();
+  }
+  if (decision.leaving < 0) return true;
+  end_with(std::make_exception_ptr(PeerError(
+      decision.leaving, said_leaving_
+                            ? "this rank has left the world"
+                            : fmt::format("rank {} has left the world", decision.leaving))));
+  return false;
+}
+
+// Waits a moment for something to say, and takes it.
+void Engine::take_inbox() {
+  std::vector<std::unique_ptr<Submission>> taken;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, patience(), [this] {
+      return !inbox_.empty() || join_ || (leaving_ && !said_leaving_ && unfinished_ == 0);
+    });
+    taken.swap(inbox_);
+    if (join_ && !joining_) {
+      joining_ = std::move(join_);
+      join_.reset();
+      negotiator_.join();
+    }
+    const bool done = unfinished_ == 0 && taken.empty() && !joining_;
+    if (leaving_ && !said_leaving_ && (done || Clock::now() >= leave_by_)) {
+      said_leaving_ = true;
+      negotiator_.leave();
+    }
+  }
+  unfinished_ += taken.size();
+  for (auto& submission : taken) negotiator_.submit(std::move(submission));
+}
+
+std::chrono::microseconds Engine::patience() const {
+  if (communicator_->size() == 1) return std::chrono::hours{1};  // nobody else waits
+  return idle_cycles_ < kIdleCycles ? options_.cycle_time
+                                    : std::max(options_.cycle_time, kIdlePatience);
+}
+
+// Whatever waits here, or comes later, ends with the error.
+void Engine::end_with(std::exception_ptr error) {
+  auto waiting = negotiator_.take_all();
+  std::shared_ptr<Join> join;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = error;
+    for (auto& submission : inbox_) waiting.push_back(std::move(submission));
+    inbox_.clear();
+    join = std::move(join_);
+  }
+  for (const auto& submission : waiting) submission->completion->finish(error);
+  for (const auto& one : {joining_, join}) {
+    if (one) one->completion.finish(error);
+  }
+}
+
+}  // namespace sullae::engine

@@ -1,0 +1,84 @@
+// The negotiated path: named operations from any thread, in any order on any rank.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "collective/communicator.h"
+#include "engine/completion.h"
+#include "engine/exchange.h"
+#include "engine/executor.h"
+#include "engine/negotiation/negotiator.h"
+#include "engine/stall_inspector.h"
+#include "engine/submission.h"
+
+namespace sullae::engine {
+
+struct EngineOptions {
+  /// The longest that a rank with nothing to say lets the others wait.
+  std::chrono::microseconds cycle_time{1000};
+  std::size_t fusion_threshold = std::size_t{64} << 20;
+  std::size_t cache_capacity = 1024;
+  std::chrono::milliseconds stall_warning{10000};
+  std::chrono::milliseconds stall_timeout{600000};
+};
+
+/// A thread that takes part in cycles: tell the others what is new here, hear what is new there, run
+/// what all have submitted. Any thread may call.
+class Engine {
+ public:
+  /// `communicator` is the engine's alone. `world_ranks` name its ranks in messages. Collective.
+  Engine(std::unique_ptr<Communicator> communicator, std::vector<int> world_ranks,
+         const EngineOptions& options);
+  /// Leaves when what was submitted here is done, or after a grace period.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void submit(std::unique_ptr<Submission> submission);
+  /// Returns when every rank has joined: the last one that did. Throws what ended the engine.
+  int join();
+
+ private:
+  struct Join {
+    Completion completion;
+    int last = -1;
+  };
+
+  void run(int log_rank);
+  /// False when a rank leaves.
+  bool cycle();
+  void take_inbox();
+  void end_with(std::exception_ptr error);
+  std::chrono::microseconds patience() const;
+
+  EngineOptions options_;
+  std::unique_ptr<Communicator> communicator_;
+  CycleExchange exchange_;
+  Executor executor_;
+  Negotiator negotiator_;
+  StallInspector stall_inspector_;
+  std::chrono::steady_clock::time_point next_inspection_;
+  std::uint64_t idle_cycles_ = 0;
+  std::size_t unfinished_ = 0;  // submitted here and not done
+  bool said_leaving_ = false;
+  std::shared_ptr<Join> joining_;
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::vector<std::unique_ptr<Submission>> inbox_;
+  std::shared_ptr<Join> join_;
+  std::exception_ptr ended_;
+  bool leaving_ = false;
+  std::chrono::steady_clock::time_point leave_by_;
+
+  std::thread thread_;
+};
+
+}  // namespace sullae::engine

@@ -1,0 +1,32 @@
+// Runs what the ranks have agreed on.
+#pragma once
+
+#include <vector>
+
+#include "collective/communicator.h"
+#include "engine/fused_allreduce.h"
+#include "engine/negotiation/negotiator.h"
+
+namespace sullae::engine {
+
+/// Used by one thread.
+class Executor {
+ public:
+  Executor(Communicator& communicator, std::shared_ptr<std::byte> fusion_buffer,
+           std::size_t fusion_threshold)
+      : communicator_(communicator),
+        fused_(communicator, std::move(fusion_buffer), fusion_threshold) {}
+
+  /// Runs and completes each. Allreduces of one kind run first and together. When a rank is gone,
+  /// what has not run is completed with the error, which is thrown, too: PeerError or TimeoutError.
+  void run(std::vector<Agreed> agreed);
+
+ private:
+  void run_allreduces(std::vector<Agreed>& all, std::size_t first);
+  void run_one(const Agreed& one);
+
+  Communicator& communicator_;
+  FusedAllreduce fused_;
+};
+
+}  // namespace sullae::engine

@@ -1,0 +1,94 @@
+#include "engine/fused_allreduce.h"
+
+#include <algorithm>
+
+#include "base/copy.h"
+#include "engine/scale.h"
+
+namespace sullae::engine {
+namespace {
+
+// A larger tensor gains less from company than copying it costs.
+constexpr std::size_t kAloneBytes = std::size_t{128} << 10;
+
+// Tensors start at a cache line, so that copies and kernels are aligned.
+std::size_t padded(std::size_t count, DataType type) {
+  const std::size_t granule = 64 / element_size(type);
+  return (count + granule - 1) / granule * granule;
+}
+
+}  // namespace
+
+bool FusedAllreduce::fits(const Piece& piece, DataType type) const {
+  const std::size_t bytes = piece.buffers.count * element_size(type);
+  return bytes <= kAloneBytes &&
+         padded(piece.buffers.count, type) * element_size(type) <= threshold_;
+}
+
+void FusedAllreduce::run(const Reduction& reduction, const std::vector<Piece>& pieces) {
+  const std::size_t most = threshold_ / element_size(reduction.type);
+  std::vector<const Piece*> together;
+  std::size_t elements = 0;
+  const auto flush = [&] {
+    if (together.size() == 1) {
+      run_alone(reduction, *together.front());
+    } else if (!together.empty()) {
+      run_together(reduction, together, elements);
+    }
+    together.clear();
+    elements = 0;
+  };
+  for (const Piece& piece : pieces) {
+    if (!fits(piece, reduction.type)) {
+      run_alone(reduction, piece);
+      continue;
+    }
+    const std::size_t size = padded(piece.buffers.count, reduction.type);
+    if (elements + size > most) flush();
+    together.push_back(&piece);
+    elements += size;
+  }
+  flush();
+}
+
+void FusedAllreduce::run_alone(const Reduction& reduction, const Piece& piece) {
+  const auto [in, out, count] = piece.buffers;
+  if (piece.joined) {
+    std::vector<std::byte> zeros(count * element_size(reduction.type));
+    communicator_.allreduce(zeros.data(), zeros.data(), count, reduction.type, reduction.op);
+    return;
+  }
+  const bool scaled = reduction.prescale != 1.0;
+  if (scaled) scale(in, out, count, reduction.type, reduction.prescale);
+  communicator_.allreduce(scaled ? out : in, out, count, reduction.type, reduction.op);
+  if (reduction.postscale != 1.0) scale(out, out, count, reduction.type, reduction.postscale);
+}
+
+void FusedAllreduce::run_together(const Reduction& reduction,
+                                  const std::vector<const Piece*>& pieces, std::size_t elements) {
+  const std::size_t width = element_size(reduction.type);
+  std::byte* at = buffer_.get();
+  for (const Piece* piece : pieces) {
+    const std::size_t bytes = piece->buffers.count * width;
+    if (piece->joined) {
+      std::fill_n(at, bytes, std::byte{0});
+    } else if (reduction.prescale != 1.0) {
+      scale(piece->buffers.in, at, piece->buffers.count, reduction.type, reduction.prescale);
+    } else {
+      copy_bytes(at, piece->buffers.in, bytes);
+    }
+    at += padded(piece->buffers.count, reduction.type) * width;
+  }
+  communicator_.allreduce(buffer_.get(), buffer_.get(), elements, reduction.type, reduction.op);
+  at = buffer_.get();
+  for (const Piece* piece : pieces) {
+    if (!piece->joined && reduction.postscale != 1.0) {
+      scale(at, piece->buffers.out, piece->buffers.count, reduction.type, reduction.postscale);
+    } else if (!piece->joined) {
+      copy_bytes(piece->buffers.out, at, piece->buffers.count * width);
+    }
+    at += padded(piece->buffers.count, reduction.type) * width;
+  }
+}
+
+}  // namespace sullae::engine

@@ -1,0 +1,124 @@
+#include "engine/negotiation/announcement.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <type_traits>
+
+namespace sullae::engine {
+namespace {
+
+enum Flags : std::uint8_t { kJoined = 1, kLeaving = 2 };
+
+class Writer {
+ public:
+  template <class T>
+  void put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  void put_text(std::string_view text) {
+    put(static_cast<std::uint32_t>(text.size()));
+    bytes_.append(text);
+  }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+  template <class T>
+  T get() {
+    T value;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  std::string get_text() {
+    const auto length = get<std::uint32_t>();
+    return std::string(take(length));
+  }
+
+ private:
+  // Both ends are this program, so anything else is a bug in it.
+  std::string_view take(std::size_t bytes) {
+    if (bytes > rest_.size()) throw std::logic_error("an announcement ends too early");
+    const auto part = rest_.substr(0, bytes);
+    rest_.remove_prefix(bytes);
+    return part;
+  }
+  std::string_view rest_;
+};
+
+struct Run {
+  std::uint32_t first;
+  std::uint32_t length;
+};
+
+std::vector<Run> runs_of(std::vector<std::uint32_t> numbers) {
+  std::ranges::sort(numbers);
+  std::vector<Run> runs;
+  for (const auto number : numbers) {
+    if (!runs.empty() && runs.back().first + runs.back().length == number) {
+      ++runs.back().length;
+    } else {
+      runs.push_back({number, 1});
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
+std::string Announcement::encode() const {
+  if (empty()) return {};
+  Writer writer;
+  writer.put(static_cast<std::uint8_t>((joined ? kJoined : 0) | (leaving ? kLeaving : 0)));
+  const auto runs = runs_of(cached);
+  writer.put(static_cast<std::uint32_t>(runs.size()));
+  for (const Run& run : runs) writer.put(run);
+  writer.put(static_cast<std::uint32_t>(requests.size()));
+  for (const Request& request : requests) {
+    writer.put_text(request.name);
+    writer.put(request.signature);
+    writer.put(request.prescale);
+    writer.put(request.postscale);
+    writer.put(static_cast<std::uint32_t>(request.sizes.size()));
+    for (const auto size : request.sizes) writer.put(size);
+    writer.put_text(request.shape);
+  }
+  writer.put(static_cast<std::uint32_t>(given_up.size()));
+  for (const auto& name : given_up) writer.put_text(name);
+  return writer.take();
+}
+
+Announcement Announcement::decode(std::string_view bytes) {
+  Announcement announcement;
+  if (bytes.empty()) return announcement;
+  Reader reader(bytes);
+  const auto flags = reader.get<std::uint8_t>();
+  announcement.joined = (flags & kJoined) != 0;
+  announcement.leaving = (flags & kLeaving) != 0;
+  for (auto runs = reader.get<std::uint32_t>(); runs > 0; --runs) {
+    const Run run = reader.get<Run>();
+    for (std::uint32_t i = 0; i < run.length; ++i) announcement.cached.push_back(run.first + i);
+  }
+  for (auto requests = reader.get<std::uint32_t>(); requests > 0; --requests) {
+    Request request;
+    request.name = reader.get_text();
+    request.signature = reader.get<Signature>();
+    request.prescale = reader.get<double>();
+    request.postscale = reader.get<double>();
+    request.sizes.resize(reader.get<std::uint32_t>());
+    for (auto& size : request.sizes) size = reader.get<std::uint64_t>();
+    request.shape = reader.get_text();
+    announcement.requests.push_back(std::move(request));
+  }
+  for (auto names = reader.get<std::uint32_t>(); names > 0; --names)
+    announcement.given_up.push_back(reader.get_text());
+  return announcement;
+}
+
+}  // namespace sullae::engine

@@ -1,0 +1,35 @@
+// What a rank tells all others in one cycle.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/negotiation/request.h"
+
+namespace sullae::engine {
+
+struct Announcement {
+  /// Submitted since the last cycle: those that every rank has in its cache, by number, and those
+  /// that it has not, whole.
+  std::vector<std::uint32_t> cached;
+  std::vector<Request> requests;
+  /// This rank has no more data: it takes part in what the others do with zeros.
+  bool joined = false;
+  /// This rank leaves after this cycle.
+  bool leaving = false;
+  /// Names that have waited for longer than the stall limit, and why: decided by rank 0 alone,
+  /// since the ranks' clocks differ.
+  std::vector<std::string> given_up;
+
+  bool empty() const {
+    return cached.empty() && requests.empty() && !joined && !leaving && given_up.empty();
+  }
+
+  /// A compact form: nothing at all for an empty one, and runs of consecutive numbers.
+  std::string encode() const;
+  static Announcement decode(std::string_view bytes);
+};
+
+}  // namespace sullae::engine

@@ -1,0 +1,123 @@
+// Decides what runs next, the same on every rank.
+//
+// There is no coordinator. In each cycle every rank tells all others what it has submitted since
+// the last one, and every rank draws the same conclusions from the same announcements: which
+// operations all ranks have submitted, in which order they run, which do not fit together, and
+// which ranks are missing. A steady state costs one small allgather a cycle, since what was agreed
+// once is in every rank's cache under the same number.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/negotiation/announcement.h"
+#include "engine/negotiation/rank_set.h"
+#include "engine/submission.h"
+
+namespace sullae::engine {
+
+/// An operation that every rank runs now.
+struct Agreed {
+  std::shared_ptr<const Request> request;
+  /// Null on a rank that has joined.
+  std::unique_ptr<Submission> mine;
+};
+
+struct Refused {
+  std::unique_ptr<Submission> mine;
+  std::exception_ptr error;
+};
+
+struct Decision {
+  std::vector<Agreed> agreed;    ///< the same on every rank, in this order
+  std::vector<Refused> refused;  ///< of this rank
+  int last_joined = -1;          ///< the last rank to join, when all have
+  int leaving = -1;              ///< the first rank that leaves, if any does
+};
+
+/// An operation that some ranks have submitted and others have not.
+struct Unfinished {
+  const Request* request = nullptr;
+  std::vector<int> submitted;
+  std::vector<int> missing;
+  std::chrono::steady_clock::time_point since;
+};
+
+/// Used by one thread.
+class Negotiator {
+ public:
+  /// `world_ranks` are the names of the ranks in messages. At most `cache_capacity` operations are
+  /// remembered.
+  Negotiator(int rank, std::vector<int> world_ranks, std::size_t cache_capacity);
+
+  /// These go into the next announcement.
+  void submit(std::unique_ptr<Submission> submission);
+  void join() { next_.joined = true; }
+  void leave() { next_.leaving = true; }
+  void give_up(std::string name) { next_.given_up.push_back(std::move(name)); }
+
+  /// What to tell the others; call apply() with everybody's, in the order of ranks, before the next.
+  std::string announce();
+  Decision apply(std::span<const std::string> announcements);
+
+  /// Everything that waits, oldest first.
+  std::vector<Unfinished> unfinished() const;
+  /// Ends everything that waits on this rank.
+  std::vector<std::unique_ptr<Submission>> take_all();
+
+ private:
+  struct Entry {
+    explicit Entry(int size) : submitted(size) {}
+    std::shared_ptr<const Request> request;
+    RankSet submitted;
+    int first_rank = -1;
+    std::chrono::steady_clock::time_point since;
+    std::unique_ptr<Submission> mine;
+    std::uint64_t last_used = 0;  // the cycle, of one in the cache
+  };
+  // Ranks that have not submitted the operation yet are told when they do.
+  struct Failure {
+    RankSet untold;
+    std::exception_ptr error;
+  };
+
+  int size() const { return static_cast<int>(world_ranks_.size()); }
+  void hear(int rank, Announcement announcement, Decision& decision);
+  void hear_cached(int rank, std::uint32_t number, Decision& decision);
+  void hear_request(int rank, Request request, Decision& decision);
+  void note(Entry& entry, int rank, Decision& decision);
+  void complete_if_ready(Entry& entry, Decision& decision);
+  void finish_joins(int last, Decision& decision);
+  bool tell_failure(const std::string& name, int rank, Decision& decision);
+  void fail(const std::string& name, std::exception_ptr error, Decision& decision);
+  std::exception_ptr mismatch(const std::string& name, int rank, const Request& one, int other_rank,
+                              const Request& other) const;
+  void give_up_on(const std::string& name, Decision& decision);
+  std::unique_ptr<Submission> take_mine(const std::string& name);
+  Entry* in_flight(const std::string& name);
+  bool has_mine(const std::string& name) const;
+  void remember(Entry entry);
+  std::string list(const std::vector<int>& ranks) const;
+
+  int rank_;
+  std::vector<int> world_ranks_;
+  std::size_t capacity_;
+  std::uint64_t cycle_ = 0;
+  std::chrono::steady_clock::time_point now_;  // of the cycle
+  Announcement next_;
+  std::vector<Refused> refused_;  // before they were announced
+  std::vector<std::unique_ptr<Entry>> cache_;
+  std::unordered_map<std::string, std::uint32_t> numbers_;  // of what is in the cache
+  std::map<std::string, Entry> fresh_;  // what is not, ordered alike on all ranks
+  std::map<std::string, Failure> failures_;
+  RankSet joined_;
+};
+
+}  // namespace sullae::engine

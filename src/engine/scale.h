@@ -1,0 +1,16 @@
+// Multiplies floating-point values, for prescale and postscale factors.
+#pragma once
+
+#include <cstddef>
+
+#include "sullae/types.h"
+
+namespace sullae::engine {
+
+/// Throws InputError for a type that cannot be scaled: factors are for floating-point values.
+void check_scalable(DataType type);
+
+/// out[i] = in[i] × factor; `in` and `out` may be the same.
+void scale(const void* in, void* out, std::size_t count, DataType type, double factor);
+
+}  // namespace sullae::engine

@@ -1,0 +1,25 @@
+// An operation that this rank has asked for and that is not done yet.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "engine/completion.h"
+#include "engine/negotiation/request.h"
+#include "sullae/sullae.h"
+
+namespace sullae::engine {
+
+struct Submission {
+  Request request;
+  /// One, or as many as a grouped operation has.
+  std::vector<TensorBuffers> tensors;
+  /// Of reducescatter and allgather; of alltoall the counts sent.
+  std::vector<std::size_t> counts;
+  /// Of alltoall.
+  std::vector<std::size_t> receive_counts;
+  std::shared_ptr<Completion> completion = std::make_shared<Completion>();
+};
+
+}  // namespace sullae::engine

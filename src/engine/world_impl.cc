@@ -1,0 +1,170 @@
+#include "engine/world_impl.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/host.h"
+#include "base/log.h"
+#include "collective/make_communicator.h"
+#include "collective/reduce/reduce.h"
+#include "collective/self_communicator.h"
+#include "engine/scale.h"
+
+namespace sullae {
+namespace {
+
+// How long the rank that serves the store waits for the others to leave before it takes the store
+// away.
+constexpr std::chrono::seconds kDrainLimit{5};
+
+Config merge(const WorldOptions& options) {
+  Config config = Config::from(process_environment());
+  if (!options.transport.empty()) config.transport = options.transport;
+  if (!options.host_id.empty()) config.host_id = options.host_id;
+  if (options.timeout.count() > 0) config.timeout = options.timeout;
+  if (options.rendezvous_timeout.count() > 0)
+    config.rendezvous_timeout = options.rendezvous_timeout;
+  if (config.host_id.empty()) config.host_id = host_identity();
+  return config;
+}
+
+void check_rank(const WorldOptions& options) {
+  if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
+    throw InputError(fmt::format("rank {} of a world of {}: expected 0 <= rank < size",
+                                 options.rank, options.size));
+  }
+}
+
+std::string list(std::span<const int> ranks) {
+  return fmt::format("{{{}}}", fmt::join(ranks, ", "));
+}
+
+}  // namespace
+
+Session::Session(const WorldOptions& options) : config(merge(options)) {
+  if (options.size == 1) return;
+  const Deadline deadline(config.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
+  const StoreAddress address = StoreAddress::parse(options.store);
+  if (options.serve_store && options.rank == 0) server = std::make_unique<StoreServer>(address);
+  store = std::make_unique<Store>(address, deadline, fmt::format("{}/", options.generation));
+}
+
+Session::~Session() {
+  store.reset();
+  if (server) server->drain(kDrainLimit);
+}
+
+std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
+  check_rank(options);
+  log::set_rank(options.size > 1 ? options.rank : -1);
+  auto session = std::make_shared<Session>(options);
+  Topology topology;
+  if (options.size > 1) {
+    const Deadline deadline(session->config.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
+    topology = Topology::discover(*session->store, options.rank, options.size,
+                                  session->config.host_id, deadline);
+  }
+  return std::make_unique<Impl>(std::move(session), std::move(topology), "");
+}
+
+World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::string name)
+    : session_(std::move(session)), topology_(std::move(topology)), name_(std::move(name)) {
+  const auto buffers = std::make_shared<shm::SharedBuffers>();
+  foreground_ = make_channel("foreground", false, buffers);
+  planned_ = make_channel("planned", true, buffers);
+  const Config& config = session_->config;
+  // The engine allocates its fusion buffer here, before two threads could allocate in any order.
+  engine_.emplace(make_channel("negotiated", true, buffers), topology_.names,
+                  engine::EngineOptions{.cycle_time = config.cycle_time,
+                                        .fusion_threshold = config.fusion_threshold,
+                                        .cache_capacity = config.cache_capacity,
+                                        .stall_warning = config.stall_warning,
+                                        .stall_timeout = config.stall_timeout.value_or(config.timeout)});
+  queue_.emplace(topology_.size > 1 ? topology_.names[static_cast<std::size_t>(topology_.rank)]
+                                    : -1);
+}
+
+std::unique_ptr<Communicator> World::Impl::make_channel(
+    const std::string& channel, bool background, std::shared_ptr<shm::SharedBuffers> buffers) {
+  if (topology_.size == 1) return std::make_unique<SelfCommunicator>();
+  return make_communicator(
+      *session_->store, topology_, session_->config,
+      {.name = name_ + channel, .background = background, .buffers = std::move(buffers)});
+}
+
+std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&)> call) {
+  auto completion = std::make_shared<Completion>();
+  queue_->submit([this, call = std::move(call)] { call(*planned_); }, completion);
+  return completion;
+}
+
+std::shared_ptr<Completion> World::Impl::submit(Signature signature, const AsyncOptions& options,
+                                                engine::Submission submission) {
+  reduction::check_supported(signature.type, signature.op);
+  if (options.prescale != 1.0 || options.postscale != 1.0) engine::check_scalable(signature.type);
+  engine::Request& request = submission.request;
+  request.name = options.name;
+  if (request.name.empty()) {
+    const auto number = unnamed_[static_cast<std::size_t>(signature.operation)]++;
+    request.name =
+        fmt::format("{}{}{}", name(signature.operation), engine::Request::kUnnamed, number);
+  }
+  request.signature = signature;
+  request.prescale = options.prescale;
+  request.postscale = options.postscale;
+  request.shape = options.shape;
+  auto completion = submission.completion;
+  engine_->submit(std::make_unique<engine::Submission>(std::move(submission)));
+  return completion;
+}
+
+std::unique_ptr<World::Impl> World::Impl::process_set(std::vector<int> ranks) {
+  std::ranges::sort(ranks);
+  if (ranks.empty() || ranks.front() < 0 || ranks.back() >= topology_.size ||
+      std::ranges::adjacent_find(ranks) != ranks.end()) {
+    throw InputError(fmt::format("process set {}: expected different ranks between 0 and {}",
+                                 list(ranks), topology_.size - 1));
+  }
+  check_same_set(ranks);
+  const std::string name = fmt::format("{}set{}/", name_, process_sets_++);
+  if (std::ranges::find(ranks, topology_.rank) == ranks.end()) return nullptr;
+  return std::make_unique<Impl>(session_, topology_.subset(ranks), name);
+}
+
+void World::Impl::check_same_set(const std::vector<int>& ranks) {
+  run([&](Communicator& communicator) {
+    const auto size = static_cast<std::size_t>(topology_.size);
+    std::vector<std::int32_t> mine(size, -1);
+    std::ranges::copy(ranks, mine.begin());
+    std::vector<std::int32_t> all(size * size);
+    const std::vector<std::size_t> counts(size, size);
+    communicator.allgather(mine.data(), all.data(), counts, DataType::int32);
+    for (std::size_t r = 0; r < size; ++r) {
+      const auto theirs = std::span(all).subspan(r * size, size);
+      if (std::ranges::equal(theirs, mine)) continue;
+      const auto end = std::ranges::find(theirs, -1);
+      throw MismatchError(
+          fmt::format("ranks disagree about the process set: rank {} gave {}, but rank {} gave {}",
+                      topology_.names[static_cast<std::size_t>(topology_.rank)], list(ranks),
+                      topology_.names[r], list({theirs.begin(), end})));
+    }
+  });
+}
+
+void World::Impl::check_root(int root) const {
+  if (root < 0 || root >= topology_.size) {
+    throw InputError(
+        fmt::format("root {}: expected a rank between 0 and {}", root, topology_.size - 1));
+  }
+}
+
+void World::Impl::check_counts(std::span<const std::size_t> counts) const {
+  if (counts.size() != static_cast<std::size_t>(topology_.size)) {
+    throw InputError(fmt::format("{} counts for {} ranks: expected one count a rank", counts.size(),
+                                 topology_.size));
+  }
+}
+
+}  // namespace sullae

@@ -1,0 +1,81 @@
+// What a World is made of: three channels to the other ranks, each with collectives of its own.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "collective/communicator.h"
+#include "collective/shm/shared_buffers.h"
+#include "engine/background_queue.h"
+#include "engine/engine.h"
+#include "sullae/sullae.h"
+#include "transport/store/store_server.h"
+#include "transport/topology.h"
+
+namespace sullae {
+
+/// The connection to the rendezvous store, shared by a world and its process sets.
+struct Session {
+  explicit Session(const WorldOptions& options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  Config config;
+  std::unique_ptr<StoreServer> server;
+  std::unique_ptr<Store> store;
+};
+
+class World::Impl {
+ public:
+  /// `name` tells the channels of different worlds apart. Collective.
+  Impl(std::shared_ptr<Session> session, Topology topology, std::string name);
+  static std::unique_ptr<Impl> join(const WorldOptions& options);
+
+  const Topology& topology() const { return topology_; }
+  std::string backend() const { return planned_->backend(); }
+
+  /// Runs a blocking collective in the calling thread.
+  template <class Call>
+  void run(const Call& call) {
+    const std::lock_guard lock(foreground_mutex_);
+    call(*foreground_);
+  }
+
+  /// The planned path.
+  std::shared_ptr<Completion> submit(std::function<void(Communicator&)> call);
+  /// The negotiated path. Gives an operation without a name one.
+  std::shared_ptr<Completion> submit(Signature signature, const AsyncOptions& options,
+                                     engine::Submission submission);
+  int join_others() { return engine_->join(); }
+
+  /// Null where this rank is not among `ranks`.
+  std::unique_ptr<Impl> process_set(std::vector<int> ranks);
+
+  void check_root(int root) const;
+  void check_counts(std::span<const std::size_t> counts) const;
+
+ private:
+  std::unique_ptr<Communicator> make_channel(const std::string& channel, bool background,
+                                             std::shared_ptr<shm::SharedBuffers> buffers);
+  void check_same_set(const std::vector<int>& ranks);
+
+  std::shared_ptr<Session> session_;
+  Topology topology_;
+  std::string name_;
+  int process_sets_ = 0;         // made so far
+  std::mutex foreground_mutex_;  // guards foreground_
+  std::unique_ptr<Communicator> foreground_;
+  std::unique_ptr<Communicator> planned_;        // used by the queue's thread alone
+  std::atomic<std::uint64_t> unnamed_[16] = {};  // operations without a name, by kind
+  std::optional<engine::Engine> engine_;
+  std::optional<BackgroundQueue> queue_;
+};
+
+}  // namespace sullae
