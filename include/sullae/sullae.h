@@ -52,7 +52,8 @@ struct WorldOptions {
   int size = 1;
   /// Where the rendezvous store is: "host:port" or "unix:name". Not used by a world of one.
   std::string store;
-  /// Rank 0 serves the store itself; else somebody else does (`sullae run` does).
+  /// Rank 0 serves the store itself, as long as its world lives; else somebody else does (`sullae
+  /// run` does).
   bool serve_store = false;
   /// "auto", "shm" or "ucx"; empty takes SULLAE_TRANSPORT.
   std::string transport;

@@ -15,10 +15,6 @@
 namespace sullae {
 namespace {
 
-// How long the rank that serves the store waits for the others to leave before it takes the store
-// away.
-constexpr std::chrono::seconds kDrainLimit{5};
-
 Config merge(const WorldOptions& options) {
   Config config = Config::from(process_environment());
   if (!options.transport.empty()) config.transport = options.transport;
@@ -53,7 +49,7 @@ Session::Session(const WorldOptions& options) : config(merge(options)) {
 
 Session::~Session() {
   store.reset();
-  if (server) server->drain(kDrainLimit);
+  if (server) server->drain();
 }
 
 std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {

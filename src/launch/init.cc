@@ -6,12 +6,15 @@
 
 #include "launch/environment.h"
 #include "sullae/sullae.h"
+#include "transport/store/store_server.h"
 
 namespace sullae {
 namespace {
 
 struct Default {
-  std::mutex mutex;  // guards world
+  std::mutex mutex;  // guards all below
+  // Lives until the process ends: another rank may join its next world before this one does.
+  std::unique_ptr<StoreServer> store_server;
   std::unique_ptr<World> world;
   int worlds = 0;  // joined so far
   bool leaves_at_exit = false;
@@ -22,6 +25,14 @@ Default& default_world() {
   return *instance;
 }
 
+void leave_at_exit() {
+  shutdown();
+  Default& state = default_world();
+  const std::lock_guard lock(state.mutex);
+  if (state.store_server) state.store_server->drain();
+  state.store_server.reset();
+}
+
 }  // namespace
 
 World& init() {
@@ -30,11 +41,16 @@ World& init() {
   if (!state.world) {
     WorldOptions options = detect_world(process_environment());
     options.generation = state.worlds++;
+    if (options.serve_store && options.rank == 0 && options.size > 1) {
+      if (!state.store_server)
+        state.store_server = std::make_unique<StoreServer>(StoreAddress::parse(options.store));
+      options.serve_store = false;
+    }
     // A launcher reads the output through a pipe: whole lines as they are written, and none lost
     // when a rank is killed.
     if (options.size > 1) std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
     state.world = World::create(options);
-    if (!state.leaves_at_exit) std::atexit(shutdown);
+    if (!state.leaves_at_exit) std::atexit(leave_at_exit);
     state.leaves_at_exit = true;
   }
   return *state.world;

@@ -23,6 +23,25 @@ int bind_port() {
   return ntohs(name.sin_port);
 }
 
+// Three worlds one after another; all but the last end with an error on rank 0.
+int join_again() {
+  for (int i = 0; i < 3; ++i) {
+    sullae::init();
+    int value = sullae::rank() + 1;
+    sullae::allreduce(std::span(&value, 1));
+    std::printf("rank %d of %d, sum %d\n", sullae::rank(), sullae::size(), value);
+    if (i < 2 && sullae::rank() == 0) {
+      try {
+        sullae::allreduce_async(std::span(&value, 1)).wait();
+      } catch (const sullae::PeerError& error) {
+        std::printf("%s\n", error.what());
+      }
+    }
+    sullae::shutdown();
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -41,6 +60,7 @@ int main(int argc, char** argv) {
     }
     return 0;
   }
+  if (mode == "again") return join_again();
   if (!mode.empty()) {
     std::printf(mode == "hold-port" ? "%d\n" : "%d", bind_port());
     std::fflush(stdout);

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
+#include <sstream>
 
 #include "support/errors.h"
 #include "support/program.h"
+#include "support/temporary_directory.h"
 
 namespace sullae::testing {
 namespace {
@@ -38,6 +41,31 @@ TEST(Init, UnderTorchrun) {
         {"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}};
   };
   expect_two_ranks(variables("0"), variables("1"));
+}
+
+// After an error the library can be left and joined again in the same process: with a store that
+// the launcher serves, and with one that rank 0 serves.
+TEST(Init, MayBeDoneAgainAfterAnError) {
+  const TemporaryDirectory directory;
+  const std::string first =
+      "rank 0 of 2, sum 3\nrank 1 has left the world\nrank 0 of 2, sum 3\n"
+      "rank 1 has left the world\nrank 0 of 2, sum 3\n";
+  const auto job = run_program({sullae_program(), "run", "-np", "2", "--output-dir",
+                                directory.path(), INIT_PROGRAM, "again"});
+  EXPECT_EQ(job.exit_code, 0) << job.standard_error;
+  std::stringstream log;
+  log << std::ifstream(directory.path() / "rank-0.log").rdbuf();
+  EXPECT_EQ(log.str(), first);
+
+  const auto port = free_port();
+  const auto variables = [&](const char* rank) {
+    return std::map<std::string, std::string>{
+        {"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}};
+  };
+  Program other({INIT_PROGRAM, "again"}, variables("1"));
+  const auto result = run_program({INIT_PROGRAM, "again"}, variables("0"));
+  EXPECT_EQ(result.standard_output, first) << result.standard_error;
+  EXPECT_EQ(other.wait().exit_code, 0);
 }
 
 TEST(Init, UnderOpenMpi) {

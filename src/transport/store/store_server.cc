@@ -242,6 +242,6 @@ class StoreServer::Impl {
 StoreServer::StoreServer(const StoreAddress& address) : impl_(std::make_unique<Impl>(address)) {}
 StoreServer::~StoreServer() = default;
 int StoreServer::port() const { return impl_->port(); }
-void StoreServer::drain(std::chrono::milliseconds limit) { impl_->drain(limit); }
+void StoreServer::drain() { impl_->drain(kDrainLimit); }
 
 }  // namespace sullae

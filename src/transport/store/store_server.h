@@ -22,9 +22,10 @@ class StoreServer {
   /// The port that it listens on; 0 for a unix address.
   int port() const;
 
-  /// Waits until every client has gone, at most `limit`. The rank that serves calls it before it
+  /// Waits until every client has gone, at most kDrainLimit. The rank that serves calls it before it
   /// leaves, so that slower ranks can finish their last requests.
-  void drain(std::chrono::milliseconds limit);
+  void drain();
+  static constexpr std::chrono::seconds kDrainLimit{5};
 
  private:
   class Impl;
