@@ -96,7 +96,7 @@ class DistributedOptimizer {
  public:
   /// `optimizer` must outlive this object. `parameters` are those that it updates:
   /// module->named_parameters(). Collective. Throws InputError for a parameter of an element type
-  /// that cannot be reduced.
+  /// that cannot be reduced, MismatchError on every rank when their parameters are not the same.
   DistributedOptimizer(torch::optim::Optimizer& optimizer,
                        const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                        DistributedOptimizerOptions options = {}, World& world = sullae::world());

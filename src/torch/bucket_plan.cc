@@ -1,7 +1,11 @@
 #include "torch/bucket_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <sstream>
 
 namespace sullae {
 namespace {
@@ -41,6 +45,46 @@ std::vector<PlannedBucket> plan_buckets(const std::vector<PlannedParameter>& par
     bucket.gradient_elements += elements;
   }
   return buckets;
+}
+
+void check_same_parameters(const std::vector<PlannedParameter>& parameters, World& world) {
+  // A line a parameter, padded to the longest of all ranks.
+  std::string mine;
+  for (const PlannedParameter& parameter : parameters) {
+    mine += fmt::format("'{}' ({} [{}])\n", parameter.name,
+                        c10::toString(parameter.tensor.scalar_type()),
+                        fmt::join(parameter.tensor.sizes(), ", "));
+  }
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const auto digest = static_cast<std::int64_t>(std::hash<std::string>{}(mine));
+  std::vector<std::int64_t> digests(ranks);
+  world.allgather(&digest, digests.data(), 1, DataType::int64);
+  if (std::ranges::count(digests, digest) == world.size()) return;
+
+  auto longest = static_cast<std::int64_t>(mine.size());
+  world.allreduce(&longest, &longest, 1, DataType::int64, ReduceOp::max);
+  mine.resize(static_cast<std::size_t>(longest));
+  std::string all(ranks * mine.size(), '\0');
+  world.allgather(mine.data(), all.data(), mine.size(), DataType::uint8);
+  const auto lines_of = [&](std::size_t rank) {
+    std::vector<std::string> lines;
+    std::istringstream stream(all.c_str() + rank * mine.size());
+    for (std::string line; std::getline(stream, line);) lines.push_back(line);
+    return lines;
+  };
+  const auto first = lines_of(0);
+  for (std::size_t rank = 1; rank < ranks; ++rank) {
+    const auto other = lines_of(rank);
+    const auto [one, two] = std::ranges::mismatch(first, other);
+    if (one == first.end() && two == other.end()) continue;
+    const auto describe = [](auto place, const auto& lines) {
+      return place == lines.end() ? std::string("none") : *place;
+    };
+    throw MismatchError(fmt::format(
+        "DistributedOptimizer: ranks disagree about the model: parameter {} is {} on rank 0, but "
+        "{} on rank {}",
+        one - first.begin(), describe(one, first), describe(two, other), rank));
+  }
 }
 
 FirstStep agree(const FirstStep& seen, World& world) {

@@ -47,6 +47,10 @@ struct FirstStep {
   std::vector<std::int64_t> kinds;
 };
 
+/// Throws MismatchError on every rank, with the first difference, unless all ranks have the same
+/// parameters: names, shapes and types, in the same order. Collective.
+void check_same_parameters(const std::vector<PlannedParameter>& parameters, World& world);
+
 /// Makes all ranks agree: rank 0's order, followed by what rank 0 did not see; a kind is sparse
 /// where any rank saw it so.
 FirstStep agree(const FirstStep& seen, World& world);

@@ -49,6 +49,7 @@ class DistributedOptimizer::Impl {
       data_type(item.value().scalar_type(), fmt::format("parameter '{}'", item.key()));
       parameters_.push_back({.name = item.key(), .tensor = item.value()});
     }
+    if (world.size() > 1) check_same_parameters(parameters_, world);
     states_.resize(parameters_.size());
     seen_.kinds.resize(parameters_.size(), FirstStep::none);
   }

@@ -138,6 +138,35 @@ TEST(DistributedOptimizer, MixedElementTypesGoInBucketsOfTheirOwn) {
   });
 }
 
+TEST(DistributedOptimizer, ModelsThatDifferAreToldOnEveryRank) {
+  const auto errors_with =
+      [](const std::function<torch::OrderedDict<std::string, torch::Tensor>(const torch::Tensor&)>&
+             unusual) {
+        return run_ranks_catching({.size = 3}, [&](World& world) {
+          auto a = parameter({1.0, 2.0});
+          torch::optim::SGD sgd({a}, 1.0);
+          const DistributedOptimizer optimizer(
+              sgd, world.rank() == 1 ? unusual(a) : named({{"a", a}}), {}, world);
+        });
+      };
+  const std::string start = "DistributedOptimizer: ranks disagree about the model: parameter ";
+  for (const auto& error : errors_with([](const torch::Tensor& a) {
+         return named({{"other", a}});
+       })) {
+    EXPECT_EQ(error, start + "0 is 'a' (Double [2]) on rank 0, but 'other' (Double [2]) on rank 1");
+  }
+  for (const auto& error : errors_with([](const torch::Tensor& a) {
+         return named({{"a", a}, {"b", parameter({1.0})}});
+       })) {
+    EXPECT_EQ(error, start + "1 is none on rank 0, but 'b' (Double [1]) on rank 1");
+  }
+  for (const auto& error : errors_with([](const torch::Tensor&) {
+         return named({{"a", parameter({1.0})}});
+       })) {
+    EXPECT_EQ(error, start + "0 is 'a' (Double [2]) on rank 0, but 'a' (Double [1]) on rank 1");
+  }
+}
+
 TEST(DistributedOptimizer, RefusesWhatCannotBeReduced) {
   const auto world = World::create({});
   auto complex = torch::ones({2}, torch::kComplexFloat).requires_grad_();
