@@ -10,14 +10,14 @@ packages=(
   libtorch-dev
   # libtorch takes whichever BLAS is installed, and the reference BLAS is several times slower than this one.
   libopenblas0-pthread
-  libucx-dev
+  libucx-dev libopenmpi-dev openmpi-bin
   libfmt-dev nlohmann-json3-dev libcli11-dev zlib1g-dev
   libgtest-dev
   # The tests join hosts made of network namespaces.
   iproute2
 )
 if [[ "${1:-}" == bench ]]; then
-  packages+=(libopenmpi-dev openmpi-bin libgloo-dev python3-torch)
+  packages+=(libgloo-dev python3-torch)
 fi
 
 missing=()

@@ -55,7 +55,7 @@ struct WorldOptions {
   /// Rank 0 serves the store itself, as long as its world lives; else somebody else does (`sullae
   /// run` does).
   bool serve_store = false;
-  /// "auto", "shm" or "ucx"; empty takes SULLAE_TRANSPORT.
+  /// "auto", "shm", "ucx" or "mpi"; empty takes SULLAE_TRANSPORT.
   std::string transport;
   /// Ranks with the same identity share memory; empty takes SULLAE_HOST_ID, or detects the host.
   std::string host_id;

@@ -78,12 +78,7 @@ Config Config::from(const Environment& environment) {
                                     "a number of milliseconds from 0.01 to 1e8", 0.01)) {
     config.cycle_time = std::chrono::microseconds{static_cast<long long>(*time * 1e3)};
   }
-  if (auto transport = environment("SULLAE_TRANSPORT")) {
-    if (*transport != "auto" && *transport != "shm" && *transport != "ucx") {
-      throw InputError(fmt::format("SULLAE_TRANSPORT='{}': expected auto, shm or ucx", *transport));
-    }
-    config.transport = *transport;
-  }
+  if (auto transport = environment("SULLAE_TRANSPORT")) config.transport = *transport;
   if (auto host_id = environment("SULLAE_HOST_ID")) config.host_id = *host_id;
   return config;
 }

@@ -22,7 +22,8 @@ struct Config {
   /// SULLAE_RENDEZVOUS_TIMEOUT (seconds): the longest that init() waits for the other ranks to
   /// appear.
   std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes{2};
-  /// SULLAE_TRANSPORT: "auto" (shared memory within a host, UCX between hosts), "shm" or "ucx".
+  /// SULLAE_TRANSPORT: "auto" (shared memory within a host, UCX between hosts), "shm", or the name of
+  /// a transport for messages everywhere: "ucx" or "mpi".
   std::string transport = "auto";
   /// SULLAE_HOST_ID: replaces the detected identity of this host; ranks that share it share memory.
   std::string host_id;

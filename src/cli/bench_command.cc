@@ -84,7 +84,7 @@ class BenchCommand final : public Command {
         ->check(CLI::IsMember(type_names()))
         ->capture_default_str();
     app->add_option("--transport", transport_, "What moves the bytes")
-        ->check(CLI::IsMember({"auto", "shm", "ucx"}))
+        ->check(CLI::IsMember({"auto", "shm", "ucx", "mpi"}))
         ->type_name("NAME");
     app->add_option("--iterations", options_.iterations,
                     "Operations a measurement; by default as many as take some 50 ms")

@@ -9,7 +9,7 @@
 #include "collective/self_communicator.h"
 #include "collective/shm/shm_communicator.h"
 #include "sullae/error.h"
-#include "transport/ucx/ucx_transport.h"
+#include "transport/transports.h"
 
 namespace sullae {
 namespace {
@@ -54,12 +54,18 @@ class Maker {
   std::unique_ptr<Communicator> messages(const std::string& name, const std::vector<int>& ranks,
                                          int index) {
     return std::make_unique<P2pCommunicator>(
-        make_ucx_transport(store_, {.name = channel_.name + '/' + name,
-                                    .ranks = topology_.names_of(ranks),
-                                    .index = index,
-                                    .background = channel_.background,
-                                    .timeout = config_.timeout,
-                                    .rendezvous_timeout = config_.rendezvous_timeout}));
+        transport().make(store_, {.name = channel_.name + '/' + name,
+                                  .ranks = topology_.names_of(ranks),
+                                  .index = index,
+                                  .background = channel_.background,
+                                  .timeout = config_.timeout,
+                                  .rendezvous_timeout = config_.rendezvous_timeout}));
+  }
+
+  // The one that was asked for, or the first.
+  const TransportKind& transport() const {
+    const TransportKind* const chosen = find_transport(config_.transport);
+    return chosen != nullptr ? *chosen : transports().front();
   }
 
   Store& store_;
@@ -70,11 +76,18 @@ class Maker {
 
 }  // namespace
 
+void check_transport(const std::string& name) {
+  if (name == "auto" || name == "shm" || find_transport(name) != nullptr) return;
+  std::string known;
+  for (const TransportKind& kind : transports()) known += ", " + kind.name;
+  throw InputError(fmt::format("SULLAE_TRANSPORT='{}': expected one of auto, shm{}", name, known));
+}
+
 std::unique_ptr<Communicator> make_communicator(Store& store, const Topology& topology,
                                                 const Config& config,
                                                 const ChannelOptions& channel) {
   Maker maker(store, topology, config, channel);
-  if (config.transport == "ucx") return maker.flat();
+  if (find_transport(config.transport) != nullptr) return maker.flat();
   if (topology.cross_size() == 1) return maker.local();
   if (config.transport == "shm") {
     throw InputError(fmt::format(

@@ -20,6 +20,9 @@ struct ChannelOptions {
   std::shared_ptr<shm::SharedBuffers> buffers;
 };
 
+/// Throws InputError, with those that there are, unless `name` is auto, shm or a transport.
+void check_transport(const std::string& name);
+
 /// Shared memory on one host, messages where every rank has a host of its own, both otherwise; or
 /// what `config.transport` asks for. Collective. `store` must outlive the communicator. Throws
 /// InputError where the transport cannot serve the topology.

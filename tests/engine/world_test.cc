@@ -5,6 +5,7 @@
 
 #include "collective/communicator.h"
 #include "engine/background_queue.h"
+#include "support/errors.h"
 #include "support/ranks.h"
 
 namespace sullae::testing {
@@ -28,6 +29,12 @@ TEST(World, SharedMemoryAloneRefusesSeveralHosts) {
               std::string::npos)
         << error;
   }
+}
+
+TEST(World, RefusesATransportThatThereIsNot) {
+  const auto message = error_of([] { World::create({.transport = "pigeon"}); });
+  EXPECT_TRUE(contains(message, "SULLAE_TRANSPORT='pigeon': expected one of auto, shm, ucx"))
+      << message;
 }
 
 TEST(World, SeveralMayExistAtOnce) {

@@ -109,6 +109,17 @@ TEST(Init, UnderTfConfig) {
   expect_two_ranks(variables("0"), variables("1"));
 }
 
+TEST(Init, MpiMustHaveStartedTheRanks) {
+  const auto result = run_program(
+      {sullae_program(), "run", "-np", "2", "--env", "SULLAE_TRANSPORT=mpi", INIT_PROGRAM});
+  EXPECT_NE(result.exit_code, 0);
+  const bool built = contains(result.standard_error,
+                              "of 1 of MPI_COMM_WORLD: start the program with mpirun or srun");
+  const bool absent =
+      contains(result.standard_error, "SULLAE_TRANSPORT='mpi': expected one of auto, shm, ucx");
+  EXPECT_TRUE(built || absent) << result.standard_error;
+}
+
 TEST(Init, APortInUseIsNamed) {
   Program holder({INIT_PROGRAM, "hold-port"});
   ASSERT_TRUE(holder.wait_for_output("\n"));

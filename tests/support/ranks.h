@@ -10,6 +10,10 @@
 
 namespace sullae::testing {
 
+/// With the variable SULLAE_TEST_HERE the test is itself a rank of a job (of mpirun, say): bodies
+/// run once, in the world that the environment describes.
+bool ranks_are_processes();
+
 struct RanksOptions {
   int size = 2;
   std::string transport = "auto";

@@ -115,7 +115,7 @@ struct Peer {
 
 class UcxTransport final : public Transport {
  public:
-  UcxTransport(Store& store, UcxOptions options)
+  UcxTransport(Store& store, TransportOptions options)
       : store_(store),
         options_(std::move(options)),
         worker_(context_),
@@ -275,7 +275,7 @@ class UcxTransport final : public Transport {
   }
 
   Store& store_;
-  UcxOptions options_;
+  TransportOptions options_;
   Context context_;
   Worker worker_;
   std::vector<Peer> peers_;
@@ -286,7 +286,7 @@ class UcxTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_ucx_transport(Store& store, UcxOptions options) {
+std::unique_ptr<Transport> make_ucx_transport(Store& store, TransportOptions options) {
   return std::make_unique<UcxTransport>(store, std::move(options));
 }
 

@@ -1,0 +1,258 @@
+#include "transport/mpi/mpi_transport.h"
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "base/deadline.h"
+#include "sullae/error.h"
+
+namespace sullae {
+namespace {
+
+constexpr int kForegroundSpins = 2000;
+constexpr int kBackgroundSpins = 20;
+constexpr int kYields = 20;
+// MPI has no descriptor to sleep on.
+constexpr std::chrono::microseconds kNap{50};
+
+// MPI promises tags up to 32767; every implementation in use has 31 bits.
+constexpr std::uint64_t kTagMask = 0x7fffffff;
+
+std::string describe(int code) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return {text, static_cast<std::size_t>(length)};
+}
+
+void check(int code, const char* what) {
+  if (code != MPI_SUCCESS) throw Error(fmt::format("MPI: {}: {}", what, describe(code)));
+}
+
+// MPI can be started once in a process, and must be ended before it exits.
+void start_mpi() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    int running = 0;
+    MPI_Initialized(&running);
+    if (running == 0) {
+      int provided = 0;
+      check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "starting");
+      std::atexit([] {
+        int ended = 0;
+        MPI_Finalized(&ended);
+        if (ended == 0) MPI_Finalize();
+      });
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  });
+  int provided = 0;
+  MPI_Query_thread(&provided);
+  if (provided < MPI_THREAD_MULTIPLE) {
+    throw InputError(
+        "SULLAE_TRANSPORT=mpi: MPI runs without MPI_THREAD_MULTIPLE, which Sullae's channels need");
+  }
+}
+
+// The communicator of `ranks` of MPI_COMM_WORLD, which only they take part in making.
+MPI_Comm make_group(const TransportOptions& options) {
+  start_mpi();
+  int own = 0;
+  int size = 0;
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &own), "asking for the rank");
+  check(MPI_Comm_size(MPI_COMM_WORLD, &size), "asking for the size");
+  const int rank = options.ranks[static_cast<std::size_t>(options.index)];
+  if (own != rank || std::ranges::max(options.ranks) >= size) {
+    throw InputError(fmt::format(
+        "SULLAE_TRANSPORT=mpi: rank {} of the world is rank {} of {} of MPI_COMM_WORLD: start the "
+        "program with mpirun or srun, one process a rank",
+        rank, own, size));
+  }
+  MPI_Group world = MPI_GROUP_NULL;
+  MPI_Group members = MPI_GROUP_NULL;
+  MPI_Comm communicator = MPI_COMM_NULL;
+  check(MPI_Comm_group(MPI_COMM_WORLD, &world), "asking for the group");
+  check(
+      MPI_Group_incl(world, static_cast<int>(options.ranks.size()), options.ranks.data(), &members),
+      "choosing ranks");
+  // Channels of several process sets may be made at the same time by different threads.
+  const int tag = static_cast<int>(std::hash<std::string>{}(options.name) & 0x7fff);
+  check(MPI_Comm_create_group(MPI_COMM_WORLD, members, tag, &communicator),
+        "making a communicator");
+  MPI_Group_free(&members);
+  MPI_Group_free(&world);
+  MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+  return communicator;
+}
+
+// MPI counts in int: what is larger is counted in blocks.
+class ByteType {
+ public:
+  explicit ByteType(std::size_t bytes) : count_(static_cast<int>(bytes)) {
+    if (bytes <= INT_MAX) return;
+    constexpr std::size_t kBlock = std::size_t{1} << 20;
+    MPI_Datatype block = MPI_DATATYPE_NULL;
+    MPI_Type_contiguous(static_cast<int>(kBlock), MPI_BYTE, &block);
+    const int lengths[] = {static_cast<int>(bytes / kBlock), static_cast<int>(bytes % kBlock)};
+    const MPI_Aint places[] = {0, static_cast<MPI_Aint>(bytes / kBlock * kBlock)};
+    const MPI_Datatype types[] = {block, MPI_BYTE};
+    MPI_Type_create_struct(2, lengths, places, types, &type_);
+    MPI_Type_commit(&type_);
+    MPI_Type_free(&block);
+    count_ = 1;
+  }
+  ~ByteType() {
+    if (type_ != MPI_BYTE) MPI_Type_free(&type_);  // MPI keeps it as long as a message needs it
+  }
+  ByteType(const ByteType&) = delete;
+  ByteType& operator=(const ByteType&) = delete;
+
+  int count() const { return count_; }
+  MPI_Datatype type() const { return type_; }
+
+ private:
+  int count_;
+  MPI_Datatype type_ = MPI_BYTE;
+};
+
+class MpiTransport final : public Transport {
+ public:
+  explicit MpiTransport(TransportOptions options)
+      : options_(std::move(options)), communicator_(make_group(options_)) {
+    spins_ = options_.background ? kBackgroundSpins : kForegroundSpins;
+  }
+  // A communicator is freed by all its ranks together, which a rank that has failed does not live
+  // to do.
+  ~MpiTransport() override {
+    int ended = 0;
+    MPI_Finalized(&ended);
+    if (!broken_ && ended == 0) MPI_Comm_free(&communicator_);
+  }
+  MpiTransport(const MpiTransport&) = delete;
+  MpiTransport& operator=(const MpiTransport&) = delete;
+
+  int rank() const override { return options_.index; }
+  int size() const override { return static_cast<int>(options_.ranks.size()); }
+  std::string name() const override { return "mpi"; }
+  int world_rank(int peer) const override { return options_.ranks[static_cast<std::size_t>(peer)]; }
+
+  Request send(int peer, std::uint64_t tag, const void* data, std::size_t bytes) override {
+    auto request = std::make_unique<MPI_Request>(MPI_REQUEST_NULL);
+    const ByteType type(bytes);
+    check_peer(MPI_Isend(data, type.count(), type.type(), peer, short_tag(tag), communicator_,
+                         request.get()),
+               peer);
+    return {request.release(), peer, bytes, false};
+  }
+
+  Request receive(int peer, std::uint64_t tag, void* data, std::size_t bytes) override {
+    auto request = std::make_unique<MPI_Request>(MPI_REQUEST_NULL);
+    const ByteType type(bytes);
+    check_peer(MPI_Irecv(data, type.count(), type.type(), peer, short_tag(tag), communicator_,
+                         request.get()),
+               peer);
+    expected_.push_back(request.get());
+    return {request.release(), peer, bytes, true};
+  }
+
+  void wait(std::span<Request> requests) override {
+    const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
+    try {
+      for (Request& request : requests) {
+        for (int tries = 0; request.native != nullptr && !finish(request); ++tries) {
+          if (tries < spins_) continue;
+          if (tries < spins_ + kYields) {
+            ::sched_yield();
+          } else {
+            std::this_thread::sleep_for(kNap);
+          }
+          if (deadline.passed()) fail_timeout(request, deadline);
+        }
+      }
+    } catch (const Error&) {
+      for (void* native : expected_) abandon(native);
+      expected_.clear();
+      for (Request& request : requests) {
+        // MPI may still read what was to be sent: the request is left to it.
+        if (request.native != nullptr && !request.receives)
+          delete static_cast<MPI_Request*>(request.native);
+        request.native = nullptr;
+      }
+      throw;
+    }
+  }
+
+ private:
+  static int short_tag(std::uint64_t tag) { return static_cast<int>(tag & kTagMask); }
+
+  bool finish(Request& request) {
+    auto* const native = static_cast<MPI_Request*>(request.native);
+    int done = 0;
+    MPI_Status status;
+    const int code = MPI_Test(native, &done, &status);
+    if (code == MPI_SUCCESS && done == 0) return false;
+    if (request.receives) std::erase(expected_, request.native);
+    request.native = nullptr;
+    const std::unique_ptr<MPI_Request> owner(native);
+    int kind = MPI_SUCCESS;
+    MPI_Error_class(code, &kind);
+    MPI_Count received = 0;
+    if (code == MPI_SUCCESS && request.receives) MPI_Get_elements_x(&status, MPI_BYTE, &received);
+    const bool other_length = code == MPI_SUCCESS && request.receives &&
+                              received != static_cast<MPI_Count>(request.bytes);
+    if (kind == MPI_ERR_TRUNCATE || other_length) {
+      throw MismatchError(fmt::format(
+          "rank {} expected {} bytes from rank {}, which sent {}: the ranks called collectives of "
+          "different sizes",
+          world_rank(rank()), request.bytes, world_rank(request.peer),
+          other_length ? fmt::to_string(received) : "more"));
+    }
+    check_peer(code, request.peer);
+    return true;
+  }
+
+  void check_peer(int code, int peer) {
+    if (code == MPI_SUCCESS) return;
+    broken_ = true;
+    throw PeerError(world_rank(peer),
+                    fmt::format("rank {} died or left while rank {} waited for it (MPI: {})",
+                                world_rank(peer), world_rank(rank()), describe(code)));
+  }
+
+  [[noreturn]] void fail_timeout(const Request& request, const Deadline& deadline) {
+    broken_ = true;
+    throw TimeoutError(fmt::format("rank {} waited for rank {}, which did not join {}",
+                                   world_rank(rank()), world_rank(request.peer),
+                                   deadline.describe()));
+  }
+
+  static void abandon(void* native) {
+    const std::unique_ptr<MPI_Request> request(static_cast<MPI_Request*>(native));
+    MPI_Cancel(request.get());
+    MPI_Request_free(request.get());
+  }
+
+  TransportOptions options_;
+  MPI_Comm communicator_;
+  std::vector<void*> expected_;  // receives that have not completed
+  int spins_ = 0;
+  bool broken_ = false;
+};
+
+}  // namespace
+
+bool mpi_is_available() { return true; }
+
+std::unique_ptr<Transport> make_mpi_transport(Store&, TransportOptions options) {
+  return std::make_unique<MpiTransport>(std::move(options));
+}
+
+}  // namespace sullae

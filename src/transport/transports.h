@@ -1,0 +1,38 @@
+// The transports that carry messages between ranks, by name.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/store/store.h"
+#include "transport/transport.h"
+
+namespace sullae {
+
+struct TransportOptions {
+  std::string name;         ///< distinguishes this group's keys in the store
+  std::vector<int> ranks;   ///< world rank of each member, in order
+  int index = 0;            ///< this process's place among them
+  bool background = false;  ///< wait without spinning, for a thread beside a training thread
+  std::chrono::milliseconds timeout{};             ///< of each wait
+  std::chrono::milliseconds rendezvous_timeout{};  ///< of finding the peers
+};
+
+struct TransportKind {
+  /// As SULLAE_TRANSPORT names it.
+  std::string name;
+  /// Makes the transport of one group; every member calls it. `store` must outlive the transport.
+  std::function<std::unique_ptr<Transport>(Store& store, TransportOptions options)> make;
+};
+
+/// What this build has, and what a program has added. The first is the default.
+const std::vector<TransportKind>& transports();
+/// Adds one, before the first world is made. Its name must be new.
+void register_transport(TransportKind kind);
+/// Null where there is none of that name.
+const TransportKind* find_transport(const std::string& name);
+
+}  // namespace sullae
