@@ -6,7 +6,7 @@
 // ordinary   a named allreduce a tensor, in ordinary memory
 #include "sullae/sullae.h"
 
-#include "collective/communicator.h"
+#include "sullae/communicator.h"
 #include "shapes.h"
 
 int main(int argc, char** argv) {

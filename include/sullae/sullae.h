@@ -25,6 +25,7 @@ namespace sullae {
 
 class Communicator;
 class Completion;
+class Compression;
 
 /// An asynchronous collective on its way. Copies refer to the same operation. Any thread may call.
 class Handle {
@@ -75,6 +76,9 @@ struct AsyncOptions {
   /// allreduce of floating-point values: factors for what goes in and what comes out.
   double prescale = 1.0;
   double postscale = 1.0;
+  /// allreduce of float32, sum or average: how the tensor travels; see sullae/compression.h. One
+  /// object a tensor, which may keep state from one step to the next.
+  std::shared_ptr<Compression> compression = {};
   /// The shape of what the memory holds, as text; ranks must agree on it. Adapters set it.
   std::string shape = {};
 };
@@ -181,7 +185,7 @@ class World {
 
   /// The planned path, for adapters that submit the same operations in the same order on every
   /// rank: a sequence of collectives, run in the background as one operation and without
-  /// negotiation, in the order of submission; see collective/communicator.h.
+  /// negotiation, in the order of submission; see sullae/communicator.h.
   Handle submit(std::function<void(Communicator&)> operation);
 
   /// A world of some of the ranks, numbered anew in ascending order, with collectives, order and

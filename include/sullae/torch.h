@@ -80,6 +80,9 @@ struct DistributedOptimizerOptions {
   int backward_passes_per_step = 1;
   /// Gradients are reduced in buckets of about this size, while backward goes on.
   std::size_t bucket_bytes = std::size_t{4} << 20;
+  /// How dense float32 gradients travel: "float16", "bfloat16", "topk:0.01" or a policy of one's own;
+  /// see sullae/compression.h. Empty sends them as they are.
+  std::string compression = {};
 };
 
 /// Averages gradients over all ranks around any optimizer.

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/config.h"
-#include "collective/communicator.h"
 #include "collective/shm/shared_buffers.h"
+#include "sullae/communicator.h"
 #include "transport/topology.h"
 
 namespace sullae {

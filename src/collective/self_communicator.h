@@ -3,8 +3,8 @@
 
 #include "base/copy.h"
 #include "collective/aligned_memory.h"
-#include "collective/communicator.h"
 #include "collective/reduce/reduce.h"
+#include "sullae/communicator.h"
 
 namespace sullae {
 

@@ -27,9 +27,9 @@ struct BenchmarkOptions {
 
 struct BenchmarkResult {
   std::size_t bytes = 0;
-  double latency_us = 0;    ///< of one operation on the slowest rank: the median of five measurements
-  double algbw_gbps = 0;    ///< bytes / time, 10^9 bytes a second
-  double busbw_gbps = 0;    ///< what each link carries: comparable between collectives and sizes
+  double latency_us = 0;  ///< of one operation on the slowest rank: the median of five measurements
+  double algbw_gbps = 0;  ///< bytes / time, 10^9 bytes a second
+  double busbw_gbps = 0;  ///< what each link carries: comparable between collectives and sizes
   std::string backend;
 };
 

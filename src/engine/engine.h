@@ -10,13 +10,13 @@
 #include <thread>
 #include <vector>
 
-#include "collective/communicator.h"
 #include "engine/completion.h"
 #include "engine/exchange.h"
 #include "engine/executor.h"
 #include "engine/negotiation/negotiator.h"
 #include "engine/stall_inspector.h"
 #include "engine/submission.h"
+#include "sullae/communicator.h"
 
 namespace sullae::engine {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collective/communicator.h"
+#include "sullae/communicator.h"
 
 namespace sullae::engine {
 

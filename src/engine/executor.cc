@@ -4,13 +4,16 @@
 #include <vector>
 
 #include "collective/counts.h"
+#include "engine/scale.h"
+#include "sullae/compression.h"
 #include "sullae/error.h"
 
 namespace sullae::engine {
 namespace {
 
-bool is_allreduce(const Agreed& one) {
-  return one.request && one.request->signature.operation == Operation::allreduce;
+bool is_fusible(const Agreed& one) {
+  return one.request && one.request->signature.operation == Operation::allreduce &&
+         one.request->compression.empty();
 }
 
 bool reduce_together(const Request& a, const Request& b) {
@@ -41,7 +44,7 @@ void Executor::run(std::vector<Agreed> agreed) {
     for (std::size_t i = 0; i < agreed.size(); ++i) {
       if (!agreed[i].request) continue;  // done with an earlier one
       try {
-        if (is_allreduce(agreed[i])) {
+        if (is_fusible(agreed[i])) {
           run_allreduces(agreed, i);
         } else {
           run_one(agreed[i]);
@@ -64,7 +67,7 @@ void Executor::run_allreduces(std::vector<Agreed>& all, std::size_t first) {
   std::vector<std::size_t> members;
   std::vector<Piece> pieces;
   for (std::size_t i = first; i < all.size(); ++i) {
-    if (!is_allreduce(all[i]) || !reduce_together(kind, *all[i].request)) continue;
+    if (!is_fusible(all[i]) || !reduce_together(kind, *all[i].request)) continue;
     members.push_back(i);
     add_pieces(all[i], pieces);
   }
@@ -106,9 +109,20 @@ void Executor::run_one(const Agreed& one) {
     case Operation::barrier:
       return communicator_.barrier();
     case Operation::allreduce:
+      return run_compressed(one);
     case Operation::allocate:
       return;
   }
+}
+
+void Executor::run_compressed(const Agreed& one) {
+  const Request& request = *one.request;
+  const auto [in, out, count] = one.mine->tensors.front();
+  const DataType type = request.signature.type;
+  if (in != out || request.prescale != 1.0) scale(in, out, count, type, request.prescale);
+  one.mine->compression->allreduce(communicator_, static_cast<float*>(out), count,
+                                   request.signature.op);
+  if (request.postscale != 1.0) scale(out, out, count, type, request.postscale);
 }
 
 }  // namespace sullae::engine

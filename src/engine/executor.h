@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "collective/communicator.h"
 #include "engine/fused_allreduce.h"
 #include "engine/negotiation/negotiator.h"
+#include "sullae/communicator.h"
 
 namespace sullae::engine {
 
@@ -24,6 +24,7 @@ class Executor {
  private:
   void run_allreduces(std::vector<Agreed>& all, std::size_t first);
   void run_one(const Agreed& one);
+  void run_compressed(const Agreed& one);
 
   Communicator& communicator_;
   FusedAllreduce fused_;

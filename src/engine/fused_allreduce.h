@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "collective/communicator.h"
 #include "engine/submission.h"
+#include "sullae/communicator.h"
 
 namespace sullae::engine {
 

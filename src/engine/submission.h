@@ -19,6 +19,8 @@ struct Submission {
   std::vector<std::size_t> counts;
   /// Of alltoall.
   std::vector<std::size_t> receive_counts;
+  /// Of an allreduce; null where it travels as it is.
+  std::shared_ptr<Compression> compression;
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();
 };
 

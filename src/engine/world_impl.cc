@@ -11,6 +11,7 @@
 #include "collective/reduce/reduce.h"
 #include "collective/self_communicator.h"
 #include "engine/scale.h"
+#include "sullae/compression.h"
 
 namespace sullae {
 namespace {
@@ -31,6 +32,16 @@ void check_rank(const WorldOptions& options) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
     throw InputError(fmt::format("rank {} of a world of {}: expected 0 <= rank < size",
                                  options.rank, options.size));
+  }
+}
+
+void check_compressible(const Signature& signature, const engine::Submission& submission) {
+  const bool sums = signature.op == ReduceOp::sum || signature.op == ReduceOp::average;
+  if (signature.operation != Operation::allreduce || signature.type != DataType::float32 || !sums ||
+      !submission.request.sizes.empty()) {
+    throw InputError(fmt::format(
+        "compression is for an allreduce of one float32 tensor, sum or average, not for {}",
+        signature.describe()));
   }
 }
 
@@ -73,12 +84,13 @@ World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::stri
   planned_ = make_channel("planned", true, buffers);
   const Config& config = session_->config;
   // The engine allocates its fusion buffer here, before two threads could allocate in any order.
-  engine_.emplace(make_channel("negotiated", true, buffers), topology_.names,
-                  engine::EngineOptions{.cycle_time = config.cycle_time,
-                                        .fusion_threshold = config.fusion_threshold,
-                                        .cache_capacity = config.cache_capacity,
-                                        .stall_warning = config.stall_warning,
-                                        .stall_timeout = config.stall_timeout.value_or(config.timeout)});
+  engine_.emplace(
+      make_channel("negotiated", true, buffers), topology_.names,
+      engine::EngineOptions{.cycle_time = config.cycle_time,
+                            .fusion_threshold = config.fusion_threshold,
+                            .cache_capacity = config.cache_capacity,
+                            .stall_warning = config.stall_warning,
+                            .stall_timeout = config.stall_timeout.value_or(config.timeout)});
   queue_.emplace(topology_.size > 1 ? topology_.names[static_cast<std::size_t>(topology_.rank)]
                                     : -1);
 }
@@ -101,6 +113,7 @@ std::shared_ptr<Completion> World::Impl::submit(Signature signature, const Async
                                                 engine::Submission submission) {
   reduction::check_supported(signature.type, signature.op);
   if (options.prescale != 1.0 || options.postscale != 1.0) engine::check_scalable(signature.type);
+  if (options.compression) check_compressible(signature, submission);
   engine::Request& request = submission.request;
   request.name = options.name;
   if (request.name.empty()) {
@@ -112,6 +125,8 @@ std::shared_ptr<Completion> World::Impl::submit(Signature signature, const Async
   request.prescale = options.prescale;
   request.postscale = options.postscale;
   request.shape = options.shape;
+  if (options.compression) request.compression = options.compression->name();
+  submission.compression = options.compression;
   auto completion = submission.completion;
   engine_->submit(std::make_unique<engine::Submission>(std::move(submission)));
   return completion;

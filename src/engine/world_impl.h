@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/config.h"
-#include "collective/communicator.h"
 #include "collective/shm/shared_buffers.h"
 #include "engine/background_queue.h"
 #include "engine/engine.h"
+#include "sullae/communicator.h"
 #include "sullae/sullae.h"
 #include "transport/store/store_server.h"
 #include "transport/topology.h"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <numeric>
 
-#include "collective/communicator.h"
+#include "sullae/communicator.h"
 #include "sullae/torch.h"
 #include "torch/tensor_type.h"
 

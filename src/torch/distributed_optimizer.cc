@@ -6,7 +6,8 @@
 #include <functional>
 #include <thread>
 
-#include "collective/communicator.h"
+#include "sullae/communicator.h"
+#include "sullae/compression.h"
 #include "sullae/torch.h"
 #include "torch/bucket_plan.h"
 #include "torch/sparse_rows.h"
@@ -44,6 +45,7 @@ class DistributedOptimizer::Impl {
       throw InputError(
           fmt::format("DistributedOptimizer: op is {}, expected average or sum", name(options.op)));
     }
+    make_compression(options.compression);  // throws where there is none of that name
     for (const auto& item : parameters) {
       if (!item.value().requires_grad()) continue;
       data_type(item.value().scalar_type(), fmt::format("parameter '{}'", item.key()));
@@ -128,6 +130,7 @@ class DistributedOptimizer::Impl {
     torch::Tensor
         flat;  // gradients, then a flag for each parameter: 1 where this rank has a gradient
     torch::Tensor flags;
+    std::unique_ptr<Compression> compression;
     SparseRows rows;  // of a sparse bucket: this rank's, then everybody's
     bool rows_used = false;
     std::size_t pending = 0;
@@ -182,6 +185,8 @@ class DistributedOptimizer::Impl {
       state.place = place;
     }
     if (bucket.plan.sparse) return;
+    if (bucket.plan.type == torch::kFloat32)
+      bucket.compression = make_compression(options_.compression);
     const auto width = static_cast<std::size_t>(c10::elementSize(bucket.plan.type));
     const auto memory = world_.allocate_shared(bucket.plan.total_elements() * width);
     // Tensors of their own rather than views of one, which the optimizers' zero_grad() refuses to
@@ -247,6 +252,15 @@ class DistributedOptimizer::Impl {
         ReducedRows reduced = reduce_rows(communicator, bucket.rows, bucket.rows_used, op);
         bucket.rows = std::move(reduced.rows);
         bucket.rows_used = reduced.used;
+      });
+      return;
+    }
+    if (bucket.compression) {
+      bucket.handle = world_.submit([&bucket, op](Communicator& communicator) {
+        bucket.compression->allreduce(communicator, bucket.flat.data_ptr<float>(),
+                                      bucket.plan.gradient_elements, op);
+        communicator.allreduce(bucket.flags.data_ptr(), bucket.flags.data_ptr(),
+                               bucket.plan.parameters.size(), DataType::float32, op);
       });
       return;
     }

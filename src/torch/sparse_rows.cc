@@ -7,8 +7,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "collective/communicator.h"
 #include "collective/counts.h"
+#include "sullae/communicator.h"
 #include "torch/tensor_type.h"
 
 namespace sullae {

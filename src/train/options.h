@@ -23,6 +23,8 @@ struct TrainOptions {
   std::string lr_schedule = "constant";
   /// Gradients are scaled down to this norm; 0 leaves them.
   double clip_norm = 0;
+  /// How gradients travel: "none", "float16", "bfloat16" or "topk:FRACTION".
+  std::string compression = "none";
   std::uint64_t seed = 1;
   /// Where checkpoints go after each epoch; empty writes none.
   std::filesystem::path checkpoint_dir;

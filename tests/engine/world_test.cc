@@ -3,7 +3,7 @@
 #include <atomic>
 #include <thread>
 
-#include "collective/communicator.h"
+#include "sullae/communicator.h"
 #include "engine/background_queue.h"
 #include "support/errors.h"
 #include "support/ranks.h"

@@ -138,6 +138,33 @@ TEST(DistributedOptimizer, MixedElementTypesGoInBucketsOfTheirOwn) {
   });
 }
 
+// A parameter that nobody uses, one that rank 1 alone does not use, and compressed gradients of both.
+TEST(DistributedOptimizer, CompressedGradientsTrain) {
+  for (const std::string compression : {"float16", "bfloat16", "topk:0.2"}) {
+    run_ranks({.size = 2}, [&](World& world) {
+      auto a = torch::ones({50}).requires_grad_();
+      auto b = torch::ones({50}).requires_grad_();
+      auto unused = torch::ones({3}).requires_grad_();
+      torch::optim::SGD sgd({a, b, unused}, 0.05);
+      DistributedOptimizer optimizer(sgd, named({{"a", a}, {"b", b}, {"unused", unused}}),
+                                     {.compression = compression}, world);
+      for (int step = 0; step < 200; ++step) {
+        optimizer.zero_grad();
+        auto loss = (a - 3).square().sum();
+        if (world.rank() == 0) loss = loss + (b + 2).square().sum();
+        loss.backward();
+        optimizer.step();
+      }
+      EXPECT_NEAR(a.mean().item<float>(), 3, 0.05) << compression;
+      EXPECT_NEAR(b.mean().item<float>(), -2, 0.05) << compression;
+      EXPECT_FALSE(unused.grad().defined());
+      auto same = a.detach().clone();
+      broadcast(same, 0, world);
+      EXPECT_TRUE(torch::equal(same, a.detach()));
+    });
+  }
+}
+
 TEST(DistributedOptimizer, ModelsThatDifferAreToldOnEveryRank) {
   const auto errors_with =
       [](const std::function<torch::OrderedDict<std::string, torch::Tensor>(const torch::Tensor&)>&
@@ -165,6 +192,14 @@ TEST(DistributedOptimizer, ModelsThatDifferAreToldOnEveryRank) {
        })) {
     EXPECT_EQ(error, start + "0 is 'a' (Double [2]) on rank 0, but 'a' (Double [1]) on rank 1");
   }
+}
+
+TEST(DistributedOptimizer, RefusesACompressionThatThereIsNot) {
+  const auto world = World::create({});
+  auto a = parameter({1.0});
+  torch::optim::SGD sgd({a}, 1.0);
+  EXPECT_THROW(DistributedOptimizer(sgd, named({{"a", a}}), {.compression = "zip"}, *world),
+               InputError);
 }
 
 TEST(DistributedOptimizer, RefusesWhatCannotBeReduced) {

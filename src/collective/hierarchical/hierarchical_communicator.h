@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "collective/communicator.h"
+#include "sullae/communicator.h"
 #include "transport/topology.h"
 
 namespace sullae {

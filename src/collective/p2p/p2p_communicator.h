@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "collective/aligned_memory.h"
-#include "collective/communicator.h"
 #include "collective/p2p/p2p.h"
+#include "sullae/communicator.h"
 #include "transport/transport.h"
 
 namespace sullae {

@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "collective/communicator.h"
 #include "collective/counts.h"
 #include "collective/shm/shared_buffers.h"
+#include "sullae/communicator.h"
 #include "transport/shm/shm_group.h"
 
 namespace sullae::shm {

@@ -87,6 +87,7 @@ std::string Announcement::encode() const {
     writer.put(request.postscale);
     writer.put(static_cast<std::uint32_t>(request.sizes.size()));
     for (const auto size : request.sizes) writer.put(size);
+    writer.put_text(request.compression);
     writer.put_text(request.shape);
   }
   writer.put(static_cast<std::uint32_t>(given_up.size()));
@@ -113,6 +114,7 @@ Announcement Announcement::decode(std::string_view bytes) {
     request.postscale = reader.get<double>();
     request.sizes.resize(reader.get<std::uint32_t>());
     for (auto& size : request.sizes) size = reader.get<std::uint64_t>();
+    request.compression = reader.get_text();
     request.shape = reader.get_text();
     announcement.requests.push_back(std::move(request));
   }

@@ -16,6 +16,7 @@ bool takes_zeros(const Request& request) {
   const bool sums = op == ReduceOp::sum || op == ReduceOp::average;
   switch (request.signature.operation) {
     case Operation::allreduce:
+      return sums && request.compression.empty();
     case Operation::reduce:
     case Operation::reducescatter:
       return sums;

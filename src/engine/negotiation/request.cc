@@ -36,6 +36,7 @@ std::string Request::describe() const {
       if (!sizes.empty()) text += fmt::format(" in tensors of {}", list(sizes));
   }
   if (!shape.empty()) text += ' ' + shape;
+  if (!compression.empty()) text += ", compressed by " + compression;
   if (prescale != 1.0) text += fmt::format(", prescale {}", prescale);
   if (postscale != 1.0) text += fmt::format(", postscale {}", postscale);
   return text;

@@ -19,6 +19,8 @@ struct Request {
   /// Elements of each tensor of a grouped allreduce, or of each rank's part of an allgather or a
   /// reducescatter; `signature.count` is their sum. Empty for all others.
   std::vector<std::uint64_t> sizes;
+  /// The name of the policy that the tensor travels by; empty for none.
+  std::string compression;
   /// The tensor's shape as text, for adapters that know one; compared like everything else.
   std::string shape;
 

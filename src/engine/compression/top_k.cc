@@ -1,0 +1,77 @@
+#include "engine/compression/top_k.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "sullae/error.h"
+
+namespace sullae::engine {
+namespace {
+
+// S. U. Stich, J.-B. Cordonnier, M. Jaggi: Sparsified SGD with Memory, 2018.
+class TopK final : public Compression {
+ public:
+  explicit TopK(double fraction) : fraction_(fraction) {}
+
+  std::string name() const override { return fmt::format("topk:{}", fraction_); }
+
+  void allreduce(Communicator& ranks, float* values, std::size_t count, ReduceOp op) override {
+    if (count == 0) return;
+    kept_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) kept_[i] += values[i];
+    const auto k = std::clamp<std::size_t>(
+        static_cast<std::size_t>(std::ceil(fraction_ * static_cast<double>(count))), 1, count);
+    choose(k);
+
+    const auto size = static_cast<std::size_t>(ranks.size());
+    const std::vector<std::size_t> counts(size, k);
+    std::vector<float> chosen(k);
+    for (std::size_t i = 0; i < k; ++i) chosen[i] = std::exchange(kept_[order_[i]], 0.0F);
+    std::vector<std::int32_t> all_places(size * k);
+    std::vector<float> all_values(size * k);
+    ranks.allgather(order_.data(), all_places.data(), counts, DataType::int32);
+    ranks.allgather(chosen.data(), all_values.data(), counts, DataType::float32);
+
+    const float divisor = op == ReduceOp::average ? static_cast<float>(size) : 1.0F;
+    std::fill_n(values, count, 0.0F);
+    for (std::size_t i = 0; i < all_places.size(); ++i)
+      values[all_places[i]] += all_values[i] / divisor;
+  }
+
+ private:
+  // The places of the k largest come first.
+  void choose(std::size_t k) {
+    order_.resize(kept_.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    std::nth_element(
+        order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(k) - 1, order_.end(),
+        [&](std::int32_t a, std::int32_t b) { return std::abs(kept_[a]) > std::abs(kept_[b]); });
+  }
+
+  double fraction_;
+  std::vector<float> kept_;  // what has not travelled yet
+  std::vector<std::int32_t> order_;
+};
+
+}  // namespace
+
+std::unique_ptr<Compression> make_top_k_compression(std::string_view parameter) {
+  double fraction = 0;
+  const char* const end = parameter.data() + parameter.size();
+  const auto [stop, error] = std::from_chars(parameter.data(), end, fraction);
+  if (error != std::errc{} || stop != end || !(fraction > 0 && fraction <= 1)) {
+    throw InputError(fmt::format(
+        "compression topk:{}: expected the fraction of values that travel, above 0 and at most 1",
+        parameter));
+  }
+  return std::make_unique<TopK>(fraction);
+}
+
+}  // namespace sullae::engine
