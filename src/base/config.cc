@@ -79,6 +79,8 @@ Config Config::from(const Environment& environment) {
     config.cycle_time = std::chrono::microseconds{static_cast<long long>(*time * 1e3)};
   }
   if (auto transport = environment("SULLAE_TRANSPORT")) config.transport = *transport;
+  if (auto algorithm = environment("SULLAE_ALLREDUCE_ALGORITHM"))
+    config.allreduce_algorithm = *algorithm;
   if (auto host_id = environment("SULLAE_HOST_ID")) config.host_id = *host_id;
   return config;
 }

@@ -25,6 +25,9 @@ struct Config {
   /// SULLAE_TRANSPORT: "auto" (shared memory within a host, UCX between hosts), "shm", or the name of
   /// a transport for messages everywhere: "ucx" or "mpi".
   std::string transport = "auto";
+  /// SULLAE_ALLREDUCE_ALGORITHM: of allreduce through messages: "auto" (by size and ranks),
+  /// "recursive_doubling", "halving_doubling" or "ring".
+  std::string allreduce_algorithm = "auto";
   /// SULLAE_HOST_ID: replaces the detected identity of this host; ranks that share it share memory.
   std::string host_id;
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "collective/hierarchical/hierarchical_communicator.h"
+#include "collective/p2p/allreduce_algorithms.h"
 #include "collective/p2p/p2p_communicator.h"
 #include "collective/self_communicator.h"
 #include "collective/shm/shm_communicator.h"
@@ -59,7 +60,8 @@ class Maker {
                                   .index = index,
                                   .background = channel_.background,
                                   .timeout = config_.timeout,
-                                  .rendezvous_timeout = config_.rendezvous_timeout}));
+                                  .rendezvous_timeout = config_.rendezvous_timeout}),
+        config_.allreduce_algorithm);
   }
 
   // The one that was asked for, or the first.
@@ -76,7 +78,9 @@ class Maker {
 
 }  // namespace
 
-void check_transport(const std::string& name) {
+void check_choices(const Config& config) {
+  p2p::check_allreduce_algorithm(config.allreduce_algorithm);
+  const std::string& name = config.transport;
   if (name == "auto" || name == "shm" || find_transport(name) != nullptr) return;
   std::string known;
   for (const TransportKind& kind : transports()) known += ", " + kind.name;

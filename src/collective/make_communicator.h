@@ -20,8 +20,8 @@ struct ChannelOptions {
   std::shared_ptr<shm::SharedBuffers> buffers;
 };
 
-/// Throws InputError, with those that there are, unless `name` is auto, shm or a transport.
-void check_transport(const std::string& name);
+/// Throws InputError, with those that there are, for a transport or an algorithm that there is not.
+void check_choices(const Config& config);
 
 /// Shared memory on one host, messages where every rank has a host of its own, both otherwise; or
 /// what `config.transport` asks for. Collective. `store` must outlive the communicator. Throws

@@ -24,7 +24,7 @@ Config merge(const WorldOptions& options) {
   if (options.rendezvous_timeout.count() > 0)
     config.rendezvous_timeout = options.rendezvous_timeout;
   if (config.host_id.empty()) config.host_id = host_identity();
-  check_transport(config.transport);
+  check_choices(config);
   return config;
 }
 

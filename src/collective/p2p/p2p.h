@@ -84,6 +84,9 @@ enum class Stage { partial, last };
 void combine(const Reduction& reduction, const void* a, const void* b, void* out, std::size_t count,
              Stage stage, int group_size);
 
+/// Up to here the number of messages decides, above it the number of bytes.
+inline constexpr std::size_t kLatencyBytes = std::size_t{16} << 10;
+
 // Allreduce algorithms. Each leaves the same bits on every rank.
 
 /// log2 P exchanges of everything: the fewest messages, for small buffers. Ranks beyond the largest

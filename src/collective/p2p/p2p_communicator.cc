@@ -1,32 +1,14 @@
 #include "collective/p2p/p2p_communicator.h"
 
-#include <bit>
 #include <vector>
 
 #include "base/copy.h"
+#include "collective/p2p/allreduce_algorithms.h"
 #include "collective/reduce/reduce.h"
 #include "sullae/error.h"
 
 namespace sullae {
-namespace {
-
 using namespace p2p;
-
-// Up to here the number of messages decides, above it the number of bytes.
-constexpr std::size_t kLatencyBytes = std::size_t{16} << 10;
-// From here on a ring, which keeps every link busy, beats halving and doubling.
-constexpr std::size_t kRingBytes = std::size_t{1} << 20;
-
-using AllreduceAlgorithm = void (*)(Exchange&, const Signature&, const Reduction&);
-
-AllreduceAlgorithm choose_allreduce(std::size_t bytes, int ranks) {
-  if (bytes <= kLatencyBytes) return allreduce_recursive_doubling;
-  const bool power_of_two = std::has_single_bit(static_cast<unsigned>(ranks));
-  if (bytes < kRingBytes && power_of_two && ranks > 2) return allreduce_halving_doubling;
-  return allreduce_ring;
-}
-
-}  // namespace
 
 void P2pCommunicator::allreduce(const void* in, void* out, std::size_t count, DataType type,
                                 ReduceOp op) {
@@ -36,7 +18,8 @@ void P2pCommunicator::allreduce(const void* in, void* out, std::size_t count, Da
   Exchange exchange = next_exchange();
   const Signature signature{
       .operation = Operation::allreduce, .type = type, .op = op, .count = count};
-  choose_allreduce(count * reduction.width(), size())(exchange, signature, reduction);
+  choose_allreduce(algorithm_, count * reduction.width(), size())
+      .run(exchange, signature, reduction);
 }
 
 void P2pCommunicator::reduce(const void* in, void* out, std::size_t count, DataType type,

@@ -13,8 +13,9 @@ namespace sullae {
 /// For two ranks or more.
 class P2pCommunicator final : public Communicator {
  public:
-  explicit P2pCommunicator(std::unique_ptr<Transport> transport)
-      : transport_(std::move(transport)) {}
+  /// `algorithm` is the allreduce's: "auto", or a name of allreduce_algorithms().
+  explicit P2pCommunicator(std::unique_ptr<Transport> transport, std::string algorithm = "auto")
+      : transport_(std::move(transport)), algorithm_(std::move(algorithm)) {}
 
   int rank() const override { return transport_->rank(); }
   int size() const override { return transport_->size(); }
@@ -42,6 +43,7 @@ class P2pCommunicator final : public Communicator {
 
   p2p::Scratch scratch_;  // outlives the transport, which may still write to it
   std::unique_ptr<Transport> transport_;
+  std::string algorithm_;
   std::uint64_t sequence_ = 0;
 };
 
