@@ -248,8 +248,10 @@ class DistributedOptimizer::Impl {
     bucket.launched = true;
     const ReduceOp op = options_.op;
     if (bucket.plan.sparse) {
-      bucket.handle = world_.submit([&bucket, op](Communicator& communicator) {
-        ReducedRows reduced = reduce_rows(communicator, bucket.rows, bucket.rows_used, op);
+      const auto all_rows = parameter(bucket.plan.parameters[0]).size(0);
+      bucket.handle = world_.submit([&bucket, all_rows, op](Communicator& communicator) {
+        ReducedRows reduced =
+            reduce_rows(communicator, bucket.rows, bucket.rows_used, all_rows, op);
         bucket.rows = std::move(reduced.rows);
         bucket.rows_used = reduced.used;
       });

@@ -93,8 +93,42 @@ torch::Tensor SparseRows::to_tensor(torch::IntArrayRef shape) const {
       ._coalesced_(true);
 }
 
-ReducedRows reduce_rows(Communicator& communicator, const SparseRows& mine, bool used,
+bool moves_fewer_bytes_dense(std::size_t gathered_rows, std::size_t all_rows,
+                             std::size_t row_bytes) {
+  // Both of an allreduce's halves carry everything; a gather carries rows and their numbers once.
+  // A byte for each row says whether anybody touched it.
+  const std::size_t dense = 2 * all_rows * (row_bytes + 1);
+  return dense < gathered_rows * (row_bytes + sizeof(std::int64_t));
+}
+
+namespace {
+
+SparseRows reduce_dense(Communicator& communicator, const SparseRows& mine, std::int64_t all_rows,
                         ReduceOp op) {
+  auto shape = mine.values.sizes().vec();
+  shape[0] = all_rows;
+  const torch::Tensor dense = torch::zeros(shape, mine.values.options());
+  std::vector<std::uint8_t> touched(static_cast<std::size_t>(all_rows), 0);
+  for (const auto row : mine.indices) touched[static_cast<std::size_t>(row)] = 1;
+  const auto own = static_cast<std::int64_t>(mine.indices.size());
+  if (own > 0) dense.index_copy_(0, torch::tensor(mine.indices, torch::kInt64), mine.values);
+  communicator.allreduce(touched.data(), touched.data(), touched.size(), DataType::uint8,
+                         ReduceOp::max);
+  communicator.allreduce(dense.data_ptr(), dense.data_ptr(),
+                         static_cast<std::size_t>(dense.numel()),
+                         data_type(dense.scalar_type(), "a sparse gradient"), op);
+  SparseRows rows;
+  for (std::size_t row = 0; row < touched.size(); ++row) {
+    if (touched[row] != 0) rows.indices.push_back(static_cast<std::int64_t>(row));
+  }
+  rows.values = dense.index_select(0, torch::tensor(rows.indices, torch::kInt64));
+  return rows;
+}
+
+}  // namespace
+
+ReducedRows reduce_rows(Communicator& communicator, const SparseRows& mine, bool used,
+                        std::int64_t all_rows, ReduceOp op) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const std::vector<std::size_t> ones(ranks, 1);
   // Rows plus one, or zero for a rank without a gradient.
@@ -114,6 +148,11 @@ ReducedRows reduce_rows(Communicator& communicator, const SparseRows& mine, bool
     value_counts.push_back(counts.back() * static_cast<std::size_t>(width));
   }
   const std::size_t total = offsets_of(counts).back();
+  if (moves_fewer_bytes_dense(total, static_cast<std::size_t>(all_rows),
+                              static_cast<std::size_t>(width) * mine.values.element_size())) {
+    result.rows = reduce_dense(communicator, mine, all_rows, op);
+    return result;
+  }
   std::vector<std::int64_t> indices(total);
   communicator.allgather(mine.indices.data(), indices.data(), counts, DataType::int64);
   auto shape = mine.values.sizes().vec();

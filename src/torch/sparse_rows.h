@@ -34,9 +34,16 @@ struct ReducedRows {
   bool used = false;
 };
 
-/// Gathers every rank's rows and sums those of the same number, in the order of ranks; an average
-/// divides by the number of ranks. `used` says whether this rank has a gradient. Only sum and
-/// average make sense for rows that some ranks lack.
-ReducedRows reduce_rows(Communicator& communicator, const SparseRows& mine, bool used, ReduceOp op);
+/// Sums every rank's rows of the same number; an average divides by the number of ranks. Rows and
+/// their numbers are gathered, or, where that moves fewer bytes, the whole of the `all_rows` rows is
+/// reduced and the touched ones are taken from it: the result is the same up to rounding. `used`
+/// says whether this rank has a gradient. Only sum and average make sense for rows that some ranks
+/// lack.
+ReducedRows reduce_rows(Communicator& communicator, const SparseRows& mine, bool used,
+                        std::int64_t all_rows, ReduceOp op);
+
+/// Which of the two ways reduce_rows takes for so many rows of all ranks together.
+bool moves_fewer_bytes_dense(std::size_t gathered_rows, std::size_t all_rows,
+                             std::size_t row_bytes);
 
 }  // namespace sullae
