@@ -12,10 +12,12 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sullae/error.h"
@@ -81,6 +83,12 @@ struct AsyncOptions {
   std::shared_ptr<Compression> compression = {};
   /// The shape of what the memory holds, as text; ranks must agree on it. Adapters set it.
   std::string shape = {};
+};
+
+/// What the timeline shows of a planned operation.
+struct PlannedOptions {
+  std::string name = {};
+  std::size_t bytes = 0;
 };
 
 /// One tensor of a grouped operation. `in` and `out` may be the same.
@@ -186,7 +194,16 @@ class World {
   /// The planned path, for adapters that submit the same operations in the same order on every
   /// rank: a sequence of collectives, run in the background as one operation and without
   /// negotiation, in the order of submission; see sullae/communicator.h.
-  Handle submit(std::function<void(Communicator&)> operation);
+  Handle submit(std::function<void(Communicator&)> operation, const PlannedOptions& options = {});
+
+  /// Records what every rank does from here to stop_timeline(), or to the end of the world, in one
+  /// file that Perfetto and chrome://tracing open; `sullae timeline FILE` sums it up. Both are
+  /// collective; rank 0 writes. SULLAE_TIMELINE=FILE (`sullae run --timeline`) records from the
+  /// start. Throws InputError where it is on already, Error where the file cannot be written.
+  void start_timeline(const std::filesystem::path& file);
+  void stop_timeline();
+  /// Adds a span of the program's own, from `start` until now. Any thread may call.
+  void mark(const char* phase, std::string_view name, std::chrono::steady_clock::time_point start);
 
   /// A world of some of the ranks, numbered anew in ascending order, with collectives, order and
   /// threads of its own; sets may overlap and be used at the same time. Collective over this world:

@@ -81,6 +81,7 @@ Config Config::from(const Environment& environment) {
   if (auto transport = environment("SULLAE_TRANSPORT")) config.transport = *transport;
   if (auto algorithm = environment("SULLAE_ALLREDUCE_ALGORITHM"))
     config.allreduce_algorithm = *algorithm;
+  if (auto timeline = environment("SULLAE_TIMELINE")) config.timeline = *timeline;
   if (auto host_id = environment("SULLAE_HOST_ID")) config.host_id = *host_id;
   return config;
 }

@@ -45,6 +45,9 @@ struct Config {
   /// takes `timeout`.
   std::optional<std::chrono::milliseconds> stall_timeout;
 
+  /// SULLAE_TIMELINE: the file that the timeline of the whole run goes to; empty for none.
+  std::string timeline;
+
   /// Throws InputError that names the variable, its value and what was expected.
   static Config from(const Environment& environment);
 };

@@ -11,6 +11,7 @@ std::unique_ptr<Command> make_run_command();
 std::unique_ptr<Command> make_train_command();
 std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_report_command();
+std::unique_ptr<Command> make_timeline_command();
 std::unique_ptr<Command> make_agent_command();
 
 }  // namespace sullae::cli

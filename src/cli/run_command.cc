@@ -1,10 +1,12 @@
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/config.h"
 #include "cli/commands.h"
 #include "cli/validators.h"
 #include "launch/launcher.h"
+#include "launch/remote_shell.h"
 #include "sullae/error.h"
 
 namespace sullae::cli {
@@ -41,6 +43,9 @@ class RunCommand final : public Command {
     app.add_option("--timeout", timeout_, "End the job when it has run this long (exit code 124)")
         ->check(number(Zero::refused))
         ->type_name("SECONDS");
+    app.add_option("--timeline", timeline_,
+                   "Record what every rank does in FILE, for Perfetto and `sullae timeline`")
+        ->type_name("FILE");
     app.add_option("--output-dir", options_.output_directory,
                    "Also write each rank's output to DIR/rank-N.log")
         ->type_name("DIR");
@@ -81,6 +86,8 @@ class RunCommand final : public Command {
       throw InputError(options_.command.front() +
                        " is not an option of sullae run; see sullae run --help");
     }
+    // This very program, whether it is in PATH or not.
+    if (options_.command.front() == "sullae") options_.command.front() = own_program();
     if (!hosts_.empty()) options_.hosts = parse_hosts(hosts_);
     if (!hostfile_.empty()) options_.hosts = read_hostfile(hostfile_);
     if (ranks_ == 0 && options_.hosts.empty())
@@ -90,6 +97,8 @@ class RunCommand final : public Command {
     }
     options_.ranks = ranks_;
     for (const auto& entry : environment_) add_variable(entry);
+    if (!timeline_.empty())
+      options_.environment["SULLAE_TIMELINE"] = std::filesystem::absolute(timeline_).string();
     options_.timeout = to_milliseconds(timeout_);
     options_.connect_timeout = to_milliseconds(connect_timeout_);
     options_.bind = bind_to_ == "core";
@@ -116,6 +125,7 @@ class RunCommand final : public Command {
   std::string hosts_;
   std::string hostfile_;
   std::vector<std::string> environment_;
+  std::string timeline_;
   double timeout_ = 0;
   double connect_timeout_ = 30;
   std::string bind_to_ = "core";

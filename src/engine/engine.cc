@@ -22,12 +22,13 @@ constexpr std::chrono::microseconds kIdlePatience{10000};
 
 }  // namespace
 
-Engine::Engine(std::unique_ptr<Communicator> communicator, std::vector<int> world_ranks,
-               const EngineOptions& options)
+Engine::Engine(std::unique_ptr<Communicator> communicator, Timeline& timeline,
+               std::vector<int> world_ranks, const EngineOptions& options)
     : options_(options),
       communicator_(std::move(communicator)),
+      timeline_(timeline),
       exchange_(*communicator_),
-      executor_(*communicator_, communicator_->allocate_shared(options.fusion_threshold),
+      executor_(*communicator_, timeline, communicator_->allocate_shared(options.fusion_threshold),
                 options.fusion_threshold),
       negotiator_(communicator_->rank(), world_ranks, options.cache_capacity),
       stall_inspector_(options.stall_warning, options.stall_timeout) {
@@ -99,7 +100,7 @@ bool Engine::cycle() {
     refused.mine->completion->finish(refused.error);
     --unfinished_;
   }
-  for (const Agreed& one : decision.agreed) unfinished_ -= one.mine ? 1 : 0;
+  note_agreed(decision);
   executor_.run(std::move(decision.agreed));
   if (decision.last_joined >= 0) {
     joining_->last = decision.last_joined;
@@ -112,6 +113,17 @@ bool Engine::cycle() {
                             ? "this rank has left the world"
                             : fmt::format("rank {} has left the world", decision.leaving))));
   return false;
+}
+
+void Engine::note_agreed(const Decision& decision) {
+  const auto now = Clock::now();
+  for (const Agreed& one : decision.agreed) {
+    if (!one.mine) continue;
+    --unfinished_;
+    if (timeline_.on())
+      timeline_.record(
+          {Lane::negotiated, "NEGOTIATE", one.request->name, one.mine->submitted, now});
+  }
 }
 
 // Waits a moment for something to say, and takes it.

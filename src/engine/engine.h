@@ -34,8 +34,8 @@ struct EngineOptions {
 class Engine {
  public:
   /// `communicator` is the engine's alone. `world_ranks` name its ranks in messages. Collective.
-  Engine(std::unique_ptr<Communicator> communicator, std::vector<int> world_ranks,
-         const EngineOptions& options);
+  Engine(std::unique_ptr<Communicator> communicator, Timeline& timeline,
+         std::vector<int> world_ranks, const EngineOptions& options);
   /// Leaves when what was submitted here is done, or after a grace period.
   ~Engine();
   Engine(const Engine&) = delete;
@@ -55,11 +55,13 @@ class Engine {
   /// False when a rank leaves.
   bool cycle();
   void take_inbox();
+  void note_agreed(const Decision& decision);
   void end_with(std::exception_ptr error);
   std::chrono::microseconds patience() const;
 
   EngineOptions options_;
   std::unique_ptr<Communicator> communicator_;
+  Timeline& timeline_;
   CycleExchange exchange_;
   Executor executor_;
   Negotiator negotiator_;

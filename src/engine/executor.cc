@@ -21,6 +21,28 @@ bool reduce_together(const Request& a, const Request& b) {
          a.prescale == b.prescale && a.postscale == b.postscale;
 }
 
+const char* phase_of(Operation operation) {
+  switch (operation) {
+    case Operation::allreduce:
+      return "ALLREDUCE";
+    case Operation::allgather:
+      return "ALLGATHER";
+    case Operation::broadcast:
+      return "BROADCAST";
+    case Operation::reduce:
+      return "REDUCE";
+    case Operation::reducescatter:
+      return "REDUCESCATTER";
+    case Operation::alltoall:
+      return "ALLTOALL";
+    case Operation::barrier:
+      return "BARRIER";
+    case Operation::allocate:
+      break;
+  }
+  return "";
+}
+
 void complete(Agreed& one, const std::exception_ptr& error) {
   if (one.mine) one.mine->completion->finish(error);
   one = {};
@@ -28,7 +50,8 @@ void complete(Agreed& one, const std::exception_ptr& error) {
 
 void add_pieces(const Agreed& one, std::vector<Piece>& pieces) {
   if (one.mine) {
-    for (const TensorBuffers& buffers : one.mine->tensors) pieces.push_back({.buffers = buffers});
+    for (const TensorBuffers& buffers : one.mine->tensors)
+      pieces.push_back({.buffers = buffers, .name = one.request->name});
   } else if (one.request->sizes.empty()) {
     pieces.push_back({.buffers = {.count = one.request->signature.count}, .joined = true});
   } else {
@@ -83,6 +106,8 @@ void Executor::run_one(const Agreed& one) {
   const Request& request = *one.request;
   const auto [operation, type, op, reserved, root, count] = request.signature;
   const std::vector<std::size_t> counts(request.sizes.begin(), request.sizes.end());
+  const Span span(timeline_, Lane::negotiated, phase_of(operation), request.name,
+                  count * element_size(type));
   // A rank that has joined contributes zeros, and what it receives is thrown away.
   std::vector<std::byte> zeros;
   std::vector<std::byte> unwanted;

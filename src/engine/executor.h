@@ -12,10 +12,11 @@ namespace sullae::engine {
 /// Used by one thread.
 class Executor {
  public:
-  Executor(Communicator& communicator, std::shared_ptr<std::byte> fusion_buffer,
+  Executor(Communicator& communicator, Timeline& timeline, std::shared_ptr<std::byte> fusion_buffer,
            std::size_t fusion_threshold)
       : communicator_(communicator),
-        fused_(communicator, std::move(fusion_buffer), fusion_threshold) {}
+        timeline_(timeline),
+        fused_(communicator, timeline, std::move(fusion_buffer), fusion_threshold) {}
 
   /// Runs and completes each. Allreduces of one kind run first and together. When a rank is gone,
   /// what has not run is completed with the error, which is thrown, too: PeerError or TimeoutError.
@@ -27,6 +28,7 @@ class Executor {
   void run_compressed(const Agreed& one);
 
   Communicator& communicator_;
+  Timeline& timeline_;
   FusedAllreduce fused_;
 };
 

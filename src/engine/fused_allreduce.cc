@@ -1,5 +1,7 @@
 #include "engine/fused_allreduce.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/copy.h"
@@ -53,6 +55,8 @@ void FusedAllreduce::run(const Reduction& reduction, const std::vector<Piece>& p
 
 void FusedAllreduce::run_alone(const Reduction& reduction, const Piece& piece) {
   const auto [in, out, count] = piece.buffers;
+  const Span span(timeline_, Lane::negotiated, "ALLREDUCE", piece.name,
+                  count * element_size(reduction.type));
   if (piece.joined) {
     std::vector<std::byte> zeros(count * element_size(reduction.type));
     communicator_.allreduce(zeros.data(), zeros.data(), count, reduction.type, reduction.op);
@@ -67,6 +71,21 @@ void FusedAllreduce::run_alone(const Reduction& reduction, const Piece& piece) {
 void FusedAllreduce::run_together(const Reduction& reduction,
                                   const std::vector<const Piece*>& pieces, std::size_t elements) {
   const std::size_t width = element_size(reduction.type);
+  const std::string name =
+      timeline_.on() ? fmt::format("{} tensors: {} …", pieces.size(), pieces.front()->name)
+                     : std::string();
+  copy_in(reduction, pieces, name, elements * width);
+  {
+    const Span span(timeline_, Lane::negotiated, "ALLREDUCE", name, elements * width);
+    communicator_.allreduce(buffer_.get(), buffer_.get(), elements, reduction.type, reduction.op);
+  }
+  copy_out(reduction, pieces, name, elements * width);
+}
+
+void FusedAllreduce::copy_in(const Reduction& reduction, const std::vector<const Piece*>& pieces,
+                             const std::string& name, std::size_t all_bytes) {
+  const Span span(timeline_, Lane::negotiated, "COPY_IN", name, all_bytes);
+  const std::size_t width = element_size(reduction.type);
   std::byte* at = buffer_.get();
   for (const Piece* piece : pieces) {
     const std::size_t bytes = piece->buffers.count * width;
@@ -79,8 +98,13 @@ void FusedAllreduce::run_together(const Reduction& reduction,
     }
     at += padded(piece->buffers.count, reduction.type) * width;
   }
-  communicator_.allreduce(buffer_.get(), buffer_.get(), elements, reduction.type, reduction.op);
-  at = buffer_.get();
+}
+
+void FusedAllreduce::copy_out(const Reduction& reduction, const std::vector<const Piece*>& pieces,
+                              const std::string& name, std::size_t all_bytes) const {
+  const Span span(timeline_, Lane::negotiated, "COPY_OUT", name, all_bytes);
+  const std::size_t width = element_size(reduction.type);
+  const std::byte* at = buffer_.get();
   for (const Piece* piece : pieces) {
     if (!piece->joined && reduction.postscale != 1.0) {
       scale(at, piece->buffers.out, piece->buffers.count, reduction.type, reduction.postscale);

@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "engine/submission.h"
+#include "engine/timeline.h"
 #include "sullae/communicator.h"
 
 namespace sullae::engine {
@@ -15,6 +17,7 @@ namespace sullae::engine {
 struct Piece {
   TensorBuffers buffers;
   bool joined = false;
+  std::string_view name = {};  ///< for the timeline
 };
 
 /// What all pieces of one run have in common.
@@ -29,9 +32,12 @@ struct Reduction {
 class FusedAllreduce {
  public:
   /// `buffer` is the fusion buffer, in which allreduce is fastest, of `threshold` bytes.
-  FusedAllreduce(Communicator& communicator, std::shared_ptr<std::byte> buffer,
+  FusedAllreduce(Communicator& communicator, Timeline& timeline, std::shared_ptr<std::byte> buffer,
                  std::size_t threshold)
-      : communicator_(communicator), buffer_(std::move(buffer)), threshold_(threshold) {}
+      : communicator_(communicator),
+        timeline_(timeline),
+        buffer_(std::move(buffer)),
+        threshold_(threshold) {}
 
   /// Throws what the collectives throw.
   void run(const Reduction& reduction, const std::vector<Piece>& pieces);
@@ -41,8 +47,13 @@ class FusedAllreduce {
   void run_alone(const Reduction& reduction, const Piece& piece);
   void run_together(const Reduction& reduction, const std::vector<const Piece*>& pieces,
                     std::size_t elements);
+  void copy_in(const Reduction& reduction, const std::vector<const Piece*>& pieces,
+               const std::string& name, std::size_t all_bytes);
+  void copy_out(const Reduction& reduction, const std::vector<const Piece*>& pieces,
+                const std::string& name, std::size_t all_bytes) const;
 
   Communicator& communicator_;
+  Timeline& timeline_;
   std::shared_ptr<std::byte> buffer_;
   std::size_t threshold_;
 };

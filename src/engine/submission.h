@@ -1,6 +1,7 @@
 // An operation that this rank has asked for and that is not done yet.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -22,6 +23,8 @@ struct Submission {
   /// Of an allreduce; null where it travels as it is.
   std::shared_ptr<Compression> compression;
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();
+  /// When, for the timeline.
+  std::chrono::steady_clock::time_point submitted = std::chrono::steady_clock::now();
 };
 
 }  // namespace sullae::engine

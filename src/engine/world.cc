@@ -58,12 +58,14 @@ std::string World::backend() const { return impl_->backend(); }
 int World::cross_size() const { return impl_->topology().cross_size(); }
 
 void World::allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
-  impl_->run([&](Communicator& c) { c.allreduce(in, out, count, type, op); });
+  impl_->run("ALLREDUCE", count * element_size(type),
+             [&](Communicator& c) { c.allreduce(in, out, count, type, op); });
 }
 void World::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
                    int root) {
   impl_->check_root(root);
-  impl_->run([&](Communicator& c) { c.reduce(in, out, count, type, op, root); });
+  impl_->run("REDUCE", count * element_size(type),
+             [&](Communicator& c) { c.reduce(in, out, count, type, op, root); });
 }
 void World::reducescatter(const void* in, void* out, std::size_t count, DataType type,
                           ReduceOp op) {
@@ -72,7 +74,8 @@ void World::reducescatter(const void* in, void* out, std::size_t count, DataType
 void World::reducescatterv(const void* in, void* out, std::span<const std::size_t> counts,
                            DataType type, ReduceOp op) {
   impl_->check_counts(counts);
-  impl_->run([&](Communicator& c) { c.reducescatter(in, out, counts, type, op); });
+  impl_->run("REDUCESCATTER", sum(counts) * element_size(type),
+             [&](Communicator& c) { c.reducescatter(in, out, counts, type, op); });
 }
 void World::allgather(const void* in, void* out, std::size_t count, DataType type) {
   allgatherv(in, out, same_for_all(count, size()), type);
@@ -80,11 +83,13 @@ void World::allgather(const void* in, void* out, std::size_t count, DataType typ
 void World::allgatherv(const void* in, void* out, std::span<const std::size_t> counts,
                        DataType type) {
   impl_->check_counts(counts);
-  impl_->run([&](Communicator& c) { c.allgather(in, out, counts, type); });
+  impl_->run("ALLGATHER", sum(counts) * element_size(type),
+             [&](Communicator& c) { c.allgather(in, out, counts, type); });
 }
 void World::broadcast(void* data, std::size_t count, DataType type, int root) {
   impl_->check_root(root);
-  impl_->run([&](Communicator& c) { c.broadcast(data, count, type, root); });
+  impl_->run("BROADCAST", count * element_size(type),
+             [&](Communicator& c) { c.broadcast(data, count, type, root); });
 }
 void World::alltoall(const void* in, void* out, std::size_t count, DataType type) {
   const auto counts = same_for_all(count, size());
@@ -94,10 +99,11 @@ void World::alltoallv(const void* in, std::span<const std::size_t> send_counts, 
                       std::span<const std::size_t> receive_counts, DataType type) {
   impl_->check_counts(send_counts);
   impl_->check_counts(receive_counts);
-  impl_->run([&](Communicator& c) { c.alltoall(in, send_counts, out, receive_counts, type); });
+  impl_->run("ALLTOALL", sum(send_counts) * element_size(type),
+             [&](Communicator& c) { c.alltoall(in, send_counts, out, receive_counts, type); });
 }
 void World::barrier() {
-  impl_->run([](Communicator& c) { c.barrier(); });
+  impl_->run("BARRIER", 0, [](Communicator& c) { c.barrier(); });
 }
 
 Handle World::allreduce_async(const void* in, void* out, std::size_t count, DataType type,
@@ -168,8 +174,17 @@ Handle World::barrier_async(const AsyncOptions& options) {
 }
 int World::join() { return impl_->join_others(); }
 
-Handle World::submit(std::function<void(Communicator&)> operation) {
-  return handle_of(impl_->submit(std::move(operation)));
+Handle World::submit(std::function<void(Communicator&)> operation, const PlannedOptions& options) {
+  return handle_of(impl_->submit(std::move(operation), options));
+}
+
+void World::start_timeline(const std::filesystem::path& file) { impl_->start_timeline(file); }
+void World::stop_timeline() { impl_->stop_timeline(); }
+void World::mark(const char* phase, std::string_view name,
+                 std::chrono::steady_clock::time_point start) {
+  if (!impl_->timeline().on()) return;
+  impl_->timeline().record(
+      {engine::Lane::training, phase, std::string(name), start, std::chrono::steady_clock::now()});
 }
 
 std::unique_ptr<World> World::process_set(std::vector<int> ranks) {
@@ -179,7 +194,7 @@ std::unique_ptr<World> World::process_set(std::vector<int> ranks) {
 
 std::shared_ptr<std::byte> World::allocate_shared(std::size_t bytes) {
   std::shared_ptr<std::byte> memory;
-  submit([&](Communicator& c) { memory = c.allocate_shared(bytes); }).wait();
+  submit([&](Communicator& c) { memory = c.allocate_shared(bytes); }, {.name = "allocate"}).wait();
   return memory;
 }
 

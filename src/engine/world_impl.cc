@@ -74,7 +74,10 @@ std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
     topology = Topology::discover(*session->store, options.rank, options.size,
                                   session->config.host_id, deadline);
   }
-  return std::make_unique<Impl>(std::move(session), std::move(topology), "");
+  const std::filesystem::path timeline = session->config.timeline;
+  auto impl = std::make_unique<Impl>(std::move(session), std::move(topology), "");
+  if (!timeline.empty()) impl->start_timeline(timeline);
+  return impl;
 }
 
 World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::string name)
@@ -85,7 +88,7 @@ World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::stri
   const Config& config = session_->config;
   // The engine allocates its fusion buffer here, before two threads could allocate in any order.
   engine_.emplace(
-      make_channel("negotiated", true, buffers), topology_.names,
+      make_channel("negotiated", true, buffers), timeline_, topology_.names,
       engine::EngineOptions{.cycle_time = config.cycle_time,
                             .fusion_threshold = config.fusion_threshold,
                             .cache_capacity = config.cache_capacity,
@@ -103,9 +106,41 @@ std::unique_ptr<Communicator> World::Impl::make_channel(
       {.name = name_ + channel, .background = background, .buffers = std::move(buffers)});
 }
 
-std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&)> call) {
+// The file is written while the others can still be reached.
+World::Impl::~Impl() {
+  try {
+    stop_timeline();
+  } catch (const Error& error) {
+    log::warning("timeline: {}", error.what());
+  }
+}
+
+void World::Impl::start_timeline(const std::filesystem::path& file) {
+  const std::lock_guard lock(foreground_mutex_);
+  timeline_.start(*foreground_, file);
+}
+
+void World::Impl::stop_timeline() {
+  const std::lock_guard lock(foreground_mutex_);
+  timeline_.stop(*foreground_, topology_.names);
+}
+
+std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&)> call,
+                                                const PlannedOptions& options) {
   auto completion = std::make_shared<Completion>();
-  queue_->submit([this, call = std::move(call)] { call(*planned_); }, completion);
+  if (!timeline_.on()) {
+    queue_->submit([this, call = std::move(call)] { call(*planned_); }, completion);
+    return completion;
+  }
+  queue_->submit(
+      [this, call = std::move(call), options, submitted = engine::Timeline::Clock::now()] {
+        timeline_.record({engine::Lane::planned, "QUEUE", options.name, submitted,
+                          engine::Timeline::Clock::now(), options.bytes});
+        const engine::Span span(timeline_, engine::Lane::planned, "REDUCE_BUCKET", options.name,
+                                options.bytes);
+        call(*planned_);
+      },
+      completion);
   return completion;
 }
 
@@ -146,7 +181,7 @@ std::unique_ptr<World::Impl> World::Impl::process_set(std::vector<int> ranks) {
 }
 
 void World::Impl::check_same_set(const std::vector<int>& ranks) {
-  run([&](Communicator& communicator) {
+  run("PROCESS_SET", 0, [&](Communicator& communicator) {
     const auto size = static_cast<std::size_t>(topology_.size);
     std::vector<std::int32_t> mine(size, -1);
     std::ranges::copy(ranks, mine.begin());

@@ -13,6 +13,7 @@
 #include "collective/shm/shared_buffers.h"
 #include "engine/background_queue.h"
 #include "engine/engine.h"
+#include "engine/timeline.h"
 #include "sullae/communicator.h"
 #include "sullae/sullae.h"
 #include "transport/store/store_server.h"
@@ -37,22 +38,30 @@ class World::Impl {
   /// `name` tells the channels of different worlds apart. Collective.
   Impl(std::shared_ptr<Session> session, Topology topology, std::string name);
   static std::unique_ptr<Impl> join(const WorldOptions& options);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   const Topology& topology() const { return topology_; }
   std::string backend() const { return planned_->backend(); }
 
   /// Runs a blocking collective in the calling thread.
   template <class Call>
-  void run(const Call& call) {
+  void run(const char* phase, std::size_t bytes, const Call& call) {
     const std::lock_guard lock(foreground_mutex_);
+    const engine::Span span(timeline_, engine::Lane::blocking, phase, "", bytes);
     call(*foreground_);
   }
 
   /// The planned path.
-  std::shared_ptr<Completion> submit(std::function<void(Communicator&)> call);
+  std::shared_ptr<Completion> submit(std::function<void(Communicator&)> call,
+                                     const PlannedOptions& options);
   /// The negotiated path. Gives an operation without a name one.
   std::shared_ptr<Completion> submit(Signature signature, const AsyncOptions& options,
                                      engine::Submission submission);
+  engine::Timeline& timeline() { return timeline_; }
+  void start_timeline(const std::filesystem::path& file);
+  void stop_timeline();
   int join_others() { return engine_->join(); }
 
   /// Null where this rank is not among `ranks`.
@@ -69,6 +78,7 @@ class World::Impl {
   std::shared_ptr<Session> session_;
   Topology topology_;
   std::string name_;
+  engine::Timeline timeline_;    // outlives the threads, which record in it
   int process_sets_ = 0;         // made so far
   std::mutex foreground_mutex_;  // guards foreground_
   std::unique_ptr<Communicator> foreground_;

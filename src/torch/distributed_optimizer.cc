@@ -3,7 +3,9 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <chrono>
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "sullae/communicator.h"
@@ -80,6 +82,7 @@ class DistributedOptimizer::Impl {
   void synchronize() {
     if (world_.size() == 1 || synchronized_) return;
     const torch::NoGradGuard guard;
+    if (backward_start_) world_.mark("BACKWARD", "from the first gradient on", *backward_start_);
     if (!planned_) make_plan();
     for (Bucket& bucket : buckets_) {
       // What backward did not reach, or reached fewer times than planned.
@@ -88,10 +91,13 @@ class DistributedOptimizer::Impl {
       }
     }
     launch_ready();
+    const auto waiting = std::chrono::steady_clock::now();
     for (Bucket& bucket : buckets_) {
       bucket.handle.wait();
       take_result(bucket);
     }
+    world_.mark("WAIT", "for gradients", waiting);
+    backward_start_.reset();
     for (ParameterState& state : states_) {
       state.passes = 0;
       state.ready = false;
@@ -136,6 +142,7 @@ class DistributedOptimizer::Impl {
     std::size_t pending = 0;
     bool launched = false;
     Handle handle;
+    PlannedOptions label;  // for the timeline
   };
 
   torch::Tensor& parameter(std::size_t index) { return parameters_[index].tensor; }
@@ -143,6 +150,7 @@ class DistributedOptimizer::Impl {
   void on_gradient(std::size_t index) {
     ParameterState& state = states_[index];
     synchronized_ = false;
+    if (!backward_start_) backward_start_ = std::chrono::steady_clock::now();
     if (!planned_) {
       if (++state.passes == 1) seen_.ready_order.push_back(static_cast<std::int64_t>(index));
       return;
@@ -184,7 +192,12 @@ class DistributedOptimizer::Impl {
       state.bucket = index;
       state.place = place;
     }
+    const auto& members = bucket.plan.parameters;
+    bucket.label.name = fmt::format("bucket {}: {}", index, parameters_[members.front()].name);
+    if (members.size() > 1)
+      bucket.label.name += fmt::format(" … {}", parameters_[members.back()].name);
     if (bucket.plan.sparse) return;
+    bucket.label.bytes = bucket.plan.total_elements() * c10::elementSize(bucket.plan.type);
     if (bucket.plan.type == torch::kFloat32)
       bucket.compression = make_compression(options_.compression);
     const auto width = static_cast<std::size_t>(c10::elementSize(bucket.plan.type));
@@ -246,31 +259,29 @@ class DistributedOptimizer::Impl {
 
   void launch(Bucket& bucket) {
     bucket.launched = true;
+    bucket.handle =
+        world_.submit([this, &bucket](Communicator& communicator) { reduce(bucket, communicator); },
+                      bucket.label);
+  }
+
+  // In the background thread; synchronize() waits for it before anything here changes.
+  void reduce(Bucket& bucket, Communicator& communicator) const {
     const ReduceOp op = options_.op;
     if (bucket.plan.sparse) {
-      const auto all_rows = parameter(bucket.plan.parameters[0]).size(0);
-      bucket.handle = world_.submit([&bucket, all_rows, op](Communicator& communicator) {
-        ReducedRows reduced =
-            reduce_rows(communicator, bucket.rows, bucket.rows_used, all_rows, op);
-        bucket.rows = std::move(reduced.rows);
-        bucket.rows_used = reduced.used;
-      });
-      return;
+      const auto all_rows = parameters_[bucket.plan.parameters[0]].tensor.size(0);
+      ReducedRows reduced = reduce_rows(communicator, bucket.rows, bucket.rows_used, all_rows, op);
+      bucket.rows = std::move(reduced.rows);
+      bucket.rows_used = reduced.used;
+    } else if (bucket.compression) {
+      bucket.compression->allreduce(communicator, bucket.flat.data_ptr<float>(),
+                                    bucket.plan.gradient_elements, op);
+      communicator.allreduce(bucket.flags.data_ptr(), bucket.flags.data_ptr(),
+                             bucket.plan.parameters.size(), DataType::float32, op);
+    } else {
+      communicator.allreduce(bucket.flat.data_ptr(), bucket.flat.data_ptr(),
+                             bucket.plan.total_elements(), data_type(bucket.plan.type, "a bucket"),
+                             op);
     }
-    if (bucket.compression) {
-      bucket.handle = world_.submit([&bucket, op](Communicator& communicator) {
-        bucket.compression->allreduce(communicator, bucket.flat.data_ptr<float>(),
-                                      bucket.plan.gradient_elements, op);
-        communicator.allreduce(bucket.flags.data_ptr(), bucket.flags.data_ptr(),
-                               bucket.plan.parameters.size(), DataType::float32, op);
-      });
-      return;
-    }
-    bucket.handle = world_.submit(
-        [data = bucket.flat.data_ptr(), elements = bucket.plan.total_elements(),
-         type = data_type(bucket.plan.type, "a bucket"), op](Communicator& communicator) {
-          communicator.allreduce(data, data, elements, type, op);
-        });
   }
 
   void take_result(Bucket& bucket) {
@@ -306,6 +317,7 @@ class DistributedOptimizer::Impl {
       buckets_;  // in the order in which they are started; does not change after the first step
   std::size_t next_launch_ = 0;
   bool synchronized_ = false;
+  std::optional<std::chrono::steady_clock::time_point> backward_start_;
 };
 
 DistributedOptimizer::DistributedOptimizer(

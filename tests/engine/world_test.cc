@@ -3,8 +3,8 @@
 #include <atomic>
 #include <thread>
 
-#include "sullae/communicator.h"
 #include "engine/background_queue.h"
+#include "sullae/communicator.h"
 #include "support/errors.h"
 #include "support/ranks.h"
 

@@ -1,0 +1,74 @@
+// What every rank did when, for Perfetto and chrome://tracing.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "sullae/communicator.h"
+
+namespace sullae::engine {
+
+/// The rows of a rank in the picture.
+enum class Lane { training, blocking, planned, negotiated };
+
+/// Any thread may call. Costs an atomic load where it is off.
+class Timeline {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Event {
+    Lane lane = Lane::training;
+    std::string phase;  ///< "ALLREDUCE", "QUEUE", …
+    std::string name;   ///< of the tensor, or what else it belongs to
+    Clock::time_point start;
+    Clock::time_point end;
+    std::size_t bytes = 0;
+  };
+
+  bool on() const { return on_.load(std::memory_order_relaxed); }
+  void record(Event event);
+
+  /// Collective. The ranks' clocks are lined up by a barrier, so that times of different hosts agree
+  /// to about a round trip.
+  void start(Communicator& communicator, std::filesystem::path file);
+  /// Collective: rank 0 gathers everybody's events and writes the file. Does nothing where the
+  /// timeline is off. Where another rank is gone, rank 0 writes its own events and warns.
+  void stop(Communicator& communicator, const std::vector<int>& world_ranks);
+
+ private:
+  std::string to_json(int rank) const;
+
+  std::atomic<bool> on_{false};
+  mutable std::mutex mutex_;  // guards all below
+  std::vector<Event> events_;
+  std::filesystem::path file_;
+  Clock::time_point origin_;
+};
+
+/// Records from its making to its end.
+class Span {
+ public:
+  Span(Timeline& timeline, Lane lane, const char* phase, std::string_view name, std::size_t bytes)
+      : timeline_(timeline.on() ? &timeline : nullptr) {
+    if (timeline_ != nullptr)
+      event_ = {lane, phase, std::string(name), Timeline::Clock::now(), {}, bytes};
+  }
+  ~Span() {
+    if (timeline_ == nullptr) return;
+    event_.end = Timeline::Clock::now();
+    timeline_->record(std::move(event_));
+  }
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+ private:
+  Timeline* timeline_;
+  Timeline::Event event_;
+};
+
+}  // namespace sullae::engine

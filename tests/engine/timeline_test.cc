@@ -1,0 +1,117 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "engine/timeline_summary.h"
+#include "sullae/communicator.h"
+#include "support/errors.h"
+#include "support/ranks.h"
+#include "support/temporary_directory.h"
+
+namespace sullae::testing {
+namespace {
+
+class Timelines : public ::testing::Test {
+ protected:
+  std::filesystem::path file() const { return directory_.path() / "timeline.json"; }
+  nlohmann::json read() const {
+    std::ifstream stream(file());
+    return nlohmann::json::parse(stream);
+  }
+  void write(const std::string& text) const { std::ofstream(file()) << text; }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(Timelines, HoldWhatEveryRankDidBetweenStartAndStop) {
+  run_ranks({.size = 3}, [&](World& world) {
+    world.barrier();
+    world.start_timeline(file());
+    EXPECT_THROW(world.start_timeline(file()), InputError);
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<float> values(300, 1.0F);
+    const std::vector<TensorBuffers> tensors = {{values.data(), values.data(), 100},
+                                                {values.data() + 100, values.data() + 100, 200}};
+    world.grouped_allreduce_async(tensors, DataType::float32, ReduceOp::sum, {.name = "group"})
+        .wait();
+    world.broadcast_async(values.data(), 300, DataType::float32, 0, {.name = "given"}).wait();
+    world.submit([](Communicator& c) { c.barrier(); }, {.name = "planned one", .bytes = 7}).wait();
+    world.allreduce(values.data(), values.data(), 300, DataType::float32);
+    world.mark("BACKWARD", "a span of the program's", start);
+    world.stop_timeline();
+    world.barrier();        // is not in the file
+    world.stop_timeline();  // does nothing
+  });
+  std::map<int, std::multiset<std::string>> phases;
+  const auto timeline = read();
+  for (const auto& event : timeline["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    phases[event["pid"]].insert(event["name"]);
+    EXPECT_GE(event["dur"], 0.0);
+    EXPECT_GE(event["ts"], 0.0);
+  }
+  ASSERT_EQ(phases.size(), 3U);
+  for (const auto& [rank, names] : phases) {
+    EXPECT_EQ(names, (std::multiset<std::string>{"ALLREDUCE", "ALLREDUCE", "BACKWARD", "BROADCAST",
+                                                 "COPY_IN", "COPY_OUT", "NEGOTIATE", "NEGOTIATE",
+                                                 "QUEUE", "REDUCE_BUCKET"}))
+        << rank;
+  }
+  const auto summary = summarize_timeline(file());
+  EXPECT_EQ(summary.meetings, 3);
+  EXPECT_EQ(summary.ranks.size(), 3U);
+}
+
+TEST_F(Timelines, AreWrittenAtTheEndOfTheWorldAndShowWhoCameLast) {
+  run_ranks({.size = 2}, [&](World& world) {
+    world.start_timeline(file());
+    for (int i = 0; i < 4; ++i) {
+      if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds{100});
+      float value = 1;
+      world.allreduce_async(&value, &value, 1, DataType::float32, ReduceOp::sum, {.name = "x"})
+          .wait();
+    }
+  });
+  const auto summary = summarize_timeline(file());
+  EXPECT_EQ(summary.meetings, 4);
+  EXPECT_EQ(summary.ranks.at(1).last, 4);
+  EXPECT_GT(summary.ranks.at(0).lost, 100e3);
+  EXPECT_EQ(summary.slowest.at(0).name, "x");
+  EXPECT_EQ(summary.slowest.at(0).count, 4);
+}
+
+TEST_F(Timelines, AreSummedUp) {
+  write(R"({"traceEvents": [
+    {"ph": "M", "pid": 0, "name": "process_name"},
+    {"ph": "X", "pid": 0, "cat": "training", "name": "BACKWARD", "ts": 0, "dur": 100, "args": {"name": ""}},
+    {"ph": "X", "pid": 0, "cat": "planned", "name": "QUEUE", "ts": 10, "dur": 1, "args": {"name": "b"}},
+    {"ph": "X", "pid": 0, "cat": "planned", "name": "REDUCE_BUCKET", "ts": 20, "dur": 80, "args": {"name": "b"}},
+    {"ph": "X", "pid": 0, "cat": "training", "name": "WAIT", "ts": 100, "dur": 20, "args": {"name": ""}},
+    {"ph": "X", "pid": 1, "cat": "planned", "name": "QUEUE", "ts": 15, "dur": 1, "args": {"name": "b"}},
+    {"ph": "X", "pid": 1, "cat": "planned", "name": "REDUCE_BUCKET", "ts": 20, "dur": 90, "args": {"name": "b"}}
+  ]})");
+  const auto summary = summarize_timeline(file());
+  EXPECT_DOUBLE_EQ(summary.ranks.at(0).hidden(), 0.75);
+  EXPECT_DOUBLE_EQ(summary.ranks.at(0).lost, 5);
+  EXPECT_EQ(summary.ranks.at(1).last, 1);
+  EXPECT_DOUBLE_EQ(summary.slowest.at(0).total, 90);
+  EXPECT_TRUE(contains(format_summary(summary), "REDUCE_BUCKET  b")) << format_summary(summary);
+}
+
+TEST_F(Timelines, SayWhatIsWrong) {
+  EXPECT_TRUE(contains(error_of([&] { summarize_timeline(file()); }), "cannot be opened"));
+  write("{}");
+  EXPECT_TRUE(contains(error_of([&] { summarize_timeline(file()); }), "is not one of Sullae's"));
+  const auto errors = run_ranks_catching({.size = 2}, [&](World& world) {
+    world.start_timeline(directory_.path() / "absent" / "timeline.json");
+    world.stop_timeline();
+  });
+  EXPECT_TRUE(contains(errors[0], "absent")) << errors[0];
+  EXPECT_EQ(errors[1], "");
+}
+
+}  // namespace
+}  // namespace sullae::testing
