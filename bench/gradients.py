@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""A step's gradients: the planned and the negotiated path, one MPI call a tensor, and DDP's reducer, in turn, in one run.
+
+    bench/gradients.py --ranks 2 4 --rounds 3
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BIN = os.path.join(ROOT, "build", "release", "bin")
+PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
+
+
+def times(command, env=None):
+    result = subprocess.run(command, env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=600)
+    if result.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}\n{result.stdout}{result.stderr}")
+    return {line.split()[0]: float(line.split()[1]) for line in result.stdout.splitlines() if len(line.split()) == 2}
+
+
+def one_round(ranks, model):
+    run = [f"{BIN}/sullae", "run", "--no-tag", "-np", str(ranks)]
+    found = times([*run, f"{BIN}/bench_gradients_sullae", model])
+    found |= times(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), f"{BIN}/bench_gradients_mpi", model])
+    store = tempfile.mkdtemp()
+    found |= times([*run, PYTHON, f"{ROOT}/bench/gradients/ddp.py", model], {"GLOO_STORE": store})
+    shutil.rmtree(store)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, nargs="*", default=[2, 4])
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    names = ["planned", "negotiated", "ordinary", "grouped", "mpi", "ddp"]
+    print("milliseconds a step" + " " * 11 + "".join(f"{name:>12}" for name in names))
+    for model, title in (("resnet50", "ResNet-50, 161 tensors"), ("small", "1,000 tensors of 1 KB")):
+        for ranks in args.ranks:
+            rounds = [one_round(ranks, model) for _ in range(args.rounds)]
+            medians = [statistics.median(found[name] for found in rounds) for name in names]
+            print(f"{title:<24}{ranks:>2} ranks" + "".join(f"{m:12.3f}" for m in medians)[2:], flush=True)
+
+
+if __name__ == "__main__":
+    main()
