@@ -10,4 +10,5 @@ if ((EUID == 0)); then
 else
   echo "SKIPPED: two hosts (network namespaces need root)"
 fi
+bench/gradients.py --ranks 2 4 --rounds 3
 bench/training.py --ranks 2 --rounds 3
