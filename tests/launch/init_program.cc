@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "sullae/sullae.h"
 
@@ -21,6 +22,23 @@ int bind_port() {
   ::listen(fd, 1);
   ::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length);
   return ntohs(name.sin_port);
+}
+
+// Rank 1 is going to be killed. Rank 0 meets that in a blocking collective, in the negotiation of an
+// operation, between and within operations, or after it has happened.
+void wait_for_the_other(const std::string& mode) {
+  std::vector<float> values(100000, 1.0F);
+  const std::span<float> all(values);
+  if (mode == "wait-in-a-stream") {
+    for (;;) {
+      sullae::allreduce_async(all, sullae::ReduceOp::average, {.name = "gradient"}).wait();
+      sullae::allreduce(all, sullae::ReduceOp::average);
+    }
+  }
+  if (sullae::rank() == 1) ::pause();
+  if (mode == "wait") sullae::barrier();
+  if (mode == "wait-for-later") ::sleep(1);
+  sullae::allreduce_async(all, sullae::ReduceOp::sum, {.name = "gradient"}).wait();
 }
 
 // Three worlds one after another; all but the last end with an error on rank 0.
@@ -46,14 +64,12 @@ int join_again() {
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
-  if (mode == "wait") {
-    // Rank 0 waits for rank 1, which does nothing.
+  if (mode.starts_with("wait")) {
     try {
       sullae::init();
       std::printf("joined\n");
       std::fflush(stdout);
-      if (sullae::rank() == 1) ::pause();
-      sullae::barrier();
+      wait_for_the_other(mode);
     } catch (const sullae::Error& error) {
       std::fprintf(stderr, "%s\n", error.what());
       return 1;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -147,24 +148,42 @@ TEST(Init, ARankThatDoesNotComeIsNamed) {
 }
 
 // Without a launcher that would end it, a rank notices by itself that another was killed.
-TEST(Init, ARankThatIsKilledIsNoticed) {
-  const auto store = "unix:" + unique_mark();
-  const auto variables = [&](const char* rank) {
-    return std::map<std::string, std::string>{
-        {"SULLAE_RANK", rank}, {"SULLAE_SIZE", "2"}, {"SULLAE_STORE", store}};
-  };
-  Program victim({INIT_PROGRAM, "wait"}, variables("1"));
-  Program waiting({INIT_PROGRAM, "wait"}, variables("0"));
-  ASSERT_TRUE(victim.wait_for_output("joined"));
-  ASSERT_TRUE(waiting.wait_for_output("joined"));
-  victim.signal(SIGKILL);
-  const auto result = waiting.wait(std::chrono::seconds{20});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_TRUE(contains(result.standard_error,
-                       "barrier: rank 1 (process " + std::to_string(victim.pid()) + " on "))
-      << result.standard_error;
-  EXPECT_TRUE(contains(result.standard_error, "died while rank 0 waited for it"))
-      << result.standard_error;
+std::size_t files_in_shared_memory() {
+  const std::filesystem::directory_iterator entries("/dev/shm");
+  return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
+}
+
+TEST(Init, ARankThatIsKilledIsNamedWhateverIsGoingOn) {
+  for (const std::string transport : {"shm", "ucx"}) {
+    for (const std::string mode :
+         {"wait", "wait-in-negotiation", "wait-in-a-stream", "wait-for-later"}) {
+      SCOPED_TRACE(transport + " " + mode);
+      const auto before = files_in_shared_memory();
+      const auto store = "unix:" + unique_mark();
+      const auto variables = [&](const char* rank) {
+        return std::map<std::string, std::string>{{"SULLAE_RANK", rank},
+                                                  {"SULLAE_SIZE", "2"},
+                                                  {"SULLAE_STORE", store},
+                                                  {"SULLAE_TRANSPORT", transport}};
+      };
+      Program victim({INIT_PROGRAM, mode}, variables("1"));
+      Program waiting({INIT_PROGRAM, mode}, variables("0"));
+      ASSERT_TRUE(victim.wait_for_output("joined"));
+      ASSERT_TRUE(waiting.wait_for_output("joined"));
+      victim.signal(SIGKILL);
+      const auto result = waiting.wait(std::chrono::seconds{30});
+      EXPECT_EQ(result.exit_code, 1);
+      EXPECT_TRUE(contains(result.standard_error, "rank 1")) << result.standard_error;
+      EXPECT_TRUE(contains(result.standard_error, "while rank 0 waited for it"))
+          << result.standard_error;
+      if (transport == "shm") {
+        EXPECT_TRUE(contains(result.standard_error,
+                             "rank 1 (process " + std::to_string(victim.pid()) + " on "))
+            << result.standard_error;
+      }
+      EXPECT_LE(files_in_shared_memory(), before);
+    }
+  }
 }
 
 }  // namespace

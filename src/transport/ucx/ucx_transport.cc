@@ -216,7 +216,8 @@ class UcxTransport final : public Transport {
       static_cast<Peer*>(argument)->failure = status;
     };
     params.err_handler.arg = &peer;
-    check(ucp_ep_create(worker_.handle, &params, &peer.endpoint), "connecting to a peer");
+    const ucs_status_t status = ucp_ep_create(worker_.handle, &params, &peer.endpoint);
+    if (status != UCS_OK) fail_peer(member, status);
     return peer.endpoint;
   }
 
