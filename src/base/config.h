@@ -38,8 +38,8 @@ struct Config {
   std::chrono::microseconds cycle_time{1000};
   /// SULLAE_CACHE_CAPACITY: the number of operations whose negotiation is remembered.
   std::size_t cache_capacity = 1024;
-  /// SULLAE_STALL_WARNING (seconds, 0 for never): after this time an operation that some ranks have
-  /// submitted and others have not is reported.
+  /// SULLAE_STALL_WARNING (seconds, 0 for never): after this time a wait for another rank, or an
+  /// operation that some ranks have submitted and others have not, is reported.
   std::chrono::milliseconds stall_warning = std::chrono::seconds{10};
   /// SULLAE_STALL_TIMEOUT (seconds, 0 for never): after this time it fails on every rank. Empty
   /// takes `timeout`.

@@ -30,6 +30,7 @@ class Maker {
                           .wait_mode = channel_.background ? shm::WaitMode::background
                                                            : shm::WaitMode::foreground,
                           .timeout = config_.timeout,
+                          .stall_warning = config_.stall_warning,
                           .rendezvous_timeout = config_.rendezvous_timeout},
         channel_.buffers);
   }
@@ -60,6 +61,7 @@ class Maker {
                                   .index = index,
                                   .background = channel_.background,
                                   .timeout = config_.timeout,
+                                  .stall_warning = config_.stall_warning,
                                   .rendezvous_timeout = config_.rendezvous_timeout}),
         config_.allreduce_algorithm);
   }

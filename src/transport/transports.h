@@ -18,6 +18,7 @@ struct TransportOptions {
   int index = 0;            ///< this process's place among them
   bool background = false;  ///< wait without spinning, for a thread beside a training thread
   std::chrono::milliseconds timeout{};             ///< of each wait
+  std::chrono::milliseconds stall_warning{};       ///< after which a wait is reported; 0: never
   std::chrono::milliseconds rendezvous_timeout{};  ///< of finding the peers
 };
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/deadline.h"
+#include "base/stall_warning.h"
 #include "sullae/error.h"
 
 namespace sullae {
@@ -165,6 +166,7 @@ class MpiTransport final : public Transport {
 
   void wait(std::span<Request> requests) override {
     const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
+    StallWarning warning(options_.stall_warning);
     try {
       for (Request& request : requests) {
         for (int tries = 0; request.native != nullptr && !finish(request); ++tries) {
@@ -173,6 +175,7 @@ class MpiTransport final : public Transport {
             ::sched_yield();
           } else {
             std::this_thread::sleep_for(kNap);
+            warning.check("a collective", world_rank(rank()), world_rank(request.peer));
           }
           if (deadline.passed()) fail_timeout(request, deadline);
         }

@@ -12,6 +12,7 @@
 
 #include "base/copy.h"
 #include "base/host.h"
+#include "base/stall_warning.h"
 #include "base/system_error.h"
 
 namespace sullae::shm {
@@ -223,6 +224,7 @@ void Group::wait_for(int member, const Ready& ready) {
 template <class Ready>
 void Group::sleep_until(int member, const Ready& ready) {
   const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
+  StallWarning warning(options_.stall_warning);
   Member& awaited = members_[member];
   struct Registration {
     std::atomic<std::uint32_t>& waiters;
@@ -245,6 +247,7 @@ void Group::sleep_until(int member, const Ready& ready) {
                                      name(operation_), world_rank(index()), world_rank(member),
                                      deadline.describe()));
     }
+    warning.check(name(operation_).data(), world_rank(index()), world_rank(member));
     futex_wait(awaited.bell, bell, std::min(kLivenessPeriod, deadline.remaining()));
   }
 }

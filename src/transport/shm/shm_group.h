@@ -69,6 +69,7 @@ struct GroupOptions {
   int index = 0;           ///< this process's place among them
   WaitMode wait_mode = WaitMode::foreground;
   std::chrono::milliseconds timeout{};             ///< of each wait within a collective
+  std::chrono::milliseconds stall_warning{};       ///< after which a wait is reported; 0: never
   std::chrono::milliseconds rendezvous_timeout{};  ///< of the constructor
 };
 

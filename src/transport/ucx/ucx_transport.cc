@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/host.h"
+#include "base/stall_warning.h"
 #include "sullae/error.h"
 
 namespace sullae {
@@ -176,6 +177,7 @@ class UcxTransport final : public Transport {
 
   void wait(std::span<Request> requests) override {
     const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
+    StallWarning warning(options_.stall_warning);
     try {
       for (Request& request : requests) {
         int idle = 0;
@@ -185,6 +187,7 @@ class UcxTransport final : public Transport {
             fail_peer(request.peer, peer.failure);
           }
           if (++idle > 1 && deadline.passed()) fail_timeout(request, deadline);
+          if (idle > 1) warning.check("a collective", world_rank(rank()), world_rank(request.peer));
           worker_.progress(spins_, std::min(kPollPeriod, deadline.remaining()));
         }
       }
