@@ -1,6 +1,7 @@
 // What a World is made of: three channels to the other ranks, each with collectives of its own.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -83,7 +84,8 @@ class World::Impl {
   std::mutex foreground_mutex_;  // guards foreground_
   std::unique_ptr<Communicator> foreground_;
   std::unique_ptr<Communicator> planned_;        // used by the queue's thread alone
-  std::atomic<std::uint64_t> unnamed_[16] = {};  // operations without a name, by kind
+  // Operations without a name, by kind.
+  std::array<std::atomic<std::uint64_t>, kOperations> unnamed_{};
   std::optional<engine::Engine> engine_;
   std::optional<BackgroundQueue> queue_;
 };

@@ -1,6 +1,7 @@
 // What a rank says it is about to do, compared between ranks before data moves.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@ enum class Operation : std::uint8_t {
   barrier,
   allocate,
 };
+
+/// More than any Operation's number.
+inline constexpr std::size_t kOperations = static_cast<std::size_t>(Operation::allocate) + 1;
 
 std::string_view name(Operation operation);
 
