@@ -6,8 +6,8 @@
 // ordinary   a named allreduce a tensor, in ordinary memory
 #include "sullae/sullae.h"
 
-#include "sullae/communicator.h"
 #include "shapes.h"
+#include "sullae/communicator.h"
 
 int main(int argc, char** argv) {
   sullae::World& world = sullae::init();

@@ -57,7 +57,7 @@ void BackgroundQueue::execute(Entry& entry) {
       error = std::current_exception();  // rethrown where the user waits
     }
   }
-  entry.completion->finish(std::move(error));
+  entry.completion->finish(error);
 }
 
 }  // namespace sullae

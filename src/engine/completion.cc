@@ -28,7 +28,7 @@ void Completion::then(Callback callback) {
   callback(std::move(error));
 }
 
-void Completion::finish(std::exception_ptr error) {
+void Completion::finish(const std::exception_ptr& error) {
   std::vector<Callback> callbacks;
   {
     const std::lock_guard lock(mutex_);

@@ -20,7 +20,7 @@ class Completion {
   /// Calls `callback` when the operation is done: in the thread that finishes it, or at once in
   /// this one. It must not throw.
   void then(Callback callback);
-  void finish(std::exception_ptr error);
+  void finish(const std::exception_ptr& error);
 
  private:
   mutable std::mutex mutex_;  // guards all below

@@ -157,7 +157,7 @@ std::chrono::microseconds Engine::patience() const {
 }
 
 // Whatever waits here, or comes later, ends with the error.
-void Engine::end_with(std::exception_ptr error) {
+void Engine::end_with(const std::exception_ptr& error) {
   auto waiting = negotiator_.take_all();
   std::shared_ptr<Join> join;
   {

@@ -56,7 +56,7 @@ class Engine {
   bool cycle();
   void take_inbox();
   void note_agreed(const Decision& decision);
-  void end_with(std::exception_ptr error);
+  void end_with(const std::exception_ptr& error);
   std::chrono::microseconds patience() const;
 
   EngineOptions options_;

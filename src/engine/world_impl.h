@@ -83,7 +83,7 @@ class World::Impl {
   int process_sets_ = 0;         // made so far
   std::mutex foreground_mutex_;  // guards foreground_
   std::unique_ptr<Communicator> foreground_;
-  std::unique_ptr<Communicator> planned_;        // used by the queue's thread alone
+  std::unique_ptr<Communicator> planned_;  // used by the queue's thread alone
   // Operations without a name, by kind.
   std::array<std::atomic<std::uint64_t>, kOperations> unnamed_{};
   std::optional<engine::Engine> engine_;

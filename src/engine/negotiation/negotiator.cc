@@ -183,7 +183,8 @@ bool Negotiator::tell_failure(const std::string& name, int rank, Decision& decis
   return true;
 }
 
-void Negotiator::fail(const std::string& name, std::exception_ptr error, Decision& decision) {
+void Negotiator::fail(const std::string& name, const std::exception_ptr& error,
+                      Decision& decision) {
   Entry& entry = *in_flight(name);
   RankSet untold(size());
   for (int rank = 0; rank < size(); ++rank) {

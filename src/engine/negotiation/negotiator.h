@@ -96,7 +96,7 @@ class Negotiator {
   void complete_if_ready(Entry& entry, Decision& decision);
   void finish_joins(int last, Decision& decision);
   bool tell_failure(const std::string& name, int rank, Decision& decision);
-  void fail(const std::string& name, std::exception_ptr error, Decision& decision);
+  void fail(const std::string& name, const std::exception_ptr& error, Decision& decision);
   std::exception_ptr mismatch(const std::string& name, int rank, const Request& one, int other_rank,
                               const Request& other) const;
   void give_up_on(const std::string& name, Decision& decision);
