@@ -11,7 +11,7 @@ mkdir -p build/lint
 sed -E 's/-Winvalid-pch//g; s/-include [^ ]*cmake_pch\.hxx//g; s/-Wno-restrict//g; s/-Wno-maybe-uninitialized//g' \
   build/release/compile_commands.json >build/lint/compile_commands.json
 
-without_libtorch='src/(base|transport|collective|engine|launch|data)/|src/cli/(agent_command|commands|main|run_command)\.cc'
+without_libtorch='src/(base|transport|collective|engine|launch|data)/|src/cli/(agent_command|bench_command|commands|main|run_command|timeline_command)\.cc'
 # Left out: the kernels (one source compiled for several instruction sets), and their choice, whose
 # __builtin_cpu_supports("f16c") clang 14 does not know.
 git ls-files 'src/*.cc' | grep -E "$without_libtorch" | grep -v 'reduce/kernel' |
