@@ -12,6 +12,7 @@
 #include "launch/environment.h"
 #include "launch/launcher.h"
 #include "launch/remote_shell.h"
+#include "transport/transports.h"
 
 namespace sullae::cli {
 namespace {
@@ -84,7 +85,7 @@ class BenchCommand final : public Command {
         ->check(CLI::IsMember(type_names()))
         ->capture_default_str();
     app->add_option("--transport", transport_, "What moves the bytes")
-        ->check(CLI::IsMember({"auto", "shm", "ucx", "mpi"}))
+        ->check(CLI::IsMember(transport_names()))
         ->type_name("NAME");
     app->add_option("--iterations", options_.iterations,
                     "Operations a measurement; by default as many as take some 50 ms")
@@ -120,6 +121,11 @@ class BenchCommand final : public Command {
   static std::vector<std::string> type_names() {
     std::vector<std::string> names;
     for (const DataType type : kTypes) names.emplace_back(name(type));
+    return names;
+  }
+  static std::vector<std::string> transport_names() {
+    std::vector<std::string> names = {"auto", "shm"};
+    for (const TransportKind& kind : transports()) names.push_back(kind.name);
     return names;
   }
   static DataType type_of(const std::string& text) {

@@ -51,4 +51,10 @@ inline std::vector<std::size_t> equal_counts(std::size_t count, int parts,
   return counts;
 }
 
+/// `count` elements of `width` bytes, rounded up to whole cache lines.
+inline std::size_t padded_to_lines(std::size_t count, std::size_t width) {
+  const std::size_t granule = 64 / width;
+  return (count + granule - 1) / granule * granule;
+}
+
 }  // namespace sullae

@@ -120,9 +120,9 @@ void Engine::note_agreed(const Decision& decision) {
   for (const Agreed& one : decision.agreed) {
     if (!one.mine) continue;
     --unfinished_;
-    if (timeline_.on())
+    if (one.mine->submitted)
       timeline_.record(
-          {Lane::negotiated, "NEGOTIATE", one.request->name, one.mine->submitted, now});
+          {Lane::negotiated, "NEGOTIATE", one.request->name, *one.mine->submitted, now});
   }
 }
 

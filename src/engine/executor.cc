@@ -1,9 +1,7 @@
 #include "engine/executor.h"
 
-#include <numeric>
 #include <vector>
 
-#include "collective/counts.h"
 #include "engine/scale.h"
 #include "sullae/compression.h"
 #include "sullae/error.h"
@@ -19,28 +17,6 @@ bool is_fusible(const Agreed& one) {
 bool reduce_together(const Request& a, const Request& b) {
   return a.signature.type == b.signature.type && a.signature.op == b.signature.op &&
          a.prescale == b.prescale && a.postscale == b.postscale;
-}
-
-const char* phase_of(Operation operation) {
-  switch (operation) {
-    case Operation::allreduce:
-      return "ALLREDUCE";
-    case Operation::allgather:
-      return "ALLGATHER";
-    case Operation::broadcast:
-      return "BROADCAST";
-    case Operation::reduce:
-      return "REDUCE";
-    case Operation::reducescatter:
-      return "REDUCESCATTER";
-    case Operation::alltoall:
-      return "ALLTOALL";
-    case Operation::barrier:
-      return "BARRIER";
-    case Operation::allocate:
-      break;
-  }
-  return "";
 }
 
 void complete(Agreed& one, const std::exception_ptr& error) {
@@ -106,8 +82,7 @@ void Executor::run_one(const Agreed& one) {
   const Request& request = *one.request;
   const auto [operation, type, op, reserved, root, count] = request.signature;
   const std::vector<std::size_t> counts(request.sizes.begin(), request.sizes.end());
-  const Span span(timeline_, Lane::negotiated, phase_of(operation), request.name,
-                  count * element_size(type));
+  const Span span(timeline_, Lane::negotiated, operation, request.name, count * element_size(type));
   // A rank that has joined contributes zeros, and what it receives is thrown away.
   std::vector<std::byte> zeros;
   std::vector<std::byte> unwanted;

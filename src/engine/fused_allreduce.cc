@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/copy.h"
+#include "collective/counts.h"
 #include "engine/scale.h"
 
 namespace sullae::engine {
@@ -15,8 +16,7 @@ constexpr std::size_t kAloneBytes = std::size_t{128} << 10;
 
 // Tensors start at a cache line, so that copies and kernels are aligned.
 std::size_t padded(std::size_t count, DataType type) {
-  const std::size_t granule = 64 / element_size(type);
-  return (count + granule - 1) / granule * granule;
+  return padded_to_lines(count, element_size(type));
 }
 
 }  // namespace

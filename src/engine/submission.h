@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/completion.h"
@@ -23,8 +24,8 @@ struct Submission {
   /// Of an allreduce; null where it travels as it is.
   std::shared_ptr<Compression> compression;
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();
-  /// When, for the timeline.
-  std::chrono::steady_clock::time_point submitted = std::chrono::steady_clock::now();
+  /// When, where the timeline was on.
+  std::optional<std::chrono::steady_clock::time_point> submitted;
 };
 
 }  // namespace sullae::engine

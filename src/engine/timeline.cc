@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "collective/gather_texts.h"
 #include "sullae/error.h"
 
 namespace sullae::engine {
@@ -18,26 +19,15 @@ double microseconds(Timeline::Clock::duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
 }
 
-// What every rank gives, on rank 0, in the order of ranks.
-std::vector<std::string> gather(Communicator& communicator, const std::string& mine) {
-  const auto size = static_cast<std::size_t>(communicator.size());
-  std::vector<std::int64_t> lengths(size);
-  const auto length = static_cast<std::int64_t>(mine.size());
-  communicator.allgather(&length, lengths.data(), std::vector<std::size_t>(size, 1),
-                         DataType::int64);
-  const std::vector<std::size_t> counts(lengths.begin(), lengths.end());
-  std::string all(std::accumulate(counts.begin(), counts.end(), std::size_t{0}), '\0');
-  communicator.allgather(mine.data(), all.data(), counts, DataType::uint8);
-  std::vector<std::string> parts;
-  std::size_t at = 0;
-  for (const std::size_t count : counts) {
-    parts.push_back(all.substr(at, count));
-    at += count;
-  }
-  return parts;
-}
-
 }  // namespace
+
+std::string phase_of(Operation operation) {
+  std::string phase(name(operation));
+  std::ranges::transform(phase, phase.begin(), [](char letter) {
+    return letter >= 'a' && letter <= 'z' ? static_cast<char>(letter - 'a' + 'A') : letter;
+  });
+  return phase;
+}
 
 void Timeline::record(Event event) {
   const std::lock_guard lock(mutex_);
@@ -71,7 +61,7 @@ void Timeline::stop(Communicator& communicator, const std::vector<int>& world_ra
   }
   std::vector<std::string> parts{mine};
   try {
-    parts = gather(communicator, mine);
+    parts = gather_texts(communicator, mine);
   } catch (const Error& error) {
     if (rank == 0) log::warning("{} holds rank 0's events alone: {}", file.string(), error.what());
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sullae/communicator.h"
+#include "transport/signature.h"
 
 namespace sullae::engine {
 
@@ -50,6 +51,9 @@ class Timeline {
   Clock::time_point origin_;
 };
 
+/// "ALLREDUCE", …
+std::string phase_of(Operation operation);
+
 /// Records from its making to its end.
 class Span {
  public:
@@ -57,6 +61,10 @@ class Span {
       : timeline_(timeline.on() ? &timeline : nullptr) {
     if (timeline_ != nullptr)
       event_ = {lane, phase, std::string(name), Timeline::Clock::now(), {}, bytes};
+  }
+  Span(Timeline& timeline, Lane lane, Operation operation, std::string_view name, std::size_t bytes)
+      : Span(timeline, lane, "", name, bytes) {
+    if (timeline_ != nullptr) event_.phase = phase_of(operation);
   }
   ~Span() {
     if (timeline_ == nullptr) return;

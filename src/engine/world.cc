@@ -58,13 +58,13 @@ std::string World::backend() const { return impl_->backend(); }
 int World::cross_size() const { return impl_->topology().cross_size(); }
 
 void World::allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
-  impl_->run("ALLREDUCE", count * element_size(type),
+  impl_->run(Operation::allreduce, count * element_size(type),
              [&](Communicator& c) { c.allreduce(in, out, count, type, op); });
 }
 void World::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
                    int root) {
   impl_->check_root(root);
-  impl_->run("REDUCE", count * element_size(type),
+  impl_->run(Operation::reduce, count * element_size(type),
              [&](Communicator& c) { c.reduce(in, out, count, type, op, root); });
 }
 void World::reducescatter(const void* in, void* out, std::size_t count, DataType type,
@@ -74,7 +74,7 @@ void World::reducescatter(const void* in, void* out, std::size_t count, DataType
 void World::reducescatterv(const void* in, void* out, std::span<const std::size_t> counts,
                            DataType type, ReduceOp op) {
   impl_->check_counts(counts);
-  impl_->run("REDUCESCATTER", sum(counts) * element_size(type),
+  impl_->run(Operation::reducescatter, sum(counts) * element_size(type),
              [&](Communicator& c) { c.reducescatter(in, out, counts, type, op); });
 }
 void World::allgather(const void* in, void* out, std::size_t count, DataType type) {
@@ -83,12 +83,12 @@ void World::allgather(const void* in, void* out, std::size_t count, DataType typ
 void World::allgatherv(const void* in, void* out, std::span<const std::size_t> counts,
                        DataType type) {
   impl_->check_counts(counts);
-  impl_->run("ALLGATHER", sum(counts) * element_size(type),
+  impl_->run(Operation::allgather, sum(counts) * element_size(type),
              [&](Communicator& c) { c.allgather(in, out, counts, type); });
 }
 void World::broadcast(void* data, std::size_t count, DataType type, int root) {
   impl_->check_root(root);
-  impl_->run("BROADCAST", count * element_size(type),
+  impl_->run(Operation::broadcast, count * element_size(type),
              [&](Communicator& c) { c.broadcast(data, count, type, root); });
 }
 void World::alltoall(const void* in, void* out, std::size_t count, DataType type) {
@@ -99,11 +99,11 @@ void World::alltoallv(const void* in, std::span<const std::size_t> send_counts, 
                       std::span<const std::size_t> receive_counts, DataType type) {
   impl_->check_counts(send_counts);
   impl_->check_counts(receive_counts);
-  impl_->run("ALLTOALL", sum(send_counts) * element_size(type),
+  impl_->run(Operation::alltoall, sum(send_counts) * element_size(type),
              [&](Communicator& c) { c.alltoall(in, send_counts, out, receive_counts, type); });
 }
 void World::barrier() {
-  impl_->run("BARRIER", 0, [](Communicator& c) { c.barrier(); });
+  impl_->run(Operation::barrier, 0, [](Communicator& c) { c.barrier(); });
 }
 
 Handle World::allreduce_async(const void* in, void* out, std::size_t count, DataType type,

@@ -162,6 +162,7 @@ std::shared_ptr<Completion> World::Impl::submit(Signature signature, const Async
   request.shape = options.shape;
   if (options.compression) request.compression = options.compression->name();
   submission.compression = options.compression;
+  if (timeline_.on()) submission.submitted = engine::Timeline::Clock::now();
   auto completion = submission.completion;
   engine_->submit(std::make_unique<engine::Submission>(std::move(submission)));
   return completion;

@@ -46,9 +46,10 @@ class World::Impl {
   const Topology& topology() const { return topology_; }
   std::string backend() const { return planned_->backend(); }
 
-  /// Runs a blocking collective in the calling thread.
-  template <class Call>
-  void run(const char* phase, std::size_t bytes, const Call& call) {
+  /// Runs a blocking collective in the calling thread. The timeline shows it as `phase`: an
+  /// Operation, or a name.
+  template <class Phase, class Call>
+  void run(Phase phase, std::size_t bytes, const Call& call) {
     const std::lock_guard lock(foreground_mutex_);
     const engine::Span span(timeline_, engine::Lane::blocking, phase, "", bytes);
     call(*foreground_);

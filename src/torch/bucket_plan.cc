@@ -7,16 +7,13 @@
 #include <map>
 #include <sstream>
 
+#include "collective/counts.h"
+#include "collective/gather_texts.h"
+
 namespace sullae {
-namespace {
-
-constexpr std::size_t kAlignment = 64;  // bytes
-
-}  // namespace
 
 std::size_t aligned_elements(const torch::Tensor& tensor) {
-  const std::size_t granule = kAlignment / tensor.element_size();
-  return (static_cast<std::size_t>(tensor.numel()) + granule - 1) / granule * granule;
+  return padded_to_lines(static_cast<std::size_t>(tensor.numel()), tensor.element_size());
 }
 
 std::vector<PlannedBucket> plan_buckets(const std::vector<PlannedParameter>& parameters,
@@ -48,7 +45,7 @@ std::vector<PlannedBucket> plan_buckets(const std::vector<PlannedParameter>& par
 }
 
 void check_same_parameters(const std::vector<PlannedParameter>& parameters, World& world) {
-  // A line a parameter, padded to the longest of all ranks.
+  // A line a parameter.
   std::string mine;
   for (const PlannedParameter& parameter : parameters) {
     mine += fmt::format("'{}' ({} [{}])\n", parameter.name,
@@ -61,14 +58,11 @@ void check_same_parameters(const std::vector<PlannedParameter>& parameters, Worl
   world.allgather(&digest, digests.data(), 1, DataType::int64);
   if (std::ranges::count(digests, digest) == world.size()) return;
 
-  auto longest = static_cast<std::int64_t>(mine.size());
-  world.allreduce(&longest, &longest, 1, DataType::int64, ReduceOp::max);
-  mine.resize(static_cast<std::size_t>(longest));
-  std::string all(ranks * mine.size(), '\0');
-  world.allgather(mine.data(), all.data(), mine.size(), DataType::uint8);
+  std::vector<std::string> all;
+  world.submit([&](Communicator& communicator) { all = gather_texts(communicator, mine); }).wait();
   const auto lines_of = [&](std::size_t rank) {
     std::vector<std::string> lines;
-    std::istringstream stream(all.c_str() + rank * mine.size());
+    std::istringstream stream(all[rank]);
     for (std::string line; std::getline(stream, line);) lines.push_back(line);
     return lines;
   };

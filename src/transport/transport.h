@@ -5,6 +5,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+
+#include "base/deadline.h"
+#include "sullae/error.h"
 
 namespace sullae {
 
@@ -40,6 +44,13 @@ class Transport {
   /// PeerError or TimeoutError the transport is of no further use.
   virtual void wait(std::span<Request> requests) = 0;
   void wait(Request& request) { wait({&request, 1}); }
+
+ protected:
+  // The errors of wait(). `reason` is the library's own word for what happened.
+  PeerError gone(int peer, std::string_view reason) const;
+  TimeoutError late(int peer, const Deadline& deadline) const;
+  /// `sent` is how many bytes came, or "more".
+  MismatchError other_length(const Request& request, std::string_view sent) const;
 };
 
 /// A tag: the collective's number (24 bits) and a step within it (16 bits). The upper 24 bits are

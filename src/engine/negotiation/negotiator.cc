@@ -141,7 +141,7 @@ void Negotiator::complete_if_ready(Entry& entry, Decision& decision) {
     fail(request->name,
          std::make_exception_ptr(MismatchError(fmt::format(
              "'{}' ({}) cannot go on: ranks {} have joined, and zeros are no contribution to it",
-             request->name, request->describe(), list(joined_.ranks())))),
+             request->name, request->describe(), fmt::join(names_of(joined_.ranks()), ", ")))),
          decision);
     return;
   }
@@ -187,9 +187,7 @@ void Negotiator::fail(const std::string& name, const std::exception_ptr& error,
                       Decision& decision) {
   Entry& entry = *in_flight(name);
   RankSet untold(size());
-  for (int rank = 0; rank < size(); ++rank) {
-    if (!entry.submitted.contains(rank) && !joined_.contains(rank)) untold.insert(rank);
-  }
+  for (const int rank : missing(entry)) untold.insert(rank);
   const bool told = entry.submitted.contains(rank_);
   entry.submitted.clear();
   if (told) {
@@ -211,14 +209,11 @@ std::exception_ptr Negotiator::mismatch(const std::string& name, int rank, const
 void Negotiator::give_up_on(const std::string& name, Decision& decision) {
   const Entry* const entry = in_flight(name);
   if (entry == nullptr) return;
-  std::vector<int> missing;
-  for (int rank = 0; rank < size(); ++rank) {
-    if (!entry->submitted.contains(rank) && !joined_.contains(rank)) missing.push_back(rank);
-  }
   fail(name,
        std::make_exception_ptr(TimeoutError(fmt::format(
            "'{}' ({}) was submitted by ranks {}, but not by ranks {} within SULLAE_STALL_TIMEOUT",
-           name, entry->request->describe(), list(entry->submitted.ranks()), list(missing)))),
+           name, entry->request->describe(), fmt::join(names_of(entry->submitted.ranks()), ", "),
+           fmt::join(names_of(missing(*entry)), ", ")))),
        decision);
 }
 
@@ -278,16 +273,10 @@ std::vector<Unfinished> Negotiator::unfinished() const {
   std::vector<Unfinished> all;
   const auto add = [&](const Entry& entry) {
     if (entry.submitted.empty()) return;
-    Unfinished one{.request = entry.request.get(), .since = entry.since};
-    for (int rank = 0; rank < size(); ++rank) {
-      const int name = world_ranks_[static_cast<std::size_t>(rank)];
-      if (entry.submitted.contains(rank)) {
-        one.submitted.push_back(name);
-      } else if (!joined_.contains(rank)) {
-        one.missing.push_back(name);
-      }
-    }
-    all.push_back(std::move(one));
+    all.push_back({.request = entry.request.get(),
+                   .submitted = names_of(entry.submitted.ranks()),
+                   .missing = names_of(missing(entry)),
+                   .since = entry.since});
   };
   for (const auto& entry : cache_) add(*entry);
   for (const auto& [name, entry] : fresh_) add(entry);
@@ -309,10 +298,18 @@ std::vector<std::unique_ptr<Submission>> Negotiator::take_all() {
   return all;
 }
 
-std::string Negotiator::list(const std::vector<int>& ranks) const {
-  std::vector<int> names;
-  for (const int rank : ranks) names.push_back(world_ranks_[static_cast<std::size_t>(rank)]);
-  return fmt::format("{}", fmt::join(names, ", "));
+// Those that the entry waits for.
+std::vector<int> Negotiator::missing(const Entry& entry) const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (!entry.submitted.contains(rank) && !joined_.contains(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::vector<int> Negotiator::names_of(std::vector<int> ranks) const {
+  for (int& rank : ranks) rank = world_ranks_[static_cast<std::size_t>(rank)];
+  return ranks;
 }
 
 }  // namespace sullae::engine

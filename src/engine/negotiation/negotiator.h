@@ -102,9 +102,10 @@ class Negotiator {
   void give_up_on(const std::string& name, Decision& decision);
   std::unique_ptr<Submission> take_mine(const std::string& name);
   Entry* in_flight(const std::string& name);
+  std::vector<int> missing(const Entry& entry) const;
+  std::vector<int> names_of(std::vector<int> ranks) const;
   bool has_mine(const std::string& name) const;
   void remember(Entry entry);
-  std::string list(const std::vector<int>& ranks) const;
 
   int rank_;
   std::vector<int> world_ranks_;

@@ -209,15 +209,10 @@ class MpiTransport final : public Transport {
     MPI_Error_class(code, &kind);
     MPI_Count received = 0;
     if (code == MPI_SUCCESS && request.receives) MPI_Get_elements_x(&status, MPI_BYTE, &received);
-    const bool other_length = code == MPI_SUCCESS && request.receives &&
-                              received != static_cast<MPI_Count>(request.bytes);
-    if (kind == MPI_ERR_TRUNCATE || other_length) {
-      throw MismatchError(fmt::format(
-          "rank {} expected {} bytes from rank {}, which sent {}: the ranks called collectives of "
-          "different sizes",
-          world_rank(rank()), request.bytes, world_rank(request.peer),
-          other_length ? fmt::to_string(received) : "more"));
-    }
+    const bool shorter = code == MPI_SUCCESS && request.receives &&
+                         received != static_cast<MPI_Count>(request.bytes);
+    if (kind == MPI_ERR_TRUNCATE || shorter)
+      throw other_length(request, shorter ? fmt::to_string(received) : "more");
     check_peer(code, request.peer);
     return true;
   }
@@ -225,16 +220,12 @@ class MpiTransport final : public Transport {
   void check_peer(int code, int peer) {
     if (code == MPI_SUCCESS) return;
     broken_ = true;
-    throw PeerError(world_rank(peer),
-                    fmt::format("rank {} died or left while rank {} waited for it (MPI: {})",
-                                world_rank(peer), world_rank(rank()), describe(code)));
+    throw gone(peer, fmt::format("MPI: {}", describe(code)));
   }
 
   [[noreturn]] void fail_timeout(const Request& request, const Deadline& deadline) {
     broken_ = true;
-    throw TimeoutError(fmt::format("rank {} waited for rank {}, which did not join {}",
-                                   world_rank(rank()), world_rank(request.peer),
-                                   deadline.describe()));
+    throw late(request.peer, deadline);
   }
 
   static void abandon(void* native) {

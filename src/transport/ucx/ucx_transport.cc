@@ -235,11 +235,7 @@ class UcxTransport final : public Transport {
     request.native = nullptr;
     if (status == UCS_ERR_MESSAGE_TRUNCATED ||
         (status == UCS_OK && request.receives && info.length != request.bytes)) {
-      throw MismatchError(fmt::format(
-          "rank {} expected {} bytes from rank {}, which sent {}: the ranks called collectives of "
-          "different sizes",
-          world_rank(rank()), request.bytes, world_rank(request.peer),
-          status == UCS_OK ? fmt::to_string(info.length) : "more"));
+      throw other_length(request, status == UCS_OK ? fmt::to_string(info.length) : "more");
     }
     if (status != UCS_OK) fail_peer(request.peer, status);
     return true;
@@ -247,16 +243,12 @@ class UcxTransport final : public Transport {
 
   [[noreturn]] void fail_peer(int peer, ucs_status_t status) {
     broken_ = true;
-    throw PeerError(world_rank(peer),
-                    fmt::format("rank {} died or left while rank {} waited for it (UCX: {})",
-                                world_rank(peer), world_rank(rank()), ucs_status_string(status)));
+    throw gone(peer, fmt::format("UCX: {}", ucs_status_string(status)));
   }
 
   [[noreturn]] void fail_timeout(const Request& request, const Deadline& deadline) {
     broken_ = true;
-    throw TimeoutError(fmt::format("rank {} waited for rank {}, which did not join {}",
-                                   world_rank(rank()), world_rank(request.peer),
-                                   deadline.describe()));
+    throw late(request.peer, deadline);
   }
 
   // The collective ends with an error, and all memory that it receives into goes back to its
