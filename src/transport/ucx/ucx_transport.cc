@@ -219,6 +219,11 @@ class UcxTransport final : public Transport {
       static_cast<Peer*>(argument)->failure = status;
     };
     params.err_handler.arg = &peer;
+    // A connection that the peer made and that broke since must be noticed before: UCX 1.13 would
+    // answer over it, fail, and later abort the process (uct_tcp_ep_connect adds the endpoint's
+    // send capability after it was scheduled for destruction).
+    while (ucp_worker_progress(worker_.handle) != 0) {
+    }
     const ucs_status_t status = ucp_ep_create(worker_.handle, &params, &peer.endpoint);
     if (status != UCS_OK) fail_peer(member, status);
     return peer.endpoint;

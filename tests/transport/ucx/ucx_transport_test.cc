@@ -1,0 +1,59 @@
+#include "transport/ucx/ucx_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <thread>
+
+#include "support/errors.h"
+#include "support/program.h"
+#include "transport/store/store_server.h"
+
+namespace sullae::testing {
+namespace {
+
+constexpr std::chrono::seconds kPatience{20};
+
+TransportOptions options_of(int rank) {
+  return {.name = "test",
+          .ranks = {0, 1, 2},
+          .index = rank,
+          .timeout = kPatience,
+          .rendezvous_timeout = kPatience};
+}
+
+// Rank 1 connects to rank 0, which accepts but has nothing to say to it. When it does, rank 1 is
+// gone, with what rank 0 answered unread. UCX 1.13 aborted here.
+TEST(UcxTransport, APeerThatConnectedAndDiedBeforeTheFirstWordToItIsNamed) {
+  const auto address = StoreAddress::parse("unix:" + unique_mark());
+  const StoreServer server(address);
+  Store store(address, {kPatience, "the test's patience"});
+  const auto zero = make_ucx_transport(store, options_of(0));
+  Program victim({UCX_VICTIM, address.to_string(), "1", "3"});
+  ASSERT_TRUE(victim.wait_for_output("sent"));
+
+  std::thread other([&] {
+    Store own(address, {kPatience, "the test's patience"});
+    const auto two = make_ucx_transport(own, options_of(2));
+    char byte = 0;
+    Request request = two->send(0, 2, &byte, 1);
+    two->wait(request);
+  });
+  char byte = 0;
+  Request from_two = zero->receive(2, 2, &byte, 1);
+  zero->wait(from_two);  // meanwhile it accepts rank 1's connection
+  other.join();
+
+  victim.signal(SIGKILL);
+  EXPECT_EQ(victim.wait().exit_code, 128 + SIGKILL);
+  const std::string error = error_of([&] {
+    Request to_one = zero->send(1, 3, &byte, 1);
+    zero->wait(to_one);
+    Request from_one = zero->receive(1, 4, &byte, 1);
+    zero->wait(from_one);
+  });
+  EXPECT_TRUE(contains(error, "rank 1")) << error;
+}
+
+}  // namespace
+}  // namespace sullae::testing

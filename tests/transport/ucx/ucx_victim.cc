@@ -1,0 +1,33 @@
+// A rank that starts to talk to rank 0 and then does no more, until ucx_transport_test kills it.
+// Usage: ucx_victim <store address> <rank> <size>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+
+#include "transport/ucx/ucx_transport.h"
+
+int main(int argc, char** argv) {
+  using namespace sullae;
+  if (argc != 4) return 2;
+  const std::chrono::seconds patience{20};
+  Store store(StoreAddress::parse(argv[1]), {patience, "the test's patience"});
+  std::vector<int> ranks(std::strtoul(argv[3], nullptr, 10));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto transport = make_ucx_transport(store, {.name = "test",
+                                                    .ranks = ranks,
+                                                    .index = std::atoi(argv[2]),
+                                                    .timeout = std::chrono::milliseconds{500},
+                                                    .rendezvous_timeout = patience});
+  char byte = 0;
+  Request request = transport->send(0, 1, &byte, 1);
+  try {
+    transport->wait(request);
+  } catch (const TimeoutError&) {
+    // Rank 0 has not answered: the request to connect lies in its socket.
+  }
+  std::puts("sent");
+  std::fflush(stdout);
+  ::pause();
+}
