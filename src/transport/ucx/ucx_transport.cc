@@ -23,6 +23,10 @@ constexpr int kForegroundSpins = 300;
 constexpr int kBackgroundSpins = 10;
 constexpr std::chrono::milliseconds kPollPeriod{100};
 constexpr std::chrono::milliseconds kCloseLimit{3000};
+// Up to so many ranks connect to each other when the transport is made, more with the first message:
+// each connection takes a socket at both ends.
+constexpr std::size_t kConnectedAtOnce = 64;
+constexpr std::uint64_t kGreetingTag = make_tag(0xffffff, 0xffff);
 
 // The sender's index stands above the 40 bits of make_tag.
 constexpr int kSenderShift = 40;
@@ -123,6 +127,7 @@ class UcxTransport final : public Transport {
         peers_(options_.ranks.size()) {
     spins_ = options_.background ? kBackgroundSpins : kForegroundSpins;
     store_.set(address_key(rank()), worker_.address(), rendezvous_deadline());
+    if (peers_.size() <= kConnectedAtOnce) greet_all();
   }
 
   ~UcxTransport() override {
@@ -204,6 +209,19 @@ class UcxTransport final : public Transport {
   }
   Deadline rendezvous_deadline() const {
     return {options_.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT"};
+  }
+
+  // Every connection is made in both directions now. Later, a peer that dies while it is being made
+  // could make UCX abort (see endpoint), and the first collective would pay for it.
+  void greet_all() {
+    std::vector<Request> greetings;
+    std::byte nothing{};
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank()) continue;
+      greetings.push_back(receive(peer, kGreetingTag, &nothing, 0));
+      greetings.push_back(send(peer, kGreetingTag, &nothing, 0));
+    }
+    wait(greetings);
   }
 
   ucp_ep_h endpoint(int member) {

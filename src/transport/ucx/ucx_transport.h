@@ -9,7 +9,7 @@
 
 namespace sullae {
 
-/// Connects to a peer with the first message to it.
+/// Collective. Groups of up to 64 ranks connect here, larger ones with the first message to a peer.
 std::unique_ptr<Transport> make_ucx_transport(Store& store, TransportOptions options);
 
 }  // namespace sullae

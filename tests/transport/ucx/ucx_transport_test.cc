@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <numeric>
 #include <thread>
 
 #include "support/errors.h"
@@ -13,10 +14,13 @@ namespace sullae::testing {
 namespace {
 
 constexpr std::chrono::seconds kPatience{20};
+constexpr int kLargeGroup = 65;  // so large that ranks connect with the first message
 
 TransportOptions options_of(int rank) {
+  std::vector<int> ranks(kLargeGroup);
+  std::iota(ranks.begin(), ranks.end(), 0);
   return {.name = "test",
-          .ranks = {0, 1, 2},
+          .ranks = ranks,
           .index = rank,
           .timeout = kPatience,
           .rendezvous_timeout = kPatience};
@@ -29,7 +33,7 @@ TEST(UcxTransport, APeerThatConnectedAndDiedBeforeTheFirstWordToItIsNamed) {
   const StoreServer server(address);
   Store store(address, {kPatience, "the test's patience"});
   const auto zero = make_ucx_transport(store, options_of(0));
-  Program victim({UCX_VICTIM, address.to_string(), "1", "3"});
+  Program victim({UCX_VICTIM, address.to_string(), "1", std::to_string(kLargeGroup)});
   ASSERT_TRUE(victim.wait_for_output("sent"));
 
   std::thread other([&] {
