@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "sullae/types.h"
 
@@ -43,6 +45,13 @@ class Communicator {
   virtual void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                         std::span<const std::size_t> receive_counts, DataType type) = 0;
   virtual void barrier() = 0;
+
+  /// What the operations from here on are part of; empty: nothing. Ranks whose labels differ (`plan`
+  /// tells equal names apart) get a MismatchError that shows them. A communicator may ignore it.
+  virtual void set_label(std::string_view name, std::uint64_t plan) {
+    static_cast<void>(name);
+    static_cast<void>(plan);
+  }
 
   /// Memory in which buffers of allreduce are fastest (a segment that the host's ranks share),
   /// zeroed, 64-byte aligned. Collective, the same `bytes` on every rank. It lives as long as

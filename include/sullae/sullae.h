@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -85,10 +86,13 @@ struct AsyncOptions {
   std::string shape = {};
 };
 
-/// What the timeline shows of a planned operation.
+/// What a planned operation is, for the timeline and for telling ranks apart whose plans differ:
+/// where the name or `plan` differs between ranks, all get a MismatchError that shows both.
 struct PlannedOptions {
   std::string name = {};
   std::size_t bytes = 0;
+  /// A hash of the whole plan, the same on every rank.
+  std::uint64_t plan = 0;
 };
 
 /// One tensor of a grouped operation. `in` and `out` may be the same.
@@ -195,6 +199,8 @@ class World {
   /// rank: a sequence of collectives, run in the background as one operation and without
   /// negotiation, in the order of submission; see sullae/communicator.h.
   Handle submit(std::function<void(Communicator&)> operation, const PlannedOptions& options = {});
+  /// 0, 1, 2, …: the same on every rank for an adapter's objects that are made in the same order.
+  std::uint64_t next_number();
 
   /// Records what every rank does from here to stop_timeline(), or to the end of the world, in one
   /// file that Perfetto and chrome://tracing open; `sullae timeline FILE` sums it up. Both are

@@ -92,7 +92,10 @@ struct DistributedOptimizerOptions {
 /// bucket is reduced in the background as soon as its last gradient is ready, while backward
 /// computes the others. A parameter that got no gradient on some ranks counts as zero there; one
 /// that got none anywhere keeps none, as in one process. Sparse gradients (of embeddings) travel as
-/// rows and indices and stay sparse.
+/// rows and indices and stay sparse. Buckets start in one order on every rank and nothing is
+/// negotiated; where steps differ in which parameters have gradients, they are negotiated by name for
+/// a while instead, so that a gradient that is missing holds back no other. A rank whose step is
+/// another's of another optimizer gets, as that one does, a MismatchError with both buckets' names.
 ///
 /// Used by the thread that trains. Errors of the background are thrown by synchronize() and step().
 class DistributedOptimizer {
@@ -112,6 +115,11 @@ class DistributedOptimizer {
   void synchronize();
   /// synchronize(), unless that was done since the last backward, then the optimizer's own step.
   void step();
+  /// This rank has run out of data: until every rank has called join(), it takes part in the others'
+  /// steps with gradients of zero (an average still divides by all ranks) and makes the same steps, so
+  /// that all models stay equal. What the program does around step(), such as a schedule of the
+  /// learning rate, it cannot repeat. Returns on every rank, with the last rank to join.
+  int join();
   /// Removes all gradients. The optimizer's own zero_grad() works as well.
   void zero_grad();
 

@@ -80,7 +80,7 @@ void Executor::run_allreduces(std::vector<Agreed>& all, std::size_t first) {
 
 void Executor::run_one(const Agreed& one) {
   const Request& request = *one.request;
-  const auto [operation, type, op, reserved, root, count] = request.signature;
+  const auto [operation, type, op, reserved, root, count, label] = request.signature;
   const std::vector<std::size_t> counts(request.sizes.begin(), request.sizes.end());
   const Span span(timeline_, Lane::negotiated, operation, request.name, count * element_size(type));
   // A rank that has joined contributes zeros, and what it receives is thrown away.

@@ -173,6 +173,7 @@ Handle World::barrier_async(const AsyncOptions& options) {
   return handle_of(impl_->submit({.operation = Operation::barrier}, options, {}));
 }
 int World::join() { return impl_->join_others(); }
+std::uint64_t World::next_number() { return impl_->next_number(); }
 
 Handle World::submit(std::function<void(Communicator&)> operation, const PlannedOptions& options) {
   return handle_of(impl_->submit(std::move(operation), options));

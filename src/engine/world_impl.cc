@@ -129,7 +129,12 @@ std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&
                                                 const PlannedOptions& options) {
   auto completion = std::make_shared<Completion>();
   if (!timeline_.on()) {
-    queue_->submit([this, call = std::move(call)] { call(*planned_); }, completion);
+    queue_->submit(
+        [this, call = std::move(call), options] {
+          planned_->set_label(options.name, options.plan);
+          call(*planned_);
+        },
+        completion);
     return completion;
   }
   queue_->submit(
@@ -138,6 +143,7 @@ std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&
                           engine::Timeline::Clock::now(), options.bytes});
         const engine::Span span(timeline_, engine::Lane::planned, "REDUCE_BUCKET", options.name,
                                 options.bytes);
+        planned_->set_label(options.name, options.plan);
         call(*planned_);
       },
       completion);

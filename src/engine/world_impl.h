@@ -65,6 +65,7 @@ class World::Impl {
   void start_timeline(const std::filesystem::path& file);
   void stop_timeline();
   int join_others() { return engine_->join(); }
+  std::uint64_t next_number() { return next_number_++; }
 
   /// Null where this rank is not among `ranks`.
   std::unique_ptr<Impl> process_set(std::vector<int> ranks);
@@ -82,6 +83,7 @@ class World::Impl {
   std::string name_;
   engine::Timeline timeline_;    // outlives the threads, which record in it
   int process_sets_ = 0;         // made so far
+  std::atomic<std::uint64_t> next_number_{0};
   std::mutex foreground_mutex_;  // guards foreground_
   std::unique_ptr<Communicator> foreground_;
   std::unique_ptr<Communicator> planned_;  // used by the queue's thread alone

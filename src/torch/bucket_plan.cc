@@ -41,12 +41,27 @@ std::vector<PlannedBucket> plan_buckets(const std::vector<PlannedParameter>& par
     bucket.parameters.push_back(index);
     bucket.gradient_elements += elements;
   }
+  if (std::ranges::all_of(buckets, &PlannedBucket::sparse)) buckets.emplace_back();
   return buckets;
 }
 
-void check_same_parameters(const std::vector<PlannedParameter>& parameters, World& world) {
-  // A line a parameter.
-  std::string mine;
+std::uint64_t hash_of(const std::vector<PlannedBucket>& buckets) {
+  std::vector<std::size_t> words;
+  for (const PlannedBucket& bucket : buckets) {
+    words.insert(words.end(), {bucket.parameters.size(), static_cast<std::size_t>(bucket.type),
+                               static_cast<std::size_t>(bucket.sparse)});
+    words.insert(words.end(), bucket.parameters.begin(), bucket.parameters.end());
+  }
+  return hash_of(words);
+}
+
+void check_same_parameters(const std::vector<PlannedParameter>& parameters,
+                           const DistributedOptimizerOptions& options, World& world) {
+  // A line for the options, and one a parameter.
+  std::string mine =
+      fmt::format("made with op={} backward_passes_per_step={} bucket_bytes={} compression='{}'\n",
+                  name(options.op), options.backward_passes_per_step, options.bucket_bytes,
+                  options.compression);
   for (const PlannedParameter& parameter : parameters) {
     mine += fmt::format("'{}' ({} [{}])\n", parameter.name,
                         c10::toString(parameter.tensor.scalar_type()),
@@ -74,10 +89,15 @@ void check_same_parameters(const std::vector<PlannedParameter>& parameters, Worl
     const auto describe = [](auto place, const auto& lines) {
       return place == lines.end() ? std::string("none") : *place;
     };
+    if (one == first.begin()) {
+      throw MismatchError(
+          fmt::format("DistributedOptimizer: ranks disagree: it is {} on rank 0, but {} on rank {}",
+                      *one, *two, rank));
+    }
     throw MismatchError(fmt::format(
         "DistributedOptimizer: ranks disagree about the model: parameter {} is {} on rank 0, but "
         "{} on rank {}",
-        one - first.begin(), describe(one, first), describe(two, other), rank));
+        one - first.begin() - 1, describe(one, first), describe(two, other), rank));
   }
 }
 

@@ -4,10 +4,12 @@
 #include <torch/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "sullae/sullae.h"
+#include "sullae/torch.h"
 
 namespace sullae {
 
@@ -24,16 +26,21 @@ struct PlannedBucket {
   std::vector<std::size_t> parameters;
   torch::ScalarType type = torch::kFloat32;
   bool sparse = false;
-  /// Elements of the gradients; a flag for each parameter follows them.
   std::size_t gradient_elements = 0;
-  std::size_t total_elements() const { return gradient_elements + parameters.size(); }
+  /// Elements behind the gradients: a flag for each parameter, and one for the rank.
+  std::size_t flags() const { return parameters.size() + 1; }
+  std::size_t total_elements() const { return gradient_elements + flags(); }
 };
 
 /// Groups `parameters` in the given order into buckets of at most `bucket_bytes`, or of one
-/// parameter that is larger. Each gradient starts at a multiple of 64 bytes.
+/// parameter that is larger. Each gradient starts at a multiple of 64 bytes. At least one bucket is
+/// dense, be it an empty one, since the ranks' flags travel with dense buckets.
 std::vector<PlannedBucket> plan_buckets(const std::vector<PlannedParameter>& parameters,
                                         const std::vector<std::size_t>& order,
                                         std::size_t bucket_bytes);
+
+/// The same on ranks that have the same plan.
+std::uint64_t hash_of(const std::vector<PlannedBucket>& buckets);
 
 /// Elements that a dense gradient takes in its bucket.
 std::size_t aligned_elements(const torch::Tensor& tensor);
@@ -48,8 +55,9 @@ struct FirstStep {
 };
 
 /// Throws MismatchError on every rank, with the first difference, unless all ranks have the same
-/// parameters: names, shapes and types, in the same order. Collective.
-void check_same_parameters(const std::vector<PlannedParameter>& parameters, World& world);
+/// parameters: names, shapes and types, in the same order; and the same options. Collective.
+void check_same_parameters(const std::vector<PlannedParameter>& parameters,
+                           const DistributedOptimizerOptions& options, World& world);
 
 /// Makes all ranks agree: rank 0's order, followed by what rank 0 did not see; a kind is sparse
 /// where any rank saw it so.

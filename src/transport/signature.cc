@@ -48,11 +48,4 @@ std::string Signature::describe() const {
   return "an unknown operation";
 }
 
-std::string describe_mismatch(int rank, const Signature& mine, int other_rank,
-                              const Signature& theirs) {
-  return fmt::format(
-      "ranks disagree about the collective: rank {} called {}, but rank {} called {}", rank,
-      mine.describe(), other_rank, theirs.describe());
-}
-
 }  // namespace sullae

@@ -34,15 +34,13 @@ struct Signature {
   std::int32_t root = -1;
   /// Elements; for collectives with a count a rank, a hash of all the counts.
   std::uint64_t count = 0;
+  /// A hash of the operation's label; 0 without one. See Labels.
+  std::uint64_t label = 0;
 
   bool operator==(const Signature&) const = default;
   /// "allreduce (sum) of 12 float32", for messages.
   std::string describe() const;
 };
-static_assert(sizeof(Signature) == 16);
-
-/// The message of the MismatchError for two ranks that do not do the same.
-std::string describe_mismatch(int rank, const Signature& mine, int other_rank,
-                              const Signature& theirs);
+static_assert(sizeof(Signature) == 24);
 
 }  // namespace sullae

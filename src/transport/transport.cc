@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
 namespace sullae {
 
 PeerError Transport::gone(int peer, std::string_view reason) const {
@@ -12,6 +16,20 @@ PeerError Transport::gone(int peer, std::string_view reason) const {
 TimeoutError Transport::late(int peer, const Deadline& deadline) const {
   return TimeoutError(fmt::format("rank {} waited for rank {}, which did not join {}",
                                   world_rank(rank()), world_rank(peer), deadline.describe()));
+}
+
+void Transport::raise_alarm(std::string_view text) {
+  std::array<char, kAlarmBytes> message{};
+  std::ranges::copy(text.substr(0, kAlarmBytes - 1), message.begin());
+  std::vector<Request> sending;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank()) sending.push_back(send(peer, alarm_tag_, message.data(), message.size()));
+  }
+  wait(sending);
+}
+
+void Transport::throw_alarm(const std::array<char, kAlarmBytes>& message) {
+  throw Alarm(std::string(message.data(), strnlen(message.data(), kAlarmBytes)));
 }
 
 MismatchError Transport::other_length(const Request& request, std::string_view sent) const {

@@ -1,6 +1,7 @@
 // The seam for what moves messages between two ranks, wherever they are.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,6 +20,18 @@ struct Request {
   int peer = 0;
   std::size_t bytes = 0;
   bool receives = false;
+};
+
+/// A tag: the collective's number (24 bits) and a step within it (16 bits). The upper 24 bits are
+/// the transport's.
+constexpr std::uint64_t make_tag(std::uint64_t sequence, std::uint64_t step) {
+  return (sequence & 0xffffffULL) << 16 | (step & 0xffffULL);
+}
+
+/// What another rank found wrong with the collective that both are in.
+class Alarm final : public MismatchError {
+ public:
+  using MismatchError::MismatchError;
 };
 
 /// Tagged messages between the ranks of a group. One thread at a time may call. Two messages with
@@ -40,23 +53,32 @@ class Transport {
   /// Starts to receive a message of exactly `bytes`.
   virtual Request receive(int peer, std::uint64_t tag, void* data, std::size_t bytes) = 0;
   /// Waits until all are done. Throws PeerError when a peer is gone, TimeoutError at the group's
-  /// limit, and MismatchError when a message has another length than the receiver expects. After
-  /// PeerError or TimeoutError the transport is of no further use.
+  /// limit, MismatchError when a message has another length than the receiver expects, and Alarm when
+  /// a peer has raised one. After PeerError or TimeoutError the transport is of no further use.
   virtual void wait(std::span<Request> requests) = 0;
   void wait(Request& request) { wait({&request, 1}); }
 
+  /// Alarms for the messages to come have this tag, until the next call.
+  void set_alarm_tag(std::uint64_t tag) { alarm_tag_ = tag; }
+  /// Makes every peer's wait() throw Alarm with `text`, now or when it comes to set this alarm tag.
+  void raise_alarm(std::string_view text);
+
  protected:
+  static constexpr std::size_t kAlarmBytes = 1024;
+  std::uint64_t alarm_tag() const { return alarm_tag_; }
+  /// Throws the Alarm in a message of kAlarmBytes.
+  [[noreturn]] static void throw_alarm(const std::array<char, kAlarmBytes>& message);
+
   // The errors of wait(). `reason` is the library's own word for what happened.
   PeerError gone(int peer, std::string_view reason) const;
   TimeoutError late(int peer, const Deadline& deadline) const;
   /// `sent` is how many bytes came, or "more".
   MismatchError other_length(const Request& request, std::string_view sent) const;
-};
 
-/// A tag: the collective's number (24 bits) and a step within it (16 bits). The upper 24 bits are
-/// the transport's.
-constexpr std::uint64_t make_tag(std::uint64_t sequence, std::uint64_t step) {
-  return (sequence & 0xffffffULL) << 16 | (step & 0xffffULL);
-}
+ private:
+  static constexpr std::uint64_t kNoAlarm = make_tag(0xffffff, 0xfffe);
+
+  std::uint64_t alarm_tag_ = kNoAlarm;
+};
 
 }  // namespace sullae

@@ -23,6 +23,27 @@ TEST(Mismatch, IsAnErrorOnEveryRankWithBothSidesShown) {
   }
 }
 
+// Also those that do not talk to the one that is at fault.
+TEST(Mismatch, IsToldToEveryRankThroughMessages) {
+  for (const int size : {2, 3, 4, 5}) {
+    for (const std::size_t count : {10, 100000, 1000000}) {
+      SCOPED_TRACE(std::to_string(size) + " ranks, " + std::to_string(count));
+      const auto errors =
+          run_ranks_catching({.size = size, .transport = "ucx"}, [&](World& world) {
+            std::vector<float> values(count + 1);
+            world.allreduce(values.data(), values.data(), count + (world.rank() == 1 ? 1 : 0),
+                            DataType::float32);
+          });
+      for (const auto& error : errors) {
+        EXPECT_TRUE(contains(error, "ranks disagree about the collective") ||
+                    contains(error, "the ranks called collectives of different sizes"))
+            << error;
+        EXPECT_TRUE(contains(error, "rank 1")) << error;
+      }
+    }
+  }
+}
+
 TEST(Mismatch, OfTypeOperationRootAndCollectiveIsFound) {
   const std::vector<std::function<void(World&, std::vector<std::byte>&)>> pairs = {
       [](World& w, std::vector<std::byte>& b) {

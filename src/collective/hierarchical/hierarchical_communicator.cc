@@ -98,4 +98,10 @@ void HierarchicalCommunicator::barrier() {
   local_->barrier();
 }
 
+void HierarchicalCommunicator::set_label(std::string_view name, std::uint64_t plan) {
+  local_->set_label(name, plan);
+  if (cross_) cross_->set_label(name, plan);
+  flat_->set_label(name, plan);
+}
+
 }  // namespace sullae

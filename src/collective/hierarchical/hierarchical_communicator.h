@@ -35,6 +35,7 @@ class HierarchicalCommunicator final : public Communicator {
   void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                 std::span<const std::size_t> receive_counts, DataType type) override;
   void barrier() override;
+  void set_label(std::string_view name, std::uint64_t plan) override;
 
   std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override {
     return local_->allocate_shared(bytes);

@@ -25,8 +25,7 @@ void Exchange::check_neighbours(const Signature& signature) {
 
 void Exchange::check_same(const Signature& mine, int peer, const Signature& theirs) const {
   if (mine == theirs) return;
-  throw MismatchError(
-      describe_mismatch(transport_.world_rank(rank()), mine, transport_.world_rank(peer), theirs));
+  throw labels_.mismatch(transport_.world_rank(rank()), mine, transport_.world_rank(peer), theirs);
 }
 
 void combine(const Reduction& reduction, const void* a, const void* b, void* out, std::size_t count,

@@ -10,6 +10,7 @@
 
 #include "collective/counts.h"
 #include "sullae/types.h"
+#include "transport/labels.h"
 #include "transport/signature.h"
 #include "transport/transport.h"
 
@@ -35,8 +36,8 @@ class Scratch {
 /// Messages of one collective. A step's tag must be the same on both sides.
 class Exchange {
  public:
-  Exchange(Transport& transport, std::uint64_t sequence, Scratch& scratch)
-      : transport_(transport), sequence_(sequence), scratch_(scratch) {}
+  Exchange(Transport& transport, std::uint64_t sequence, Scratch& scratch, const Labels& labels)
+      : transport_(transport), sequence_(sequence), scratch_(scratch), labels_(labels) {}
 
   int rank() const { return transport_.rank(); }
   int size() const { return transport_.size(); }
@@ -64,10 +65,12 @@ class Exchange {
   Transport& transport_;
   std::uint64_t sequence_;
   Scratch& scratch_;
+  const Labels& labels_;
 };
 
 /// Steps at and above this number are for signatures; algorithms number theirs from 0.
 inline constexpr std::uint64_t kSignatureStep = 0xfff0;
+inline constexpr std::uint64_t kAlarmStep = 0xfffe;
 
 struct Reduction {
   const std::byte* in = nullptr;

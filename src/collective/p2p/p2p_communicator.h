@@ -32,6 +32,7 @@ class P2pCommunicator final : public Communicator {
   void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                 std::span<const std::size_t> receive_counts, DataType type) override;
   void barrier() override;
+  void set_label(std::string_view name, std::uint64_t plan) override { labels_.set(name, plan); }
 
   /// Ordinary memory: messages gain nothing from any other.
   std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override {
@@ -39,12 +40,16 @@ class P2pCommunicator final : public Communicator {
   }
 
  private:
-  p2p::Exchange next_exchange() { return {*transport_, sequence_++, scratch_}; }
+  // Runs `collective` with the next exchange. What it finds wrong is told to all ranks: those that
+  // do not talk to the one that is at fault wait for some that do.
+  template <class Collective>
+  void run(const Collective& collective);
 
   p2p::Scratch scratch_;  // outlives the transport, which may still write to it
   std::unique_ptr<Transport> transport_;
   std::string algorithm_;
   std::uint64_t sequence_ = 0;
+  Labels labels_;
 };
 
 }  // namespace sullae

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cstdlib>
 #include <functional>
@@ -171,6 +172,7 @@ class MpiTransport final : public Transport {
       for (Request& request : requests) {
         for (int tries = 0; request.native != nullptr && !finish(request); ++tries) {
           if (tries < spins_) continue;
+          heed_alarm();
           if (tries < spins_ + kYields) {
             ::sched_yield();
           } else {
@@ -215,6 +217,17 @@ class MpiTransport final : public Transport {
       throw other_length(request, shorter ? fmt::to_string(received) : "more");
     check_peer(code, request.peer);
     return true;
+  }
+
+  void heed_alarm() {
+    int found = 0;
+    MPI_Message handle = MPI_MESSAGE_NULL;
+    MPI_Improbe(MPI_ANY_SOURCE, short_tag(alarm_tag()), communicator_, &found, &handle,
+                MPI_STATUS_IGNORE);
+    if (found == 0) return;
+    std::array<char, kAlarmBytes> message{};
+    MPI_Mrecv(message.data(), kAlarmBytes, MPI_BYTE, &handle, MPI_STATUS_IGNORE);
+    throw_alarm(message);
   }
 
   void check_peer(int code, int peer) {

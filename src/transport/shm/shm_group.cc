@@ -168,7 +168,8 @@ void Group::read_peer(int member, const void* from, void* into, std::size_t byte
   }
 }
 
-void Group::exchange(const Signature& signature, std::span<const std::byte> payload) {
+void Group::exchange(Signature signature, std::span<const std::byte> payload) {
+  signature = labels_.stamp(signature);
   operation_ = signature.operation;
   const std::uint64_t sequence = ++sequence_;
   Member& self = members_[index()];
@@ -184,7 +185,7 @@ void Group::exchange(const Signature& signature, std::span<const std::byte> payl
   for (int i = 0; i < size(); ++i) {
     const Signature& other = members_[i].cells[sequence & 1].signature;
     if (other != signature) {
-      throw MismatchError(describe_mismatch(world_rank(index()), signature, world_rank(i), other));
+      throw labels_.mismatch(world_rank(index()), signature, world_rank(i), other);
     }
   }
 }

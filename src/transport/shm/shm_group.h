@@ -3,7 +3,7 @@
 //
 // Each member owns a few cache lines that it alone writes and all others read:
 //
-//   cells[2]  One message an operation: a sequence number, the operation's Signature and 40 bytes
+//   cells[2]  One message an operation: a sequence number, the operation's Signature and 32 bytes
 //             of payload. Operation n uses cell n mod 2. Two are enough: a member writes cell n
 //             only after it has seen everybody's cell n-1, and a member that has written n-1 has
 //             finished reading n-2.
@@ -28,12 +28,13 @@
 
 #include "base/fd.h"
 #include "transport/shm/segment.h"
+#include "transport/labels.h"
 #include "transport/signature.h"
 #include "transport/store/store.h"
 
 namespace sullae::shm {
 
-inline constexpr std::size_t kCellPayload = 40;
+inline constexpr std::size_t kCellPayload = 32;
 inline constexpr std::size_t kSlotBytes = std::size_t{256} << 10;
 /// Two slots for data on its way in, two for results on their way out.
 inline constexpr std::size_t kSlots = 4;
@@ -85,9 +86,12 @@ class Group {
   int size() const { return static_cast<int>(options_.ranks.size()); }
   int world_rank(int member) const { return options_.ranks[static_cast<std::size_t>(member)]; }
 
+  /// Of the operations from here on; see Labels.
+  void set_label(std::string_view name, std::uint64_t plan) { labels_.set(name, plan); }
+
   /// Announces an operation and waits until every member has announced its own. Throws
   /// MismatchError on every member if they are not the same.
-  void exchange(const Signature& signature, std::span<const std::byte> payload = {});
+  void exchange(Signature signature, std::span<const std::byte> payload = {});
   /// What `member` announced in the last exchange. Valid until this member's next exchange.
   const std::byte* payload(int member) const {
     return members_[member].cells[sequence_ & 1].payload.data();
@@ -131,6 +135,7 @@ class Group {
   [[noreturn]] void fail_gone(int member);
 
   GroupOptions options_;
+  Labels labels_;
   Segment segment_;
   Member* members_ = nullptr;
   std::byte* slots_ = nullptr;

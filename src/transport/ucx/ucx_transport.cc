@@ -6,6 +6,7 @@
 #include <ucs/config/global_opts.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <vector>
@@ -30,6 +31,7 @@ constexpr std::uint64_t kGreetingTag = make_tag(0xffffff, 0xffff);
 
 // The sender's index stands above the 40 bits of make_tag.
 constexpr int kSenderShift = 40;
+constexpr std::uint64_t kTagWithoutSender = (std::uint64_t{1} << kSenderShift) - 1;
 
 void check(ucs_status_t status, const char* what) {
   if (status != UCS_OK) throw Error(fmt::format("UCX: {}: {}", what, ucs_status_string(status)));
@@ -192,6 +194,7 @@ class UcxTransport final : public Transport {
             fail_peer(request.peer, peer.failure);
           }
           if (++idle > 1 && deadline.passed()) fail_timeout(request, deadline);
+          if (idle > 1) heed_alarm();
           if (idle > 1) warning.check("a collective", world_rank(rank()), world_rank(request.peer));
           worker_.progress(spins_, std::min(kPollPeriod, deadline.remaining()));
         }
@@ -264,7 +267,25 @@ class UcxTransport final : public Transport {
     return true;
   }
 
+  void heed_alarm() {
+    ucp_tag_recv_info_t info{};
+    ucp_tag_message_h found =
+        ucp_tag_probe_nb(worker_.handle, alarm_tag(), kTagWithoutSender, /*remove=*/1, &info);
+    if (found == nullptr) return;
+    std::array<char, kAlarmBytes> message{};
+    const ucp_request_param_t params{};
+    void* native =
+        ucp_tag_msg_recv_nbx(worker_.handle, message.data(), message.size(), found, &params);
+    if (UCS_PTR_IS_PTR(native)) {
+      while (ucp_request_check_status(native) == UCS_INPROGRESS)
+        ucp_worker_progress(worker_.handle);
+      ucp_request_free(native);
+    }
+    throw_alarm(message);
+  }
+
   [[noreturn]] void fail_peer(int peer, ucs_status_t status) {
+    heed_alarm();  // a peer that has left may have said why
     broken_ = true;
     throw gone(peer, fmt::format("UCX: {}", ucs_status_string(status)));
   }

@@ -1,0 +1,132 @@
+#include "torch/gradient_bucket.h"
+
+#include <thread>
+
+#include "torch/tensor_type.h"
+
+namespace sullae {
+
+GradientBucket::GradientBucket(PlannedBucket plan, const std::vector<PlannedParameter>& parameters,
+                               const DistributedOptimizerOptions& options, PlannedOptions label,
+                               World& world)
+    : plan_(std::move(plan)),
+      parameters_(parameters),
+      op_(options.op),
+      world_(world),
+      label_(std::move(label)),
+      missing_(plan_.parameters.size()),
+      presence_(plan_.parameters.size(), Presence::everywhere) {
+  if (plan_.sparse) return;
+  const auto width = static_cast<std::size_t>(c10::elementSize(plan_.type));
+  label_.bytes = plan_.total_elements() * width;
+  if (plan_.type == torch::kFloat32) compression_ = make_compression(options.compression);
+  const auto memory = world_.allocate_shared(label_.bytes);
+  // Tensors of their own rather than views of one, which the optimizers' zero_grad() refuses to
+  // detach. Each owns the memory, so that a gradient stays valid for whoever still holds it.
+  const auto tensor_at = [&](std::size_t element, torch::IntArrayRef shape) {
+    return torch::from_blob(
+        memory.get() + element * width, shape, [memory](void*) {}, plan_.type);
+  };
+  flat_ = tensor_at(0, {static_cast<std::int64_t>(plan_.total_elements())});
+  flags_ = tensor_at(plan_.gradient_elements, {static_cast<std::int64_t>(plan_.flags())});
+  std::size_t offset = 0;
+  for (std::size_t place = 0; place < plan_.parameters.size(); ++place) {
+    gradients_.push_back(tensor_at(offset, parameter(place).sizes()));
+    offset += aligned_elements(parameter(place));
+  }
+}
+
+GradientBucket::~GradientBucket() {
+  while (started_ && !handle_.done()) std::this_thread::yield();
+}
+
+void GradientBucket::take(std::size_t place) {
+  --missing_;
+  const torch::Tensor& gradient = parameter(place).grad();
+  const bool present = gradient.defined();
+  if (plan_.sparse) {
+    rows_used_ = present;
+    rows_ = rows_of(gradient);
+    return;
+  }
+  torch::Tensor& own = gradients_[place];
+  if (!present) {
+    own.zero_();
+  } else if (gradient.is_sparse()) {
+    own.copy_(gradient.to_dense());
+  } else if (gradient.data_ptr() != own.data_ptr()) {
+    own.copy_(gradient);
+  }
+  if (present && parameter(place).device().is_cpu()) parameter(place).mutable_grad() = own;
+  flags_[static_cast<std::int64_t>(place)].fill_(present ? 1 : 0);
+}
+
+SparseRows GradientBucket::rows_of(const torch::Tensor& gradient) const {
+  if (gradient.defined() && is_row_sparse(gradient)) return SparseRows::from(gradient);
+  if (gradient.defined()) return SparseRows::from(gradient.to_dense().to_sparse(1));
+  auto shape = parameter(0).sizes().vec();
+  shape[0] = 0;
+  return {{}, torch::empty(shape, parameter(0).options().requires_grad(false))};
+}
+
+void GradientBucket::prepare(bool stepping) {
+  started_ = true;
+  if (!plan_.sparse) flags_[static_cast<std::int64_t>(plan_.flags()) - 1].fill_(stepping ? 1 : 0);
+}
+
+void GradientBucket::start_planned(bool stepping) {
+  prepare(stepping);
+  handle_ = world_.submit([this](Communicator& communicator) { reduce(communicator); }, label_);
+}
+
+void GradientBucket::start_negotiated(bool stepping) {
+  prepare(stepping);
+  handle_ = world_.allreduce_async(flat_.data_ptr(), flat_.data_ptr(), plan_.total_elements(),
+                                   data_type(plan_.type, "a bucket"), op_, {.name = label_.name});
+}
+
+void GradientBucket::reduce(Communicator& communicator) {
+  if (plan_.sparse) {
+    ReducedRows reduced = reduce_rows(communicator, rows_, rows_used_, parameter(0).size(0), op_);
+    rows_ = std::move(reduced.rows);
+    rows_used_ = reduced.used;
+  } else if (compression_) {
+    // The flags stay exact.
+    compression_->allreduce(communicator, flat_.data_ptr<float>(), plan_.gradient_elements, op_);
+    communicator.allreduce(flags_.data_ptr(), flags_.data_ptr(), plan_.flags(), DataType::float32,
+                           op_);
+  } else {
+    communicator.allreduce(flat_.data_ptr(), flat_.data_ptr(), plan_.total_elements(),
+                           data_type(plan_.type, "a bucket"), op_);
+  }
+}
+
+void GradientBucket::finish() {
+  handle_.wait();
+  started_ = false;
+  missing_ = plan_.parameters.size();
+  if (plan_.sparse) {
+    parameter(0).mutable_grad() =
+        rows_used_ ? rows_.to_tensor(parameter(0).sizes()) : torch::Tensor();
+    return;
+  }
+  const double everybody = op_ == ReduceOp::sum ? world_.size() : 1;
+  const torch::Tensor flags = flags_.to(torch::kFloat64);
+  const double* const flag = flags.data_ptr<double>();
+  anyone_stepped_ = flag[plan_.flags() - 1] != 0;
+  for (std::size_t place = 0; place < plan_.parameters.size(); ++place) {
+    const torch::Tensor& tensor = parameter(place);
+    presence_[place] = flag[place] == 0           ? Presence::nowhere
+                       : flag[place] == everybody ? Presence::everywhere
+                                                  : Presence::on_some_ranks;
+    if (presence_[place] == Presence::nowhere) {
+      tensor.mutable_grad() = torch::Tensor();
+    } else if (tensor.device().is_cpu()) {
+      tensor.mutable_grad() = gradients_[place];
+    } else {
+      tensor.mutable_grad() = gradients_[place].to(tensor.device());
+    }
+  }
+}
+
+}  // namespace sullae

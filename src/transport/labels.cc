@@ -1,0 +1,39 @@
+#include "transport/labels.h"
+
+#include <fmt/format.h>
+
+namespace sullae {
+namespace {
+
+// FNV-1a, the same on every host. Never 0.
+std::uint64_t hash_of(std::string_view text, std::uint64_t seed) {
+  std::uint64_t hash = 14695981039346656037ULL ^ seed;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return hash | 1U;
+}
+
+}  // namespace
+
+void Labels::set(std::string_view name, std::uint64_t plan) {
+  current_ = name.empty() ? 0 : hash_of(name, plan);
+  if (name.empty() || names_.contains(current_)) return;
+  names_[current_] = plan == 0 ? fmt::format("'{}'", name)
+                               : fmt::format("'{}' of plan {:08x}", name, plan & 0xffffffffU);
+}
+
+MismatchError Labels::mismatch(int rank, const Signature& mine, int other_rank,
+                               const Signature& theirs) const {
+  return MismatchError(
+      fmt::format("ranks disagree about the collective: rank {} called {}, but rank {} called {}",
+                  rank, describe(mine), other_rank, describe(theirs)));
+}
+
+std::string Labels::describe(const Signature& signature) const {
+  if (signature.label == 0) return signature.describe();
+  const auto known = names_.find(signature.label);
+  return fmt::format(
+      "{} for {}", signature.describe(),
+      known != names_.end() ? known->second : "something that this rank has not planned");
+}
+
+}  // namespace sullae
