@@ -45,6 +45,10 @@ class Communicator {
   virtual void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                         std::span<const std::size_t> receive_counts, DataType type) = 0;
   virtual void barrier() = 0;
+  /// allreduce with ReduceOp::adasum of several tensors that lie one after another, each combined by
+  /// itself. Made of the collectives above.
+  virtual void adasum(const void* in, void* out, std::span<const std::size_t> tensors,
+                      DataType type);
 
   /// What the operations from here on are part of; empty: nothing. Ranks whose labels differ (`plan`
   /// tells equal names apart) get a MismatchError that shows them. A communicator may ignore it.

@@ -74,7 +74,9 @@ void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root,
 // Training
 
 struct DistributedOptimizerOptions {
-  /// average, so that P ranks with batches of B/P do what one does with B; or sum.
+  /// average, so that P ranks with batches of B/P do what one does with B; sum; or adasum, by which
+  /// each parameter's gradients are combined so that the learning rate need not grow with the ranks
+  /// (sparse gradients then travel as dense ones).
   ReduceOp op = ReduceOp::average;
   /// Backward passes whose gradients add up locally before they are reduced.
   int backward_passes_per_step = 1;

@@ -81,6 +81,8 @@ Config Config::from(const Environment& environment) {
   if (auto transport = environment("SULLAE_TRANSPORT")) config.transport = *transport;
   if (auto algorithm = environment("SULLAE_ALLREDUCE_ALGORITHM"))
     config.allreduce_algorithm = *algorithm;
+  if (const auto text = environment("SULLAE_HIERARCHICAL_ADASUM"))
+    config.hierarchical_adasum = parse_integer(*text, "SULLAE_HIERARCHICAL_ADASUM", 0, 1) == 1;
   if (auto timeline = environment("SULLAE_TIMELINE")) config.timeline = *timeline;
   if (auto host_id = environment("SULLAE_HOST_ID")) config.host_id = *host_id;
   return config;

@@ -28,6 +28,9 @@ struct Config {
   /// SULLAE_ALLREDUCE_ALGORITHM: of allreduce through messages: "auto" (by size and ranks),
   /// "recursive_doubling", "halving_doubling" or "ring".
   std::string allreduce_algorithm = "auto";
+  /// SULLAE_HIERARCHICAL_ADASUM (0 or 1): adasum averages the ranks of a host and combines hosts,
+  /// instead of combining all ranks.
+  bool hierarchical_adasum = false;
   /// SULLAE_HOST_ID: replaces the detected identity of this host; ranks that share it share memory.
   std::string host_id;
 

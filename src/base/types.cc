@@ -36,6 +36,8 @@ std::string_view name(ReduceOp op) {
       return "min";
     case ReduceOp::max:
       return "max";
+    case ReduceOp::adasum:
+      return "adasum";
     case ReduceOp::product:
       return "product";
   }

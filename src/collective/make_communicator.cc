@@ -104,7 +104,8 @@ std::unique_ptr<Communicator> make_communicator(Store& store, const Topology& to
   auto local = maker.local();
   auto cross = maker.cross();
   return std::make_unique<HierarchicalCommunicator>(topology, std::move(local), std::move(cross),
-                                                    maker.flat());
+                                                    maker.flat(),
+                                                    HierarchicalOptions{config.hierarchical_adasum});
 }
 
 }  // namespace sullae

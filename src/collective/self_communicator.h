@@ -21,10 +21,12 @@ class SelfCommunicator final : public Communicator {
   }
   void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
               int) override {
+    reduction::check_elementwise(type, op);
     allreduce(in, out, count, type, op);
   }
   void reducescatter(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
                      ReduceOp op) override {
+    reduction::check_elementwise(type, op);
     allreduce(in, out, counts[0], type, op);
   }
   void allgather(const void* in, void* out, std::span<const std::size_t> counts,

@@ -77,9 +77,20 @@ void FusedAllreduce::run_together(const Reduction& reduction,
   copy_in(reduction, pieces, name, elements * width);
   {
     const Span span(timeline_, Lane::negotiated, "ALLREDUCE", name, elements * width);
-    communicator_.allreduce(buffer_.get(), buffer_.get(), elements, reduction.type, reduction.op);
+    reduce_buffer(reduction, pieces, elements);
   }
   copy_out(reduction, pieces, name, elements * width);
+}
+
+void FusedAllreduce::reduce_buffer(const Reduction& reduction,
+                                   const std::vector<const Piece*>& pieces, std::size_t elements) {
+  if (reduction.op != ReduceOp::adasum) {
+    return communicator_.allreduce(buffer_.get(), buffer_.get(), elements, reduction.type,
+                                   reduction.op);
+  }
+  std::vector<std::size_t> tensors;
+  for (const Piece* piece : pieces) tensors.push_back(padded(piece->buffers.count, reduction.type));
+  communicator_.adasum(buffer_.get(), buffer_.get(), tensors, reduction.type);
 }
 
 void FusedAllreduce::copy_in(const Reduction& reduction, const std::vector<const Piece*>& pieces,
@@ -96,7 +107,11 @@ void FusedAllreduce::copy_in(const Reduction& reduction, const std::vector<const
     } else {
       copy_bytes(at, piece->buffers.in, bytes);
     }
-    at += padded(piece->buffers.count, reduction.type) * width;
+    const std::size_t padded_bytes = padded(piece->buffers.count, reduction.type) * width;
+    // Adasum's products are over all that is there.
+    if (reduction.op == ReduceOp::adasum)
+      std::fill_n(at + bytes, padded_bytes - bytes, std::byte{0});
+    at += padded_bytes;
   }
 }
 

@@ -47,6 +47,8 @@ class FusedAllreduce {
   void run_alone(const Reduction& reduction, const Piece& piece);
   void run_together(const Reduction& reduction, const std::vector<const Piece*>& pieces,
                     std::size_t elements);
+  void reduce_buffer(const Reduction& reduction, const std::vector<const Piece*>& pieces,
+                     std::size_t elements);
   void copy_in(const Reduction& reduction, const std::vector<const Piece*>& pieces,
                const std::string& name, std::size_t all_bytes);
   void copy_out(const Reduction& reduction, const std::vector<const Piece*>& pieces,

@@ -152,7 +152,11 @@ std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&
 
 std::shared_ptr<Completion> World::Impl::submit(Signature signature, const AsyncOptions& options,
                                                 engine::Submission submission) {
-  reduction::check_supported(signature.type, signature.op);
+  if (signature.operation == Operation::allreduce) {
+    reduction::check_supported(signature.type, signature.op);
+  } else {
+    reduction::check_elementwise(signature.type, signature.op);
+  }
   if (options.prescale != 1.0 || options.postscale != 1.0) engine::check_scalable(signature.type);
   if (options.compression) check_compressible(signature, submission);
   engine::Request& request = submission.request;

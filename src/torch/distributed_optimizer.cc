@@ -42,10 +42,13 @@ class DistributedOptimizer::Impl {
     if (options.backward_passes_per_step < 1) {
       throw InputError("DistributedOptimizer: backward_passes_per_step must be at least 1");
     }
-    if (options.op != ReduceOp::average && options.op != ReduceOp::sum) {
-      throw InputError(
-          fmt::format("DistributedOptimizer: op is {}, expected average or sum", name(options.op)));
+    if (options.op != ReduceOp::average && options.op != ReduceOp::sum &&
+        options.op != ReduceOp::adasum) {
+      throw InputError(fmt::format(
+          "DistributedOptimizer: op is {}, expected average, sum or adasum", name(options.op)));
     }
+    if (options.op == ReduceOp::adasum && !options.compression.empty())
+      throw InputError("DistributedOptimizer: adasum does not go with compression");
     make_compression(options.compression);  // throws where there is none of that name
     for (const auto& item : parameters) {
       if (!item.value().requires_grad()) continue;
@@ -174,7 +177,8 @@ class DistributedOptimizer::Impl {
     }
     const FirstStep agreed = agree(seen_, world_);
     for (std::size_t i = 0; i < parameters_.size(); ++i)
-      parameters_[i].sparse = agreed.kinds[i] == FirstStep::sparse;
+      parameters_[i].sparse =
+          agreed.kinds[i] == FirstStep::sparse && options_.op != ReduceOp::adasum;
     const std::vector<std::size_t> order(agreed.ready_order.begin(), agreed.ready_order.end());
     auto plans = plan_buckets(parameters_, order, options_.bucket_bytes);
     const std::uint64_t plan_hash = hash_of(plans);

@@ -95,6 +95,14 @@ void GradientBucket::reduce(Communicator& communicator) {
     compression_->allreduce(communicator, flat_.data_ptr<float>(), plan_.gradient_elements, op_);
     communicator.allreduce(flags_.data_ptr(), flags_.data_ptr(), plan_.flags(), DataType::float32,
                            op_);
+  } else if (op_ == ReduceOp::adasum) {
+    const DataType type = data_type(plan_.type, "a bucket");
+    std::vector<std::size_t> tensors;
+    for (std::size_t place = 0; place < plan_.parameters.size(); ++place)
+      tensors.push_back(aligned_elements(parameter(place)));
+    communicator.adasum(flat_.data_ptr(), flat_.data_ptr(), tensors, type);
+    communicator.allreduce(flags_.data_ptr(), flags_.data_ptr(), plan_.flags(), type,
+                           ReduceOp::sum);
   } else {
     communicator.allreduce(flat_.data_ptr(), flat_.data_ptr(), plan_.total_elements(),
                            data_type(plan_.type, "a bucket"), op_);
@@ -110,7 +118,7 @@ void GradientBucket::finish() {
         rows_used_ ? rows_.to_tensor(parameter(0).sizes()) : torch::Tensor();
     return;
   }
-  const double everybody = op_ == ReduceOp::sum ? world_.size() : 1;
+  const double everybody = op_ == ReduceOp::average ? 1 : world_.size();
   const torch::Tensor flags = flags_.to(torch::kFloat64);
   const double* const flag = flags.data_ptr<double>();
   anyone_stepped_ = flag[plan_.flags() - 1] != 0;

@@ -38,7 +38,7 @@ class GradientBucket {
   bool full() const { return missing_ == 0; }
   bool started() const { return started_; }
   /// Whether start_negotiated() may be used.
-  bool is_plain() const { return !plan_.sparse && !compression_; }
+  bool is_plain() const { return !plan_.sparse && !compression_ && op_ != ReduceOp::adasum; }
 
   /// Takes the gradient, or its absence, of the parameter at `place` among members().
   void take(std::size_t place);

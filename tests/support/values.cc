@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 
 #include "base/half.h"
 
@@ -47,6 +48,8 @@ double expected(const std::vector<double>& values, DataType type, ReduceOp op) {
       case ReduceOp::max:
         result = std::max(result, values[i]);
         break;
+      case ReduceOp::adasum:
+        throw std::logic_error("adasum is not elementwise: see adasum_test");
     }
   }
   if (type == DataType::boolean) return result != 0 ? 1 : 0;

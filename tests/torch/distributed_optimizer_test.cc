@@ -80,6 +80,28 @@ TEST(DistributedOptimizer, SumsWhenAskedTo) {
   });
 }
 
+TEST(DistributedOptimizer, AdasumCombinesEachParameterByItself) {
+  for (const int size : {2, 3}) {
+    run_ranks({.size = size}, [](World& world) {
+      auto alike = parameter({1.0, 1.0});
+      auto different = parameter(std::vector<double>(3, 1.0));
+      torch::optim::SGD sgd({alike, different}, 1.0);
+      DistributedOptimizer optimizer(sgd, named({{"alike", alike}, {"different", different}}),
+                                     {.op = ReduceOp::adasum}, world);
+      for (int step = 0; step < 3; ++step) {
+        optimizer.zero_grad();
+        // The gradients of one are equal on all ranks, of the other orthogonal.
+        ((alike * 2.0).sum() + different[world.rank()] * 5.0).backward();
+        optimizer.synchronize();
+        EXPECT_NEAR(alike.grad()[0].item<double>(), 2.0, 1e-12);
+        for (int i = 0; i < 3; ++i)
+          EXPECT_NEAR(different.grad()[i].item<double>(), i < world.size() ? 5.0 : 0.0, 1e-12);
+        optimizer.step();
+      }
+    });
+  }
+}
+
 TEST(DistributedOptimizer, OneBackwardTooManyIsAnErrorWithTheParametersName) {
   run_ranks({.size = 2}, [](World& world) {
     auto a = parameter({1.0});
@@ -212,6 +234,9 @@ TEST(DistributedOptimizer, RefusesWhatCannotBeReduced) {
       DistributedOptimizer(sgd, named({{"r", real}}), {.backward_passes_per_step = 0}, *world),
       InputError);
   EXPECT_THROW(DistributedOptimizer(sgd, named({{"r", real}}), {.op = ReduceOp::max}, *world),
+               InputError);
+  EXPECT_THROW(DistributedOptimizer(sgd, named({{"r", real}}),
+                                    {.op = ReduceOp::adasum, .compression = "float16"}, *world),
                InputError);
 }
 

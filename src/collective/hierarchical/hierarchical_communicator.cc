@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "collective/adasum/adasum.h"
 #include "collective/counts.h"
 #include "collective/reduce/reduce.h"
 
@@ -20,8 +21,10 @@ constexpr std::size_t kGranule = 64;
 HierarchicalCommunicator::HierarchicalCommunicator(Topology topology,
                                                    std::unique_ptr<Communicator> local,
                                                    std::unique_ptr<Communicator> cross,
-                                                   std::unique_ptr<Communicator> flat)
-    : topology_(std::move(topology)),
+                                                   std::unique_ptr<Communicator> flat,
+                                                   HierarchicalOptions options)
+    : options_(options),
+      topology_(std::move(topology)),
       local_(std::move(local)),
       cross_(std::move(cross)),
       flat_(std::move(flat)) {
@@ -32,6 +35,7 @@ HierarchicalCommunicator::HierarchicalCommunicator(Topology topology,
 
 void HierarchicalCommunicator::allreduce(const void* in, void* out, std::size_t count,
                                          DataType type, ReduceOp op) {
+  if (op == ReduceOp::adasum) return adasum(in, out, {&count, 1}, type);
   reduction::check_supported(type, op);
   const std::size_t width = element_size(type);
   const int local_rank = topology_.local_rank();
@@ -55,6 +59,37 @@ void HierarchicalCommunicator::allreduce(const void* in, void* out, std::size_t 
       reduction::run({&input, 1, &output, 1, mine.size(), op, size()}, type);
     }
   }
+  local_->allgather(slice, out, counts, type);
+}
+
+// Hierarchical: hosts are averaged and combined as one rank each, in slices. The products are those
+// of whole tensors: the slices' are added up within the host.
+void HierarchicalCommunicator::adasum(const void* in, void* out,
+                                      std::span<const std::size_t> tensors, DataType type) {
+  if (!options_.hierarchical_adasum) return flat_->adasum(in, out, tensors, type);
+  reduction::check_supported(type, ReduceOp::adasum);
+  const std::size_t count = offsets_of(tensors).back();
+  const int local_rank = topology_.local_rank();
+  auto counts = equal_counts(count, slices_, kGranule);
+  counts.resize(static_cast<std::size_t>(local_->size()), 0);
+  const bool holds = local_rank < slices_;
+  const Range mine = holds ? part_of(count, local_rank, slices_, kGranule) : Range{};
+  std::byte* const slice = static_cast<std::byte*>(out) + mine.begin * element_size(type);
+  const auto add_up = [](Communicator& communicator, std::span<double> values) {
+    communicator.allreduce(values.data(), values.data(), values.size(), DataType::float64,
+                           ReduceOp::sum);
+  };
+  local_->reducescatter(in, slice, counts, type, ReduceOp::average);
+  adasum::run({.peers = holds ? cross_.get() : nullptr,
+               .peer_count = topology_.cross_size(),
+               .values = slice,
+               .place = mine,
+               .tensors = tensors,
+               .type = type,
+               .sum = [&](std::span<double> values) {
+                 if (holds) add_up(*cross_, values);
+                 add_up(*local_, values);
+               }});
   local_->allgather(slice, out, counts, type);
 }
 

@@ -9,6 +9,11 @@
 
 namespace sullae {
 
+struct HierarchicalOptions {
+  /// adasum averages within a host and combines hosts, instead of combining all ranks.
+  bool hierarchical_adasum = false;
+};
+
 /// An allreduce is a reduce-scatter within each host, an allreduce of each slice between the ranks
 /// of all hosts that own it, and an allgather within each host: the slow link carries each byte
 /// once a host. Hosts may have different numbers of ranks: there are as many slices as the smallest
@@ -18,7 +23,8 @@ class HierarchicalCommunicator final : public Communicator {
   /// `local` joins the ranks of this host; `cross` joins those of all hosts with this rank's local
   /// rank, and is null where some host has no such rank; `flat` joins all ranks.
   HierarchicalCommunicator(Topology topology, std::unique_ptr<Communicator> local,
-                           std::unique_ptr<Communicator> cross, std::unique_ptr<Communicator> flat);
+                           std::unique_ptr<Communicator> cross, std::unique_ptr<Communicator> flat,
+                           HierarchicalOptions options = {});
 
   int rank() const override { return topology_.rank; }
   int size() const override { return topology_.size; }
@@ -35,6 +41,8 @@ class HierarchicalCommunicator final : public Communicator {
   void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                 std::span<const std::size_t> receive_counts, DataType type) override;
   void barrier() override;
+  void adasum(const void* in, void* out, std::span<const std::size_t> tensors,
+              DataType type) override;
   void set_label(std::string_view name, std::uint64_t plan) override;
 
   std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override {
@@ -42,6 +50,7 @@ class HierarchicalCommunicator final : public Communicator {
   }
 
  private:
+  HierarchicalOptions options_;
   Topology topology_;
   std::unique_ptr<Communicator> local_;
   std::unique_ptr<Communicator> cross_;

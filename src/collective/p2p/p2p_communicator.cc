@@ -27,6 +27,7 @@ void P2pCommunicator::run(const Collective& collective) {
 
 void P2pCommunicator::allreduce(const void* in, void* out, std::size_t count, DataType type,
                                 ReduceOp op) {
+  if (op == ReduceOp::adasum) return adasum(in, out, {&count, 1}, type);
   reduction::check_supported(type, op);
   const Reduction reduction{static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count,
                             type, op};
@@ -40,7 +41,7 @@ void P2pCommunicator::allreduce(const void* in, void* out, std::size_t count, Da
 
 void P2pCommunicator::reduce(const void* in, void* out, std::size_t count, DataType type,
                              ReduceOp op, int root) {
-  reduction::check_supported(type, op);
+  reduction::check_elementwise(type, op);
   Reduction reduction{static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type,
                       op};
   const std::size_t width = reduction.width();
@@ -74,7 +75,7 @@ void P2pCommunicator::reduce(const void* in, void* out, std::size_t count, DataT
 
 void P2pCommunicator::reducescatter(const void* in, void* out, std::span<const std::size_t> counts,
                                     DataType type, ReduceOp op) {
-  reduction::check_supported(type, op);
+  reduction::check_elementwise(type, op);
   const Reduction reduction{static_cast<const std::byte*>(in), static_cast<std::byte*>(out),
                             offsets_of(counts).back(), type, op};
   run([&](Exchange& exchange) {

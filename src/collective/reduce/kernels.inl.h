@@ -196,6 +196,8 @@ void reduce_format(const Task& task) {
       return reduce_blocks<Format, Min>(task);
     case ReduceOp::max:
       return reduce_blocks<Format, Max>(task);
+    case ReduceOp::adasum:
+      return;  // not elementwise: see check_elementwise
   }
 }
 

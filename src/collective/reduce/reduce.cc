@@ -22,6 +22,16 @@ void check_supported(DataType type, ReduceOp op) {
     throw InputError(
         "the average of booleans is not defined: reduce them with sum, product, min or max");
   }
+  const bool floating = type == DataType::float32 || type == DataType::float64 ||
+                        type == DataType::float16 || type == DataType::bfloat16;
+  if (op == ReduceOp::adasum && !floating) {
+    throw InputError(fmt::format("adasum is for floating-point values, not for {}", name(type)));
+  }
+}
+
+void check_elementwise(DataType type, ReduceOp op) {
+  if (op == ReduceOp::adasum) throw InputError("adasum is a reduction for allreduce alone");
+  check_supported(type, op);
 }
 
 }  // namespace sullae::reduction

@@ -39,5 +39,7 @@ void run(const Task& task, DataType type);
 
 /// Throws InputError where `op` has no meaning for `type`.
 void check_supported(DataType type, ReduceOp op);
+/// The same for reductions other than allreduce.
+void check_elementwise(DataType type, ReduceOp op);
 
 }  // namespace sullae::reduction

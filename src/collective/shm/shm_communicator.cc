@@ -44,7 +44,7 @@ void ShmCommunicator::lockstep(const Signature& signature,
 
 void ShmCommunicator::reducescatter(const void* in, void* out, std::span<const std::size_t> counts,
                                     DataType type, ReduceOp op) {
-  reduction::check_supported(type, op);
+  reduction::check_elementwise(type, op);
   const std::size_t width = element_size(type);
   const auto offsets = offsets_of(counts);
   const std::size_t mine = counts[static_cast<std::size_t>(rank())];

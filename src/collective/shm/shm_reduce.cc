@@ -45,6 +45,7 @@ static_assert(sizeof(Places) <= kCellPayload);
 
 void ShmCommunicator::allreduce(const void* in, void* out, std::size_t count, DataType type,
                                 ReduceOp op) {
+  if (op == ReduceOp::adasum) return adasum(in, out, {&count, 1}, type);
   reduction::check_supported(type, op);
   const Signature signature{
       .operation = Operation::allreduce, .type = type, .op = op, .count = count};
@@ -54,7 +55,7 @@ void ShmCommunicator::allreduce(const void* in, void* out, std::size_t count, Da
 
 void ShmCommunicator::reduce(const void* in, void* out, std::size_t count, DataType type,
                              ReduceOp op, int root) {
-  reduction::check_supported(type, op);
+  reduction::check_elementwise(type, op);
   const Signature signature{
       .operation = Operation::reduce, .type = type, .op = op, .root = root, .count = count};
   auto* into = rank() == root ? static_cast<std::byte*>(out) : nullptr;

@@ -13,7 +13,7 @@ namespace {
 // What a rank without data can contribute to: a sum, and what others give.
 bool takes_zeros(const Request& request) {
   const ReduceOp op = request.signature.op;
-  const bool sums = op == ReduceOp::sum || op == ReduceOp::average;
+  const bool sums = op == ReduceOp::sum || op == ReduceOp::average || op == ReduceOp::adasum;
   switch (request.signature.operation) {
     case Operation::allreduce:
       return sums && request.compression.empty();
