@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sullae/types.h"
 
@@ -49,6 +50,11 @@ class Communicator {
   /// itself. Made of the collectives above.
   virtual void adasum(const void* in, void* out, std::span<const std::size_t> tensors,
                       DataType type);
+
+  /// The algorithms that set_allreduce_algorithm() understands here; what is set comes first.
+  virtual std::vector<std::string> allreduce_algorithms() const { return {"auto"}; }
+  /// For allreduces from here on. Every rank must choose the same.
+  virtual void set_allreduce_algorithm(const std::string& name) { static_cast<void>(name); }
 
   /// What the operations from here on are part of; empty: nothing. Ranks whose labels differ (`plan`
   /// tells equal names apart) get a MismatchError that shows them. A communicator may ignore it.

@@ -37,11 +37,16 @@ void read_seconds(const Environment& environment, const char* variable, Zero zer
   if (seconds) into = std::chrono::milliseconds{static_cast<long long>(std::ceil(*seconds * 1e3))};
 }
 
-void read_count(const Environment& environment, const char* variable, std::size_t& into) {
+void read_count(const Environment& environment, const char* variable, std::size_t& into,
+                long long least = 0) {
   if (const auto text = environment(variable)) {
     constexpr long long kMost = 1LL << 40;
-    into = static_cast<std::size_t>(parse_integer(*text, variable, 0, kMost));
+    into = static_cast<std::size_t>(parse_integer(*text, variable, least, kMost));
   }
+}
+
+void read_switch(const Environment& environment, const char* variable, bool& into) {
+  if (const auto text = environment(variable)) into = parse_integer(*text, variable, 0, 1) == 1;
 }
 
 }  // namespace
@@ -81,8 +86,11 @@ Config Config::from(const Environment& environment) {
   if (auto transport = environment("SULLAE_TRANSPORT")) config.transport = *transport;
   if (auto algorithm = environment("SULLAE_ALLREDUCE_ALGORITHM"))
     config.allreduce_algorithm = *algorithm;
-  if (const auto text = environment("SULLAE_HIERARCHICAL_ADASUM"))
-    config.hierarchical_adasum = parse_integer(*text, "SULLAE_HIERARCHICAL_ADASUM", 0, 1) == 1;
+  read_switch(environment, "SULLAE_HIERARCHICAL_ADASUM", config.hierarchical_adasum);
+  read_switch(environment, "SULLAE_AUTOTUNE", config.autotune);
+  read_count(environment, "SULLAE_AUTOTUNE_WARMUP_SAMPLES", config.autotune_warmup_samples);
+  read_count(environment, "SULLAE_AUTOTUNE_STEPS_PER_SAMPLE", config.autotune_steps_per_sample, 1);
+  if (auto log = environment("SULLAE_AUTOTUNE_LOG")) config.autotune_log = *log;
   if (auto timeline = environment("SULLAE_TIMELINE")) config.timeline = *timeline;
   if (auto host_id = environment("SULLAE_HOST_ID")) config.host_id = *host_id;
   return config;

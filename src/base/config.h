@@ -48,6 +48,15 @@ struct Config {
   /// takes `timeout`.
   std::optional<std::chrono::milliseconds> stall_timeout;
 
+  /// SULLAE_AUTOTUNE (0 or 1): the engine tries settings while the job runs, and keeps the best.
+  bool autotune = false;
+  /// SULLAE_AUTOTUNE_LOG: the file that rank 0 writes what it tried to; empty for none.
+  std::string autotune_log;
+  /// SULLAE_AUTOTUNE_WARMUP_SAMPLES, SULLAE_AUTOTUNE_STEPS_PER_SAMPLE: samples to throw away at the
+  /// start, and the length of each.
+  std::size_t autotune_warmup_samples = 3;
+  std::size_t autotune_steps_per_sample = 10;
+
   /// SULLAE_TIMELINE: the file that the timeline of the whole run goes to; empty for none.
   std::string timeline;
 

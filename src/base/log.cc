@@ -21,5 +21,6 @@ void write_line(std::string_view level, std::string_view message) {
 
 void set_rank(int rank) { rank_of_thread = rank; }
 void write_warning(std::string_view message) { write_line("warning: ", message); }
+void write_info(std::string_view message) { write_line("", message); }
 
 }  // namespace sullae::log

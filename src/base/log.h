@@ -12,10 +12,17 @@ namespace sullae::log {
 void set_rank(int rank);
 
 void write_warning(std::string_view message);
+void write_info(std::string_view message);
 
 template <class... Args>
 void warning(fmt::format_string<Args...> format, Args&&... args) {
   write_warning(fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// What a user wants to know although nothing is wrong.
+template <class... Args>
+void info(fmt::format_string<Args...> format, Args&&... args) {
+  write_info(fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace sullae::log

@@ -46,6 +46,12 @@ class RunCommand final : public Command {
     app.add_option("--timeline", timeline_,
                    "Record what every rank does in FILE, for Perfetto and `sullae timeline`")
         ->type_name("FILE");
+    app.add_flag("--autotune", autotune_,
+                 "Try settings of the engine while the job runs, and keep the best");
+    app.add_option("--autotune-log-file", autotune_log_,
+                   "Write what --autotune tries to FILE (CSV)")
+        ->type_name("FILE")
+        ->needs("--autotune");
     app.add_option("--output-dir", options_.output_directory,
                    "Also write each rank's output to DIR/rank-N.log")
         ->type_name("DIR");
@@ -99,6 +105,10 @@ class RunCommand final : public Command {
     for (const auto& entry : environment_) add_variable(entry);
     if (!timeline_.empty())
       options_.environment["SULLAE_TIMELINE"] = std::filesystem::absolute(timeline_).string();
+    if (autotune_) options_.environment["SULLAE_AUTOTUNE"] = "1";
+    if (!autotune_log_.empty())
+      options_.environment["SULLAE_AUTOTUNE_LOG"] =
+          std::filesystem::absolute(autotune_log_).string();
     options_.timeout = to_milliseconds(timeout_);
     options_.connect_timeout = to_milliseconds(connect_timeout_);
     options_.bind = bind_to_ == "core";
@@ -126,6 +136,8 @@ class RunCommand final : public Command {
   std::string hostfile_;
   std::vector<std::string> environment_;
   std::string timeline_;
+  bool autotune_ = false;
+  std::string autotune_log_;
   double timeout_ = 0;
   double connect_timeout_ = 30;
   std::string bind_to_ = "core";

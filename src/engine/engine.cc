@@ -32,6 +32,14 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, Timeline& timeline,
                 options.fusion_threshold),
       negotiator_(communicator_->rank(), world_ranks, options.cache_capacity),
       stall_inspector_(options.stall_warning, options.stall_timeout) {
+  if (options.autotune.on && communicator_->rank() == 0 && communicator_->size() > 1) {
+    const auto algorithms = communicator_->allreduce_algorithms();
+    autotuner_.emplace(candidates_around({.fusion_threshold = options.fusion_threshold,
+                                          .cycle_time = options.cycle_time,
+                                          .allreduce_algorithm = algorithms.front()},
+                                         algorithms),
+                       options.autotune);
+  }
   const auto own = static_cast<std::size_t>(communicator_->rank());
   thread_ =
       std::thread([this, name = communicator_->size() > 1 ? world_ranks[own] : -1] { run(name); });
@@ -101,7 +109,10 @@ bool Engine::cycle() {
     --unfinished_;
   }
   note_agreed(decision);
+  if (decision.settings) change_to(*decision.settings);
+  const auto measured = to_tune_by(decision);
   executor_.run(std::move(decision.agreed));
+  tune(measured);
   if (decision.last_joined >= 0) {
     joining_->last = decision.last_joined;
     joining_->completion.finish(nullptr);
@@ -123,6 +134,27 @@ void Engine::note_agreed(const Decision& decision) {
     if (one.mine->submitted)
       timeline_.record(
           {Lane::negotiated, "NEGOTIATE", one.request->name, *one.mine->submitted, now});
+  }
+}
+
+// The same on every rank in the same cycle.
+void Engine::change_to(const Settings& settings) {
+  executor_.set_fusion_threshold(settings.fusion_threshold);
+  communicator_->set_allreduce_algorithm(settings.allreduce_algorithm);
+  options_.cycle_time = settings.cycle_time;
+}
+
+std::vector<std::shared_ptr<const Request>> Engine::to_tune_by(const Decision& decision) const {
+  std::vector<std::shared_ptr<const Request>> requests;
+  if (!autotuner_ || autotuner_->done()) return requests;
+  for (const Agreed& one : decision.agreed) requests.push_back(one.request);
+  return requests;
+}
+
+void Engine::tune(const std::vector<std::shared_ptr<const Request>>& done) {
+  const auto now = Clock::now();
+  for (const auto& request : done) {
+    if (auto next = autotuner_->note(*request, now)) negotiator_.change(std::move(*next));
   }
 }
 

@@ -7,9 +7,11 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "engine/autotune/autotuner.h"
 #include "engine/completion.h"
 #include "engine/exchange.h"
 #include "engine/executor.h"
@@ -27,6 +29,7 @@ struct EngineOptions {
   std::size_t cache_capacity = 1024;
   std::chrono::milliseconds stall_warning{10000};
   std::chrono::milliseconds stall_timeout{600000};
+  AutotuneOptions autotune;
 };
 
 /// A thread that takes part in cycles: tell the others what is new here, hear what is new there, run
@@ -56,6 +59,9 @@ class Engine {
   bool cycle();
   void take_inbox();
   void note_agreed(const Decision& decision);
+  void change_to(const Settings& settings);
+  std::vector<std::shared_ptr<const Request>> to_tune_by(const Decision& decision) const;
+  void tune(const std::vector<std::shared_ptr<const Request>>& done);
   void end_with(const std::exception_ptr& error);
   std::chrono::microseconds patience() const;
 
@@ -66,6 +72,7 @@ class Engine {
   Executor executor_;
   Negotiator negotiator_;
   StallInspector stall_inspector_;
+  std::optional<Autotuner> autotuner_;  // of rank 0
   std::chrono::steady_clock::time_point next_inspection_;
   std::uint64_t idle_cycles_ = 0;
   std::size_t unfinished_ = 0;  // submitted here and not done

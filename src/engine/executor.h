@@ -21,6 +21,8 @@ class Executor {
   /// Runs and completes each. Allreduces of one kind run first and together. When a rank is gone,
   /// what has not run is completed with the error, which is thrown, too: PeerError or TimeoutError.
   void run(std::vector<Agreed> agreed);
+  /// At most what the fusion buffer holds.
+  void set_fusion_threshold(std::size_t bytes) { fused_.set_threshold(bytes); }
 
  private:
   void run_allreduces(std::vector<Agreed>& all, std::size_t first);

@@ -42,6 +42,9 @@ class FusedAllreduce {
   /// Throws what the collectives throw.
   void run(const Reduction& reduction, const std::vector<Piece>& pieces);
 
+  /// At most what the buffer holds.
+  void set_threshold(std::size_t bytes) { threshold_ = bytes; }
+
  private:
   bool fits(const Piece& piece, DataType type) const;
   void run_alone(const Reduction& reduction, const Piece& piece);

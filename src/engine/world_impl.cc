@@ -93,7 +93,12 @@ World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::stri
                             .fusion_threshold = config.fusion_threshold,
                             .cache_capacity = config.cache_capacity,
                             .stall_warning = config.stall_warning,
-                            .stall_timeout = config.stall_timeout.value_or(config.timeout)});
+                            .stall_timeout = config.stall_timeout.value_or(config.timeout),
+                            // Process sets follow their own traffic, but there is one log.
+                            .autotune = {.on = config.autotune && name_.empty(),
+                                         .log = config.autotune_log,
+                                         .warmup_samples = config.autotune_warmup_samples,
+                                         .steps_per_sample = config.autotune_steps_per_sample}});
   queue_.emplace(topology_.size > 1 ? topology_.names[static_cast<std::size_t>(topology_.rank)]
                                     : -1);
 }

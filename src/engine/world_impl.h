@@ -81,8 +81,8 @@ class World::Impl {
   std::shared_ptr<Session> session_;
   Topology topology_;
   std::string name_;
-  engine::Timeline timeline_;    // outlives the threads, which record in it
-  int process_sets_ = 0;         // made so far
+  engine::Timeline timeline_;  // outlives the threads, which record in it
+  int process_sets_ = 0;       // made so far
   std::atomic<std::uint64_t> next_number_{0};
   std::mutex foreground_mutex_;  // guards foreground_
   std::unique_ptr<Communicator> foreground_;

@@ -133,6 +133,15 @@ void HierarchicalCommunicator::barrier() {
   local_->barrier();
 }
 
+// Between the hosts; within one there is no choice.
+std::vector<std::string> HierarchicalCommunicator::allreduce_algorithms() const {
+  return (cross_ ? cross_ : flat_)->allreduce_algorithms();
+}
+
+void HierarchicalCommunicator::set_allreduce_algorithm(const std::string& name) {
+  if (cross_) cross_->set_allreduce_algorithm(name);
+}
+
 void HierarchicalCommunicator::set_label(std::string_view name, std::uint64_t plan) {
   local_->set_label(name, plan);
   if (cross_) cross_->set_label(name, plan);

@@ -43,6 +43,8 @@ class HierarchicalCommunicator final : public Communicator {
   void barrier() override;
   void adasum(const void* in, void* out, std::span<const std::size_t> tensors,
               DataType type) override;
+  std::vector<std::string> allreduce_algorithms() const override;
+  void set_allreduce_algorithm(const std::string& name) override;
   void set_label(std::string_view name, std::uint64_t plan) override;
 
   std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override {

@@ -25,6 +25,15 @@ void P2pCommunicator::run(const Collective& collective) {
   }
 }
 
+std::vector<std::string> P2pCommunicator::allreduce_algorithms() const {
+  std::vector<std::string> names = {algorithm_};
+  if (algorithm_ != "auto") return names;  // as the user wants it
+  for (const auto& algorithm : p2p::allreduce_algorithms()) {
+    if (algorithm.can_run(size())) names.push_back(algorithm.name);
+  }
+  return names;
+}
+
 void P2pCommunicator::allreduce(const void* in, void* out, std::size_t count, DataType type,
                                 ReduceOp op) {
   if (op == ReduceOp::adasum) return adasum(in, out, {&count, 1}, type);

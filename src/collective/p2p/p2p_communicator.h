@@ -32,6 +32,8 @@ class P2pCommunicator final : public Communicator {
   void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                 std::span<const std::size_t> receive_counts, DataType type) override;
   void barrier() override;
+  std::vector<std::string> allreduce_algorithms() const override;
+  void set_allreduce_algorithm(const std::string& name) override { algorithm_ = name; }
   void set_label(std::string_view name, std::uint64_t plan) override { labels_.set(name, plan); }
 
   /// Ordinary memory: messages gain nothing from any other.

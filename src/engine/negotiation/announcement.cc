@@ -8,7 +8,7 @@
 namespace sullae::engine {
 namespace {
 
-enum Flags : std::uint8_t { kJoined = 1, kLeaving = 2 };
+enum Flags : std::uint8_t { kJoined = 1, kLeaving = 2, kSettings = 4 };
 
 class Writer {
  public:
@@ -75,7 +75,8 @@ std::vector<Run> runs_of(std::vector<std::uint32_t> numbers) {
 std::string Announcement::encode() const {
   if (empty()) return {};
   Writer writer;
-  writer.put(static_cast<std::uint8_t>((joined ? kJoined : 0) | (leaving ? kLeaving : 0)));
+  writer.put(static_cast<std::uint8_t>((joined ? kJoined : 0) | (leaving ? kLeaving : 0) |
+                                       (settings ? kSettings : 0)));
   const auto runs = runs_of(cached);
   writer.put(static_cast<std::uint32_t>(runs.size()));
   for (const Run& run : runs) writer.put(run);
@@ -92,6 +93,11 @@ std::string Announcement::encode() const {
   }
   writer.put(static_cast<std::uint32_t>(given_up.size()));
   for (const auto& name : given_up) writer.put_text(name);
+  if (settings) {
+    writer.put(settings->fusion_threshold);
+    writer.put(settings->cycle_time);
+    writer.put_text(settings->allreduce_algorithm);
+  }
   return writer.take();
 }
 
@@ -120,6 +126,11 @@ Announcement Announcement::decode(std::string_view bytes) {
   }
   for (auto names = reader.get<std::uint32_t>(); names > 0; --names)
     announcement.given_up.push_back(reader.get_text());
+  if ((flags & kSettings) != 0) {
+    announcement.settings = Settings{.fusion_threshold = reader.get<std::size_t>(),
+                                     .cycle_time = reader.get<std::chrono::microseconds>(),
+                                     .allreduce_algorithm = reader.get_text()};
+  }
   return announcement;
 }
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/autotune/settings.h"
 #include "engine/negotiation/request.h"
 
 namespace sullae::engine {
@@ -23,8 +25,12 @@ struct Announcement {
   /// since the ranks' clocks differ.
   std::vector<std::string> given_up;
 
+  /// What the engine is to change to, on every rank in the same cycle: decided by rank 0.
+  std::optional<Settings> settings;
+
   bool empty() const {
-    return cached.empty() && requests.empty() && !joined && !leaving && given_up.empty();
+    return cached.empty() && requests.empty() && !joined && !leaving && given_up.empty() &&
+           !settings;
   }
 
   /// A compact form: nothing at all for an empty one, and runs of consecutive numbers.

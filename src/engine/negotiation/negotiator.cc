@@ -84,6 +84,7 @@ Decision Negotiator::apply(std::span<const std::string> announcements) {
       joined_.insert(rank);
       last_joined = rank;
     }
+    if (announcement.settings) decision.settings = std::move(announcement.settings);
     hear(rank, std::move(announcement), decision);
   }
   if (last_joined >= 0) finish_joins(last_joined, decision);

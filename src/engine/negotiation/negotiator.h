@@ -36,10 +36,11 @@ struct Refused {
 };
 
 struct Decision {
-  std::vector<Agreed> agreed;    ///< the same on every rank, in this order
-  std::vector<Refused> refused;  ///< of this rank
-  int last_joined = -1;          ///< the last rank to join, when all have
-  int leaving = -1;              ///< the first rank that leaves, if any does
+  std::vector<Agreed> agreed;        ///< the same on every rank, in this order
+  std::vector<Refused> refused;      ///< of this rank
+  int last_joined = -1;              ///< the last rank to join, when all have
+  std::optional<Settings> settings;  ///< to change to, before anything runs
+  int leaving = -1;                  ///< the first rank that leaves, if any does
 };
 
 /// An operation that some ranks have submitted and others have not.
@@ -61,6 +62,7 @@ class Negotiator {
   void submit(std::unique_ptr<Submission> submission);
   void join() { next_.joined = true; }
   void leave() { next_.leaving = true; }
+  void change(Settings settings) { next_.settings = std::move(settings); }
   void give_up(std::string name) { next_.given_up.push_back(std::move(name)); }
 
   /// What to tell the others; call apply() with everybody's, in the order of ranks, before the next.
