@@ -29,6 +29,7 @@ namespace sullae {
 class Communicator;
 class Completion;
 class Compression;
+class DeviceCommunicator;
 
 /// An asynchronous collective on its way. Copies refer to the same operation. Any thread may call.
 class Handle {
@@ -199,6 +200,10 @@ class World {
   /// rank: a sequence of collectives, run in the background as one operation and without
   /// negotiation, in the order of submission; see sullae/communicator.h.
   Handle submit(std::function<void(Communicator&)> operation, const PlannedOptions& options = {});
+  /// For adapters that have tensors on GPUs; see sullae/device.h. The first call is collective: every
+  /// rank names the GPU that it uses. Null where tensors must go through host memory: without NCCL in
+  /// this build, where two ranks share a GPU, or with SULLAE_DEVICE_TRANSPORT=host.
+  DeviceCommunicator* device_communicator(int device);
   /// 0, 1, 2, …: the same on every rank for an adapter's objects that are made in the same order.
   std::uint64_t next_number();
 

@@ -87,6 +87,14 @@ Config Config::from(const Environment& environment) {
   if (auto algorithm = environment("SULLAE_ALLREDUCE_ALGORITHM"))
     config.allreduce_algorithm = *algorithm;
   read_switch(environment, "SULLAE_HIERARCHICAL_ADASUM", config.hierarchical_adasum);
+  read_switch(environment, "SULLAE_HIERARCHICAL_NCCL", config.hierarchical_nccl);
+  if (auto transport = environment("SULLAE_DEVICE_TRANSPORT")) {
+    if (*transport != "auto" && *transport != "nccl" && *transport != "host") {
+      throw InputError(fmt::format("SULLAE_DEVICE_TRANSPORT='{}': expected one of auto, nccl, host",
+                                   *transport));
+    }
+    config.device_transport = *transport;
+  }
   read_switch(environment, "SULLAE_AUTOTUNE", config.autotune);
   read_count(environment, "SULLAE_AUTOTUNE_WARMUP_SAMPLES", config.autotune_warmup_samples);
   read_count(environment, "SULLAE_AUTOTUNE_STEPS_PER_SAMPLE", config.autotune_steps_per_sample, 1);

@@ -31,6 +31,12 @@ struct Config {
   /// SULLAE_HIERARCHICAL_ADASUM (0 or 1): adasum averages the ranks of a host and combines hosts,
   /// instead of combining all ranks.
   bool hierarchical_adasum = false;
+  /// SULLAE_DEVICE_TRANSPORT: how CUDA tensors travel: "auto" (NCCL where it is built and every rank
+  /// has a GPU of its own, else through host memory), "nccl" or "host".
+  std::string device_transport = "auto";
+  /// SULLAE_HIERARCHICAL_NCCL (0 or 1): NCCL within a host, and messages through SULLAE_TRANSPORT
+  /// between hosts.
+  bool hierarchical_nccl = false;
   /// SULLAE_HOST_ID: replaces the detected identity of this host; ranks that share it share memory.
   std::string host_id;
 

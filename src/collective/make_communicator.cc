@@ -103,9 +103,24 @@ std::unique_ptr<Communicator> make_communicator(Store& store, const Topology& to
   if (topology.cross_size() == topology.size) return maker.flat();
   auto local = maker.local();
   auto cross = maker.cross();
-  return std::make_unique<HierarchicalCommunicator>(topology, std::move(local), std::move(cross),
-                                                    maker.flat(),
-                                                    HierarchicalOptions{config.hierarchical_adasum});
+  return std::make_unique<HierarchicalCommunicator>(
+      topology, std::move(local), std::move(cross), maker.flat(),
+      HierarchicalOptions{config.hierarchical_adasum});
+}
+
+std::unique_ptr<Communicator> make_cross_communicator(Store& store, const Topology& topology,
+                                                      const Config& config,
+                                                      const ChannelOptions& channel) {
+  const auto ranks = topology.hosts.front().size();
+  for (const auto& host : topology.hosts) {
+    if (host.size() == ranks) continue;
+    throw InputError(
+        fmt::format("SULLAE_HIERARCHICAL_NCCL=1: one host has {} ranks and another {}: expected "
+                    "the same number",
+                    ranks, host.size()));
+  }
+  if (topology.cross_size() == 1) return std::make_unique<SelfCommunicator>();
+  return Maker(store, topology, config, channel).cross();
 }
 
 }  // namespace sullae

@@ -30,4 +30,10 @@ std::unique_ptr<Communicator> make_communicator(Store& store, const Topology& to
                                                 const Config& config,
                                                 const ChannelOptions& channel);
 
+/// Messages between the ranks of all hosts that have this rank's local rank. Throws InputError unless
+/// every host has the same number of ranks. Collective.
+std::unique_ptr<Communicator> make_cross_communicator(Store& store, const Topology& topology,
+                                                      const Config& config,
+                                                      const ChannelOptions& channel);
+
 }  // namespace sullae

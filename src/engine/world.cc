@@ -173,6 +173,9 @@ Handle World::barrier_async(const AsyncOptions& options) {
   return handle_of(impl_->submit({.operation = Operation::barrier}, options, {}));
 }
 int World::join() { return impl_->join_others(); }
+DeviceCommunicator* World::device_communicator(int device) {
+  return impl_->device_communicator(device);
+}
 std::uint64_t World::next_number() { return impl_->next_number(); }
 
 Handle World::submit(std::function<void(Communicator&)> operation, const PlannedOptions& options) {

@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "engine/timeline.h"
 #include "sullae/communicator.h"
+#include "sullae/device.h"
 #include "sullae/sullae.h"
 #include "transport/store/store_server.h"
 #include "transport/topology.h"
@@ -65,6 +66,7 @@ class World::Impl {
   void start_timeline(const std::filesystem::path& file);
   void stop_timeline();
   int join_others() { return engine_->join(); }
+  DeviceCommunicator* device_communicator(int device);
   std::uint64_t next_number() { return next_number_++; }
 
   /// Null where this rank is not among `ranks`.
@@ -77,6 +79,7 @@ class World::Impl {
   std::unique_ptr<Communicator> make_channel(const std::string& channel, bool background,
                                              std::shared_ptr<shm::SharedBuffers> buffers);
   void check_same_set(const std::vector<int>& ranks);
+  std::unique_ptr<DeviceCommunicator> make_device_communicator(int device);
 
   std::shared_ptr<Session> session_;
   Topology topology_;
@@ -89,6 +92,9 @@ class World::Impl {
   std::unique_ptr<Communicator> planned_;  // used by the queue's thread alone
   // Operations without a name, by kind.
   std::array<std::atomic<std::uint64_t>, kOperations> unnamed_{};
+  std::mutex device_mutex_;  // guards the two below
+  bool device_decided_ = false;
+  std::unique_ptr<DeviceCommunicator> device_;
   std::optional<engine::Engine> engine_;
   std::optional<BackgroundQueue> queue_;
 };

@@ -20,24 +20,27 @@ std::vector<PlannedBucket> plan_buckets(const std::vector<PlannedParameter>& par
                                         const std::vector<std::size_t>& order,
                                         std::size_t bucket_bytes) {
   std::vector<PlannedBucket> buckets;
-  std::map<torch::ScalarType, std::size_t> open;  // the bucket of each type that still has room
+  // The bucket of each type and device that still has room.
+  std::map<std::pair<torch::ScalarType, std::string>, std::size_t> open;
   for (const std::size_t index : order) {
     const PlannedParameter& parameter = parameters[index];
     const torch::ScalarType type = parameter.tensor.scalar_type();
+    const torch::Device device = parameter.tensor.device();
+    const auto kind = std::pair(type, device.str());
     if (parameter.sparse) {
-      buckets.push_back({.parameters = {index}, .type = type, .sparse = true});
+      buckets.push_back({.parameters = {index}, .type = type, .device = device, .sparse = true});
       continue;
     }
     const std::size_t elements = aligned_elements(parameter.tensor);
-    const auto found = open.find(type);
+    const auto found = open.find(kind);
     const bool fits = found != open.end() && (buckets[found->second].gradient_elements + elements) *
                                                      parameter.tensor.element_size() <=
                                                  bucket_bytes;
     if (!fits) {
-      open[type] = buckets.size();
-      buckets.push_back({.type = type});
+      open[kind] = buckets.size();
+      buckets.push_back({.type = type, .device = device});
     }
-    PlannedBucket& bucket = buckets[open[type]];
+    PlannedBucket& bucket = buckets[open[kind]];
     bucket.parameters.push_back(index);
     bucket.gradient_elements += elements;
   }

@@ -21,10 +21,11 @@ struct PlannedParameter {
 };
 
 /// One unit of reduction, started when all of its gradients are ready: several dense gradients of
-/// one type, or one sparse one.
+/// one type on one device, or one sparse one.
 struct PlannedBucket {
   std::vector<std::size_t> parameters;
   torch::ScalarType type = torch::kFloat32;
+  torch::Device device = torch::kCPU;
   bool sparse = false;
   std::size_t gradient_elements = 0;
   /// Elements behind the gradients: a flag for each parameter, and one for the rank.

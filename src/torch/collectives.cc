@@ -6,22 +6,56 @@
 
 #include "sullae/communicator.h"
 #include "sullae/torch.h"
+#include "torch/device_order.h"
 #include "torch/tensor_type.h"
 
 namespace sullae {
 namespace {
 
-// The tensor itself where the transports can work on it, else a copy that they can.
-torch::Tensor host_copy(const torch::Tensor& tensor) {
-  if (tensor.layout() != torch::kStrided)
-    throw InputError("collectives on tensors take dense tensors");
-  return tensor.detach().to(torch::kCPU).contiguous();
-}
+// A tensor that the world can work on: itself where it can, else a copy, in host memory unless there is
+// a device communicator.
+class Reachable {
+ public:
+  Reachable(const torch::Tensor& tensor, World& world, ReduceOp op = ReduceOp::sum)
+      : device_(op == ReduceOp::adasum ? nullptr : device_communicator(tensor, world)) {
+    if (tensor.layout() != torch::kStrided)
+      throw InputError("collectives on tensors take dense tensors");
+    values_ = tensor.detach();
+    if (device_ == nullptr) values_ = values_.to(torch::kCPU);
+    values_ = values_.contiguous();
+  }
 
-void copy_back(torch::Tensor& tensor, const torch::Tensor& host) {
-  if (tensor.data_ptr() == host.data_ptr()) return;
+  const torch::Tensor& values() const { return values_; }
+
+  // Calls `call` with the device communicator, in its turn, or with the world.
+  template <class Call>
+  void run(World& world, const Call& call) const {
+    if (device_ == nullptr) return call(world);
+    DeviceTurn turn(*device_, values_.device());
+    call(*device_);
+    turn.end();
+    turn.await();
+  }
+
+ private:
+  DeviceCommunicator* device_;
+  torch::Tensor values_;
+};
+
+// What both have, under one name.
+void allgather_of(World& world, auto... arguments) { world.allgatherv(arguments...); }
+void allgather_of(DeviceCommunicator& device, auto... arguments) { device.allgather(arguments...); }
+void reducescatter_of(World& world, auto... arguments) { world.reducescatterv(arguments...); }
+void reducescatter_of(DeviceCommunicator& device, auto... arguments) {
+  device.reducescatter(arguments...);
+}
+void alltoall_of(World& world, auto... arguments) { world.alltoallv(arguments...); }
+void alltoall_of(DeviceCommunicator& device, auto... arguments) { device.alltoall(arguments...); }
+
+void copy_back(torch::Tensor& tensor, const torch::Tensor& values) {
+  if (tensor.data_ptr() == values.data_ptr()) return;
   const torch::NoGradGuard guard;
-  tensor.copy_(host);
+  tensor.copy_(values);
 }
 
 std::size_t count_of(const torch::Tensor& tensor) {
@@ -46,10 +80,13 @@ torch::Device local_device(World& world) {
 }
 
 void allreduce(torch::Tensor& tensor, ReduceOp op, World& world) {
-  const torch::Tensor host = host_copy(tensor);
-  const DataType type = data_type(host.scalar_type(), "allreduce: the tensor");
-  world.allreduce(host.data_ptr(), host.data_ptr(), count_of(host), type, op);
-  copy_back(tensor, host);
+  const Reachable reachable(tensor, world, op);
+  const torch::Tensor& values = reachable.values();
+  const DataType type = data_type(values.scalar_type(), "allreduce: the tensor");
+  reachable.run(world, [&](auto& with) {
+    with.allreduce(values.data_ptr(), values.data_ptr(), count_of(values), type, op);
+  });
+  copy_back(tensor, values);
 }
 
 Handle allreduce_async(torch::Tensor& tensor, ReduceOp op, const AsyncOptions& options,
@@ -67,47 +104,63 @@ Handle allreduce_async(torch::Tensor& tensor, ReduceOp op, const AsyncOptions& o
 }
 
 void broadcast(torch::Tensor& tensor, int root, World& world) {
-  const torch::Tensor host = host_copy(tensor);
-  world.broadcast(host.data_ptr(), count_of(host),
-                  data_type(host.scalar_type(), "broadcast: the tensor"), root);
-  copy_back(tensor, host);
+  const Reachable reachable(tensor, world);
+  const torch::Tensor& values = reachable.values();
+  const DataType type = data_type(values.scalar_type(), "broadcast: the tensor");
+  reachable.run(
+      world, [&](auto& with) { with.broadcast(values.data_ptr(), count_of(values), type, root); });
+  copy_back(tensor, values);
 }
 
 torch::Tensor allgather(const torch::Tensor& tensor, World& world) {
-  const torch::Tensor host = host_copy(tensor.dim() == 0 ? tensor.unsqueeze(0) : tensor);
-  const DataType type = data_type(host.scalar_type(), "allgather: the tensor");
-  const std::int64_t rows = host.size(0);
+  const Reachable reachable(tensor.dim() == 0 ? tensor.unsqueeze(0) : tensor, world);
+  const torch::Tensor& values = reachable.values();
+  const DataType type = data_type(values.scalar_type(), "allgather: the tensor");
+  const std::int64_t rows = values.size(0);
   std::vector<std::int64_t> all_rows(static_cast<std::size_t>(world.size()));
   world.allgather(&rows, all_rows.data(), 1, DataType::int64);
-  auto shape = host.sizes().vec();
+  auto shape = values.sizes().vec();
   const std::int64_t row_elements =
       std::accumulate(shape.begin() + 1, shape.end(), std::int64_t{1}, std::multiplies<>());
   std::vector<std::size_t> counts;
   for (const std::int64_t r : all_rows)
     counts.push_back(static_cast<std::size_t>(r * row_elements));
   shape[0] = std::accumulate(all_rows.begin(), all_rows.end(), std::int64_t{0});
-  torch::Tensor result = torch::empty(shape, host.options());
-  world.allgatherv(host.data_ptr(), result.data_ptr(), counts, type);
+  torch::Tensor result = torch::empty(shape, values.options());
+  reachable.run(world, [&](auto& with) {
+    allgather_of(with, values.data_ptr(), result.data_ptr(), std::span<const std::size_t>(counts),
+                 type);
+  });
   return result.to(tensor.device());
 }
 
 torch::Tensor reducescatter(const torch::Tensor& tensor, ReduceOp op, World& world) {
-  const torch::Tensor host = host_copy(tensor);
-  auto shape = host.sizes().vec();
-  shape.at(0) = divide_rows(host, world.size(), "reducescatter");
-  torch::Tensor result = torch::empty(shape, host.options());
-  world.reducescatter(host.data_ptr(), result.data_ptr(), count_of(result),
-                      data_type(host.scalar_type(), "reducescatter: the tensor"), op);
+  const Reachable reachable(tensor, world);
+  const torch::Tensor& values = reachable.values();
+  auto shape = values.sizes().vec();
+  shape.at(0) = divide_rows(values, world.size(), "reducescatter");
+  const DataType type = data_type(values.scalar_type(), "reducescatter: the tensor");
+  torch::Tensor result = torch::empty(shape, values.options());
+  const std::vector<std::size_t> counts(static_cast<std::size_t>(world.size()), count_of(result));
+  reachable.run(world, [&](auto& with) {
+    reducescatter_of(with, values.data_ptr(), result.data_ptr(),
+                     std::span<const std::size_t>(counts), type, op);
+  });
   return result.to(tensor.device());
 }
 
 torch::Tensor alltoall(const torch::Tensor& tensor, World& world) {
-  const torch::Tensor host = host_copy(tensor);
-  divide_rows(host, world.size(), "alltoall");
-  torch::Tensor result = torch::empty_like(host);
-  world.alltoall(host.data_ptr(), result.data_ptr(),
-                 count_of(host) / static_cast<std::size_t>(world.size()),
-                 data_type(host.scalar_type(), "alltoall: the tensor"));
+  const Reachable reachable(tensor, world);
+  const torch::Tensor& values = reachable.values();
+  divide_rows(values, world.size(), "alltoall");
+  const DataType type = data_type(values.scalar_type(), "alltoall: the tensor");
+  torch::Tensor result = torch::empty_like(values);
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const std::vector<std::size_t> counts(ranks, count_of(values) / ranks);
+  reachable.run(world, [&](auto& with) {
+    alltoall_of(with, values.data_ptr(), std::span<const std::size_t>(counts), result.data_ptr(),
+                std::span<const std::size_t>(counts), type);
+  });
   return result.to(tensor.device());
 }
 

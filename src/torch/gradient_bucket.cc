@@ -17,9 +17,36 @@ GradientBucket::GradientBucket(PlannedBucket plan, const std::vector<PlannedPara
       missing_(plan_.parameters.size()),
       presence_(plan_.parameters.size(), Presence::everywhere) {
   if (plan_.sparse) return;
-  const auto width = static_cast<std::size_t>(c10::elementSize(plan_.type));
-  label_.bytes = plan_.total_elements() * width;
   if (plan_.type == torch::kFloat32) compression_ = make_compression(options.compression);
+  if (plan_.device.is_cuda() && !compression_ && op_ != ReduceOp::adasum)
+    device_ = world_.device_communicator(plan_.device.index());
+  label_.bytes = plan_.total_elements() * static_cast<std::size_t>(c10::elementSize(plan_.type));
+  if (device_ != nullptr) {
+    lay_out_on_device();
+  } else {
+    lay_out_on_host();
+  }
+}
+
+void GradientBucket::lay_out_on_device() {
+  flat_ = torch::zeros({static_cast<std::int64_t>(plan_.gradient_elements)},
+                       torch::TensorOptions(plan_.type).device(plan_.device));
+  const auto memory = world_.allocate_shared(plan_.flags() * sizeof(float));
+  flags_ = torch::from_blob(
+      memory.get(), {static_cast<std::int64_t>(plan_.flags())}, [memory](void*) {},
+      torch::kFloat32);
+  const auto width = static_cast<std::size_t>(c10::elementSize(plan_.type));
+  std::size_t offset = 0;
+  for (std::size_t place = 0; place < plan_.parameters.size(); ++place) {
+    auto* const at = static_cast<std::byte*>(flat_.data_ptr()) + offset * width;
+    gradients_.push_back(torch::from_blob(
+        at, parameter(place).sizes(), [flat = flat_](void*) {}, flat_.options()));
+    offset += aligned_elements(parameter(place));
+  }
+}
+
+void GradientBucket::lay_out_on_host() {
+  const auto width = static_cast<std::size_t>(c10::elementSize(plan_.type));
   const auto memory = world_.allocate_shared(label_.bytes);
   // Tensors of their own rather than views of one, which the optimizers' zero_grad() refuses to
   // detach. Each owns the memory, so that a gradient stays valid for whoever still holds it.
@@ -57,7 +84,7 @@ void GradientBucket::take(std::size_t place) {
   } else if (gradient.data_ptr() != own.data_ptr()) {
     own.copy_(gradient);
   }
-  if (present && parameter(place).device().is_cpu()) parameter(place).mutable_grad() = own;
+  if (present && in_place(place)) parameter(place).mutable_grad() = own;
   flags_[static_cast<std::int64_t>(place)].fill_(present ? 1 : 0);
 }
 
@@ -76,6 +103,12 @@ void GradientBucket::prepare(bool stepping) {
 
 void GradientBucket::start_planned(bool stepping) {
   prepare(stepping);
+  if (device_ != nullptr) {
+    turn_.emplace(*device_, plan_.device);
+    device_->allreduce(flat_.data_ptr(), flat_.data_ptr(), plan_.gradient_elements,
+                       data_type(plan_.type, "a bucket"), op_);
+    turn_->end();
+  }
   handle_ = world_.submit([this](Communicator& communicator) { reduce(communicator); }, label_);
 }
 
@@ -90,6 +123,9 @@ void GradientBucket::reduce(Communicator& communicator) {
     ReducedRows reduced = reduce_rows(communicator, rows_, rows_used_, parameter(0).size(0), op_);
     rows_ = std::move(reduced.rows);
     rows_used_ = reduced.used;
+  } else if (device_ != nullptr) {
+    communicator.allreduce(flags_.data_ptr(), flags_.data_ptr(), plan_.flags(), DataType::float32,
+                           op_);
   } else if (compression_) {
     // The flags stay exact.
     compression_->allreduce(communicator, flat_.data_ptr<float>(), plan_.gradient_elements, op_);
@@ -111,6 +147,7 @@ void GradientBucket::reduce(Communicator& communicator) {
 
 void GradientBucket::finish() {
   handle_.wait();
+  if (turn_) turn_->await();
   started_ = false;
   missing_ = plan_.parameters.size();
   if (plan_.sparse) {
@@ -129,7 +166,7 @@ void GradientBucket::finish() {
                                                   : Presence::on_some_ranks;
     if (presence_[place] == Presence::nowhere) {
       tensor.mutable_grad() = torch::Tensor();
-    } else if (tensor.device().is_cpu()) {
+    } else if (in_place(place)) {
       tensor.mutable_grad() = gradients_[place];
     } else {
       tensor.mutable_grad() = gradients_[place].to(tensor.device());

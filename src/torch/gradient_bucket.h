@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "sullae/sullae.h"
 #include "sullae/torch.h"
 #include "torch/bucket_plan.h"
+#include "torch/device_order.h"
 #include "torch/sparse_rows.h"
 
 namespace sullae {
@@ -38,7 +40,9 @@ class GradientBucket {
   bool full() const { return missing_ == 0; }
   bool started() const { return started_; }
   /// Whether start_negotiated() may be used.
-  bool is_plain() const { return !plan_.sparse && !compression_ && op_ != ReduceOp::adasum; }
+  bool is_plain() const {
+    return !plan_.sparse && !compression_ && op_ != ReduceOp::adasum && device_ == nullptr;
+  }
 
   /// Takes the gradient, or its absence, of the parameter at `place` among members().
   void take(std::size_t place);
@@ -62,6 +66,12 @@ class GradientBucket {
   SparseRows rows_of(const torch::Tensor& gradient) const;
   void reduce(Communicator& communicator);
   void prepare(bool stepping);
+  void lay_out_on_host();
+  void lay_out_on_device();
+  // Whether a parameter's gradient is its place in the bucket.
+  bool in_place(std::size_t place) const {
+    return device_ != nullptr || parameter(place).device().is_cpu();
+  }
 
   PlannedBucket plan_;
   const std::vector<PlannedParameter>& parameters_;
@@ -69,6 +79,10 @@ class GradientBucket {
   World& world_;
   PlannedOptions label_;
   std::unique_ptr<Compression> compression_;
+  // Where the gradients are on a GPU that others can reach: they are reduced there, and the flags, in
+  // host memory, tell of ranks that are gone.
+  DeviceCommunicator* device_ = nullptr;
+  std::optional<DeviceTurn> turn_;
   torch::Tensor flat_;
   torch::Tensor flags_;
   std::vector<torch::Tensor> gradients_;  // views of flat_, by place

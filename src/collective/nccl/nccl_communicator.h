@@ -1,0 +1,43 @@
+// Collectives on GPUs through NCCL, where the build found CUDA and NCCL.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "sullae/communicator.h"
+#include "sullae/device.h"
+#include "transport/store/store.h"
+
+namespace sullae::nccl {
+
+/// False in a build without NCCL.
+bool is_built();
+/// Which GPU it is, the same text for whoever on this host asks for the same one. Empty where there is
+/// none of that number.
+std::string identity_of(int device);
+
+struct GroupOptions {
+  std::string name;  ///< distinguishes this group's keys in the store
+  int rank = 0;
+  int size = 1;
+};
+
+struct Options {
+  GroupOptions group;
+  int device = 0;
+  std::chrono::milliseconds timeout{};             ///< of each operation
+  std::chrono::milliseconds rendezvous_timeout{};  ///< of making the communicator
+};
+
+/// Collective. Throws Error when NCCL cannot join the ranks.
+std::unique_ptr<DeviceCommunicator> make(Store& store, const Options& options);
+
+/// Allreduce within each host by NCCL, and between hosts by `cross`, which joins the ranks of all hosts
+/// with this one's local rank; everything else by NCCL over all. For networks that NCCL does not know
+/// and UCX or MPI does. Every host must have the same number of ranks. Collective.
+std::unique_ptr<DeviceCommunicator> make_hierarchical(Store& store, const Options& options,
+                                                      const GroupOptions& local,
+                                                      std::unique_ptr<Communicator> cross);
+
+}  // namespace sullae::nccl

@@ -1,0 +1,203 @@
+#include "collective/nccl/nccl_group.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "collective/counts.h"
+
+namespace sullae::nccl {
+namespace {
+
+// How often to ask whether a call that NCCL has taken on is done.
+constexpr std::chrono::microseconds kNap{50};
+
+ncclDataType_t type_of(DataType type) {
+  switch (type) {
+    case DataType::float32:
+      return ncclFloat32;
+    case DataType::float64:
+      return ncclFloat64;
+    case DataType::float16:
+      return ncclFloat16;
+    case DataType::bfloat16:
+      return ncclBfloat16;
+    case DataType::int8:
+      return ncclInt8;
+    case DataType::int32:
+      return ncclInt32;
+    case DataType::int64:
+      return ncclInt64;
+    case DataType::uint8:
+    case DataType::boolean:
+      return ncclUint8;
+  }
+  return ncclUint8;
+}
+
+// Booleans are bytes 0 and 1: "or" is their maximum, "and" their minimum.
+ncclRedOp_t op_of(ReduceOp op, DataType type) {
+  const bool boolean = type == DataType::boolean;
+  switch (op) {
+    case ReduceOp::sum:
+      return boolean ? ncclMax : ncclSum;
+    case ReduceOp::average:
+      if (boolean) break;
+      return ncclAvg;
+    case ReduceOp::product:
+      return boolean ? ncclMin : ncclProd;
+    case ReduceOp::min:
+      return ncclMin;
+    case ReduceOp::max:
+      return ncclMax;
+    case ReduceOp::adasum:
+      break;
+  }
+  throw InputError(fmt::format("{} of {} is not defined on GPUs", name(op), sullae::name(type)));
+}
+
+bool all_equal(std::span<const std::size_t> counts) {
+  return std::ranges::adjacent_find(counts, std::not_equal_to<>()) == counts.end();
+}
+
+// Several calls as one operation.
+template <class Calls>
+ncclResult_t grouped(const Calls& calls) {
+  ncclGroupStart();
+  ncclResult_t result = ncclSuccess;
+  const auto keep_first = [&](ncclResult_t one) {
+    if (result == ncclSuccess && one != ncclInProgress) result = one;
+  };
+  calls(keep_first);
+  const ncclResult_t end = ncclGroupEnd();
+  return result == ncclSuccess ? end : result;
+}
+
+}  // namespace
+
+Group::Group(Store& store, const Options& options, std::shared_ptr<Stream> stream)
+    : options_(options), stream_(std::move(stream)) {
+  const Deadline deadline(options.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
+  const std::string key = "nccl/" + options.group.name;
+  ncclUniqueId id{};
+  if (rank() == 0) {
+    settle("asking for an id", ncclGetUniqueId(&id), deadline);
+    store.set(key, {id.internal, sizeof id.internal}, deadline);
+  } else {
+    const std::string text = store.get(key, deadline);
+    std::memcpy(id.internal, text.data(), std::min(text.size(), sizeof id.internal));
+  }
+  const OnDevice on(options.device);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  try {
+    settle("joining the ranks", ncclCommInitRankConfig(&handle_, size(), id, rank(), &config),
+           deadline);
+  } catch (const Error&) {
+    if (handle_ != nullptr) ncclCommAbort(handle_);
+    throw;
+  }
+  watchdog_.emplace(handle_, stream_, options.timeout);
+}
+
+Group::~Group() {
+  cudaStreamSynchronize(stream_->handle());  // ends by itself, or by the watchdog
+  const bool aborted = watchdog_->aborted();
+  watchdog_.reset();
+  if (!aborted) ncclCommAbort(handle_);  // does not wait for ranks that are gone
+}
+
+void Group::settle(const char* what, ncclResult_t result, const Deadline& deadline) {
+  while (result == ncclInProgress) {
+    if (deadline.passed()) {
+      throw TimeoutError(fmt::format("NCCL: {} was not done {}", what, deadline.describe()));
+    }
+    std::this_thread::sleep_for(kNap);
+    if (ncclCommGetAsyncError(handle_, &result) != ncclSuccess) break;
+  }
+  if (result != ncclSuccess) {
+    throw Error(fmt::format("NCCL: {}: {} ({})", what, ncclGetErrorString(result),
+                            ncclGetLastError(handle_)));
+  }
+}
+
+void Group::enqueue(const char* what, const std::function<ncclResult_t()>& call) {
+  const std::lock_guard calling(watchdog_->mutex());
+  watchdog_->check();
+  const OnDevice on(options_.device);
+  settle(what, call(), Deadline(options_.timeout, "SULLAE_TIMEOUT"));
+  watchdog_->note();
+}
+
+void Group::allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
+  const ncclRedOp_t native = op_of(op, type);
+  enqueue("allreduce", [&] {
+    return ncclAllReduce(in, out, count, type_of(type), native, handle_, stream_->handle());
+  });
+}
+
+void Group::reducescatter(const void* in, void* out, std::span<const std::size_t> counts,
+                          DataType type, ReduceOp op) {
+  const ncclRedOp_t native = op_of(op, type);
+  if (all_equal(counts)) {
+    return enqueue("reducescatter", [&] {
+      return ncclReduceScatter(in, out, counts[0], type_of(type), native, handle_,
+                               stream_->handle());
+    });
+  }
+  const auto offsets = offsets_of(counts);
+  enqueue("reducescatter", [&] {
+    return grouped([&](const auto& keep) {
+      for (std::size_t root = 0; root < counts.size(); ++root) {
+        keep(ncclReduce(static_cast<const std::byte*>(in) + offsets[root] * element_size(type), out,
+                        counts[root], type_of(type), native, static_cast<int>(root), handle_,
+                        stream_->handle()));
+      }
+    });
+  });
+}
+
+void Group::allgather(const void* in, void* out, std::span<const std::size_t> counts,
+                      DataType type) {
+  if (all_equal(counts)) {
+    return enqueue("allgather", [&] {
+      return ncclAllGather(in, out, counts[0], type_of(type), handle_, stream_->handle());
+    });
+  }
+  const auto offsets = offsets_of(counts);
+  enqueue("allgather", [&] {
+    return grouped([&](const auto& keep) {
+      for (std::size_t root = 0; root < counts.size(); ++root) {
+        keep(ncclBroadcast(in, static_cast<std::byte*>(out) + offsets[root] * element_size(type),
+                           counts[root], type_of(type), static_cast<int>(root), handle_,
+                           stream_->handle()));
+      }
+    });
+  });
+}
+
+void Group::broadcast(void* data, std::size_t count, DataType type, int root) {
+  enqueue("broadcast", [&] {
+    return ncclBroadcast(data, data, count, type_of(type), root, handle_, stream_->handle());
+  });
+}
+
+void Group::alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
+                     std::span<const std::size_t> receive_counts, DataType type) {
+  const std::size_t width = element_size(type);
+  const auto sends = offsets_of(send_counts);
+  const auto receives = offsets_of(receive_counts);
+  enqueue("alltoall", [&] {
+    return grouped([&](const auto& keep) {
+      for (int peer = 0; peer < size(); ++peer) {
+        const auto p = static_cast<std::size_t>(peer);
+        keep(ncclSend(static_cast<const std::byte*>(in) + sends[p] * width, send_counts[p],
+                      type_of(type), peer, handle_, stream_->handle()));
+        keep(ncclRecv(static_cast<std::byte*>(out) + receives[p] * width, receive_counts[p],
+                      type_of(type), peer, handle_, stream_->handle()));
+      }
+    });
+  });
+}
+
+}  // namespace sullae::nccl

@@ -1,0 +1,61 @@
+// Ends an NCCL communicator whose operations do not end by themselves.
+#pragma once
+
+#include <nccl.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "collective/nccl/cuda.h"
+
+namespace sullae::nccl {
+
+/// Looks from a thread of its own whether the oldest operation on the stream ends within the limit, and
+/// whether NCCL has found an error. If not, or if so, it aborts the communicator: the kernels return,
+/// and whoever uses it next gets the reason.
+class Watchdog {
+ public:
+  Watchdog(ncclComm_t communicator, std::shared_ptr<Stream> stream,
+           std::chrono::milliseconds timeout);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// Call after each operation was put on the stream.
+  void note();
+  /// Throws Error once the communicator is aborted.
+  void check() const;
+  bool aborted() const;
+  /// Held while NCCL is called, so that it is not aborted meanwhile.
+  std::mutex& mutex() { return calls_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Operation {
+    Event end;
+    Clock::time_point since;  // put on the stream
+  };
+
+  void run();
+  void look();
+  void abort(const std::string& reason);
+
+  ncclComm_t communicator_;
+  std::shared_ptr<Stream> stream_;
+  std::chrono::milliseconds timeout_;
+  std::mutex calls_;
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::deque<Operation> operations_;
+  Clock::time_point head_since_;  // the oldest is the oldest since then
+  std::string reason_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sullae::nccl

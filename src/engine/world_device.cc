@@ -1,0 +1,69 @@
+// The world's way to GPUs.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "collective/gather_texts.h"
+#include "collective/make_communicator.h"
+#include "collective/nccl/nccl_communicator.h"
+#include "engine/world_impl.h"
+
+namespace sullae {
+namespace {
+
+// Why NCCL cannot join ranks on these GPUs, or an empty text.
+std::string obstacle(const std::vector<std::string>& gpus, const std::vector<int>& names) {
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    if (gpus[i].empty())
+      return fmt::format("rank {} has no such GPU, or no NCCL in its build", names[i]);
+    const auto other =
+        std::ranges::find(gpus.begin(), gpus.begin() + static_cast<long>(i), gpus[i]);
+    if (other != gpus.begin() + static_cast<long>(i)) {
+      return fmt::format("ranks {} and {} use the same GPU",
+                         names[static_cast<std::size_t>(other - gpus.begin())], names[i]);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+DeviceCommunicator* World::Impl::device_communicator(int device) {
+  const std::lock_guard lock(device_mutex_);
+  if (!device_decided_) {
+    if (topology_.size > 1 && session_->config.device_transport != "host")
+      device_ = make_device_communicator(device);
+    device_decided_ = true;
+  }
+  return device_.get();
+}
+
+std::unique_ptr<DeviceCommunicator> World::Impl::make_device_communicator(int device) {
+  const Config& config = session_->config;
+  std::vector<std::string> gpus;
+  run("DEVICES", 0, [&](Communicator& communicator) {
+    gpus = gather_texts(communicator, nccl::identity_of(device));
+  });
+  if (const std::string reason = obstacle(gpus, topology_.names); !reason.empty()) {
+    if (config.device_transport == "nccl")
+      throw InputError(fmt::format("SULLAE_DEVICE_TRANSPORT=nccl: {}", reason));
+    if (topology_.rank == 0) log::info("CUDA tensors go through host memory: {}", reason);
+    return nullptr;
+  }
+  const nccl::Options options{
+      .group = {.name = name_ + "all", .rank = topology_.rank, .size = topology_.size},
+      .device = device,
+      .timeout = config.timeout,
+      .rendezvous_timeout = config.rendezvous_timeout};
+  if (!config.hierarchical_nccl) return nccl::make(*session_->store, options);
+  return nccl::make_hierarchical(
+      *session_->store, options,
+      {.name = fmt::format("{}host{}", name_, topology_.cross_rank()),
+       .rank = topology_.local_rank(),
+       .size = topology_.local_size()},
+      make_cross_communicator(*session_->store, topology_, config,
+                              {.name = name_ + "device", .background = true}));
+}
+
+}  // namespace sullae

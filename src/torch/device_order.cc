@@ -1,0 +1,37 @@
+#include "torch/device_order.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+namespace sullae {
+namespace {
+
+c10::Stream current_stream(torch::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+// libtorch's number for a stream that it has not made is the stream's address
+// (c10/cuda/CUDAStream.h, getStreamFromExternal).
+c10::Stream stream_of(const DeviceCommunicator& communicator, torch::Device device) {
+  return c10::Stream(c10::Stream::UNSAFE, device,
+                     reinterpret_cast<c10::StreamId>(communicator.stream()));
+}
+
+}  // namespace
+
+DeviceCommunicator* device_communicator(const torch::Tensor& tensor, World& world) {
+  if (!tensor.is_cuda() || tensor.layout() != torch::kStrided) return nullptr;
+  return world.device_communicator(tensor.device().index());
+}
+
+DeviceTurn::DeviceTurn(const DeviceCommunicator& communicator, torch::Device device)
+    : device_(device), stream_(stream_of(communicator, device)), ended_(device.type()) {
+  c10::Event before(device.type());
+  before.record(current_stream(device));
+  before.block(stream_);
+}
+
+void DeviceTurn::end() { ended_.record(stream_); }
+
+void DeviceTurn::await() const { ended_.block(current_stream(device_)); }
+
+}  // namespace sullae

@@ -1,0 +1,34 @@
+// Order between libtorch's streams and a device communicator's, without waiting in the host.
+#pragma once
+
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
+#include <torch/types.h>
+
+#include "sullae/device.h"
+#include "sullae/sullae.h"
+
+namespace sullae {
+
+/// What moves `tensor` without a copy through host memory; null where nothing does. The first call on
+/// a CUDA tensor is collective.
+DeviceCommunicator* device_communicator(const torch::Tensor& tensor, World& world);
+
+/// Work of a device communicator between what libtorch's current stream has before and after it. Made
+/// of libtorch's own events, so it needs no CUDA to be compiled.
+class DeviceTurn {
+ public:
+  /// The communicator's stream waits for all that the current stream has so far.
+  DeviceTurn(const DeviceCommunicator& communicator, torch::Device device);
+  /// The communicator's work ends here.
+  void end();
+  /// The stream that is current now waits for that.
+  void await() const;
+
+ private:
+  torch::Device device_;
+  c10::Stream stream_;
+  c10::Event ended_;
+};
+
+}  // namespace sullae
