@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <thread>
 
 #include "support/errors.h"
@@ -79,6 +80,96 @@ TEST_P(ProcessSets, MayBeMadeOfProcessSetsAndHaveOneRank) {
     EXPECT_EQ(value, 5);
     same->allreduce(&value, &value, 1, DataType::int32);
     EXPECT_EQ(value, 5 * world.size());
+  });
+}
+
+double reduced(const std::vector<int>& ranks, std::size_t index, DataType type, ReduceOp op) {
+  std::vector<double> values;
+  for (const int rank : ranks) values.push_back(value_at(rank, index, type));
+  return expected(values, type, op);
+}
+
+// Blocking and asynchronous, of every type and reduction, in all ranks but the first.
+TEST_P(ProcessSets, EveryReductionOfEveryType) {
+  run([](World& world) {
+    std::vector<int> ranks;
+    for (int rank = 1; rank < world.size(); ++rank) ranks.push_back(rank);
+    if (ranks.empty()) return;
+    const auto set = world.process_set(ranks);
+    if (!set) return;
+    for (const DataType type : kAllTypes) {
+      for (const ReduceOp op : kAllOps) {
+        if (type == DataType::boolean && op == ReduceOp::average) continue;
+        for (const std::size_t count : {0, 1, 7, 4099}) {
+          const auto in = make_values(world.rank(), count, type);
+          std::vector<std::byte> out(in.size());
+          std::vector<std::byte> later(in.size());
+          const auto handle =
+              set->allreduce_async(in.data(), later.data(), count, type, op, {.name = "named"});
+          set->allreduce(in.data(), out.data(), count, type, op);
+          handle.wait();
+          for (std::size_t i = 0; i < count; ++i) {
+            const double want = reduced(ranks, i, type, op);
+            ASSERT_EQ(load(out, i, type), want) << name(op) << " of " << name(type);
+            ASSERT_EQ(load(later, i, type), want) << name(op) << " of " << name(type);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_P(ProcessSets, EveryCollectiveOfEveryType) {
+  run([](World& world) {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < world.size(); rank += 2) ranks.push_back(rank);
+    const auto set = world.process_set(ranks);
+    if (!set) return;
+    const auto size = static_cast<std::size_t>(set->size());
+    const auto me = static_cast<std::size_t>(set->rank());
+    std::vector<std::size_t> counts;
+    for (std::size_t i = 0; i < size; ++i) counts.push_back(i == 1 ? 0 : 997 + i);
+    const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+    for (const DataType type : kAllTypes) {
+      const std::size_t width = element_size(type);
+      const auto own = make_values(world.rank(), counts[me], type);
+      std::vector<std::byte> all(total * width);
+      set->allgatherv(own.data(), all.data(), counts, type);
+      std::size_t at = 0;
+      for (std::size_t r = 0; r < size; ++r) {
+        for (std::size_t i = 0; i < counts[r]; ++i, ++at)
+          ASSERT_EQ(load(all, at, type), value_at(ranks[r], i, type)) << name(type);
+      }
+
+      const auto whole = make_values(world.rank(), total, type);
+      std::vector<std::byte> part(counts[me] * width);
+      set->reducescatterv(whole.data(), part.data(), counts, type, ReduceOp::max);
+      const std::size_t first =
+          std::accumulate(counts.begin(), counts.begin() + set->rank(), std::size_t{0});
+      for (std::size_t i = 0; i < counts[me]; ++i) {
+        ASSERT_EQ(load(part, i, type), reduced(ranks, first + i, type, ReduceOp::max))
+            << name(type);
+      }
+
+      const int last = set->size() - 1;
+      std::vector<std::byte> at_root(total * width);
+      set->reduce(whole.data(), at_root.data(), total, type, ReduceOp::min, last);
+      for (std::size_t i = 0; set->rank() == last && i < total; ++i)
+        ASSERT_EQ(load(at_root, i, type), reduced(ranks, i, type, ReduceOp::min)) << name(type);
+
+      auto given = whole;
+      set->broadcast(given.data(), total, type, last);
+      for (std::size_t i = 0; i < total; ++i)
+        ASSERT_EQ(load(given, i, type), value_at(ranks.back(), i, type)) << name(type);
+
+      const auto sends = make_values(world.rank(), size * 7, type);
+      std::vector<std::byte> receives(sends.size());
+      set->alltoall(sends.data(), receives.data(), 7, type);
+      for (std::size_t i = 0; i < size * 7; ++i) {
+        ASSERT_EQ(load(receives, i, type), value_at(ranks[i / 7], me * 7 + i % 7, type))
+            << name(type);
+      }
+    }
   });
 }
 
