@@ -16,6 +16,8 @@ using Clock = std::chrono::steady_clock;
 // How long a rank that leaves waits for what it has submitted.
 constexpr std::chrono::seconds kLeaveLimit{5};
 constexpr std::chrono::milliseconds kInspectionPeriod{100};
+// An operation that waits for so long is compared with those of other process sets.
+constexpr std::chrono::seconds kLongWait{1};
 // After so many cycles in which nobody said anything, cycles come more rarely.
 constexpr std::uint64_t kIdleCycles = 1000;
 constexpr std::chrono::microseconds kIdlePatience{10000};
@@ -41,11 +43,21 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, Timeline& timeline,
                        options.autotune);
   }
   const auto own = static_cast<std::size_t>(communicator_->rank());
+  if (options_.set_watch) {
+    SetWatch::GiveUp by_first_rank;
+    if (own == 0) {
+      by_first_rank = [this](const std::string& name, const std::string& reason) {
+        give_up(name, reason);
+      };
+    }
+    options_.set_watch->add(options_.set, world_ranks, std::move(by_first_rank));
+  }
   thread_ =
       std::thread([this, name = communicator_->size() > 1 ? world_ranks[own] : -1] { run(name); });
 }
 
 Engine::~Engine() {
+  if (options_.set_watch) options_.set_watch->remove(options_.set);
   {
     const std::lock_guard lock(mutex_);
     leaving_ = true;
@@ -93,11 +105,7 @@ void Engine::run(int log_rank) {
 
 bool Engine::cycle() {
   take_inbox();
-  if (communicator_->rank() == 0 && Clock::now() >= next_inspection_) {
-    next_inspection_ = Clock::now() + kInspectionPeriod;
-    for (auto& name : stall_inspector_.inspect(negotiator_.unfinished()))
-      negotiator_.give_up(std::move(name));
-  }
+  if (Clock::now() >= next_inspection_) inspect();
   const auto& said = exchange_.run(negotiator_.announce());
   const bool idle = std::ranges::all_of(said, &std::string::empty);
   idle_cycles_ = idle ? idle_cycles_ + 1 : 0;
@@ -109,6 +117,7 @@ bool Engine::cycle() {
     --unfinished_;
   }
   note_agreed(decision);
+  compare_sets(decision);
   if (decision.settings) change_to(*decision.settings);
   const auto measured = to_tune_by(decision);
   executor_.run(std::move(decision.agreed));
@@ -135,6 +144,41 @@ void Engine::note_agreed(const Decision& decision) {
       timeline_.record(
           {Lane::negotiated, "NEGOTIATE", one.request->name, *one.mine->submitted, now});
   }
+}
+
+void Engine::inspect() {
+  next_inspection_ = Clock::now() + kInspectionPeriod;
+  const bool compares = options_.set_watch && options_.set_watch->active();
+  if (communicator_->rank() != 0 && !compares) return;
+  const auto unfinished = negotiator_.unfinished();
+  if (communicator_->rank() == 0) {
+    for (auto& name : stall_inspector_.inspect(unfinished))
+      negotiator_.give_up({std::move(name), {}});
+  }
+  if (!compares) return;
+  std::vector<std::string> long_waits;
+  for (const Unfinished& one : unfinished) {
+    if (one.mine && Clock::now() - one.since >= kLongWait) long_waits.push_back(one.request->name);
+  }
+  options_.set_watch->report(options_.set, long_waits);
+  if (options_.set.empty()) negotiator_.tell(options_.set_watch->take_changes());
+}
+
+// Of the world's engine: what the ranks have said is the same everywhere, so each process fails what
+// is in its hands.
+void Engine::compare_sets(const Decision& decision) {
+  for (const auto& [rank, waiting] : decision.waiting) {
+    const auto conflict = set_comparison_.hear(rank, waiting);
+    if (!conflict) continue;
+    for (const Waiting& side : {conflict->one, conflict->other})
+      options_.set_watch->give_up(side.set, side.name, conflict->reason);
+  }
+}
+
+void Engine::give_up(const std::string& name, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  given_up_.push_back({name, reason});
+  changed_.notify_one();
 }
 
 // The same on every rank in the same cycle.
@@ -164,9 +208,12 @@ void Engine::take_inbox() {
   {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, patience(), [this] {
-      return !inbox_.empty() || join_ || (leaving_ && !said_leaving_ && unfinished_ == 0);
+      return !inbox_.empty() || !given_up_.empty() || join_ ||
+             (leaving_ && !said_leaving_ && unfinished_ == 0);
     });
     taken.swap(inbox_);
+    for (GivenUp& one : given_up_) negotiator_.give_up(std::move(one));
+    given_up_.clear();
     if (join_ && !joining_) {
       joining_ = std::move(join_);
       join_.reset();

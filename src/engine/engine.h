@@ -16,6 +16,7 @@
 #include "engine/exchange.h"
 #include "engine/executor.h"
 #include "engine/negotiation/negotiator.h"
+#include "engine/set_watch.h"
 #include "engine/stall_inspector.h"
 #include "engine/submission.h"
 #include "sullae/communicator.h"
@@ -30,6 +31,10 @@ struct EngineOptions {
   std::chrono::milliseconds stall_warning{10000};
   std::chrono::milliseconds stall_timeout{600000};
   AutotuneOptions autotune;
+  /// What all sets of this process share, and this one's name there; the world's engine, whose name is
+  /// empty, tells the other ranks. Null compares nothing.
+  std::shared_ptr<SetWatch> set_watch;
+  std::string set;
 };
 
 /// A thread that takes part in cycles: tell the others what is new here, hear what is new there, run
@@ -58,6 +63,9 @@ class Engine {
   /// False when a rank leaves.
   bool cycle();
   void take_inbox();
+  void inspect();
+  void compare_sets(const Decision& decision);
+  void give_up(const std::string& name, const std::string& reason);
   void note_agreed(const Decision& decision);
   void change_to(const Settings& settings);
   std::vector<std::shared_ptr<const Request>> to_tune_by(const Decision& decision) const;
@@ -72,6 +80,7 @@ class Engine {
   Executor executor_;
   Negotiator negotiator_;
   StallInspector stall_inspector_;
+  SetComparison set_comparison_;        // of the world's engine
   std::optional<Autotuner> autotuner_;  // of rank 0
   std::chrono::steady_clock::time_point next_inspection_;
   std::uint64_t idle_cycles_ = 0;
@@ -82,6 +91,7 @@ class Engine {
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Submission>> inbox_;
+  std::vector<GivenUp> given_up_;
   std::shared_ptr<Join> join_;
   std::exception_ptr ended_;
   bool leaving_ = false;

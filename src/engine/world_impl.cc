@@ -98,7 +98,9 @@ World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::stri
                             .autotune = {.on = config.autotune && name_.empty(),
                                          .log = config.autotune_log,
                                          .warmup_samples = config.autotune_warmup_samples,
-                                         .steps_per_sample = config.autotune_steps_per_sample}});
+                                         .steps_per_sample = config.autotune_steps_per_sample},
+                            .set_watch = session_->set_watch,
+                            .set = name_});
   queue_.emplace(topology_.size > 1 ? topology_.names[static_cast<std::size_t>(topology_.rank)]
                                     : -1);
 }

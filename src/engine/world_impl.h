@@ -33,6 +33,7 @@ struct Session {
   Config config;
   std::unique_ptr<StoreServer> server;
   std::unique_ptr<Store> store;
+  std::shared_ptr<engine::SetWatch> set_watch = std::make_shared<engine::SetWatch>();
 };
 
 class World::Impl {

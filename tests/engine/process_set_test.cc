@@ -198,6 +198,56 @@ TEST(ProcessSetErrors, DisagreementIsToldToEveryRank) {
   });
 }
 
+std::string error_of_allreduce(World& in, const std::string& name) {
+  return error_of([&] {
+    float value = 1;
+    in.allreduce_async(&value, &value, 1, DataType::float32, ReduceOp::sum, {.name = name}).wait();
+  });
+}
+
+// Long before the stall limit, and without harm to what comes after.
+TEST(ProcessSetErrors, OneNameInDifferentSetsIsToldToAllWhoUsedIt) {
+  for (const std::string transport : {"shm", "ucx"}) {
+    run_ranks({.size = 4, .transport = transport}, [](World& world) {
+      const auto left = world.process_set({0, 1, 2});
+      const auto right = world.process_set({1, 2, 3});
+      // Rank 1 has mistaken one set for the other.
+      World* const used = world.rank() == 3 || world.rank() == 1 ? right.get() : left.get();
+      const std::string error = error_of_allreduce(*used, "x");
+      EXPECT_TRUE(contains(error, "ranks disagree about the process set of 'x': rank ")) << error;
+      EXPECT_TRUE(contains(error, "submitted it among ranks {0, 1, 2}, but rank ") ||
+                  contains(error, "submitted it among ranks {1, 2, 3}, but rank "))
+          << error;
+      world.barrier();
+      if (left) {
+        EXPECT_EQ(error_of_allreduce(*left, "y"), "nothing was thrown");
+      }
+      if (right) {
+        EXPECT_EQ(error_of_allreduce(*right, "z"), "nothing was thrown");
+      }
+      // The world itself is one of the sets.
+      const std::string other = error_of_allreduce(left && world.rank() != 1 ? *left : world, "w");
+      EXPECT_TRUE(contains(other, "ranks disagree about the process set of 'w'")) << other;
+      EXPECT_TRUE(contains(other, "{0, 1, 2, 3}")) << other;
+      world.barrier();
+    });
+  }
+}
+
+// Waiting is no error: a rank may be late in one set because of another.
+TEST(ProcessSetErrors, ALateRankIsNone) {
+  run_ranks({.size = 3}, [](World& world) {
+    const auto left = world.process_set({0, 1});
+    const auto right = world.process_set({1, 2});
+    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds{2500});
+    for (World* const set : {left.get(), right.get()}) {
+      if (set != nullptr) {
+        EXPECT_EQ(error_of_allreduce(*set, "x"), "nothing was thrown");
+      }
+    }
+  });
+}
+
 TEST(ProcessSetErrors, NameRanksAsTheWorldDoes) {
   run_ranks({.size = 4}, [](World& world) {
     const auto set = world.process_set({1, 3});

@@ -92,7 +92,18 @@ std::string Announcement::encode() const {
     writer.put_text(request.shape);
   }
   writer.put(static_cast<std::uint32_t>(given_up.size()));
-  for (const auto& name : given_up) writer.put_text(name);
+  for (const GivenUp& one : given_up) {
+    writer.put_text(one.name);
+    writer.put_text(one.reason);
+  }
+  writer.put(static_cast<std::uint32_t>(waiting.size()));
+  for (const Waiting& one : waiting) {
+    writer.put_text(one.set);
+    writer.put(static_cast<std::uint32_t>(one.members.size()));
+    for (const int member : one.members) writer.put(member);
+    writer.put_text(one.name);
+    writer.put(one.ended);
+  }
   if (settings) {
     writer.put(settings->fusion_threshold);
     writer.put(settings->cycle_time);
@@ -124,8 +135,21 @@ Announcement Announcement::decode(std::string_view bytes) {
     request.shape = reader.get_text();
     announcement.requests.push_back(std::move(request));
   }
-  for (auto names = reader.get<std::uint32_t>(); names > 0; --names)
-    announcement.given_up.push_back(reader.get_text());
+  for (auto names = reader.get<std::uint32_t>(); names > 0; --names) {
+    GivenUp one;
+    one.name = reader.get_text();
+    one.reason = reader.get_text();
+    announcement.given_up.push_back(std::move(one));
+  }
+  for (auto waits = reader.get<std::uint32_t>(); waits > 0; --waits) {
+    Waiting one;
+    one.set = reader.get_text();
+    one.members.resize(reader.get<std::uint32_t>());
+    for (int& member : one.members) member = reader.get<int>();
+    one.name = reader.get_text();
+    one.ended = reader.get<bool>();
+    announcement.waiting.push_back(std::move(one));
+  }
   if ((flags & kSettings) != 0) {
     announcement.settings = Settings{.fusion_threshold = reader.get<std::size_t>(),
                                      .cycle_time = reader.get<std::chrono::microseconds>(),

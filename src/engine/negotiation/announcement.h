@@ -9,8 +9,16 @@
 
 #include "engine/autotune/settings.h"
 #include "engine/negotiation/request.h"
+#include "engine/set_watch.h"
 
 namespace sullae::engine {
+
+/// An operation that fails on every rank.
+struct GivenUp {
+  std::string name;
+  /// Empty: it has waited for longer than the stall limit.
+  std::string reason;
+};
 
 struct Announcement {
   /// Submitted since the last cycle: those that every rank has in its cache, by number, and those
@@ -21,16 +29,17 @@ struct Announcement {
   bool joined = false;
   /// This rank leaves after this cycle.
   bool leaving = false;
-  /// Names that have waited for longer than the stall limit, and why: decided by rank 0 alone,
-  /// since the ranks' clocks differ.
-  std::vector<std::string> given_up;
+  /// Decided by rank 0 alone, since the ranks' clocks differ.
+  std::vector<GivenUp> given_up;
+  /// For the comparison of process sets.
+  std::vector<Waiting> waiting;
 
   /// What the engine is to change to, on every rank in the same cycle: decided by rank 0.
   std::optional<Settings> settings;
 
   bool empty() const {
     return cached.empty() && requests.empty() && !joined && !leaving && given_up.empty() &&
-           !settings;
+           waiting.empty() && !settings;
   }
 
   /// A compact form: nothing at all for an empty one, and runs of consecutive numbers.

@@ -92,7 +92,10 @@ Decision Negotiator::apply(std::span<const std::string> announcements) {
 }
 
 void Negotiator::hear(int rank, Announcement announcement, Decision& decision) {
-  for (const auto& name : announcement.given_up) give_up_on(name, decision);
+  for (const GivenUp& one : announcement.given_up) give_up_on(one, decision);
+  for (Waiting& waiting : announcement.waiting) {
+    decision.waiting.emplace_back(world_ranks_[static_cast<std::size_t>(rank)], std::move(waiting));
+  }
   for (const auto number : announcement.cached) hear_cached(rank, number, decision);
   for (Request& request : announcement.requests) hear_request(rank, std::move(request), decision);
 }
@@ -207,9 +210,12 @@ std::exception_ptr Negotiator::mismatch(const std::string& name, int rank, const
                   world_ranks_[static_cast<std::size_t>(other_rank)], other.describe())));
 }
 
-void Negotiator::give_up_on(const std::string& name, Decision& decision) {
+void Negotiator::give_up_on(const GivenUp& one, Decision& decision) {
+  const std::string& name = one.name;
   const Entry* const entry = in_flight(name);
   if (entry == nullptr) return;
+  if (!one.reason.empty())
+    return fail(name, std::make_exception_ptr(MismatchError(one.reason)), decision);
   fail(name,
        std::make_exception_ptr(TimeoutError(fmt::format(
            "'{}' ({}) was submitted by ranks {}, but not by ranks {} within SULLAE_STALL_TIMEOUT",
@@ -277,7 +283,8 @@ std::vector<Unfinished> Negotiator::unfinished() const {
     all.push_back({.request = entry.request.get(),
                    .submitted = names_of(entry.submitted.ranks()),
                    .missing = names_of(missing(entry)),
-                   .since = entry.since});
+                   .since = entry.since,
+                   .mine = entry.submitted.contains(rank_)});
   };
   for (const auto& entry : cache_) add(*entry);
   for (const auto& [name, entry] : fresh_) add(entry);

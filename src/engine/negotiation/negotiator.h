@@ -36,11 +36,12 @@ struct Refused {
 };
 
 struct Decision {
-  std::vector<Agreed> agreed;        ///< the same on every rank, in this order
-  std::vector<Refused> refused;      ///< of this rank
-  int last_joined = -1;              ///< the last rank to join, when all have
-  std::optional<Settings> settings;  ///< to change to, before anything runs
-  int leaving = -1;                  ///< the first rank that leaves, if any does
+  std::vector<Agreed> agreed;                    ///< the same on every rank, in this order
+  std::vector<Refused> refused;                  ///< of this rank
+  std::vector<std::pair<int, Waiting>> waiting;  ///< by world rank
+  int last_joined = -1;                          ///< the last rank to join, when all have
+  std::optional<Settings> settings;              ///< to change to, before anything runs
+  int leaving = -1;                              ///< the first rank that leaves, if any does
 };
 
 /// An operation that some ranks have submitted and others have not.
@@ -49,6 +50,7 @@ struct Unfinished {
   std::vector<int> submitted;
   std::vector<int> missing;
   std::chrono::steady_clock::time_point since;
+  bool mine = false;  ///< this rank has submitted it
 };
 
 /// Used by one thread.
@@ -63,7 +65,8 @@ class Negotiator {
   void join() { next_.joined = true; }
   void leave() { next_.leaving = true; }
   void change(Settings settings) { next_.settings = std::move(settings); }
-  void give_up(std::string name) { next_.given_up.push_back(std::move(name)); }
+  void give_up(GivenUp one) { next_.given_up.push_back(std::move(one)); }
+  void tell(std::vector<Waiting> waiting) { next_.waiting = std::move(waiting); }
 
   /// What to tell the others; call apply() with everybody's, in the order of ranks, before the next.
   std::string announce();
@@ -101,7 +104,7 @@ class Negotiator {
   void fail(const std::string& name, const std::exception_ptr& error, Decision& decision);
   std::exception_ptr mismatch(const std::string& name, int rank, const Request& one, int other_rank,
                               const Request& other) const;
-  void give_up_on(const std::string& name, Decision& decision);
+  void give_up_on(const GivenUp& one, Decision& decision);
   std::unique_ptr<Submission> take_mine(const std::string& name);
   Entry* in_flight(const std::string& name);
   std::vector<int> missing(const Entry& entry) const;

@@ -235,7 +235,7 @@ TEST(Negotiator, GivesUpWithTheNamesOfThoseThatAreMissing) {
   ranks.cycle();
   ASSERT_EQ(ranks[0].unfinished().size(), 1U);
   EXPECT_EQ(ranks[0].unfinished()[0].missing, (std::vector<int>{0, 2}));
-  ranks[0].give_up("a");
+  ranks[0].give_up({"a", ""});
   auto decisions = ranks.cycle();
   ASSERT_EQ(decisions[1].refused.size(), 1U);
   EXPECT_TRUE(contains(message_of(decisions[1].refused[0].error),
@@ -249,7 +249,8 @@ TEST(Announcement, ArrivesAsItWas) {
   Announcement announcement{.cached = {7, 1, 2, 3, 900},
                             .requests = {allreduce("a", 4), allreduce("", 0)},
                             .joined = true,
-                            .given_up = {"x", "y"}};
+                            .given_up = {{"x", ""}, {"y", "why"}},
+                            .waiting = {{"set0/", {1, 3}, "z", false}, {"", {0}, "w", true}}};
   announcement.requests[0].sizes = {1, 3};
   announcement.requests[0].shape = "[2, 2]";
   announcement.requests[1].prescale = 0.5;
@@ -258,7 +259,10 @@ TEST(Announcement, ArrivesAsItWas) {
   EXPECT_EQ(copy.requests, announcement.requests);
   EXPECT_TRUE(copy.joined);
   EXPECT_FALSE(copy.leaving);
-  EXPECT_EQ(copy.given_up, announcement.given_up);
+  ASSERT_EQ(copy.given_up.size(), 2U);
+  EXPECT_EQ(copy.given_up[1].name, "y");
+  EXPECT_EQ(copy.given_up[1].reason, "why");
+  EXPECT_EQ(copy.waiting, announcement.waiting);
   EXPECT_TRUE(Announcement{}.encode().empty());
 }
 
