@@ -1,6 +1,6 @@
 // Reductions between the ranks of a host. Five ways, by size and by where the buffers are:
 //
-//   in cells    Up to 40 bytes: the values travel in the announcement itself, one cache line a rank.
+//   in cells    Up to 32 bytes: the values travel in the announcement itself, one cache line a rank.
 //   in slots    Small: everybody writes all of its values to its slot and reduces everybody's; one
 //               wait.
 //   in place    Both buffers of every rank are in shared buffers: each rank reduces its share of
