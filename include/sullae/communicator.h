@@ -56,6 +56,10 @@ class Communicator {
   /// For allreduces from here on. Every rank must choose the same.
   virtual void set_allreduce_algorithm(const std::string& name) { static_cast<void>(name); }
 
+  /// Ends the collective that other ranks wait in, or the next that they call, with a MismatchError for
+  /// `reason`. For one that is made of several; it is of no further use after this.
+  virtual void fail(std::string_view reason) { static_cast<void>(reason); }
+
   /// What the operations from here on are part of; empty: nothing. Ranks whose labels differ (`plan`
   /// tells equal names apart) get a MismatchError that shows them. A communicator may ignore it.
   virtual void set_label(std::string_view name, std::uint64_t plan) {

@@ -85,6 +85,8 @@ struct DistributedOptimizerOptions {
   /// How dense float32 gradients travel: "float16", "bfloat16", "topk:0.01" or a policy of one's own;
   /// see sullae/compression.h. Empty sends them as they are.
   std::string compression = {};
+  /// Reduces buckets while backward goes on; false waits for step(), to see what that is worth.
+  bool overlap = true;
 };
 
 /// Averages gradients over all ranks around any optimizer.

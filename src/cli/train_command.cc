@@ -72,6 +72,8 @@ class TrainCommand final : public Command {
     app.add_option("--clip-norm", o.clip_norm, "Scale gradients down to this norm; 0 leaves them")
         ->capture_default_str()
         ->type_name("X");
+    app.add_flag("!--no-overlap", o.overlap,
+                 "Reduce gradients after backward instead of during it, to compare");
     app.add_option("--compression", o.compression,
                    "How gradients travel: none, float16, bfloat16, or topk:FRACTION of them")
         ->capture_default_str()

@@ -111,6 +111,7 @@ void Executor::run_one(const Agreed& one) {
     case Operation::allreduce:
       return run_compressed(one);
     case Operation::allocate:
+    case Operation::failure:
       return;
   }
 }

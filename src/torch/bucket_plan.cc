@@ -12,6 +12,23 @@
 
 namespace sullae {
 
+namespace {
+
+// A model is cut into about so many buckets at least, but not into smaller ones than this.
+constexpr std::size_t kBuckets = 4;
+constexpr std::size_t kLeastBytes = std::size_t{64} << 10;
+
+std::size_t limit_of(const std::vector<PlannedParameter>& parameters, std::size_t bucket_bytes) {
+  std::size_t total = 0;
+  for (const PlannedParameter& parameter : parameters) {
+    if (!parameter.sparse)
+      total += aligned_elements(parameter.tensor) * parameter.tensor.element_size();
+  }
+  return std::min(bucket_bytes, std::max(total / kBuckets, kLeastBytes));
+}
+
+}  // namespace
+
 std::size_t aligned_elements(const torch::Tensor& tensor) {
   return padded_to_lines(static_cast<std::size_t>(tensor.numel()), tensor.element_size());
 }
@@ -19,6 +36,7 @@ std::size_t aligned_elements(const torch::Tensor& tensor) {
 std::vector<PlannedBucket> plan_buckets(const std::vector<PlannedParameter>& parameters,
                                         const std::vector<std::size_t>& order,
                                         std::size_t bucket_bytes) {
+  const std::size_t limit = limit_of(parameters, bucket_bytes);
   std::vector<PlannedBucket> buckets;
   // The bucket of each type and device that still has room.
   std::map<std::pair<torch::ScalarType, std::string>, std::size_t> open;
@@ -35,7 +53,7 @@ std::vector<PlannedBucket> plan_buckets(const std::vector<PlannedParameter>& par
     const auto found = open.find(kind);
     const bool fits = found != open.end() && (buckets[found->second].gradient_elements + elements) *
                                                      parameter.tensor.element_size() <=
-                                                 bucket_bytes;
+                                                 limit;
     if (!fits) {
       open[kind] = buckets.size();
       buckets.push_back({.type = type, .device = device});

@@ -34,7 +34,8 @@ struct PlannedBucket {
 };
 
 /// Groups `parameters` in the given order into buckets of at most `bucket_bytes`, or of one
-/// parameter that is larger. Each gradient starts at a multiple of 64 bytes. At least one bucket is
+/// parameter that is larger. Small models get smaller buckets, so that all but the last can travel during
+/// backward. Each gradient starts at a multiple of 64 bytes. At least one bucket is
 /// dense, be it an empty one, since the ranks' flags travel with dense buckets.
 std::vector<PlannedBucket> plan_buckets(const std::vector<PlannedParameter>& parameters,
                                         const std::vector<std::size_t>& order,

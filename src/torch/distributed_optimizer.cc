@@ -154,6 +154,7 @@ class DistributedOptimizer::Impl {
     if (++state.passes < options_.backward_passes_per_step) return;
     const torch::NoGradGuard guard;
     take(index);
+    if (!options_.overlap) return;
     if (!negotiated_) {
       start_in_order();
     } else if (GradientBucket& bucket = *buckets_[state.bucket];

@@ -25,6 +25,7 @@ struct TrainOptions {
   double clip_norm = 0;
   /// How gradients travel: "none", "float16", "bfloat16" or "topk:FRACTION".
   std::string compression = "none";
+  bool overlap = true;
   std::uint64_t seed = 1;
   /// Where checkpoints go after each epoch; empty writes none.
   std::filesystem::path checkpoint_dir;

@@ -81,8 +81,9 @@ class Run {
         options_.batch_size));
     const int first_epoch = resume() + 1;
     broadcast_parameters(task_->model(), 0, world_);
-    DistributedOptimizer optimizer(*optimizer_, task_->model().named_parameters(),
-                                   {.compression = options_.compression}, world_);
+    DistributedOptimizer optimizer(
+        *optimizer_, task_->model().named_parameters(),
+        {.compression = options_.compression, .overlap = options_.overlap}, world_);
     if (first_epoch > options_.epochs) test();
     for (int epoch = first_epoch; epoch <= options_.epochs && !ended(); ++epoch) {
       train_epoch(epoch, optimizer);

@@ -22,6 +22,8 @@ std::string_view name(Operation operation) {
       return "barrier";
     case Operation::allocate:
       return "allocate_shared";
+    case Operation::failure:
+      return "failure";
   }
   return "unknown operation";
 }
@@ -44,6 +46,8 @@ std::string Signature::describe() const {
       return fmt::format("{} of {} with counts of hash {:x}", name(operation), name(type), count);
     case Operation::allocate:
       return fmt::format("allocate_shared of {} bytes", count);
+    case Operation::failure:
+      return "a failure";
   }
   return "an unknown operation";
 }

@@ -19,10 +19,11 @@ enum class Operation : std::uint8_t {
   alltoall,
   barrier,
   allocate,
+  failure,
 };
 
 /// More than any Operation's number.
-inline constexpr std::size_t kOperations = static_cast<std::size_t>(Operation::allocate) + 1;
+inline constexpr std::size_t kOperations = static_cast<std::size_t>(Operation::failure) + 1;
 
 std::string_view name(Operation operation);
 

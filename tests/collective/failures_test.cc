@@ -1,6 +1,7 @@
 // What ranks are told when another does something else, leaves, or does not come.
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <thread>
 
 #include "support/errors.h"
@@ -28,17 +29,38 @@ TEST(Mismatch, IsToldToEveryRankThroughMessages) {
   for (const int size : {2, 3, 4, 5}) {
     for (const std::size_t count : {10, 100000, 1000000}) {
       SCOPED_TRACE(std::to_string(size) + " ranks, " + std::to_string(count));
-      const auto errors =
-          run_ranks_catching({.size = size, .transport = "ucx"}, [&](World& world) {
-            std::vector<float> values(count + 1);
-            world.allreduce(values.data(), values.data(), count + (world.rank() == 1 ? 1 : 0),
-                            DataType::float32);
-          });
+      const auto errors = run_ranks_catching({.size = size, .transport = "ucx"}, [&](World& world) {
+        std::vector<float> values(count + 1);
+        world.allreduce(values.data(), values.data(), count + (world.rank() == 1 ? 1 : 0),
+                        DataType::float32);
+      });
       for (const auto& error : errors) {
         EXPECT_TRUE(contains(error, "ranks disagree about the collective") ||
                     contains(error, "the ranks called collectives of different sizes"))
             << error;
         EXPECT_TRUE(contains(error, "rank 1")) << error;
+      }
+    }
+  }
+}
+
+// On hosts with several ranks, whichever of them differs.
+TEST(Mismatch, IsToldToEveryRankOfEveryHost) {
+  for (const std::vector<int>& hosts : {std::vector{2, 2}, std::vector{3, 1, 1}}) {
+    const int size = std::accumulate(hosts.begin(), hosts.end(), 0);
+    for (int odd = 0; odd < size; ++odd) {
+      for (const std::size_t count : {10, 100000}) {
+        SCOPED_TRACE(std::to_string(odd) + " of " + std::to_string(size));
+        const auto errors = run_ranks_catching({.size = size, .hosts = hosts}, [&](World& world) {
+          std::vector<float> values(count + 1);
+          world.allreduce(values.data(), values.data(), count + (world.rank() == odd ? 1 : 0),
+                          DataType::float32);
+        });
+        for (const auto& error : errors) {
+          EXPECT_TRUE(contains(error, "ranks disagree about the collective") ||
+                      contains(error, "the ranks called collectives of different sizes"))
+              << error;
+        }
       }
     }
   }

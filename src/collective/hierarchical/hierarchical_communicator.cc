@@ -6,6 +6,7 @@
 #include "collective/adasum/adasum.h"
 #include "collective/counts.h"
 #include "collective/reduce/reduce.h"
+#include "sullae/error.h"
 
 namespace sullae {
 namespace {
@@ -33,104 +34,135 @@ HierarchicalCommunicator::HierarchicalCommunicator(Topology topology,
   slices_ = static_cast<int>(smallest->size());
 }
 
+// Ranks of other hosts wait for this host's, in collectives of their own: they are told.
+template <class Collective>
+void HierarchicalCommunicator::guarded(const Collective& collective) {
+  if (!failure_.empty()) throw MismatchError(failure_);
+  try {
+    collective();
+  } catch (const MismatchError& error) {
+    fail(error.what());
+    throw;
+  }
+}
+
+void HierarchicalCommunicator::fail(std::string_view reason) {
+  failure_ = reason;
+  try {
+    for (Communicator* const part : {local_.get(), cross_.get(), flat_.get()}) {
+      if (part != nullptr) part->fail(reason);
+    }
+  } catch (const PeerError&) {
+    // Gone meanwhile: nobody to tell.
+  }
+}
+
 void HierarchicalCommunicator::allreduce(const void* in, void* out, std::size_t count,
                                          DataType type, ReduceOp op) {
   if (op == ReduceOp::adasum) return adasum(in, out, {&count, 1}, type);
-  reduction::check_supported(type, op);
-  const std::size_t width = element_size(type);
-  const int local_rank = topology_.local_rank();
-  const int slices = count * width < kSliceBytes ? 1 : slices_;
-  // Hosts may have different numbers of ranks, so the division waits for the sum over all.
-  const ReduceOp partial = op == ReduceOp::average ? ReduceOp::sum : op;
-  auto counts = equal_counts(count, slices, kGranule);
-  counts.resize(static_cast<std::size_t>(local_->size()), 0);
-  const Range mine = local_rank < slices ? part_of(count, local_rank, slices, kGranule) : Range{};
+  guarded([&] {
+    reduction::check_supported(type, op);
+    const std::size_t width = element_size(type);
+    const int local_rank = topology_.local_rank();
+    const int slices = count * width < kSliceBytes ? 1 : slices_;
+    // Hosts may have different numbers of ranks, so the division waits for the sum over all.
+    const ReduceOp partial = op == ReduceOp::average ? ReduceOp::sum : op;
+    auto counts = equal_counts(count, slices, kGranule);
+    counts.resize(static_cast<std::size_t>(local_->size()), 0);
+    const Range mine = local_rank < slices ? part_of(count, local_rank, slices, kGranule) : Range{};
 
-  std::byte* const slice = static_cast<std::byte*>(out) + mine.begin * width;
-  // A local reduce-scatter in place would overwrite values that other ranks have yet to read only
-  // if it wrote outside its part; it writes this rank's part alone, after everybody has announced
-  // theirs.
-  local_->reducescatter(in, slice, counts, type, partial);
-  if (local_rank < slices) {
-    cross_->allreduce(slice, slice, mine.size(), type, partial);
-    if (op == ReduceOp::average) {
-      const void* input = slice;
-      void* output = slice;
-      reduction::run({&input, 1, &output, 1, mine.size(), op, size()}, type);
+    std::byte* const slice = static_cast<std::byte*>(out) + mine.begin * width;
+    // A local reduce-scatter in place would overwrite values that other ranks have yet to read only
+    // if it wrote outside its part; it writes this rank's part alone, after everybody has announced
+    // theirs.
+    local_->reducescatter(in, slice, counts, type, partial);
+    if (local_rank < slices) {
+      cross_->allreduce(slice, slice, mine.size(), type, partial);
+      if (op == ReduceOp::average) {
+        const void* input = slice;
+        void* output = slice;
+        reduction::run({&input, 1, &output, 1, mine.size(), op, size()}, type);
+      }
     }
-  }
-  local_->allgather(slice, out, counts, type);
+    local_->allgather(slice, out, counts, type);
+  });
 }
 
 // Hierarchical: hosts are averaged and combined as one rank each, in slices. The products are those
 // of whole tensors: the slices' are added up within the host.
 void HierarchicalCommunicator::adasum(const void* in, void* out,
                                       std::span<const std::size_t> tensors, DataType type) {
-  if (!options_.hierarchical_adasum) return flat_->adasum(in, out, tensors, type);
-  reduction::check_supported(type, ReduceOp::adasum);
-  const std::size_t count = offsets_of(tensors).back();
-  const int local_rank = topology_.local_rank();
-  auto counts = equal_counts(count, slices_, kGranule);
-  counts.resize(static_cast<std::size_t>(local_->size()), 0);
-  const bool holds = local_rank < slices_;
-  const Range mine = holds ? part_of(count, local_rank, slices_, kGranule) : Range{};
-  std::byte* const slice = static_cast<std::byte*>(out) + mine.begin * element_size(type);
-  const auto add_up = [](Communicator& communicator, std::span<double> values) {
-    communicator.allreduce(values.data(), values.data(), values.size(), DataType::float64,
-                           ReduceOp::sum);
-  };
-  local_->reducescatter(in, slice, counts, type, ReduceOp::average);
-  adasum::run({.peers = holds ? cross_.get() : nullptr,
-               .peer_count = topology_.cross_size(),
-               .values = slice,
-               .place = mine,
-               .tensors = tensors,
-               .type = type,
-               .sum = [&](std::span<double> values) {
-                 if (holds) add_up(*cross_, values);
-                 add_up(*local_, values);
-               }});
-  local_->allgather(slice, out, counts, type);
+  guarded([&] {
+    if (!options_.hierarchical_adasum) return flat_->adasum(in, out, tensors, type);
+    reduction::check_supported(type, ReduceOp::adasum);
+    const std::size_t count = offsets_of(tensors).back();
+    const int local_rank = topology_.local_rank();
+    auto counts = equal_counts(count, slices_, kGranule);
+    counts.resize(static_cast<std::size_t>(local_->size()), 0);
+    const bool holds = local_rank < slices_;
+    const Range mine = holds ? part_of(count, local_rank, slices_, kGranule) : Range{};
+    std::byte* const slice = static_cast<std::byte*>(out) + mine.begin * element_size(type);
+    const auto add_up = [](Communicator& communicator, std::span<double> values) {
+      communicator.allreduce(values.data(), values.data(), values.size(), DataType::float64,
+                             ReduceOp::sum);
+    };
+    local_->reducescatter(in, slice, counts, type, ReduceOp::average);
+    adasum::run({.peers = holds ? cross_.get() : nullptr,
+                 .peer_count = topology_.cross_size(),
+                 .values = slice,
+                 .place = mine,
+                 .tensors = tensors,
+                 .type = type,
+                 .sum = [&](std::span<double> values) {
+                   if (holds) add_up(*cross_, values);
+                   add_up(*local_, values);
+                 }});
+    local_->allgather(slice, out, counts, type);
+  });
 }
 
 void HierarchicalCommunicator::broadcast(void* data, std::size_t count, DataType type, int root) {
-  const auto root_index = static_cast<std::size_t>(root);
-  const int root_host = topology_.host_of[root_index];
-  const int root_local = topology_.local_rank_of[root_index];
-  // The rank of each host that receives from the root's host.
-  const int courier = root_local < slices_ ? root_local : 0;
-  const bool at_home = topology_.cross_rank() == root_host;
-  if (at_home) local_->broadcast(data, count, type, root_local);
-  if (topology_.local_rank() == courier) cross_->broadcast(data, count, type, root_host);
-  if (!at_home) local_->broadcast(data, count, type, courier);
+  guarded([&] {
+    const auto root_index = static_cast<std::size_t>(root);
+    const int root_host = topology_.host_of[root_index];
+    const int root_local = topology_.local_rank_of[root_index];
+    // The rank of each host that receives from the root's host.
+    const int courier = root_local < slices_ ? root_local : 0;
+    const bool at_home = topology_.cross_rank() == root_host;
+    if (at_home) local_->broadcast(data, count, type, root_local);
+    if (topology_.local_rank() == courier) cross_->broadcast(data, count, type, root_host);
+    if (!at_home) local_->broadcast(data, count, type, courier);
+  });
 }
 
 void HierarchicalCommunicator::reduce(const void* in, void* out, std::size_t count, DataType type,
                                       ReduceOp op, int root) {
-  flat_->reduce(in, out, count, type, op, root);
+  guarded([&] { flat_->reduce(in, out, count, type, op, root); });
 }
 
 void HierarchicalCommunicator::reducescatter(const void* in, void* out,
                                              std::span<const std::size_t> counts, DataType type,
                                              ReduceOp op) {
-  flat_->reducescatter(in, out, counts, type, op);
+  guarded([&] { flat_->reducescatter(in, out, counts, type, op); });
 }
 
 void HierarchicalCommunicator::allgather(const void* in, void* out,
                                          std::span<const std::size_t> counts, DataType type) {
-  flat_->allgather(in, out, counts, type);
+  guarded([&] { flat_->allgather(in, out, counts, type); });
 }
 
 void HierarchicalCommunicator::alltoall(const void* in, std::span<const std::size_t> send_counts,
                                         void* out, std::span<const std::size_t> receive_counts,
                                         DataType type) {
-  flat_->alltoall(in, send_counts, out, receive_counts, type);
+  guarded([&] { flat_->alltoall(in, send_counts, out, receive_counts, type); });
 }
 
 void HierarchicalCommunicator::barrier() {
-  local_->barrier();
-  if (topology_.local_rank() == 0) cross_->barrier();
-  local_->barrier();
+  guarded([&] {
+    local_->barrier();
+    if (topology_.local_rank() == 0) cross_->barrier();
+    local_->barrier();
+  });
 }
 
 // Between the hosts; within one there is no choice.

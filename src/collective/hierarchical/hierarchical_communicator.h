@@ -17,7 +17,8 @@ struct HierarchicalOptions {
 /// An allreduce is a reduce-scatter within each host, an allreduce of each slice between the ranks
 /// of all hosts that own it, and an allgather within each host: the slow link carries each byte
 /// once a host. Hosts may have different numbers of ranks: there are as many slices as the smallest
-/// host has ranks.
+/// host has ranks. After a MismatchError, which every rank gets, it is of no further use: hosts may have
+/// stopped at different points.
 class HierarchicalCommunicator final : public Communicator {
  public:
   /// `local` joins the ranks of this host; `cross` joins those of all hosts with this rank's local
@@ -45,6 +46,7 @@ class HierarchicalCommunicator final : public Communicator {
               DataType type) override;
   std::vector<std::string> allreduce_algorithms() const override;
   void set_allreduce_algorithm(const std::string& name) override;
+  void fail(std::string_view reason) override;
   void set_label(std::string_view name, std::uint64_t plan) override;
 
   std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override {
@@ -52,12 +54,16 @@ class HierarchicalCommunicator final : public Communicator {
   }
 
  private:
+  template <class Collective>
+  void guarded(const Collective& collective);
+
   HierarchicalOptions options_;
   Topology topology_;
   std::unique_ptr<Communicator> local_;
   std::unique_ptr<Communicator> cross_;
   std::unique_ptr<Communicator> flat_;
   int slices_;
+  std::string failure_;  // of an earlier collective: the parts are not in step any more
 };
 
 }  // namespace sullae

@@ -34,6 +34,13 @@ std::vector<std::string> P2pCommunicator::allreduce_algorithms() const {
   return names;
 }
 
+void P2pCommunicator::fail(std::string_view reason) {
+  for (const std::uint64_t sequence : {sequence_ - 1, sequence_}) {
+    transport_->set_alarm_tag(make_tag(sequence, kAlarmStep));
+    transport_->raise_alarm(reason);
+  }
+}
+
 void P2pCommunicator::allreduce(const void* in, void* out, std::size_t count, DataType type,
                                 ReduceOp op) {
   if (op == ReduceOp::adasum) return adasum(in, out, {&count, 1}, type);

@@ -26,6 +26,7 @@ bool takes_zeros(const Request& request) {
       return true;
     case Operation::alltoall:
     case Operation::allocate:
+    case Operation::failure:
       return false;
   }
   return false;

@@ -168,9 +168,7 @@ void Group::read_peer(int member, const void* from, void* into, std::size_t byte
   }
 }
 
-void Group::exchange(Signature signature, std::span<const std::byte> payload) {
-  signature = labels_.stamp(signature);
-  operation_ = signature.operation;
+void Group::announce(const Signature& signature, std::span<const std::byte> payload) {
   const std::uint64_t sequence = ++sequence_;
   Member& self = members_[index()];
   Cell& cell = self.cells[sequence & 1];
@@ -178,12 +176,30 @@ void Group::exchange(Signature signature, std::span<const std::byte> payload) {
   copy_bytes(cell.payload.data(), payload.data(), std::min(payload.size(), kCellPayload));
   cell.sequence.store(sequence);
   ring(self);
+}
+
+void Group::fail(std::string_view reason) {
+  std::byte* const place = slot(index(), next_announcement());
+  const std::string_view text = reason.substr(0, kSlotBytes - 1);
+  copy_bytes(place, text.data(), text.size());
+  place[text.size()] = std::byte{0};
+  announce({.operation = Operation::failure}, {});
+}
+
+void Group::exchange(Signature signature, std::span<const std::byte> payload) {
+  signature = labels_.stamp(signature);
+  operation_ = signature.operation;
+  const std::uint64_t announcement = next_announcement();
+  announce(signature, payload);
+  const std::uint64_t sequence = sequence_;
   for (int i = 0; i < size(); ++i) {
     const Cell& other = members_[i].cells[sequence & 1];
     wait_for(i, [&] { return other.sequence.load() >= sequence; });
   }
   for (int i = 0; i < size(); ++i) {
     const Signature& other = members_[i].cells[sequence & 1].signature;
+    if (other.operation == Operation::failure)
+      throw MismatchError(reinterpret_cast<const char*>(slot(i, announcement)));
     if (other != signature) {
       throw labels_.mismatch(world_rank(index()), signature, world_rank(i), other);
     }

@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "transport/shm/segment.h"
 #include "transport/labels.h"
+#include "transport/shm/segment.h"
 #include "transport/signature.h"
 #include "transport/store/store.h"
 
@@ -92,6 +92,9 @@ class Group {
   /// Announces an operation and waits until every member has announced its own. Throws
   /// MismatchError on every member if they are not the same.
   void exchange(Signature signature, std::span<const std::byte> payload = {});
+  /// Announces, instead of an operation, that this member goes no further: exchange() throws
+  /// MismatchError with `reason` on all others. The group is of no further use.
+  void fail(std::string_view reason);
   /// What `member` announced in the last exchange. Valid until this member's next exchange.
   const std::byte* payload(int member) const {
     return members_[member].cells[sequence_ & 1].payload.data();
@@ -127,6 +130,7 @@ class Group {
   void attach(Store& store);
   void measure_cpus();
   void try_reading_peers();
+  void announce(const Signature& signature, std::span<const std::byte> payload);
   void ring(Member& self);
   template <class Ready>
   void wait_for(int member, const Ready& ready);
