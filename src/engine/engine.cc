@@ -57,7 +57,6 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, Timeline& timeline,
 }
 
 Engine::~Engine() {
-  if (options_.set_watch) options_.set_watch->remove(options_.set);
   {
     const std::lock_guard lock(mutex_);
     leaving_ = true;
@@ -65,6 +64,7 @@ Engine::~Engine() {
     changed_.notify_all();
   }
   thread_.join();
+  if (options_.set_watch) options_.set_watch->remove(options_.set);
 }
 
 void Engine::submit(std::unique_ptr<Submission> submission) {
