@@ -7,8 +7,10 @@ if ((EUID == 0)); then
   sizes=(4 1024 16384 65536 262144 1048576 4194304 16777216 67108864)
   bench/allreduce.py --hosts --rounds 3 --sizes "${sizes[@]}"
   bench/allreduce.py --hosts --rate 1gbit --rounds 1 --sizes 1048576 4194304 16777216 67108864
+  bench/overlap.py --rounds 3 --rate 1gbit
 else
   echo "SKIPPED: two hosts (network namespaces need root)"
 fi
 bench/gradients.py --ranks 2 4 --rounds 3
 bench/training.py --ranks 2 --rounds 3
+bench/overlap.py --rounds 3
