@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sullae/error.h"
+#include "support/errors.h"
 
 namespace sullae::testing {
 namespace {
@@ -34,6 +35,23 @@ TEST(Config, NamesTheVariableThatIsWrong) {
                                   "': expected a positive number of seconds");
     }
   }
+}
+
+TEST(Config, SwitchesAreZeroOrOne) {
+  EXPECT_FALSE(with("", "").autotune);
+  EXPECT_TRUE(with("SULLAE_AUTOTUNE", "1").autotune);
+  EXPECT_FALSE(with("SULLAE_AUTOTUNE", "0").autotune);
+  EXPECT_TRUE(with("SULLAE_HIERARCHICAL_ADASUM", "1").hierarchical_adasum);
+  EXPECT_TRUE(with("SULLAE_HIERARCHICAL_NCCL", "1").hierarchical_nccl);
+  EXPECT_EQ(error_of([] { with("SULLAE_AUTOTUNE", "yes"); }),
+            "SULLAE_AUTOTUNE: 'yes' is not an integer between 0 and 1");
+}
+
+TEST(Config, ASampleHasAStep) {
+  EXPECT_EQ(with("SULLAE_AUTOTUNE_STEPS_PER_SAMPLE", "3").autotune_steps_per_sample, 3U);
+  EXPECT_TRUE(error_of([] {
+                with("SULLAE_AUTOTUNE_STEPS_PER_SAMPLE", "0");
+              }).starts_with("SULLAE_AUTOTUNE_STEPS_PER_SAMPLE: '0' is not an integer between 1 "));
 }
 
 TEST(ParseInteger, TakesWholeNumbersInRange) {

@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "support/errors.h"
 #include "support/program.h"
+#include "support/temporary_directory.h"
 
 namespace sullae::testing {
 namespace {
@@ -72,6 +74,31 @@ TEST(Bench, SaysWhatIsWrong) {
   EXPECT_TRUE(contains(error({"allreduce", "--sizes", "4:64:1"}), "a factor of 2 or more"));
   EXPECT_TRUE(contains(error({"allsum"}), "allsum not in"));
   EXPECT_TRUE(contains(error({"allreduce", "--np", "0"}), "'0' is not a whole number"));
+}
+
+// As a user would: through sullae run.
+TEST(Autotune, WritesWhatItTriedAndSaysWhatItKept) {
+  const TemporaryDirectory directory;
+  const auto log = directory.path() / "tuning.csv";
+  const auto result =
+      run_program({sullae_program(), "run", "-np", "2", "--autotune", "--autotune-log-file",
+                   log.string(), sullae_program(), "bench", "allreduce", "--sizes", "1K:16K:2",
+                   "--async", "--iterations", "1000"});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "autotune: kept SULLAE_FUSION_THRESHOLD="))
+      << result.standard_error;
+  std::ifstream file(log);
+  std::string last;
+  for (std::string line; std::getline(file, line);) last = line;
+  EXPECT_TRUE(last.starts_with("best,")) << last;
+}
+
+TEST(Autotune, ALogAloneIsAMistake) {
+  const auto result =
+      run_program({sullae_program(), "run", "-np", "2", "--autotune-log-file", "x.csv", "true"});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_TRUE(contains(result.standard_error, "--autotune-log-file requires --autotune"))
+      << result.standard_error;
 }
 
 }  // namespace
