@@ -98,8 +98,8 @@ struct DistributedOptimizerOptions {
 /// that got none anywhere keeps none, as in one process. Sparse gradients (of embeddings) travel as
 /// rows and indices and stay sparse. Buckets start in one order on every rank and nothing is
 /// negotiated; where steps differ in which parameters have gradients, they are negotiated by name for
-/// a while instead, so that a gradient that is missing holds back no other. A rank whose step is
-/// another's of another optimizer gets, as that one does, a MismatchError with both buckets' names.
+/// a while instead, so that a gradient that is missing holds back no other. A rank that
+/// steps another optimizer than the others gets, as they do, a MismatchError with both buckets' names.
 ///
 /// Used by the thread that trains. Errors of the background are thrown by synchronize() and step().
 class DistributedOptimizer {

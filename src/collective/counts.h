@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "base/hash.h"
+
 namespace sullae {
 
 /// Start of each rank's part, and the total at the end: one longer than `counts`.
@@ -16,14 +18,9 @@ inline std::vector<std::size_t> offsets_of(std::span<const std::size_t> counts) 
   return offsets;
 }
 
-/// FNV-1a over the counts, for comparing them between ranks.
+/// For comparing counts between ranks.
 inline std::uint64_t hash_of(std::span<const std::size_t> counts) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const std::size_t count : counts) {
-    for (int shift = 0; shift < 64; shift += 8)
-      hash = (hash ^ ((count >> shift) & 0xffU)) * 1099511628211ULL;
-  }
-  return hash;
+  return fnv1a({reinterpret_cast<const char*>(counts.data()), counts.size_bytes()});
 }
 
 /// The part-th of `parts` nearly equal ranges of [0, count), each start a multiple of `granule`

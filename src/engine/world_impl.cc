@@ -135,23 +135,21 @@ void World::Impl::stop_timeline() {
 std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&)> call,
                                                 const PlannedOptions& options) {
   auto completion = std::make_shared<Completion>();
+  auto labelled = [this, call = std::move(call), options] {
+    planned_->set_label(options.name, options.plan);
+    call(*planned_);
+  };
   if (!timeline_.on()) {
-    queue_->submit(
-        [this, call = std::move(call), options] {
-          planned_->set_label(options.name, options.plan);
-          call(*planned_);
-        },
-        completion);
+    queue_->submit(std::move(labelled), completion);
     return completion;
   }
   queue_->submit(
-      [this, call = std::move(call), options, submitted = engine::Timeline::Clock::now()] {
+      [this, labelled = std::move(labelled), options, submitted = engine::Timeline::Clock::now()] {
         timeline_.record({engine::Lane::planned, "QUEUE", options.name, submitted,
                           engine::Timeline::Clock::now(), options.bytes});
         const engine::Span span(timeline_, engine::Lane::planned, "REDUCE_BUCKET", options.name,
                                 options.bytes);
-        planned_->set_label(options.name, options.plan);
-        call(*planned_);
+        labelled();
       },
       completion);
   return completion;

@@ -21,45 +21,34 @@ GradientBucket::GradientBucket(PlannedBucket plan, const std::vector<PlannedPara
   if (plan_.device.is_cuda() && !compression_ && op_ != ReduceOp::adasum)
     device_ = world_.device_communicator(plan_.device.index());
   label_.bytes = plan_.total_elements() * static_cast<std::size_t>(c10::elementSize(plan_.type));
-  if (device_ != nullptr) {
-    lay_out_on_device();
-  } else {
-    lay_out_on_host();
-  }
+  lay_out();
 }
 
-void GradientBucket::lay_out_on_device() {
-  flat_ = torch::zeros({static_cast<std::int64_t>(plan_.gradient_elements)},
-                       torch::TensorOptions(plan_.type).device(plan_.device));
-  const auto memory = world_.allocate_shared(plan_.flags() * sizeof(float));
-  flags_ = torch::from_blob(
-      memory.get(), {static_cast<std::int64_t>(plan_.flags())}, [memory](void*) {},
-      torch::kFloat32);
+void GradientBucket::lay_out() {
   const auto width = static_cast<std::size_t>(c10::elementSize(plan_.type));
-  std::size_t offset = 0;
-  for (std::size_t place = 0; place < plan_.parameters.size(); ++place) {
-    auto* const at = static_cast<std::byte*>(flat_.data_ptr()) + offset * width;
-    gradients_.push_back(torch::from_blob(
-        at, parameter(place).sizes(), [flat = flat_](void*) {}, flat_.options()));
-    offset += aligned_elements(parameter(place));
-  }
-}
-
-void GradientBucket::lay_out_on_host() {
-  const auto width = static_cast<std::size_t>(c10::elementSize(plan_.type));
-  const auto memory = world_.allocate_shared(label_.bytes);
-  // Tensors of their own rather than views of one, which the optimizers' zero_grad() refuses to
-  // detach. Each owns the memory, so that a gradient stays valid for whoever still holds it.
-  const auto tensor_at = [&](std::size_t element, torch::IntArrayRef shape) {
+  // A tensor of its own rather than a view, which the optimizers' zero_grad() refuses to detach. It
+  // owns the memory, so that a gradient stays valid for whoever still holds it.
+  const auto tensor_at = [](void* at, torch::IntArrayRef shape, auto owner,
+                            const torch::TensorOptions& options) {
     return torch::from_blob(
-        memory.get() + element * width, shape, [memory](void*) {}, plan_.type);
+        at, shape, [owner = std::move(owner)](void*) {}, options);
   };
-  flat_ = tensor_at(0, {static_cast<std::int64_t>(plan_.total_elements())});
-  flags_ = tensor_at(plan_.gradient_elements, {static_cast<std::int64_t>(plan_.flags())});
-  std::size_t offset = 0;
+  const auto flags = static_cast<std::int64_t>(plan_.flags());
+  if (device_ != nullptr) {
+    flat_ = torch::zeros({static_cast<std::int64_t>(plan_.gradient_elements)},
+                         torch::TensorOptions(plan_.type).device(plan_.device));
+    const auto memory = world_.allocate_shared(plan_.flags() * sizeof(float));
+    flags_ = tensor_at(memory.get(), {flags}, memory, torch::kFloat32);
+  } else {
+    const auto memory = world_.allocate_shared(label_.bytes);
+    flat_ = tensor_at(memory.get(), {static_cast<std::int64_t>(plan_.total_elements())}, memory,
+                      plan_.type);
+    flags_ = tensor_at(memory.get() + plan_.gradient_elements * width, {flags}, memory, plan_.type);
+  }
+  auto* at = static_cast<std::byte*>(flat_.data_ptr());
   for (std::size_t place = 0; place < plan_.parameters.size(); ++place) {
-    gradients_.push_back(tensor_at(offset, parameter(place).sizes()));
-    offset += aligned_elements(parameter(place));
+    gradients_.push_back(tensor_at(at, parameter(place).sizes(), flat_, flat_.options()));
+    at += aligned_elements(parameter(place)) * width;
   }
 }
 
@@ -124,25 +113,28 @@ void GradientBucket::reduce(Communicator& communicator) {
     rows_ = std::move(reduced.rows);
     rows_used_ = reduced.used;
   } else if (device_ != nullptr) {
-    communicator.allreduce(flags_.data_ptr(), flags_.data_ptr(), plan_.flags(), DataType::float32,
-                           op_);
+    reduce_flags(communicator);
   } else if (compression_) {
-    // The flags stay exact.
     compression_->allreduce(communicator, flat_.data_ptr<float>(), plan_.gradient_elements, op_);
-    communicator.allreduce(flags_.data_ptr(), flags_.data_ptr(), plan_.flags(), DataType::float32,
-                           op_);
+    reduce_flags(communicator);
   } else if (op_ == ReduceOp::adasum) {
-    const DataType type = data_type(plan_.type, "a bucket");
     std::vector<std::size_t> tensors;
     for (std::size_t place = 0; place < plan_.parameters.size(); ++place)
       tensors.push_back(aligned_elements(parameter(place)));
-    communicator.adasum(flat_.data_ptr(), flat_.data_ptr(), tensors, type);
-    communicator.allreduce(flags_.data_ptr(), flags_.data_ptr(), plan_.flags(), type,
-                           ReduceOp::sum);
+    communicator.adasum(flat_.data_ptr(), flat_.data_ptr(), tensors,
+                        data_type(plan_.type, "a bucket"));
+    reduce_flags(communicator);
   } else {
     communicator.allreduce(flat_.data_ptr(), flat_.data_ptr(), plan_.total_elements(),
                            data_type(plan_.type, "a bucket"), op_);
   }
+}
+
+// Apart from gradients that travel another way, so that they stay exact.
+void GradientBucket::reduce_flags(Communicator& communicator) {
+  communicator.allreduce(flags_.data_ptr(), flags_.data_ptr(), plan_.flags(),
+                         data_type(flags_.scalar_type(), "a bucket's flags"),
+                         op_ == ReduceOp::adasum ? ReduceOp::sum : op_);
 }
 
 void GradientBucket::finish() {

@@ -66,8 +66,8 @@ class GradientBucket {
   SparseRows rows_of(const torch::Tensor& gradient) const;
   void reduce(Communicator& communicator);
   void prepare(bool stepping);
-  void lay_out_on_host();
-  void lay_out_on_device();
+  void reduce_flags(Communicator& communicator);
+  void lay_out();
   // Whether a parameter's gradient is its place in the bucket.
   bool in_place(std::size_t place) const {
     return device_ != nullptr || parameter(place).device().is_cpu();

@@ -2,20 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "base/hash.h"
+
 namespace sullae {
-namespace {
-
-// FNV-1a, the same on every host. Never 0.
-std::uint64_t hash_of(std::string_view text, std::uint64_t seed) {
-  std::uint64_t hash = 14695981039346656037ULL ^ seed;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return hash | 1U;
-}
-
-}  // namespace
 
 void Labels::set(std::string_view name, std::uint64_t plan) {
-  current_ = name.empty() ? 0 : hash_of(name, plan);
+  // Never 0, which is no label.
+  current_ = name.empty() ? 0 : fnv1a(name, kFnvStart ^ plan) | 1U;
   if (name.empty() || names_.contains(current_)) return;
   names_[current_] = plan == 0 ? fmt::format("'{}'", name)
                                : fmt::format("'{}' of plan {:08x}", name, plan & 0xffffffffU);

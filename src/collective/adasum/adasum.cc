@@ -150,6 +150,11 @@ class Run {
 
 static_assert(sizeof(Dots) == 3 * sizeof(double));
 
+void add_up(Communicator& communicator, std::span<double> products) {
+  communicator.allreduce(products.data(), products.data(), products.size(), DataType::float64,
+                         ReduceOp::sum);
+}
+
 void run(const Part& part) { Run(part).all(); }
 
 }  // namespace sullae::adasum
@@ -168,9 +173,8 @@ void Communicator::adasum(const void* in, void* out, std::span<const std::size_t
                .place = {0, count},
                .tensors = tensors,
                .type = type,
-               .sum = [this](std::span<double> values) {
-                 allreduce(values.data(), values.data(), values.size(), DataType::float64,
-                           ReduceOp::sum);
+               .sum = [this](std::span<double> products) {
+                 adasum::add_up(*this, products);
                }});
 }
 

@@ -31,6 +31,9 @@ struct Part {
   std::function<void(std::span<double>)> sum;
 };
 
+/// What `sum` is within one group of ranks.
+void add_up(Communicator& communicator, std::span<double> products);
+
 /// Vector halving, distance doubling: in step k a rank exchanges half of what it holds with the one
 /// at distance 2^k and combines the other half, so that 2^(k+1) ranks together hold the combination
 /// of their vectors; at the end the parts are gathered. Ranks beyond the largest power of two give

@@ -57,6 +57,14 @@ void HierarchicalCommunicator::fail(std::string_view reason) {
   }
 }
 
+HierarchicalCommunicator::Slices HierarchicalCommunicator::slice(std::size_t count,
+                                                                 int slices) const {
+  auto counts = equal_counts(count, slices, kGranule);
+  counts.resize(static_cast<std::size_t>(local_->size()), 0);
+  const int rank = topology_.local_rank();
+  return {std::move(counts), rank < slices ? part_of(count, rank, slices, kGranule) : Range{}};
+}
+
 void HierarchicalCommunicator::allreduce(const void* in, void* out, std::size_t count,
                                          DataType type, ReduceOp op) {
   if (op == ReduceOp::adasum) return adasum(in, out, {&count, 1}, type);
@@ -67,24 +75,22 @@ void HierarchicalCommunicator::allreduce(const void* in, void* out, std::size_t 
     const int slices = count * width < kSliceBytes ? 1 : slices_;
     // Hosts may have different numbers of ranks, so the division waits for the sum over all.
     const ReduceOp partial = op == ReduceOp::average ? ReduceOp::sum : op;
-    auto counts = equal_counts(count, slices, kGranule);
-    counts.resize(static_cast<std::size_t>(local_->size()), 0);
-    const Range mine = local_rank < slices ? part_of(count, local_rank, slices, kGranule) : Range{};
+    const auto [counts, mine] = slice(count, slices);
 
-    std::byte* const slice = static_cast<std::byte*>(out) + mine.begin * width;
+    std::byte* const own = static_cast<std::byte*>(out) + mine.begin * width;
     // A local reduce-scatter in place would overwrite values that other ranks have yet to read only
     // if it wrote outside its part; it writes this rank's part alone, after everybody has announced
     // theirs.
-    local_->reducescatter(in, slice, counts, type, partial);
+    local_->reducescatter(in, own, counts, type, partial);
     if (local_rank < slices) {
-      cross_->allreduce(slice, slice, mine.size(), type, partial);
+      cross_->allreduce(own, own, mine.size(), type, partial);
       if (op == ReduceOp::average) {
-        const void* input = slice;
-        void* output = slice;
+        const void* input = own;
+        void* output = own;
         reduction::run({&input, 1, &output, 1, mine.size(), op, size()}, type);
       }
     }
-    local_->allgather(slice, out, counts, type);
+    local_->allgather(own, out, counts, type);
   });
 }
 
@@ -96,28 +102,21 @@ void HierarchicalCommunicator::adasum(const void* in, void* out,
     if (!options_.hierarchical_adasum) return flat_->adasum(in, out, tensors, type);
     reduction::check_supported(type, ReduceOp::adasum);
     const std::size_t count = offsets_of(tensors).back();
-    const int local_rank = topology_.local_rank();
-    auto counts = equal_counts(count, slices_, kGranule);
-    counts.resize(static_cast<std::size_t>(local_->size()), 0);
-    const bool holds = local_rank < slices_;
-    const Range mine = holds ? part_of(count, local_rank, slices_, kGranule) : Range{};
-    std::byte* const slice = static_cast<std::byte*>(out) + mine.begin * element_size(type);
-    const auto add_up = [](Communicator& communicator, std::span<double> values) {
-      communicator.allreduce(values.data(), values.data(), values.size(), DataType::float64,
-                             ReduceOp::sum);
-    };
-    local_->reducescatter(in, slice, counts, type, ReduceOp::average);
+    const bool holds = topology_.local_rank() < slices_;
+    const auto [counts, mine] = slice(count, slices_);
+    std::byte* const own = static_cast<std::byte*>(out) + mine.begin * element_size(type);
+    local_->reducescatter(in, own, counts, type, ReduceOp::average);
     adasum::run({.peers = holds ? cross_.get() : nullptr,
                  .peer_count = topology_.cross_size(),
-                 .values = slice,
+                 .values = own,
                  .place = mine,
                  .tensors = tensors,
                  .type = type,
                  .sum = [&](std::span<double> values) {
-                   if (holds) add_up(*cross_, values);
-                   add_up(*local_, values);
+                   if (holds) adasum::add_up(*cross_, values);
+                   adasum::add_up(*local_, values);
                  }});
-    local_->allgather(slice, out, counts, type);
+    local_->allgather(own, out, counts, type);
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "collective/counts.h"
 #include "sullae/communicator.h"
 #include "transport/topology.h"
 
@@ -54,6 +55,12 @@ class HierarchicalCommunicator final : public Communicator {
   }
 
  private:
+  // The part of each rank of the host, and this rank's: the first `slices` ranks have one.
+  struct Slices {
+    std::vector<std::size_t> counts;
+    Range mine;
+  };
+  Slices slice(std::size_t count, int slices) const;
   template <class Collective>
   void guarded(const Collective& collective);
 
