@@ -12,12 +12,13 @@ packages=(
   libopenblas0-pthread
   libucx-dev libopenmpi-dev openmpi-bin
   libfmt-dev nlohmann-json3-dev libcli11-dev zlib1g-dev
+  libjpeg62-turbo-dev libisal-dev libprotobuf-dev protobuf-compiler libtomlplusplus-dev
   libgtest-dev
   # The tests join hosts made of network namespaces.
   iproute2
 )
 if [[ "${1:-}" == bench ]]; then
-  packages+=(libgloo-dev python3-torch)
+  packages+=(libgloo-dev python3-torch python3-torchvision)
 fi
 
 missing=()

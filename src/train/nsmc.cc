@@ -73,8 +73,9 @@ class NsmcTask final : public Task {
       throw InputError(
           "nsmc: no data: give --data DIR, a folder with ratings_train.txt and ratings_test.txt");
     }
-    const auto train = data::read_labelled_tsv(options.data / "ratings_train.txt", kClasses);
-    const auto test = data::read_labelled_tsv(options.data / "ratings_test.txt", kClasses);
+    data::DamageLog damage(/*skip=*/false);
+    const auto train = data::read_texts(*data::open_dataset({options.data / "ratings_train.txt"}), damage);
+    const auto test = data::read_texts(*data::open_dataset({options.data / "ratings_test.txt"}), damage);
     const auto vocabulary =
         data::Vocabulary::build(train, static_cast<std::size_t>(options.extra.at("min-count")));
     const auto max_words = static_cast<std::size_t>(options.extra.at("max-words"));

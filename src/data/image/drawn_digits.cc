@@ -4,7 +4,7 @@
 #include <numbers>
 #include <random>
 
-#include "sullae/data.h"
+#include "sullae/data/digits.h"
 
 namespace sullae::data {
 namespace {

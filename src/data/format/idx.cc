@@ -1,7 +1,11 @@
 #include <fmt/format.h>
 
-#include "data/input_file.h"
-#include "sullae/data.h"
+#include <algorithm>
+
+#include "data/format/format.h"
+#include "data/record/input_file.h"
+#include "sullae/data/digits.h"
+#include "sullae/error.h"
 
 namespace sullae::data {
 namespace {
@@ -90,6 +94,72 @@ Mnist read_mnist(const std::filesystem::path& directory) {
                    kDigits),
           read_idx(directory / "t10k-images-idx3-ubyte", directory / "t10k-labels-idx1-ubyte",
                    kDigits)};
+}
+
+namespace {
+
+constexpr std::string_view kImagesName = "images-idx3";
+constexpr std::string_view kLabelsName = "labels-idx1";
+constexpr int kMostClasses = 256;
+
+// "train-labels-idx1-ubyte" for "train-images-idx3-ubyte".
+std::filesystem::path labels_of(const std::filesystem::path& images) {
+  std::string name = images.filename().string();
+  const auto at = name.find(kImagesName);
+  if (at == std::string::npos) {
+    throw InputError(fmt::format("{}: expected a name with '{}', so that the labels are in the file "
+                                 "of the same name with '{}'",
+                                 images.string(), kImagesName, kLabelsName));
+  }
+  name.replace(at, kImagesName.size(), kLabelsName);
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);  // found either way
+  return images.parent_path() / name;
+}
+
+class IdxDataset final : public Dataset {
+ public:
+  explicit IdxDataset(const std::filesystem::path& images)
+      : name_(images.string()), set_(read_idx(images, labels_of(images), kMostClasses)) {
+    const auto largest = std::ranges::max_element(set_.labels);
+    for (int i = 0; largest != set_.labels.end() && i <= *largest; ++i)
+      classes_.push_back(std::to_string(i));
+  }
+
+  std::size_t size() const override { return set_.size(); }
+  std::string place(std::size_t i) const override {
+    return fmt::format("{}, record {}, offset {}", name_, i, 16 + i * set_.rows * set_.columns);
+  }
+  const std::vector<std::string>& classes() const override { return classes_; }
+
+  Example read(std::size_t i) const override {
+    const std::size_t bytes = set_.rows * set_.columns;
+    const auto* const pixels = reinterpret_cast<const char*>(set_.pixels.data()) + i * bytes;
+    Example example;
+    example.set(feature::kPixels, std::string(pixels, bytes));
+    example.set(feature::kRows, static_cast<std::int64_t>(set_.rows));
+    example.set(feature::kColumns, static_cast<std::int64_t>(set_.columns));
+    example.set(feature::kLabel, static_cast<std::int64_t>(set_.labels[i]));
+    return example;
+  }
+
+ private:
+  std::string name_;
+  ImageSet set_;
+  std::vector<std::string> classes_;
+};
+
+}  // namespace
+
+Format idx_format() {
+  return {.name = "idx",
+          .recognises =
+              [](const std::filesystem::path&, std::string_view start) {
+                return start.starts_with(std::string_view("\0\0\x08\x03", 4)) ||
+                       start.starts_with(std::string_view("\0\0\x08\x01", 4));
+              },
+          .open = [](const std::filesystem::path& path, const DatasetOptions&) -> DatasetPtr {
+            return std::make_shared<IdxDataset>(path);
+          }};
 }
 
 }  // namespace sullae::data

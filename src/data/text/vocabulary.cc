@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "sullae/data.h"
+#include "sullae/data/text.h"
 
 namespace sullae::data {
 

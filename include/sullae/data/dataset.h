@@ -1,0 +1,95 @@
+// Data sets of any format, as samples that can be read in any order.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sullae/data/example.h"
+#include "sullae/error.h"
+
+namespace sullae::data {
+
+/// One record that cannot be read, while others of its file can be.
+class DamagedRecord : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+/// What becomes of damaged records: thrown, or counted, reported and skipped. Any thread.
+class DamageLog {
+ public:
+  /// With `skip` false, meet() throws what it is told.
+  explicit DamageLog(bool skip) : skip_(skip) {}
+  /// Throws DamagedRecord with `message`, or counts it. The first ten are reported as warnings.
+  void meet(const std::string& message);
+  std::size_t count() const { return count_; }
+
+ private:
+  bool skip_;
+  std::atomic<std::size_t> count_ = 0;
+};
+
+/// Samples by number. All functions may be called from any thread.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::size_t size() const = 0;
+  /// Sample `i`, which must be less than size(). Throws DamagedRecord with place(i) in its message.
+  virtual Example read(std::size_t i) const = 0;
+  /// "file, record n, offset o", for messages.
+  virtual std::string place(std::size_t i) const = 0;
+  /// The names of the classes, in the order of their labels; empty where the set does not say.
+  virtual const std::vector<std::string>& classes() const;
+};
+using DatasetPtr = std::shared_ptr<const Dataset>;
+
+struct DatasetOptions {
+  /// "auto" (by the names and the first bytes of the files), or a name of dataset_formats().
+  std::string format = "auto";
+  /// The classes in the order of their labels, for formats that name them. Empty takes those that
+  /// are found, sorted: give those of the training set when opening the test set.
+  std::vector<std::string> classes;
+
+  // Of CSV and TSV.
+  /// Whether the first line names the columns: "yes", "no", or "auto": yes where it has a field called
+  /// "label", "text" or the like, or one of the columns below.
+  std::string header = "auto";
+  /// Whether fields may be in double quotes (RFC 4180): "yes", "no", or "auto": in CSV, and not in TSV.
+  std::string quotes = "auto";
+  /// Columns by name or, from 1, by number; several text columns, separated by commas, are joined with
+  /// a space. Empty: the label is the column called "label", "class", "category" or "target", else the
+  /// first of a CSV and the last of a TSV; the text is the columns called "text", "document", "title",
+  /// "description", "sentence", "review" or "content", else all but the label.
+  std::string text_columns;
+  std::string label_column;
+
+  /// Takes damaged parts that opening meets (a torn end of a TFRecord file, say); null throws.
+  DamageLog* damage = nullptr;
+};
+
+/// Opens files as one data set. Each of `paths` is a file, a folder, or a glob pattern such as
+/// "data/part-*"; files are taken in the order of their names, and those that Spark and Hadoop write
+/// beside the parts ("_SUCCESS", ".part-0.crc") are left out. Compressed files (gzip) are
+/// decompressed into memory; others are read where they are, record by record. Throws InputError for
+/// a path without files, and for files that are of no or of different formats.
+DatasetPtr open_dataset(const std::vector<std::filesystem::path>& paths,
+                        const DatasetOptions& options = {});
+
+/// The names of all formats.
+std::vector<std::string> dataset_formats();
+
+/// The files that `paths` stand for, as open_dataset finds them.
+std::vector<std::filesystem::path> find_part_files(const std::vector<std::filesystem::path>& paths);
+
+/// Keeps what was read of `dataset` in memory, up to `max_bytes`; the rest is read again each time.
+DatasetPtr cache_in_memory(DatasetPtr dataset, std::size_t max_bytes);
+
+/// Some samples of `dataset`: those with the numbers `indices`.
+DatasetPtr subset(DatasetPtr dataset, std::vector<std::size_t> indices);
+
+}  // namespace sullae::data

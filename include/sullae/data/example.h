@@ -1,0 +1,52 @@
+// A sample as it is stored: named features, as in TensorFlow's tf.train.Example.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace sullae::data {
+
+/// The names that readers give to features and that recipes look for. Those of images are what
+/// TensorFlow's ImageNet scripts write.
+namespace feature {
+inline constexpr std::string_view kImage = "image/encoded";       ///< bytes, a JPEG file
+inline constexpr std::string_view kPixels = "image/raw";          ///< bytes, [rows, columns, channels]
+inline constexpr std::string_view kRows = "image/height";         ///< int64, of kPixels
+inline constexpr std::string_view kColumns = "image/width";       ///< int64, of kPixels
+inline constexpr std::string_view kFileName = "image/filename";   ///< bytes
+inline constexpr std::string_view kLabel = "image/class/label";   ///< int64, from 0
+inline constexpr std::string_view kClass = "image/class/text";    ///< bytes, the label's name
+inline constexpr std::string_view kText = "text";                 ///< bytes, UTF-8
+inline constexpr std::string_view kTextLabel = "label";           ///< int64, from 0
+}  // namespace feature
+
+/// The values of a feature: of one of the three kinds that tf.train.Feature has.
+using Feature =
+    std::variant<std::vector<std::string>, std::vector<float>, std::vector<std::int64_t>>;
+
+/// Features by name. A value; threads may read one together.
+class Example {
+ public:
+  std::map<std::string, Feature, std::less<>> features;
+
+  /// The only value of a feature, or null where there is no such feature, or it is of another kind
+  /// or has none or several values.
+  const std::string* bytes(std::string_view name) const;
+  const std::int64_t* integer(std::string_view name) const;
+
+  void set(std::string_view name, std::string bytes);
+  void set(std::string_view name, std::int64_t value);
+
+  bool operator==(const Example&) const = default;
+};
+
+/// The serialised tf.train.Example (tensorflow/core/example/example.proto).
+std::string serialize(const Example& example);
+/// Throws DamagedRecord for bytes that are none.
+Example parse_example(std::string_view bytes);
+
+}  // namespace sullae::data

@@ -1,0 +1,56 @@
+// Texts as numbers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "sullae/data/dataset.h"
+
+namespace sullae::data {
+
+/// A text and its class.
+struct LabelledText {
+  std::string text;
+  int label = 0;
+};
+
+/// All texts of a data set (feature::kText) with their labels. Throws InputError for a record that has
+/// none; damaged ones go to `damage`.
+std::vector<LabelledText> read_texts(const Dataset& dataset, DamageLog& damage);
+
+/// The words of a text, cut at white space.
+std::vector<std::string_view> split_words(std::string_view text);
+
+/// Numbers for words: 0 is padding, 1 any word that is not known, the others by falling frequency
+/// in the texts that it was made from (words of equal frequency in the order of their bytes).
+class Vocabulary {
+ public:
+  static constexpr std::int64_t kPadding = 0;
+  static constexpr std::int64_t kUnknown = 1;
+
+  /// Of words that occur at least `min_count` times.
+  static Vocabulary build(const std::vector<LabelledText>& texts, std::size_t min_count = 1);
+
+  /// Numbers, padding and unknown included.
+  std::size_t size() const { return numbers_.size() + 2; }
+  std::int64_t number_of(std::string_view word) const;
+  /// The words of `text` as numbers; a text without words becomes one unknown word, since models
+  /// need one.
+  std::vector<std::int64_t> encode(std::string_view text, std::size_t max_words) const;
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view word) const {
+      return std::hash<std::string_view>{}(word);
+    }
+  };
+  std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> numbers_;
+};
+
+}  // namespace sullae::data

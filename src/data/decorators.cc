@@ -1,0 +1,157 @@
+#include "data/decorators.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+
+namespace sullae::data {
+namespace {
+
+class Concatenation final : public Dataset {
+ public:
+  explicit Concatenation(std::vector<DatasetPtr> parts) : parts_(std::move(parts)) {
+    for (const auto& part : parts_) {
+      starts_.push_back(size_);
+      size_ += part->size();
+    }
+  }
+  std::size_t size() const override { return size_; }
+  Example read(std::size_t i) const override {
+    const std::size_t part = part_of(i);
+    return parts_[part]->read(i - starts_[part]);
+  }
+  std::string place(std::size_t i) const override {
+    const std::size_t part = part_of(i);
+    return parts_[part]->place(i - starts_[part]);
+  }
+
+ private:
+  std::size_t part_of(std::size_t i) const {
+    // The last that starts at or before i; empty parts start where the next does.
+    return static_cast<std::size_t>(std::ranges::upper_bound(starts_, i) - starts_.begin()) - 1;
+  }
+
+  std::vector<DatasetPtr> parts_;
+  std::vector<std::size_t> starts_;
+  std::size_t size_ = 0;
+};
+
+class WithLabels final : public Dataset {
+ public:
+  WithLabels(DatasetPtr inner, std::vector<std::string> classes)
+      : inner_(std::move(inner)), classes_(std::move(classes)) {
+    for (const auto& name : classes_)
+      labels_.emplace(name, static_cast<std::int64_t>(labels_.size()));
+  }
+  std::size_t size() const override { return inner_->size(); }
+  std::string place(std::size_t i) const override { return inner_->place(i); }
+  const std::vector<std::string>& classes() const override { return classes_; }
+  Example read(std::size_t i) const override {
+    Example example = inner_->read(i);
+    const std::string* const name = example.bytes(feature::kClass);
+    const auto label =
+        example.bytes(feature::kText) != nullptr ? feature::kTextLabel : feature::kLabel;
+    if (name == nullptr || example.integer(feature::kLabel) != nullptr ||
+        example.integer(feature::kTextLabel) != nullptr)
+      return example;
+    const auto found = labels_.find(*name);
+    if (found == labels_.end()) {
+      throw DamagedRecord(fmt::format("{}: its class is '{}', expected one of {}", place(i), *name,
+                                      fmt::join(classes_, ", ")));
+    }
+    example.set(label, found->second);
+    return example;
+  }
+
+ private:
+  DatasetPtr inner_;
+  std::vector<std::string> classes_;
+  std::unordered_map<std::string, std::int64_t> labels_;
+};
+
+class Subset final : public Dataset {
+ public:
+  Subset(DatasetPtr inner, std::vector<std::size_t> indices)
+      : inner_(std::move(inner)), indices_(std::move(indices)) {}
+  std::size_t size() const override { return indices_.size(); }
+  Example read(std::size_t i) const override { return inner_->read(indices_[i]); }
+  std::string place(std::size_t i) const override { return inner_->place(indices_[i]); }
+  const std::vector<std::string>& classes() const override { return inner_->classes(); }
+
+ private:
+  DatasetPtr inner_;
+  std::vector<std::size_t> indices_;
+};
+
+std::size_t bytes_of(const Example& example) {
+  std::size_t bytes = sizeof example;
+  for (const auto& [name, feature] : example.features) {
+    bytes += name.size() + sizeof(Feature);
+    std::visit(
+        [&](const auto& values) {
+          for (const auto& value : values) {
+            bytes += sizeof value;
+            if constexpr (requires { value.size(); }) bytes += value.size();
+          }
+        },
+        feature);
+  }
+  return bytes;
+}
+
+class Cache final : public Dataset {
+ public:
+  Cache(DatasetPtr inner, std::size_t max_bytes)
+      : inner_(std::move(inner)), max_bytes_(max_bytes), kept_(inner_->size()) {}
+  std::size_t size() const override { return inner_->size(); }
+  std::string place(std::size_t i) const override { return inner_->place(i); }
+  const std::vector<std::string>& classes() const override { return inner_->classes(); }
+  Example read(std::size_t i) const override {
+    {
+      const std::lock_guard lock(mutex_of(i));
+      if (kept_[i]) return *kept_[i];
+    }
+    auto example = std::make_shared<const Example>(inner_->read(i));
+    const std::size_t bytes = bytes_of(*example);
+    if (bytes_ += bytes; bytes_ <= max_bytes_) {
+      const std::lock_guard lock(mutex_of(i));
+      kept_[i] = example;
+    } else {
+      bytes_ -= bytes;
+    }
+    return *example;
+  }
+
+ private:
+  std::mutex& mutex_of(std::size_t i) const { return mutexes_[i % mutexes_.size()]; }
+
+  DatasetPtr inner_;
+  std::size_t max_bytes_;
+  mutable std::atomic<std::size_t> bytes_ = 0;
+  mutable std::array<std::mutex, 64> mutexes_;                 // each guards every 64th of:
+  mutable std::vector<std::shared_ptr<const Example>> kept_;
+};
+
+}  // namespace
+
+DatasetPtr concatenate(std::vector<DatasetPtr> parts) {
+  return std::make_shared<Concatenation>(std::move(parts));
+}
+
+DatasetPtr number_classes(DatasetPtr dataset, std::vector<std::string> classes) {
+  return std::make_shared<WithLabels>(std::move(dataset), std::move(classes));
+}
+
+DatasetPtr subset(DatasetPtr dataset, std::vector<std::size_t> indices) {
+  return std::make_shared<Subset>(std::move(dataset), std::move(indices));
+}
+
+DatasetPtr cache_in_memory(DatasetPtr dataset, std::size_t max_bytes) {
+  return std::make_shared<Cache>(std::move(dataset), max_bytes);
+}
+
+}  // namespace sullae::data

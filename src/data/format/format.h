@@ -1,0 +1,43 @@
+// The seam between data sets and the formats that they are stored in.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sullae/data/dataset.h"
+
+namespace sullae::data {
+
+/// A format of part files. Adding one is a file and a line in formats.cc.
+///
+/// What open() returns may leave out labels and name classes instead (feature::kClass and classes()):
+/// open_dataset numbers them over all parts.
+struct Format {
+  std::string name;
+  /// Whether a file, or a folder, looks like it; `start` holds a file's first bytes, decompressed.
+  bool (*recognises)(const std::filesystem::path& path, std::string_view start);
+  /// One file, or a folder. Throws InputError.
+  DatasetPtr (*open)(const std::filesystem::path& path, const DatasetOptions& options);
+};
+
+const std::vector<Format>& formats();
+
+Format csv_format();
+Format folder_format();
+Format idx_format();
+Format tar_format();
+Format tfrecord_format();
+Format tsv_format();
+
+/// A damaged part that opening met goes to options.damage, or is thrown where there is none.
+void meet_damage(const DatasetOptions& options, const std::string& message);
+
+/// Whether the name, without ".gz", ends in one of `endings`.
+bool has_extension(const std::filesystem::path& path, std::initializer_list<std::string_view> endings);
+
+/// Whether a file name is that of a JPEG file.
+bool is_jpeg_name(std::string_view name);
+
+}  // namespace sullae::data

@@ -1,0 +1,32 @@
+#include <algorithm>
+
+#include "data/format/format.h"
+
+namespace sullae::data {
+
+const std::vector<Format>& formats() {
+  // In the order in which they are asked: those with unmistakable first bytes before those that are
+  // known by their names alone.
+  static const std::vector<Format> all = {folder_format(),   tar_format(), idx_format(),
+                                          tfrecord_format(), tsv_format(), csv_format()};
+  return all;
+}
+
+void meet_damage(const DatasetOptions& options, const std::string& message) {
+  if (options.damage == nullptr) throw DamagedRecord(message);
+  options.damage->meet(message);
+}
+
+bool has_extension(const std::filesystem::path& path,
+                   std::initializer_list<std::string_view> endings) {
+  std::string name = path.filename().string();
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  return std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+bool is_jpeg_name(std::string_view name) {
+  return has_extension(std::filesystem::path(name), {".jpg", ".jpeg"}) && !name.ends_with(".gz");
+}
+
+}  // namespace sullae::data

@@ -1,0 +1,133 @@
+// Labelled texts as comma- or tab-separated values.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "data/format/format.h"
+#include "data/table/columns.h"
+#include "data/table/rows.h"
+#include "data/text/utf8.h"
+
+namespace sullae::data {
+namespace {
+
+// Numbers as numbers: 2 before 10.
+struct LabelOrder {
+  bool operator()(const std::string& a, const std::string& b) const {
+    const auto number = [](const std::string& text) {
+      long long value = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      return error == std::errc{} && end == text.data() + text.size() ? std::optional(value)
+                                                                      : std::nullopt;
+    };
+    const auto x = number(a);
+    const auto y = number(b);
+    if (x && y) return *x < *y;
+    return x.has_value() != y.has_value() ? x.has_value() : a < b;
+  }
+};
+
+class TableDataset final : public Dataset {
+ public:
+  TableDataset(const std::filesystem::path& path, const DatasetOptions& options, TableStyle style,
+               bool label_first)
+      : file_(ByteFile::open(path)), style_(style) {
+    RowIndex index = index_rows(*file_, style);
+    if (!index.problem.empty()) meet_damage(options, index.problem);
+    rows_ = std::move(index.rows);
+    if (rows_.empty()) throw InputError(fmt::format("{}: has no rows", file_->name()));
+    columns_ = choose_columns(fields_of(0), options, label_first, place(0));
+    if (columns_.header) rows_.erase(rows_.begin());
+    find_classes();
+  }
+
+  std::size_t size() const override { return rows_.size(); }
+  std::string place(std::size_t i) const override {
+    return fmt::format("{}, record {}, line {}, offset {}", file_->name(), i, rows_[i].line,
+                       rows_[i].offset);
+  }
+  const std::vector<std::string>& classes() const override { return classes_; }
+
+  Example read(std::size_t i) const override {
+    const auto fields = fields_of(i);
+    if (fields.size() != columns_.count) {
+      throw DamagedRecord(fmt::format("{}: has {} column{}, expected {}", place(i), fields.size(),
+                                      fields.size() == 1 ? "" : "s", columns_.count));
+    }
+    std::string text;
+    for (const std::size_t column : columns_.texts) {
+      if (column != columns_.texts.front()) text += ' ';
+      text += fields[column];
+    }
+    if (fields[columns_.label].empty())
+      throw DamagedRecord(fmt::format("{}: its label is empty", place(i)));
+    Example example;
+    example.set(feature::kText, std::move(text));
+    example.set(feature::kClass, fields[columns_.label]);
+    return example;
+  }
+
+ private:
+  std::vector<std::string> fields_of(std::size_t i) const {
+    const std::string row = file_->read(rows_[i].offset, static_cast<std::size_t>(rows_[i].bytes));
+    if (const auto at = find_invalid_utf8(row); at != std::string::npos) {
+      throw DamagedRecord(fmt::format("{}: byte {} (0x{:02x}) is not UTF-8", place(i), at + 1,
+                                      static_cast<unsigned char>(row[at])));
+    }
+    try {
+      return split_row(row, style_);
+    } catch (const DamagedRecord& error) {
+      throw DamagedRecord(fmt::format("{}, {}", place(i), error.what()));
+    }
+  }
+
+  void find_classes() {
+    std::set<std::string, LabelOrder> labels;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      try {
+        auto fields = fields_of(i);
+        if (fields.size() == columns_.count && !fields[columns_.label].empty())
+          labels.insert(std::move(fields[columns_.label]));
+      } catch (const DamagedRecord&) {
+        // Who reads the row is told.
+      }
+    }
+    classes_.assign(labels.begin(), labels.end());
+  }
+
+  std::shared_ptr<const ByteFile> file_;
+  TableStyle style_;
+  std::vector<RowPlace> rows_;
+  Columns columns_;
+  std::vector<std::string> classes_;
+};
+
+}  // namespace
+
+Format csv_format() {
+  return {.name = "csv",
+          .recognises = [](const std::filesystem::path& path,
+                           std::string_view) { return has_extension(path, {".csv"}); },
+          .open = [](const std::filesystem::path& path, const DatasetOptions& options) -> DatasetPtr {
+            const bool quotes = options.quotes != "no";
+            return std::make_shared<TableDataset>(path, options, TableStyle{',', quotes}, true);
+          }};
+}
+
+Format tsv_format() {
+  return {.name = "tsv",
+          .recognises =
+              [](const std::filesystem::path& path, std::string_view start) {
+                return has_extension(path, {".tsv"}) ||
+                       (has_extension(path, {".txt"}) && start.find('\t') != std::string_view::npos);
+              },
+          // Files of this kind that hold texts are usually written without quoting.
+          .open = [](const std::filesystem::path& path, const DatasetOptions& options) -> DatasetPtr {
+            const bool quotes = options.quotes == "yes";
+            return std::make_shared<TableDataset>(path, options, TableStyle{'\t', quotes}, false);
+          }};
+}
+
+}  // namespace sullae::data

@@ -1,0 +1,70 @@
+#include "data/record/input_file.h"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "sullae/error.h"
+
+namespace sullae::data {
+
+std::filesystem::path find_file(const std::filesystem::path& file) {
+  if (std::filesystem::exists(file)) return file;
+  auto compressed = file;
+  compressed += ".gz";
+  if (std::filesystem::exists(compressed)) return compressed;
+  throw InputError(fmt::format("{}: there is no such file, nor {}", file.string(),
+                               compressed.filename().string()));
+}
+
+InputFile::InputFile(const std::filesystem::path& file)
+    : name_(file.string()), stream_(nullptr, ::gzclose) {
+  errno = 0;
+  stream_.reset(::gzopen(file.c_str(), "rb"));
+  if (!stream_) throw InputError(fmt::format("{}: cannot be opened: {}", name_, std::strerror(errno)));
+  ::gzbuffer(stream_.get(), 1U << 17);
+}
+
+std::size_t InputFile::read(void* into, std::size_t bytes) {
+  constexpr std::size_t kMost = std::size_t{1} << 30;  // of one gzread
+  std::size_t done = 0;
+  while (done < bytes) {
+    const int n = ::gzread(stream_.get(), static_cast<char*>(into) + done,
+                           static_cast<unsigned>(std::min(bytes - done, kMost)));
+    if (n > 0) {
+      done += static_cast<std::size_t>(n);
+      position_ += static_cast<std::uint64_t>(n);
+      continue;
+    }
+    int code = Z_OK;
+    const char* message = ::gzerror(stream_.get(), &code);
+    if (n == 0 && code == Z_OK) return done;
+    if (code == Z_BUF_ERROR) {
+      throw InputError(
+          fmt::format("{}: is truncated: the compressed data ends early, after {} bytes of content",
+                      name_, position_));
+    }
+    throw InputError(fmt::format("{}: cannot be read: {}", name_,
+                                 code == Z_ERRNO ? std::strerror(errno) : message));
+  }
+  return done;
+}
+
+std::string read_whole(const std::filesystem::path& file) {
+  InputFile input(file);
+  std::string content;
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  for (;;) {
+    const std::size_t old_size = content.size();
+    content.resize(old_size + kPiece);
+    const std::size_t n = input.read(content.data() + old_size, kPiece);
+    content.resize(old_size + n);
+    if (n < kPiece) return content;
+  }
+}
+
+}  // namespace sullae::data

@@ -1,0 +1,36 @@
+// Files that may be compressed, read in sequence or whole.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+struct gzFile_s;
+
+namespace sullae::data {
+
+/// The content of a plain or gzip-compressed file, in sequence. Used by one thread.
+class InputFile {
+ public:
+  /// Throws InputError.
+  explicit InputFile(const std::filesystem::path& file);
+  /// Reads up to `bytes`; fewer only at the end. Throws InputError for a file that cannot be read or
+  /// whose compressed data is damaged or ends early.
+  std::size_t read(void* into, std::size_t bytes);
+
+ private:
+  std::string name_;
+  std::unique_ptr<gzFile_s, int (*)(gzFile_s*)> stream_;
+  std::uint64_t position_ = 0;
+};
+
+/// `file`, or `file`.gz where only that exists. Throws InputError where neither does.
+std::filesystem::path find_file(const std::filesystem::path& file);
+
+/// The content of a plain or gzip-compressed file. Throws InputError for one that cannot be read or
+/// whose compressed data is damaged or ends early.
+std::string read_whole(const std::filesystem::path& file);
+
+}  // namespace sullae::data

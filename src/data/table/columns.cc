@@ -1,0 +1,94 @@
+#include "data/table/columns.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <numeric>
+
+namespace sullae::data {
+namespace {
+
+constexpr std::array<std::string_view, 4> kLabelNames = {"label", "class", "category", "target"};
+constexpr std::array<std::string_view, 7> kTextNames = {
+    "text", "document", "title", "description", "sentence", "review", "content"};
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+template <class Names>
+bool is_one_of(const std::string& name, const Names& names) {
+  return std::ranges::find(names, lower(name)) != names.end();
+}
+
+std::vector<std::string> split_names(std::string_view list) {
+  std::vector<std::string> names;
+  while (!list.empty()) {
+    const auto comma = list.find(',');
+    names.emplace_back(list.substr(0, comma));
+    list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
+  }
+  return names;
+}
+
+// By number from 1, or by name where there is a header.
+std::size_t find_column(const std::string& name, const std::vector<std::string>& first_row,
+                        bool header, const std::string& where) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error == std::errc{} && end == name.data() + name.size() && number >= 1 &&
+      number <= first_row.size())
+    return number - 1;
+  const auto found = std::ranges::find(first_row, name);
+  if (header && found != first_row.end())
+    return static_cast<std::size_t>(found - first_row.begin());
+  throw InputError(fmt::format("{}: has no column '{}', expected {}1 to {}", where, name,
+                               header ? fmt::format("one of {}, or ", fmt::join(first_row, ", "))
+                                      : "",
+                               first_row.size()));
+}
+
+bool names_columns(const std::vector<std::string>& row, const DatasetOptions& options) {
+  const auto asked = split_names(options.text_columns + ',' + options.label_column);
+  return std::ranges::any_of(row, [&](const std::string& field) {
+    return is_one_of(field, kLabelNames) || is_one_of(field, kTextNames) ||
+           (!field.empty() && std::ranges::find(asked, field) != asked.end() &&
+            !std::ranges::all_of(field, [](unsigned char c) { return std::isdigit(c); }));
+  });
+}
+
+}  // namespace
+
+Columns choose_columns(const std::vector<std::string>& first_row, const DatasetOptions& options,
+                       bool label_first, const std::string& where) {
+  Columns columns{.header = options.header == "yes" ||
+                            (options.header == "auto" && names_columns(first_row, options)),
+                  .count = first_row.size()};
+  if (first_row.size() < 2) {
+    throw InputError(fmt::format("{}: has one column, expected a label and a text", where));
+  }
+  columns.label = label_first ? 0 : first_row.size() - 1;
+  if (!options.label_column.empty()) {
+    columns.label = find_column(options.label_column, first_row, columns.header, where);
+  } else if (columns.header) {
+    const auto found = std::ranges::find_if(
+        first_row, [](const std::string& name) { return is_one_of(name, kLabelNames); });
+    if (found != first_row.end()) columns.label = static_cast<std::size_t>(found - first_row.begin());
+  }
+  for (const auto& name : split_names(options.text_columns))
+    columns.texts.push_back(find_column(name, first_row, columns.header, where));
+  for (std::size_t i = 0; columns.header && options.text_columns.empty() && i < first_row.size(); ++i) {
+    if (i != columns.label && is_one_of(first_row[i], kTextNames)) columns.texts.push_back(i);
+  }
+  if (columns.texts.empty()) {
+    for (std::size_t i = 0; i < first_row.size(); ++i) {
+      if (i != columns.label) columns.texts.push_back(i);
+    }
+  }
+  return columns;
+}
+
+}  // namespace sullae::data

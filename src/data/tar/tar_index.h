@@ -1,0 +1,26 @@
+// Where the files of a tar archive are.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/record/byte_file.h"
+
+namespace sullae::data {
+
+struct TarMember {
+  std::string name;
+  std::uint64_t offset = 0;  ///< of its content
+  std::uint64_t bytes = 0;
+};
+
+/// The regular files of an archive, from its headers: contents are not read. `problem` says what ended
+/// the search early, if anything did.
+struct TarIndex {
+  std::vector<TarMember> members;
+  std::string problem;
+};
+TarIndex index_tar(const ByteFile& file);
+
+}  // namespace sullae::data

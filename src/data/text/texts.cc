@@ -1,0 +1,28 @@
+#include <fmt/format.h>
+
+#include "sullae/data/text.h"
+
+namespace sullae::data {
+
+std::vector<LabelledText> read_texts(const Dataset& dataset, DamageLog& damage) {
+  std::vector<LabelledText> texts;
+  texts.reserve(dataset.size());
+  for (std::size_t i = 0; i < dataset.size(); ++i) {
+    try {
+      const Example example = dataset.read(i);
+      const auto* const text = example.bytes(feature::kText);
+      const auto* label = example.integer(feature::kTextLabel);
+      if (label == nullptr) label = example.integer(feature::kLabel);
+      if (text == nullptr || label == nullptr) {
+        throw InputError(fmt::format("{}: is no labelled text: expected the features '{}' and '{}'",
+                                     dataset.place(i), feature::kText, feature::kTextLabel));
+      }
+      texts.push_back({*text, static_cast<int>(*label)});
+    } catch (const DamagedRecord& error) {
+      damage.meet(error.what());
+    }
+  }
+  return texts;
+}
+
+}  // namespace sullae::data

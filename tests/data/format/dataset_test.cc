@@ -1,0 +1,104 @@
+// Part files, folders, patterns, and data sets made of others.
+#include "data/files.h"
+#include "data/images.h"
+#include "sullae/data/dataset.h"
+#include "support/errors.h"
+#include "support/idx_files.h"
+
+namespace sullae::testing {
+namespace {
+
+using namespace data;
+
+class DataFiles : public Files {};
+
+TEST_F(DataFiles, PartFilesAreOneSetInTheOrderOfTheirNames) {
+  write("out/part-00001.csv", "b,second\n");
+  write("out/part-00000.csv", "a,first\n");
+  write("out/part-00002.csv", "a,third\nb,fourth\n");
+  write("out/_SUCCESS", "");
+  write("out/.part-00000.csv.crc", "crc");
+  for (const auto* pattern : {"out", "out/part-*"}) {
+    const auto set = open_dataset({path(pattern)});
+    ASSERT_EQ(set->size(), 4U);
+    EXPECT_EQ(*set->read(1).bytes(feature::kText), "second");
+    EXPECT_EQ(*set->read(3).bytes(feature::kText), "fourth");
+    EXPECT_EQ(*set->read(3).integer(feature::kTextLabel), 1);
+    EXPECT_TRUE(contains(set->place(3), "part-00002.csv, record 1, line 2"));
+  }
+}
+
+TEST_F(DataFiles, AFolderOfClassesIsRead) {
+  write("set/dog/b.jpg", "D");
+  write("set/ant/a.JPEG", "A");
+  write("set/ant/readme.txt", "x");
+  const auto set = open_dataset({path("set")});
+  ASSERT_EQ(set->size(), 2U);
+  EXPECT_EQ(set->classes(), (std::vector<std::string>{"ant", "dog"}));
+  EXPECT_EQ(*set->read(1).integer(feature::kLabel), 1);
+  EXPECT_EQ(*set->read(1).bytes(feature::kImage), "D");
+  std::filesystem::create_directory(path("set/empty"));
+  EXPECT_TRUE(contains(error_of([&] { open_dataset({path("set")}); }),
+                       "set/empty: the folder of a class has no images"));
+}
+
+TEST_F(DataFiles, IdxIsRead) {
+  testing::write_idx(directory_.path(), "train", draw_digits(5, 1));
+  const auto set = open_dataset({path("train-images-idx3-ubyte")});
+  ASSERT_EQ(set->size(), 5U);
+  EXPECT_EQ(set->read(4).bytes(feature::kPixels)->size(), 784U);
+  EXPECT_EQ(*set->read(0).integer(feature::kRows), 28);
+  EXPECT_NE(set->read(0).integer(feature::kLabel), nullptr);
+}
+
+TEST_F(DataFiles, SaysWhatItCannotOpen) {
+  const auto error = [](const std::filesystem::path& path, DatasetOptions options = {}) {
+    return error_of([&] { open_dataset({path}, options); });
+  };
+  EXPECT_TRUE(contains(error(path("none")), "none: there is no such file or folder"));
+  EXPECT_TRUE(contains(error(path("part-*")), "no file matches it"));
+  EXPECT_TRUE(contains(error(write("a.bin", "what?")), "a.bin: is of no known format, expected one of csv"));
+  EXPECT_TRUE(contains(error(write("a.bin", ""), {}), "is of no known format"));
+  EXPECT_TRUE(contains(error(path("a.bin"), {.format = "parquet"}), "format 'parquet' is not known"));
+  std::filesystem::create_directory(path("empty"));
+  EXPECT_TRUE(contains(error(path("empty")), "the folder holds no files of data"));
+  write("mixed/a.csv", "1,a\n");
+  write("mixed/b.tsv", "a\t1\n");
+  EXPECT_TRUE(contains(error(path("mixed")), "is of format tsv, but"));
+}
+
+// Counts how often it is asked.
+class Numbers final : public Dataset {
+ public:
+  std::size_t size() const override { return 10; }
+  std::string place(std::size_t i) const override { return std::to_string(i); }
+  Example read(std::size_t i) const override {
+    ++reads;
+    Example example;
+    example.set("number", static_cast<std::int64_t>(i));
+    example.set("ballast", std::string(1000, 'x'));
+    return example;
+  }
+  mutable std::atomic<int> reads = 0;
+};
+
+TEST(DatasetDecorators, TheCacheKeepsWhatFits) {
+  const auto numbers = std::make_shared<Numbers>();
+  const auto cached = cache_in_memory(numbers, 5500);
+  for (int round = 0; round < 2; ++round) {
+    for (std::size_t i = 0; i < 10; ++i)
+      EXPECT_EQ(*cached->read(i).integer("number"), static_cast<std::int64_t>(i));
+  }
+  EXPECT_GT(numbers->reads, 10);
+  EXPECT_LT(numbers->reads, 20);
+}
+
+TEST(DatasetDecorators, ASubsetHasItsOwnNumbers) {
+  const auto some = subset(std::make_shared<Numbers>(), {7, 3});
+  EXPECT_EQ(some->size(), 2U);
+  EXPECT_EQ(*some->read(1).integer("number"), 3);
+  EXPECT_EQ(some->place(0), "7");
+}
+
+}  // namespace
+}  // namespace sullae::testing
