@@ -89,7 +89,7 @@ int train(const char* data) {
       std::printf("epoch %d  loss %.4f  test accuracy %.2f %%\n", epoch, mean.at("loss"),
                   100 * accuracy);
       sullae::save_checkpoint("mnist.ckpt", *model, &sgd,
-                              {{"epoch", epoch}});  // 6 whole or not at all
+                              {{.numbers = {{"epoch", epoch}}}});  // 6 whole or not at all
     }
   }
   return 0;

@@ -14,12 +14,10 @@
 
 #include <torch/data/samplers/base.h>
 #include <torch/nn/module.h>
-#include <torch/optim/adam.h>
 #include <torch/optim/optimizer.h>
 #include <torch/types.h>
 
 #include <cstddef>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -27,6 +25,10 @@
 #include <vector>
 
 #include "sullae/sullae.h"
+#include "sullae/torch/checkpoint.h"  // IWYU pragma: export
+#include "sullae/torch/optimizers.h"  // IWYU pragma: export
+#include "sullae/torch/parallel.h"    // IWYU pragma: export
+#include "sullae/torch/precision.h"   // IWYU pragma: export
 
 namespace sullae {
 
@@ -132,16 +134,6 @@ class DistributedOptimizer {
   std::shared_ptr<Impl> impl_;
 };
 
-/// Adam (D. P. Kingma, J. Ba, 2015) that also takes sparse gradients: of such a parameter only the
-/// touched rows and their moments are updated, as torch.optim.SparseAdam does in Python. Dense
-/// parameters are updated in one pass over memory. State and options are torch::optim::Adam's, so
-/// checkpoints of one load into the other. weight_decay is not defined for sparse gradients.
-class Adam : public torch::optim::Adam {
- public:
-  using torch::optim::Adam::Adam;
-  torch::Tensor step(LossClosure closure = nullptr) override;
-};
-
 namespace detail {
 // libtorch's samplers speak of c10::optional or std::optional, depending on its version: take the
 // types from its own signatures.
@@ -162,6 +154,9 @@ struct DistributedSamplerOptions {
   /// ranks together covers samples [s × batch, (s+1) × batch) of the epoch's order, as one process
   /// would.
   std::size_t block = 1;
+  /// 0 shuffles all samples; else within windows of about so many, for sets that are larger than
+  /// memory. See data::OrderOptions.
+  std::size_t shuffle_buffer = 0;
 };
 
 /// The indices that this rank trains on in an epoch; all ranks together cover the data set. Also a
@@ -197,24 +192,5 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   std::size_t position_ = 0;
   std::vector<std::size_t> indices_;
 };
-
-// Checkpoints
-
-/// What a checkpoint holds besides the model and the optimizer: numbers by name, e.g. "epoch".
-using CheckpointMetadata = std::map<std::string, double>;
-
-/// Writes a checkpoint. It is written beside `file`, synced, and renamed, with a checksum, so that
-/// `file` is at any time the old one or the new one, whole. Call it on one rank. Throws Error that
-/// names the file (a full disk, say); nothing is left behind then, and an older checkpoint of the
-/// same name is intact.
-void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
-                     const torch::optim::Optimizer* optimizer = nullptr,
-                     const CheckpointMetadata& metadata = {});
-
-/// Reads a checkpoint into `module` and, where given, `optimizer`. Throws CheckpointError for a file
-/// that is missing, torn, damaged or no checkpoint, and InputError for one that belongs to another
-/// model; nothing is loaded then.
-CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
-                                   torch::optim::Optimizer* optimizer = nullptr);
 
 }  // namespace sullae

@@ -6,6 +6,8 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_run_command());
   commands.push_back(make_train_command());
+  commands.push_back(make_scaling_command());
+  commands.push_back(make_data_command());
   commands.push_back(make_bench_command());
   commands.push_back(make_timeline_command());
   commands.push_back(make_report_command());

@@ -9,6 +9,8 @@ namespace sullae::cli {
 
 std::unique_ptr<Command> make_run_command();
 std::unique_ptr<Command> make_train_command();
+std::unique_ptr<Command> make_data_command();
+std::unique_ptr<Command> make_scaling_command();
 std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_report_command();
 std::unique_ptr<Command> make_timeline_command();

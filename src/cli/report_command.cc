@@ -1,7 +1,7 @@
 #include <cstdio>
 
 #include "cli/commands.h"
-#include "train/report.h"
+#include "train/seen/report.h"
 
 namespace sullae::cli {
 namespace {

@@ -2,9 +2,10 @@
 #include <ATen/Parallel.h>
 
 #include <cmath>
-#include <sstream>
 
-#include "sullae/torch.h"
+#include "sullae/error.h"
+#include "sullae/torch/optimizers.h"
+#include "torch/optimizer_state.h"
 #include "torch/sparse_rows.h"
 
 namespace sullae {
@@ -46,35 +47,6 @@ void update(T* parameter, T* moment, T* square, T* largest_square, const T* grad
     }
     parameter[i] -= step_size * moment[i] / (std::sqrt(second) * root_correction + eps);
   }
-}
-
-// libtorch keys an optimizer's state by the parameter's address: as text in some versions, as a
-// pointer in others.
-template <class States>
-auto key_of(const States&, const torch::Tensor& parameter) {
-  if constexpr (std::is_same_v<typename States::key_type, std::string>) {
-    std::ostringstream text;
-    text << parameter.unsafeGetTensorImpl();
-    return text.str();
-  } else {
-    return static_cast<typename States::key_type>(parameter.unsafeGetTensorImpl());
-  }
-}
-
-template <class States>
-torch::optim::AdamParamState& state_of(States& states, const torch::Tensor& parameter,
-                                       bool amsgrad) {
-  auto& state = states[key_of(states, parameter)];
-  if (state == nullptr) {
-    auto fresh = std::make_unique<torch::optim::AdamParamState>();
-    fresh->step(0);
-    fresh->exp_avg(torch::zeros_like(parameter, torch::MemoryFormat::Contiguous));
-    fresh->exp_avg_sq(torch::zeros_like(parameter, torch::MemoryFormat::Contiguous));
-    if (amsgrad)
-      fresh->max_exp_avg_sq(torch::zeros_like(parameter, torch::MemoryFormat::Contiguous));
-    state = std::move(fresh);
-  }
-  return static_cast<torch::optim::AdamParamState&>(*state);
 }
 
 void update_dense(torch::Tensor parameter, torch::optim::AdamParamState& state,
@@ -144,7 +116,7 @@ torch::Tensor Adam::step(LossClosure closure) {
             "sullae::Adam: a sparse gradient must be sparse in dimension 0 alone, and excludes "
             "weight_decay");
       }
-      auto& state = state_of(state_, parameter, options.amsgrad());
+      auto& state = adam_state<torch::optim::AdamParamState>(*this, parameter, options.amsgrad());
       state.step(state.step() + 1);
       const auto [beta1, beta2] = options.betas();
       const Coefficients coefficients{.lr = options.lr(),

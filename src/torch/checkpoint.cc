@@ -1,11 +1,12 @@
-// The format: a header of 32 bytes, then libtorch's archive with the model, the optimizer and the
-// metadata.
+// The format: libtorch's archive of the model, with all else in a member "sullae_checkpoint" beside the
+// model's own, and then a footer of 32 bytes. Readers of zip files look for what they need from the end
+// and pass over the footer.
 //
-//   offset 0   "SULLAECP"    8 bytes
-//          8   version       u32, 1
-//         12   CRC-32        u32, of the archive
-//         16   length        u64, of the archive, in bytes
-//         24   zero          u64
+//   offset 0   CRC-32        u32, of the archive
+//          4   version       u32, 2
+//          8   length        u64, of the archive, in bytes
+//         16   zero          u64
+//         24   "SULLAECP"    8 bytes
 // Integers are little-endian.
 #include <fmt/format.h>
 #include <torch/serialize.h>
@@ -13,24 +14,28 @@
 
 #include <cstring>
 #include <fstream>
+#include <functional>
 
 #include "base/file.h"
-#include "sullae/torch.h"
+#include "sullae/error.h"
+#include "sullae/torch/checkpoint.h"
 #include "torch/optimizer_state.h"
 
 namespace sullae {
 namespace {
 
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
-struct Header {
-  char magic[8] = {'S', 'U', 'L', 'L', 'A', 'E', 'C', 'P'};
-  std::uint32_t version = kVersion;
+constexpr const char* kExtra = "sullae_checkpoint";
+
+struct Footer {
   std::uint32_t crc = 0;
+  std::uint32_t version = kVersion;
   std::uint64_t length = 0;
   std::uint64_t zero = 0;
+  char magic[8] = {'S', 'U', 'L', 'L', 'A', 'E', 'C', 'P'};
 };
-static_assert(sizeof(Header) == 32);
+static_assert(sizeof(Footer) == 32);
 
 std::uint32_t extend_crc(std::uint32_t crc, const void* data, std::size_t bytes) {
   return static_cast<std::uint32_t>(::crc32_z(crc, static_cast<const Bytef*>(data), bytes));
@@ -44,22 +49,40 @@ class CheckedFile {
     if (!stream_)
       throw CheckpointError(
           fmt::format("checkpoint {}: cannot be opened: {}", name_, std::strerror(errno)));
-    stream_.read(reinterpret_cast<char*>(&header_), sizeof header_);
-    if (stream_.gcount() != sizeof header_ ||
-        std::memcmp(header_.magic, Header{}.magic, sizeof header_.magic) != 0) {
+    char start[4] = {};
+    stream_.read(start, sizeof start);
+    const bool archive = std::memcmp(start, "PK\3\4", sizeof start) == 0;
+    stream_.clear();
+    stream_.seekg(0, std::ios::end);
+    const auto size = static_cast<std::uint64_t>(stream_.tellg());
+    if (!archive)
       throw CheckpointError(fmt::format("checkpoint {}: is not a Sullae checkpoint", name_));
+    if (size >= sizeof footer_) {
+      stream_.seekg(static_cast<std::streamoff>(size - sizeof footer_));
+      stream_.read(reinterpret_cast<char*>(&footer_), sizeof footer_);
     }
-    if (header_.version != kVersion) {
+    if (size < sizeof footer_ ||
+        std::memcmp(footer_.magic, Footer{}.magic, sizeof footer_.magic) != 0) {
+      throw CheckpointError(fmt::format(
+          "checkpoint {}: is torn, or an archive of another program: it does not end as a checkpoint "
+          "does",
+          name_));
+    }
+    if (footer_.version != kVersion) {
       throw CheckpointError(fmt::format("checkpoint {}: has version {}, expected {}", name_,
-                                        header_.version, kVersion));
+                                        footer_.version, kVersion));
+    }
+    if (footer_.length != size - sizeof footer_) {
+      throw CheckpointError(fmt::format("checkpoint {}: is torn: {} bytes expected, it has {}", name_,
+                                        footer_.length + sizeof footer_, size));
     }
     verify();
   }
 
-  std::size_t size() const { return header_.length; }
+  std::size_t size() const { return footer_.length; }
   std::size_t read(std::uint64_t position, void* into, std::size_t bytes) {
     stream_.clear();
-    stream_.seekg(static_cast<std::streamoff>(sizeof header_ + position));
+    stream_.seekg(static_cast<std::streamoff>(position));
     stream_.read(static_cast<char*>(into), static_cast<std::streamsize>(bytes));
     return static_cast<std::size_t>(stream_.gcount());
   }
@@ -68,45 +91,117 @@ class CheckedFile {
   void verify() {
     std::vector<char> buffer(std::size_t{1} << 20);
     std::uint32_t crc = 0;
-    std::uint64_t left = header_.length;
+    std::uint64_t left = footer_.length;
+    stream_.clear();
+    stream_.seekg(0);
     while (left > 0) {
       stream_.read(buffer.data(),
                    static_cast<std::streamsize>(std::min<std::uint64_t>(left, buffer.size())));
       const auto n = static_cast<std::uint64_t>(stream_.gcount());
-      if (n == 0) {
-        throw CheckpointError(
-            fmt::format("checkpoint {}: is torn: {} bytes expected, the last {} are missing", name_,
-                        header_.length + sizeof header_, left));
-      }
+      if (n == 0) throw CheckpointError(fmt::format("checkpoint {}: cannot be read", name_));
       crc = extend_crc(crc, buffer.data(), n);
       left -= n;
     }
-    if (crc != header_.crc)
+    if (crc != footer_.crc)
       throw CheckpointError(
           fmt::format("checkpoint {}: is damaged: its checksum does not fit", name_));
   }
 
   std::string name_;
   std::ifstream stream_;
-  Header header_;
+  Footer footer_;
 };
 
-constexpr const char* kMetadataPrefix = "metadata/";
+// Names may hold any character, but those of an archive's members must be such as a program could have.
+template <class Values>
+void write_values(torch::serialize::OutputArchive& archive, const std::string& kind,
+                  const Values& values) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values) {
+    archive.write(fmt::format("{}_{}", kind, names.size()), torch::IValue(value));
+    names.push_back(name);
+  }
+  archive.write(kind + "_names", torch::IValue(names));
+}
+
+template <class Values, class Take>
+void read_values(torch::serialize::InputArchive& archive, const std::string& kind, Values& values,
+                 Take take) {
+  torch::IValue names;
+  archive.read(kind + "_names", names);
+  std::size_t index = 0;
+  for (const torch::IValue& name : names.toListRef()) {
+    torch::IValue value;
+    archive.read(fmt::format("{}_{}", kind, index++), value);
+    values.emplace(name.toStringRef(), take(value));
+  }
+}
 
 void write_metadata(torch::serialize::OutputArchive& archive, const CheckpointMetadata& metadata) {
-  for (const auto& [key, value] : metadata)
-    archive.write(kMetadataPrefix + key, torch::IValue(value));
+  write_values(archive, "number", metadata.numbers);
+  write_values(archive, "text", metadata.texts);
+  write_values(archive, "tensor", metadata.tensors);
 }
 
 CheckpointMetadata read_metadata(torch::serialize::InputArchive& archive) {
   CheckpointMetadata metadata;
-  for (const auto& key : archive.keys()) {
-    torch::IValue value;
-    if (!key.starts_with(kMetadataPrefix)) continue;
-    archive.read(key, value);
-    metadata[key.substr(std::strlen(kMetadataPrefix))] = value.toDouble();
-  }
+  read_values(archive, "number", metadata.numbers, [](const auto& v) { return v.toDouble(); });
+  read_values(archive, "text", metadata.texts, [](const auto& v) { return v.toStringRef(); });
+  read_values(archive, "tensor", metadata.tensors, [](const auto& v) { return v.toTensor(); });
   return metadata;
+}
+
+// As torch::nn::Module::save does it, with other values for some parameters.
+void save_module(torch::serialize::OutputArchive& archive, const torch::nn::Module& module,
+                 const std::string& prefix,
+                 const std::map<std::string, torch::Tensor>& weights) {
+  for (const auto& item : module.named_parameters(/*recurse=*/false)) {
+    const auto other = weights.find(prefix + item.key());
+    archive.write(item.key(), other != weights.end() ? other->second : item.value());
+  }
+  for (const auto& item : module.named_buffers(/*recurse=*/false))
+    archive.write(item.key(), item.value(), /*is_buffer=*/true);
+  for (const auto& child : module.named_children()) {
+    if (!child.value()->is_serializable()) continue;
+    torch::serialize::OutputArchive child_archive(archive.compilation_unit());
+    save_module(child_archive, *child.value(), prefix + child.key() + '.', weights);
+    archive.write(child.key(), child_archive);
+  }
+}
+
+using Sink = std::function<void(const void*, std::size_t)>;
+
+// The whole content of a checkpoint file.
+void serialize(const torch::nn::Module& module, const torch::optim::Optimizer* optimizer,
+               const CheckpointOptions& options, const Sink& sink) {
+  torch::serialize::OutputArchive archive;
+  save_module(archive, module, "", options.weights);
+  torch::serialize::OutputArchive extra(archive.compilation_unit());
+  if (optimizer != nullptr) {
+    torch::serialize::OutputArchive optimizer_archive(archive.compilation_unit());
+    save_optimizer(optimizer_archive, *optimizer);
+    extra.write("optimizer", optimizer_archive);
+  }
+  write_metadata(extra, options.metadata);
+  archive.write(kExtra, extra);
+
+  Footer footer;
+  // An exception must not pass through libtorch's writer, whose destructor would write again and
+  // abort.
+  std::exception_ptr failure;
+  archive.save_to([&](const void* data, std::size_t bytes) {
+    if (failure) return bytes;
+    try {
+      sink(data, bytes);
+    } catch (const Error&) {
+      failure = std::current_exception();
+    }
+    footer.crc = extend_crc(footer.crc, data, bytes);
+    footer.length += bytes;
+    return bytes;
+  });
+  if (failure) std::rethrow_exception(failure);
+  sink(&footer, sizeof footer);
 }
 
 // libtorch would load a tensor of another shape silently and fail later.
@@ -146,38 +241,25 @@ void check_fits(torch::serialize::InputArchive& archive, const torch::nn::Module
 
 }  // namespace
 
-void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
-                     const torch::optim::Optimizer* optimizer, const CheckpointMetadata& metadata) {
-  torch::serialize::OutputArchive archive;
-  torch::serialize::OutputArchive model_archive(archive.compilation_unit());
-  module.save(model_archive);
-  archive.write("model", model_archive);
-  if (optimizer != nullptr) {
-    torch::serialize::OutputArchive optimizer_archive(archive.compilation_unit());
-    save_optimizer(optimizer_archive, *optimizer);
-    archive.write("optimizer", optimizer_archive);
-  }
-  write_metadata(archive, metadata);
-
-  AtomicFile output(file);
-  Header header;
-  output.write(&header, sizeof header);
-  // An exception must not pass through libtorch's writer, whose destructor would write again and
-  // abort.
-  std::exception_ptr failure;
-  archive.save_to([&](const void* data, std::size_t bytes) {
-    if (failure) return bytes;
-    try {
-      output.write(data, bytes);
-    } catch (const Error&) {
-      failure = std::current_exception();
-    }
-    header.crc = extend_crc(header.crc, data, bytes);
-    header.length += bytes;
-    return bytes;
+SerializedCheckpoint serialize_checkpoint(const torch::nn::Module& module,
+                                          const torch::optim::Optimizer* optimizer,
+                                          const CheckpointOptions& options) {
+  SerializedCheckpoint checkpoint;
+  serialize(module, optimizer, options, [&](const void* data, std::size_t bytes) {
+    checkpoint.bytes.append(static_cast<const char*>(data), bytes);
   });
-  if (failure) std::rethrow_exception(failure);
-  output.write_at(0, &header, sizeof header);
+  return checkpoint;
+}
+
+void write_checkpoint(const std::filesystem::path& file, const SerializedCheckpoint& checkpoint) {
+  write_file(file, checkpoint.bytes);
+}
+
+void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
+                     const torch::optim::Optimizer* optimizer, const CheckpointOptions& options) {
+  AtomicFile output(file);
+  serialize(module, optimizer, options,
+            [&](const void* data, std::size_t bytes) { output.write(data, bytes); });
   output.commit();
 }
 
@@ -188,16 +270,17 @@ CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn:
   archive.load_from([&](std::uint64_t position, void* into,
                         std::size_t bytes) { return input.read(position, into, bytes); },
                     [&] { return input.size(); });
-  torch::serialize::InputArchive model_archive;
-  archive.read("model", model_archive);
-  check_fits(model_archive, module, file.string());
+  check_fits(archive, module, file.string());
+  torch::serialize::InputArchive extra;
+  archive.read(kExtra, extra);
   torch::serialize::InputArchive optimizer_archive;
-  if (optimizer != nullptr && !archive.try_read("optimizer", optimizer_archive)) {
+  if (optimizer != nullptr && !extra.try_read("optimizer", optimizer_archive)) {
     throw InputError(fmt::format("checkpoint {}: has no optimizer state", file.string()));
   }
-  module.load(model_archive);
+  CheckpointMetadata metadata = read_metadata(extra);
+  module.load(archive);
   if (optimizer != nullptr) load_optimizer(optimizer_archive, *optimizer);
-  return read_metadata(archive);
+  return metadata;
 }
 
 }  // namespace sullae

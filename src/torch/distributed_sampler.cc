@@ -1,29 +1,11 @@
 #include <torch/serialize.h>
 
 #include <algorithm>
-#include <numeric>
-#include <random>
 
+#include "sullae/data/order.h"
 #include "sullae/torch.h"
 
 namespace sullae {
-namespace {
-
-// std::shuffle may differ between standard libraries; Fisher and Yates with a fixed generator does
-// not.
-void shuffle(std::vector<std::size_t>& order, std::uint64_t seed) {
-  std::mt19937_64 generator(seed);
-  for (std::size_t i = order.size(); i > 1; --i) {
-    // Rejection makes every index equally likely.
-    const std::uint64_t limit = std::mt19937_64::max() - std::mt19937_64::max() % i;
-    std::uint64_t draw = generator();
-    while (draw >= limit) draw = generator();
-    std::swap(order[i - 1], order[draw % i]);
-  }
-}
-
-}  // namespace
-
 DistributedSampler::DistributedSampler(std::size_t dataset_size, DistributedSamplerOptions options,
                                        World& world)
     : DistributedSampler(dataset_size, world.rank(), world.size(), options) {}
@@ -43,9 +25,10 @@ void DistributedSampler::set_epoch(std::size_t epoch) {
 }
 
 void DistributedSampler::make_indices() {
-  std::vector<std::size_t> order(dataset_size_);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  if (options_.shuffle) shuffle(order, options_.seed * 0x9e3779b97f4a7c15ULL + epoch_);
+  const auto order = data::epoch_order(
+      dataset_size_,
+      {.shuffle = options_.shuffle, .seed = options_.seed, .shuffle_buffer = options_.shuffle_buffer},
+      epoch_);
   const auto ranks = static_cast<std::size_t>(size_);
   std::size_t share =
       options_.drop_last ? order.size() / ranks : (order.size() + ranks - 1) / ranks;

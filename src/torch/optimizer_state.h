@@ -5,10 +5,44 @@
 #include <torch/optim/optimizer.h>
 #include <torch/serialize.h>
 
+#include <memory>
+#include <sstream>
+#include <string>
+#include <type_traits>
+
 namespace sullae {
 
 void save_optimizer(torch::serialize::OutputArchive& archive,
                     const torch::optim::Optimizer& optimizer);
 void load_optimizer(torch::serialize::InputArchive& archive, torch::optim::Optimizer& optimizer);
+
+// libtorch keys an optimizer's state by the parameter's address: as text in some versions, as a
+// pointer in others.
+template <class States>
+auto key_of(const States&, const torch::Tensor& parameter) {
+  if constexpr (std::is_same_v<typename States::key_type, std::string>) {
+    std::ostringstream text;
+    text << parameter.unsafeGetTensorImpl();
+    return text.str();
+  } else {
+    return static_cast<typename States::key_type>(parameter.unsafeGetTensorImpl());
+  }
+}
+
+/// The moments of a parameter; zeros before its first step. `State` is libtorch's of Adam or AdamW.
+template <class State>
+State& adam_state(torch::optim::Optimizer& optimizer, const torch::Tensor& parameter, bool amsgrad) {
+  auto& state = optimizer.state()[key_of(optimizer.state(), parameter)];
+  if (state == nullptr) {
+    auto fresh = std::make_unique<State>();
+    fresh->step(0);
+    fresh->exp_avg(torch::zeros_like(parameter, torch::MemoryFormat::Contiguous));
+    fresh->exp_avg_sq(torch::zeros_like(parameter, torch::MemoryFormat::Contiguous));
+    if (amsgrad)
+      fresh->max_exp_avg_sq(torch::zeros_like(parameter, torch::MemoryFormat::Contiguous));
+    state = std::move(fresh);
+  }
+  return static_cast<State&>(*state);
+}
 
 }  // namespace sullae

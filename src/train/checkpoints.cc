@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "sullae/error.h"
 
 namespace sullae::train {
 
@@ -16,27 +17,45 @@ Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int 
     throw Error(fmt::format("--checkpoint-dir {}: {}", directory_.string(), error.message()));
 }
 
-std::filesystem::path Checkpoints::save(int epoch, const torch::nn::Module& module,
-                                        const torch::optim::Optimizer& optimizer,
-                                        CheckpointMetadata metadata) {
-  // Fixed width, so that names sort as epochs do.
-  const auto file = directory_ / fmt::format("{}-epoch-{:06}.ckpt", name_, epoch);
-  metadata["epoch"] = epoch;
-  save_checkpoint(file, module, &optimizer, metadata);
+Checkpoints::~Checkpoints() {
+  try {
+    wait();
+  } catch (const Error& error) {
+    log::warning("{}", error.what());
+  }
+}
+
+void Checkpoints::wait() {
+  if (writing_.valid()) writing_.get();
+}
+
+std::filesystem::path Checkpoints::save(std::int64_t steps, SerializedCheckpoint&& checkpoint,
+                                        bool best) {
+  wait();
+  // Fixed width, so that names sort as steps do.
+  const auto file = directory_ / fmt::format("{}-step-{:09}.ckpt", name_, steps);
+  writing_ = std::async(std::launch::async, [this, file, best, content = std::move(checkpoint)] {
+    write_checkpoint(file, content);
+    if (best) write_checkpoint(directory_ / (name_ + "-best.ckpt"), content);
+    remove_old();
+  });
+  return file;
+}
+
+void Checkpoints::remove_old() const {
   const auto files = list();
   for (std::size_t i = static_cast<std::size_t>(keep_); i < files.size(); ++i) {
     std::error_code error;
     std::filesystem::remove(files[i], error);
     if (error) log::warning("{} cannot be removed: {}", files[i].string(), error.message());
   }
-  return file;
 }
 
 std::vector<std::filesystem::path> Checkpoints::list() const {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
     const auto file = entry.path().filename().string();
-    if (file.starts_with(name_ + "-epoch-") && file.ends_with(".ckpt"))
+    if (file.starts_with(name_ + "-step-") && file.ends_with(".ckpt"))
       files.push_back(entry.path());
   }
   std::ranges::sort(files, std::greater{});

@@ -1,28 +1,33 @@
-// The checkpoints of a training run: one file an epoch in a directory, the newest whole one to
-// resume from.
+// The checkpoints of a training run: files in a directory, the newest whole one to resume from, and the
+// best.
 #pragma once
 
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
 #include <filesystem>
+#include <future>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "sullae/torch.h"
+#include "sullae/torch/checkpoint.h"
 
 namespace sullae::train {
 
-/// Used by one rank.
+/// Writes in the background: what is saved is copied first, and training goes on. Used by one rank.
 class Checkpoints {
  public:
   /// Makes the directory. Throws Error where it cannot be made.
   Checkpoints(std::filesystem::path directory, std::string name, int keep);
+  /// Waits for the last write; a failure that wait() was not asked for is logged.
+  ~Checkpoints();
 
-  /// Writes the checkpoint of `epoch` and then removes those older than the newest `keep`.
-  std::filesystem::path save(int epoch, const torch::nn::Module& module,
-                             const torch::optim::Optimizer& optimizer, CheckpointMetadata metadata);
+  /// Writes the checkpoint of step `steps`, as the best too if `best`, and then removes those older than
+  /// the newest `keep`. Throws what the write before threw. Returns where it will be.
+  std::filesystem::path save(std::int64_t steps, SerializedCheckpoint&& checkpoint, bool best);
+  /// Until all is written. Throws what writing threw.
+  void wait();
 
   /// Loads the newest that is whole, with a warning for each damaged one that is passed over. Empty
   /// where there is none. Throws InputError where all are damaged, or the newest whole one belongs
@@ -33,10 +38,12 @@ class Checkpoints {
  private:
   /// Newest first.
   std::vector<std::filesystem::path> list() const;
+  void remove_old() const;
 
   std::filesystem::path directory_;
   std::string name_;
   int keep_;
+  std::future<void> writing_;
 };
 
 }  // namespace sullae::train

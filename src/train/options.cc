@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include "sullae/error.h"
+#include "train/local_sgd.h"
+#include "train/loss_scale.h"
+#include "train/schedule.h"
 
 namespace sullae::train {
 namespace {
@@ -11,25 +14,89 @@ void require(bool holds, const std::string& message) {
   if (!holds) throw InputError(message);
 }
 
+void require_at_least(long long value, long long least, const char* flag) {
+  require(value >= least, fmt::format("--{} {}: expected {} or more", flag, value, least));
+}
+
+void require_not_negative(double value, const char* flag) {
+  require(value >= 0, fmt::format("--{} {}: expected 0 or more", flag, value));
+}
+
+void require_one_of(const std::string& value, std::initializer_list<const char*> names,
+                    const char* flag) {
+  for (const char* name : names) {
+    if (value == name) return;
+  }
+  throw InputError(fmt::format("--{} {}: expected one of {}", flag, value, fmt::join(names, ", ")));
+}
+
+// Better now than after hours of training.
+void require_writable(const std::filesystem::path& file, const char* flag) {
+  if (file.empty() || !file.has_parent_path()) return;
+  std::error_code error;
+  std::filesystem::create_directories(file.parent_path(), error);
+  require(!error, fmt::format("--{} {}: its folder cannot be made: {}", flag, file.string(),
+                              error.message()));
+}
+
 }  // namespace
 
 std::filesystem::path where_present(const std::filesystem::path& directory) {
   return std::filesystem::is_directory(directory) ? directory : std::filesystem::path();
 }
 
-void check_options(const TrainOptions& options, int world_size) {
-  require(options.epochs >= 1, fmt::format("--epochs {}: expected 1 or more", options.epochs));
-  require(options.batch_size >= 1,
-          fmt::format("--batch-size {}: expected 1 or more", options.batch_size));
+TrainOptions checked_options(TrainOptions options, int world_size) {
+  require_at_least(options.epochs, 1, "epochs");
+  require_at_least(options.batch_size, 1, "batch-size");
+  require_at_least(options.accumulation_steps, 1, "accumulation-steps");
+  require_at_least(options.scale_up, 1, "scale-up");
+  require_at_least(options.keep_checkpoints, 1, "keep-checkpoints");
+  require_at_least(options.checkpoint_steps, 0, "checkpoint-steps");
+  require_at_least(options.data_workers, 0, "data-workers");
+  require_at_least(options.prefetch, 1, "prefetch");
+  require_at_least(options.cache_megabytes, 0, "cache-megabytes");
+  require_at_least(options.shuffle_buffer, 0, "shuffle-buffer");
+  require_at_least(options.max_steps, 0, "max-steps");
+  require_not_negative(options.momentum, "momentum");
+  require_not_negative(options.weight_decay, "weight-decay");
+  require_not_negative(options.clip_norm, "clip-norm");
+  require_not_negative(options.warmup_epochs, "warmup-epochs");
+  require_not_negative(options.warmup_lr, "warmup-lr");
+  require_not_negative(options.end_lr, "end-lr");
+  require(options.lr > 0, fmt::format("--lr {}: expected more than 0", options.lr));
+  require(options.label_smoothing >= 0 && options.label_smoothing < 1,
+          fmt::format("--label-smoothing {}: expected 0 or more, and less than 1",
+                      options.label_smoothing));
+  require(!options.nesterov || options.momentum > 0, "--nesterov: needs a --momentum above 0");
+  require(!options.resume || !options.checkpoint_dir.empty(),
+          "--resume: needs --checkpoint-dir, where the checkpoints are");
+  require_one_of(options.precision, {"float32", "bfloat16", "float16"}, "precision");
+  require_one_of(options.allreduce_precision, {"same", "float32"}, "allreduce-precision");
+  parse_loss_scale(options);
+  const auto local = parse_local_sgd(options.local_sgd);
+  require(!local.enabled() || options.compression == "none",
+          "--local-sgd: weights are averaged, there are no gradients for --compression");
+  require(options.scale_up == 1 || !options.sync_batch_norm,
+          "--sync-batch-norm: does not go with --scale-up: replicas of a process would wait for each "
+          "other's ranks");
+  if (options.scale_with_ranks) {
+    options.batch_size *= world_size;
+    options.lr *= world_size;
+  }
+  const int parts = world_size * options.accumulation_steps * options.scale_up;
   require(options.batch_size % world_size == 0,
           fmt::format("--batch-size {}: the samples of a step are divided equally among the {} "
                       "ranks: expected a multiple of {}",
                       options.batch_size, world_size, world_size));
-  require(options.lr > 0, fmt::format("--lr {}: expected more than 0", options.lr));
-  require(options.keep_checkpoints >= 1,
-          fmt::format("--keep-checkpoints {}: expected 1 or more", options.keep_checkpoints));
-  require(!options.resume || !options.checkpoint_dir.empty(),
-          "--resume: needs --checkpoint-dir, where the checkpoints are");
+  require(options.batch_size % parts == 0,
+          fmt::format("--batch-size {}: {} ranks, --accumulation-steps {} and --scale-up {} divide it: "
+                      "expected a multiple of {}",
+                      options.batch_size, world_size, options.accumulation_steps, options.scale_up,
+                      parts));
+  make_schedule(options, 1);
+  require_writable(options.report, "report");
+  require_writable(options.metrics_file, "metrics-file");
+  return options;
 }
 
 }  // namespace sullae::train

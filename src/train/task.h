@@ -1,4 +1,4 @@
-// The seam between the trainer and what it trains: a model with its data, and the recipe that makes
+// The seams between the trainer and what it trains: a model with its data, and the recipe that makes
 // it.
 #pragma once
 
@@ -7,32 +7,62 @@
 
 #include <cstddef>
 #include <memory>
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "sullae/sullae.h"
 #include "train/options.h"
 
 namespace sullae::train {
 
 enum class Split { train, test };
 
-/// A batch's mean loss, with its graph, and how many samples were classified right.
-struct BatchResult {
-  torch::Tensor loss;
-  std::int64_t correct = 0;
+/// Samples as a model takes them, and their classes, [batch] int64.
+struct Batch {
+  std::vector<torch::Tensor> inputs;
+  torch::Tensor labels;
+
+  std::int64_t size() const { return labels.size(0); }
+  /// On a device, with floating-point inputs in `type`.
+  Batch to(const torch::Device& device, torch::ScalarType type) const;
 };
+
+/// Batches in the order that was asked for. Used by one thread.
+class BatchStream {
+ public:
+  virtual ~BatchStream() = default;
+  /// Empty after the last. Throws what reading threw.
+  virtual std::optional<Batch> next() = 0;
+  /// Time that next() has taken so far.
+  virtual double seconds_waited() const = 0;
+};
+
+/// What a model that the trainer trains must do besides being a torch::nn::Module that can clone().
+class Classifier {
+ public:
+  virtual ~Classifier() = default;
+  /// [batch, classes], before softmax.
+  virtual torch::Tensor scores(const Batch& batch) = 0;
+};
+
+/// The numbers of the samples of each batch.
+using BatchPlan = std::vector<std::vector<std::size_t>>;
 
 /// A model and its data. Used by the training thread.
 class Task {
  public:
   virtual ~Task() = default;
-  virtual torch::nn::Module& model() = 0;
+  /// Also a Classifier.
+  virtual std::shared_ptr<torch::nn::Module> model() = 0;
   virtual std::size_t size(Split split) const = 0;
-  /// Runs the model on samples of a split. The trainer has set the model's mode.
-  virtual BatchResult run(Split split, std::span<const std::size_t> samples) = 0;
+  /// Reads batches of a split. `epoch` decides, with the samples' numbers and the seed alone, how
+  /// samples are augmented.
+  virtual std::unique_ptr<BatchStream> batches(Split split, BatchPlan plan, std::size_t epoch) = 0;
   /// Where the data came from, for people.
   virtual std::string data_description() const = 0;
+  /// Records that were left out so far.
+  virtual std::size_t damaged() const { return 0; }
 };
 
 /// A numeric flag of a recipe's own.
@@ -50,7 +80,8 @@ class Recipe {
   virtual std::string summary() const = 0;
   virtual TrainOptions defaults() const = 0;
   virtual std::vector<ExtraOption> extra_options() const { return {}; }
-  virtual std::unique_ptr<Task> make(const TrainOptions& options) const = 0;
+  /// `world` is that of all ranks that train. Throws InputError.
+  virtual std::unique_ptr<Task> make(const TrainOptions& options, World& world) const = 0;
 };
 
 /// All recipes. A new one is a file and a line in recipes.cc.

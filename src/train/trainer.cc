@@ -5,13 +5,20 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <numbers>
 #include <optional>
 
 #include "sullae/torch.h"
 #include "train/checkpoints.h"
-#include "train/progress.h"
+#include "train/evaluation.h"
+#include "train/optimizers.h"
+#include "train/run_state.h"
+#include "train/schedule.h"
+#include "train/seen/event_file.h"
+#include "train/seen/metrics_file.h"
+#include "train/seen/progress.h"
+#include "train/seen/report_page.h"
+#include "train/stepper.h"
+#include "train/throughput.h"
 
 namespace sullae::train {
 namespace {
@@ -22,230 +29,310 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainOptions& options,
-                                                        std::vector<torch::Tensor> parameters) {
-  if (options.optimizer == "adam") {
-    return std::make_unique<Adam>(
-        std::move(parameters),
-        torch::optim::AdamOptions(options.lr).weight_decay(options.weight_decay));
-  }
-  if (options.optimizer == "sgd") {
-    return std::make_unique<torch::optim::SGD>(std::move(parameters),
-                                               torch::optim::SGDOptions(options.lr)
-                                                   .momentum(options.momentum)
-                                                   .weight_decay(options.weight_decay));
-  }
-  throw InputError(fmt::format("--optimizer {}: expected adam or sgd", options.optimizer));
-}
-
-// The factor on the learning rate, `part` of the way through the training.
-double schedule(const std::string& name, double part) {
-  if (name == "constant") return 1;
-  if (name == "linear") return 1 - part;
-  if (name == "cosine") return 0.5 * (1 + std::cos(std::numbers::pi * part));
-  throw InputError(fmt::format("--lr-schedule {}: expected constant, linear or cosine", name));
+std::unique_ptr<Task> make_task(const Recipe& recipe, const TrainOptions& options, World& world) {
+  // The weights are drawn from the seed; rank 0's are then everybody's.
+  torch::manual_seed(options.seed);
+  auto task = recipe.make(options, world);
+  if (task->size(Split::train) == 0) throw InputError("there are no samples to train on");
+  return task;
 }
 
 class Run {
  public:
   Run(const Recipe& recipe, const TrainOptions& options, World& world)
-      : options_(options),
+      : recipe_(recipe),
+        options_(options),
         world_(world),
         progress_(world.rank() == 0, options.log_interval),
-        task_(make_task(recipe)),
-        optimizer_(make_optimizer(options, task_->model().parameters())),
+        task_(make_task(recipe, options, world)),
         batch_(static_cast<std::size_t>(options.batch_size / world.size())),
-        sampler_(task_->size(Split::train), {.seed = options.seed, .block = batch_}, world) {
-    schedule(options.lr_schedule, 0);
-    report_.recipe = recipe.name();
-    report_.data = task_->data_description();
-    report_.world_size = world.size();
-    report_.threads = torch::get_num_threads();
-    report_.batch_size = options.batch_size;
-    for (const auto& parameter : task_->model().parameters())
-      report_.parameters += parameter.numel();
-    if (!options.checkpoint_dir.empty() && world.rank() == 0) {
-      checkpoints_.emplace(options.checkpoint_dir, recipe.name(), options.keep_checkpoints);
+        sampler_(task_->size(Split::train),
+                 {.seed = options.seed,
+                  .block = batch_,
+                  .shuffle_buffer = static_cast<std::size_t>(options.shuffle_buffer)},
+                 world),
+        steps_per_epoch_(
+            static_cast<std::int64_t>((sampler_.indices().size() + batch_ - 1) / batch_)),
+        schedule_(make_schedule(options, steps_per_epoch_)),
+        throughput_(world.size()) {
+    state_.samples_a_step = options.batch_size;
+    if (world.rank() == 0) {
+      if (!options.checkpoint_dir.empty())
+        checkpoints_.emplace(options.checkpoint_dir, recipe.name(), options.keep_checkpoints);
+      if (!options.tensorboard_dir.empty()) events_.emplace(options.tensorboard_dir);
     }
-    steps_per_epoch_ = static_cast<std::int64_t>((sampler_.indices().size() + batch_ - 1) / batch_);
     // Ranks drop out different cells.
     torch::manual_seed(options.seed * 1000003 + static_cast<std::uint64_t>(world.rank()) + 1);
   }
 
   Report train() {
-    const auto start = Clock::now();
+    describe();
+    const auto loaded = resume();
+    task_->model()->to(local_device(world_));
+    broadcast_parameters(*task_->model(), 0, world_);
+    start_stepper(loaded);
+    task_->model()->train();
+    if (state_.epoch > options_.epochs) test(options_.epochs);
+    while (state_.epoch <= options_.epochs && !ended()) train_epoch();
+    if (checkpoints_) checkpoints_->wait();
+    finish_report();
+    return report_;
+  }
+
+ private:
+  void describe() {
+    report_.recipe = recipe_.name();
+    report_.data = task_->data_description();
+    report_.world_size = world_.size();
+    report_.threads = torch::get_num_threads();
+    report_.batch_size = options_.batch_size;
+    report_.scale_up = options_.scale_up;
+    report_.configuration = options_.configuration;
+    for (const auto& parameter : task_->model()->parameters())
+      report_.parameters += parameter.numel();
     progress_.line(fmt::format(
         "{}: {}; {:.1f} million parameters; {} rank{} of {} thread{}, {} samples a step",
         report_.recipe, report_.data, static_cast<double>(report_.parameters) / 1e6, world_.size(),
         world_.size() == 1 ? "" : "s", report_.threads, report_.threads == 1 ? "" : "s",
         options_.batch_size));
-    const int first_epoch = resume() + 1;
-    broadcast_parameters(task_->model(), 0, world_);
-    DistributedOptimizer optimizer(
-        *optimizer_, task_->model().named_parameters(),
-        {.compression = options_.compression, .overlap = options_.overlap}, world_);
-    if (first_epoch > options_.epochs) test();
-    for (int epoch = first_epoch; epoch <= options_.epochs && !ended(); ++epoch) {
-      train_epoch(epoch, optimizer);
-      test();
-      report_.epochs = epoch;
-      progress_.line(
-          fmt::format("epoch {}/{}  train loss {:.4f}  test loss {:.4f}  test accuracy {:.2f} %  "
-                      "{:.0f} samples/s",
-                      epoch, options_.epochs, report_.train_loss, report_.test_loss,
-                      100 * report_.test_accuracy, report_.samples_per_second));
-      save(epoch);
+  }
+
+  bool ended() const { return options_.max_steps > 0 && state_.steps >= options_.max_steps; }
+
+  // The weights are loaded before they are cast, and the optimizer's state when there is one: into one
+  // that is made for it here.
+  std::unique_ptr<torch::optim::Optimizer> resume() {
+    if (!options_.resume) return nullptr;
+    auto optimizer = make_optimizer(options_, task_->model()->named_parameters());
+    std::optional<CheckpointMetadata> metadata;
+    if (checkpoints_) metadata = checkpoints_->load_newest(*task_->model(), *optimizer);
+    std::int64_t found = metadata.has_value() ? 1 : 0;
+    world_.broadcast(&found, 1, DataType::int64, 0);
+    if (found == 0) {
+      progress_.line(fmt::format("no checkpoint in {} yet: starting anew",
+                                 options_.checkpoint_dir.string()));
+      return nullptr;
     }
-    report_.seconds = load_seconds_ + seconds_since(start);
-    progress_.line(fmt::format("test accuracy {:.2f} %, {:.0f} samples/s, {:.1f} s in all",
-                               100 * report_.test_accuracy, report_.samples_per_second,
-                               report_.seconds));
-    if (!options_.report.empty() && world_.rank() == 0) report_.write(options_.report);
-    return report_;
+    state_ = restore(metadata ? &*metadata : nullptr, world_);
+    adapt_to_batch_size();
+    progress_.line(state_.step == 0 ? fmt::format("resuming after epoch {}", state_.epoch - 1)
+                                    : fmt::format("resuming after step {} of epoch {}", state_.step,
+                                                  state_.epoch));
+    return optimizer;
   }
 
- private:
-  std::unique_ptr<Task> make_task(const Recipe& recipe) {
-    const auto start = Clock::now();
-    // The weights are drawn from the seed; rank 0's are then everybody's.
-    torch::manual_seed(options_.seed);
-    auto task = recipe.make(options_);
-    load_seconds_ = seconds_since(start);
-    return task;
+  // A position within an epoch counts samples, of which a step may now have others.
+  void adapt_to_batch_size() {
+    if (state_.samples_a_step == options_.batch_size) return;
+    state_.step = state_.step * state_.samples_a_step / options_.batch_size;
+    state_.steps = (state_.epoch - 1) * steps_per_epoch_ + state_.step;
+    state_.samples_a_step = options_.batch_size;
   }
 
-  bool ended() const { return options_.max_steps > 0 && report_.steps >= options_.max_steps; }
+  void start_stepper(const std::unique_ptr<torch::optim::Optimizer>& loaded) {
+    stepper_.emplace(*task_->model(), options_, world_);
+    if (loaded == nullptr) return;
+    move_optimizer_state(*loaded, stepper_->optimizer());
+    broadcast_optimizer_state(stepper_->optimizer(), 0, world_);
+    if (!state_.scaler.empty()) stepper_->scaler().load_state(state_.scaler);
+  }
 
-  // The epoch that the newest checkpoint is of, 0 where training starts anew.
-  int resume() {
-    if (!options_.resume) return 0;
-    std::int64_t epoch = 0;
-    if (checkpoints_) {
-      if (const auto metadata = checkpoints_->load_newest(task_->model(), *optimizer_)) {
-        epoch = static_cast<std::int64_t>(metadata->at("epoch"));
-        report_.steps = static_cast<std::int64_t>(metadata->at("steps"));
-        report_.train_loss = metadata->at("train_loss");
+  // This rank's part of each step that is left of the epoch, divided as the stepper wants it.
+  BatchPlan plan_epoch() {
+    sampler_.set_epoch(static_cast<std::size_t>(state_.epoch));
+    const auto& mine = sampler_.indices();
+    const std::size_t parts = stepper_->parts_a_step();
+    BatchPlan plan;
+    for (std::size_t begin = static_cast<std::size_t>(state_.step) * batch_; begin < mine.size();
+         begin += batch_) {
+      const std::size_t count = std::min(batch_, mine.size() - begin);
+      for (std::size_t part = 0; part < parts; ++part) {
+        const auto at = [&](std::size_t p) {
+          return mine.begin() + static_cast<std::ptrdiff_t>(begin + count * p / parts);
+        };
+        plan.emplace_back(at(part), at(part + 1));
       }
-      progress_.line(epoch > 0 ? fmt::format("resuming after epoch {}", epoch)
-                               : fmt::format("no checkpoint in {} yet: starting anew",
-                                             options_.checkpoint_dir.string()));
     }
-    std::int64_t values[2] = {epoch, report_.steps};
-    world_.broadcast(values, 2, DataType::int64, 0);
-    report_.epochs = static_cast<int>(values[0]);
-    report_.steps = values[1];
-    if (values[0] > 0) broadcast_optimizer_state(*optimizer_, 0, world_);
-    return static_cast<int>(values[0]);
+    return plan;
   }
 
-  void train_epoch(int epoch, DistributedOptimizer& optimizer) {
-    task_->model().train();
-    sampler_.set_epoch(static_cast<std::size_t>(epoch));
-    progress_.start_epoch(epoch, options_.epochs, steps_per_epoch_);
-    double loss_sum = 0;
-    std::int64_t step = 0;
-    while (const auto samples = sampler_.next(batch_)) {
-      if (ended()) break;
-      set_learning_rate();
-      optimizer.zero_grad();
-      const BatchResult result = task_->run(Split::train, *samples);
-      result.loss.backward();
-      if (options_.clip_norm > 0) {
-        optimizer.synchronize();
-        torch::nn::utils::clip_grad_norm_(task_->model().parameters(), options_.clip_norm);
+  void train_epoch() {
+    const auto stream =
+        task_->batches(Split::train, plan_epoch(), static_cast<std::size_t>(state_.epoch));
+    const double data_before = throughput_.waiting_for_data();
+    while (state_.step < steps_per_epoch_ && !ended()) {
+      std::vector<Batch> parts;
+      for (std::size_t part = 0; part < stepper_->parts_a_step(); ++part) {
+        auto batch = stream->next();
+        if (batch && batch->size() > 0) parts.push_back(std::move(*batch));
       }
-      optimizer.step();
-      const double loss = result.loss.item<double>();
-      loss_sum += loss;
-      ++step;
-      ++report_.steps;
-      measure(samples->size());
-      progress_.step(step, loss, report_.samples_per_second);
+      const double lr = schedule_(state_.steps);
+      const StepResult result = stepper_->step(parts, lr);
+      state_.loss_sum += result.loss;
+      ++state_.step;
+      ++state_.steps;
+      throughput_.step(batch_, data_before + stream->seconds_waited(),
+                       stepper_->seconds_waiting_for_ranks());
+      show(result.loss, lr);
+      if (options_.checkpoint_steps > 0 && state_.steps % options_.checkpoint_steps == 0 &&
+          state_.step < steps_per_epoch_)
+        save(/*best=*/false);
     }
-    pause_measuring();
-    report_.train_loss =
-        average_metrics({{"loss", loss_sum / static_cast<double>(std::max<std::int64_t>(step, 1))}},
+    throughput_.pause();
+    if (state_.step == steps_per_epoch_ || ended()) end_epoch();
+  }
+
+  void end_epoch() {
+    stepper_->end_epoch();
+    state_.train_loss =
+        average_metrics({{"loss", state_.loss_sum / static_cast<double>(std::max<std::int64_t>(
+                                                        state_.step, 1))}},
                         1, world_)
             .at("loss");
+    const auto epoch = state_.epoch;
+    test(epoch);
+    const bool best = state_.test_accuracy > state_.best_accuracy;
+    state_.best_accuracy = std::max(state_.best_accuracy, state_.test_accuracy);
+    report_.epochs = static_cast<int>(epoch);
+    record_epoch(epoch);
+    ++state_.epoch;
+    state_.step = 0;
+    state_.loss_sum = 0;
+    save(best);
   }
 
-  // The first step makes the plan, and everything is cold: measuring starts after it.
-  void measure(std::size_t samples) {
-    if (!measuring_) {
-      measuring_ = true;
-      measure_start_ = Clock::now();
-      return;
+  void test(std::int64_t epoch) {
+    const auto result = evaluate(*task_, static_cast<std::size_t>(epoch), local_device(world_),
+                                 stepper_->input_type(), world_);
+    state_.test_loss = result.loss;
+    state_.test_accuracy = result.accuracy;
+  }
+
+  Moment moment(double loss, double lr) const {
+    const auto left = (options_.epochs - state_.epoch + 1) * steps_per_epoch_ - state_.step;
+    return {.epoch = static_cast<int>(state_.epoch),
+            .epochs = options_.epochs,
+            .step = state_.step,
+            .steps_per_epoch = steps_per_epoch_,
+            .total_steps = state_.steps,
+            .loss = loss,
+            .lr = lr,
+            .samples_per_second = throughput_.samples_per_second(),
+            .seconds_left = throughput_.seconds_a_step() * static_cast<double>(left),
+            .waiting_for_data = throughput_.part_waiting_for_data(),
+            .waiting_for_ranks = throughput_.part_waiting_for_ranks(),
+            .loss_scale = stepper_->scaler().scale(),
+            .skipped_steps = stepper_->scaler().skipped(),
+            .damaged_records = static_cast<std::int64_t>(task_->damaged()),
+            .test_loss = state_.test_loss,
+            .test_accuracy = state_.test_accuracy};
+  }
+
+  void show(double loss, double lr) {
+    if (world_.rank() != 0) return;
+    const Moment now = moment(loss, lr);
+    progress_.step(now);
+    if (state_.steps % options_.log_interval != 0 && state_.step != steps_per_epoch_) return;
+    if (events_) {
+      events_->write(now.total_steps, {{"train/loss", now.loss},
+                                       {"train/learning_rate", now.lr},
+                                       {"train/loss_scale", now.loss_scale},
+                                       {"throughput/samples_per_second", now.samples_per_second},
+                                       {"throughput/waiting_for_data", now.waiting_for_data},
+                                       {"throughput/waiting_for_ranks", now.waiting_for_ranks}});
     }
-    measured_samples_ += samples * static_cast<std::size_t>(world_.size());
-    const double seconds = measured_seconds_ + seconds_since(measure_start_);
-    report_.samples_per_second = static_cast<double>(measured_samples_) / seconds;
-  }
-  void pause_measuring() {
-    if (measuring_) measured_seconds_ += seconds_since(measure_start_);
-    measuring_ = false;
+    if (!options_.metrics_file.empty())
+      write_metrics(options_.metrics_file, recipe_.name(), world_.size(), now);
   }
 
-  void set_learning_rate() {
-    const auto total = static_cast<double>(steps_per_epoch_ * options_.epochs);
-    const double lr =
-        options_.lr * schedule(options_.lr_schedule, static_cast<double>(report_.steps) / total);
-    for (auto& group : optimizer_->param_groups()) group.options().set_lr(lr);
-  }
-
-  // Each rank tests every size()-th sample, so that each is tested once.
-  void test() {
-    const torch::NoGradGuard guard;
-    task_->model().eval();
-    constexpr std::size_t kTestBatch = 250;
-    const std::size_t count = task_->size(Split::test);
-    const auto ranks = static_cast<std::size_t>(world_.size());
-    std::vector<std::size_t> mine;
-    for (auto i = static_cast<std::size_t>(world_.rank()); i < count; i += ranks) mine.push_back(i);
-    double sums[2] = {0, 0};  // loss, correct
-    for (std::size_t begin = 0; begin < mine.size(); begin += kTestBatch) {
-      const auto samples =
-          std::span(mine).subspan(begin, std::min(kTestBatch, mine.size() - begin));
-      const BatchResult result = task_->run(Split::test, samples);
-      sums[0] += result.loss.item<double>() * static_cast<double>(samples.size());
-      sums[1] += static_cast<double>(result.correct);
+  void record_epoch(std::int64_t epoch) {
+    if (world_.rank() != 0) return;
+    const double lr = schedule_(state_.steps - 1);
+    progress_.line(
+        fmt::format("epoch {}/{}  train loss {:.4f}  test loss {:.4f}  test accuracy {:.2f} %  "
+                    "{:.0f} samples/s",
+                    epoch, options_.epochs, state_.train_loss, state_.test_loss,
+                    100 * state_.test_accuracy, throughput_.samples_per_second()));
+    report_.history.push_back({.epoch = static_cast<int>(epoch),
+                               .lr = lr,
+                               .train_loss = state_.train_loss,
+                               .test_loss = state_.test_loss,
+                               .test_accuracy = state_.test_accuracy,
+                               .samples_per_second = throughput_.samples_per_second(),
+                               .seconds = seconds_since(start_)});
+    if (events_) {
+      events_->write(state_.steps, {{"test/loss", state_.test_loss},
+                                    {"test/accuracy", state_.test_accuracy},
+                                    {"train/epoch_loss", state_.train_loss}});
     }
-    world_.allreduce(sums, sums, 2, DataType::float64);
-    report_.test_loss = sums[0] / static_cast<double>(count);
-    report_.test_accuracy = sums[1] / static_cast<double>(count);
+    if (!options_.metrics_file.empty())
+      write_metrics(options_.metrics_file, recipe_.name(), world_.size(),
+                    moment(state_.train_loss, lr));
   }
 
-  void save(int epoch) {
+  void save(bool best) {
+    if (options_.checkpoint_dir.empty()) return;
+    state_.scaler = stepper_->scaler().state();
+    const auto generators = gather_generators(world_);
     if (!checkpoints_) return;
-    report_.checkpoint = checkpoints_
-                             ->save(epoch, task_->model(), *optimizer_,
-                                    {{"steps", static_cast<double>(report_.steps)},
-                                     {"train_loss", report_.train_loss}})
-                             .string();
+    report_.checkpoint =
+        checkpoints_
+            ->save(state_.steps,
+                   serialize_checkpoint(
+                       *task_->model(), &stepper_->optimizer(),
+                       {.metadata = to_metadata(state_, generators, options_.configuration),
+                        .weights = stepper_->master_weights()}),
+                   best)
+            .string();
   }
 
+  void finish_report() {
+    report_.steps = state_.steps;
+    report_.train_loss = state_.train_loss;
+    report_.test_loss = state_.test_loss;
+    report_.test_accuracy = state_.test_accuracy;
+    report_.samples_per_second = throughput_.samples_per_second();
+    report_.waiting_for_data = throughput_.part_waiting_for_data();
+    report_.waiting_for_ranks = throughput_.part_waiting_for_ranks();
+    report_.skipped_steps = stepper_->scaler().skipped();
+    report_.seconds = seconds_since(start_);
+    auto damaged = static_cast<std::int64_t>(task_->damaged());
+    world_.allreduce(&damaged, &damaged, 1, DataType::int64);
+    report_.damaged_records = damaged;
+    progress_.line(fmt::format("test accuracy {:.2f} %, {:.0f} samples/s, {:.1f} s in all{}",
+                               100 * report_.test_accuracy, report_.samples_per_second,
+                               report_.seconds,
+                               damaged > 0 ? fmt::format(", {} damaged records left out", damaged)
+                                           : ""));
+    if (options_.report.empty() || world_.rank() != 0) return;
+    report_.write(options_.report);
+    auto page = options_.report;
+    write_report_page(page.replace_extension(".html"), {report_});
+  }
+
+  const Clock::time_point start_ = Clock::now();
+  const Recipe& recipe_;
   const TrainOptions& options_;
   World& world_;
   Progress progress_;
-  double load_seconds_ = 0;
   std::unique_ptr<Task> task_;
-  std::unique_ptr<torch::optim::Optimizer> optimizer_;
-  std::optional<Checkpoints> checkpoints_;  // on rank 0
-  std::size_t batch_;                       // samples of this rank in a step
+  std::size_t batch_;  // samples of this rank in a step
   DistributedSampler sampler_;
-  std::int64_t steps_per_epoch_ = 0;
+  std::int64_t steps_per_epoch_;
+  Schedule schedule_;
+  Throughput throughput_;
+  RunState state_;
   Report report_;
-
-  bool measuring_ = false;
-  Clock::time_point measure_start_{};
-  double measured_seconds_ = 0;
-  std::size_t measured_samples_ = 0;
+  std::optional<Stepper> stepper_;
+  std::optional<Checkpoints> checkpoints_;  // on rank 0
+  std::optional<EventFile> events_;         // on rank 0
 };
 
 }  // namespace
 
 Report train(const Recipe& recipe, const TrainOptions& options, World& world) {
-  check_options(options, world.size());
-  return Run(recipe, options, world).train();
+  const TrainOptions checked = checked_options(options, world.size());
+  return Run(recipe, checked, world).train();
 }
 
 }  // namespace sullae::train

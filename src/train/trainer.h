@@ -3,7 +3,7 @@
 
 #include "sullae/sullae.h"
 #include "train/options.h"
-#include "train/report.h"
+#include "train/seen/report.h"
 #include "train/task.h"
 
 namespace sullae::train {

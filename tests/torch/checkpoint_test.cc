@@ -30,12 +30,16 @@ TEST_F(Checkpoint, RestoresModelOptimizerAndMetadata) {
     model->forward(torch::randn({5, 4})).sum().backward();
     adam.step();
   }
-  save_checkpoint(file_, *model, &adam, {{"epoch", 3}, {"loss", 0.25}});
+  save_checkpoint(file_, *model, &adam, {{.numbers = {{"epoch", 3}, {"loss", 0.25}},
+                                         .texts = {{"a text, not a name", "한글"}},
+                                         .tensors = {{"random", torch::arange(5)}}}});
 
   auto restored = make_model();
   Adam restored_adam(restored->parameters(), torch::optim::AdamOptions(0.5));
   const auto metadata = load_checkpoint(file_, *restored, &restored_adam);
-  EXPECT_EQ(metadata, (CheckpointMetadata{{"epoch", 3}, {"loss", 0.25}}));
+  EXPECT_EQ(metadata.numbers, (std::map<std::string, double>{{"epoch", 3}, {"loss", 0.25}}));
+  EXPECT_EQ(metadata.texts.at("a text, not a name"), "한글");
+  EXPECT_TRUE(torch::equal(metadata.tensors.at("random"), torch::arange(5)));
   for (std::size_t i = 0; i < model->parameters().size(); ++i) {
     EXPECT_TRUE(torch::equal(model->parameters()[i], restored->parameters()[i]));
   }
@@ -49,6 +53,40 @@ TEST_F(Checkpoint, RestoresModelOptimizerAndMetadata) {
   for (std::size_t i = 0; i < model->parameters().size(); ++i) {
     EXPECT_TRUE(torch::equal(model->parameters()[i], restored->parameters()[i]));
   }
+}
+
+// Users need nothing of ours to read the weights.
+TEST_F(Checkpoint, StockLibtorchLoadsTheWeights) {
+  auto model = make_model();
+  Adam adam(model->parameters());
+  save_checkpoint(file_, *model, &adam, {{.numbers = {{"epoch", 3}}}});
+  auto restored = make_model();
+  torch::load(restored, file_.string());
+  for (std::size_t i = 0; i < model->parameters().size(); ++i)
+    EXPECT_TRUE(torch::equal(model->parameters()[i], restored->parameters()[i]));
+}
+
+TEST_F(Checkpoint, InMemoryIsTheSameAsOnDisk) {
+  auto model = make_model();
+  const auto checkpoint = serialize_checkpoint(*model, nullptr, {{.numbers = {{"epoch", 3}}}});
+  const auto before = model->parameters()[0].detach().clone();
+  {
+    const torch::NoGradGuard guard;
+    model->parameters()[0].add_(1);  // training goes on
+  }
+  write_checkpoint(file_, checkpoint);
+  auto restored = make_model();
+  EXPECT_EQ(load_checkpoint(file_, *restored).numbers.at("epoch"), 3);
+  EXPECT_TRUE(torch::equal(before, restored->parameters()[0]));
+}
+
+TEST_F(Checkpoint, OtherWeightsTakeTheModelsPlace) {
+  auto model = make_model();
+  save_checkpoint(file_, *model, nullptr, {.weights = {{"0.weight", torch::full({8, 4}, 7.0)}}});
+  auto restored = make_model();
+  load_checkpoint(file_, *restored);
+  EXPECT_TRUE(torch::equal(restored->parameters()[0], torch::full({8, 4}, 7.0)));
+  EXPECT_TRUE(torch::equal(restored->parameters()[1], model->parameters()[1]));
 }
 
 TEST_F(Checkpoint, TornAtAnyLengthIsRefusedAndNothingIsLoaded) {
@@ -111,18 +149,18 @@ TEST_F(Checkpoint, MissingIsNamed) {
 // A limit on the size of files makes a write fail in the middle, as a full disk does.
 TEST_F(Checkpoint, AWriteThatFailsInTheMiddleLeavesTheOldOneIntact) {
   auto model = make_model(2000);
-  save_checkpoint(file_, *model, nullptr, {{"epoch", 1}});
+  save_checkpoint(file_, *model, nullptr, {{.numbers = {{"epoch", 1}}}});
   const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
   rlimit old_limit{};
   getrlimit(RLIMIT_FSIZE, &old_limit);
   rlimit limit = old_limit;
   limit.rlim_cur = 20000;
   setrlimit(RLIMIT_FSIZE, &limit);
-  const auto error = error_of([&] { save_checkpoint(file_, *model, nullptr, {{"epoch", 2}}); });
+  const auto error = error_of([&] { save_checkpoint(file_, *model, nullptr, {{.numbers = {{"epoch", 2}}}}); });
   setrlimit(RLIMIT_FSIZE, &old_limit);
   std::signal(SIGXFSZ, old_handler);
   EXPECT_NE(error.find("model.ckpt cannot be written: File too large"), std::string::npos) << error;
-  EXPECT_EQ(load_checkpoint(file_, *model).at("epoch"), 1);
+  EXPECT_EQ(load_checkpoint(file_, *model).numbers.at("epoch"), 1);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.path()), {}), 1)
       << "nothing half-written is left";
 }

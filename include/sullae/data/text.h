@@ -26,6 +26,9 @@ std::vector<LabelledText> read_texts(const Dataset& dataset, DamageLog& damage);
 /// The words of a text, cut at white space.
 std::vector<std::string_view> split_words(std::string_view text);
 
+/// ASCII letters in lower case and ASCII punctuation as words of its own; other characters as they are.
+std::string normalise_english(std::string_view text);
+
 /// Numbers for words: 0 is padding, 1 any word that is not known, the others by falling frequency
 /// in the texts that it was made from (words of equal frequency in the order of their bytes).
 class Vocabulary {

@@ -57,6 +57,9 @@ class TFRecordReader {
   std::unique_ptr<Impl> impl_;
 };
 
+/// A record as it stands in a file: for files that others read while they are being written.
+std::string frame_record(std::string_view record);
+
 /// The masked CRC-32C (Castagnoli, as in RFC 3720) of the format.
 std::uint32_t masked_crc32c(std::string_view data);
 

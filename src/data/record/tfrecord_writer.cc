@@ -5,21 +5,34 @@
 
 namespace sullae::data {
 
+namespace {
+
+template <class Integer>
+std::string bytes_of(Integer value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+std::string frame_head(std::uint64_t size) {
+  const std::string length = bytes_of(size);
+  return length + bytes_of(masked_crc32c(length));
+}
+std::string frame_tail(std::string_view record) { return bytes_of(masked_crc32c(record)); }
+
+}  // namespace
+
+std::string frame_record(std::string_view record) {
+  return frame_head(record.size()).append(record).append(frame_tail(record));
+}
+
 class TFRecordWriter::Impl {
  public:
   explicit Impl(const std::filesystem::path& file) : path_(file), file_(file) {}
 
   void write(std::string_view record) {
-    char header[kTFRecordHeader];
-    const std::uint64_t length = record.size();
-    std::memcpy(header, &length, 8);
-    const std::uint32_t length_crc = masked_crc32c({header, 8});
-    std::memcpy(header + 8, &length_crc, 4);
-    const std::uint32_t data_crc = masked_crc32c(record);
-    file_.write({header, sizeof header});
+    file_.write(frame_head(record.size()));
     file_.write(record);
-    file_.write({reinterpret_cast<const char*>(&data_crc), sizeof data_crc});
-    const std::uint64_t bytes = kTFRecordHeader + length + kTFRecordFooter;
+    file_.write(frame_tail(record));
+    const std::uint64_t bytes = kTFRecordHeader + record.size() + kTFRecordFooter;
     index_ += fmt::format("{} {}\n", offset_, bytes);
     offset_ += bytes;
   }

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <cctype>
+
 #include "sullae/data/text.h"
 
 namespace sullae::data {
@@ -23,6 +25,19 @@ std::vector<LabelledText> read_texts(const Dataset& dataset, DamageLog& damage) 
     }
   }
   return texts;
+}
+
+std::string normalise_english(std::string_view text) {
+  std::string result;
+  result.reserve(text.size() + text.size() / 8);
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool apart = byte < 0x80 && std::ispunct(byte) != 0 && c != '\'';
+    if (apart) result += ' ';
+    result += byte < 0x80 ? static_cast<char>(std::tolower(byte)) : c;
+    if (apart) result += ' ';
+  }
+  return result;
 }
 
 }  // namespace sullae::data

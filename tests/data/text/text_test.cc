@@ -24,6 +24,12 @@ TEST(Words, AreCutAtWhiteSpace) {
   EXPECT_TRUE(split_words(" \t").empty());
 }
 
+TEST(Words, AreNormalisedForEnglish) {
+  const std::string text = normalise_english("It's GOOD, really\\n: 참");
+  EXPECT_EQ(split_words(text),
+            (std::vector<std::string_view>{"it's", "good", ",", "really", "\\", "n", ":", "참"}));
+}
+
 TEST(VocabularyOf, NumbersWordsByFrequency) {
   const auto vocabulary = Vocabulary::build({{"b a c", 0}, {"a b a", 1}});
   EXPECT_EQ(vocabulary.size(), 5U);

@@ -6,15 +6,22 @@
 #include <cstdint>
 #include <string>
 
+#include "train/seen/moment.h"
+
 namespace sullae::train {
+
+/// "1:02:03", "2:03", or "3 s".
+std::string format_duration(double seconds);
+
+/// "epoch 1/3  step 200/938  loss 0.1871  …"
+std::string format_moment(const Moment& moment);
 
 /// Shows nothing on ranks other than 0. Used by one thread.
 class Progress {
  public:
   Progress(bool visible, int log_interval);
 
-  void start_epoch(int epoch, int epochs, std::int64_t steps);
-  void step(std::int64_t step, double loss, double samples_per_second);
+  void step(const Moment& moment);
   /// A line of its own, which stays.
   void line(const std::string& text);
 
@@ -24,8 +31,6 @@ class Progress {
   bool visible_;
   bool terminal_;
   int log_interval_;
-  std::string prefix_;
-  std::int64_t steps_ = 0;
   std::chrono::steady_clock::time_point last_shown_{};
   bool shown_ = false;
 };

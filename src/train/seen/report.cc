@@ -1,4 +1,4 @@
-#include "train/report.h"
+#include "train/seen/report.h"
 
 #include <fmt/format.h>
 
@@ -11,9 +11,13 @@
 
 namespace sullae::train {
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EpochReport, epoch, lr, train_loss, test_loss, test_accuracy,
+                                   samples_per_second, seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Report, recipe, data, world_size, threads, epochs, batch_size,
                                    steps, parameters, train_loss, test_loss, test_accuracy,
-                                   samples_per_second, seconds, checkpoint)
+                                   samples_per_second, seconds, checkpoint, waiting_for_data,
+                                   waiting_for_ranks, skipped_steps, damaged_records, scale_up,
+                                   configuration, history)
 
 void Report::write(const std::filesystem::path& file) const {
   write_file(file, nlohmann::json(*this).dump(2) + "\n");

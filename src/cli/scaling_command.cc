@@ -1,0 +1,204 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "base/file.h"
+#include "cli/commands.h"
+#include "cli/validators.h"
+#include "launch/launcher.h"
+#include "launch/remote_shell.h"
+#include "sullae/error.h"
+#include "train/seen/progress.h"
+#include "train/seen/report_page.h"
+#include "train/task.h"
+
+namespace sullae::cli {
+namespace {
+
+using train::Report;
+
+// Scale-up: one process with several replicas. Scale-out: several processes.
+enum class Way { up, out };
+
+struct Trial {
+  Way way;
+  Report report;
+};
+
+class ScalingCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& program) override {
+    CLI::App* app = program.add_subcommand(
+        "scaling",
+        "Train a model with more and more workers, as replicas in one process (scale-up) and as "
+        "processes (scale-out), and compare time, accuracy and efficiency");
+    app->footer(
+        "What follows the model goes to `sullae train`:\n"
+        "  sullae scaling mnist --np 1,2,4 --output scaling.html --epochs 1");
+    app->add_option("MODEL", model_, "A model of `sullae train`")->required();
+    app->add_option("--np", numbers_, "Numbers of workers, separated by commas")
+        ->capture_default_str()
+        ->type_name("LIST");
+    app->add_option("--way", way_, "up, out, or both")
+        ->check(CLI::IsMember({"up", "out", "both"}))
+        ->capture_default_str();
+    app->add_option("--cpus-per-worker", cpus_,
+                    "Processors of each worker; by default an equal share at the largest number")
+        ->check(positive_integer())
+        ->type_name("N");
+    app->add_option("--output", output_, "A page with the table and plots; .json beside it")
+        ->type_name("FILE.html");
+    app->allow_extras();
+    app_ = app;
+    return app;
+  }
+
+  int run() override {
+    check_model();
+    const auto numbers = parse_numbers();
+    if (cpus_ == 0) {
+      const int most = *std::ranges::max_element(numbers);
+      cpus_ = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / most);
+    }
+    std::vector<Trial> trials;
+    for (const Way way : {Way::up, Way::out}) {
+      if (way_ != "both" && way_ != (way == Way::up ? "up" : "out")) continue;
+      for (const int workers : numbers) {
+        // One worker is the same either way.
+        if (workers == 1 && !trials.empty() && trials.front().report.world_size == 1 &&
+            trials.front().report.scale_up == 1) {
+          trials.push_back({way, trials.front().report});
+          continue;
+        }
+        const auto report = train_with(way, workers);
+        if (!report) return 1;
+        trials.push_back({way, *report});
+      }
+    }
+    std::fputs(table(trials).c_str(), stdout);
+    if (!output_.empty()) write(trials);
+    return 0;
+  }
+
+ private:
+  void check_model() const {
+    const auto& recipes = train::recipes();
+    if (std::ranges::any_of(recipes, [&](const auto& r) { return r->name() == model_; })) return;
+    std::vector<std::string> names;
+    for (const auto& recipe : recipes) names.push_back(recipe->name());
+    throw InputError(
+        fmt::format("'{}' is no model, expected one of {}", model_, fmt::join(names, ", ")));
+  }
+
+  std::vector<int> parse_numbers() const {
+    std::vector<int> numbers;
+    const char* const end = numbers_.data() + numbers_.size();
+    for (const char* at = numbers_.data(); at < end;) {
+      int number = 0;
+      const auto [stop, error] = std::from_chars(at, end, number);
+      if (error != std::errc{} || number < 1 || (stop != end && *stop != ','))
+        throw InputError(fmt::format("--np {}: expected numbers from 1, as in 1,2,4", numbers_));
+      numbers.push_back(number);
+      at = stop + 1;
+    }
+    if (numbers.empty()) throw InputError("--np: expected numbers from 1, as in 1,2,4");
+    return numbers;
+  }
+
+  std::optional<Report> train_with(Way way, int workers) const {
+    const std::string file =
+        (std::filesystem::temp_directory_path() / fmt::format("sullae-scaling-{}.json", ::getpid()))
+            .string();
+    const bool up = way == Way::up;
+    JobOptions job;
+    job.ranks = up ? 1 : workers;
+    job.cpus_per_rank = up ? cpus_ * workers : cpus_;
+    job.tag_output = false;
+    job.command = {own_program(), "train", model_};
+    const auto extra = app_->remaining();
+    job.command.insert(job.command.end(), extra.begin(), extra.end());
+    if (up && workers > 1)
+      job.command.insert(job.command.end(), {"--scale-up", fmt::to_string(workers)});
+    job.command.insert(job.command.end(), {"--report", file});
+    fmt::print("\n{} with {} worker{}: {}\n", up ? "scale-up" : "scale-out", workers,
+               workers == 1 ? "" : "s", up ? "one process" : fmt::format("{} processes", workers));
+    std::fflush(stdout);
+    const int code = run_job(job);
+    std::optional<Report> report;
+    if (code == 0) report = Report::read(file);
+    std::error_code ignored;
+    std::filesystem::remove(file, ignored);
+    std::filesystem::remove(std::filesystem::path(file).replace_extension(".html"), ignored);
+    return report;
+  }
+
+  static int workers_of(const Report& report) { return report.world_size * report.scale_up; }
+
+  static double speedup(const Trial& trial, const std::vector<Trial>& trials) {
+    return trial.report.samples_per_second / trials.front().report.samples_per_second;
+  }
+  static double efficiency(const Trial& trial, const std::vector<Trial>& trials) {
+    const double ideal = static_cast<double>(workers_of(trial.report)) /
+                         workers_of(trials.front().report);
+    return speedup(trial, trials) / ideal;
+  }
+
+  static std::string table(const std::vector<Trial>& trials) {
+    std::string text =
+        fmt::format("\n{} on {}\n\n{:<10} {:>8} {:>10} {:>12} {:>12} {:>9} {:>11}\n",
+                    trials.front().report.recipe, trials.front().report.data, "way", "workers",
+                    "time", "accuracy", "samples/s", "speedup", "efficiency");
+    for (const Trial& trial : trials) {
+      const Report& r = trial.report;
+      text += fmt::format("{:<10} {:>8} {:>10} {:>10.2f} % {:>12.0f} {:>7.2f} x {:>9.0f} %\n",
+                          trial.way == Way::up ? "scale-up" : "scale-out", workers_of(r),
+                          train::format_duration(r.seconds), 100 * r.test_accuracy,
+                          r.samples_per_second, speedup(trial, trials),
+                          100 * efficiency(trial, trials));
+    }
+    return text;
+  }
+
+  void write(const std::vector<Trial>& trials) const {
+    std::vector<train::ScalingPoint> points;
+    auto results = nlohmann::json::array();
+    for (const Trial& trial : trials) {
+      const std::string way = trial.way == Way::up ? "scale-up" : "scale-out";
+      points.push_back({.way = way,
+                        .workers = workers_of(trial.report),
+                        .speedup = speedup(trial, trials),
+                        .efficiency = efficiency(trial, trials),
+                        .report = trial.report});
+      results.push_back({{"way", way},
+                         {"workers", workers_of(trial.report)},
+                         {"seconds", trial.report.seconds},
+                         {"test_accuracy", trial.report.test_accuracy},
+                         {"samples_per_second", trial.report.samples_per_second},
+                         {"speedup", speedup(trial, trials)},
+                         {"efficiency", efficiency(trial, trials)}});
+    }
+    train::write_scaling_page(output_, points);
+    auto json = std::filesystem::path(output_).replace_extension(".json");
+    write_file(json, nlohmann::json{{"model", model_}, {"results", results}}.dump(2) + "\n");
+    fmt::print("\n{} and {} written\n", output_, json.string());
+  }
+
+  CLI::App* app_ = nullptr;
+  std::string model_;
+  std::string numbers_ = "1,2,4";
+  std::string way_ = "both";
+  int cpus_ = 0;
+  std::string output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_scaling_command() { return std::make_unique<ScalingCommand>(); }
+
+}  // namespace sullae::cli

@@ -1,0 +1,92 @@
+#include "data/tools/convert.h"
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "sullae/data/tar.h"
+#include "sullae/data/tfrecord.h"
+
+namespace sullae::data {
+namespace {
+
+// A file of samples of either format.
+class PartWriter {
+ public:
+  virtual ~PartWriter() = default;
+  virtual void write(std::size_t number, const Example& example) = 0;
+  virtual void close() = 0;
+};
+
+class TFRecordPart final : public PartWriter {
+ public:
+  explicit TFRecordPart(const std::filesystem::path& file) : writer_(file) {}
+  void write(std::size_t, const Example& example) override { writer_.write(serialize(example)); }
+  void close() override { writer_.close(); }
+
+ private:
+  TFRecordWriter writer_;
+};
+
+class TarPart final : public PartWriter {
+ public:
+  explicit TarPart(const std::filesystem::path& file) : writer_(file) {}
+  void write(std::size_t number, const Example& example) override {
+    writer_.write(fmt::format("{:08}", number), example);
+  }
+  void close() override { writer_.close(); }
+
+ private:
+  TarWriter writer_;
+};
+
+std::unique_ptr<PartWriter> make_part(const std::string& format, const std::filesystem::path& file) {
+  if (format == "tar") return std::make_unique<TarPart>(file);
+  return std::make_unique<TFRecordPart>(file);
+}
+
+void check(const ConvertOptions& options) {
+  if (options.format != "tfrecord" && options.format != "tar")
+    throw InputError(fmt::format("format '{}' cannot be written, expected tfrecord or tar", options.format));
+  if (options.files < 1 || options.files > 99999)
+    throw InputError(fmt::format("{} files: expected 1 to 99999", options.files));
+  std::error_code error;
+  std::filesystem::create_directories(options.output, error);
+  if (error)
+    throw InputError(fmt::format("{}: cannot be made: {}", options.output.string(), error.message()));
+}
+
+}  // namespace
+
+Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageLog& damage,
+                  const ShowProgress& show) {
+  check(options);
+  const auto order = epoch_order(dataset.size(), options.order, 0);
+  const auto ranks = static_cast<std::size_t>(options.ranks);
+  const auto rank = static_cast<std::size_t>(options.rank);
+  const std::size_t mine = (options.files + ranks - 1 - rank) / ranks;
+  std::atomic<std::size_t> written = 0;
+  std::atomic<std::uintmax_t> bytes = 0;
+  work_in_parallel(mine, options.threads, show, [&](std::size_t part, std::atomic<std::size_t>& done) {
+    const std::size_t index = part * ranks + rank;
+    const auto file =
+        options.output / fmt::format("part-{:05}-of-{:05}.{}{}", index, options.files, options.format,
+                                     options.compress ? ".gz" : "");
+    const auto writer = make_part(options.format, file);
+    const std::size_t end = order.size() * (index + 1) / options.files;
+    for (std::size_t i = order.size() * index / options.files; i < end; ++i, ++done) {
+      try {
+        writer->write(i, dataset.read(order[i]));
+        ++written;
+      } catch (const DamagedRecord& error) {
+        damage.meet(error.what());
+      }
+    }
+    writer->close();
+    bytes += std::filesystem::file_size(file);
+  });
+  if (rank == 0 && !dataset.classes().empty())
+    write_file(options.output / "classes.txt", fmt::format("{}\n", fmt::join(dataset.classes(), "\n")));
+  return {.samples = written, .files = mine, .bytes = bytes};
+}
+
+}  // namespace sullae::data

@@ -1,0 +1,38 @@
+// Data sets written anew, as files of equal size in a format that is read in sequence.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "data/tools/work.h"
+#include "sullae/data/dataset.h"
+#include "sullae/data/order.h"
+
+namespace sullae::data {
+
+struct ConvertOptions {
+  std::filesystem::path output;
+  std::string format = "tfrecord";  ///< or "tar"
+  std::size_t files = 1;
+  bool compress = false;
+  std::size_t threads = 1;
+  /// Written in the order of an epoch that is shuffled so; in the order of the data set otherwise.
+  OrderOptions order = {.shuffle = false};
+  /// This process writes each ranks-th file.
+  int rank = 0;
+  int ranks = 1;
+};
+
+struct Converted {
+  std::size_t samples = 0;
+  std::size_t files = 0;
+  std::uintmax_t bytes = 0;
+};
+
+/// Writes part-00000-of-0000N.tfrecord (or .tar), and the names of the classes to classes.txt. Damaged
+/// records go to `damage`. Throws InputError for options that cannot be, Error where a file cannot be
+/// written; what is not whole does not stay.
+Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageLog& damage,
+                  const ShowProgress& show);
+
+}  // namespace sullae::data

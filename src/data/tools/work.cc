@@ -1,0 +1,49 @@
+#include "data/tools/work.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace sullae::data {
+
+void work_in_parallel(
+    std::size_t parts, std::size_t threads, const ShowProgress& show,
+    const std::function<void(std::size_t part, std::atomic<std::size_t>& done)>& do_part) {
+  std::atomic<std::size_t> next = 0;
+  std::atomic<std::size_t> done = 0;
+  std::mutex mutex;  // guards the next three
+  std::condition_variable ended;
+  std::exception_ptr failure;
+  std::size_t working = threads;
+  const auto work = [&] {
+    try {
+      for (std::size_t part = next++; part < parts; part = next++) do_part(part, done);
+    } catch (...) {
+      next = parts;
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
+    const std::lock_guard lock(mutex);
+    --working;
+    ended.notify_one();
+  };
+  std::vector<std::thread> workers;
+  for (std::size_t i = 0; i < threads; ++i) workers.emplace_back(work);
+  {
+    constexpr std::chrono::milliseconds kShow{200};
+    std::unique_lock lock(mutex);
+    while (!ended.wait_for(lock, kShow, [&] { return working == 0; })) {
+      lock.unlock();
+      show(done);
+      lock.lock();
+    }
+  }
+  for (auto& worker : workers) worker.join();
+  show(done);
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace sullae::data

@@ -1,0 +1,137 @@
+#include "sullae/torch/precision.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <set>
+
+namespace sullae {
+namespace {
+
+// The parameters of norms and embeddings stay float32.
+void collect_kept(const torch::nn::Module& module, std::set<const void*>& kept) {
+  const bool keep = module.as<torch::nn::BatchNorm1d>() != nullptr ||
+                    module.as<torch::nn::BatchNorm2d>() != nullptr ||
+                    module.as<torch::nn::BatchNorm3d>() != nullptr ||
+                    module.as<torch::nn::LayerNorm>() != nullptr ||
+                    module.as<torch::nn::GroupNorm>() != nullptr ||
+                    dynamic_cast<const torch::nn::BatchNorm2dImpl*>(&module) != nullptr ||
+                    module.as<torch::nn::Embedding>() != nullptr ||
+                    module.as<torch::nn::EmbeddingBag>() != nullptr;
+  for (const auto& parameter : module.parameters(/*recurse=*/false)) {
+    if (keep) kept.insert(parameter.unsafeGetTensorImpl());
+  }
+  for (const auto& child : module.children()) collect_kept(*child, kept);
+}
+
+bool is_finite(const torch::Tensor& gradient) {
+  const torch::Tensor values = gradient.is_sparse() ? gradient._values() : gradient;
+  // Cheaper than looking at each value: a sum with an infinity or a NaN in it is one.
+  return std::isfinite(values.sum(torch::kFloat64).item<double>());
+}
+
+}  // namespace
+
+LossScaler::LossScaler(LossScalerOptions options) : options_(options), scale_(options.scale) {
+  if (!(options.scale > 0) || options.growth_interval < 1)
+    throw InputError("LossScaler: expected a scale above 0 and a growth interval of at least 1");
+}
+
+void LossScaler::update(bool finite) {
+  if (!finite) ++skipped_;
+  if (!options_.dynamic) return;
+  constexpr double kLeast = 1.0 / 65536;
+  constexpr double kMost = 1ULL << 40;
+  if (!finite) {
+    scale_ = std::max(scale_ / 2, kLeast);
+    good_steps_ = 0;
+  } else if (++good_steps_ == options_.growth_interval) {
+    scale_ = std::min(scale_ * 2, kMost);
+    good_steps_ = 0;
+  }
+}
+
+std::vector<double> LossScaler::state() const {
+  return {scale_, static_cast<double>(good_steps_), static_cast<double>(skipped_)};
+}
+
+void LossScaler::load_state(const std::vector<double>& state) {
+  if (state.size() != 3) throw InputError("LossScaler: expected a state of three numbers");
+  scale_ = state[0];
+  good_steps_ = static_cast<int>(state[1]);
+  skipped_ = static_cast<std::int64_t>(state[2]);
+}
+
+MixedPrecision::MixedPrecision(torch::nn::Module& module, MixedPrecisionOptions options)
+    : module_(module) {
+  if (options.type != torch::kBFloat16 && options.type != torch::kFloat16)
+    throw InputError("MixedPrecision: expected bfloat16 or float16");
+  std::set<const void*> kept;
+  collect_kept(module, kept);
+  const torch::NoGradGuard guard;
+  for (const auto& item : module.named_parameters()) {
+    torch::Tensor parameter = item.value();
+    if (options.type == torch::kFloat16 && parameter.is_cpu())
+      throw InputError("MixedPrecision: libtorch does not compute in float16 on the CPU: take bfloat16");
+    torch::Tensor master = parameter;
+    if (parameter.is_floating_point() && !kept.contains(parameter.unsafeGetTensorImpl())) {
+      master = parameter.detach().clone().to(torch::kFloat32);
+      master.set_requires_grad(parameter.requires_grad());
+      parameter.set_data(parameter.detach().to(options.type));
+    }
+    entries_.push_back({item.key(), parameter, master});
+  }
+}
+
+std::vector<torch::Tensor> MixedPrecision::master_parameters() const {
+  std::vector<torch::Tensor> masters;
+  for (const Entry& entry : entries_) masters.push_back(entry.master);
+  return masters;
+}
+
+torch::OrderedDict<std::string, torch::Tensor> MixedPrecision::master_named_parameters() const {
+  torch::OrderedDict<std::string, torch::Tensor> masters;
+  for (const Entry& entry : entries_) masters.insert(entry.name, entry.master);
+  return masters;
+}
+
+torch::OrderedDict<std::string, torch::Tensor> MixedPrecision::parameters() const {
+  return module_.named_parameters();
+}
+
+void MixedPrecision::zero_grad() {
+  for (Entry& entry : entries_) {
+    entry.model.mutable_grad() = torch::Tensor();
+    entry.master.mutable_grad() = torch::Tensor();
+  }
+}
+
+bool MixedPrecision::unscale(double scale) {
+  const torch::NoGradGuard guard;
+  for (Entry& entry : entries_) {
+    torch::Tensor& gradient = entry.model.mutable_grad();
+    if (!gradient.defined()) continue;
+    if (entry.model.is_same(entry.master)) {
+      if (scale != 1) gradient.div_(scale);
+    } else {
+      entry.master.mutable_grad() = gradient.to(torch::kFloat32).div_(scale);
+    }
+  }
+  return has_finite_gradients();
+}
+
+bool MixedPrecision::has_finite_gradients() const {
+  return std::ranges::all_of(entries_, [](const Entry& entry) {
+    return !entry.master.grad().defined() || is_finite(entry.master.grad());
+  });
+}
+
+void MixedPrecision::update_model() {
+  const torch::NoGradGuard guard;
+  for (Entry& entry : entries_) {
+    if (!entry.model.is_same(entry.master)) entry.model.copy_(entry.master);
+  }
+}
+
+}  // namespace sullae

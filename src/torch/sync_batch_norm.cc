@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include "sullae/torch.h"
+
+namespace sullae {
+namespace {
+
+// A value a channel, shaped to meet [batch, channels, …].
+torch::Tensor by_channel(const torch::Tensor& values, const torch::Tensor& like) {
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(like.dim()), 1);
+  shape[1] = values.numel();
+  return values.view(shape);
+}
+
+std::vector<std::int64_t> all_but_channels(const torch::Tensor& input) {
+  std::vector<std::int64_t> dimensions;
+  for (std::int64_t d = 0; d < input.dim(); ++d) {
+    if (d != 1) dimensions.push_back(d);
+  }
+  return dimensions;
+}
+
+// Sums are kept in float64: the variance is a small difference of them.
+torch::Tensor sum_by_channel(const torch::Tensor& values) {
+  return values.sum(all_but_channels(values), /*keepdim=*/false, torch::kFloat64);
+}
+
+struct Statistics {
+  torch::Tensor mean;      // [channels] float64, over all ranks
+  torch::Tensor variance;  // biased
+  double count = 0;
+};
+
+Statistics statistics_of(const torch::Tensor& input, World& world) {
+  const std::int64_t channels = input.size(1);
+  const auto count = torch::full({1}, static_cast<double>(input.numel() / channels),
+                                 input.options().dtype(torch::kFloat64));
+  auto sums = torch::cat({sum_by_channel(input), sum_by_channel(input.square()), count});
+  allreduce(sums, ReduceOp::sum, world);
+  Statistics statistics;
+  statistics.count = sums[2 * channels].item<double>();
+  statistics.mean = sums.narrow(0, 0, channels) / statistics.count;
+  statistics.variance =
+      (sums.narrow(0, channels, channels) / statistics.count - statistics.mean.square()).clamp_min(0);
+  return statistics;
+}
+
+struct Normalise : torch::autograd::Function<Normalise> {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& input,
+                               const torch::Tensor& weight, const torch::Tensor& bias,
+                               const torch::Tensor& mean, const torch::Tensor& inverse_deviation,
+                               double count, std::int64_t world) {
+    const auto type = inverse_deviation.scalar_type();
+    const auto normalised = (input.to(type) - by_channel(mean, input)) * by_channel(inverse_deviation, input);
+    context->save_for_backward({normalised, weight, inverse_deviation});
+    context->saved_data["count"] = count;
+    context->saved_data["world"] = world;
+    context->saved_data["type"] = static_cast<std::int64_t>(input.scalar_type());
+    auto output = normalised;
+    if (weight.defined()) output = output * by_channel(weight, input) + by_channel(bias, input);
+    return output.to(input.scalar_type());
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list outputs) {
+    const auto saved = context->get_saved_variables();
+    const torch::Tensor& normalised = saved[0];
+    const torch::Tensor& weight = saved[1];
+    const torch::Tensor& inverse_deviation = saved[2];
+    auto& world = *reinterpret_cast<World*>(context->saved_data["world"].toInt());
+    const double count = context->saved_data["count"].toDouble();
+    const auto gradient = outputs[0].to(normalised.scalar_type());
+    const std::int64_t channels = gradient.size(1);
+
+    const auto bias_gradient = sum_by_channel(gradient);
+    const auto weight_gradient = sum_by_channel(gradient * normalised);
+    auto sums = torch::cat({bias_gradient, weight_gradient});
+    allreduce(sums, ReduceOp::sum, world);
+    const auto means = (sums / count).to(gradient.scalar_type());
+    auto scale = inverse_deviation;
+    if (weight.defined()) scale = scale * weight;
+    const auto input_gradient =
+        by_channel(scale, gradient) *
+        (gradient - by_channel(means.narrow(0, 0, channels), gradient) -
+         normalised * by_channel(means.narrow(0, channels, channels), gradient));
+    const auto type = static_cast<torch::ScalarType>(context->saved_data["type"].toInt());
+    torch::Tensor own_weight;
+    torch::Tensor own_bias;
+    if (weight.defined()) {
+      own_weight = weight_gradient.to(weight.scalar_type());
+      own_bias = bias_gradient.to(weight.scalar_type());
+    }
+    return {input_gradient.to(type), own_weight, own_bias, {}, {}, {}, {}};
+  }
+};
+
+void update_running(torch::nn::BatchNorm2dImpl& norm, const Statistics& statistics) {
+  if (!norm.options.track_running_stats()) return;
+  const torch::NoGradGuard guard;
+  norm.num_batches_tracked += 1;
+  const auto momentum = norm.options.momentum();
+  const double factor = momentum.has_value()
+                            ? *momentum
+                            : 1.0 / static_cast<double>(norm.num_batches_tracked.item<std::int64_t>());
+  const double unbiased = statistics.count > 1 ? statistics.count / (statistics.count - 1) : 1;
+  const auto blend = [&](torch::Tensor& running, const torch::Tensor& now) {
+    running.mul_(1 - factor).add_(now.to(running.scalar_type()), factor);
+  };
+  blend(norm.running_mean, statistics.mean);
+  blend(norm.running_var, statistics.variance * unbiased);
+}
+
+}  // namespace
+
+torch::Tensor sync_batch_norm(const torch::Tensor& input, torch::nn::BatchNorm2dImpl& norm,
+                              World& world) {
+  if (input.dim() < 2 || input.size(1) != norm.options.num_features()) {
+    throw InputError(fmt::format("sync_batch_norm: the input has shape [{}], expected [batch, {}, …]",
+                                 fmt::join(input.sizes(), ", "), norm.options.num_features()));
+  }
+  if (!norm.is_training() || world.size() == 1) return norm.forward(input);
+  const Statistics statistics = [&] {
+    const torch::NoGradGuard guard;
+    return statistics_of(input, world);
+  }();
+  update_running(norm, statistics);
+  const auto type = input.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+  const auto inverse_deviation = (statistics.variance + norm.options.eps()).rsqrt().to(type);
+  return Normalise::apply(input, norm.weight, norm.bias, statistics.mean.to(type), inverse_deviation,
+                          statistics.count,
+                          static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&world)));
+}
+
+}  // namespace sullae

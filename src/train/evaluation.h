@@ -1,0 +1,18 @@
+// The test of a model.
+#pragma once
+
+#include "sullae/sullae.h"
+#include "train/task.h"
+
+namespace sullae::train {
+
+struct Evaluation {
+  double loss = 0;
+  double accuracy = 0;  ///< from 0 to 1
+};
+
+/// Over the whole test set: each rank tests every size()-th sample. Collective.
+Evaluation evaluate(Task& task, std::size_t epoch, const torch::Device& device,
+                    torch::ScalarType input_type, World& world);
+
+}  // namespace sullae::train

@@ -1,0 +1,114 @@
+// MNIST, and what has its format: a small convolutional network, and a multilayer perceptron.
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include "sullae/data.h"
+#include "train/batches/memory.h"
+#include "train/models/small.h"
+#include "train/recipes/recipes.h"
+
+namespace sullae::train {
+namespace {
+
+// Of MNIST's training pixels, scaled to [0, 1].
+constexpr double kMean = 0.1307;
+constexpr double kDeviation = 0.3081;
+
+constexpr std::size_t kDrawnTrain = 60000;
+constexpr std::size_t kDrawnTest = 10000;
+
+ImageTensors to_tensors(data::ImageSet set) {
+  if (set.rows != 28 || set.columns != 28) {
+    throw InputError(
+        fmt::format("the images are {} x {}, expected 28 x 28", set.rows, set.columns));
+  }
+  const auto count = static_cast<std::int64_t>(set.size());
+  return {torch::from_blob(set.pixels.data(), {count, 1, 28, 28}, torch::kUInt8).clone(),
+          torch::from_blob(set.labels.data(), {count}, torch::kUInt8).to(torch::kInt64), kMean,
+          kDeviation};
+}
+
+class DigitsTask final : public Task {
+ public:
+  DigitsTask(const TrainOptions& options, std::shared_ptr<torch::nn::Module> model)
+      : model_(std::move(model)) {
+    if (!options.data.empty()) {
+      data::Mnist mnist = data::read_mnist(options.data);
+      train_ = to_tensors(std::move(mnist.train));
+      test_ = to_tensors(std::move(mnist.test));
+      description_ = fmt::format("MNIST from {}", options.data.string());
+    } else {
+      train_ = to_tensors(data::draw_digits(kDrawnTrain, 2 * options.seed));
+      test_ = to_tensors(data::draw_digits(kDrawnTest, 2 * options.seed + 1));
+      description_ =
+          "digits drawn by the program (no MNIST found; give --data DIR for the real one)";
+    }
+  }
+
+  std::shared_ptr<torch::nn::Module> model() override { return model_; }
+  std::size_t size(Split split) const override {
+    return static_cast<std::size_t>(of(split).labels.size(0));
+  }
+  std::string data_description() const override { return description_; }
+  std::unique_ptr<BatchStream> batches(Split split, BatchPlan plan, std::size_t) override {
+    return stream_from_memory(of(split), std::move(plan));
+  }
+
+ private:
+  const ImageTensors& of(Split split) const { return split == Split::train ? train_ : test_; }
+
+  std::shared_ptr<torch::nn::Module> model_;
+  ImageTensors train_;
+  ImageTensors test_;
+  std::string description_;
+};
+
+TrainOptions digits_defaults() {
+  TrainOptions options;
+  options.epochs = 3;
+  options.batch_size = 64;
+  options.lr = 1e-3;
+  options.lr_schedule = "linear";
+  options.data = where_present("../shared/data/mnist");
+  return options;
+}
+
+class MnistRecipe final : public Recipe {
+ public:
+  std::string name() const override { return "mnist"; }
+  std::string summary() const override {
+    return "handwritten digits, a small convolutional network";
+  }
+  TrainOptions defaults() const override { return digits_defaults(); }
+  std::unique_ptr<Task> make(const TrainOptions& options, World&) const override {
+    return std::make_unique<DigitsTask>(options, std::make_shared<MnistNetImpl>());
+  }
+};
+
+class MlpRecipe final : public Recipe {
+ public:
+  std::string name() const override { return "mlp"; }
+  std::string summary() const override { return "handwritten digits, a multilayer perceptron"; }
+  TrainOptions defaults() const override { return digits_defaults(); }
+  std::vector<ExtraOption> extra_options() const override {
+    return {{"hidden-size", 512, "Units of the first hidden layer; each next one has half as many"},
+            {"hidden-layers", 2, "Hidden layers"},
+            {"dropout", 0.2, "Part of the hidden units dropped in training"}};
+  }
+  std::unique_ptr<Task> make(const TrainOptions& options, World&) const override {
+    MlpOptions model{.hidden = {}, .dropout = options.extra.at("dropout")};
+    auto size = static_cast<std::int64_t>(options.extra.at("hidden-size"));
+    for (auto layer = static_cast<int>(options.extra.at("hidden-layers")); layer > 0; --layer) {
+      model.hidden.push_back(std::max<std::int64_t>(size, 1));
+      size /= 2;
+    }
+    return std::make_unique<DigitsTask>(options, std::make_shared<MlpImpl>(std::move(model)));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Recipe> make_mnist_recipe() { return std::make_unique<MnistRecipe>(); }
+std::unique_ptr<Recipe> make_mlp_recipe() { return std::make_unique<MlpRecipe>(); }
+
+}  // namespace sullae::train

@@ -1,0 +1,163 @@
+// ResNet on any set of labelled images.
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "sullae/data.h"
+#include "train/batches/images.h"
+#include "train/models/resnet.h"
+#include "train/recipes/recipes.h"
+#include "train/recipes/splits.h"
+
+namespace sullae::train {
+namespace {
+
+constexpr std::size_t kSmall = 64;  // pixels, up to which images are taken as they are
+constexpr std::size_t kUsual = 224;
+
+// Of CIFAR-10's training pixels.
+constexpr std::array<float, 3> kSmallMean = {0.4914F, 0.4822F, 0.4465F};
+constexpr std::array<float, 3> kSmallDeviation = {0.2470F, 0.2435F, 0.2616F};
+
+std::size_t image_size(const data::Dataset& dataset) {
+  const data::Example example = dataset.read(0);
+  if (const auto* jpeg = example.bytes(data::feature::kImage)) {
+    const auto size = data::jpeg_size(*jpeg);
+    return std::min(size.rows, size.columns);
+  }
+  const auto* const rows = example.integer(data::feature::kRows);
+  const auto* const columns = example.integer(data::feature::kColumns);
+  if (rows == nullptr || columns == nullptr)
+    throw InputError(fmt::format("{}: holds no image", dataset.place(0)));
+  return static_cast<std::size_t>(std::min(*rows, *columns));
+}
+
+data::ImageTransform make_transform(std::size_t size, bool small, bool augmented) {
+  data::ImageTransformOptions options{.size = size};
+  if (small) {
+    options.mean = kSmallMean;
+    options.deviation = kSmallDeviation;
+    options.centre_share = 1;
+  }
+  if (augmented) {
+    options.augmentation =
+        small ? data::Augmentation::padded_crop : data::Augmentation::random_resized_crop;
+  }
+  return data::ImageTransform(options);
+}
+
+class ImageTask final : public Task {
+ public:
+  ImageTask(const TrainOptions& options, int depth, World& world)
+      : damage_(options.skip_damaged), splits_(open_splits(options, damage_)) {
+    const auto number = [&](const char* name) {
+      return static_cast<std::int64_t>(options.extra.at(name));
+    };
+    auto size = static_cast<std::size_t>(number("image-size"));
+    const std::size_t stored = size == 0 ? image_size(*splits_.train) : size;
+    const bool small = stored <= kSmall;
+    if (size == 0) size = small ? stored : kUsual;
+    stream_.classes = number("classes") > 0
+                          ? number("classes")
+                          : static_cast<std::int64_t>(splits_.train->classes().size());
+    if (stream_.classes == 0) {
+      throw InputError(fmt::format(
+          "{}: does not say how many classes it has: give --classes, or put their names into a file "
+          "classes.txt beside it, a line each",
+          options.data.string()));
+    }
+    stream_.prefetch = {.workers = static_cast<std::size_t>(options.data_workers),
+                        .depth = static_cast<std::size_t>(options.prefetch)};
+    stream_.seed = options.seed;
+    stream_.pinned_memory = torch::cuda::is_available();
+    half_size_epochs_ = static_cast<std::size_t>(number("half-size-epochs"));
+    transforms_.reserve(4);
+    for (const std::size_t side : {size, std::max<std::size_t>(size / 2, 1)}) {
+      transforms_.push_back(make_transform(side, small, /*augmented=*/true));
+      transforms_.push_back(make_transform(side, small, /*augmented=*/false));
+    }
+    const auto cached = static_cast<std::size_t>(options.cache_megabytes) << 20;
+    if (cached > 0) splits_.train = data::cache_in_memory(splits_.train, cached);
+    model_ = std::make_shared<ResNetImpl>(
+        ResNetOptions{.depth = depth,
+                      .classes = stream_.classes,
+                      .small_images = small,
+                      .zero_init_residual = number("zero-init-residual") != 0,
+                      .sync_batch_norm = options.sync_batch_norm ? &world : nullptr});
+    description_ = fmt::format("{} images of {} classes from {}, {} x {} pixels", splits_.train->size(),
+                               stream_.classes, splits_.description, size, size);
+  }
+
+  std::shared_ptr<torch::nn::Module> model() override { return model_; }
+  std::size_t size(Split split) const override { return of(split).size(); }
+  std::string data_description() const override { return description_; }
+  std::size_t damaged() const override { return damage_.count(); }
+
+  std::unique_ptr<BatchStream> batches(Split split, BatchPlan plan, std::size_t epoch) override {
+    ImageStreamOptions options = stream_;
+    options.epoch = epoch;
+    const std::size_t transform =
+        (epoch <= half_size_epochs_ ? 2U : 0U) + (split == Split::train ? 0U : 1U);
+    return stream_images(of(split), transforms_[transform], damage_, std::move(plan), options);
+  }
+
+ private:
+  const data::Dataset& of(Split split) const {
+    return split == Split::train ? *splits_.train : *splits_.test;
+  }
+
+  data::DamageLog damage_;
+  Splits splits_;
+  ImageStreamOptions stream_;
+  std::size_t half_size_epochs_ = 0;
+  // For training and testing at full size, and then at half of it.
+  std::vector<data::ImageTransform> transforms_;
+  std::shared_ptr<torch::nn::Module> model_;
+  std::string description_;
+};
+
+class ResNetRecipe final : public Recipe {
+ public:
+  explicit ResNetRecipe(int depth) : depth_(depth) {}
+  std::string name() const override { return fmt::format("resnet{}", depth_); }
+  std::string summary() const override {
+    return fmt::format("ResNet-{} v1.5 on any set of labelled images", depth_);
+  }
+  // P. Goyal et al. (2017) as it is used with Horovod: warm-up, then polynomial decay of degree 2.
+  TrainOptions defaults() const override {
+    TrainOptions options;
+    options.epochs = 90;
+    options.batch_size = 256;
+    options.optimizer = "sgd";
+    options.momentum = 0.9;
+    options.nesterov = true;
+    options.weight_decay = 1e-4;
+    options.decay_all = true;
+    options.lr = 0.1;
+    options.lr_schedule = "polynomial";
+    options.lr_power = 2;
+    options.warmup_epochs = 10;
+    options.warmup_lr = 0.001;
+    options.log_interval = 20;
+    return options;
+  }
+  std::vector<ExtraOption> extra_options() const override {
+    return {{"image-size", 0, "Pixels of a side; 0: as they are up to 64, else 224"},
+            {"classes", 0, "Classes; 0: as many as the data names"},
+            {"half-size-epochs", 0, "First epochs with images of half the size, which are faster"},
+            {"zero-init-residual", 1, "1: the last norm of each residual block starts at 0"}};
+  }
+  std::unique_ptr<Task> make(const TrainOptions& options, World& world) const override {
+    return std::make_unique<ImageTask>(options, depth_, world);
+  }
+
+ private:
+  int depth_;
+};
+
+}  // namespace
+
+std::unique_ptr<Recipe> make_resnet_recipe(int depth) { return std::make_unique<ResNetRecipe>(depth); }
+
+}  // namespace sullae::train

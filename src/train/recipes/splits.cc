@@ -1,0 +1,85 @@
+#include "train/recipes/splits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sullae/error.h"
+
+namespace sullae::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Paths {
+  std::vector<fs::path> train;
+  std::vector<fs::path> test;
+};
+
+Paths find_paths(const TrainOptions& options) {
+  if (options.data.empty()) {
+    throw InputError(
+        "no data: give --data, a folder with files or folders called train… and test…, or a file, or a "
+        "pattern such as 'part-*'");
+  }
+  Paths paths;
+  if (fs::is_directory(options.data)) {
+    for (const auto& entry : fs::directory_iterator(options.data)) {
+      const std::string name = entry.path().filename().string();
+      const auto has = [&](const char* part) {
+        return name.find(part) != std::string::npos;
+      };
+      if (name.starts_with('.') || name.ends_with(".idx") || name == "classes.txt") continue;
+      if (has("train")) paths.train.push_back(entry.path());
+      if (!has("train") && (has("test") || has("val"))) paths.test.push_back(entry.path());
+    }
+    std::ranges::sort(paths.train);
+    std::ranges::sort(paths.test);
+    // All in one, with whatever name.
+    if (paths.train.empty()) paths = {{options.data}, {}};
+  } else {
+    paths.train = {options.data};
+  }
+  if (!options.test_data.empty()) paths.test = {options.test_data};
+  return paths;
+}
+
+std::pair<data::DatasetPtr, data::DatasetPtr> hold_out(const data::DatasetPtr& all,
+                                                       std::uint64_t seed) {
+  constexpr std::size_t kPart = 10;
+  const auto order = data::epoch_order(all->size(), {.seed = seed}, 0);
+  std::vector<std::size_t> train;
+  std::vector<std::size_t> test;
+  for (std::size_t i = 0; i < order.size(); ++i) (i % kPart == 0 ? test : train).push_back(order[i]);
+  std::ranges::sort(train);
+  std::ranges::sort(test);
+  return {data::subset(all, std::move(train)), data::subset(all, std::move(test))};
+}
+
+}  // namespace
+
+Splits open_splits(const TrainOptions& options, data::DamageLog& damage) {
+  const Paths paths = find_paths(options);
+  data::DatasetOptions reading{.format = options.format,
+                               .text_columns = options.text_columns,
+                               .label_column = options.label_column,
+                               .damage = &damage};
+  Splits splits;
+  splits.train = data::open_dataset(paths.train, reading);
+  if (splits.train->size() == 0)
+    throw InputError(fmt::format("{}: holds no samples", options.data.string()));
+  splits.description = options.data.string();
+  if (paths.test.empty()) {
+    std::tie(splits.train, splits.test) = hold_out(splits.train, options.seed);
+    if (splits.train->size() == 0)
+      throw InputError(fmt::format("{}: has too few samples to hold some out for testing",
+                                   options.data.string()));
+    splits.description += ", a tenth held out for testing";
+  } else {
+    reading.classes = splits.train->classes();
+    splits.test = data::open_dataset(paths.test, reading);
+  }
+  return splits;
+}
+
+}  // namespace sullae::train

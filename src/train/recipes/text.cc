@@ -1,0 +1,194 @@
+// Labelled texts: Korean movie reviews, news items, whatever has a text and a class.
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "sullae/data.h"
+#include "train/batches/assembled.h"
+#include "train/models/text.h"
+#include "train/recipes/recipes.h"
+#include "train/recipes/splits.h"
+
+namespace sullae::train {
+namespace {
+
+struct Texts {
+  std::vector<std::vector<std::int64_t>> words;
+  std::vector<std::int64_t> labels;
+};
+
+std::vector<data::LabelledText> read(const data::Dataset& dataset, data::DamageLog& damage,
+                                     bool normalise) {
+  auto texts = data::read_texts(dataset, damage);
+  if (normalise) {
+    for (auto& text : texts) text.text = data::normalise_english(text.text);
+  }
+  return texts;
+}
+
+// Numbers for pairs of neighbouring words, by hashing: there are too many to list them.
+void append_pairs(std::vector<std::int64_t>& words, std::int64_t first, std::int64_t buckets) {
+  if (buckets == 0) return;
+  const std::size_t count = words.size();
+  for (std::size_t i = 0; i + 1 < count; ++i) {
+    data::Random hash(static_cast<std::uint64_t>(words[i]),
+                      static_cast<std::uint64_t>(words[i + 1]), 0);
+    words.push_back(first + static_cast<std::int64_t>(hash.below(static_cast<std::uint64_t>(buckets))));
+  }
+}
+
+// The words of all texts by time step, those of the longest text first; see TextLstmImpl.
+Batch pack(const Texts& texts, const std::vector<std::size_t>& samples) {
+  std::vector<std::size_t> order = samples;
+  std::ranges::stable_sort(order, std::greater{},
+                           [&](std::size_t i) { return texts.words[i].size(); });
+  std::vector<std::int64_t> words;
+  std::vector<std::int64_t> batch_sizes;
+  std::vector<std::int64_t> labels;
+  for (std::size_t step = 0; step < texts.words[order[0]].size(); ++step) {
+    std::int64_t active = 0;
+    for (const std::size_t i : order) {
+      if (texts.words[i].size() <= step) break;
+      words.push_back(texts.words[i][step]);
+      ++active;
+    }
+    batch_sizes.push_back(active);
+  }
+  for (const std::size_t i : order) labels.push_back(texts.labels[i]);
+  return {{torch::tensor(words), torch::tensor(batch_sizes)}, torch::tensor(labels)};
+}
+
+// One text after the other; see TextBagImpl.
+Batch join(const Texts& texts, const std::vector<std::size_t>& samples) {
+  std::vector<std::int64_t> words;
+  std::vector<std::int64_t> starts;
+  std::vector<std::int64_t> labels;
+  for (const std::size_t i : samples) {
+    starts.push_back(static_cast<std::int64_t>(words.size()));
+    words.insert(words.end(), texts.words[i].begin(), texts.words[i].end());
+    labels.push_back(texts.labels[i]);
+  }
+  return {{torch::tensor(words), torch::tensor(starts)}, torch::tensor(labels)};
+}
+
+class TextTask final : public Task {
+ public:
+  TextTask(const TrainOptions& options, bool lstm)
+      : damage_(options.skip_damaged), lstm_(lstm) {
+    const auto number = [&](const char* name) {
+      const auto found = options.extra.find(name);
+      return found == options.extra.end() ? 0 : static_cast<std::int64_t>(found->second);
+    };
+    const Splits splits = open_splits(options, damage_);
+    const bool normalise = number("normalise") != 0;
+    const auto train = read(*splits.train, damage_, normalise);
+    const auto test = read(*splits.test, damage_, normalise);
+    if (train.empty()) throw InputError(splits.description + ": holds no texts");
+    const auto vocabulary =
+        data::Vocabulary::build(train, static_cast<std::size_t>(number("min-count")));
+    const auto words = static_cast<std::int64_t>(vocabulary.size());
+    const std::int64_t pairs = number("word-pairs");
+    const auto encode = [&](const std::vector<data::LabelledText>& rows) {
+      Texts texts;
+      for (const auto& row : rows) {
+        texts.words.push_back(
+            vocabulary.encode(row.text, static_cast<std::size_t>(number("max-words"))));
+        append_pairs(texts.words.back(), words, pairs);
+        texts.labels.push_back(row.label);
+      }
+      return texts;
+    };
+    train_ = encode(train);
+    test_ = encode(test);
+    const std::int64_t largest = *std::ranges::max_element(train_.labels);
+    const auto classes = std::max<std::int64_t>(
+        {static_cast<std::int64_t>(splits.train->classes().size()), largest + 1, 2});
+    const TextModelOptions model{.words = words + pairs,
+                                 .classes = classes,
+                                 .embedding_size = number("embedding-size"),
+                                 .hidden_size = number("hidden-size"),
+                                 .layers = number("layers"),
+                                 .dropout = options.extra.at("dropout")};
+    if (lstm) {
+      model_ = std::make_shared<TextLstmImpl>(model);
+    } else {
+      model_ = std::make_shared<TextBagImpl>(model);
+    }
+    description_ =
+        fmt::format("texts from {}, {} words, {} classes", splits.description, words, classes);
+  }
+
+  std::shared_ptr<torch::nn::Module> model() override { return model_; }
+  std::size_t size(Split split) const override { return of(split).labels.size(); }
+  std::string data_description() const override { return description_; }
+  std::size_t damaged() const override { return damage_.count(); }
+
+  std::unique_ptr<BatchStream> batches(Split split, BatchPlan plan, std::size_t) override {
+    const Texts& texts = of(split);
+    return assemble(std::move(plan), [&texts, this](const std::vector<std::size_t>& samples) {
+      return lstm_ ? pack(texts, samples) : join(texts, samples);
+    });
+  }
+
+ private:
+  const Texts& of(Split split) const { return split == Split::train ? train_ : test_; }
+
+  data::DamageLog damage_;
+  bool lstm_;
+  std::shared_ptr<torch::nn::Module> model_;
+  Texts train_;
+  Texts test_;
+  std::string description_;
+};
+
+class TextRecipe final : public Recipe {
+ public:
+  explicit TextRecipe(const TextRecipeOptions& options) : options_(options) {}
+  std::string name() const override { return options_.name; }
+  std::string summary() const override { return options_.summary; }
+
+  TrainOptions defaults() const override {
+    TrainOptions options;
+    options.epochs = options_.lstm ? 2 : 5;
+    options.batch_size = 64;
+    options.lr = options_.lstm ? 1e-3 : 2e-3;
+    options.lr_schedule = options_.lstm ? "constant" : "linear";
+    options.data = *options_.usual_place == '\0' ? "" : where_present(options_.usual_place);
+    return options;
+  }
+
+  std::vector<ExtraOption> extra_options() const override {
+    const bool korean = *options_.usual_place != '\0';
+    std::vector<ExtraOption> options = {
+        {"embedding-size", options_.lstm ? 300.0 : 100.0, "Numbers in a word's vector"},
+        {"dropout", 0.3, "Part of the vectors and of the last state dropped in training"},
+        {"min-count", korean ? 1.0 : 2.0,
+         "Words that occur less often in the training texts are unknown"},
+        {"max-words", options_.lstm ? 64.0 : 256.0, "Words of a text beyond this many are ignored"},
+        {"normalise", korean ? 0.0 : 1.0,
+         "1: English words in lower case, punctuation apart; 0: cut at white space alone"}};
+    if (options_.lstm) {
+      options.push_back({"hidden-size", 300, "Cells of each layer of the LSTM"});
+      options.push_back({"layers", 1, "Layers of the LSTM"});
+    } else {
+      options.push_back({"word-pairs", 200000, "Vectors for pairs of neighbouring words; 0 for none"});
+    }
+    return options;
+  }
+
+  std::unique_ptr<Task> make(const TrainOptions& options, World&) const override {
+    return std::make_unique<TextTask>(options, options_.lstm);
+  }
+
+ private:
+  TextRecipeOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Recipe> make_text_recipe(const TextRecipeOptions& options) {
+  return std::make_unique<TextRecipe>(options);
+}
+
+}  // namespace sullae::train

@@ -1,0 +1,42 @@
+// Where a training run stands: what it must know, besides weights and the optimizer, to go on as if it
+// had never stopped.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sullae/sullae.h"
+#include "sullae/torch/checkpoint.h"
+
+namespace sullae::train {
+
+struct RunState {
+  std::int64_t epoch = 1;   ///< the one to go on with, from 1
+  std::int64_t step = 0;    ///< steps of it that are done
+  std::int64_t steps = 0;   ///< in all
+  std::int64_t samples_a_step = 0;
+  double loss_sum = 0;      ///< of this epoch's steps on rank 0
+  double train_loss = 0;    ///< of the last whole epoch
+  double test_loss = 0;
+  double test_accuracy = 0;
+  double best_accuracy = -1;
+  std::vector<double> scaler;
+};
+
+/// libtorch's generator of this rank, as every rank has its own: [ranks, bytes], on every rank.
+/// Collective.
+torch::Tensor gather_generators(World& world);
+
+/// What goes into a checkpoint.
+CheckpointMetadata to_metadata(const RunState& state, const torch::Tensor& generators,
+                               const std::string& configuration);
+
+/// Rank 0's state becomes everybody's. With as many ranks as before, each gets its generator back; with
+/// another number, generators go on as they are. `metadata` is that of the checkpoint on rank 0, and
+/// ignored elsewhere. Collective.
+RunState restore(const CheckpointMetadata* metadata, World& world);
+
+}  // namespace sullae::train

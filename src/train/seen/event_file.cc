@@ -1,0 +1,59 @@
+#include "train/seen/event_file.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "event.pb.h"
+#include "sullae/data/tfrecord.h"
+#include "sullae/error.h"
+
+namespace sullae::train {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+EventFile::EventFile(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  file_ = folder / fmt::format("events.out.tfevents.{:.0f}.{}.{}", now(), host_name(), ::getpid());
+  stream_.open(file_, std::ios::binary);
+  if (error || !stream_)
+    throw Error(fmt::format("--tensorboard-dir {}: cannot be written", folder.string()));
+  proto::Event event;
+  event.set_wall_time(now());
+  event.set_file_version("brain.Event:2");
+  append(event.SerializeAsString());
+}
+
+void EventFile::write(std::int64_t step, const std::map<std::string, double>& scalars) {
+  proto::Event event;
+  event.set_wall_time(now());
+  event.set_step(step);
+  for (const auto& [tag, number] : scalars) {
+    auto& value = *event.mutable_summary()->add_value();
+    value.set_tag(tag);
+    value.set_simple_value(static_cast<float>(number));
+  }
+  append(event.SerializeAsString());
+}
+
+void EventFile::append(const std::string& event) {
+  const std::string record = data::frame_record(event);
+  stream_.write(record.data(), static_cast<std::streamsize>(record.size()));
+  stream_.flush();
+  if (!stream_) throw Error(fmt::format("{}: cannot be written", file_.string()));
+}
+
+}  // namespace sullae::train

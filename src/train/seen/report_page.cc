@@ -1,0 +1,201 @@
+#include "train/seen/report_page.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "base/file.h"
+#include "train/seen/plot.h"
+#include "train/seen/progress.h"
+
+namespace sullae::train {
+namespace {
+
+constexpr const char* kStyle = R"(
+:root { --c0:#1f6feb; --c1:#d1570b; --c2:#1a7f37; --c3:#8250df; --c4:#bf3989; --c5:#7d6608;
+        --ink:#1c2128; --soft:#5b6470; --line:#d8dee4; --back:#ffffff; --card:#f6f8fa; }
+@media (prefers-color-scheme: dark) {
+  :root { --c0:#6cb2ff; --c1:#ff9a52; --c2:#56d364; --c3:#c297ff; --c4:#ff8ac4; --c5:#e3c64b;
+          --ink:#e6edf3; --soft:#9da7b3; --line:#30363d; --back:#0d1117; --card:#161b22; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--back);
+       max-width: 1200px; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+p { color: var(--soft); margin-top: 0; }
+table { border-collapse: collapse; } td, th { padding: .25rem .9rem .25rem 0; text-align: right;
+       border-bottom: 1px solid var(--line); } td:first-child, th:first-child { text-align: left; }
+.scroll { overflow-x: auto; }
+.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(380px, 1fr)); gap: 1rem; }
+.plots svg { width: 100%; background: var(--card); border-radius: 8px; }
+svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
+svg .title { font-weight: 600; font-size: 14px; } svg .mark { fill: var(--soft); }
+svg .grid { stroke: var(--line); }
+pre { background: var(--card); padding: 1rem; border-radius: 8px; overflow-x: auto; }
+)";
+
+std::string name_of(const Report& report) {
+  std::string name = fmt::format("{} rank{}", report.world_size, report.world_size == 1 ? "" : "s");
+  if (report.scale_up > 1) name += fmt::format(" x {} replicas", report.scale_up);
+  return name;
+}
+
+using Value = std::function<double(const EpochReport&)>;
+
+Curve curve(const Report& report, std::string name, const Value& value, bool dashed = false) {
+  Curve result{.name = std::move(name), .x = {}, .y = {}, .dashed = dashed};
+  for (const EpochReport& epoch : report.history) {
+    result.x.push_back(epoch.epoch);
+    result.y.push_back(value(epoch));
+  }
+  return result;
+}
+
+std::string plots(const std::vector<Report>& reports) {
+  std::vector<Curve> losses;
+  std::vector<Curve> accuracies;
+  std::vector<Curve> speeds;
+  std::vector<Curve> rates;
+  std::vector<Curve> over_time;
+  for (const Report& report : reports) {
+    const std::string prefix = reports.size() > 1 ? name_of(report) + ", " : "";
+    losses.push_back(curve(report, prefix + "training", [](const auto& e) { return e.train_loss; }));
+    losses.push_back(curve(report, prefix + "test", [](const auto& e) { return e.test_loss; }, true));
+    const std::string name = reports.size() > 1 ? name_of(report) : "test";
+    const auto accuracy = [](const auto& e) {
+      return 100 * e.test_accuracy;
+    };
+    accuracies.push_back(curve(report, name, accuracy));
+    over_time.push_back(accuracies.back());
+    for (std::size_t i = 0; i < report.history.size(); ++i)
+      over_time.back().x[i] = report.history[i].seconds;
+    speeds.push_back(curve(report, name_of(report), [](const auto& e) { return e.samples_per_second; }));
+    rates.push_back(curve(report, name_of(report), [](const auto& e) { return e.lr; }));
+  }
+  return plot(losses, {"Loss", "epoch", "cross-entropy"}) +
+         plot(accuracies, {"Test accuracy", "epoch", "%"}) +
+         plot(over_time, {"Test accuracy over time", "seconds", "%"}) +
+         plot(speeds, {"Throughput", "epoch", "samples/s", true}) +
+         plot(rates, {"Learning rate at the end of the epoch", "epoch", "", true});
+}
+
+std::string summary(const std::vector<Report>& reports) {
+  struct Row {
+    const char* title;
+    std::function<std::string(const Report&)> cell;
+  };
+  const auto percent = [](double part) {
+    return fmt::format("{:.2f} %", 100 * part);
+  };
+  const std::vector<Row> rows = {
+      {"ranks", [](const Report& r) { return fmt::format("{}", r.world_size); }},
+      {"replicas in each", [](const Report& r) { return fmt::format("{}", r.scale_up); }},
+      {"threads a rank", [](const Report& r) { return fmt::format("{}", r.threads); }},
+      {"parameters", [](const Report& r) { return fmt::format("{}", r.parameters); }},
+      {"samples a step", [](const Report& r) { return fmt::format("{}", r.batch_size); }},
+      {"epochs", [](const Report& r) { return fmt::format("{}", r.epochs); }},
+      {"steps", [](const Report& r) { return fmt::format("{}", r.steps); }},
+      {"test accuracy", [&](const Report& r) { return percent(r.test_accuracy); }},
+      {"test loss", [](const Report& r) { return fmt::format("{:.4f}", r.test_loss); }},
+      {"samples/s", [](const Report& r) { return fmt::format("{:.0f}", r.samples_per_second); }},
+      {"scaling efficiency",
+       [&](const Report& r) {
+         const double ideal = static_cast<double>(r.world_size) * r.scale_up /
+                              (reports.front().world_size * reports.front().scale_up);
+         return percent(r.samples_per_second / reports.front().samples_per_second / ideal);
+       }},
+      {"waiting for data", [&](const Report& r) { return percent(r.waiting_for_data); }},
+      {"waiting for ranks", [&](const Report& r) { return percent(r.waiting_for_ranks); }},
+      {"skipped steps", [](const Report& r) { return fmt::format("{}", r.skipped_steps); }},
+      {"damaged records", [](const Report& r) { return fmt::format("{}", r.damaged_records); }},
+      {"time", [](const Report& r) { return format_duration(r.seconds); }}};
+  std::string html = "<div class=\"scroll\"><table>\n";
+  for (const Row& row : rows) {
+    html += fmt::format("<tr><td>{}</td>", row.title);
+    for (const Report& report : reports) html += fmt::format("<td>{}</td>", row.cell(report));
+    html += "</tr>\n";
+  }
+  return html + "</table></div>\n";
+}
+
+std::string epochs_table(const Report& report) {
+  std::string html =
+      "<div class=\"scroll\"><table><tr><th>epoch</th><th>learning rate</th><th>training loss</th>"
+      "<th>test loss</th><th>test accuracy</th><th>samples/s</th><th>time</th></tr>\n";
+  for (const EpochReport& e : report.history) {
+    html += fmt::format(
+        "<tr><td>{}</td><td>{:.3g}</td><td>{:.4f}</td><td>{:.4f}</td><td>{:.2f} %</td><td>{:.0f}</td>"
+        "<td>{}</td></tr>\n",
+        e.epoch, e.lr, e.train_loss, e.test_loss, 100 * e.test_accuracy, e.samples_per_second,
+        format_duration(e.seconds));
+  }
+  return html + "</table></div>\n";
+}
+
+std::string head(const std::string& title, const std::string& subtitle) {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+      "<title>{0} - Sullae</title><style>{1}</style></head><body>\n<h1>{0}</h1>\n<p>{2}</p>\n",
+      escape_html(title), kStyle, escape_html(subtitle));
+}
+
+// A curve a way of scaling.
+std::string scaling_plot(const std::vector<ScalingPoint>& points, const PlotOptions& options,
+                         const std::function<double(const ScalingPoint&)>& value, bool ideal) {
+  std::vector<Curve> curves;
+  for (const char* way : {"scale-up", "scale-out"}) {
+    Curve curve{.name = way, .x = {}, .y = {}};
+    for (const ScalingPoint& point : points) {
+      if (point.way != way) continue;
+      curve.x.push_back(point.workers);
+      curve.y.push_back(value(point));
+    }
+    if (!curve.x.empty()) curves.push_back(std::move(curve));
+  }
+  if (ideal) {
+    Curve line{.name = "ideal", .x = curves.front().x, .y = {}, .dashed = true};
+    for (const double workers : line.x) line.y.push_back(workers / line.x.front());
+    curves.push_back(std::move(line));
+  }
+  return plot(curves, options);
+}
+
+}  // namespace
+
+void write_scaling_page(const std::filesystem::path& file,
+                        const std::vector<ScalingPoint>& points) {
+  const Report& first = points.front().report;
+  std::string html = head("Scaling of " + first.recipe, first.data);
+  html +=
+      "<div class=\"scroll\"><table><tr><th>way</th><th>workers</th><th>time</th>"
+      "<th>test accuracy</th><th>samples/s</th><th>speedup</th><th>efficiency</th></tr>\n";
+  for (const ScalingPoint& p : points) {
+    html += fmt::format(
+        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2f} %</td><td>{:.0f}</td><td>{:.2f} x</td>"
+        "<td>{:.0f} %</td></tr>\n",
+        p.way, p.workers, format_duration(p.report.seconds), 100 * p.report.test_accuracy,
+        p.report.samples_per_second, p.speedup, 100 * p.efficiency);
+  }
+  html += "</table></div>\n<div class=\"plots\">\n";
+  html += scaling_plot(points, {"Speedup", "workers", "x", true},
+                       [](const auto& p) { return p.speedup; }, true);
+  html += scaling_plot(points, {"Efficiency", "workers", "%", true},
+                       [](const auto& p) { return 100 * p.efficiency; }, false);
+  html += scaling_plot(points, {"Time", "workers", "seconds", true},
+                       [](const auto& p) { return p.report.seconds; }, false);
+  html += scaling_plot(points, {"Test accuracy", "workers", "%"},
+                       [](const auto& p) { return 100 * p.report.test_accuracy; }, false);
+  write_file(file, html + "</div>\n</body></html>\n");
+}
+
+void write_report_page(const std::filesystem::path& file, const std::vector<Report>& reports) {
+  const Report& first = reports.front();
+  std::string html = head(first.recipe, first.data) + summary(reports) +
+                     "<div class=\"plots\">\n" + plots(reports) + "</div>\n";
+  for (const Report& report : reports)
+    html += fmt::format("<h2>Epochs, {}</h2>\n{}", name_of(report), epochs_table(report));
+  if (!first.configuration.empty())
+    html += "<h2>Configuration</h2>\n<pre>" + escape_html(first.configuration) + "</pre>\n";
+  write_file(file, html + "</body></html>\n");
+}
+
+}  // namespace sullae::train

@@ -1,0 +1,27 @@
+// Reports as a page that any browser shows, with nothing loaded from elsewhere.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "train/seen/report.h"
+
+namespace sullae::train {
+
+/// Plots and tables of one run, or of several side by side. Throws Error.
+void write_report_page(const std::filesystem::path& file, const std::vector<Report>& reports);
+
+/// A run of a comparison of numbers of workers.
+struct ScalingPoint {
+  std::string way;  ///< "scale-up" or "scale-out"
+  int workers = 1;
+  double speedup = 1;
+  double efficiency = 1;
+  Report report;
+};
+
+/// Speedup, efficiency, time and accuracy over the number of workers. Throws Error.
+void write_scaling_page(const std::filesystem::path& file, const std::vector<ScalingPoint>& points);
+
+}  // namespace sullae::train

@@ -1,0 +1,171 @@
+#include "train/stepper.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <chrono>
+
+#include "train/loss_scale.h"
+#include "train/optimizers.h"
+
+namespace sullae::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& sum) : sum_(sum) {}
+  ~Stopwatch() { sum_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& sum_;
+  Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace
+
+Stepper::Stepper(torch::nn::Module& model, const TrainOptions& options, World& world)
+    : model_(model),
+      options_(options),
+      world_(world),
+      local_sgd_(parse_local_sgd(options.local_sgd)),
+      device_(local_device(world)),
+      scaler_(parse_loss_scale(options)) {
+  weights_ = model.named_parameters();
+  if (const auto type = low_precision(options)) {
+    mixed_.emplace(model, MixedPrecisionOptions{.type = *type});
+    type_ = *type;
+    weights_ = mixed_->master_named_parameters();
+  }
+  optimizer_ = make_optimizer(options, weights_);
+  if (options.scale_up > 1) {
+    const std::vector<torch::Device> devices(static_cast<std::size_t>(options.scale_up), device_);
+    replicas_.emplace(model, devices, /*threads_a_replica=*/0);
+  }
+  if (local_sgd_.enabled()) return;
+  const bool in_float32 = mixed_ && options.allreduce_precision == "float32";
+  distributed_.emplace(
+      *optimizer_, in_float32 || !mixed_ ? weights_ : mixed_->parameters(),
+      DistributedOptimizerOptions{
+          .backward_passes_per_step = replicas_ ? 1 : options.accumulation_steps,
+          .compression = options.compression,
+          // Gradients of the master weights are made after backward.
+          .overlap = options.overlap && !in_float32},
+      world);
+}
+
+Stepper::~Stepper() = default;
+
+std::size_t Stepper::parts_a_step() const {
+  return static_cast<std::size_t>(options_.accumulation_steps) *
+         static_cast<std::size_t>(options_.scale_up);
+}
+
+StepResult Stepper::step(const std::vector<Batch>& parts, double lr) {
+  for (auto& group : optimizer_->param_groups()) group.options().set_lr(lr);
+  zero_grad();
+  StepResult result{.loss = backward(parts)};
+  result.skipped = !reduce();
+  if (!result.skipped) {
+    clip();
+    if (distributed_) {
+      distributed_->step();
+    } else {
+      optimizer_->step();
+    }
+    if (mixed_) mixed_->update_model();
+  }
+  if (mixed_) scaler_.update(!result.skipped);
+  if (local_sgd_.steps > 0 && ++steps_since_average_ >= local_sgd_.steps) average_weights();
+  return result;
+}
+
+void Stepper::zero_grad() {
+  if (mixed_) mixed_->zero_grad();
+  if (distributed_) {
+    distributed_->zero_grad();
+  } else {
+    optimizer_->zero_grad();
+  }
+}
+
+torch::Tensor Stepper::loss_of(torch::nn::Module& model, const Batch& batch,
+                               std::int64_t total) const {
+  const Batch moved = batch.to(device_, type_);
+  const auto scores = dynamic_cast<Classifier&>(model).scores(moved).to(torch::kFloat32);
+  const auto loss = torch::nn::functional::cross_entropy(
+      scores, moved.labels,
+      torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(options_.label_smoothing));
+  return loss * (static_cast<double>(batch.size()) / static_cast<double>(total));
+}
+
+// The parts' losses add up to the mean over the whole.
+double Stepper::backward(const std::vector<Batch>& parts) {
+  std::int64_t total = 0;
+  for (const Batch& part : parts) total += part.size();
+  std::vector<double> losses(parts.size());
+  const auto run = [&](torch::nn::Module& model, std::size_t part) {
+    const auto loss = loss_of(model, parts[part], total);
+    scaler_.scale(loss).backward();
+    losses[part] = loss.item<double>();
+  };
+  if (!replicas_) {
+    for (std::size_t part = 0; part < parts.size(); ++part) run(model_, part);
+  } else {
+    for (std::size_t first = 0; first < parts.size(); first += replicas_->size()) {
+      replicas_->run([&](std::size_t index) {
+        if (first + index < parts.size()) run(replicas_->replica(index), first + index);
+      });
+    }
+  }
+  double sum = 0;
+  for (const double loss : losses) sum += loss;
+  return sum;
+}
+
+// Returns whether the gradients are finite: on every rank the same where they were reduced.
+bool Stepper::reduce() {
+  const bool in_float32 = mixed_ && options_.allreduce_precision == "float32";
+  if (in_float32) mixed_->unscale(scaler_.scale());
+  if (distributed_) {
+    const Stopwatch watch(waiting_);
+    distributed_->synchronize();
+  }
+  if (!mixed_) return true;
+  return in_float32 ? mixed_->has_finite_gradients() : mixed_->unscale(scaler_.scale());
+}
+
+void Stepper::clip() {
+  if (options_.clip_norm > 0)
+    torch::nn::utils::clip_grad_norm_(weights_.values(), options_.clip_norm);
+}
+
+void Stepper::average_weights() {
+  const Stopwatch watch(waiting_);
+  steps_since_average_ = 0;
+  if (mixed_) {
+    const torch::NoGradGuard guard;
+    for (auto& item : weights_) {
+      torch::Tensor weight = item.value().detach();
+      allreduce(weight, ReduceOp::average, world_);
+    }
+  }
+  average_parameters(model_, world_);
+  if (mixed_) mixed_->update_model();
+}
+
+void Stepper::end_epoch() {
+  if (local_sgd_.enabled()) average_weights();
+}
+
+std::map<std::string, torch::Tensor> Stepper::master_weights() const {
+  std::map<std::string, torch::Tensor> weights;
+  if (!mixed_) return weights;
+  for (const auto& item : weights_) weights.emplace(item.key(), item.value());
+  return weights;
+}
+
+}  // namespace sullae::train

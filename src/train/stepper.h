@@ -1,0 +1,73 @@
+// One training step: forward and backward of a rank's batch, in parts and on replicas, gradients or
+// weights averaged over ranks, in mixed precision or not.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "sullae/torch.h"
+#include "train/local_sgd.h"
+#include "train/task.h"
+
+namespace sullae::train {
+
+struct StepResult {
+  double loss = 0;      ///< mean over this rank's samples
+  bool skipped = false;  ///< gradients overflowed: no weight has changed
+};
+
+/// Used by the training thread.
+class Stepper {
+ public:
+  /// `model` has the weights to start from, equal on all ranks; the optimizer is made. Collective.
+  /// All must outlive this object.
+  Stepper(torch::nn::Module& model, const TrainOptions& options, World& world);
+  ~Stepper();
+
+  /// Loaded before start(), where a run is resumed.
+  torch::optim::Optimizer& optimizer() { return *optimizer_; }
+  LossScaler& scaler() { return scaler_; }
+  const LossScaler& scaler() const { return scaler_; }
+
+  /// `parts` are this rank's batch, divided as parts_a_step() says. Collective.
+  StepResult step(const std::vector<Batch>& parts, double lr);
+  /// Into how many parts a rank's batch is divided.
+  std::size_t parts_a_step() const;
+  /// Weights that ranks have changed apart are averaged. Collective.
+  void end_epoch();
+
+  /// What a checkpoint holds in place of the model's own parameters.
+  std::map<std::string, torch::Tensor> master_weights() const;
+  /// How batches must come.
+  torch::ScalarType input_type() const { return type_; }
+  /// Time spent waiting for other ranks.
+  double seconds_waiting_for_ranks() const { return waiting_; }
+
+ private:
+  void zero_grad();
+  double backward(const std::vector<Batch>& parts);
+  torch::Tensor loss_of(torch::nn::Module& model, const Batch& batch, std::int64_t total) const;
+  bool reduce();
+  void clip();
+  void average_weights();
+
+  torch::nn::Module& model_;
+  TrainOptions options_;
+  World& world_;
+  LocalSgd local_sgd_;
+  torch::Device device_;
+  torch::ScalarType type_ = torch::kFloat32;
+  std::optional<MixedPrecision> mixed_;
+  LossScaler scaler_;
+  torch::OrderedDict<std::string, torch::Tensor> weights_;  // that the optimizer updates
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::optional<DistributedOptimizer> distributed_;
+  std::optional<sullae::detail::ReplicaSet> replicas_;
+  std::int64_t steps_since_average_ = 0;
+  double waiting_ = 0;
+};
+
+}  // namespace sullae::train

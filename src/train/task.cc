@@ -1,0 +1,17 @@
+#include "train/task.h"
+
+#include <torch/torch.h>
+
+namespace sullae::train {
+
+Batch Batch::to(const torch::Device& device, torch::ScalarType type) const {
+  Batch moved;
+  for (const auto& input : inputs) {
+    const auto target = input.is_floating_point() ? type : input.scalar_type();
+    moved.inputs.push_back(input.to(device, target, /*non_blocking=*/true));
+  }
+  moved.labels = labels.to(device, /*non_blocking=*/true);
+  return moved;
+}
+
+}  // namespace sullae::train
