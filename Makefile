@@ -4,13 +4,14 @@
 # make bench    compare with Open MPI, Gloo and PyTorch DDP (installs them)
 # make asan     build and test with AddressSanitizer and UndefinedBehaviorSanitizer
 # make tsan     build and test with ThreadSanitizer
+# make fuzz     run libFuzzer on the parsers of data files, a minute each
 # make format   format the sources;  make lint checks them with clang-format and clang-tidy
 # make install  install under PREFIX (/usr/local)
 
 DATA ?=
 PREFIX ?= /usr/local
 
-.PHONY: demo test build setup bench asan tsan format lint install clean
+.PHONY: demo test build setup bench asan tsan fuzz format lint install clean
 
 demo: build
 	scripts/demo.sh $(if $(DATA),--data '$(DATA)')
@@ -28,6 +29,9 @@ asan tsan: setup
 	cmake --preset $@
 	cmake --build --preset $@
 	ctest --preset $@
+
+fuzz:
+	scripts/fuzz.sh
 
 bench:
 	scripts/setup.sh bench

@@ -14,3 +14,4 @@ fi
 bench/gradients.py --ranks 2 4 --rounds 3
 bench/training.py --ranks 2 --rounds 3
 bench/overlap.py --rounds 3
+bench/pipeline.py

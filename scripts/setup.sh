@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh           for building, testing and running
 #   scripts/setup.sh bench     the peers that the benchmarks run against, too
+#   scripts/setup.sh fuzz      clang and its fuzzer, too
 set -euo pipefail
 
 packages=(
@@ -19,6 +20,9 @@ packages=(
 )
 if [[ "${1:-}" == bench ]]; then
   packages+=(libgloo-dev python3-torch python3-torchvision)
+fi
+if [[ "${1:-}" == fuzz ]]; then
+  packages+=(clang-14 libclang-rt-14-dev)
 fi
 
 missing=()

@@ -17,18 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What Spark, Hadoop and this library write beside the parts.
-bool is_part(const fs::path& file) {
-  const std::string name = file.filename().string();
-  return !name.starts_with('.') && !name.starts_with('_') && !name.ends_with(".idx") &&
-         !name.ends_with(".crc") && name != "classes.txt" &&
-         name.find("labels-idx1") == std::string::npos;
-}
-
 std::vector<fs::path> files_in(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_regular_file() && is_part(entry.path())) files.push_back(entry.path());
+    if (entry.is_regular_file() && is_part_file(entry.path())) files.push_back(entry.path());
   }
   std::ranges::sort(files);
   return files;
@@ -40,7 +32,7 @@ std::vector<fs::path> expand(const fs::path& pattern) {
   std::vector<fs::path> files;
   for (std::size_t i = 0; result == 0 && i < found.gl_pathc; ++i) {
     const fs::path path(found.gl_pathv[i]);
-    if (is_part(path)) files.push_back(path);
+    if (is_part_file(path)) files.push_back(path);
   }
   ::globfree(&found);
   return files;  // sorted by glob
@@ -97,6 +89,13 @@ void DamageLog::meet(const std::string& message) {
 const std::vector<std::string>& Dataset::classes() const {
   static const std::vector<std::string> none;
   return none;
+}
+
+bool is_part_file(const fs::path& file) {
+  const std::string name = file.filename().string();
+  return !name.starts_with('.') && !name.starts_with('_') && !name.ends_with(".idx") &&
+         !name.ends_with(".crc") && name != "classes.txt" &&
+         name.find("labels-idx1") == std::string::npos;
 }
 
 std::vector<std::string> dataset_formats() {

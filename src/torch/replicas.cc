@@ -156,6 +156,8 @@ ReplicaSet::ReplicaSet(torch::nn::Module& module, const std::vector<torch::Devic
                        int threads_a_replica)
     : impl_(std::make_unique<Impl>(module, devices, threads_a_replica)) {}
 ReplicaSet::~ReplicaSet() = default;
+ReplicaSet::ReplicaSet(ReplicaSet&&) noexcept = default;
+ReplicaSet& ReplicaSet::operator=(ReplicaSet&&) noexcept = default;
 std::size_t ReplicaSet::size() const { return impl_->size(); }
 torch::nn::Module& ReplicaSet::replica(std::size_t index) { return impl_->replica(index); }
 void ReplicaSet::run(const std::function<void(std::size_t)>& work) { impl_->run(work); }

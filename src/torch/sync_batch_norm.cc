@@ -57,9 +57,7 @@ struct Normalise : torch::autograd::Function<Normalise> {
     context->saved_data["count"] = count;
     context->saved_data["world"] = world;
     context->saved_data["type"] = static_cast<std::int64_t>(input.scalar_type());
-    auto output = normalised;
-    if (weight.defined()) output = output * by_channel(weight, input) + by_channel(bias, input);
-    return output.to(input.scalar_type());
+    return (normalised * by_channel(weight, input) + by_channel(bias, input)).to(input.scalar_type());
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -78,20 +76,13 @@ struct Normalise : torch::autograd::Function<Normalise> {
     auto sums = torch::cat({bias_gradient, weight_gradient});
     allreduce(sums, ReduceOp::sum, world);
     const auto means = (sums / count).to(gradient.scalar_type());
-    auto scale = inverse_deviation;
-    if (weight.defined()) scale = scale * weight;
     const auto input_gradient =
-        by_channel(scale, gradient) *
+        by_channel(inverse_deviation * weight, gradient) *
         (gradient - by_channel(means.narrow(0, 0, channels), gradient) -
          normalised * by_channel(means.narrow(0, channels, channels), gradient));
     const auto type = static_cast<torch::ScalarType>(context->saved_data["type"].toInt());
-    torch::Tensor own_weight;
-    torch::Tensor own_bias;
-    if (weight.defined()) {
-      own_weight = weight_gradient.to(weight.scalar_type());
-      own_bias = bias_gradient.to(weight.scalar_type());
-    }
-    return {input_gradient.to(type), own_weight, own_bias, {}, {}, {}, {}};
+    return {input_gradient.to(type), weight_gradient.to(weight.scalar_type()),
+            bias_gradient.to(weight.scalar_type()), {}, {}, {}, {}};
   }
 };
 
@@ -127,7 +118,10 @@ torch::Tensor sync_batch_norm(const torch::Tensor& input, torch::nn::BatchNorm2d
   update_running(norm, statistics);
   const auto type = input.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
   const auto inverse_deviation = (statistics.variance + norm.options.eps()).rsqrt().to(type);
-  return Normalise::apply(input, norm.weight, norm.bias, statistics.mean.to(type), inverse_deviation,
+  const bool affine = norm.weight.defined();
+  const auto weight = affine ? norm.weight : torch::ones_like(inverse_deviation);
+  const auto bias = affine ? norm.bias : torch::zeros_like(inverse_deviation);
+  return Normalise::apply(input, weight, bias, statistics.mean.to(type), inverse_deviation,
                           statistics.count,
                           static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&world)));
 }

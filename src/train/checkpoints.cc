@@ -9,6 +9,21 @@
 
 namespace sullae::train {
 
+namespace {
+
+// A second name for a file, in place of what had it before; a copy where the file system has no links.
+void put_link(const std::filesystem::path& file, const std::filesystem::path& name) {
+  auto temporary = name;
+  temporary += ".tmp";
+  std::error_code error;
+  std::filesystem::remove(temporary, error);
+  std::filesystem::create_hard_link(file, temporary, error);
+  if (error) std::filesystem::copy_file(file, temporary);
+  std::filesystem::rename(temporary, name);
+}
+
+}  // namespace
+
 Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int keep)
     : directory_(std::move(directory)), name_(std::move(name)), keep_(keep) {
   std::error_code error;
@@ -36,7 +51,7 @@ std::filesystem::path Checkpoints::save(std::int64_t steps, SerializedCheckpoint
   const auto file = directory_ / fmt::format("{}-step-{:09}.ckpt", name_, steps);
   writing_ = std::async(std::launch::async, [this, file, best, content = std::move(checkpoint)] {
     write_checkpoint(file, content);
-    if (best) write_checkpoint(directory_ / (name_ + "-best.ckpt"), content);
+    if (best) put_link(file, directory_ / (name_ + "-best.ckpt"));
     remove_old();
   });
   return file;

@@ -179,9 +179,10 @@ class Run {
         save(/*best=*/false);
     }
     throughput_.pause();
-    if (state_.step == steps_per_epoch_ || ended()) end_epoch();
+    end_epoch();
   }
 
+  // Or its part, where --max-steps ended it.
   void end_epoch() {
     stepper_->end_epoch();
     state_.train_loss =
@@ -195,9 +196,11 @@ class Run {
     state_.best_accuracy = std::max(state_.best_accuracy, state_.test_accuracy);
     report_.epochs = static_cast<int>(epoch);
     record_epoch(epoch);
-    ++state_.epoch;
-    state_.step = 0;
-    state_.loss_sum = 0;
+    if (state_.step == steps_per_epoch_) {
+      ++state_.epoch;
+      state_.step = 0;
+      state_.loss_sum = 0;
+    }
     save(best);
   }
 

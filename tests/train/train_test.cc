@@ -1,67 +1,15 @@
 // `sullae train` and `sullae report` from outside, as a user sees them.
-#include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "support/errors.h"
-#include "support/idx_files.h"
-#include "support/program.h"
-#include "support/temporary_directory.h"
+#include "train/fixture.h"
 
 namespace sullae::testing {
 namespace {
-
-class Train : public ::testing::Test {
- protected:
-  Train() {
-    std::filesystem::create_directory(mnist_);
-    write_small_mnist(mnist_, 2000, 400);
-  }
-
-  // One epoch of small MNIST on `ranks` ranks.
-  ProgramResult train(int ranks, std::vector<std::string> options,
-                      const std::map<std::string, std::string>& environment = {}) {
-    return run_program(words(ranks, std::move(options)), environment);
-  }
-  std::vector<std::string> words(int ranks, std::vector<std::string> options) {
-    std::vector<std::string> all{sullae_program(),
-                                 "run",
-                                 "-np",
-                                 std::to_string(ranks),
-                                 "--cpus-per-rank",
-                                 "1",
-                                 sullae_program(),
-                                 "train",
-                                 "mnist",
-                                 "--data",
-                                 mnist_,
-                                 "--batch-size",
-                                 "60"};
-    all.insert(all.end(), options.begin(), options.end());
-    return all;
-  }
-  nlohmann::json read_json(const std::filesystem::path& file) {
-    std::ifstream stream(file);
-    return nlohmann::json::parse(stream);
-  }
-  std::vector<std::string> files_in(const std::filesystem::path& directory) {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(directory))
-      names.push_back(entry.path().filename());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
-  TemporaryDirectory directory_;
-  std::filesystem::path mnist_ = directory_.path() / "mnist";
-  std::filesystem::path report_ = directory_.path() / "report.json";
-  std::filesystem::path checkpoints_ = directory_.path() / "checkpoints";
-};
 
 TEST_F(Train, LearnsTheSameWithEveryNumberOfRanks) {
   std::vector<double> losses;
@@ -93,33 +41,31 @@ TEST_F(Train, EqualRunsAreEqualToTheBit) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
-TEST_F(Train, ResumesAfterTheNewestCheckpoint) {
+TEST_F(Train, ResumesInTheMiddleOfAnEpoch) {
   ASSERT_EQ(train(2, {"--epochs", "3", "--report", report_}).exit_code, 0);
   const double straight = read_json(report_).at("test_loss");
 
   ASSERT_EQ(
-      train(2, {"--epochs", "3", "--max-steps", "67", "--checkpoint-dir", checkpoints_}).exit_code,
+      train(2, {"--epochs", "3", "--max-steps", "60", "--checkpoint-dir", checkpoints_}).exit_code,
       0);
-  EXPECT_EQ(files_in(checkpoints_).size(), 2U);
-  std::filesystem::remove(checkpoints_ /
-                          "mnist-epoch-000002.ckpt");  // written in the middle of the second epoch
   const auto resumed = train(
       2, {"--epochs", "3", "--checkpoint-dir", checkpoints_, "--resume", "--report", report_});
   ASSERT_EQ(resumed.exit_code, 0) << resumed.standard_error;
-  EXPECT_TRUE(contains(resumed.standard_output, "resuming after epoch 1"))
+  EXPECT_TRUE(contains(resumed.standard_output, "resuming after step 26 of epoch 2"))
       << resumed.standard_output;
   EXPECT_EQ(read_json(report_).at("test_loss").get<double>(), straight)
       << "as if it had never stopped";
   EXPECT_EQ(files_in(checkpoints_),
-            (std::vector<std::string>{"mnist-epoch-000002.ckpt", "mnist-epoch-000003.ckpt"}));
+            (std::vector<std::string>{"mnist-best.ckpt", "mnist-step-000000068.ckpt",
+                                      "mnist-step-000000102.ckpt"}));
 }
 
 TEST_F(Train, PassesOverATornCheckpointWithAWarning) {
   ASSERT_EQ(train(1, {"--epochs", "2", "--checkpoint-dir", checkpoints_}).exit_code, 0);
-  std::filesystem::resize_file(checkpoints_ / "mnist-epoch-000002.ckpt", 1000);
+  std::filesystem::resize_file(checkpoints_ / "mnist-step-000000068.ckpt", 1000);
   const auto result = train(1, {"--epochs", "2", "--checkpoint-dir", checkpoints_, "--resume"});
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_TRUE(contains(result.standard_error, "mnist-epoch-000002.ckpt: is torn"))
+  EXPECT_TRUE(contains(result.standard_error, "mnist-step-000000068.ckpt: is torn"))
       << result.standard_error;
   EXPECT_TRUE(contains(result.standard_output, "resuming after epoch 1"));
   for (const auto& name : files_in(checkpoints_))
@@ -165,9 +111,9 @@ TEST_F(Train, AFullDiskIsReportedAndTheOlderCheckpointIsIntact) {
   const auto result = train(2, {"--epochs", "2", "--checkpoint-dir", checkpoints_});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_TRUE(contains(result.standard_error,
-                       "mnist-epoch-000002.ckpt cannot be written: No space left on device"))
+                       "mnist-step-000000068.ckpt cannot be written: No space left on device"))
       << result.standard_error;
-  EXPECT_EQ(files_in(checkpoints_), std::vector<std::string>{"mnist-epoch-000001.ckpt"});
+  EXPECT_EQ(files_in(checkpoints_), (std::vector<std::string>{"mnist-best.ckpt", "mnist-step-000000034.ckpt"}));
   const auto resumed = train(2, {"--epochs", "1", "--checkpoint-dir", checkpoints_, "--resume"});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.standard_error;
   ::umount2(checkpoints_.c_str(), MNT_DETACH);
@@ -190,7 +136,21 @@ TEST_F(Train, SaysWhatIsWrong) {
       {{"mnist", "--data", mnist_, "--resume"}, "--resume: needs --checkpoint-dir"},
       {{"mnist", "--data", mnist_, "--checkpoint-dir", "/proc/none"},
        "--checkpoint-dir /proc/none"},
-      {{"nsmc", "--data", mnist_}, "ratings_train.txt: there is no such file"},
+      {{"nsmc", "--data", "/no/such"}, "/no/such: there is no such file or folder"},
+      {{"nsmc", "--data", mnist_}, "is no labelled text: expected the features 'text' and 'label'"},
+      {{"mnist", "--data", mnist_, "--precision", "float16"}, "libtorch does not compute in float16 on the CPU"},
+      {{"mnist", "--data", mnist_, "--loss-scale", "8"}, "--loss-scale 8: needs --precision"},
+      {{"mnist", "--data", mnist_, "--precision", "bfloat16", "--loss-scale", "much"},
+       "--loss-scale much: expected dynamic, or a number above 0"},
+      {{"mnist", "--data", mnist_, "--lr-schedule", "step"}, "needs --lr-steps"},
+      {{"mnist", "--data", mnist_, "--lr-schedule", "step", "--lr-steps", "3,x"}, "--lr-steps 3,x"},
+      {{"mnist", "--data", mnist_, "--local-sgd", "often"}, "--local-sgd"},
+      {{"mnist", "--data", mnist_, "--local-sgd", "2", "--compression", "float16"}, "--local-sgd"},
+      {{"mnist", "--data", mnist_, "--scale-up", "3"}, "--scale-up 3 divide it: expected a multiple of 3"},
+      {{"mnist", "--data", mnist_, "--nesterov", "--momentum", "0"}, "--nesterov"},
+      {{"resnet18"}, "no data: give --data"},
+      {{"resnet18", "--data", mnist_ / "train-images-idx3-ubyte", "--sync-batch-norm", "--scale-up", "2"},
+       "--sync-batch-norm: does not go with --scale-up"},
       {{"imagenet"}, "'imagenet' is not a command"},
       {{}, "subcommand"},
   };

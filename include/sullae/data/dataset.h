@@ -86,6 +86,10 @@ std::vector<std::string> dataset_formats();
 /// The files that `paths` stand for, as open_dataset finds them.
 std::vector<std::filesystem::path> find_part_files(const std::vector<std::filesystem::path>& paths);
 
+/// Whether a file of this name in a folder is taken as data: those that start with "." or "_" are not, nor
+/// are indices, checksums, the names of classes, and labels that belong to an IDX file of images.
+bool is_part_file(const std::filesystem::path& file);
+
 /// Keeps what was read of `dataset` in memory, up to `max_bytes`; the rest is read again each time.
 DatasetPtr cache_in_memory(DatasetPtr dataset, std::size_t max_bytes);
 

@@ -44,8 +44,8 @@ class ReplicaSet {
   ReplicaSet(torch::nn::Module& module, const std::vector<torch::Device>& devices,
              int threads_a_replica);
   ~ReplicaSet();
-  ReplicaSet(const ReplicaSet&) = delete;
-  ReplicaSet& operator=(const ReplicaSet&) = delete;
+  ReplicaSet(ReplicaSet&&) noexcept;
+  ReplicaSet& operator=(ReplicaSet&&) noexcept;
 
   std::size_t size() const;
   torch::nn::Module& replica(std::size_t index);

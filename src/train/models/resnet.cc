@@ -54,6 +54,8 @@ struct BlockImpl : torch::nn::Cloneable<BlockImpl> {
   void reset() override {
     const auto& o = options;
     const std::int64_t out = o.bottleneck ? o.width * kExpansion : o.width;
+    convolutions.clear();  // of what this is a clone of
+    norms.clear();
     if (o.bottleneck) {
       add(convolution(o.channels, o.width, 1, 1), o.width);
       add(convolution(o.width, o.width, 3, o.stride), o.width);

@@ -29,7 +29,7 @@ Paths find_paths(const TrainOptions& options) {
       const auto has = [&](const char* part) {
         return name.find(part) != std::string::npos;
       };
-      if (name.starts_with('.') || name.ends_with(".idx") || name == "classes.txt") continue;
+      if (!data::is_part_file(entry.path())) continue;
       if (has("train")) paths.train.push_back(entry.path());
       if (!has("train") && (has("test") || has("val"))) paths.test.push_back(entry.path());
     }

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Runs libFuzzer on every parser of data files, with AddressSanitizer and UndefinedBehaviorSanitizer, and fails when one
+# finds something.
+#
+#   scripts/fuzz.sh [SECONDS]     for each parser; 60 by default
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-60}
+scripts/setup.sh fuzz
+
+cmake --preset fuzz >/dev/null
+cmake --build --preset fuzz
+
+# Something to start from: the smallest files of each kind.
+seeds=build/fuzz/seeds
+mkdir -p "$seeds"/{csv,tsv,example,idx,jpeg,tar,tfrecord}
+printf '1,"a ""b"" c"\r\n2,d\n' >"$seeds/csv/quoted"
+printf 'id\tdocument\tlabel\n1\ta "b"\t0\n' >"$seeds/tsv/header"
+printf '\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x01a' >"$seeds/idx/images"
+printf '\0\0\x08\x01\0\0\0\x01\x03' >"$seeds/idx/labels"
+printf '\x0a\x10\x0a\x0e\x0a\x04text\x12\x06\x0a\x04\x0a\x02ab' >"$seeds/example/text"
+cp "$seeds/example/text" "$seeds/tfrecord/text"
+(cd "$seeds/example" && tar --format=pax -cf ../tar/pax text && tar --format=gnu -cf ../tar/gnu text)
+base64 -d >"$seeds/jpeg/grey" <<'JPEG'
+/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABALDA4MChAODQ4SERATGCgaGBYWGDEjJR0oOjM9PDkzODdASFxOQERXRTc4UG1RV19iZ2hnPk1xeXBk
+eFxlZ2P/wAALCAACAAIBAREA/8QAFAABAAAAAAAAAAAAAAAAAAAABv/EABQQAQAAAAAAAAAAAAAAAAAAAAD/2gAIAQEAAD8AX//Z
+JPEG
+
+for parser in csv tsv example idx jpeg tar tfrecord; do
+  mkdir -p "build/fuzz/corpus/$parser"
+  echo "fuzzing $parser for $seconds s"
+  "build/fuzz/bin/${parser}_fuzzer" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=65536 -print_final_stats=1 \
+    -artifact_prefix="build/fuzz/$parser-" "build/fuzz/corpus/$parser" "$seeds/$parser" >"build/fuzz/$parser.log" 2>&1 ||
+    { tail -40 "build/fuzz/$parser.log"; echo "fuzz: $parser: see build/fuzz/$parser.log" >&2; exit 1; }
+  grep -E "number_of_executed_units|new_units_added" "build/fuzz/$parser.log"
+done
+echo "nothing was found"

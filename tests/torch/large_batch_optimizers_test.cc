@@ -1,0 +1,69 @@
+// LARS and LAMB against their papers' formulas, by hand.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "sullae/torch/optimizers.h"
+
+namespace sullae::testing {
+namespace {
+
+torch::Tensor parameter(std::vector<std::int64_t> shape, double seed) {
+  std::int64_t count = 1;
+  for (const auto size : shape) count *= size;
+  return torch::sin(torch::arange(count, torch::kFloat64) + seed).view(shape).set_requires_grad(true);
+}
+
+TEST(Lars, ScalesTheRateOfEachLayer) {
+  auto weight = parameter({3, 4}, 1);
+  auto bias = parameter({4}, 2);
+  const auto g = torch::cos(torch::arange(12, torch::kFloat64)).view({3, 4});
+  const auto old_weight = weight.detach().clone();
+  const auto old_bias = bias.detach().clone();
+  LARS lars({weight, bias}, torch::optim::SGDOptions(0.5).momentum(0.9).weight_decay(0.01), 0.02);
+  torch::Tensor velocity = torch::zeros_like(old_weight);
+  torch::Tensor expected = old_weight.clone();
+  torch::Tensor expected_bias = old_bias.clone();
+  torch::Tensor bias_velocity = torch::zeros_like(old_bias);
+  for (int step = 0; step < 3; ++step) {
+    weight.mutable_grad() = g.clone();
+    bias.mutable_grad() = torch::ones_like(bias);
+    lars.step();
+    const double w = expected.norm().item<double>();
+    const double rate = 0.02 * w / (g.norm().item<double>() + 0.01 * w);
+    velocity = 0.9 * velocity + rate * (g + 0.01 * expected);
+    expected = expected - 0.5 * velocity;
+    bias_velocity = 0.9 * bias_velocity + 1;  // neither scaled nor decayed
+    expected_bias = expected_bias - 0.5 * bias_velocity;
+  }
+  EXPECT_TRUE(torch::allclose(weight, expected, 1e-12, 1e-12));
+  EXPECT_TRUE(torch::allclose(bias, expected_bias, 1e-12, 1e-12));
+  EXPECT_EQ(static_cast<torch::optim::SGDOptions&>(lars.param_groups()[0].options()).weight_decay(), 0.01);
+}
+
+TEST(Lamb, ScalesAdamsUpdateOfEachLayer) {
+  auto weight = parameter({3, 4}, 1);
+  auto bias = parameter({4}, 2);
+  const auto g = torch::cos(torch::arange(12, torch::kFloat64)).view({3, 4});
+  torch::Tensor expected = weight.detach().clone();
+  torch::Tensor expected_bias = bias.detach().clone();
+  LAMB lamb({weight, bias}, torch::optim::AdamWOptions(0.1).weight_decay(0.01));
+  torch::Tensor m = torch::zeros_like(expected);
+  torch::Tensor v = torch::zeros_like(expected);
+  for (int step = 1; step <= 3; ++step) {
+    weight.mutable_grad() = g * step;
+    bias.mutable_grad() = torch::ones_like(bias);
+    lamb.step();
+    m = 0.9 * m + 0.1 * g * step;
+    v = 0.999 * v + 0.001 * (g * step).square();
+    const auto update = (m / (1 - std::pow(0.9, step))) / ((v / (1 - std::pow(0.999, step))).sqrt() + 1e-8) +
+                        0.01 * expected;
+    const double trust = expected.norm().item<double>() / update.norm().item<double>();
+    expected = expected - 0.1 * trust * update;
+    expected_bias = expected_bias - 0.1 / (1 + 1e-8);  // m / sqrt(v) of a constant gradient of one
+  }
+  EXPECT_TRUE(torch::allclose(weight, expected, 1e-12, 1e-12));
+  EXPECT_TRUE(torch::allclose(bias, expected_bias, 1e-9, 1e-9));
+}
+
+}  // namespace
+}  // namespace sullae::testing

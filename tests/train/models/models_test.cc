@@ -1,0 +1,87 @@
+// The networks: as many parameters as published, the same names, and copies that are equal.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "support/errors.h"
+#include "train/models/resnet.h"
+#include "train/models/small.h"
+#include "train/models/text.h"
+
+namespace sullae::testing {
+namespace {
+
+using namespace train;
+
+std::int64_t parameters_of(const torch::nn::Module& module) {
+  std::int64_t count = 0;
+  for (const auto& parameter : module.parameters()) count += parameter.numel();
+  return count;
+}
+
+// torchvision's counts; that of ResNet-50 is in the paper's code too.
+TEST(ResNets, HaveAsManyParametersAsPublished) {
+  const std::pair<int, std::int64_t> published[] = {
+      {18, 11689512}, {34, 21797672}, {50, 25557032}, {101, 44549160}};
+  for (const auto& [depth, count] : published) EXPECT_EQ(parameters_of(*ResNet(ResNetOptions{.depth = depth})), count);
+  EXPECT_EQ(parameters_of(*ResNet(ResNetOptions{.depth = 18, .classes = 10, .small_images = true})), 11173962);
+  EXPECT_TRUE(contains(error_of([] { ResNet(ResNetOptions{.depth = 20}); }), "expected 18, 34, 50 or 101"));
+}
+
+TEST(ResNets, HaveTorchvisionsNames) {
+  const auto names = ResNet(ResNetOptions{.depth = 50})->named_parameters();
+  for (const char* name : {"conv1.weight", "bn1.bias", "layer1.0.conv3.weight", "layer1.0.downsample.0.weight",
+                           "layer1.0.downsample.1.weight", "layer4.2.bn3.weight", "fc.bias"})
+    EXPECT_TRUE(names.contains(name)) << name;
+  EXPECT_TRUE(ResNet(ResNetOptions{.depth = 50})->named_buffers().contains("layer3.5.bn2.running_var"));
+}
+
+TEST(ResNets, AreVersionOneAndAHalf) {
+  ResNet net(ResNetOptions{.depth = 50});
+  for (const auto& item : net->named_modules()) {
+    const bool first = item.key() == "layer2.0.conv1";
+    if (!first && item.key() != "layer2.0.conv2") continue;
+    EXPECT_EQ(item.value()->as<torch::nn::Conv2d>()->options.stride()->at(0), first ? 1 : 2);
+  }
+}
+
+TEST(ResNets, StartWithBlocksThatAreIdentities) {
+  const auto weight = [](bool zero) {
+    ResNet net(ResNetOptions{.depth = 18, .zero_init_residual = zero});
+    return net->named_parameters()["layer3.1.bn2.weight"].sum().item<double>();
+  };
+  EXPECT_EQ(weight(true), 0);
+  EXPECT_EQ(weight(false), 256);
+}
+
+TEST(ResNets, TakeImagesOfAnySize) {
+  ResNet large(ResNetOptions{.depth = 18, .classes = 7});
+  large->eval();
+  EXPECT_EQ(large->forward(torch::randn({2, 3, 97, 64})).sizes(), (std::vector<std::int64_t>{2, 7}));
+  ResNet small(ResNetOptions{.depth = 18, .classes = 10, .small_images = true});
+  EXPECT_EQ(small->forward(torch::randn({2, 3, 32, 32})).sizes(), (std::vector<std::int64_t>{2, 10}));
+}
+
+// Replicas are made by cloning.
+TEST(Models, ClonesGiveTheSame) {
+  const auto check = [](const std::shared_ptr<torch::nn::Module>& model, const Batch& batch) {
+    model->eval();
+    const auto copy = model->clone();
+    copy->eval();
+    EXPECT_TRUE(torch::equal(dynamic_cast<Classifier&>(*model).scores(batch),
+                             dynamic_cast<Classifier&>(*copy).scores(batch)));
+    EXPECT_EQ(copy->parameters().size(), model->parameters().size());
+  };
+  const auto labels = torch::zeros({2}, torch::kInt64);
+  const TextModelOptions text{.words = 20, .classes = 3, .embedding_size = 4, .hidden_size = 5, .layers = 2};
+  check(std::make_shared<ResNetImpl>(ResNetOptions{.depth = 18, .classes = 3, .small_images = true}),
+        {{torch::randn({2, 3, 16, 16})}, labels});
+  check(std::make_shared<MnistNetImpl>(), {{torch::randn({2, 1, 28, 28})}, labels});
+  check(std::make_shared<MlpImpl>(MlpOptions{}), {{torch::randn({2, 1, 28, 28})}, labels});
+  check(std::make_shared<TextLstmImpl>(text),
+        {{torch::tensor(std::vector<std::int64_t>{3, 4, 5}), torch::tensor(std::vector<std::int64_t>{2, 1})}, labels});
+  check(std::make_shared<TextBagImpl>(text),
+        {{torch::tensor(std::vector<std::int64_t>{3, 4, 5}), torch::tensor(std::vector<std::int64_t>{0, 2})}, labels});
+}
+
+}  // namespace
+}  // namespace sullae::testing

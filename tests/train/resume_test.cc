@@ -1,0 +1,108 @@
+// A run that was stopped, or killed, goes on as if it had not been: equal weights to the bit.
+#include <torch/torch.h>
+
+#include <csignal>
+
+#include "sullae/torch/checkpoint.h"
+#include "support/errors.h"
+#include "train/fixture.h"
+#include "train/models/small.h"
+
+namespace sullae::testing {
+namespace {
+
+class Resume : public Train {
+ protected:
+  // A network with dropout, so that the generators' states count.
+  ProgramResult train_mlp(int ranks, const std::filesystem::path& checkpoints, int epochs,
+                          std::vector<std::string> options = {}) {
+    return run_program(mlp_words(ranks, checkpoints, epochs, std::move(options)));
+  }
+  std::vector<std::string> mlp_words(int ranks, const std::filesystem::path& checkpoints, int epochs,
+                                     std::vector<std::string> options = {}) {
+    options.insert(options.end(), {"--epochs", std::to_string(epochs), "--lr-schedule", "constant",
+                                   "--hidden-size", "32", "--checkpoint-dir", checkpoints, "--resume",
+                                   "--keep-checkpoints", "1"});
+    return words(ranks, options, "mlp");
+  }
+  static std::vector<torch::Tensor> weights_of(const std::filesystem::path& file) {
+    train::MlpImpl model({.hidden = {32, 16}});
+    load_checkpoint(file, model);
+    return model.parameters();
+  }
+  std::filesystem::path newest(const std::filesystem::path& checkpoints) {
+    for (const auto& name : files_in(checkpoints)) {
+      if (contains(name, "-step-")) return checkpoints / name;
+    }
+    return {};
+  }
+  void expect_same_bits(const std::filesystem::path& one, const std::filesystem::path& other) {
+    EXPECT_EQ(newest(one).filename(), newest(other).filename());
+    const auto a = weights_of(newest(one));
+    const auto b = weights_of(newest(other));
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(torch::equal(a[i], b[i])) << "parameter " << i;
+  }
+  std::filesystem::path straight_ = directory_.path() / "straight";
+  std::filesystem::path stopped_ = directory_.path() / "stopped";
+};
+
+TEST_F(Resume, BetweenEpochsToTheBit) {
+  for (const int ranks : {1, 2, 3}) {
+    for (const auto& extra : {std::vector<std::string>{}, {"--optimizer", "sgd", "--nesterov"},
+                              {"--precision", "bfloat16", "--accumulation-steps", "2"},
+                              // Replicas draw from one generator, in whatever order they come: no dropout here.
+                              {"--scale-up", "2", "--optimizer", "adamw", "--dropout", "0"}}) {
+      std::filesystem::remove_all(straight_);
+      std::filesystem::remove_all(stopped_);
+      ASSERT_EQ(train_mlp(ranks, straight_, 4, extra).exit_code, 0);
+      ASSERT_EQ(train_mlp(ranks, stopped_, 2, extra).exit_code, 0);
+      const auto resumed = train_mlp(ranks, stopped_, 4, extra);
+      ASSERT_EQ(resumed.exit_code, 0) << resumed.standard_error;
+      EXPECT_TRUE(contains(resumed.standard_output, "resuming after epoch 2")) << resumed.standard_output;
+      expect_same_bits(straight_, stopped_);
+    }
+  }
+}
+
+TEST_F(Resume, AfterAKillInTheMiddleOfAnEpochToTheBit) {
+  ASSERT_EQ(train_mlp(2, straight_, 6).exit_code, 0);
+  {
+    Program program(mlp_words(2, stopped_, 6, {"--checkpoint-steps", "5", "--log-interval", "1"}));
+    ASSERT_TRUE(program.wait_for_output("epoch 3/6  step 8/"));
+    program.signal(SIGKILL);
+    program.wait();
+  }
+  EXPECT_TRUE(vanish(mnist_.string()));
+  const auto resumed = train_mlp(2, stopped_, 6);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.standard_error;
+  EXPECT_TRUE(contains(resumed.standard_output, "resuming after ")) << resumed.standard_output;
+  expect_same_bits(straight_, stopped_);
+}
+
+TEST_F(Resume, WithAnotherNumberOfRanks) {
+  ASSERT_EQ(train_mlp(2, stopped_, 2).exit_code, 0);
+  const auto resumed = train_mlp(3, stopped_, 3, {"--report", report_});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.standard_error;
+  EXPECT_TRUE(contains(resumed.standard_output, "resuming after epoch 2"));
+  EXPECT_EQ(read_json(report_).at("steps"), 3 * 34);
+  EXPECT_GT(read_json(report_).at("test_accuracy").get<double>(), 0.6);
+}
+
+TEST_F(Resume, TheBestIsKept) {
+  ASSERT_EQ(train_mlp(1, stopped_, 3).exit_code, 0);
+  EXPECT_EQ(files_in(stopped_), (std::vector<std::string>{"mlp-best.ckpt", "mlp-step-000000102.ckpt"}));
+  const auto best = [&] {
+    train::MlpImpl model({.hidden = {32, 16}});
+    const auto state = load_checkpoint(stopped_ / "mlp-best.ckpt", model).texts.at("run");
+    return nlohmann::json::parse(state).at("test_accuracy").get<double>();
+  }();
+  train::MlpImpl model({.hidden = {32, 16}});
+  const auto metadata = load_checkpoint(newest(stopped_), model);
+  const auto newest_state = nlohmann::json::parse(metadata.texts.at("run"));
+  EXPECT_EQ(newest_state.at("best_accuracy").get<double>(), best);
+  EXPECT_TRUE(contains(metadata.texts.at("configuration"), "hidden-size = 32"))
+      << metadata.texts.at("configuration");
+}
+
+}  // namespace
+}  // namespace sullae::testing

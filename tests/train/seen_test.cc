@@ -1,0 +1,111 @@
+// What a run shows: TensorBoard's files, Prometheus' metrics, reports and their pages.
+#include <fstream>
+#include <sstream>
+
+#include "event.pb.h"
+#include "sullae/data/tfrecord.h"
+#include "support/errors.h"
+#include "train/fixture.h"
+#include "train/seen/plot.h"
+#include "train/seen/progress.h"
+
+namespace sullae::testing {
+namespace {
+
+class Seen : public Train {
+ protected:
+  static std::string read(const std::filesystem::path& file) {
+    std::ostringstream text;
+    text << std::ifstream(file).rdbuf();
+    return text.str();
+  }
+};
+
+TEST_F(Seen, EventFilesHoldCurvesThatTensorBoardReads) {
+  const auto folder = directory_.path() / "events";
+  ASSERT_EQ(train(2, {"--epochs", "2", "--log-interval", "10", "--tensorboard-dir", folder}).exit_code, 0);
+  const auto files = files_in(folder);
+  ASSERT_EQ(files.size(), 1U) << "rank 0 alone writes";
+  EXPECT_TRUE(files[0].starts_with("events.out.tfevents."));
+  data::TFRecordReader reader(folder / files[0]);
+  std::map<std::string, std::vector<std::int64_t>> steps;
+  bool first = true;
+  while (const auto record = reader.next()) {
+    train::proto::Event event;
+    ASSERT_TRUE(event.ParseFromArray(record->data(), static_cast<int>(record->size())));
+    EXPECT_EQ(event.file_version(), std::exchange(first, false) ? "brain.Event:2" : "");
+    for (const auto& value : event.summary().value()) steps[value.tag()].push_back(event.step());
+  }
+  EXPECT_EQ(steps["train/loss"], (std::vector<std::int64_t>{10, 20, 30, 34, 40, 50, 60, 68}));
+  EXPECT_EQ(steps["test/accuracy"], (std::vector<std::int64_t>{34, 68}));
+}
+
+TEST_F(Seen, MetricsAreInPrometheusFormat) {
+  const auto file = directory_.path() / "metrics" / "train.prom";
+  ASSERT_EQ(train(1, {"--epochs", "1", "--metrics-file", file}).exit_code, 0);
+  std::istringstream lines(read(file));
+  int samples = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("# HELP ") || line.starts_with("# TYPE ")) continue;
+    EXPECT_TRUE(line.starts_with("sullae_training_")) << line;
+    EXPECT_TRUE(contains(line, "{recipe=\"mnist\"} ")) << line;
+    ++samples;
+  }
+  EXPECT_GE(samples, 10);
+  EXPECT_TRUE(contains(read(file), "sullae_training_steps_total{recipe=\"mnist\"} 34\n"));
+}
+
+TEST_F(Seen, AReportHasAPageThatNeedsNothingElse) {
+  ASSERT_EQ(train(2, {"--epochs", "2", "--report", report_}).exit_code, 0);
+  const auto report = read_json(report_);
+  ASSERT_EQ(report.at("history").size(), 2U);
+  EXPECT_EQ(report.at("history")[1].at("epoch"), 2);
+  EXPECT_TRUE(contains(report.at("configuration").get<std::string>(), "batch-size = 60\n"));
+  auto page_file = report_;
+  const auto page = read(page_file.replace_extension(".html"));
+  for (const char* part : {"<svg", "Test accuracy", "Throughput", "batch-size = 60", "scaling efficiency"})
+    EXPECT_TRUE(contains(page, part)) << part;
+  for (const char* outside : {"http:", "https:", "<script", "src="}) EXPECT_FALSE(contains(page, outside)) << outside;
+}
+
+TEST_F(Seen, ScalingComparesReplicasWithProcesses) {
+  const auto page = directory_.path() / "scaling.html";
+  const auto result = run_program({sullae_program(), "scaling", "mnist", "--np", "1,2", "--output", page, "--data",
+                                   mnist_, "--epochs", "1", "--batch-size", "60"});
+  ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_output, "efficiency")) << result.standard_output;
+  std::ifstream stream(directory_.path() / "scaling.json");
+  const auto results = nlohmann::json::parse(stream).at("results");
+  ASSERT_EQ(results.size(), 4U);
+  EXPECT_EQ(results[1].at("way"), "scale-up");
+  EXPECT_EQ(results[3].at("way"), "scale-out");
+  EXPECT_EQ(results[3].at("workers"), 2);
+  EXPECT_TRUE(contains(read(page), "<svg"));
+  const auto wrong = run_program({sullae_program(), "scaling", "mnist", "--np", "1,x"});
+  EXPECT_TRUE(contains(wrong.standard_error, "--np 1,x: expected numbers from 1"));
+  const auto unknown = run_program({sullae_program(), "scaling", "vgg"});
+  EXPECT_TRUE(contains(unknown.standard_error, "'vgg' is no model, expected one of mnist"));
+}
+
+TEST(Durations, AreShort) {
+  EXPECT_EQ(train::format_duration(0.2), "0 s");
+  EXPECT_EQ(train::format_duration(59.4), "59 s");
+  EXPECT_EQ(train::format_duration(61), "1:01");
+  EXPECT_EQ(train::format_duration(3723), "1:02:03");
+}
+
+TEST(Plots, StandAnyNumbers) {
+  EXPECT_EQ(train::plot({}, {}), "");
+  EXPECT_EQ(train::plot({{.name = "empty", .x = {}, .y = {}}}, {}), "");
+  for (const auto& y : {std::vector<double>{1}, {0, 0}, {-5, 5}, {1e-9, 2e-9}, {1e12, -1e12}, {1, NAN}}) {
+    std::vector<double> x(y.size());
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i);
+    const auto svg = train::plot({{.name = "<a>", .x = x, .y = y}}, {.title = "t"});
+    EXPECT_TRUE(contains(svg, "&lt;a&gt;"));
+    EXPECT_FALSE(contains(svg, "nan"));
+    EXPECT_FALSE(contains(svg, "inf"));
+  }
+}
+
+}  // namespace
+}  // namespace sullae::testing
