@@ -29,7 +29,8 @@ int main(int argc, char** argv) {
   const auto batch_size = static_cast<std::size_t>(std::atoi(argv[2]));
   const auto workers = static_cast<std::size_t>(std::atoi(argv[3]));
   const auto epochs = static_cast<std::size_t>(std::atoi(argv[4]));
-  const ImageTransform transform({.size = kSide, .augmentation = Augmentation::random_resized_crop});
+  const ImageTransform transform(
+      {.size = kSide, .augmentation = Augmentation::random_resized_crop});
   std::size_t images = 0;
   auto start = std::chrono::steady_clock::now();
   for (std::size_t epoch = 0; epoch <= epochs; ++epoch) {
@@ -40,9 +41,9 @@ int main(int argc, char** argv) {
         {.make =
              [&](std::size_t index) {
                const std::size_t count = std::min(batch_size, order.size() - index * batch_size);
-               return std::pair(
-                   Batch{std::vector<float>(count * 3 * kSide * kSide), std::vector<std::int64_t>(count)},
-                   count);
+               return std::pair(Batch{std::vector<float>(count * 3 * kSide * kSide),
+                                      std::vector<std::int64_t>(count)},
+                                count);
              },
          .fill =
              [&](Batch& batch, std::size_t index, std::size_t slot) {

@@ -22,7 +22,8 @@ double rate_of(const Read& read) {
   for (int round = 0; round < 5; ++round) {
     const auto start = std::chrono::steady_clock::now();
     const auto bytes = static_cast<double>(read());
-    rates.push_back(bytes / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    rates.push_back(
+        bytes / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   std::sort(rates.begin(), rates.end());
   return rates[rates.size() / 2];
@@ -32,7 +33,8 @@ std::size_t read_alone(const char* file) {
   const int fd = ::open(file, O_RDONLY);
   std::vector<char> buffer(std::size_t{1} << 19);
   std::size_t bytes = 0;
-  for (ssize_t n; (n = ::read(fd, buffer.data(), buffer.size())) > 0;) bytes += static_cast<std::size_t>(n);
+  for (ssize_t n; (n = ::read(fd, buffer.data(), buffer.size())) > 0;)
+    bytes += static_cast<std::size_t>(n);
   ::close(fd);
   return bytes;
 }

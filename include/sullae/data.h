@@ -8,12 +8,12 @@
 // what was expected; DamagedRecord where one record alone is at fault.
 #pragma once
 
-#include "sullae/data/dataset.h"      // IWYU pragma: export
-#include "sullae/data/digits.h"       // IWYU pragma: export
-#include "sullae/data/example.h"      // IWYU pragma: export
-#include "sullae/data/image.h"        // IWYU pragma: export
-#include "sullae/data/order.h"        // IWYU pragma: export
-#include "sullae/data/prefetch.h"     // IWYU pragma: export
-#include "sullae/data/tar.h"          // IWYU pragma: export
-#include "sullae/data/text.h"         // IWYU pragma: export
-#include "sullae/data/tfrecord.h"     // IWYU pragma: export
+#include "sullae/data/dataset.h"   // IWYU pragma: export
+#include "sullae/data/digits.h"    // IWYU pragma: export
+#include "sullae/data/example.h"   // IWYU pragma: export
+#include "sullae/data/image.h"     // IWYU pragma: export
+#include "sullae/data/order.h"     // IWYU pragma: export
+#include "sullae/data/prefetch.h"  // IWYU pragma: export
+#include "sullae/data/tar.h"       // IWYU pragma: export
+#include "sullae/data/text.h"      // IWYU pragma: export
+#include "sullae/data/tfrecord.h"  // IWYU pragma: export

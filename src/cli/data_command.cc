@@ -18,21 +18,25 @@ class DataCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
     CLI::App* app = program.add_subcommand(
-        "data", "Convert, divide, show and check data sets; alone, or as the ranks of `sullae run`");
+        "data",
+        "Convert, divide, show and check data sets; alone, or as the ranks of `sullae run`");
     app->require_subcommand(1);
     app->footer(
-        "Reads csv, tsv, idx, tfrecord, folders of images and tar archives, also compressed (.gz).\n"
+        "Reads csv, tsv, idx, tfrecord, folders of images and tar archives, also compressed "
+        "(.gz).\n"
         "Examples:\n"
         "  sullae data inspect images.tar\n"
         "  sullae data convert photos/ --output records --files 128\n"
-        "  sullae run -np 8 -H node1:4,node2:4 sullae data convert 'part-*' --output /shared/records\n"
+        "  sullae run -np 8 -H node1:4,node2:4 sullae data convert 'part-*' --output "
+        "/shared/records\n"
         "  sullae data verify records");
     convert_ = add(*app, "convert", "Write a data set as TFRecord files or tar archives");
     declare_writing(*convert_);
     convert_->add_option("--to", writing_.format, "tfrecord, or tar in the WebDataset layout")
         ->check(CLI::IsMember({"tfrecord", "tar"}))
         ->capture_default_str();
-    shard_ = add(*app, "shard", "Divide a data set anew into files of equal size, in the same format");
+    shard_ =
+        add(*app, "shard", "Divide a data set anew into files of equal size, in the same format");
     declare_writing(*shard_);
     inspect_ = add(*app, "inspect", "Show what a data set holds");
     verify_ = add(*app, "verify", "Read all of a data set, with checksums, and decode all images");
@@ -50,19 +54,23 @@ class DataCommand final : public Command {
   CLI::App* add(CLI::App& parent, const char* name, const char* help) {
     CLI::App* app = parent.add_subcommand(name, help);
     app->add_option("PATH", paths_, "Files, folders or patterns")->required();
-    app->add_option("--format", reading_.format, "Format of the data; auto looks at names and content")
+    app->add_option("--format", reading_.format,
+                    "Format of the data; auto looks at names and content")
         ->capture_default_str()
         ->type_name("NAME");
-    app->add_option("--text-columns", reading_.text_columns, "Of CSV and TSV: the columns of the text")
+    app->add_option("--text-columns", reading_.text_columns,
+                    "Of CSV and TSV: the columns of the text")
         ->type_name("NAMES");
-    app->add_option("--label-column", reading_.label_column, "Of CSV and TSV: the column of the label")
+    app->add_option("--label-column", reading_.label_column,
+                    "Of CSV and TSV: the column of the label")
         ->type_name("NAME");
     app->add_option("--workers", workers_, "Threads of each rank")
         ->check(positive_integer())
         ->capture_default_str()
         ->type_name("N");
-    app->add_flag("--skip-damaged", skip_damaged_,
-                  "Leave damaged records out, count and report them, instead of ending with an error");
+    app->add_flag(
+        "--skip-damaged", skip_damaged_,
+        "Leave damaged records out, count and report them, instead of ending with an error");
     return app;
   }
 
@@ -71,7 +79,8 @@ class DataCommand final : public Command {
     app.add_option("--files", writing_.files, "Number of files; 0: about 128 MiB each")
         ->capture_default_str()
         ->type_name("N");
-    app.add_flag("--compress", writing_.compress, "Compress with gzip; such files are read as a whole");
+    app.add_flag("--compress", writing_.compress,
+                 "Compress with gzip; such files are read as a whole");
     app.add_flag("--shuffle", writing_.order.shuffle, "Write the samples in random order");
     app.add_option("--seed", writing_.order.seed, "Seed of the order")
         ->capture_default_str()
@@ -97,10 +106,9 @@ class DataCommand final : public Command {
     ProgressBar bar("writing", (set.size() + ranks - 1) / ranks, world.rank() == 0);
     const auto done =
         data::convert(set, writing_, damage, [&](std::size_t count) { bar.show(count); });
-    std::int64_t sums[] = {static_cast<std::int64_t>(done.samples),
-                           static_cast<std::int64_t>(done.files),
-                           static_cast<std::int64_t>(done.bytes),
-                           static_cast<std::int64_t>(damage.count())};
+    std::int64_t sums[] = {
+        static_cast<std::int64_t>(done.samples), static_cast<std::int64_t>(done.files),
+        static_cast<std::int64_t>(done.bytes), static_cast<std::int64_t>(damage.count())};
     world.allreduce(sums, sums, 4, DataType::int64);
     if (world.rank() == 0) {
       fmt::print("wrote {} samples to {} file{} in {} ({:.1f} MB){}\n", sums[0], sums[1],

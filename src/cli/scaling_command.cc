@@ -144,8 +144,8 @@ class ScalingCommand final : public Command {
     return trial.report.samples_per_second / trials.front().report.samples_per_second;
   }
   static double efficiency(const Trial& trial, const std::vector<Trial>& trials) {
-    const double ideal = static_cast<double>(workers_of(trial.report)) /
-                         workers_of(trials.front().report);
+    const double ideal =
+        static_cast<double>(workers_of(trial.report)) / workers_of(trials.front().report);
     return speedup(trial, trials) / ideal;
   }
 

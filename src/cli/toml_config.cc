@@ -1,7 +1,6 @@
 #include "cli/toml_config.h"
 
 #include <fmt/format.h>
-
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -49,8 +48,8 @@ std::string line_of(const std::string& key, const std::string& value) {
 void set(CLI::App& app, const std::string& key, const toml::node& node, const std::string& file) {
   CLI::Option* const option = app.get_option_no_throw("--" + key);
   if (option == nullptr || key == "config" || key == "help") {
-    throw InputError(fmt::format("{}: '{}' is not an option of {}; see --help", place(file, node), key,
-                                 app.get_name()));
+    throw InputError(fmt::format("{}: '{}' is not an option of {}; see --help", place(file, node),
+                                 key, app.get_name()));
   }
   if (option->count() > 0) return;  // the command line counts more
   const auto text = text_of(node);
@@ -59,7 +58,8 @@ void set(CLI::App& app, const std::string& key, const toml::node& node, const st
                                  place(file, node), key));
   }
   if (is_flag(*option) && !node.is_boolean())
-    throw InputError(fmt::format("{}: {} = {}, expected true or false", place(file, node), key, *text));
+    throw InputError(
+        fmt::format("{}: {} = {}, expected true or false", place(file, node), key, *text));
   try {
     option->add_result(is_flag(*option) ? option->get_flag_value("--" + key, *text) : *text);
     option->run_callback();

@@ -17,10 +17,7 @@ class Group {
 
   template <class Value>
   CLI::Option* add(const char* flag, Value& value, const std::string& help, const char* type) {
-    return app_.add_option(flag, value, help)
-        ->capture_default_str()
-        ->type_name(type)
-        ->group(name_);
+    return app_.add_option(flag, value, help)->capture_default_str()->type_name(type)->group(name_);
   }
   void flag(const char* name, bool& value, const std::string& help) {
     const bool shown = name[0] == '!' ? !value : value;
@@ -34,18 +31,22 @@ class Group {
 
 void declare_data(CLI::App& app, TrainOptions& o) {
   Group group(app, "Data");
-  group.add("--data", o.data, "The data set: a folder, a file, or a pattern such as 'part-*'", "PATH");
+  group.add("--data", o.data, "The data set: a folder, a file, or a pattern such as 'part-*'",
+            "PATH");
   group.add("--test-data", o.test_data,
-            "What to test on; else what is called test or val in --data, else a tenth of it", "PATH");
+            "What to test on; else what is called test or val in --data, else a tenth of it",
+            "PATH");
   auto formats = data::dataset_formats();
   formats.insert(formats.begin(), "auto");
   group.add("--format", o.format, "Format of the data", "NAME")->check(CLI::IsMember(formats));
   group.add("--text-columns", o.text_columns,
-            "Of CSV and TSV: the columns of the text, by name or number, separated by commas", "NAMES");
+            "Of CSV and TSV: the columns of the text, by name or number, separated by commas",
+            "NAMES");
   group.add("--label-column", o.label_column, "Of CSV and TSV: the column of the label", "NAME");
   group.add("--data-workers", o.data_workers, "Threads of each rank that decode images", "N");
   group.add("--prefetch", o.prefetch, "Batches that they are ahead", "N");
-  group.add("--cache-megabytes", o.cache_megabytes, "Records of images that each rank keeps in memory", "N");
+  group.add("--cache-megabytes", o.cache_megabytes,
+            "Records of images that each rank keeps in memory", "N");
   group.add("--shuffle-buffer", o.shuffle_buffer,
             "Shuffle within windows of so many samples, to read in sequence; 0: among all", "N");
   group.flag("--skip-damaged", o.skip_damaged,
@@ -73,18 +74,22 @@ void declare_optimizer(CLI::App& app, TrainOptions& o) {
   group.add("--beta1", o.beta1, "Of adam, adamw and lamb", "X");
   group.add("--beta2", o.beta2, "Of adam, adamw and lamb", "X");
   group.add("--trust-coefficient", o.trust_coefficient, "Of lars", "X");
-  group.add("--weight-decay", o.weight_decay,
-            "L2 penalty of sgd and adam, decoupled decay of adamw and lamb; not of biases and norms", "X");
+  group.add(
+      "--weight-decay", o.weight_decay,
+      "L2 penalty of sgd and adam, decoupled decay of adamw and lamb; not of biases and norms",
+      "X");
   group.flag("--decay-all", o.decay_all, "Decay biases and norms too");
-  group.add("--label-smoothing", o.label_smoothing, "Part of the target spread over all classes", "X");
+  group.add("--label-smoothing", o.label_smoothing, "Part of the target spread over all classes",
+            "X");
   group.add("--clip-norm", o.clip_norm, "Scale gradients down to this norm; 0 leaves them", "X");
 }
 
 void declare_learning_rate(CLI::App& app, TrainOptions& o) {
   Group group(app, "Learning rate");
   group.add("--lr", o.lr, "Learning rate", "X");
-  group.add("--lr-schedule", o.lr_schedule, "Its course; linear, cosine and polynomial fall to --end-lr",
-            "NAME")
+  group
+      .add("--lr-schedule", o.lr_schedule,
+           "Its course; linear, cosine and polynomial fall to --end-lr", "NAME")
       ->check(CLI::IsMember(train::schedule_names()));
   group.add("--warmup-epochs", o.warmup_epochs, "Rise linearly to --lr at first", "X");
   group.add("--warmup-lr", o.warmup_lr, "Where the rise starts", "X");
@@ -96,40 +101,50 @@ void declare_learning_rate(CLI::App& app, TrainOptions& o) {
 
 void declare_parallelism(CLI::App& app, TrainOptions& o) {
   Group precision(app, "Precision");
-  precision.add("--precision", o.precision,
-                "What the model computes in; weights are kept in float32. float16 needs a GPU", "TYPE")
+  precision
+      .add("--precision", o.precision,
+           "What the model computes in; weights are kept in float32. float16 needs a GPU", "TYPE")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
   precision.add("--loss-scale", o.loss_scale, "Factor on the loss: dynamic, or a number", "X");
-  precision.add("--allreduce-precision", o.allreduce_precision,
-                "What gradients are averaged in: the same as they were computed in, or float32", "TYPE")
+  precision
+      .add("--allreduce-precision", o.allreduce_precision,
+           "What gradients are averaged in: the same as they were computed in, or float32", "TYPE")
       ->check(CLI::IsMember({"same", "float32"}));
   Group group(app, "Parallelism");
   group.add("--compression", o.compression,
             "How gradients travel: none, float16, bfloat16, or topk:FRACTION of them", "NAME");
   group.flag("!--no-overlap", o.overlap,
              "Reduce gradients after backward instead of during it, to compare");
-  group.flag("--sync-batch-norm", o.sync_batch_norm, "Batch norms over all ranks together (resnet)");
+  group.flag("--sync-batch-norm", o.sync_batch_norm,
+             "Batch norms over all ranks together (resnet)");
   group.add("--scale-up", o.scale_up,
             "Replicas of the model in each rank, which divide its batch and its threads", "N");
-  group.add("--local-sgd", o.local_sgd,
-            "0: average gradients at every step; a number of steps, or epoch: step apart and average "
-            "weights that often",
-            "N");
+  group.add(
+      "--local-sgd", o.local_sgd,
+      "0: average gradients at every step; a number of steps, or epoch: step apart and average "
+      "weights that often",
+      "N");
 }
 
 void declare_output(CLI::App& app, TrainOptions& o) {
   Group checkpoints(app, "Checkpoints");
-  checkpoints.add("--checkpoint-dir", o.checkpoint_dir, "Write a checkpoint here after each epoch", "DIR");
-  checkpoints.add("--checkpoint-steps", o.checkpoint_steps, "And after each so many steps; 0: not", "N");
-  checkpoints.add("--keep-checkpoints", o.keep_checkpoints, "How many to keep; the best one is kept too", "N");
-  checkpoints.flag("--resume", o.resume, "Go on after the newest whole checkpoint in --checkpoint-dir");
+  checkpoints.add("--checkpoint-dir", o.checkpoint_dir, "Write a checkpoint here after each epoch",
+                  "DIR");
+  checkpoints.add("--checkpoint-steps", o.checkpoint_steps, "And after each so many steps; 0: not",
+                  "N");
+  checkpoints.add("--keep-checkpoints", o.keep_checkpoints,
+                  "How many to keep; the best one is kept too", "N");
+  checkpoints.flag("--resume", o.resume,
+                   "Go on after the newest whole checkpoint in --checkpoint-dir");
   Group group(app, "Seeing");
-  group.add("--report", o.report, "Write the results here, as JSON, and beside it as a page (.html)", "FILE");
+  group.add("--report", o.report,
+            "Write the results here, as JSON, and beside it as a page (.html)", "FILE");
   group.add("--tensorboard-dir", o.tensorboard_dir, "Write TensorBoard's event files here", "DIR");
   group.add("--metrics-file", o.metrics_file,
             "Keep metrics for Prometheus here (node_exporter's textfile collector)", "FILE");
-  group.add("--log-interval", o.log_interval,
-            "Steps between progress lines, where the output is no terminal", "N")
+  group
+      .add("--log-interval", o.log_interval,
+           "Steps between progress lines, where the output is no terminal", "N")
       ->check(positive_integer());
 }
 

@@ -53,11 +53,13 @@ const Format& format_of(const fs::path& path, const std::string& name) {
   const auto names = fmt::format("{}", fmt::join(dataset_formats(), ", "));
   if (name == "auto") {
     if (const Format* format = recognise(path)) return *format;
-    throw InputError(fmt::format("{}: is of no known format, expected one of {}", path.string(), names));
+    throw InputError(
+        fmt::format("{}: is of no known format, expected one of {}", path.string(), names));
   }
   const auto found = std::ranges::find(formats(), name, &Format::name);
   if (found == formats().end())
-    throw InputError(fmt::format("format '{}' is not known, expected auto or one of {}", name, names));
+    throw InputError(
+        fmt::format("format '{}' is not known, expected auto or one of {}", name, names));
   return *found;
 }
 
@@ -124,9 +126,10 @@ std::vector<fs::path> find_part_files(const std::vector<fs::path>& paths) {
     } else {
       const auto found = expand(path);
       if (found.empty())
-        throw InputError(fmt::format("{}: there is no such file or folder, and no file matches it "
-                                     "as a pattern",
-                                     path.string()));
+        throw InputError(
+            fmt::format("{}: there is no such file or folder, and no file matches it "
+                        "as a pattern",
+                        path.string()));
       files.insert(files.end(), found.begin(), found.end());
     }
   }
@@ -143,8 +146,9 @@ DatasetPtr open_dataset(const std::vector<fs::path>& paths, const DatasetOptions
       first_format = format.name;
       first_file = file;
     } else if (format.name != first_format) {
-      throw InputError(fmt::format("{}: is of format {}, but {} is of format {}: expected one format",
-                                   file.string(), format.name, first_file.string(), first_format));
+      throw InputError(
+          fmt::format("{}: is of format {}, but {} is of format {}: expected one format",
+                      file.string(), format.name, first_file.string(), first_format));
     }
     parts.push_back(format.open(file, options));
   }

@@ -132,7 +132,7 @@ class Cache final : public Dataset {
   DatasetPtr inner_;
   std::size_t max_bytes_;
   mutable std::atomic<std::size_t> bytes_ = 0;
-  mutable std::array<std::mutex, 64> mutexes_;                 // each guards every 64th of:
+  mutable std::array<std::mutex, 64> mutexes_;  // each guards every 64th of:
   mutable std::vector<std::shared_ptr<const Example>> kept_;
 };
 

@@ -1,5 +1,8 @@
 #include "sullae/data/example.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
 #include "example.pb.h"
 #include "sullae/data/dataset.h"
 
@@ -71,7 +74,14 @@ std::string serialize(const Example& example) {
   proto::Example message;
   auto& features = *message.mutable_features()->mutable_feature();
   for (const auto& [name, values] : example.features) std::visit(Put{features[name]}, values);
-  return message.SerializeAsString();
+  // In the order of names, not in that of a hash table: the same example gives the same bytes.
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream output(&stream);
+  output.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&output);
+  output.Trim();
+  return bytes;
 }
 
 Example parse_example(std::string_view bytes) {

@@ -61,7 +61,8 @@ std::vector<std::size_t> epoch_order(std::size_t size, const OrderOptions& optio
     for (std::size_t i = start; i < std::min(start + run, size); ++i) *place++ = i;
   }
   for (std::size_t start = 0; start < size; start += options.shuffle_buffer) {
-    shuffle(std::span(order).subspan(start, std::min(options.shuffle_buffer, size - start)), random);
+    shuffle(std::span(order).subspan(start, std::min(options.shuffle_buffer, size - start)),
+            random);
   }
   return order;
 }

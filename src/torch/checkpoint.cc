@@ -8,6 +8,8 @@
 //         16   zero          u64
 //         24   "SULLAECP"    8 bytes
 // Integers are little-endian.
+#include "sullae/torch/checkpoint.h"
+
 #include <fmt/format.h>
 #include <torch/serialize.h>
 #include <zlib.h>
@@ -18,7 +20,6 @@
 
 #include "base/file.h"
 #include "sullae/error.h"
-#include "sullae/torch/checkpoint.h"
 #include "torch/optimizer_state.h"
 
 namespace sullae {
@@ -63,18 +64,19 @@ class CheckedFile {
     }
     if (size < sizeof footer_ ||
         std::memcmp(footer_.magic, Footer{}.magic, sizeof footer_.magic) != 0) {
-      throw CheckpointError(fmt::format(
-          "checkpoint {}: is torn, or an archive of another program: it does not end as a checkpoint "
-          "does",
-          name_));
+      throw CheckpointError(
+          fmt::format("checkpoint {}: is torn, or an archive of another program: it does not end "
+                      "as a checkpoint "
+                      "does",
+                      name_));
     }
     if (footer_.version != kVersion) {
       throw CheckpointError(fmt::format("checkpoint {}: has version {}, expected {}", name_,
                                         footer_.version, kVersion));
     }
     if (footer_.length != size - sizeof footer_) {
-      throw CheckpointError(fmt::format("checkpoint {}: is torn: {} bytes expected, it has {}", name_,
-                                        footer_.length + sizeof footer_, size));
+      throw CheckpointError(fmt::format("checkpoint {}: is torn: {} bytes expected, it has {}",
+                                        name_, footer_.length + sizeof footer_, size));
     }
     verify();
   }
@@ -153,8 +155,7 @@ CheckpointMetadata read_metadata(torch::serialize::InputArchive& archive) {
 
 // As torch::nn::Module::save does it, with other values for some parameters.
 void save_module(torch::serialize::OutputArchive& archive, const torch::nn::Module& module,
-                 const std::string& prefix,
-                 const std::map<std::string, torch::Tensor>& weights) {
+                 const std::string& prefix, const std::map<std::string, torch::Tensor>& weights) {
   for (const auto& item : module.named_parameters(/*recurse=*/false)) {
     const auto other = weights.find(prefix + item.key());
     archive.write(item.key(), other != weights.end() ? other->second : item.value());

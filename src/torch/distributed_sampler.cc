@@ -25,10 +25,11 @@ void DistributedSampler::set_epoch(std::size_t epoch) {
 }
 
 void DistributedSampler::make_indices() {
-  const auto order = data::epoch_order(
-      dataset_size_,
-      {.shuffle = options_.shuffle, .seed = options_.seed, .shuffle_buffer = options_.shuffle_buffer},
-      epoch_);
+  const auto order = data::epoch_order(dataset_size_,
+                                       {.shuffle = options_.shuffle,
+                                        .seed = options_.seed,
+                                        .shuffle_buffer = options_.shuffle_buffer},
+                                       epoch_);
   const auto ranks = static_cast<std::size_t>(size_);
   std::size_t share =
       options_.drop_last ? order.size() / ranks : (order.size() + ranks - 1) / ranks;

@@ -58,8 +58,7 @@ torch::Tensor LAMB::step(LossClosure closure) {
       torch::Tensor gradient = parameter.grad();
       if (!gradient.defined()) continue;
       if (gradient.is_sparse()) gradient = gradient.to_dense();
-      auto& state =
-          adam_state<torch::optim::AdamWParamState>(*this, parameter, /*amsgrad=*/false);
+      auto& state = adam_state<torch::optim::AdamWParamState>(*this, parameter, /*amsgrad=*/false);
       state.step(state.step() + 1);
       state.exp_avg().mul_(beta1).add_(gradient, 1 - beta1);
       state.exp_avg_sq().mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);

@@ -31,7 +31,8 @@ auto key_of(const States&, const torch::Tensor& parameter) {
 
 /// The moments of a parameter; zeros before its first step. `State` is libtorch's of Adam or AdamW.
 template <class State>
-State& adam_state(torch::optim::Optimizer& optimizer, const torch::Tensor& parameter, bool amsgrad) {
+State& adam_state(torch::optim::Optimizer& optimizer, const torch::Tensor& parameter,
+                  bool amsgrad) {
   auto& state = optimizer.state()[key_of(optimizer.state(), parameter)];
   if (state == nullptr) {
     auto fresh = std::make_unique<State>();

@@ -73,7 +73,8 @@ MixedPrecision::MixedPrecision(torch::nn::Module& module, MixedPrecisionOptions 
   for (const auto& item : module.named_parameters()) {
     torch::Tensor parameter = item.value();
     if (options.type == torch::kFloat16 && parameter.is_cpu())
-      throw InputError("MixedPrecision: libtorch does not compute in float16 on the CPU: take bfloat16");
+      throw InputError(
+          "MixedPrecision: libtorch does not compute in float16 on the CPU: take bfloat16");
     torch::Tensor master = parameter;
     if (parameter.is_floating_point() && !kept.contains(parameter.unsafeGetTensorImpl())) {
       master = parameter.detach().clone().to(torch::kFloat32);

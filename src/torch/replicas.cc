@@ -29,11 +29,10 @@ class ReplicaSet::Impl {
       : module_(module) {
     if (devices.empty()) throw InputError("scale_up: no devices were given");
     const int all_threads = at::get_num_threads();
-    const auto on_cpu = static_cast<int>(
-        std::ranges::count_if(devices, [](const torch::Device& device) { return device.is_cpu(); }));
-    const int threads = threads_a_replica > 0
-                            ? threads_a_replica
-                            : std::max(1, all_threads / std::max(on_cpu, 1));
+    const auto on_cpu = static_cast<int>(std::ranges::count_if(
+        devices, [](const torch::Device& device) { return device.is_cpu(); }));
+    const int threads =
+        threads_a_replica > 0 ? threads_a_replica : std::max(1, all_threads / std::max(on_cpu, 1));
     failures_.resize(devices.size());
     for (const auto& device : devices) replicas_.push_back(copy_of(module, device));
     for (std::size_t i = 0; i < devices.size(); ++i)

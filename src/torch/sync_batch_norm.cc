@@ -42,22 +42,26 @@ Statistics statistics_of(const torch::Tensor& input, World& world) {
   statistics.count = sums[2 * channels].item<double>();
   statistics.mean = sums.narrow(0, 0, channels) / statistics.count;
   statistics.variance =
-      (sums.narrow(0, channels, channels) / statistics.count - statistics.mean.square()).clamp_min(0);
+      (sums.narrow(0, channels, channels) / statistics.count - statistics.mean.square())
+          .clamp_min(0);
   return statistics;
 }
 
 struct Normalise : torch::autograd::Function<Normalise> {
-  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& input,
-                               const torch::Tensor& weight, const torch::Tensor& bias,
-                               const torch::Tensor& mean, const torch::Tensor& inverse_deviation,
-                               double count, std::int64_t world) {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context,
+                               const torch::Tensor& input, const torch::Tensor& weight,
+                               const torch::Tensor& bias, const torch::Tensor& mean,
+                               const torch::Tensor& inverse_deviation, double count,
+                               std::int64_t world) {
     const auto type = inverse_deviation.scalar_type();
-    const auto normalised = (input.to(type) - by_channel(mean, input)) * by_channel(inverse_deviation, input);
+    const auto normalised =
+        (input.to(type) - by_channel(mean, input)) * by_channel(inverse_deviation, input);
     context->save_for_backward({normalised, weight, inverse_deviation});
     context->saved_data["count"] = count;
     context->saved_data["world"] = world;
     context->saved_data["type"] = static_cast<std::int64_t>(input.scalar_type());
-    return (normalised * by_channel(weight, input) + by_channel(bias, input)).to(input.scalar_type());
+    return (normalised * by_channel(weight, input) + by_channel(bias, input))
+        .to(input.scalar_type());
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -81,8 +85,13 @@ struct Normalise : torch::autograd::Function<Normalise> {
         (gradient - by_channel(means.narrow(0, 0, channels), gradient) -
          normalised * by_channel(means.narrow(0, channels, channels), gradient));
     const auto type = static_cast<torch::ScalarType>(context->saved_data["type"].toInt());
-    return {input_gradient.to(type), weight_gradient.to(weight.scalar_type()),
-            bias_gradient.to(weight.scalar_type()), {}, {}, {}, {}};
+    return {input_gradient.to(type),
+            weight_gradient.to(weight.scalar_type()),
+            bias_gradient.to(weight.scalar_type()),
+            {},
+            {},
+            {},
+            {}};
   }
 };
 
@@ -91,9 +100,10 @@ void update_running(torch::nn::BatchNorm2dImpl& norm, const Statistics& statisti
   const torch::NoGradGuard guard;
   norm.num_batches_tracked += 1;
   const auto momentum = norm.options.momentum();
-  const double factor = momentum.has_value()
-                            ? *momentum
-                            : 1.0 / static_cast<double>(norm.num_batches_tracked.item<std::int64_t>());
+  const double factor =
+      momentum.has_value()
+          ? *momentum
+          : 1.0 / static_cast<double>(norm.num_batches_tracked.item<std::int64_t>());
   const double unbiased = statistics.count > 1 ? statistics.count / (statistics.count - 1) : 1;
   const auto blend = [&](torch::Tensor& running, const torch::Tensor& now) {
     running.mul_(1 - factor).add_(now.to(running.scalar_type()), factor);
@@ -107,8 +117,9 @@ void update_running(torch::nn::BatchNorm2dImpl& norm, const Statistics& statisti
 torch::Tensor sync_batch_norm(const torch::Tensor& input, torch::nn::BatchNorm2dImpl& norm,
                               World& world) {
   if (input.dim() < 2 || input.size(1) != norm.options.num_features()) {
-    throw InputError(fmt::format("sync_batch_norm: the input has shape [{}], expected [batch, {}, …]",
-                                 fmt::join(input.sizes(), ", "), norm.options.num_features()));
+    throw InputError(
+        fmt::format("sync_batch_norm: the input has shape [{}], expected [batch, {}, …]",
+                    fmt::join(input.sizes(), ", "), norm.options.num_features()));
   }
   if (!norm.is_training() || world.size() == 1) return norm.forward(input);
   const Statistics statistics = [&] {

@@ -30,6 +30,12 @@ Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int 
   std::filesystem::create_directories(directory_, error);
   if (error)
     throw Error(fmt::format("--checkpoint-dir {}: {}", directory_.string(), error.message()));
+  // What a run that was killed while it wrote has left.
+  for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
+    const auto file = entry.path().filename().string();
+    if (file.starts_with(name_ + '-') && file.find(".ckpt.tmp") != std::string::npos)
+      std::filesystem::remove(entry.path(), error);
+  }
 }
 
 Checkpoints::~Checkpoints() {

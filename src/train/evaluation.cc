@@ -29,8 +29,7 @@ Evaluation evaluate(Task& task, std::size_t epoch, const torch::Device& device,
   const bool was_training = model->is_training();
   model->eval();
   double sums[3] = {0, 0, 0};  // loss, correct, samples
-  const auto stream =
-      task.batches(Split::test, plan_of(task.size(Split::test), world), epoch);
+  const auto stream = task.batches(Split::test, plan_of(task.size(Split::test), world), epoch);
   while (const auto next = stream->next()) {
     const Batch batch = next->to(device, input_type);
     const auto scores = dynamic_cast<Classifier&>(*model).scores(batch).to(torch::kFloat32);

@@ -28,8 +28,7 @@ LossScalerOptions parse_loss_scale(const TrainOptions& options) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), scale);
   if (error != std::errc{} || end != text.data() + text.size() || !(scale > 0) ||
       !std::isfinite(scale)) {
-    throw InputError(
-        fmt::format("--loss-scale {}: expected dynamic, or a number above 0", text));
+    throw InputError(fmt::format("--loss-scale {}: expected dynamic, or a number above 0", text));
   }
   return {.scale = scale, .dynamic = false};
 }

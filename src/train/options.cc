@@ -76,9 +76,10 @@ TrainOptions checked_options(TrainOptions options, int world_size) {
   const auto local = parse_local_sgd(options.local_sgd);
   require(!local.enabled() || options.compression == "none",
           "--local-sgd: weights are averaged, there are no gradients for --compression");
-  require(options.scale_up == 1 || !options.sync_batch_norm,
-          "--sync-batch-norm: does not go with --scale-up: replicas of a process would wait for each "
-          "other's ranks");
+  require(
+      options.scale_up == 1 || !options.sync_batch_norm,
+      "--sync-batch-norm: does not go with --scale-up: replicas of a process would wait for each "
+      "other's ranks");
   if (options.scale_with_ranks) {
     options.batch_size *= world_size;
     options.lr *= world_size;
@@ -89,10 +90,10 @@ TrainOptions checked_options(TrainOptions options, int world_size) {
                       "ranks: expected a multiple of {}",
                       options.batch_size, world_size, world_size));
   require(options.batch_size % parts == 0,
-          fmt::format("--batch-size {}: {} ranks, --accumulation-steps {} and --scale-up {} divide it: "
-                      "expected a multiple of {}",
-                      options.batch_size, world_size, options.accumulation_steps, options.scale_up,
-                      parts));
+          fmt::format(
+              "--batch-size {}: {} ranks, --accumulation-steps {} and --scale-up {} divide it: "
+              "expected a multiple of {}",
+              options.batch_size, world_size, options.accumulation_steps, options.scale_up, parts));
   make_schedule(options, 1);
   require_writable(options.report, "report");
   require_writable(options.metrics_file, "metrics-file");

@@ -9,8 +9,8 @@
 
 namespace sullae::train {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunState, epoch, step, steps, samples_a_step, loss_sum, train_loss,
-                                   test_loss, test_accuracy, best_accuracy, scaler)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunState, epoch, step, steps, samples_a_step, loss_sum,
+                                   train_loss, test_loss, test_accuracy, best_accuracy, scaler)
 
 namespace {
 

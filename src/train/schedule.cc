@@ -32,10 +32,14 @@ std::vector<double> parse_epochs(const std::string& text) {
 }
 
 Course constant(const TrainOptions& o) {
-  return [&o](double, double) { return o.lr; };
+  return [&o](double, double) {
+    return o.lr;
+  };
 }
 Course linear(const TrainOptions& o) {
-  return [&o](double part, double) { return between(o, 1 - part); };
+  return [&o](double part, double) {
+    return between(o, 1 - part);
+  };
 }
 Course cosine(const TrainOptions& o) {
   return [&o](double part, double) {
@@ -43,7 +47,9 @@ Course cosine(const TrainOptions& o) {
   };
 }
 Course polynomial(const TrainOptions& o) {
-  return [&o](double part, double) { return between(o, std::pow(1 - part, o.lr_power)); };
+  return [&o](double part, double) {
+    return between(o, std::pow(1 - part, o.lr_power));
+  };
 }
 Course step(const TrainOptions& o) {
   const auto epochs = parse_epochs(o.lr_steps);

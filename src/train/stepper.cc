@@ -47,14 +47,13 @@ Stepper::Stepper(torch::nn::Module& model, const TrainOptions& options, World& w
   }
   if (local_sgd_.enabled()) return;
   const bool in_float32 = mixed_ && options.allreduce_precision == "float32";
-  distributed_.emplace(
-      *optimizer_, in_float32 || !mixed_ ? weights_ : mixed_->parameters(),
-      DistributedOptimizerOptions{
-          .backward_passes_per_step = replicas_ ? 1 : options.accumulation_steps,
-          .compression = options.compression,
-          // Gradients of the master weights are made after backward.
-          .overlap = options.overlap && !in_float32},
-      world);
+  distributed_.emplace(*optimizer_, in_float32 || !mixed_ ? weights_ : mixed_->parameters(),
+                       DistributedOptimizerOptions{
+                           .backward_passes_per_step = replicas_ ? 1 : options.accumulation_steps,
+                           .compression = options.compression,
+                           // Gradients of the master weights are made after backward.
+                           .overlap = options.overlap && !in_float32},
+                       world);
 }
 
 Stepper::~Stepper() = default;

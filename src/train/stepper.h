@@ -15,7 +15,7 @@
 namespace sullae::train {
 
 struct StepResult {
-  double loss = 0;      ///< mean over this rank's samples
+  double loss = 0;       ///< mean over this rank's samples
   bool skipped = false;  ///< gradients overflowed: no weight has changed
 };
 

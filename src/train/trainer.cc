@@ -109,8 +109,8 @@ class Run {
     std::int64_t found = metadata.has_value() ? 1 : 0;
     world_.broadcast(&found, 1, DataType::int64, 0);
     if (found == 0) {
-      progress_.line(fmt::format("no checkpoint in {} yet: starting anew",
-                                 options_.checkpoint_dir.string()));
+      progress_.line(
+          fmt::format("no checkpoint in {} yet: starting anew", options_.checkpoint_dir.string()));
       return nullptr;
     }
     state_ = restore(metadata ? &*metadata : nullptr, world_);
@@ -186,8 +186,8 @@ class Run {
   void end_epoch() {
     stepper_->end_epoch();
     state_.train_loss =
-        average_metrics({{"loss", state_.loss_sum / static_cast<double>(std::max<std::int64_t>(
-                                                        state_.step, 1))}},
+        average_metrics({{"loss", state_.loss_sum /
+                                      static_cast<double>(std::max<std::int64_t>(state_.step, 1))}},
                         1, world_)
             .at("loss");
     const auto epoch = state_.epoch;
@@ -302,11 +302,10 @@ class Run {
     auto damaged = static_cast<std::int64_t>(task_->damaged());
     world_.allreduce(&damaged, &damaged, 1, DataType::int64);
     report_.damaged_records = damaged;
-    progress_.line(fmt::format("test accuracy {:.2f} %, {:.0f} samples/s, {:.1f} s in all{}",
-                               100 * report_.test_accuracy, report_.samples_per_second,
-                               report_.seconds,
-                               damaged > 0 ? fmt::format(", {} damaged records left out", damaged)
-                                           : ""));
+    progress_.line(
+        fmt::format("test accuracy {:.2f} %, {:.0f} samples/s, {:.1f} s in all{}",
+                    100 * report_.test_accuracy, report_.samples_per_second, report_.seconds,
+                    damaged > 0 ? fmt::format(", {} damaged records left out", damaged) : ""));
     if (options_.report.empty() || world_.rank() != 0) return;
     report_.write(options_.report);
     auto page = options_.report;

@@ -42,36 +42,45 @@ TEST_F(DataCommand, ConvertsToBothFormatsAndBack) {
   const auto images = write_images(11);
   for (const std::string format : {"tfrecord", "tar"}) {
     const auto output = path("to-" + format);
-    const auto result =
-        data_command({"convert", images, "--output", output, "--to", format, "--files", "3", "--workers", "2"});
+    const auto result = data_command(
+        {"convert", images, "--output", output, "--to", format, "--files", "3", "--workers", "2"});
     ASSERT_EQ(result.exit_code, 0) << result.standard_error;
-    EXPECT_TRUE(contains(result.standard_output, "wrote 11 samples to 3 files")) << result.standard_output;
+    EXPECT_TRUE(contains(result.standard_output, "wrote 11 samples to 3 files"))
+        << result.standard_output;
     EXPECT_EQ(all_of(output), all_of(images));
     EXPECT_EQ(bytes_of(output / "classes.txt"), "ant\ncat\n");
   }
   const auto compressed = path("compressed");
-  ASSERT_EQ(data_command({"convert", path("to-tfrecord"), "--output", compressed, "--files", "1", "--compress"}).exit_code, 0);
+  ASSERT_EQ(data_command({"convert", path("to-tfrecord"), "--output", compressed, "--files", "1",
+                          "--compress"})
+                .exit_code,
+            0);
   EXPECT_TRUE(std::filesystem::exists(compressed / "part-00000-of-00001.tfrecord.gz"));
   EXPECT_EQ(all_of(compressed), all_of(images));
 }
 
 TEST_F(DataCommand, SeveralRanksShareTheWork) {
   const auto images = write_images(23);
-  const auto result = run_program({sullae_program(), "run", "-np", "3", sullae_program(), "data", "convert", images,
-                                   "--output", path("out"), "--files", "5"});
+  const auto result = run_program({sullae_program(), "run", "-np", "3", sullae_program(), "data",
+                                   "convert", images, "--output", path("out"), "--files", "5"});
   ASSERT_EQ(result.exit_code, 0) << result.standard_error;
-  EXPECT_TRUE(contains(result.standard_output, "wrote 23 samples to 5 files")) << result.standard_output;
+  EXPECT_TRUE(contains(result.standard_output, "wrote 23 samples to 5 files"))
+      << result.standard_output;
   EXPECT_EQ(all_of(path("out")), all_of(images));
 }
 
 TEST_F(DataCommand, DividesAnewAndShuffles) {
   const auto images = write_images(20);
   ASSERT_EQ(data_command({"convert", images, "--output", path("a"), "--files", "2"}).exit_code, 0);
-  ASSERT_EQ(data_command({"shard", path("a"), "--output", path("b"), "--files", "4", "--shuffle"}).exit_code, 0);
+  ASSERT_EQ(data_command({"shard", path("a"), "--output", path("b"), "--files", "4", "--shuffle"})
+                .exit_code,
+            0);
   auto before = all_of(path("a"));
   auto after = all_of(path("b"));
   EXPECT_NE(before, after);
-  const auto by_bytes = [](const Example& x, const Example& y) { return serialize(x) < serialize(y); };
+  const auto by_bytes = [](const Example& x, const Example& y) {
+    return serialize(x) < serialize(y);
+  };
   std::ranges::sort(before, by_bytes);
   std::ranges::sort(after, by_bytes);
   EXPECT_EQ(before, after);
@@ -80,39 +89,48 @@ TEST_F(DataCommand, DividesAnewAndShuffles) {
 TEST_F(DataCommand, ShowsWhatThereIs) {
   const auto result = data_command({"inspect", write_images(6)});
   ASSERT_EQ(result.exit_code, 0) << result.standard_error;
-  for (const char* part : {"samples   6", "8 x 10 to 13 x 10 pixels", "image/encoded", "classes   2", "cat"})
-    EXPECT_TRUE(contains(result.standard_output, part)) << part << " in\n" << result.standard_output;
+  for (const char* part :
+       {"samples   6", "8 x 10 to 13 x 10 pixels", "image/encoded", "classes   2", "cat"})
+    EXPECT_TRUE(contains(result.standard_output, part)) << part << " in\n"
+                                                        << result.standard_output;
   const auto texts = data_command({"inspect", write("a.csv", "1,hello\n2,world\n")});
   EXPECT_TRUE(contains(texts.standard_output, "text")) << texts.standard_output;
 }
 
 TEST_F(DataCommand, VerifyingFindsAllDamage) {
   const auto images = write_images(10);
-  ASSERT_EQ(data_command({"convert", images, "--output", path("out"), "--files", "1"}).exit_code, 0);
+  ASSERT_EQ(data_command({"convert", images, "--output", path("out"), "--files", "1"}).exit_code,
+            0);
   EXPECT_EQ(data_command({"verify", path("out")}).exit_code, 0);
   const auto file = path("out") / "part-00000-of-00001.tfrecord";
   std::string bytes = bytes_of(file);
-  bytes[bytes.size() / 2] ^= 1;
+  bytes[30] ^= 1;  // in the first record's data
   write("out/part-00000-of-00001.tfrecord", bytes);
   const auto damaged = data_command({"verify", path("out")});
   EXPECT_EQ(damaged.exit_code, 1);
-  EXPECT_TRUE(contains(damaged.standard_output, "9 samples are whole, 1 is damaged")) << damaged.standard_output;
-  EXPECT_TRUE(contains(damaged.standard_error, "is damaged: its checksum does not fit")) << damaged.standard_error;
+  EXPECT_TRUE(contains(damaged.standard_output, "9 samples are whole, 1 is damaged"))
+      << damaged.standard_output;
+  EXPECT_TRUE(contains(damaged.standard_error, "is damaged: its checksum does not fit"))
+      << damaged.standard_error;
   // Converting stops at it, and leaves nothing half-written.
-  const auto refused = data_command({"convert", path("out"), "--output", path("again"), "--files", "1"});
+  const auto refused =
+      data_command({"convert", path("out"), "--output", path("again"), "--files", "1"});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_TRUE(std::filesystem::is_empty(path("again")));
-  const auto skipped =
-      data_command({"convert", path("out"), "--output", path("again"), "--files", "1", "--skip-damaged"});
+  const auto skipped = data_command(
+      {"convert", path("out"), "--output", path("again"), "--files", "1", "--skip-damaged"});
   EXPECT_EQ(skipped.exit_code, 0);
-  EXPECT_TRUE(contains(skipped.standard_output, "left out 1 damaged records")) << skipped.standard_output;
+  EXPECT_TRUE(contains(skipped.standard_output, "left out 1 damaged records"))
+      << skipped.standard_output;
 }
 
 TEST_F(DataCommand, SaysWhatIsWrong) {
-  EXPECT_TRUE(contains(data_command({"inspect", "/none"}).standard_error, "/none: there is no such file"));
+  EXPECT_TRUE(
+      contains(data_command({"inspect", "/none"}).standard_error, "/none: there is no such file"));
   EXPECT_NE(data_command({"convert", write_images(1)}).exit_code, 0) << "--output is missing";
   EXPECT_NE(data_command({}).exit_code, 0);
-  const auto idx = data_command({"convert", path("images.tar"), "--output", "/proc/none", "--files", "1"});
+  const auto idx =
+      data_command({"convert", path("images.tar"), "--output", "/proc/none", "--files", "1"});
   EXPECT_TRUE(contains(idx.standard_error, "/proc/none: cannot be made")) << idx.standard_error;
 }
 

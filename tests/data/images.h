@@ -1,13 +1,13 @@
 // JPEG files made for tests.
 #pragma once
 
+#include <jpeglib.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
-
-#include <jpeglib.h>
 
 namespace sullae::testing {
 
@@ -30,8 +30,7 @@ inline std::string make_jpeg(const JpegOptions& options,
   ::jpeg_mem_dest(&encoder, &memory, &size);
   encoder.image_width = options.width;
   encoder.image_height = options.height;
-  encoder.input_components =
-      options.colours == JCS_RGB ? 3 : (options.colours == JCS_CMYK ? 4 : 1);
+  encoder.input_components = options.colours == JCS_RGB ? 3 : (options.colours == JCS_CMYK ? 4 : 1);
   encoder.in_color_space = options.colours;
   ::jpeg_set_defaults(&encoder);
   ::jpeg_set_quality(&encoder, options.quality, TRUE);

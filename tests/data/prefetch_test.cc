@@ -21,15 +21,18 @@ Prefetcher::Calls numbers(std::size_t total, std::size_t batch_size) {
                 const std::size_t count = std::min(batch_size, total - index * batch_size);
                 return std::pair(Batch(count), count);
               },
-          .fill = [=](Batch& batch, std::size_t index,
-                      std::size_t slot) { batch[slot] = index * batch_size + slot + 1; }};
+          .fill =
+              [=](Batch& batch, std::size_t index, std::size_t slot) {
+                batch[slot] = index * batch_size + slot + 1;
+              }};
 }
 
 TEST(Prefetch, GivesEveryBatchInOrder) {
   for (const std::size_t workers : {0, 1, 2, 5}) {
     for (const std::size_t total : {0, 1, 7, 64, 1009}) {
       for (const std::size_t depth : {1, 2, 9}) {
-        Prefetcher prefetcher((total + 6) / 7, numbers(total, 7), {.workers = workers, .depth = depth});
+        Prefetcher prefetcher((total + 6) / 7, numbers(total, 7),
+                              {.workers = workers, .depth = depth});
         std::size_t next = 0;
         while (const auto batch = prefetcher.next()) {
           for (const std::size_t value : *batch) ASSERT_EQ(value, ++next);
@@ -77,7 +80,9 @@ TEST(Prefetch, ThrowsWhatTheFirstSampleThrewWhereItsBatchIsDue) {
 
 TEST(Prefetch, ThrowsWhatMakingABatchThrew) {
   auto calls = numbers(70, 7);
-  calls.make = [](std::size_t) -> std::pair<Batch, std::size_t> { throw Error("no room"); };
+  calls.make = [](std::size_t) -> std::pair<Batch, std::size_t> {
+    throw Error("no room");
+  };
   Prefetcher prefetcher(10, calls);
   EXPECT_EQ(error_of([&] { prefetcher.next(); }), "no room");
 }

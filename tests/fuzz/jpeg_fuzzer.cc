@@ -10,8 +10,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::expect_no_more_than_an_error([&] {
     const auto pixels = data::jpeg_size(jpeg);
     if (pixels.rows * pixels.columns > kMostPixels) return;
-    for (const auto augmentation : {data::Augmentation::none, data::Augmentation::random_resized_crop,
-                                    data::Augmentation::padded_crop}) {
+    for (const auto augmentation :
+         {data::Augmentation::none, data::Augmentation::random_resized_crop,
+          data::Augmentation::padded_crop}) {
       const data::ImageTransform transform({.size = 16, .augmentation = augmentation});
       std::vector<float> output(std::size_t{3} * 16 * 16);
       fuzz::expect_no_more_than_an_error(

@@ -6,7 +6,8 @@ namespace {
 
 void read_all(const std::string& bytes) {
   using namespace sullae;
-  const auto file = fuzz::memory_file(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  const auto file =
+      fuzz::memory_file(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   fuzz::expect_no_more_than_an_error([&] {
     const auto set = data::open_dataset({file}, {.format = "tfrecord"});
     for (std::size_t i = 0; i < set->size(); ++i)

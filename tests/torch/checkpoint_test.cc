@@ -30,9 +30,10 @@ TEST_F(Checkpoint, RestoresModelOptimizerAndMetadata) {
     model->forward(torch::randn({5, 4})).sum().backward();
     adam.step();
   }
-  save_checkpoint(file_, *model, &adam, {{.numbers = {{"epoch", 3}, {"loss", 0.25}},
-                                         .texts = {{"a text, not a name", "한글"}},
-                                         .tensors = {{"random", torch::arange(5)}}}});
+  save_checkpoint(file_, *model, &adam,
+                  {{.numbers = {{"epoch", 3}, {"loss", 0.25}},
+                    .texts = {{"a text, not a name", "한글"}},
+                    .tensors = {{"random", torch::arange(5)}}}});
 
   auto restored = make_model();
   Adam restored_adam(restored->parameters(), torch::optim::AdamOptions(0.5));
@@ -156,7 +157,9 @@ TEST_F(Checkpoint, AWriteThatFailsInTheMiddleLeavesTheOldOneIntact) {
   rlimit limit = old_limit;
   limit.rlim_cur = 20000;
   setrlimit(RLIMIT_FSIZE, &limit);
-  const auto error = error_of([&] { save_checkpoint(file_, *model, nullptr, {{.numbers = {{"epoch", 2}}}}); });
+  const auto error = error_of([&] {
+    save_checkpoint(file_, *model, nullptr, {{.numbers = {{"epoch", 2}}}});
+  });
   setrlimit(RLIMIT_FSIZE, &old_limit);
   std::signal(SIGXFSZ, old_handler);
   EXPECT_NE(error.find("model.ckpt cannot be written: File too large"), std::string::npos) << error;

@@ -10,7 +10,9 @@ namespace {
 torch::Tensor parameter(std::vector<std::int64_t> shape, double seed) {
   std::int64_t count = 1;
   for (const auto size : shape) count *= size;
-  return torch::sin(torch::arange(count, torch::kFloat64) + seed).view(shape).set_requires_grad(true);
+  return torch::sin(torch::arange(count, torch::kFloat64) + seed)
+      .view(shape)
+      .set_requires_grad(true);
 }
 
 TEST(Lars, ScalesTheRateOfEachLayer) {
@@ -37,7 +39,8 @@ TEST(Lars, ScalesTheRateOfEachLayer) {
   }
   EXPECT_TRUE(torch::allclose(weight, expected, 1e-12, 1e-12));
   EXPECT_TRUE(torch::allclose(bias, expected_bias, 1e-12, 1e-12));
-  EXPECT_EQ(static_cast<torch::optim::SGDOptions&>(lars.param_groups()[0].options()).weight_decay(), 0.01);
+  EXPECT_EQ(static_cast<torch::optim::SGDOptions&>(lars.param_groups()[0].options()).weight_decay(),
+            0.01);
 }
 
 TEST(Lamb, ScalesAdamsUpdateOfEachLayer) {
@@ -55,8 +58,9 @@ TEST(Lamb, ScalesAdamsUpdateOfEachLayer) {
     lamb.step();
     m = 0.9 * m + 0.1 * g * step;
     v = 0.999 * v + 0.001 * (g * step).square();
-    const auto update = (m / (1 - std::pow(0.9, step))) / ((v / (1 - std::pow(0.999, step))).sqrt() + 1e-8) +
-                        0.01 * expected;
+    const auto update =
+        (m / (1 - std::pow(0.9, step))) / ((v / (1 - std::pow(0.999, step))).sqrt() + 1e-8) +
+        0.01 * expected;
     const double trust = expected.norm().item<double>() / update.norm().item<double>();
     expected = expected - 0.1 * trust * update;
     expected_bias = expected_bias - 0.1 / (1 + 1e-8);  // m / sqrt(v) of a constant gradient of one

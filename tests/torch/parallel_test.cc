@@ -13,7 +13,8 @@
 namespace sullae::testing {
 namespace {
 
-constexpr std::int64_t kBatch = 60;  // divisible by 1 to 5, and by 2 replicas of each of 1 to 3 ranks
+constexpr std::int64_t kBatch =
+    60;  // divisible by 1 to 5, and by 2 replicas of each of 1 to 3 ranks
 
 // A fixed start, without libtorch's generator, which threads would share.
 void set_values(torch::nn::Module& module) {
@@ -21,7 +22,8 @@ void set_values(torch::nn::Module& module) {
   std::int64_t seed = 1;
   for (auto& parameter : module.parameters()) {
     const auto flat = torch::arange(parameter.numel(), torch::kFloat64);
-    parameter.copy_((torch::sin(flat * 12.9898 + static_cast<double>(seed++)) * 0.3).view(parameter.sizes()));
+    parameter.copy_(
+        (torch::sin(flat * 12.9898 + static_cast<double>(seed++)) * 0.3).view(parameter.sizes()));
   }
 }
 
@@ -44,7 +46,8 @@ torch::Tensor part(const torch::Tensor& whole, std::int64_t index, std::int64_t 
 struct NetImpl : torch::nn::Cloneable<NetImpl> {
   NetImpl() { NetImpl::reset(); }
   void reset() override {
-    embedding = register_module("embedding", torch::nn::Embedding(torch::nn::EmbeddingOptions(11, 6).sparse(true)));
+    embedding = register_module(
+        "embedding", torch::nn::Embedding(torch::nn::EmbeddingOptions(11, 6).sparse(true)));
     first = register_module("first", torch::nn::Linear(6, 8));
     sometimes = register_module("sometimes", torch::nn::Linear(8, 8));
     last = register_module("last", torch::nn::Linear(8, 3));
@@ -74,17 +77,20 @@ struct Way {
 std::vector<torch::Tensor> train(World* world, const Way& way) {
   Net net;
   set_values(*net);
-  torch::optim::SGD sgd(net->parameters(), torch::optim::SGDOptions(0.1).momentum(way.average_weights ? 0 : 0.9));
+  torch::optim::SGD sgd(net->parameters(),
+                        torch::optim::SGDOptions(0.1).momentum(way.average_weights ? 0 : 0.9));
   const int ranks = world == nullptr ? 1 : world->size();
   const int rank = world == nullptr ? 0 : world->rank();
   std::optional<DistributedOptimizer> distributed;
   if (world != nullptr && !way.average_weights) {
     distributed.emplace(sgd, net->named_parameters(),
-                        DistributedOptimizerOptions{.backward_passes_per_step = way.passes}, *world);
+                        DistributedOptimizerOptions{.backward_passes_per_step = way.passes},
+                        *world);
   }
   std::optional<Replicas<NetImpl>> replicas;
   if (way.replicas > 1)
-    replicas.emplace(scale_up(net, std::vector<torch::Device>(static_cast<std::size_t>(way.replicas), torch::kCPU)));
+    replicas.emplace(scale_up(
+        net, std::vector<torch::Device>(static_cast<std::size_t>(way.replicas), torch::kCPU)));
   for (int step = 0; step < 8; ++step) {
     const bool use_sometimes = step % 3 != 1;
     sgd.zero_grad();
@@ -93,10 +99,13 @@ std::vector<torch::Tensor> train(World* world, const Way& way) {
     const int parts = std::max(way.replicas, way.passes);
     const auto backward = [&](NetImpl& model, std::int64_t index) {
       const auto scores = model.forward(part(mine, index, parts), use_sometimes);
-      (torch::nn::functional::cross_entropy(scores, part(classes, index, parts)) / parts).backward();
+      (torch::nn::functional::cross_entropy(scores, part(classes, index, parts)) / parts)
+          .backward();
     };
     if (replicas) {
-      replicas->run([&](NetImpl& replica, std::size_t i) { backward(replica, static_cast<std::int64_t>(i)); });
+      replicas->run([&](NetImpl& replica, std::size_t i) {
+        backward(replica, static_cast<std::int64_t>(i));
+      });
     } else {
       for (int pass = 0; pass < way.passes; ++pass) backward(*net, pass);
     }
@@ -129,7 +138,8 @@ void expect_like_one_process(const RanksOptions& ranks, const Way& way) {
 }
 
 TEST(ScaleUp, GivesWhatOneModelGives) {
-  for (const int replicas : {2, 3, 5}) expect_close(train(nullptr, {}), train(nullptr, {.replicas = replicas}));
+  for (const int replicas : {2, 3, 5})
+    expect_close(train(nullptr, {}), train(nullptr, {.replicas = replicas}));
 }
 
 TEST(ScaleUp, GoesTogetherWithScaleOut) {
@@ -142,7 +152,8 @@ TEST(Accumulation, GivesWhatOneModelGives) {
 }
 
 TEST(LocalSgd, AveragedAtEveryStepItIsPerStepAveraging) {
-  for (const int size : {2, 3, 5}) expect_like_one_process({.size = size}, {.average_weights = true});
+  for (const int size : {2, 3, 5})
+    expect_like_one_process({.size = size}, {.average_weights = true});
 }
 
 TEST(ScaleUp, ThrowsWhatAReplicaThrew) {
@@ -170,7 +181,8 @@ TEST(ScaleUp, SaysWhatIsWrong) {
 struct NormedImpl : torch::nn::Module {
   explicit NormedImpl(bool affine) {
     before = register_module("before", torch::nn::Conv2d(2, 3, 3));
-    norm = register_module("norm", torch::nn::BatchNorm2d(torch::nn::BatchNorm2dOptions(3).affine(affine)));
+    norm = register_module("norm",
+                           torch::nn::BatchNorm2d(torch::nn::BatchNorm2dOptions(3).affine(affine)));
     after = register_module("after", torch::nn::Conv2d(3, 2, 3));
     to(torch::kFloat64);
   }
@@ -195,13 +207,15 @@ Outcome run_normed(World* world, bool affine, bool uneven) {
     const std::int64_t extra = uneven && world->size() > 1 ? 3 : 0;
     const std::int64_t share = kBatch / world->size();
     const std::int64_t begin = world->rank() == 0 ? 0 : world->rank() * share + extra;
-    const std::int64_t end = world->rank() == world->size() - 1 ? kBatch : (world->rank() + 1) * share + extra;
+    const std::int64_t end =
+        world->rank() == world->size() - 1 ? kBatch : (world->rank() + 1) * share + extra;
     input = input.narrow(0, begin, end - begin);
   }
   const auto x = net->before(input);
   const auto normed = world == nullptr ? net->norm(x) : sync_batch_norm(x, *net->norm, *world);
   (net->after(normed).square().sum() / static_cast<double>(total)).backward();
-  Outcome outcome{.gradients = {}, .mean = net->norm->running_mean, .variance = net->norm->running_var};
+  Outcome outcome{
+      .gradients = {}, .mean = net->norm->running_mean, .variance = net->norm->running_var};
   for (auto& parameter : net->parameters()) {
     auto gradient = parameter.grad().clone();
     if (world != nullptr) allreduce(gradient, ReduceOp::sum, *world);
@@ -239,7 +253,9 @@ TEST(SyncBatchNorm, UsesTheRunningValuesInEvaluation) {
 TEST(SyncBatchNorm, SaysWhatIsWrong) {
   run_ranks({.size = 1}, [](World& world) {
     torch::nn::BatchNorm2d norm(2);
-    EXPECT_TRUE(contains(error_of([&] { sync_batch_norm(torch::ones({4, 3, 1, 1}), *norm, world); }),
+    EXPECT_TRUE(contains(error_of([&] {
+                           sync_batch_norm(torch::ones({4, 3, 1, 1}), *norm, world);
+                         }),
                          "the input has shape [4, 3, 1, 1], expected [batch, 2, …]"));
   });
 }

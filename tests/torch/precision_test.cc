@@ -14,7 +14,8 @@ namespace sullae::testing {
 namespace {
 
 torch::nn::Sequential make_model() {
-  return torch::nn::Sequential(torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8), torch::nn::Linear(8, 2));
+  return torch::nn::Sequential(torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8),
+                               torch::nn::Linear(8, 2));
 }
 
 TEST(MixedPrecisions, CastWhatIsNoNormAndKeepItsMaster) {
@@ -24,7 +25,8 @@ TEST(MixedPrecisions, CastWhatIsNoNormAndKeepItsMaster) {
   EXPECT_EQ(model->parameters()[0].scalar_type(), torch::kBFloat16);
   EXPECT_EQ(model->named_parameters()["1.weight"].scalar_type(), torch::kFloat32);
   EXPECT_TRUE(torch::equal(mixed.master_parameters()[0], before));
-  EXPECT_TRUE(mixed.master_named_parameters()["1.weight"].is_same(model->named_parameters()["1.weight"]));
+  EXPECT_TRUE(
+      mixed.master_named_parameters()["1.weight"].is_same(model->named_parameters()["1.weight"]));
 }
 
 TEST(MixedPrecisions, UpdatesTooSmallForSixteenBitsAddUp) {
@@ -50,7 +52,8 @@ TEST(MixedPrecisions, UpdatesTooSmallForSixteenBitsAddUp) {
 TEST(MixedPrecisions, TrainAsFloat32DoesUpToRounding) {
   const auto train = [](bool low) {
     torch::manual_seed(3);
-    torch::nn::Sequential model(torch::nn::Linear(4, 16), torch::nn::Tanh(), torch::nn::Linear(16, 1));
+    torch::nn::Sequential model(torch::nn::Linear(4, 16), torch::nn::Tanh(),
+                                torch::nn::Linear(16, 1));
     std::optional<MixedPrecision> mixed;
     if (low) mixed.emplace(*model);
     torch::optim::SGD sgd(low ? mixed->master_parameters() : model->parameters(), 0.05);
@@ -92,13 +95,15 @@ void overflow_on_one_rank(World& world, bool reduce_in_float32) {
   for (int step = 0; step < 6; ++step) {
     mixed.zero_grad();
     optimizer.zero_grad();
-    const auto x = torch::full({6, 4}, 0.1 * (step + world.rank())) + torch::arange(24).view({6, 4}) * 0.01;
+    const auto x =
+        torch::full({6, 4}, 0.1 * (step + world.rank())) + torch::arange(24).view({6, 4}) * 0.01;
     auto loss = model->forward(x.to(torch::kBFloat16)).to(torch::kFloat32).square().mean();
     if (step == 2 && world.rank() == 1) loss = loss * std::numeric_limits<float>::infinity();
     scaler.scale(loss).backward();
     if (reduce_in_float32) mixed.unscale(scaler.scale());
     optimizer.synchronize();
-    const bool finite = reduce_in_float32 ? mixed.has_finite_gradients() : mixed.unscale(scaler.scale());
+    const bool finite =
+        reduce_in_float32 ? mixed.has_finite_gradients() : mixed.unscale(scaler.scale());
     EXPECT_EQ(finite, step != 2) << "on rank " << world.rank() << " in step " << step;
     if (finite) {
       optimizer.step();
@@ -121,7 +126,8 @@ void overflow_on_one_rank(World& world, bool reduce_in_float32) {
 TEST(LossScaling, AnOverflowOnOneRankSkipsTheStepOnAll) {
   for (const bool in_float32 : {false, true}) {
     run_ranks({.size = 2}, [&](World& world) { overflow_on_one_rank(world, in_float32); });
-    run_ranks({.size = 3, .transport = "ucx"}, [&](World& world) { overflow_on_one_rank(world, in_float32); });
+    run_ranks({.size = 3, .transport = "ucx"},
+              [&](World& world) { overflow_on_one_rank(world, in_float32); });
   }
 }
 
@@ -149,7 +155,8 @@ TEST(MixedPrecisions, RefuseWhatCannotBe) {
   auto model = make_model();
   EXPECT_TRUE(contains(error_of([&] { MixedPrecision(*model, {.type = torch::kFloat16}); }),
                        "libtorch does not compute in float16 on the CPU"));
-  EXPECT_TRUE(contains(error_of([&] { MixedPrecision(*model, {.type = torch::kFloat64}); }), "expected bfloat16"));
+  EXPECT_TRUE(contains(error_of([&] { MixedPrecision(*model, {.type = torch::kFloat64}); }),
+                       "expected bfloat16"));
 }
 
 }  // namespace

@@ -32,10 +32,30 @@ class Recipes : public Train {
 };
 
 TEST_F(Recipes, ResNetLearnsFromATarOfImages) {
-  const auto result = run_program({sullae_program(), "run", "-np", "2", "--cpus-per-rank", "1", sullae_program(),
-                                   "train", "resnet18", "--data", write_images(60), "--epochs", "2",
-                                   "--batch-size", "12", "--lr", "0.02", "--warmup-epochs", "0",
-                                   "--sync-batch-norm", "--half-size-epochs", "1", "--report", report_});
+  const auto result = run_program({sullae_program(),
+                                   "run",
+                                   "-np",
+                                   "2",
+                                   "--cpus-per-rank",
+                                   "1",
+                                   sullae_program(),
+                                   "train",
+                                   "resnet18",
+                                   "--data",
+                                   write_images(60),
+                                   "--epochs",
+                                   "2",
+                                   "--batch-size",
+                                   "12",
+                                   "--lr",
+                                   "0.02",
+                                   "--warmup-epochs",
+                                   "0",
+                                   "--sync-batch-norm",
+                                   "--half-size-epochs",
+                                   "1",
+                                   "--report",
+                                   report_});
   ASSERT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_TRUE(contains(result.standard_output, "images of 2 classes")) << result.standard_output;
   EXPECT_TRUE(contains(result.standard_output, "a tenth held out for testing"));
@@ -45,31 +65,35 @@ TEST_F(Recipes, ResNetLearnsFromATarOfImages) {
 
 TEST_F(Recipes, DamagedImagesEndTheRunOrAreCounted) {
   const auto file = write_images(60, /*with_damage=*/true);
-  const std::vector<std::string> words = {"resnet18", "--data", file, "--test-data", file, "--epochs", "1",
-                                          "--max-steps", "2", "--batch-size", "30", "--report", report_};
+  const std::vector<std::string> words = {
+      "resnet18",    "--data", file,           "--test-data", file,       "--epochs", "1",
+      "--max-steps", "2",      "--batch-size", "30",          "--report", report_};
   const auto refused = run_train(words);
   EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_TRUE(contains(refused.standard_error,
-                       "images.tar, record 5 (blue/5.jpg), offset ")) << refused.standard_error;
+  EXPECT_TRUE(contains(refused.standard_error, "images.tar, record 5 (blue/5.jpg), offset "))
+      << refused.standard_error;
   EXPECT_TRUE(contains(refused.standard_error, "is no JPEG file, expected a JPEG file"));
   auto skipping = words;
   skipping.emplace_back("--skip-damaged");
   const auto counted = run_train(skipping);
   EXPECT_EQ(counted.exit_code, 0) << counted.standard_error;
-  EXPECT_TRUE(contains(counted.standard_output, "damaged records left out")) << counted.standard_output;
+  EXPECT_TRUE(contains(counted.standard_output, "damaged records left out"))
+      << counted.standard_output;
   EXPECT_GE(read_json(report_).at("damaged_records").get<int>(), 1);
 }
 
 TEST_F(Recipes, TextsComeFromAnyTable) {
   std::ofstream csv(path("news.csv"));
   for (int i = 0; i < 300; ++i) {
-    csv << '"' << 1 + i % 3 << "\",\"" << (i % 3 == 0 ? "Stocks, \"\"again\"\"" : (i % 3 == 1 ? "Goal!" : "New chip"))
+    csv << '"' << 1 + i % 3 << "\",\""
+        << (i % 3 == 0 ? "Stocks, \"\"again\"\"" : (i % 3 == 1 ? "Goal!" : "New chip"))
         << "\",\"item " << i % 17 << "\"\n";
   }
   csv.close();
   for (const std::string model : {"text", "lstm"}) {
-    const auto result = run_train({model, "--data", path("news.csv"), "--epochs", "6", "--batch-size", "16", "--lr",
-                                   "0.02", "--embedding-size", "16", "--report", report_});
+    const auto result =
+        run_train({model, "--data", path("news.csv"), "--epochs", "6", "--batch-size", "16", "--lr",
+                   "0.02", "--embedding-size", "16", "--report", report_});
     ASSERT_EQ(result.exit_code, 0) << result.standard_error;
     EXPECT_TRUE(contains(result.standard_output, "3 classes")) << result.standard_output;
     EXPECT_GT(read_json(report_).at("test_accuracy").get<double>(), 0.95) << model;
@@ -80,7 +104,8 @@ TEST_F(Recipes, ADamagedRowIsNamed) {
   std::ofstream(path("bad.csv")) << "1,good\n2,a \"bare\" quote\n";
   const auto result = run_train({"text", "--data", path("bad.csv")});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_TRUE(contains(result.standard_error, "bad.csv, record 1, line 2, offset 7, byte 5: a bare quote"))
+  EXPECT_TRUE(
+      contains(result.standard_error, "bad.csv, record 1, line 2, offset 7, byte 5: a bare quote"))
       << result.standard_error;
 }
 
@@ -92,7 +117,8 @@ TEST_F(Recipes, EveryWayOfTrainingLearns) {
       {"--accumulation-steps", "3"},
       {"--precision", "bfloat16"},
       {"--precision", "bfloat16", "--allreduce-precision", "float32", "--loss-scale", "128"},
-      {"--optimizer", "sgd", "--nesterov", "--lr", "0.05", "--weight-decay", "1e-4", "--label-smoothing", "0.1"},
+      {"--optimizer", "sgd", "--nesterov", "--lr", "0.05", "--weight-decay", "1e-4",
+       "--label-smoothing", "0.1"},
       {"--optimizer", "adamw", "--weight-decay", "0.01"},
       {"--optimizer", "lars", "--lr", "0.2", "--trust-coefficient", "0.02"},
       {"--optimizer", "lamb", "--lr", "0.01"},
@@ -107,22 +133,28 @@ TEST_F(Recipes, EveryWayOfTrainingLearns) {
 }
 
 TEST_F(Recipes, SettingsComeFromAFileAndTheCommandLineCountsMore) {
-  std::ofstream(path("run.toml")) << "# a comment\nepochs = 7\nlr = 0.25\noptimizer = 'sgd'\nnesterov = true\n"
-                                     "no-overlap = true\nlocal-sgd = 4\n";
-  const auto printed = run_train({"mnist", "--config", path("run.toml"), "--lr", "0.5", "--print-config"});
+  std::ofstream(path("run.toml"))
+      << "# a comment\nepochs = 7\nlr = 0.25\noptimizer = 'sgd'\nnesterov = true\n"
+         "no-overlap = true\nlocal-sgd = 4\n";
+  const auto printed =
+      run_train({"mnist", "--config", path("run.toml"), "--lr", "0.5", "--print-config"});
   ASSERT_EQ(printed.exit_code, 0) << printed.standard_error;
-  for (const char* line : {"epochs = 7\n", "lr = 0.5\n", "optimizer = 'sgd'\n", "nesterov = true\n",
-                           "no-overlap = true\n", "local-sgd = 4\n", "batch-size = 64\n", "decay-all = false\n"})
-    EXPECT_TRUE(contains(printed.standard_output, line)) << line << "in\n" << printed.standard_output;
+  for (const char* line :
+       {"epochs = 7\n", "lr = 0.5\n", "optimizer = 'sgd'\n", "nesterov = true\n",
+        "no-overlap = true\n", "local-sgd = 4\n", "batch-size = 64\n", "decay-all = false\n"})
+    EXPECT_TRUE(contains(printed.standard_output, line)) << line << "in\n"
+                                                         << printed.standard_output;
   // What is printed is a file that gives the same.
   std::ofstream(path("merged.toml")) << printed.standard_output;
   EXPECT_EQ(run_train({"mnist", "--config", path("merged.toml"), "--print-config"}).standard_output,
             printed.standard_output);
   // A recipe's defaults can be switched off.
   std::ofstream(path("off.toml")) << "nesterov = false\n";
-  EXPECT_TRUE(contains(run_train({"resnet50", "--print-config"}).standard_output, "nesterov = true\n"));
-  EXPECT_TRUE(contains(run_train({"resnet50", "--config", path("off.toml"), "--print-config"}).standard_output,
-                       "nesterov = false\n"));
+  EXPECT_TRUE(
+      contains(run_train({"resnet50", "--print-config"}).standard_output, "nesterov = true\n"));
+  EXPECT_TRUE(contains(
+      run_train({"resnet50", "--config", path("off.toml"), "--print-config"}).standard_output,
+      "nesterov = false\n"));
 }
 
 TEST_F(Recipes, WrongSettingsInAFileAreNamedWithTheirLine) {
@@ -132,9 +164,11 @@ TEST_F(Recipes, WrongSettingsInAFileAreNamedWithTheirLine) {
     EXPECT_EQ(result.exit_code, 1);
     return result.standard_error;
   };
-  EXPECT_TRUE(contains(error("epochs = 1\nepoch = 7\n"), "run.toml, line 2: 'epoch' is not an option of mnist"));
+  EXPECT_TRUE(contains(error("epochs = 1\nepoch = 7\n"),
+                       "run.toml, line 2: 'epoch' is not an option of mnist"));
   EXPECT_TRUE(contains(error("epochs = 'many'\n"), "run.toml, line 1: "));
-  EXPECT_TRUE(contains(error("epochs = [1, 2]\n"), "line 1: epochs is neither a text nor a number"));
+  EXPECT_TRUE(
+      contains(error("epochs = [1, 2]\n"), "line 1: epochs is neither a text nor a number"));
   EXPECT_TRUE(contains(error("nesterov = 3\n"), "line 1: nesterov = 3, expected true or false"));
   EXPECT_TRUE(contains(error("epochs = = 1\n"), "run.toml, line 1: "));
   const auto missing = run_train({"mnist", "--config", "/none.toml"});

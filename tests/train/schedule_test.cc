@@ -69,8 +69,9 @@ TEST(Schedules, ScaleWithRanksWhenAsked) {
 }
 
 TEST(Schedules, SayWhatIsWrong) {
-  EXPECT_TRUE(contains(error_of([] { make_schedule(options("sine"), 1); }),
-                       "--lr-schedule sine: expected one of constant, linear, cosine, polynomial, step"));
+  EXPECT_TRUE(
+      contains(error_of([] { make_schedule(options("sine"), 1); }),
+               "--lr-schedule sine: expected one of constant, linear, cosine, polynomial, step"));
 }
 
 }  // namespace

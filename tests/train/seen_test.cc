@@ -23,7 +23,9 @@ class Seen : public Train {
 
 TEST_F(Seen, EventFilesHoldCurvesThatTensorBoardReads) {
   const auto folder = directory_.path() / "events";
-  ASSERT_EQ(train(2, {"--epochs", "2", "--log-interval", "10", "--tensorboard-dir", folder}).exit_code, 0);
+  ASSERT_EQ(
+      train(2, {"--epochs", "2", "--log-interval", "10", "--tensorboard-dir", folder}).exit_code,
+      0);
   const auto files = files_in(folder);
   ASSERT_EQ(files.size(), 1U) << "rank 0 alone writes";
   EXPECT_TRUE(files[0].starts_with("events.out.tfevents."));
@@ -63,15 +65,17 @@ TEST_F(Seen, AReportHasAPageThatNeedsNothingElse) {
   EXPECT_TRUE(contains(report.at("configuration").get<std::string>(), "batch-size = 60\n"));
   auto page_file = report_;
   const auto page = read(page_file.replace_extension(".html"));
-  for (const char* part : {"<svg", "Test accuracy", "Throughput", "batch-size = 60", "scaling efficiency"})
+  for (const char* part :
+       {"<svg", "Test accuracy", "Throughput", "batch-size = 60", "scaling efficiency"})
     EXPECT_TRUE(contains(page, part)) << part;
-  for (const char* outside : {"http:", "https:", "<script", "src="}) EXPECT_FALSE(contains(page, outside)) << outside;
+  for (const char* outside : {"http:", "https:", "<script", "src="})
+    EXPECT_FALSE(contains(page, outside)) << outside;
 }
 
 TEST_F(Seen, ScalingComparesReplicasWithProcesses) {
   const auto page = directory_.path() / "scaling.html";
-  const auto result = run_program({sullae_program(), "scaling", "mnist", "--np", "1,2", "--output", page, "--data",
-                                   mnist_, "--epochs", "1", "--batch-size", "60"});
+  const auto result = run_program({sullae_program(), "scaling", "mnist", "--np", "1,2", "--output",
+                                   page, "--data", mnist_, "--epochs", "1", "--batch-size", "60"});
   ASSERT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_TRUE(contains(result.standard_output, "efficiency")) << result.standard_output;
   std::ifstream stream(directory_.path() / "scaling.json");
@@ -97,7 +101,8 @@ TEST(Durations, AreShort) {
 TEST(Plots, StandAnyNumbers) {
   EXPECT_EQ(train::plot({}, {}), "");
   EXPECT_EQ(train::plot({{.name = "empty", .x = {}, .y = {}}}, {}), "");
-  for (const auto& y : {std::vector<double>{1}, {0, 0}, {-5, 5}, {1e-9, 2e-9}, {1e12, -1e12}, {1, NAN}}) {
+  for (const auto& y :
+       {std::vector<double>{1}, {0, 0}, {-5, 5}, {1e-9, 2e-9}, {1e12, -1e12}, {1, NAN}}) {
     std::vector<double> x(y.size());
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i);
     const auto svg = train::plot({{.name = "<a>", .x = x, .y = y}}, {.title = "t"});

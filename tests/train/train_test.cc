@@ -113,7 +113,8 @@ TEST_F(Train, AFullDiskIsReportedAndTheOlderCheckpointIsIntact) {
   EXPECT_TRUE(contains(result.standard_error,
                        "mnist-step-000000068.ckpt cannot be written: No space left on device"))
       << result.standard_error;
-  EXPECT_EQ(files_in(checkpoints_), (std::vector<std::string>{"mnist-best.ckpt", "mnist-step-000000034.ckpt"}));
+  EXPECT_EQ(files_in(checkpoints_),
+            (std::vector<std::string>{"mnist-best.ckpt", "mnist-step-000000034.ckpt"}));
   const auto resumed = train(2, {"--epochs", "1", "--checkpoint-dir", checkpoints_, "--resume"});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.standard_error;
   ::umount2(checkpoints_.c_str(), MNT_DETACH);
@@ -138,7 +139,8 @@ TEST_F(Train, SaysWhatIsWrong) {
        "--checkpoint-dir /proc/none"},
       {{"nsmc", "--data", "/no/such"}, "/no/such: there is no such file or folder"},
       {{"nsmc", "--data", mnist_}, "is no labelled text: expected the features 'text' and 'label'"},
-      {{"mnist", "--data", mnist_, "--precision", "float16"}, "libtorch does not compute in float16 on the CPU"},
+      {{"mnist", "--data", mnist_, "--precision", "float16"},
+       "libtorch does not compute in float16 on the CPU"},
       {{"mnist", "--data", mnist_, "--loss-scale", "8"}, "--loss-scale 8: needs --precision"},
       {{"mnist", "--data", mnist_, "--precision", "bfloat16", "--loss-scale", "much"},
        "--loss-scale much: expected dynamic, or a number above 0"},
@@ -146,10 +148,12 @@ TEST_F(Train, SaysWhatIsWrong) {
       {{"mnist", "--data", mnist_, "--lr-schedule", "step", "--lr-steps", "3,x"}, "--lr-steps 3,x"},
       {{"mnist", "--data", mnist_, "--local-sgd", "often"}, "--local-sgd"},
       {{"mnist", "--data", mnist_, "--local-sgd", "2", "--compression", "float16"}, "--local-sgd"},
-      {{"mnist", "--data", mnist_, "--scale-up", "3"}, "--scale-up 3 divide it: expected a multiple of 3"},
+      {{"mnist", "--data", mnist_, "--scale-up", "3"},
+       "--scale-up 3 divide it: expected a multiple of 3"},
       {{"mnist", "--data", mnist_, "--nesterov", "--momentum", "0"}, "--nesterov"},
       {{"resnet18"}, "no data: give --data"},
-      {{"resnet18", "--data", mnist_ / "train-images-idx3-ubyte", "--sync-batch-norm", "--scale-up", "2"},
+      {{"resnet18", "--data", mnist_ / "train-images-idx3-ubyte", "--sync-batch-norm", "--scale-up",
+        "2"},
        "--sync-batch-norm: does not go with --scale-up"},
       {{"imagenet"}, "'imagenet' is not a command"},
       {{}, "subcommand"},

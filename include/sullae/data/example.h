@@ -13,15 +13,15 @@ namespace sullae::data {
 /// The names that readers give to features and that recipes look for. Those of images are what
 /// TensorFlow's ImageNet scripts write.
 namespace feature {
-inline constexpr std::string_view kImage = "image/encoded";       ///< bytes, a JPEG file
-inline constexpr std::string_view kPixels = "image/raw";          ///< bytes, [rows, columns, channels]
-inline constexpr std::string_view kRows = "image/height";         ///< int64, of kPixels
-inline constexpr std::string_view kColumns = "image/width";       ///< int64, of kPixels
-inline constexpr std::string_view kFileName = "image/filename";   ///< bytes
-inline constexpr std::string_view kLabel = "image/class/label";   ///< int64, from 0
-inline constexpr std::string_view kClass = "image/class/text";    ///< bytes, the label's name
-inline constexpr std::string_view kText = "text";                 ///< bytes, UTF-8
-inline constexpr std::string_view kTextLabel = "label";           ///< int64, from 0
+inline constexpr std::string_view kImage = "image/encoded";  ///< bytes, a JPEG file
+inline constexpr std::string_view kPixels = "image/raw";     ///< bytes, [rows, columns, channels]
+inline constexpr std::string_view kRows = "image/height";    ///< int64, of kPixels
+inline constexpr std::string_view kColumns = "image/width";  ///< int64, of kPixels
+inline constexpr std::string_view kFileName = "image/filename";  ///< bytes
+inline constexpr std::string_view kLabel = "image/class/label";  ///< int64, from 0
+inline constexpr std::string_view kClass = "image/class/text";   ///< bytes, the label's name
+inline constexpr std::string_view kText = "text";                ///< bytes, UTF-8
+inline constexpr std::string_view kTextLabel = "label";          ///< int64, from 0
 }  // namespace feature
 
 /// The values of a feature: of one of the three kinds that tf.train.Feature has.

@@ -17,7 +17,8 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     if (!entry.path().filename().string().starts_with('.')) entries.push_back(entry.path());
   }
-  if (error) throw InputError(fmt::format("{}: cannot be read: {}", folder.string(), error.message()));
+  if (error)
+    throw InputError(fmt::format("{}: cannot be read: {}", folder.string(), error.message()));
   std::ranges::sort(entries);
   return entries;
 }
@@ -84,7 +85,8 @@ Format folder_format() {
               [](const fs::path& path, std::string_view) {
                 if (!fs::is_directory(path)) return false;
                 const auto entries = sorted_entries(path);
-                return holds_images(path) || std::ranges::any_of(entries, [](const fs::path& entry) {
+                return holds_images(path) ||
+                       std::ranges::any_of(entries, [](const fs::path& entry) {
                          return fs::is_directory(entry) && holds_images(entry);
                        });
               },

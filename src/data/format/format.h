@@ -35,7 +35,8 @@ Format tsv_format();
 void meet_damage(const DatasetOptions& options, const std::string& message);
 
 /// Whether the name, without ".gz", ends in one of `endings`.
-bool has_extension(const std::filesystem::path& path, std::initializer_list<std::string_view> endings);
+bool has_extension(const std::filesystem::path& path,
+                   std::initializer_list<std::string_view> endings);
 
 /// Whether a file name is that of a JPEG file.
 bool is_jpeg_name(std::string_view name);

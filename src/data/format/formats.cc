@@ -22,7 +22,8 @@ bool has_extension(const std::filesystem::path& path,
   std::string name = path.filename().string();
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
   if (name.ends_with(".gz")) name.resize(name.size() - 3);
-  return std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
+  return std::ranges::any_of(endings,
+                             [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 bool is_jpeg_name(std::string_view name) {

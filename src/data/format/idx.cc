@@ -107,9 +107,10 @@ std::filesystem::path labels_of(const std::filesystem::path& images) {
   std::string name = images.filename().string();
   const auto at = name.find(kImagesName);
   if (at == std::string::npos) {
-    throw InputError(fmt::format("{}: expected a name with '{}', so that the labels are in the file "
-                                 "of the same name with '{}'",
-                                 images.string(), kImagesName, kLabelsName));
+    throw InputError(
+        fmt::format("{}: expected a name with '{}', so that the labels are in the file "
+                    "of the same name with '{}'",
+                    images.string(), kImagesName, kLabelsName));
   }
   name.replace(at, kImagesName.size(), kLabelsName);
   if (name.ends_with(".gz")) name.resize(name.size() - 3);  // found either way

@@ -107,27 +107,29 @@ class TableDataset final : public Dataset {
 }  // namespace
 
 Format csv_format() {
-  return {.name = "csv",
-          .recognises = [](const std::filesystem::path& path,
-                           std::string_view) { return has_extension(path, {".csv"}); },
-          .open = [](const std::filesystem::path& path, const DatasetOptions& options) -> DatasetPtr {
-            const bool quotes = options.quotes != "no";
-            return std::make_shared<TableDataset>(path, options, TableStyle{',', quotes}, true);
-          }};
+  return {
+      .name = "csv",
+      .recognises = [](const std::filesystem::path& path,
+                       std::string_view) { return has_extension(path, {".csv"}); },
+      .open = [](const std::filesystem::path& path, const DatasetOptions& options) -> DatasetPtr {
+        const bool quotes = options.quotes != "no";
+        return std::make_shared<TableDataset>(path, options, TableStyle{',', quotes}, true);
+      }};
 }
 
 Format tsv_format() {
-  return {.name = "tsv",
-          .recognises =
-              [](const std::filesystem::path& path, std::string_view start) {
-                return has_extension(path, {".tsv"}) ||
-                       (has_extension(path, {".txt"}) && start.find('\t') != std::string_view::npos);
-              },
-          // Files of this kind that hold texts are usually written without quoting.
-          .open = [](const std::filesystem::path& path, const DatasetOptions& options) -> DatasetPtr {
-            const bool quotes = options.quotes == "yes";
-            return std::make_shared<TableDataset>(path, options, TableStyle{'\t', quotes}, false);
-          }};
+  return {
+      .name = "tsv",
+      .recognises =
+          [](const std::filesystem::path& path, std::string_view start) {
+            return has_extension(path, {".tsv"}) ||
+                   (has_extension(path, {".txt"}) && start.find('\t') != std::string_view::npos);
+          },
+      // Files of this kind that hold texts are usually written without quoting.
+      .open = [](const std::filesystem::path& path, const DatasetOptions& options) -> DatasetPtr {
+        const bool quotes = options.quotes == "yes";
+        return std::make_shared<TableDataset>(path, options, TableStyle{'\t', quotes}, false);
+      }};
 }
 
 }  // namespace sullae::data

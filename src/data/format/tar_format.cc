@@ -103,7 +103,8 @@ class TarDataset final : public Dataset {
       });
     };
     by_folder_ = all([](const Name& name) { return !name.folder.empty() && name.folder != "."; });
-    if (!by_folder_ && !all([](const Name& name) { return name.file.find('_') != std::string::npos; }))
+    if (!by_folder_ &&
+        !all([](const Name& name) { return name.file.find('_') != std::string::npos; }))
       return;
     std::set<std::string_view> names;
     for (std::size_t i = 0; i < samples_.size(); ++i) names.insert(class_of(i));
@@ -120,16 +121,17 @@ class TarDataset final : public Dataset {
 }  // namespace
 
 Format tar_format() {
-  return {.name = "tar",
-          .recognises =
-              [](const std::filesystem::path& path, std::string_view start) {
-                constexpr std::size_t kMagic = offsetof(TarHeader, magic);
-                return has_extension(path, {".tar", ".tgz"}) ||
-                       (start.size() >= kTarBlock && start.substr(kMagic, 5) == "ustar");
-              },
-          .open = [](const std::filesystem::path& path, const DatasetOptions& options) -> DatasetPtr {
-            return std::make_shared<TarDataset>(path, options);
-          }};
+  return {
+      .name = "tar",
+      .recognises =
+          [](const std::filesystem::path& path, std::string_view start) {
+            constexpr std::size_t kMagic = offsetof(TarHeader, magic);
+            return has_extension(path, {".tar", ".tgz"}) ||
+                   (start.size() >= kTarBlock && start.substr(kMagic, 5) == "ustar");
+          },
+      .open = [](const std::filesystem::path& path, const DatasetOptions& options) -> DatasetPtr {
+        return std::make_shared<TarDataset>(path, options);
+      }};
 }
 
 }  // namespace sullae::data

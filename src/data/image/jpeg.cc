@@ -32,10 +32,13 @@ struct JpegDecoder::State {
   // usual and harmless.
   static void warn(j_common_ptr decoder, int level) {
     const int code = decoder->err->msg_code;
-    if (level < 0 && (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE))
+    if (level < 0 &&
+        (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE))
       fail(decoder);
   }
-  [[noreturn]] void raise() const { throw DamagedRecord(fmt::format("cannot be decoded: {}", message)); }
+  [[noreturn]] void raise() const {
+    throw DamagedRecord(fmt::format("cannot be decoded: {}", message));
+  }
 };
 
 namespace {

@@ -46,9 +46,7 @@ class Axis {
 
   const Taps& operator[](std::size_t i) const { return taps_[i]; }
   /// The first pixel, and one past the last, that any result needs.
-  std::size_t begin() const {
-    return std::ranges::min_element(taps_, {}, &Taps::first)->first;
-  }
+  std::size_t begin() const { return std::ranges::min_element(taps_, {}, &Taps::first)->first; }
   std::size_t end() const {
     std::size_t end = 0;
     for (const Taps& taps : taps_) end = std::max(end, taps.first + taps.count);

@@ -125,9 +125,9 @@ void ImageTransform::apply(const Example& example, Random random, float* output)
   const auto* const rows = example.integer(feature::kRows);
   const auto* const columns = example.integer(feature::kColumns);
   if (pixels == nullptr || rows == nullptr || columns == nullptr) {
-    throw DamagedRecord(fmt::format("has no image: expected the feature '{}', or '{}', '{}' and '{}'",
-                                    feature::kImage, feature::kPixels, feature::kRows,
-                                    feature::kColumns));
+    throw DamagedRecord(
+        fmt::format("has no image: expected the feature '{}', or '{}', '{}' and '{}'",
+                    feature::kImage, feature::kPixels, feature::kRows, feature::kColumns));
   }
   constexpr std::int64_t kLargest = 1 << 20;
   const bool sane = *rows > 0 && *columns > 0 && *rows < kLargest && *columns < kLargest;
@@ -137,8 +137,8 @@ void ImageTransform::apply(const Example& example, Random random, float* output)
                                     pixels->size(), *rows, *columns));
   }
   apply(reinterpret_cast<const std::uint8_t*>(pixels->data()),
-        {static_cast<std::size_t>(*rows), static_cast<std::size_t>(*columns)}, pixels->size() / area,
-        random, output);
+        {static_cast<std::size_t>(*rows), static_cast<std::size_t>(*columns)},
+        pixels->size() / area, random, output);
 }
 
 void ImageTransform::apply(std::string_view jpeg, Random random, float* output) const {
@@ -151,16 +151,17 @@ void ImageTransform::apply(std::string_view jpeg, Random random, float* output) 
   }
   const Choice choice = choose(size, random);
   // The smallest that has enough pixels.
-  const double needed = static_cast<double>(options_.size) /
-                        std::min(choice.region.rows, choice.region.columns);
+  const double needed =
+      static_cast<double>(options_.size) / std::min(choice.region.rows, choice.region.columns);
   const auto eighths = static_cast<unsigned>(std::clamp(std::ceil(8 * needed), 1.0, 8.0));
   const ImageSize reduced = decoder.scaled_size(eighths);
-  const Region region = scaled(
-      choice.region, static_cast<double>(reduced.rows) / static_cast<double>(size.rows),
-      static_cast<double>(reduced.columns) / static_cast<double>(size.columns));
+  const Region region =
+      scaled(choice.region, static_cast<double>(reduced.rows) / static_cast<double>(size.rows),
+             static_cast<double>(reduced.columns) / static_cast<double>(size.columns));
   const PartialImage part = decoder.decode(eighths, cover(region, reduced));
   resample({part.pixels.pixels.data(), part.region, 3}, region,
-           {options_.size, options_.size, choice.mirrored, options_.mean, options_.deviation}, output);
+           {options_.size, options_.size, choice.mirrored, options_.mean, options_.deviation},
+           output);
 }
 
 void ImageTransform::apply(const std::uint8_t* pixels, ImageSize size, std::size_t channels,

@@ -27,8 +27,8 @@ class FileOnDisk final : public ByteFile {
       const ssize_t n = ::pread(fd_.get(), place, bytes, static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) {
-        throw InputError(fmt::format("{}: cannot be read at byte {}: {}", name(), offset,
-                                     std::strerror(errno)));
+        throw InputError(
+            fmt::format("{}: cannot be read at byte {}: {}", name(), offset, std::strerror(errno)));
       }
       if (n == 0) {
         throw InputError(fmt::format("{}: is truncated: it ends at byte {}, {} more were expected",
@@ -78,11 +78,9 @@ std::shared_ptr<const ByteFile> ByteFile::open(const std::filesystem::path& file
   struct stat status {};
   if (fd.get() < 0 || ::fstat(fd.get(), &status) != 0)
     throw InputError(fmt::format("{}: cannot be opened: {}", file.string(), std::strerror(errno)));
-  if (!S_ISREG(status.st_mode))
-    throw InputError(fmt::format("{}: is not a file", file.string()));
-  auto opened = std::make_shared<FileOnDisk>(file.string(),
-                                             static_cast<std::uint64_t>(status.st_size),
-                                             std::move(fd));
+  if (!S_ISREG(status.st_mode)) throw InputError(fmt::format("{}: is not a file", file.string()));
+  auto opened = std::make_shared<FileOnDisk>(
+      file.string(), static_cast<std::uint64_t>(status.st_size), std::move(fd));
   if (opened->first(2) != "\x1f\x8b") return opened;
   return std::make_shared<FileInMemory>(file.string(), read_whole(file));
 }

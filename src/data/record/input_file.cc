@@ -25,7 +25,8 @@ InputFile::InputFile(const std::filesystem::path& file)
     : name_(file.string()), stream_(nullptr, ::gzclose) {
   errno = 0;
   stream_.reset(::gzopen(file.c_str(), "rb"));
-  if (!stream_) throw InputError(fmt::format("{}: cannot be opened: {}", name_, std::strerror(errno)));
+  if (!stream_)
+    throw InputError(fmt::format("{}: cannot be opened: {}", name_, std::strerror(errno)));
   ::gzbuffer(stream_.get(), 1U << 17);
 }
 

@@ -45,10 +45,9 @@ std::size_t find_column(const std::string& name, const std::vector<std::string>&
   const auto found = std::ranges::find(first_row, name);
   if (header && found != first_row.end())
     return static_cast<std::size_t>(found - first_row.begin());
-  throw InputError(fmt::format("{}: has no column '{}', expected {}1 to {}", where, name,
-                               header ? fmt::format("one of {}, or ", fmt::join(first_row, ", "))
-                                      : "",
-                               first_row.size()));
+  throw InputError(fmt::format(
+      "{}: has no column '{}', expected {}1 to {}", where, name,
+      header ? fmt::format("one of {}, or ", fmt::join(first_row, ", ")) : "", first_row.size()));
 }
 
 bool names_columns(const std::vector<std::string>& row, const DatasetOptions& options) {
@@ -76,11 +75,13 @@ Columns choose_columns(const std::vector<std::string>& first_row, const DatasetO
   } else if (columns.header) {
     const auto found = std::ranges::find_if(
         first_row, [](const std::string& name) { return is_one_of(name, kLabelNames); });
-    if (found != first_row.end()) columns.label = static_cast<std::size_t>(found - first_row.begin());
+    if (found != first_row.end())
+      columns.label = static_cast<std::size_t>(found - first_row.begin());
   }
   for (const auto& name : split_names(options.text_columns))
     columns.texts.push_back(find_column(name, first_row, columns.header, where));
-  for (std::size_t i = 0; columns.header && options.text_columns.empty() && i < first_row.size(); ++i) {
+  for (std::size_t i = 0; columns.header && options.text_columns.empty() && i < first_row.size();
+       ++i) {
     if (i != columns.label && is_one_of(first_row[i], kTextNames)) columns.texts.push_back(i);
   }
   if (columns.texts.empty()) {

@@ -23,7 +23,8 @@ class RowFinder {
   RowIndex finish() {
     if (quoted_) {
       index_.problem = fmt::format(
-          "{}, record {}, line {}, offset {}: is truncated: the quote opened at line {}, byte {} is "
+          "{}, record {}, line {}, offset {}: is truncated: the quote opened at line {}, byte {} "
+          "is "
           "not closed by the end of the file",
           name_, index_.rows.size(), row_line_, row_start_, quote_line_, quote_offset_);
     } else {

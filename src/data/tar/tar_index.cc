@@ -34,8 +34,7 @@ std::optional<std::uint64_t> number(const char (&field)[size]) {
   while (digits.starts_with(' ')) digits.remove_prefix(1);
   while (digits.ends_with(' ')) digits.remove_suffix(1);
   std::uint64_t value = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), value, 8);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 8);
   if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size())
     return std::nullopt;
   return value;
@@ -73,7 +72,8 @@ class Indexer {
   static constexpr std::uint64_t kLongestName = 1U << 20;
 
   bool fail(const std::string& what) {
-    index_.problem = fmt::format("{}, member {}, offset {}: {}", file_.name(), count_, offset_, what);
+    index_.problem =
+        fmt::format("{}, member {}, offset {}: {}", file_.name(), count_, offset_, what);
     return false;
   }
 

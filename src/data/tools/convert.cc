@@ -39,20 +39,23 @@ class TarPart final : public PartWriter {
   TarWriter writer_;
 };
 
-std::unique_ptr<PartWriter> make_part(const std::string& format, const std::filesystem::path& file) {
+std::unique_ptr<PartWriter> make_part(const std::string& format,
+                                      const std::filesystem::path& file) {
   if (format == "tar") return std::make_unique<TarPart>(file);
   return std::make_unique<TFRecordPart>(file);
 }
 
 void check(const ConvertOptions& options) {
   if (options.format != "tfrecord" && options.format != "tar")
-    throw InputError(fmt::format("format '{}' cannot be written, expected tfrecord or tar", options.format));
+    throw InputError(
+        fmt::format("format '{}' cannot be written, expected tfrecord or tar", options.format));
   if (options.files < 1 || options.files > 99999)
     throw InputError(fmt::format("{} files: expected 1 to 99999", options.files));
   std::error_code error;
   std::filesystem::create_directories(options.output, error);
   if (error)
-    throw InputError(fmt::format("{}: cannot be made: {}", options.output.string(), error.message()));
+    throw InputError(
+        fmt::format("{}: cannot be made: {}", options.output.string(), error.message()));
 }
 
 }  // namespace
@@ -66,26 +69,28 @@ Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageL
   const std::size_t mine = (options.files + ranks - 1 - rank) / ranks;
   std::atomic<std::size_t> written = 0;
   std::atomic<std::uintmax_t> bytes = 0;
-  work_in_parallel(mine, options.threads, show, [&](std::size_t part, std::atomic<std::size_t>& done) {
-    const std::size_t index = part * ranks + rank;
-    const auto file =
-        options.output / fmt::format("part-{:05}-of-{:05}.{}{}", index, options.files, options.format,
-                                     options.compress ? ".gz" : "");
-    const auto writer = make_part(options.format, file);
-    const std::size_t end = order.size() * (index + 1) / options.files;
-    for (std::size_t i = order.size() * index / options.files; i < end; ++i, ++done) {
-      try {
-        writer->write(i, dataset.read(order[i]));
-        ++written;
-      } catch (const DamagedRecord& error) {
-        damage.meet(error.what());
-      }
-    }
-    writer->close();
-    bytes += std::filesystem::file_size(file);
-  });
+  work_in_parallel(
+      mine, options.threads, show, [&](std::size_t part, std::atomic<std::size_t>& done) {
+        const std::size_t index = part * ranks + rank;
+        const auto file =
+            options.output / fmt::format("part-{:05}-of-{:05}.{}{}", index, options.files,
+                                         options.format, options.compress ? ".gz" : "");
+        const auto writer = make_part(options.format, file);
+        const std::size_t end = order.size() * (index + 1) / options.files;
+        for (std::size_t i = order.size() * index / options.files; i < end; ++i, ++done) {
+          try {
+            writer->write(i, dataset.read(order[i]));
+            ++written;
+          } catch (const DamagedRecord& error) {
+            damage.meet(error.what());
+          }
+        }
+        writer->close();
+        bytes += std::filesystem::file_size(file);
+      });
   if (rank == 0 && !dataset.classes().empty())
-    write_file(options.output / "classes.txt", fmt::format("{}\n", fmt::join(dataset.classes(), "\n")));
+    write_file(options.output / "classes.txt",
+               fmt::format("{}\n", fmt::join(dataset.classes(), "\n")));
   return {.samples = written, .files = mine, .bytes = bytes};
 }
 

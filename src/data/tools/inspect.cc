@@ -33,8 +33,7 @@ void add(Inspection& sum, const Example& example, bool decode) {
   const auto* label = example.integer(feature::kLabel);
   if (label == nullptr) label = example.integer(feature::kTextLabel);
   if (label != nullptr) ++sum.labels[*label];
-  for (const auto& [name, values] : example.features)
-    ++sum.features[name][kKinds[values.index()]];
+  for (const auto& [name, values] : example.features) ++sum.features[name][kKinds[values.index()]];
   ++sum.samples;
 }
 

@@ -17,8 +17,10 @@ class ImageStream final : public BatchStream {
         options_(options),
         prefetcher_(plan_.size(),
                     {.make = [this](std::size_t index) { return make(index); },
-                     .fill = [this](Batch& batch, std::size_t index,
-                                    std::size_t slot) { fill(batch, index, slot); }},
+                     .fill =
+                         [this](Batch& batch, std::size_t index, std::size_t slot) {
+                           fill(batch, index, slot);
+                         }},
                     options.prefetch) {}
 
   std::optional<Batch> next() override { return prefetcher_.next(); }

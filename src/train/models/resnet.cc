@@ -65,9 +65,9 @@ struct BlockImpl : torch::nn::Cloneable<BlockImpl> {
       add(convolution(o.width, o.width, 3, 1), o.width);
     }
     if (o.stride != 1 || o.channels != out) {
-      downsample = register_module(
-          "downsample", torch::nn::Sequential(convolution(o.channels, out, 1, o.stride),
-                                              torch::nn::BatchNorm2d(out)));
+      downsample = register_module("downsample",
+                                   torch::nn::Sequential(convolution(o.channels, out, 1, o.stride),
+                                                         torch::nn::BatchNorm2d(out)));
     }
   }
 

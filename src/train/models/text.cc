@@ -46,8 +46,8 @@ void TextBagImpl::reset() {
 
 torch::Tensor TextBagImpl::scores(const Batch& batch) {
   const auto means = embedding_(batch.inputs[0], batch.inputs[1]);
-  return output_(torch::dropout(means, options_.dropout, is_training())
-                     .to(output_->weight.scalar_type()));
+  return output_(
+      torch::dropout(means, options_.dropout, is_training()).to(output_->weight.scalar_type()));
 }
 
 }  // namespace sullae::train

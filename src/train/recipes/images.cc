@@ -1,11 +1,12 @@
 // ResNet on any set of labelled images.
+#include "train/batches/images.h"
+
 #include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <algorithm>
 
 #include "sullae/data.h"
-#include "train/batches/images.h"
 #include "train/models/resnet.h"
 #include "train/recipes/recipes.h"
 #include "train/recipes/splits.h"
@@ -62,10 +63,11 @@ class ImageTask final : public Task {
                           ? number("classes")
                           : static_cast<std::int64_t>(splits_.train->classes().size());
     if (stream_.classes == 0) {
-      throw InputError(fmt::format(
-          "{}: does not say how many classes it has: give --classes, or put their names into a file "
-          "classes.txt beside it, a line each",
-          options.data.string()));
+      throw InputError(
+          fmt::format("{}: does not say how many classes it has: give --classes, or put their "
+                      "names into a file "
+                      "classes.txt beside it, a line each",
+                      options.data.string()));
     }
     stream_.prefetch = {.workers = static_cast<std::size_t>(options.data_workers),
                         .depth = static_cast<std::size_t>(options.prefetch)};
@@ -85,8 +87,9 @@ class ImageTask final : public Task {
                       .small_images = small,
                       .zero_init_residual = number("zero-init-residual") != 0,
                       .sync_batch_norm = options.sync_batch_norm ? &world : nullptr});
-    description_ = fmt::format("{} images of {} classes from {}, {} x {} pixels", splits_.train->size(),
-                               stream_.classes, splits_.description, size, size);
+    description_ =
+        fmt::format("{} images of {} classes from {}, {} x {} pixels", splits_.train->size(),
+                    stream_.classes, splits_.description, size, size);
   }
 
   std::shared_ptr<torch::nn::Module> model() override { return model_; }
@@ -158,6 +161,8 @@ class ResNetRecipe final : public Recipe {
 
 }  // namespace
 
-std::unique_ptr<Recipe> make_resnet_recipe(int depth) { return std::make_unique<ResNetRecipe>(depth); }
+std::unique_ptr<Recipe> make_resnet_recipe(int depth) {
+  return std::make_unique<ResNetRecipe>(depth);
+}
 
 }  // namespace sullae::train

@@ -7,18 +7,20 @@ const std::vector<std::unique_ptr<Recipe>>& recipes() {
     std::vector<std::unique_ptr<Recipe>> list;
     list.push_back(make_mnist_recipe());
     list.push_back(make_mlp_recipe());
-    list.push_back(make_text_recipe({.name = "nsmc",
-                                     .summary = "Korean movie reviews, good or bad: word embedding and LSTM",
-                                     .usual_place = "../shared/data/nsmc",
-                                     .lstm = true}));
+    list.push_back(
+        make_text_recipe({.name = "nsmc",
+                          .summary = "Korean movie reviews, good or bad: word embedding and LSTM",
+                          .usual_place = "../shared/data/nsmc",
+                          .lstm = true}));
     list.push_back(make_text_recipe({.name = "lstm",
                                      .summary = "any labelled texts: word embedding and LSTM",
                                      .usual_place = "",
                                      .lstm = true}));
-    list.push_back(make_text_recipe({.name = "text",
-                                     .summary = "any labelled texts: the mean of word and word pair vectors, as fastText",
-                                     .usual_place = "",
-                                     .lstm = false}));
+    list.push_back(make_text_recipe(
+        {.name = "text",
+         .summary = "any labelled texts: the mean of word and word pair vectors, as fastText",
+         .usual_place = "",
+         .lstm = false}));
     for (const int depth : {18, 34, 50, 101}) list.push_back(make_resnet_recipe(depth));
     return list;
   }();

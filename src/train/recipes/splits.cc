@@ -19,7 +19,8 @@ struct Paths {
 Paths find_paths(const TrainOptions& options) {
   if (options.data.empty()) {
     throw InputError(
-        "no data: give --data, a folder with files or folders called train… and test…, or a file, or a "
+        "no data: give --data, a folder with files or folders called train… and test…, or a file, "
+        "or a "
         "pattern such as 'part-*'");
   }
   Paths paths;
@@ -50,7 +51,8 @@ std::pair<data::DatasetPtr, data::DatasetPtr> hold_out(const data::DatasetPtr& a
   const auto order = data::epoch_order(all->size(), {.seed = seed}, 0);
   std::vector<std::size_t> train;
   std::vector<std::size_t> test;
-  for (std::size_t i = 0; i < order.size(); ++i) (i % kPart == 0 ? test : train).push_back(order[i]);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    (i % kPart == 0 ? test : train).push_back(order[i]);
   std::ranges::sort(train);
   std::ranges::sort(test);
   return {data::subset(all, std::move(train)), data::subset(all, std::move(test))};

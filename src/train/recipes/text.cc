@@ -1,4 +1,6 @@
 // Labelled texts: Korean movie reviews, news items, whatever has a text and a class.
+#include "train/models/text.h"
+
 #include <fmt/format.h>
 #include <torch/torch.h>
 
@@ -6,7 +8,6 @@
 
 #include "sullae/data.h"
 #include "train/batches/assembled.h"
-#include "train/models/text.h"
 #include "train/recipes/recipes.h"
 #include "train/recipes/splits.h"
 
@@ -34,7 +35,8 @@ void append_pairs(std::vector<std::int64_t>& words, std::int64_t first, std::int
   for (std::size_t i = 0; i + 1 < count; ++i) {
     data::Random hash(static_cast<std::uint64_t>(words[i]),
                       static_cast<std::uint64_t>(words[i + 1]), 0);
-    words.push_back(first + static_cast<std::int64_t>(hash.below(static_cast<std::uint64_t>(buckets))));
+    words.push_back(first +
+                    static_cast<std::int64_t>(hash.below(static_cast<std::uint64_t>(buckets))));
   }
 }
 
@@ -74,8 +76,7 @@ Batch join(const Texts& texts, const std::vector<std::size_t>& samples) {
 
 class TextTask final : public Task {
  public:
-  TextTask(const TrainOptions& options, bool lstm)
-      : damage_(options.skip_damaged), lstm_(lstm) {
+  TextTask(const TrainOptions& options, bool lstm) : damage_(options.skip_damaged), lstm_(lstm) {
     const auto number = [&](const char* name) {
       const auto found = options.extra.find(name);
       return found == options.extra.end() ? 0 : static_cast<std::int64_t>(found->second);
@@ -150,7 +151,7 @@ class TextRecipe final : public Recipe {
 
   TrainOptions defaults() const override {
     TrainOptions options;
-    options.epochs = options_.lstm ? 2 : 5;
+    options.epochs = options_.lstm ? 2 : 10;
     options.batch_size = 64;
     options.lr = options_.lstm ? 1e-3 : 2e-3;
     options.lr_schedule = options_.lstm ? "constant" : "linear";
@@ -162,7 +163,7 @@ class TextRecipe final : public Recipe {
     const bool korean = *options_.usual_place != '\0';
     std::vector<ExtraOption> options = {
         {"embedding-size", options_.lstm ? 300.0 : 100.0, "Numbers in a word's vector"},
-        {"dropout", 0.3, "Part of the vectors and of the last state dropped in training"},
+        {"dropout", options_.lstm ? 0.3 : 0.5, "Part of the vectors and of the last state dropped in training"},
         {"min-count", korean ? 1.0 : 2.0,
          "Words that occur less often in the training texts are unknown"},
         {"max-words", options_.lstm ? 64.0 : 256.0, "Words of a text beyond this many are ignored"},
@@ -172,7 +173,8 @@ class TextRecipe final : public Recipe {
       options.push_back({"hidden-size", 300, "Cells of each layer of the LSTM"});
       options.push_back({"layers", 1, "Layers of the LSTM"});
     } else {
-      options.push_back({"word-pairs", 200000, "Vectors for pairs of neighbouring words; 0 for none"});
+      options.push_back(
+          {"word-pairs", 200000, "Vectors for pairs of neighbouring words; 0 for none"});
     }
     return options;
   }

@@ -10,8 +10,9 @@ void write_metrics(const std::filesystem::path& file, const std::string& recipe,
                    const Moment& m) {
   std::string text;
   const auto add = [&](const char* name, const char* type, const char* help, double value) {
-    text += fmt::format("# HELP sullae_{0} {2}\n# TYPE sullae_{0} {1}\nsullae_{0}{{recipe=\"{3}\"}} {4}\n",
-                        name, type, help, recipe, value);
+    text += fmt::format(
+        "# HELP sullae_{0} {2}\n# TYPE sullae_{0} {1}\nsullae_{0}{{recipe=\"{3}\"}} {4}\n", name,
+        type, help, recipe, value);
   };
   add("training_ranks", "gauge", "Ranks that train.", world_size);
   add("training_epoch", "gauge", "The epoch that is being trained, from 1.", m.epoch);

@@ -69,9 +69,9 @@ std::string frame(const Axis& x, const Axis& y, const PlotOptions& options) {
         label(value, y.step));
   }
   for (double value = x.least; value <= x.most + x.step / 2; value += x.step) {
-    svg += fmt::format(
-        "<text class=\"mark\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{}\">{}</text>\n",
-        x_at(x, value), kHeight - kBottom + 16, label(value, x.step));
+    svg +=
+        fmt::format("<text class=\"mark\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{}\">{}</text>\n",
+                    x_at(x, value), kHeight - kBottom + 16, label(value, x.step));
   }
   svg += fmt::format(
       "<text class=\"mark\" text-anchor=\"middle\" x=\"{}\" y=\"{}\">{}</text>\n"
@@ -91,12 +91,12 @@ std::string draw(const Curve& curve, std::size_t colour, const Axis& x, const Ax
     const double py = y_at(y, curve.y[i]);
     points += fmt::format("{:.1f},{:.1f} ", px, py);
     if (curve.x.size() <= 40)
-      marks += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"var(--c{})\"/>", px,
-                           py, colour);
+      marks += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"var(--c{})\"/>",
+                           px, py, colour);
   }
   return fmt::format(
-      "<polyline points=\"{}\" fill=\"none\" stroke=\"var(--c{})\" stroke-width=\"2\"{}/>{}\n", points,
-      colour, curve.dashed ? " stroke-dasharray=\"6 4\"" : "", marks);
+      "<polyline points=\"{}\" fill=\"none\" stroke=\"var(--c{})\" stroke-width=\"2\"{}/>{}\n",
+      points, colour, curve.dashed ? " stroke-dasharray=\"6 4\"" : "", marks);
 }
 
 }  // namespace
@@ -105,11 +105,20 @@ std::string escape_html(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
     switch (c) {
-      case '&': escaped += "&amp;"; break;
-      case '<': escaped += "&lt;"; break;
-      case '>': escaped += "&gt;"; break;
-      case '"': escaped += "&quot;"; break;
-      default: escaped += c;
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      default:
+        escaped += c;
     }
   }
   return escaped;
@@ -126,9 +135,8 @@ std::string plot(const std::vector<Curve>& curves, const PlotOptions& options) {
   if (options.from_zero) y.include(0);
   x.round(8);
   y.round(5);
-  std::string svg = fmt::format(
-      "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}", kWidth, kHeight,
-      escape_html(options.title), frame(x, y, options));
+  std::string svg = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}",
+                                kWidth, kHeight, escape_html(options.title), frame(x, y, options));
   double legend = kLeft;
   for (std::size_t i = 0; i < curves.size(); ++i) {
     const std::size_t colour = i % kColours;
@@ -136,8 +144,8 @@ std::string plot(const std::vector<Curve>& curves, const PlotOptions& options) {
     svg += fmt::format(
         "<line x1=\"{:.0f}\" x2=\"{:.0f}\" y1=\"{y}\" y2=\"{y}\" stroke=\"var(--c{})\" "
         "stroke-width=\"3\"{}/><text class=\"mark\" x=\"{:.0f}\" y=\"{}\">{}</text>\n",
-        legend, legend + 18, colour, curves[i].dashed ? " stroke-dasharray=\"6 4\"" : "", legend + 24,
-        kHeight - 8, escape_html(curves[i].name), fmt::arg("y", kHeight - 12));
+        legend, legend + 18, colour, curves[i].dashed ? " stroke-dasharray=\"6 4\"" : "",
+        legend + 24, kHeight - 8, escape_html(curves[i].name), fmt::arg("y", kHeight - 12));
     legend += 40 + 7.0 * static_cast<double>(curves[i].name.size());
   }
   return svg + "</svg>\n";

@@ -57,8 +57,10 @@ std::string plots(const std::vector<Report>& reports) {
   std::vector<Curve> over_time;
   for (const Report& report : reports) {
     const std::string prefix = reports.size() > 1 ? name_of(report) + ", " : "";
-    losses.push_back(curve(report, prefix + "training", [](const auto& e) { return e.train_loss; }));
-    losses.push_back(curve(report, prefix + "test", [](const auto& e) { return e.test_loss; }, true));
+    losses.push_back(
+        curve(report, prefix + "training", [](const auto& e) { return e.train_loss; }));
+    losses.push_back(curve(
+        report, prefix + "test", [](const auto& e) { return e.test_loss; }, true));
     const std::string name = reports.size() > 1 ? name_of(report) : "test";
     const auto accuracy = [](const auto& e) {
       return 100 * e.test_accuracy;
@@ -67,7 +69,8 @@ std::string plots(const std::vector<Report>& reports) {
     over_time.push_back(accuracies.back());
     for (std::size_t i = 0; i < report.history.size(); ++i)
       over_time.back().x[i] = report.history[i].seconds;
-    speeds.push_back(curve(report, name_of(report), [](const auto& e) { return e.samples_per_second; }));
+    speeds.push_back(
+        curve(report, name_of(report), [](const auto& e) { return e.samples_per_second; }));
     rates.push_back(curve(report, name_of(report), [](const auto& e) { return e.lr; }));
   }
   return plot(losses, {"Loss", "epoch", "cross-entropy"}) +
@@ -86,27 +89,71 @@ std::string summary(const std::vector<Report>& reports) {
     return fmt::format("{:.2f} %", 100 * part);
   };
   const std::vector<Row> rows = {
-      {"ranks", [](const Report& r) { return fmt::format("{}", r.world_size); }},
-      {"replicas in each", [](const Report& r) { return fmt::format("{}", r.scale_up); }},
-      {"threads a rank", [](const Report& r) { return fmt::format("{}", r.threads); }},
-      {"parameters", [](const Report& r) { return fmt::format("{}", r.parameters); }},
-      {"samples a step", [](const Report& r) { return fmt::format("{}", r.batch_size); }},
-      {"epochs", [](const Report& r) { return fmt::format("{}", r.epochs); }},
-      {"steps", [](const Report& r) { return fmt::format("{}", r.steps); }},
-      {"test accuracy", [&](const Report& r) { return percent(r.test_accuracy); }},
-      {"test loss", [](const Report& r) { return fmt::format("{:.4f}", r.test_loss); }},
-      {"samples/s", [](const Report& r) { return fmt::format("{:.0f}", r.samples_per_second); }},
+      {"ranks",
+       [](const Report& r) {
+         return fmt::format("{}", r.world_size);
+       }},
+      {"replicas in each",
+       [](const Report& r) {
+         return fmt::format("{}", r.scale_up);
+       }},
+      {"threads a rank",
+       [](const Report& r) {
+         return fmt::format("{}", r.threads);
+       }},
+      {"parameters",
+       [](const Report& r) {
+         return fmt::format("{}", r.parameters);
+       }},
+      {"samples a step",
+       [](const Report& r) {
+         return fmt::format("{}", r.batch_size);
+       }},
+      {"epochs",
+       [](const Report& r) {
+         return fmt::format("{}", r.epochs);
+       }},
+      {"steps",
+       [](const Report& r) {
+         return fmt::format("{}", r.steps);
+       }},
+      {"test accuracy",
+       [&](const Report& r) {
+         return percent(r.test_accuracy);
+       }},
+      {"test loss",
+       [](const Report& r) {
+         return fmt::format("{:.4f}", r.test_loss);
+       }},
+      {"samples/s",
+       [](const Report& r) {
+         return fmt::format("{:.0f}", r.samples_per_second);
+       }},
       {"scaling efficiency",
        [&](const Report& r) {
          const double ideal = static_cast<double>(r.world_size) * r.scale_up /
                               (reports.front().world_size * reports.front().scale_up);
          return percent(r.samples_per_second / reports.front().samples_per_second / ideal);
        }},
-      {"waiting for data", [&](const Report& r) { return percent(r.waiting_for_data); }},
-      {"waiting for ranks", [&](const Report& r) { return percent(r.waiting_for_ranks); }},
-      {"skipped steps", [](const Report& r) { return fmt::format("{}", r.skipped_steps); }},
-      {"damaged records", [](const Report& r) { return fmt::format("{}", r.damaged_records); }},
-      {"time", [](const Report& r) { return format_duration(r.seconds); }}};
+      {"waiting for data",
+       [&](const Report& r) {
+         return percent(r.waiting_for_data);
+       }},
+      {"waiting for ranks",
+       [&](const Report& r) {
+         return percent(r.waiting_for_ranks);
+       }},
+      {"skipped steps",
+       [](const Report& r) {
+         return fmt::format("{}", r.skipped_steps);
+       }},
+      {"damaged records",
+       [](const Report& r) {
+         return fmt::format("{}", r.damaged_records);
+       }},
+      {"time", [](const Report& r) {
+         return format_duration(r.seconds);
+       }}};
   std::string html = "<div class=\"scroll\"><table>\n";
   for (const Row& row : rows) {
     html += fmt::format("<tr><td>{}</td>", row.title);
@@ -122,7 +169,8 @@ std::string epochs_table(const Report& report) {
       "<th>test loss</th><th>test accuracy</th><th>samples/s</th><th>time</th></tr>\n";
   for (const EpochReport& e : report.history) {
     html += fmt::format(
-        "<tr><td>{}</td><td>{:.3g}</td><td>{:.4f}</td><td>{:.4f}</td><td>{:.2f} %</td><td>{:.0f}</td>"
+        "<tr><td>{}</td><td>{:.3g}</td><td>{:.4f}</td><td>{:.4f}</td><td>{:.2f} "
+        "%</td><td>{:.0f}</td>"
         "<td>{}</td></tr>\n",
         e.epoch, e.lr, e.train_loss, e.test_loss, 100 * e.test_accuracy, e.samples_per_second,
         format_duration(e.seconds));
@@ -176,21 +224,24 @@ void write_scaling_page(const std::filesystem::path& file,
         p.report.samples_per_second, p.speedup, 100 * p.efficiency);
   }
   html += "</table></div>\n<div class=\"plots\">\n";
-  html += scaling_plot(points, {"Speedup", "workers", "x", true},
-                       [](const auto& p) { return p.speedup; }, true);
-  html += scaling_plot(points, {"Efficiency", "workers", "%", true},
-                       [](const auto& p) { return 100 * p.efficiency; }, false);
-  html += scaling_plot(points, {"Time", "workers", "seconds", true},
-                       [](const auto& p) { return p.report.seconds; }, false);
-  html += scaling_plot(points, {"Test accuracy", "workers", "%"},
-                       [](const auto& p) { return 100 * p.report.test_accuracy; }, false);
+  html += scaling_plot(
+      points, {"Speedup", "workers", "x", true}, [](const auto& p) { return p.speedup; }, true);
+  html += scaling_plot(
+      points, {"Efficiency", "workers", "%", true},
+      [](const auto& p) { return 100 * p.efficiency; }, false);
+  html += scaling_plot(
+      points, {"Time", "workers", "seconds", true}, [](const auto& p) { return p.report.seconds; },
+      false);
+  html += scaling_plot(
+      points, {"Test accuracy", "workers", "%"},
+      [](const auto& p) { return 100 * p.report.test_accuracy; }, false);
   write_file(file, html + "</div>\n</body></html>\n");
 }
 
 void write_report_page(const std::filesystem::path& file, const std::vector<Report>& reports) {
   const Report& first = reports.front();
-  std::string html = head(first.recipe, first.data) + summary(reports) +
-                     "<div class=\"plots\">\n" + plots(reports) + "</div>\n";
+  std::string html = head(first.recipe, first.data) + summary(reports) + "<div class=\"plots\">\n" +
+                     plots(reports) + "</div>\n";
   for (const Report& report : reports)
     html += fmt::format("<h2>Epochs, {}</h2>\n{}", name_of(report), epochs_table(report));
   if (!first.configuration.empty())

@@ -43,7 +43,8 @@ TEST(Jpeg, IsDecoded) {
   for (const unsigned x : {0U, 150U, 300U}) {
     for (const unsigned y : {0U, 101U, 202U}) {
       for (int c = 0; c < 3; ++c)
-        EXPECT_NEAR(image.pixels[(y * 301 + x) * 3 + static_cast<unsigned>(c)], gradient(x, y, c), 6);
+        EXPECT_NEAR(image.pixels[(y * 301 + x) * 3 + static_cast<unsigned>(c)], gradient(x, y, c),
+                    6);
     }
   }
 }
@@ -68,9 +69,8 @@ TEST(Jpeg, APartIsTheSameAsThatPartOfTheWhole) {
     ASSERT_GE(part.region.column + part.region.columns, wanted.column + wanted.columns);
     for (std::size_t row = 0; row < wanted.rows; ++row) {
       for (std::size_t i = 0; i < 3 * wanted.columns; ++i) {
-        const auto of_part =
-            part.pixels.pixels[row * part.region.columns * 3 +
-                               (wanted.column - part.region.column) * 3 + i];
+        const auto of_part = part.pixels.pixels[row * part.region.columns * 3 +
+                                                (wanted.column - part.region.column) * 3 + i];
         const auto of_whole =
             whole.pixels[((wanted.row + row) * size.columns + wanted.column) * 3 + i];
         ASSERT_EQ(of_part, of_whole) << eighths << ' ' << row << ' ' << i;
@@ -87,7 +87,8 @@ TEST(Jpeg, SaysWhatIsWrong) {
   EXPECT_EQ(error("hello"), "is no JPEG file, expected a JPEG file");
   EXPECT_EQ(error("\x89PNG\r\n"), "is a PNG file, expected a JPEG file");
   const auto jpeg = make_jpeg({.width = 64, .height = 64}, gradient);
-  EXPECT_TRUE(contains(error(jpeg.substr(0, jpeg.size() / 2)), "cannot be decoded: Premature end of JPEG file"));
+  EXPECT_TRUE(contains(error(jpeg.substr(0, jpeg.size() / 2)),
+                       "cannot be decoded: Premature end of JPEG file"));
   EXPECT_TRUE(contains(error(jpeg.substr(0, 20)), "cannot be decoded"));
   EXPECT_TRUE(contains(error(make_jpeg({.colours = JCS_CMYK}, gradient)),
                        "is a JPEG file that has CMYK colours, expected grey, YCbCr or RGB"));
@@ -128,7 +129,8 @@ TEST(Resample, AnEnlargedOrShrunkGradientStaysOne) {
     for (std::size_t i = size / 8; i < size - size / 8; ++i) {
       const double at = (static_cast<double>(i) + 0.5) / static_cast<double>(size);
       EXPECT_NEAR(output[i * size + size / 2] * 255, 2 * (10 + 80 * at - 0.5), 2.5) << size;
-      EXPECT_NEAR(output[size * size + size / 2 * size + i] * 255, 3 * (20 + 40 * at - 0.5), 3.5) << size;
+      EXPECT_NEAR(output[size * size + size / 2 * size + i] * 255, 3 * (20 + 40 * at - 0.5), 3.5)
+          << size;
       EXPECT_NEAR(output[2 * size * size + i] * 255, 50, 0.01);
     }
   }
@@ -212,8 +214,9 @@ TEST(ImageTransforms, TakePixelsToo) {
   example.set(feature::kRows, 4);
   EXPECT_TRUE(contains(error_of([&] { transform.apply(example, Random(0, 0, 0), output.data()); }),
                        "has 6 bytes of pixels, expected 4 x 3, once or three times"));
-  EXPECT_TRUE(contains(error_of([&] { transform.apply(Example(), Random(0, 0, 0), output.data()); }),
-                       "has no image"));
+  EXPECT_TRUE(
+      contains(error_of([&] { transform.apply(Example(), Random(0, 0, 0), output.data()); }),
+               "has no image"));
 }
 
 TEST(ImageTransforms, RefuseWhatCannotBe) {

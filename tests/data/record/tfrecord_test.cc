@@ -13,7 +13,8 @@ using namespace data;
 
 class TFRecord : public Files {
  protected:
-  std::filesystem::path write_records(const std::string& name, const std::vector<std::string>& records) {
+  std::filesystem::path write_records(const std::string& name,
+                                      const std::vector<std::string>& records) {
     TFRecordWriter writer(path(name));
     for (const auto& record : records) writer.write(record);
     writer.close();
@@ -56,8 +57,8 @@ TEST_F(TFRecord, HasThePublishedBytes) {
 
 TEST_F(TFRecord, ComesBackAsWritten) {
   // Empty, odd, and larger than the reader's buffer.
-  const std::vector<std::string> records = {"", "a", std::string(524287, 'x'), std::string(3000001, 'y'),
-                                            ""};
+  const std::vector<std::string> records = {"", "a", std::string(524287, 'x'),
+                                            std::string(3000001, 'y'), ""};
   EXPECT_EQ(read_all(write_records("r.tfrecord", records)), records);
   EXPECT_EQ(read_all(write_records("r.tfrecord.gz", records)), records);
   EXPECT_LT(std::filesystem::file_size(path("r.tfrecord.gz")), 100000U);
@@ -81,6 +82,7 @@ TEST_F(TFRecord, ExamplesKeepEveryKindOfFeature) {
   all.features["integers"] = std::vector<std::int64_t>{INT64_MIN, 0, INT64_MAX};
   all.features["none"] = std::vector<std::int64_t>{};
   EXPECT_EQ(parse_example(serialize(all)), all);
+  EXPECT_EQ(serialize(parse_example(serialize(all))), serialize(all)) << "the same bytes each time";
   EXPECT_EQ(all.bytes("bytes"), nullptr);
   EXPECT_EQ(all.integer("floats"), nullptr);
   EXPECT_TRUE(contains(error_of([] { parse_example("\xff\xff\xff"); }), "is no tf.train.Example"));
@@ -113,7 +115,8 @@ TEST_F(TFRecord, AFlippedBitIsFoundAndTheOthersAreRead) {
   TFRecordReader reader(file);
   EXPECT_EQ(reader.next(), "abc");
   const auto error = error_of([&] { reader.next(); });
-  EXPECT_TRUE(contains(error, "r.tfrecord, record 1, offset 19: is damaged: its checksum does not fit"))
+  EXPECT_TRUE(
+      contains(error, "r.tfrecord, record 1, offset 19: is damaged: its checksum does not fit"))
       << error;
   EXPECT_EQ(reader.next(), "ghi");
   EXPECT_EQ(reader.offset(), 38U);

@@ -16,7 +16,8 @@ class Table : public Files {
     DamageLog damage(/*skip=*/false);
     return read_texts(*open_dataset({write(name, content)}, options), damage);
   }
-  std::string error(const std::string& name, const std::string& content, DatasetOptions options = {}) {
+  std::string error(const std::string& name, const std::string& content,
+                    DatasetOptions options = {}) {
     return error_of([&] { read(name, content, options); });
   }
 };
@@ -35,7 +36,8 @@ TEST_F(Table, CsvIsQuotedAsRfc4180Says) {
 }
 
 TEST_F(Table, TsvTakesQuotesAsTheyAre) {
-  const auto rows = read("r.txt", "id\tdocument\tlabel\n1\t참 좋다 \"정말\"\t1\n2\t\t0\r\n3\t\"bad\t0");
+  const auto rows =
+      read("r.txt", "id\tdocument\tlabel\n1\t참 좋다 \"정말\"\t1\n2\t\t0\r\n3\t\"bad\t0");
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[0].text, "참 좋다 \"정말\"");
   EXPECT_EQ(rows[0].label, 1);
@@ -47,7 +49,8 @@ TEST_F(Table, TsvTakesQuotesAsTheyAre) {
 TEST_F(Table, ColumnsAreFoundOrNamed) {
   EXPECT_EQ(read("a.tsv", "text one\tgood\ntext two\tbad\n")[0].label, 1);  // bad, good
   EXPECT_EQ(read("a.csv", "review,stars\nnice,5\n", {.label_column = "stars"})[0].text, "nice");
-  EXPECT_EQ(read("a.csv", "x,nice,5\n", {.text_columns = "2", .label_column = "3"})[0].text, "nice");
+  EXPECT_EQ(read("a.csv", "x,nice,5\n", {.text_columns = "2", .label_column = "3"})[0].text,
+            "nice");
   EXPECT_EQ(read("a.csv", "title,class,description\nt,1,d\n")[0].text, "t d");
   EXPECT_EQ(read("a.csv", "label,text\n1,a\n", {.header = "no"}).size(), 2U);
   EXPECT_TRUE(contains(error("a.csv", "label,text\n1,a\n", {.label_column = "stars"}),
@@ -61,29 +64,32 @@ TEST_F(Table, LabelsThatAreNumbersAreOrderedAsNumbers) {
   // The test set takes the training set's classes.
   const auto test = open_dataset({write("b.csv", "10,a\n11,b\n")}, {.classes = set->classes()});
   EXPECT_EQ(*test->read(0).integer(feature::kTextLabel), 2);
-  EXPECT_TRUE(contains(error_of([&] { test->read(1); }),
-                       "b.csv, record 1, line 2, offset 5: its class is '11', expected one of -1, 9, 10"));
+  EXPECT_TRUE(
+      contains(error_of([&] { test->read(1); }),
+               "b.csv, record 1, line 2, offset 5: its class is '11', expected one of -1, 9, 10"));
 }
 
 TEST_F(Table, SaysWhereAndWhatIsWrong) {
   EXPECT_TRUE(contains(error("a.csv", "1,a\n2,b \"c\" d\n"),
                        "a.csv, record 1, line 2, offset 4, byte 5: a bare quote"));
   EXPECT_TRUE(contains(error("a.csv", "1,a\n2,\"b\" c\n"), "after the closing quote"));
-  EXPECT_TRUE(contains(error("a.csv", "1,a\n2,\"b\n3,c\n"),
-                       "record 1, line 2, offset 4: is truncated: the quote opened at line 2, byte 6 "
-                       "is not closed"));
+  EXPECT_TRUE(
+      contains(error("a.csv", "1,a\n2,\"b\n3,c\n"),
+               "record 1, line 2, offset 4: is truncated: the quote opened at line 2, byte 6 "
+               "is not closed"));
   EXPECT_TRUE(contains(error("a.csv", "1,a\n2\n"), "line 2, offset 4: has 1 column, expected 2"));
   EXPECT_TRUE(contains(error("a.csv", "1,a\n2,b,c\n"), "has 3 columns, expected 2"));
   EXPECT_TRUE(contains(error("a.csv", "1,a\n,b\n"), "its label is empty"));
-  EXPECT_TRUE(contains(error("a.tsv", "a\t1\nb\xc0\xaf\t1\n"), "line 2, offset 4: byte 2 (0xc0) is not UTF-8"));
+  EXPECT_TRUE(contains(error("a.tsv", "a\t1\nb\xc0\xaf\t1\n"),
+                       "line 2, offset 4: byte 2 (0xc0) is not UTF-8"));
   EXPECT_TRUE(contains(error("a.csv", ""), "has no rows"));
   EXPECT_TRUE(contains(error("a.csv", "abc\n"), "has one column, expected a label and a text"));
 }
 
 TEST_F(Table, DamagedRowsAreSkippedAndCountedWhenAsked) {
   DamageLog damage(/*skip=*/true);
-  const auto set = open_dataset({write("a.csv", "1,a\n2,b \"c\" d\n2\n1,ok\n2,\"open\n")},
-                                {.damage = &damage});
+  const auto set =
+      open_dataset({write("a.csv", "1,a\n2,b \"c\" d\n2\n1,ok\n2,\"open\n")}, {.damage = &damage});
   EXPECT_EQ(read_texts(*set, damage).size(), 2U);
   EXPECT_EQ(damage.count(), 3U);
 }
@@ -95,7 +101,8 @@ TEST(Rows, SplitAsRfc4180Says) {
   EXPECT_EQ(split_row("", csv), std::vector<std::string>{""});
   EXPECT_EQ(split_row(",", csv), (std::vector<std::string>{"", ""}));
   EXPECT_EQ(split_row("\"a\"\"b\",c", csv), (std::vector<std::string>{"a\"b", "c"}));
-  EXPECT_TRUE(contains(error_of([&] { split_row("\"a", csv); }), "byte 3: the quoted field is not closed"));
+  EXPECT_TRUE(
+      contains(error_of([&] { split_row("\"a", csv); }), "byte 3: the quoted field is not closed"));
 }
 
 }  // namespace

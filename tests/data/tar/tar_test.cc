@@ -49,12 +49,14 @@ TEST_F(Tar, WebDatasetSamplesAreFilesWithOneKey) {
   EXPECT_EQ(*set->read(1).bytes(feature::kImage), "K");
   EXPECT_TRUE(set->classes().empty());
   const auto bad = open_dataset({write_tar("b.tar", {{"1.jpg", "J"}, {"1.cls", "cat"}})});
-  EXPECT_TRUE(contains(error_of([&] { bad->read(0); }),
-                       "b.tar, record 0 (1.jpg), offset 512: its label is 'cat', expected a number"));
+  EXPECT_TRUE(
+      contains(error_of([&] { bad->read(0); }),
+               "b.tar, record 0 (1.jpg), offset 512: its label is 'cat', expected a number"));
 }
 
 TEST_F(Tar, NamesBeforeAnUnderscoreAreClasses) {
-  const auto set = open_dataset({write_tar("a.tar", {{"n02_dog.JPEG", "D"}, {"n01_tench.JPEG", "T"}})});
+  const auto set =
+      open_dataset({write_tar("a.tar", {{"n02_dog.JPEG", "D"}, {"n01_tench.JPEG", "T"}})});
   EXPECT_EQ(set->classes(), (std::vector<std::string>{"n01", "n02"}));
   EXPECT_EQ(*set->read(0).integer(feature::kLabel), 1);
 }
@@ -68,7 +70,8 @@ TEST_F(Tar, ExamplesComeBackFromTheWebDatasetLayout) {
   writer.write("key", example);
   Example other;
   other.features["box"] = std::vector<float>{1, 2};
-  EXPECT_TRUE(contains(error_of([&] { writer.write("k", other); }), "the feature 'box' has no place"));
+  EXPECT_TRUE(
+      contains(error_of([&] { writer.write("k", other); }), "the feature 'box' has no place"));
   writer.close();
   Example read = open_dataset({path("a.tar")})->read(0);
   read.features.erase(std::string(feature::kFileName));
@@ -76,11 +79,12 @@ TEST_F(Tar, ExamplesComeBackFromTheWebDatasetLayout) {
 }
 
 TEST_F(Tar, OtherProgramsWriteWhatIsRead) {
-  const std::string deep = std::string(80, 'd') + '/' + std::string(60, 'e');  // needs more than the name's field
+  const std::string deep =
+      std::string(80, 'd') + '/' + std::string(60, 'e');  // needs more than the name's field
   write(deep + "/cat/x.jpg", "content");
   for (const std::string format : {"ustar", "gnu", "pax"}) {
-    const auto made = run_program({"tar", "-C", directory_.path().string(), "--format=" + format, "-cf",
-                                   path(format + ".tar"), deep});
+    const auto made = run_program({"tar", "-C", directory_.path().string(), "--format=" + format,
+                                   "-cf", path(format + ".tar"), deep});
     ASSERT_EQ(made.exit_code, 0) << made.standard_error;
     const auto set = open_dataset({path(format + ".tar")});
     ASSERT_EQ(set->size(), 1U) << format;
@@ -98,7 +102,8 @@ TEST_F(Tar, OtherProgramsReadWhatIsWritten) {
 }
 
 TEST_F(Tar, CompressedOnesAreRead) {
-  EXPECT_EQ(open_dataset({write_tar("a.tar.gz", {{"c/1.jpg", "A"}, {"c/2.jpg", "B"}})})->size(), 2U);
+  EXPECT_EQ(open_dataset({write_tar("a.tar.gz", {{"c/1.jpg", "A"}, {"c/2.jpg", "B"}})})->size(),
+            2U);
 }
 
 TEST_F(Tar, DamageIsFoundWithItsPlace) {
@@ -109,7 +114,8 @@ TEST_F(Tar, DamageIsFoundWithItsPlace) {
   };
   EXPECT_TRUE(contains(error(whole.substr(0, 600)),
                        "a.tar, member 0, offset 0: is truncated: 700 bytes expected, 88 are left"));
-  EXPECT_TRUE(contains(error(whole.substr(0, 1600)), "member 1, offset 1536: is truncated: 64 bytes"));
+  EXPECT_TRUE(
+      contains(error(whole.substr(0, 1600)), "member 1, offset 1536: is truncated: 64 bytes"));
   std::string flipped = whole;
   flipped[1536 + 3] ^= 1;
   EXPECT_TRUE(contains(error(flipped), "member 1, offset 1536: is no tar header"));

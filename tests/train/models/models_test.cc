@@ -22,17 +22,22 @@ std::int64_t parameters_of(const torch::nn::Module& module) {
 TEST(ResNets, HaveAsManyParametersAsPublished) {
   const std::pair<int, std::int64_t> published[] = {
       {18, 11689512}, {34, 21797672}, {50, 25557032}, {101, 44549160}};
-  for (const auto& [depth, count] : published) EXPECT_EQ(parameters_of(*ResNet(ResNetOptions{.depth = depth})), count);
-  EXPECT_EQ(parameters_of(*ResNet(ResNetOptions{.depth = 18, .classes = 10, .small_images = true})), 11173962);
-  EXPECT_TRUE(contains(error_of([] { ResNet(ResNetOptions{.depth = 20}); }), "expected 18, 34, 50 or 101"));
+  for (const auto& [depth, count] : published)
+    EXPECT_EQ(parameters_of(*ResNet(ResNetOptions{.depth = depth})), count);
+  EXPECT_EQ(parameters_of(*ResNet(ResNetOptions{.depth = 18, .classes = 10, .small_images = true})),
+            11173962);
+  EXPECT_TRUE(
+      contains(error_of([] { ResNet(ResNetOptions{.depth = 20}); }), "expected 18, 34, 50 or 101"));
 }
 
 TEST(ResNets, HaveTorchvisionsNames) {
   const auto names = ResNet(ResNetOptions{.depth = 50})->named_parameters();
-  for (const char* name : {"conv1.weight", "bn1.bias", "layer1.0.conv3.weight", "layer1.0.downsample.0.weight",
-                           "layer1.0.downsample.1.weight", "layer4.2.bn3.weight", "fc.bias"})
+  for (const char* name :
+       {"conv1.weight", "bn1.bias", "layer1.0.conv3.weight", "layer1.0.downsample.0.weight",
+        "layer1.0.downsample.1.weight", "layer4.2.bn3.weight", "fc.bias"})
     EXPECT_TRUE(names.contains(name)) << name;
-  EXPECT_TRUE(ResNet(ResNetOptions{.depth = 50})->named_buffers().contains("layer3.5.bn2.running_var"));
+  EXPECT_TRUE(
+      ResNet(ResNetOptions{.depth = 50})->named_buffers().contains("layer3.5.bn2.running_var"));
 }
 
 TEST(ResNets, AreVersionOneAndAHalf) {
@@ -56,9 +61,11 @@ TEST(ResNets, StartWithBlocksThatAreIdentities) {
 TEST(ResNets, TakeImagesOfAnySize) {
   ResNet large(ResNetOptions{.depth = 18, .classes = 7});
   large->eval();
-  EXPECT_EQ(large->forward(torch::randn({2, 3, 97, 64})).sizes(), (std::vector<std::int64_t>{2, 7}));
+  EXPECT_EQ(large->forward(torch::randn({2, 3, 97, 64})).sizes(),
+            (std::vector<std::int64_t>{2, 7}));
   ResNet small(ResNetOptions{.depth = 18, .classes = 10, .small_images = true});
-  EXPECT_EQ(small->forward(torch::randn({2, 3, 32, 32})).sizes(), (std::vector<std::int64_t>{2, 10}));
+  EXPECT_EQ(small->forward(torch::randn({2, 3, 32, 32})).sizes(),
+            (std::vector<std::int64_t>{2, 10}));
 }
 
 // Replicas are made by cloning.
@@ -72,15 +79,19 @@ TEST(Models, ClonesGiveTheSame) {
     EXPECT_EQ(copy->parameters().size(), model->parameters().size());
   };
   const auto labels = torch::zeros({2}, torch::kInt64);
-  const TextModelOptions text{.words = 20, .classes = 3, .embedding_size = 4, .hidden_size = 5, .layers = 2};
-  check(std::make_shared<ResNetImpl>(ResNetOptions{.depth = 18, .classes = 3, .small_images = true}),
-        {{torch::randn({2, 3, 16, 16})}, labels});
+  const TextModelOptions text{
+      .words = 20, .classes = 3, .embedding_size = 4, .hidden_size = 5, .layers = 2};
+  check(
+      std::make_shared<ResNetImpl>(ResNetOptions{.depth = 18, .classes = 3, .small_images = true}),
+      {{torch::randn({2, 3, 16, 16})}, labels});
   check(std::make_shared<MnistNetImpl>(), {{torch::randn({2, 1, 28, 28})}, labels});
   check(std::make_shared<MlpImpl>(MlpOptions{}), {{torch::randn({2, 1, 28, 28})}, labels});
-  check(std::make_shared<TextLstmImpl>(text),
-        {{torch::tensor(std::vector<std::int64_t>{3, 4, 5}), torch::tensor(std::vector<std::int64_t>{2, 1})}, labels});
-  check(std::make_shared<TextBagImpl>(text),
-        {{torch::tensor(std::vector<std::int64_t>{3, 4, 5}), torch::tensor(std::vector<std::int64_t>{0, 2})}, labels});
+  check(std::make_shared<TextLstmImpl>(text), {{torch::tensor(std::vector<std::int64_t>{3, 4, 5}),
+                                                torch::tensor(std::vector<std::int64_t>{2, 1})},
+                                               labels});
+  check(std::make_shared<TextBagImpl>(text), {{torch::tensor(std::vector<std::int64_t>{3, 4, 5}),
+                                               torch::tensor(std::vector<std::int64_t>{0, 2})},
+                                              labels});
 }
 
 }  // namespace
