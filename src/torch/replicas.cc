@@ -1,4 +1,5 @@
 #include <ATen/Parallel.h>
+#include <dlfcn.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -21,26 +22,53 @@ std::shared_ptr<torch::nn::Module> copy_of(torch::nn::Module& module, const torc
   }
 }
 
+// OpenBLAS has one pool of threads for the whole process, for which replicas would queue. libtorch may be
+// linked with another BLAS, so it is looked up.
+class BlasThreads {
+ public:
+  explicit BlasThreads(int threads) {
+    const auto get = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "openblas_get_num_threads"));
+    set_ = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
+    if (get == nullptr || set_ == nullptr) return;
+    before_ = get();
+    set_(threads);
+  }
+  ~BlasThreads() {
+    if (before_ > 0) set_(before_);
+  }
+  BlasThreads(const BlasThreads&) = delete;
+  BlasThreads& operator=(const BlasThreads&) = delete;
+
+ private:
+  void (*set_)(int) = nullptr;
+  int before_ = 0;
+};
+
+int threads_of_each(const std::vector<torch::Device>& devices, int asked) {
+  const auto on_cpu = static_cast<int>(
+      std::ranges::count_if(devices, [](const torch::Device& device) { return device.is_cpu(); }));
+  return asked > 0 ? asked : std::max(1, at::get_num_threads() / std::max(on_cpu, 1));
+}
+
 }  // namespace
 
 class ReplicaSet::Impl {
  public:
   Impl(torch::nn::Module& module, const std::vector<torch::Device>& devices, int threads_a_replica)
-      : module_(module) {
+      : module_(module),
+        threads_before_(at::get_num_threads()),
+        blas_threads_(threads_of_each(devices, threads_a_replica)) {
     if (devices.empty()) throw InputError("scale_up: no devices were given");
-    const int all_threads = at::get_num_threads();
-    const auto on_cpu = static_cast<int>(std::ranges::count_if(
-        devices, [](const torch::Device& device) { return device.is_cpu(); }));
-    const int threads =
-        threads_a_replica > 0 ? threads_a_replica : std::max(1, all_threads / std::max(on_cpu, 1));
+    const int threads = threads_of_each(devices, threads_a_replica);
     failures_.resize(devices.size());
     for (const auto& device : devices) replicas_.push_back(copy_of(module, device));
     for (std::size_t i = 0; i < devices.size(); ++i)
       threads_.emplace_back([this, i, threads] { serve(i, threads); });
     std::unique_lock lock(mutex_);
     done_.wait(lock, [&] { return ready_ == replicas_.size(); });
-    // A new thread takes the number that was set last, wherever that was.
-    at::set_num_threads(all_threads);
+    // OpenMP's threads of a caller spin for a while after its work: they would take the processors from
+    // the replicas.
+    at::set_num_threads(threads);
   }
 
   ~Impl() {
@@ -50,6 +78,7 @@ class ReplicaSet::Impl {
     }
     start_.notify_all();
     for (auto& thread : threads_) thread.join();
+    at::set_num_threads(threads_before_);
   }
 
   std::size_t size() const { return replicas_.size(); }
@@ -137,6 +166,8 @@ class ReplicaSet::Impl {
   }
 
   torch::nn::Module& module_;
+  int threads_before_;  // of the caller
+  BlasThreads blas_threads_;
   std::vector<std::shared_ptr<torch::nn::Module>> replicas_;
 
   std::mutex mutex_;  // guards all below but the threads

@@ -87,7 +87,7 @@ class Replicas {
 
 /// A replica of `model` (a module holder; its module must be able to clone()) on each device. A device
 /// may be given several times: replicas on the CPU share the model's parameters, and divide the
-/// threads that libtorch has there. Throws InputError for no devices, or a module that cannot clone().
+/// threads that libtorch has there; while they live, their maker has as many as each of them. Throws InputError for no devices, or a module that cannot clone().
 ///
 ///   auto replicas = sullae::scale_up(model, {torch::kCPU, torch::kCPU});
 ///   replicas.run([&](NetImpl& net, std::size_t i) {

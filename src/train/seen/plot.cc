@@ -28,8 +28,11 @@ struct Axis {
     least = std::min(least, value);
     most = std::max(most, value);
   }
-  void round(int marks) {
-    if (most <= least) {
+  void round(int marks, double least_step = 0) {
+    if (most <= least && least_step > 0) {
+      least -= least_step;
+      most += least_step;
+    } else if (most <= least) {
       const double room = least == 0 ? 1 : std::abs(least) * 0.1;
       least -= room;
       most += room;
@@ -38,6 +41,7 @@ struct Axis {
     const double power = std::pow(10, std::floor(std::log10(rough)));
     const double factor = rough / power;
     step = power * (factor <= 1 ? 1 : (factor <= 2 ? 2 : (factor <= 5 ? 5 : 10)));
+    step = std::max(step, least_step);
     least = std::floor(least / step) * step;
     most = std::ceil(most / step) * step;
   }
@@ -47,6 +51,7 @@ struct Axis {
 std::string label(double value, double step) {
   if (std::abs(value) < step / 1000) value = 0;
   if (std::abs(value) >= 10000) return fmt::format("{:g}k", value / 1000);
+  if (step < 1e-4) return fmt::format("{:.1e}", value);
   const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
   return fmt::format("{:.{}f}", value, std::min(digits, 8));
 }
@@ -133,7 +138,7 @@ std::string plot(const std::vector<Curve>& curves, const PlotOptions& options) {
   }
   if (!std::isfinite(x.least) || !std::isfinite(y.least)) return {};
   if (options.from_zero) y.include(0);
-  x.round(8);
+  x.round(8, options.whole_x ? 1 : 0);
   y.round(5);
   std::string svg = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}",
                                 kWidth, kHeight, escape_html(options.title), frame(x, y, options));

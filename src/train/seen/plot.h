@@ -18,6 +18,7 @@ struct PlotOptions {
   std::string x_label;
   std::string y_label;
   bool from_zero = false;  ///< the y axis starts at 0
+  bool whole_x = true;     ///< x counts something
 };
 
 /// An <svg> element; empty where no curve has a point. Colours follow the page's (CSS variables

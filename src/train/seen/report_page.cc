@@ -23,7 +23,7 @@ h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.1rem; margin-t
 p { color: var(--soft); margin-top: 0; }
 table { border-collapse: collapse; } td, th { padding: .25rem .9rem .25rem 0; text-align: right;
        border-bottom: 1px solid var(--line); } td:first-child, th:first-child { text-align: left; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; margin-bottom: 1.5rem; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(380px, 1fr)); gap: 1rem; }
 .plots svg { width: 100%; background: var(--card); border-radius: 8px; }
 svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
@@ -75,7 +75,8 @@ std::string plots(const std::vector<Report>& reports) {
   }
   return plot(losses, {"Loss", "epoch", "cross-entropy"}) +
          plot(accuracies, {"Test accuracy", "epoch", "%"}) +
-         plot(over_time, {"Test accuracy over time", "seconds", "%"}) +
+         plot(over_time,
+              {.title = "Test accuracy over time", .x_label = "seconds", .y_label = "%"}) +
          plot(speeds, {"Throughput", "epoch", "samples/s", true}) +
          plot(rates, {"Learning rate at the end of the epoch", "epoch", "", true});
 }
