@@ -31,8 +31,9 @@ class Axis {
       const double last = std::clamp(std::floor(centre + support + 0.5), first + 1, highest);
       const std::size_t start = weights_.size();
       double sum = 0;
-      for (double p = first; p < last; ++p) {
-        const double weight = std::max(0.0, 1 - std::abs(p + 0.5 - centre) / support);
+      for (auto p = static_cast<std::size_t>(first); p < static_cast<std::size_t>(last); ++p) {
+        const double weight =
+            std::max(0.0, 1 - std::abs(static_cast<double>(p) + 0.5 - centre) / support);
         weights_.push_back(static_cast<float>(weight));
         sum += weight;
       }

@@ -163,7 +163,8 @@ class TextRecipe final : public Recipe {
     const bool korean = *options_.usual_place != '\0';
     std::vector<ExtraOption> options = {
         {"embedding-size", options_.lstm ? 300.0 : 100.0, "Numbers in a word's vector"},
-        {"dropout", options_.lstm ? 0.3 : 0.5, "Part of the vectors and of the last state dropped in training"},
+        {"dropout", options_.lstm ? 0.3 : 0.5,
+         "Part of the vectors and of the last state dropped in training"},
         {"min-count", korean ? 1.0 : 2.0,
          "Words that occur less often in the training texts are unknown"},
         {"max-words", options_.lstm ? 64.0 : 256.0, "Words of a text beyond this many are ignored"},
