@@ -26,6 +26,8 @@ using train::Report;
 // Scale-up: one process with several replicas. Scale-out: several processes.
 enum class Way { up, out };
 
+const char* name_of(Way way) { return way == Way::up ? "scale-up" : "scale-out"; }
+
 struct Trial {
   Way way;
   Report report;
@@ -126,8 +128,8 @@ class ScalingCommand final : public Command {
     if (up && workers > 1)
       job.command.insert(job.command.end(), {"--scale-up", fmt::to_string(workers)});
     job.command.insert(job.command.end(), {"--report", file});
-    fmt::print("\n{} with {} worker{}: {}\n", up ? "scale-up" : "scale-out", workers,
-               workers == 1 ? "" : "s", up ? "one process" : fmt::format("{} processes", workers));
+    fmt::print("\n{} with {} worker{}: {}\n", name_of(way), workers, workers == 1 ? "" : "s",
+               up ? "one process" : fmt::format("{} processes", workers));
     std::fflush(stdout);
     const int code = run_job(job);
     std::optional<Report> report;
@@ -157,9 +159,8 @@ class ScalingCommand final : public Command {
     for (const Trial& trial : trials) {
       const Report& r = trial.report;
       text += fmt::format("{:<10} {:>8} {:>10} {:>10.2f} % {:>12.0f} {:>7.2f} x {:>9.0f} %\n",
-                          trial.way == Way::up ? "scale-up" : "scale-out", workers_of(r),
-                          train::format_duration(r.seconds), 100 * r.test_accuracy,
-                          r.samples_per_second, speedup(trial, trials),
+                          name_of(trial.way), workers_of(r), train::format_duration(r.seconds),
+                          100 * r.test_accuracy, r.samples_per_second, speedup(trial, trials),
                           100 * efficiency(trial, trials));
     }
     return text;
@@ -169,7 +170,7 @@ class ScalingCommand final : public Command {
     std::vector<train::ScalingPoint> points;
     auto results = nlohmann::json::array();
     for (const Trial& trial : trials) {
-      const std::string way = trial.way == Way::up ? "scale-up" : "scale-out";
+      const std::string way = name_of(trial.way);
       points.push_back({.way = way,
                         .workers = workers_of(trial.report),
                         .speedup = speedup(trial, trials),

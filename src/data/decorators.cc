@@ -55,9 +55,7 @@ class WithLabels final : public Dataset {
     const std::string* const name = example.bytes(feature::kClass);
     const auto label =
         example.bytes(feature::kText) != nullptr ? feature::kTextLabel : feature::kLabel;
-    if (name == nullptr || example.integer(feature::kLabel) != nullptr ||
-        example.integer(feature::kTextLabel) != nullptr)
-      return example;
+    if (name == nullptr || example.label() != nullptr) return example;
     const auto found = labels_.find(*name);
     if (found == labels_.end()) {
       throw DamagedRecord(fmt::format("{}: its class is '{}', expected one of {}", place(i), *name,

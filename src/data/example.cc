@@ -60,6 +60,11 @@ const std::int64_t* Example::integer(std::string_view name) const {
   return only_value<std::vector<std::int64_t>>(*this, name);
 }
 
+const std::int64_t* Example::label() const {
+  const auto* const of_image = integer(feature::kLabel);
+  return of_image != nullptr ? of_image : integer(feature::kTextLabel);
+}
+
 void Example::set(std::string_view name, std::string bytes) {
   std::vector<std::string> values;
   values.push_back(std::move(bytes));

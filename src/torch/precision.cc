@@ -16,7 +16,6 @@ void collect_kept(const torch::nn::Module& module, std::set<const void*>& kept) 
                     module.as<torch::nn::BatchNorm3d>() != nullptr ||
                     module.as<torch::nn::LayerNorm>() != nullptr ||
                     module.as<torch::nn::GroupNorm>() != nullptr ||
-                    dynamic_cast<const torch::nn::BatchNorm2dImpl*>(&module) != nullptr ||
                     module.as<torch::nn::Embedding>() != nullptr ||
                     module.as<torch::nn::EmbeddingBag>() != nullptr;
   for (const auto& parameter : module.parameters(/*recurse=*/false)) {

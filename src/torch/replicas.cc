@@ -57,18 +57,17 @@ class ReplicaSet::Impl {
   Impl(torch::nn::Module& module, const std::vector<torch::Device>& devices, int threads_a_replica)
       : module_(module),
         threads_before_(at::get_num_threads()),
-        blas_threads_(threads_of_each(devices, threads_a_replica)) {
+        threads_of_each_(threads_of_each(devices, threads_a_replica)),
+        blas_threads_(threads_of_each_) {
     if (devices.empty()) throw InputError("scale_up: no devices were given");
-    const int threads = threads_of_each(devices, threads_a_replica);
     failures_.resize(devices.size());
     for (const auto& device : devices) replicas_.push_back(copy_of(module, device));
-    for (std::size_t i = 0; i < devices.size(); ++i)
-      threads_.emplace_back([this, i, threads] { serve(i, threads); });
+    for (std::size_t i = 0; i < devices.size(); ++i) threads_.emplace_back([this, i] { serve(i); });
     std::unique_lock lock(mutex_);
     done_.wait(lock, [&] { return ready_ == replicas_.size(); });
     // OpenMP's threads of a caller spin for a while after its work: they would take the processors from
     // the replicas.
-    at::set_num_threads(threads);
+    at::set_num_threads(threads_of_each_);
   }
 
   ~Impl() {
@@ -103,9 +102,9 @@ class ReplicaSet::Impl {
   }
 
  private:
-  void serve(std::size_t index, int threads) {
+  void serve(std::size_t index) {
     at::get_num_threads();  // initialises this thread's number, which the next line then sets
-    at::set_num_threads(threads);
+    at::set_num_threads(threads_of_each_);
     std::unique_lock lock(mutex_);
     ++ready_;
     done_.notify_all();
@@ -167,6 +166,7 @@ class ReplicaSet::Impl {
 
   torch::nn::Module& module_;
   int threads_before_;  // of the caller
+  int threads_of_each_;
   BlasThreads blas_threads_;
   std::vector<std::shared_ptr<torch::nn::Module>> replicas_;
 

@@ -46,13 +46,13 @@ Stepper::Stepper(torch::nn::Module& model, const TrainOptions& options, World& w
     replicas_.emplace(model, devices, /*threads_a_replica=*/0);
   }
   if (local_sgd_.enabled()) return;
-  const bool in_float32 = mixed_ && options.allreduce_precision == "float32";
-  distributed_.emplace(*optimizer_, in_float32 || !mixed_ ? weights_ : mixed_->parameters(),
+  distributed_.emplace(*optimizer_,
+                       reduces_in_float32() || !mixed_ ? weights_ : mixed_->parameters(),
                        DistributedOptimizerOptions{
                            .backward_passes_per_step = replicas_ ? 1 : options.accumulation_steps,
                            .compression = options.compression,
                            // Gradients of the master weights are made after backward.
-                           .overlap = options.overlap && !in_float32},
+                           .overlap = options.overlap && !reduces_in_float32()},
                        world);
 }
 
@@ -127,14 +127,13 @@ double Stepper::backward(const std::vector<Batch>& parts) {
 
 // Returns whether the gradients are finite: on every rank the same where they were reduced.
 bool Stepper::reduce() {
-  const bool in_float32 = mixed_ && options_.allreduce_precision == "float32";
-  if (in_float32) mixed_->unscale(scaler_.scale());
+  if (reduces_in_float32()) mixed_->unscale(scaler_.scale());
   if (distributed_) {
     const Stopwatch watch(waiting_);
     distributed_->synchronize();
   }
   if (!mixed_) return true;
-  return in_float32 ? mixed_->has_finite_gradients() : mixed_->unscale(scaler_.scale());
+  return reduces_in_float32() ? mixed_->has_finite_gradients() : mixed_->unscale(scaler_.scale());
 }
 
 void Stepper::clip() {

@@ -47,6 +47,8 @@ class Stepper {
   double seconds_waiting_for_ranks() const { return waiting_; }
 
  private:
+  /// Gradients of the master weights are averaged, and not those of the model.
+  bool reduces_in_float32() const { return mixed_ && options_.allreduce_precision == "float32"; }
   void zero_grad();
   double backward(const std::vector<Batch>& parts);
   torch::Tensor loss_of(torch::nn::Module& model, const Batch& batch, std::int64_t total) const;

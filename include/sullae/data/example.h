@@ -37,6 +37,8 @@ class Example {
   /// or has none or several values.
   const std::string* bytes(std::string_view name) const;
   const std::int64_t* integer(std::string_view name) const;
+  /// feature::kLabel or kTextLabel, whichever there is; null where there is neither.
+  const std::int64_t* label() const;
 
   void set(std::string_view name, std::string bytes);
   void set(std::string_view name, std::int64_t value);

@@ -145,7 +145,7 @@ void ImageTransform::apply(std::string_view jpeg, Random random, float* output) 
   JpegDecoder decoder(jpeg);
   const ImageSize size = decoder.size();
   if (options_.augmentation == Augmentation::padded_crop) {
-    const Image image = decode_jpeg(jpeg);
+    const Image image = decoder.decode(8, {0, 0, size.rows, size.columns}).pixels;
     apply(image.pixels.data(), size, 3, random, output);
     return;
   }

@@ -13,8 +13,7 @@ std::vector<LabelledText> read_texts(const Dataset& dataset, DamageLog& damage) 
     try {
       const Example example = dataset.read(i);
       const auto* const text = example.bytes(feature::kText);
-      const auto* label = example.integer(feature::kTextLabel);
-      if (label == nullptr) label = example.integer(feature::kLabel);
+      const auto* const label = example.label();
       if (text == nullptr || label == nullptr) {
         throw InputError(fmt::format("{}: is no labelled text: expected the features '{}' and '{}'",
                                      dataset.place(i), feature::kText, feature::kTextLabel));

@@ -30,9 +30,7 @@ void add(Inspection& sum, const Example& example, bool decode) {
                          std::max(sum.largest_image[1], size.columns)};
   }
   if (const auto* const text = example.bytes(feature::kText)) sum.bytes += text->size();
-  const auto* label = example.integer(feature::kLabel);
-  if (label == nullptr) label = example.integer(feature::kTextLabel);
-  if (label != nullptr) ++sum.labels[*label];
+  if (const auto* const label = example.label(); label != nullptr) ++sum.labels[*label];
   for (const auto& [name, values] : example.features) ++sum.features[name][kKinds[values.index()]];
   ++sum.samples;
 }

@@ -63,8 +63,7 @@ class ImageStream final : public BatchStream {
   }
 
   std::int64_t label_of(const data::Example& example, std::size_t sample) const {
-    const auto* label = example.integer(data::feature::kLabel);
-    if (label == nullptr) label = example.integer(data::feature::kTextLabel);
+    const auto* const label = example.label();
     if (label == nullptr) {
       throw data::DamagedRecord(fmt::format("{}: has no label, expected the feature '{}'",
                                             dataset_.place(sample), data::feature::kLabel));
