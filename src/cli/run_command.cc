@@ -55,7 +55,8 @@ class RunCommand final : public Command {
     app.add_option("--output-dir", options_.output_directory,
                    "Also write each rank's output to DIR/rank-N.log")
         ->type_name("DIR");
-    app.add_flag("!--no-tag", options_.tag_output, "Leave out the [rank] before each line");
+    add_negative_flag(app, "--no-tag", options_.tag_output,
+                      "Leave out the [rank] before each line");
     app.add_option("--cpus-per-rank", options_.cpus_per_rank,
                    "Processors and threads of each rank; by default an equal share")
         ->check(positive_integer())

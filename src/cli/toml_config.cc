@@ -90,10 +90,6 @@ std::string to_toml(const CLI::App& app, const std::vector<std::string>& left_ou
     if (key == "help" || std::ranges::find(left_out, key) != left_out.end()) continue;
     std::string value = option->count() > 0 ? option->results().back() : option->get_default_str();
     if (is_flag(*option)) {
-      // Results of flags such as !--no-overlap are those of what they negate.
-      const bool negative = !option->get_fnames().empty() && option->get_fnames().front() == key &&
-                            option->get_flag_value("--" + key, "true") == "false";
-      if (option->count() > 0 && negative) value = value == "true" ? "false" : "true";
       toml += fmt::format("{} = {}\n", key, value);
       continue;
     }

@@ -27,7 +27,8 @@ class TrainCommand final : public Command {
       if (!choice->app->parsed()) continue;
       if (!choice->config.empty()) apply_toml(*choice->app, choice->config);
       // What says where results go, and not what is trained, is no part of it.
-      choice->options.configuration = to_toml(*choice->app, {"config", "print-config", "resume"});
+      choice->options.configuration =
+          to_toml(*choice->app, {"config", "print-config", "resume", "export"});
       if (choice->print_config) {
         std::fputs(choice->options.configuration.c_str(), stdout);
         return 0;

@@ -20,8 +20,10 @@ class Group {
     return app_.add_option(flag, value, help)->capture_default_str()->type_name(type)->group(name_);
   }
   void flag(const char* name, bool& value, const std::string& help) {
-    const bool shown = name[0] == '!' ? !value : value;
-    app_.add_flag(name, value, help)->default_str(shown ? "true" : "false")->group(name_);
+    app_.add_flag(name, value, help)->default_str(value ? "true" : "false")->group(name_);
+  }
+  void negative_flag(const char* name, bool& value, const std::string& help) {
+    add_negative_flag(app_, name, value, help)->group(name_);
   }
 
  private:
@@ -113,8 +115,8 @@ void declare_parallelism(CLI::App& app, TrainOptions& o) {
   Group group(app, "Parallelism");
   group.add("--compression", o.compression,
             "How gradients travel: none, float16, bfloat16, or topk:FRACTION of them", "NAME");
-  group.flag("!--no-overlap", o.overlap,
-             "Reduce gradients after backward instead of during it, to compare");
+  group.negative_flag("--no-overlap", o.overlap,
+                      "Reduce gradients after backward instead of during it, to compare");
   group.flag("--sync-batch-norm", o.sync_batch_norm,
              "Batch norms over all ranks together (resnet)");
   group.add("--scale-up", o.scale_up,
@@ -122,7 +124,7 @@ void declare_parallelism(CLI::App& app, TrainOptions& o) {
   group.add(
       "--local-sgd", o.local_sgd,
       "0: average gradients at every step; a number of steps, or epoch: step apart and average "
-      "weights that often",
+      "weights and moments that often, and before checkpoints",
       "N");
 }
 
@@ -136,6 +138,12 @@ void declare_output(CLI::App& app, TrainOptions& o) {
                   "How many to keep; the best one is kept too", "N");
   checkpoints.flag("--resume", o.resume,
                    "Go on after the newest whole checkpoint in --checkpoint-dir");
+  checkpoints.add("--export", o.export_dir,
+                  "Put the trained model into this model repository, as its next version, for "
+                  "`sullae serve`",
+                  "DIR");
+  checkpoints.add("--export-name", o.export_name, "The model's name there; by default the recipe's",
+                  "NAME");
   Group group(app, "Seeing");
   group.add("--report", o.report,
             "Write the results here, as JSON, and beside it as a page (.html)", "FILE");

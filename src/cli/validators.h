@@ -1,9 +1,10 @@
-// Checks of option values, with messages that say what was expected.
+// Options that several commands declare, and checks of their values, with messages that say what was expected.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <string>
 
 namespace sullae::cli {
@@ -34,6 +35,15 @@ inline CLI::Validator number(Zero zero) {
                    (zero == Zero::allowed ? "of 0 or more" : "above 0");
           },
           ""};
+}
+
+/// A flag `--no-…` that switches off what is on. CLI11's own form of it shows its machinery in --help.
+inline CLI::Option* add_negative_flag(CLI::App& app, const std::string& name, bool& value,
+                                      const std::string& help) {
+  const auto set = [&value](std::int64_t given) {
+    value = given <= 0;
+  };
+  return app.add_flag_function(name, set, help)->default_str(value ? "false" : "true");
 }
 
 }  // namespace sullae::cli

@@ -240,6 +240,13 @@ void check_fits(torch::serialize::InputArchive& archive, const torch::nn::Module
   check(module.named_buffers(), true);
 }
 
+void read_archive(const std::filesystem::path& file, torch::serialize::InputArchive& archive) {
+  CheckedFile input(file);
+  archive.load_from([&](std::uint64_t position, void* into,
+                        std::size_t bytes) { return input.read(position, into, bytes); },
+                    [&] { return input.size(); });
+}
+
 }  // namespace
 
 SerializedCheckpoint serialize_checkpoint(const torch::nn::Module& module,
@@ -266,11 +273,8 @@ void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module&
 
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
                                    torch::optim::Optimizer* optimizer) {
-  CheckedFile input(file);
   torch::serialize::InputArchive archive;
-  archive.load_from([&](std::uint64_t position, void* into,
-                        std::size_t bytes) { return input.read(position, into, bytes); },
-                    [&] { return input.size(); });
+  read_archive(file, archive);
   check_fits(archive, module, file.string());
   torch::serialize::InputArchive extra;
   archive.read(kExtra, extra);
@@ -282,6 +286,14 @@ CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn:
   module.load(archive);
   if (optimizer != nullptr) load_optimizer(optimizer_archive, *optimizer);
   return metadata;
+}
+
+CheckpointMetadata read_checkpoint_metadata(const std::filesystem::path& file) {
+  torch::serialize::InputArchive archive;
+  read_archive(file, archive);
+  torch::serialize::InputArchive extra;
+  archive.read(kExtra, extra);
+  return read_metadata(extra);
 }
 
 }  // namespace sullae

@@ -107,7 +107,7 @@ void MixedPrecision::zero_grad() {
   }
 }
 
-bool MixedPrecision::unscale(double scale) {
+void MixedPrecision::unscale(double scale) {
   const torch::NoGradGuard guard;
   for (Entry& entry : entries_) {
     torch::Tensor& gradient = entry.model.mutable_grad();
@@ -118,7 +118,6 @@ bool MixedPrecision::unscale(double scale) {
       entry.master.mutable_grad() = gradient.to(torch::kFloat32).div_(scale);
     }
   }
-  return has_finite_gradients();
 }
 
 bool MixedPrecision::has_finite_gradients() const {

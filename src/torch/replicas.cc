@@ -1,5 +1,4 @@
 #include <ATen/Parallel.h>
-#include <dlfcn.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <thread>
 
 #include "sullae/torch/parallel.h"
+#include "torch/blas_threads.h"
 
 namespace sullae::detail {
 namespace {
@@ -21,28 +21,6 @@ std::shared_ptr<torch::nn::Module> copy_of(torch::nn::Module& module, const torc
                      "' cannot clone(): derive it from torch::nn::Cloneable");
   }
 }
-
-// OpenBLAS has one pool of threads for the whole process, for which replicas would queue. libtorch may be
-// linked with another BLAS, so it is looked up.
-class BlasThreads {
- public:
-  explicit BlasThreads(int threads) {
-    const auto get = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "openblas_get_num_threads"));
-    set_ = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
-    if (get == nullptr || set_ == nullptr) return;
-    before_ = get();
-    set_(threads);
-  }
-  ~BlasThreads() {
-    if (before_ > 0) set_(before_);
-  }
-  BlasThreads(const BlasThreads&) = delete;
-  BlasThreads& operator=(const BlasThreads&) = delete;
-
- private:
-  void (*set_)(int) = nullptr;
-  int before_ = 0;
-};
 
 int threads_of_each(const std::vector<torch::Device>& devices, int asked) {
   const auto on_cpu = static_cast<int>(

@@ -70,6 +70,8 @@ TrainOptions checked_options(TrainOptions options, int world_size) {
   require(!options.nesterov || options.momentum > 0, "--nesterov: needs a --momentum above 0");
   require(!options.resume || !options.checkpoint_dir.empty(),
           "--resume: needs --checkpoint-dir, where the checkpoints are");
+  require(options.export_name.empty() || !options.export_dir.empty(),
+          "--export-name: needs --export, where the model goes");
   require_one_of(options.precision, {"float32", "bfloat16", "float16"}, "precision");
   require_one_of(options.allreduce_precision, {"same", "float32"}, "allreduce-precision");
   parse_loss_scale(options);

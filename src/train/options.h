@@ -94,6 +94,10 @@ struct TrainOptions {
   /// Also after so many steps; 0 for epochs alone.
   std::int64_t checkpoint_steps = 0;
   bool resume = false;
+  /// A model repository that gets the trained model as its next version; empty writes none.
+  std::filesystem::path export_dir;
+  /// The model's name there; empty takes the recipe's.
+  std::string export_name;
 
   // Seeing
   /// A JSON file with the results; the same with plots goes beside it, as HTML.

@@ -78,7 +78,8 @@ StepResult Stepper::step(const std::vector<Batch>& parts, double lr) {
     if (mixed_) mixed_->update_model();
   }
   if (mixed_) scaler_.update(!result.skipped);
-  if (local_sgd_.steps > 0 && ++steps_since_average_ >= local_sgd_.steps) average_weights();
+  ++steps_apart_;
+  if (local_sgd_.steps > 0 && steps_apart_ >= local_sgd_.steps) average_weights();
   return result;
 }
 
@@ -133,7 +134,8 @@ bool Stepper::reduce() {
     distributed_->synchronize();
   }
   if (!mixed_) return true;
-  return reduces_in_float32() ? mixed_->has_finite_gradients() : mixed_->unscale(scaler_.scale());
+  if (!reduces_in_float32()) mixed_->unscale(scaler_.scale());
+  return mixed_->has_finite_gradients();
 }
 
 void Stepper::clip() {
@@ -143,7 +145,7 @@ void Stepper::clip() {
 
 void Stepper::average_weights() {
   const Stopwatch watch(waiting_);
-  steps_since_average_ = 0;
+  steps_apart_ = 0;
   if (mixed_) {
     const torch::NoGradGuard guard;
     for (auto& item : weights_) {
@@ -152,11 +154,12 @@ void Stepper::average_weights() {
     }
   }
   average_parameters(model_, world_);
+  average_optimizer_state(*optimizer_, world_);
   if (mixed_) mixed_->update_model();
 }
 
-void Stepper::end_epoch() {
-  if (local_sgd_.enabled()) average_weights();
+void Stepper::join_weights() {
+  if (local_sgd_.enabled() && steps_apart_ > 0) average_weights();
 }
 
 std::map<std::string, torch::Tensor> Stepper::master_weights() const {

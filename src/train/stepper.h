@@ -36,8 +36,8 @@ class Stepper {
   StepResult step(const std::vector<Batch>& parts, double lr);
   /// Into how many parts a rank's batch is divided.
   std::size_t parts_a_step() const;
-  /// Weights that ranks have changed apart are averaged. Collective.
-  void end_epoch();
+  /// Weights and moments that ranks have changed apart are averaged, so that rank 0's are everybody's. Collective.
+  void join_weights();
 
   /// What a checkpoint holds in place of the model's own parameters.
   std::map<std::string, torch::Tensor> master_weights() const;
@@ -68,7 +68,7 @@ class Stepper {
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::optional<DistributedOptimizer> distributed_;
   std::optional<sullae::detail::ReplicaSet> replicas_;
-  std::int64_t steps_since_average_ = 0;
+  std::int64_t steps_apart_ = 0;  // since weights were averaged
   double waiting_ = 0;
 };
 

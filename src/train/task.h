@@ -3,6 +3,7 @@
 #pragma once
 
 #include <torch/nn/module.h>
+#include <torch/script.h>
 #include <torch/types.h>
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "sullae/sullae.h"
+#include "train/description.h"
 #include "train/options.h"
 
 namespace sullae::train {
@@ -44,6 +46,10 @@ class Classifier {
   virtual ~Classifier() = default;
   /// [batch, classes], before softmax.
   virtual torch::Tensor scores(const Batch& batch) = 0;
+  /// The same in TorchScript, as in evaluation, sharing the parameters. Its method forward takes images,
+  /// [batch, channels, rows, columns]; or words, [batch, time] int64 with zeros behind the shorter texts,
+  /// and the texts' lengths, [batch] int64. It returns what scores() does, in the order of its input.
+  virtual torch::jit::Module script() const = 0;
 };
 
 /// The numbers of the samples of each batch.
@@ -55,6 +61,7 @@ class Task {
   virtual ~Task() = default;
   /// Also a Classifier.
   virtual std::shared_ptr<torch::nn::Module> model() = 0;
+  virtual const ModelDescription& description() const = 0;
   virtual std::size_t size(Split split) const = 0;
   /// Reads batches of a split. `epoch` decides, with the samples' numbers and the seed alone, how
   /// samples are augmented.
@@ -80,11 +87,15 @@ class Recipe {
   virtual std::string summary() const = 0;
   virtual TrainOptions defaults() const = 0;
   virtual std::vector<ExtraOption> extra_options() const { return {}; }
+  /// The network that `description` is of, with fresh weights; also a Classifier.
+  virtual std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const = 0;
   /// `world` is that of all ranks that train. Throws InputError.
   virtual std::unique_ptr<Task> make(const TrainOptions& options, World& world) const = 0;
 };
 
 /// All recipes. A new one is a file and a line in recipes.cc.
 const std::vector<std::unique_ptr<Recipe>>& recipes();
+/// Throws InputError.
+const Recipe& find_recipe(const std::string& name);
 
 }  // namespace sullae::train

@@ -10,6 +10,7 @@
 #include "sullae/torch.h"
 #include "train/checkpoints.h"
 #include "train/evaluation.h"
+#include "train/export.h"
 #include "train/optimizers.h"
 #include "train/run_state.h"
 #include "train/schedule.h"
@@ -76,6 +77,7 @@ class Run {
     while (state_.epoch <= options_.epochs && !ended()) train_epoch();
     if (checkpoints_) checkpoints_->wait();
     finish_report();
+    export_model();
     return report_;
   }
 
@@ -184,7 +186,7 @@ class Run {
 
   // Or its part, where --max-steps ended it.
   void end_epoch() {
-    stepper_->end_epoch();
+    stepper_->join_weights();
     state_.train_loss =
         average_metrics({{"loss", state_.loss_sum /
                                       static_cast<double>(std::max<std::int64_t>(state_.step, 1))}},
@@ -275,18 +277,32 @@ class Run {
 
   void save(bool best) {
     if (options_.checkpoint_dir.empty()) return;
+    stepper_->join_weights();
     state_.scaler = stepper_->scaler().state();
-    const auto generators = gather_generators(world_);
+    auto metadata = to_metadata(state_, gather_generators(world_), options_.configuration);
     if (!checkpoints_) return;
-    report_.checkpoint =
-        checkpoints_
-            ->save(state_.steps,
-                   serialize_checkpoint(
-                       *task_->model(), &stepper_->optimizer(),
-                       {.metadata = to_metadata(state_, generators, options_.configuration),
-                        .weights = stepper_->master_weights()}),
-                   best)
-            .string();
+    add_description(metadata, task_->description());
+    report_.checkpoint = checkpoints_
+                             ->save(state_.steps,
+                                    serialize_checkpoint(*task_->model(), &stepper_->optimizer(),
+                                                         {.metadata = std::move(metadata),
+                                                          .weights = stepper_->master_weights()}),
+                                    best)
+                             .string();
+  }
+
+  // The weights as they are now, as a version of a model repository.
+  void export_model() {
+    if (options_.export_dir.empty() || world_.rank() != 0) return;
+    CheckpointMetadata metadata{.texts = {{"configuration", options_.configuration}}};
+    add_description(metadata, task_->description());
+    const auto exported = export_version(
+        options_.export_dir, options_.export_name.empty() ? recipe_.name() : options_.export_name,
+        serialize_checkpoint(
+            *task_->model(), nullptr,
+            {.metadata = std::move(metadata), .weights = stepper_->master_weights()}));
+    progress_.line(fmt::format("exported as {}: `sullae serve {}` serves it", exported.string(),
+                               options_.export_dir.string()));
   }
 
   void finish_report() {

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <mutex>
+#include <sstream>
 
 #include "sullae/torch.h"
 #include "support/errors.h"
@@ -73,12 +74,11 @@ struct Way {
   bool average_weights = false;  // instead of gradients
 };
 
-// The weights after some steps with momentum, or with plain SGD where weights are averaged.
+// The weights after some steps with momentum.
 std::vector<torch::Tensor> train(World* world, const Way& way) {
   Net net;
   set_values(*net);
-  torch::optim::SGD sgd(net->parameters(),
-                        torch::optim::SGDOptions(0.1).momentum(way.average_weights ? 0 : 0.9));
+  torch::optim::SGD sgd(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   const int ranks = world == nullptr ? 1 : world->size();
   const int rank = world == nullptr ? 0 : world->rank();
   std::optional<DistributedOptimizer> distributed;
@@ -114,7 +114,10 @@ std::vector<torch::Tensor> train(World* world, const Way& way) {
     } else {
       sgd.step();
     }
-    if (world != nullptr && way.average_weights) average_parameters(*net, *world);
+    if (world != nullptr && way.average_weights) {
+      average_parameters(*net, *world);
+      average_optimizer_state(sgd, *world);
+    }
   }
   std::vector<torch::Tensor> weights;
   for (const auto& parameter : net->parameters()) weights.push_back(parameter.detach().clone());
@@ -128,7 +131,7 @@ void expect_close(const std::vector<torch::Tensor>& one, const std::vector<torch
 }
 
 void expect_like_one_process(const RanksOptions& ranks, const Way& way) {
-  const auto alone = train(nullptr, {.average_weights = way.average_weights});
+  const auto alone = train(nullptr, {});
   std::mutex mutex;
   run_ranks(ranks, [&](World& world) {
     const auto weights = train(&world, way);
@@ -154,6 +157,48 @@ TEST(Accumulation, GivesWhatOneModelGives) {
 TEST(LocalSgd, AveragedAtEveryStepItIsPerStepAveraging) {
   for (const int size : {2, 3, 5})
     expect_like_one_process({.size = size}, {.average_weights = true});
+}
+
+TEST(LocalSgd, MomentsAreAveragedWhereSomeRanksHaveNone) {
+  run_ranks({.size = 3}, [](World& world) {
+    std::vector<torch::Tensor> weights;
+    for (int i = 0; i < 3; ++i) weights.push_back(torch::ones({2}, torch::requires_grad()));
+    Adam adam(weights, 0.1);
+    const auto step = [&] {
+      for (int i = 0; i < 3; ++i) weights[i].mutable_grad() = torch::Tensor();
+      weights[0].mutable_grad() = torch::full({2}, world.rank() + 1.0);
+      if (world.rank() == 1) weights[1].mutable_grad() = torch::full({2}, 6.0);
+      adam.step();
+    };
+    step();
+    average_optimizer_state(adam, world);
+    const auto moment = [&](int i) {
+      for (const auto& [key, state] : adam.state()) {
+        std::ostringstream address;
+        address << key;
+        std::ostringstream wanted;
+        wanted << weights[i].unsafeGetTensorImpl();
+        if (address.str() == wanted.str())
+          return static_cast<torch::optim::AdamParamState&>(*state).exp_avg();
+      }
+      return torch::Tensor();
+    };
+    EXPECT_TRUE(torch::allclose(moment(0), torch::full({2}, 0.2)));
+    EXPECT_TRUE(torch::allclose(moment(1), torch::full({2}, 0.2)));
+    EXPECT_FALSE(moment(2).defined()) << "no rank had a gradient";
+    step();
+  });
+}
+
+TEST(LocalSgd, SaysWhoseMomentsItDoesNotKnow) {
+  run_ranks({.size = 2}, [](World& world) {
+    const auto weight = torch::ones({2}, torch::requires_grad());
+    torch::optim::RMSprop optimizer({weight});
+    weight.mutable_grad() = torch::ones({2});
+    optimizer.step();
+    EXPECT_TRUE(contains(error_of([&] { average_optimizer_state(optimizer, world); }),
+                         "expected an optimizer with the state of SGD, Adam or AdamW"));
+  });
 }
 
 TEST(ScaleUp, ThrowsWhatAReplicaThrew) {

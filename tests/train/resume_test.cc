@@ -52,6 +52,8 @@ TEST_F(Resume, BetweenEpochsToTheBit) {
       {1, {}},
       {3, {}},
       {2, {"--optimizer", "sgd", "--nesterov"}},
+      {2, {"--local-sgd", "5", "--optimizer", "sgd", "--momentum", "0.9"}},
+      {3, {"--local-sgd", "epoch"}},
       {2, {"--precision", "bfloat16", "--accumulation-steps", "2"}},
       // Replicas draw from one generator, in whatever order they come: no dropout here.
       {2, {"--scale-up", "2", "--optimizer", "adamw", "--dropout", "0"}}};

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "sullae/data/dataset.h"
@@ -38,6 +39,11 @@ class Vocabulary {
 
   /// Of words that occur at least `min_count` times.
   static Vocabulary build(const std::vector<LabelledText>& texts, std::size_t min_count = 1);
+  /// Of words in the order of their numbers, from 2 on. Throws InputError for one that is there twice.
+  static Vocabulary of_words(const std::vector<std::string>& words);
+
+  /// As of_words() takes them.
+  std::vector<std::string> words() const;
 
   /// Numbers, padding and unknown included.
   std::size_t size() const { return numbers_.size() + 2; }
@@ -54,6 +60,35 @@ class Vocabulary {
     }
   };
   std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> numbers_;
+};
+
+struct TextEncoderOptions {
+  /// Words beyond this many are ignored.
+  std::size_t max_words = 64;
+  /// normalise_english() comes first.
+  bool normalise = false;
+  /// Numbers for pairs of neighbouring words, by hashing: there are too many to list them. They follow
+  /// those of the words.
+  std::int64_t word_pairs = 0;
+};
+
+/// Texts as the numbers that a network takes. Any thread.
+class TextEncoder {
+ public:
+  TextEncoder(Vocabulary vocabulary, const TextEncoderOptions& options)
+      : vocabulary_(std::move(vocabulary)), options_(options) {}
+
+  /// At least one number.
+  std::vector<std::int64_t> encode(std::string_view text) const;
+  /// Numbers that there are, for words and for pairs.
+  std::int64_t size() const {
+    return static_cast<std::int64_t>(vocabulary_.size()) + options_.word_pairs;
+  }
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+
+ private:
+  Vocabulary vocabulary_;
+  TextEncoderOptions options_;
 };
 
 }  // namespace sullae::data

@@ -55,4 +55,8 @@ void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module&
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
                                    torch::optim::Optimizer* optimizer = nullptr);
 
+/// Reads what a checkpoint holds besides the model and the optimizer, before there is a model to load it into.
+/// Throws CheckpointError as load_checkpoint() does.
+CheckpointMetadata read_checkpoint_metadata(const std::filesystem::path& file);
+
 }  // namespace sullae

@@ -4,6 +4,7 @@
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
+#include <torch/optim/optimizer.h>
 #include <torch/types.h>
 
 #include <cstddef>
@@ -19,6 +20,11 @@ namespace sullae {
 /// become rank 0's. Local SGD (S. Stich, 2019) is: each rank steps an optimizer of its own, and every k
 /// steps calls this. Collective.
 void average_parameters(torch::nn::Module& module, World& world = sullae::world());
+
+/// The moments that `optimizer` keeps become the mean over all ranks (H. Yu et al., 2019), so that ranks that step
+/// alone go on from the same point after average_parameters(), and one checkpoint is enough for all. Takes the
+/// optimizers of this library, SGD, Adam and AdamW; throws InputError for others. Collective.
+void average_optimizer_state(torch::optim::Optimizer& optimizer, World& world = sullae::world());
 
 /// Normalises `input`, [batch, channels, …], with the mean and the variance over the batches of all
 /// ranks together while `norm` is in training mode, as a process with the whole batch would; forward

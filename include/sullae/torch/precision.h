@@ -60,12 +60,13 @@ struct MixedPrecisionOptions {
 ///   mixed.zero_grad();
 ///   scaler.scale(loss).backward();
 ///   optimizer.synchronize();
-///   bool finite = mixed.unscale(scaler.scale());                       // the same on every rank
+///   mixed.unscale(scaler.scale());
+///   bool finite = mixed.has_finite_gradients();                        // the same on every rank
 ///   if (finite) { optimizer.step(); mixed.update_model(); }
 ///   scaler.update(finite);
 ///
 /// Given master_named_parameters() instead, DistributedOptimizer averages in float32: call unscale()
-/// before synchronize(), and has_finite_gradients() after it.
+/// before synchronize().
 ///
 /// Used by one thread.
 class MixedPrecision {
@@ -83,10 +84,10 @@ class MixedPrecision {
 
   /// Removes the gradients of the model and of the master weights.
   void zero_grad();
-  /// Moves the model's gradients to the master weights, divided by `scale`. Returns whether all of them
-  /// are finite: an infinity on one rank is one on every rank once gradients are reduced.
-  bool unscale(double scale);
-  /// Whether the gradients of the master weights are.
+  /// Moves the model's gradients to the master weights, divided by `scale`.
+  void unscale(double scale);
+  /// Whether the gradients of the master weights are finite: an infinity on one rank is one on every
+  /// rank once gradients are reduced.
   bool has_finite_gradients() const;
   /// Casts the master weights into the model.
   void update_model();

@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "sullae/data/order.h"
 #include "sullae/data/text.h"
 
 namespace sullae::data {
@@ -35,6 +38,23 @@ Vocabulary Vocabulary::build(const std::vector<LabelledText>& texts, std::size_t
   return vocabulary;
 }
 
+Vocabulary Vocabulary::of_words(const std::vector<std::string>& words) {
+  Vocabulary vocabulary;
+  vocabulary.numbers_.reserve(words.size());
+  for (const auto& word : words) {
+    const auto number = static_cast<std::int64_t>(vocabulary.numbers_.size()) + 2;
+    if (!vocabulary.numbers_.emplace(word, number).second)
+      throw InputError(fmt::format("vocabulary: '{}' is there twice", word));
+  }
+  return vocabulary;
+}
+
+std::vector<std::string> Vocabulary::words() const {
+  std::vector<std::string> words(numbers_.size());
+  for (const auto& [word, number] : numbers_) words[static_cast<std::size_t>(number) - 2] = word;
+  return words;
+}
+
 std::int64_t Vocabulary::number_of(std::string_view word) const {
   const auto found = numbers_.find(word);
   return found == numbers_.end() ? kUnknown : found->second;
@@ -47,6 +67,21 @@ std::vector<std::int64_t> Vocabulary::encode(std::string_view text, std::size_t 
     numbers.push_back(number_of(word));
   }
   if (numbers.empty()) numbers.push_back(kUnknown);
+  return numbers;
+}
+
+std::vector<std::int64_t> TextEncoder::encode(std::string_view text) const {
+  auto numbers = options_.normalise
+                     ? vocabulary_.encode(normalise_english(text), options_.max_words)
+                     : vocabulary_.encode(text, options_.max_words);
+  if (options_.word_pairs == 0) return numbers;
+  const std::size_t count = numbers.size();
+  for (std::size_t i = 0; i + 1 < count; ++i) {
+    Random hash(static_cast<std::uint64_t>(numbers[i]), static_cast<std::uint64_t>(numbers[i + 1]),
+                0);
+    const auto pair = hash.below(static_cast<std::uint64_t>(options_.word_pairs));
+    numbers.push_back(static_cast<std::int64_t>(vocabulary_.size() + pair));
+  }
   return numbers;
 }
 

@@ -6,6 +6,7 @@
 
 #include "sullae/error.h"
 #include "sullae/torch/parallel.h"
+#include "train/models/script.h"
 
 namespace sullae::train {
 namespace {
@@ -147,6 +148,49 @@ torch::Tensor ResNetImpl::forward(torch::Tensor x) {
   if (!options_.small_images) x = torch::max_pool2d(x, 3, 2, 1);
   for (auto& stage : stages_) x = stage->forward(x);
   return fc_(torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
+}
+
+torch::jit::Module ResNetImpl::script() const {
+  std::string source = "def forward(self, x):\n";
+  const auto add = [&](const std::string& line) {
+    source += "    " + line + "\n";
+  };
+  // A convolution and its norm.
+  const auto normed = [](const std::string& input, const std::string& layer,
+                         const std::string& norm, std::int64_t stride, std::int64_t padding) {
+    return fmt::format(
+        "torch.batch_norm(torch.conv2d({0}, self.{1}_weight, None, [{3}, {3}], [{4}, {4}]), "
+        "self.{2}_weight, "
+        "self.{2}_bias, self.{2}_running_mean, self.{2}_running_var, False, 0.1, {5}, True)",
+        input, layer, norm, stride, padding, torch::nn::BatchNormOptions(1).eps());
+  };
+  const auto stride_of = [](const torch::nn::Conv2dImpl& layer) {
+    return (*layer.options.stride())[0];
+  };
+  add(fmt::format("x = torch.relu({})",
+                  normed("x", "conv1", "bn1", stride_of(*conv1_), options_.small_images ? 1 : 3)));
+  if (!options_.small_images) add("x = torch.max_pool2d(x, [3, 3], [2, 2], [1, 1])");
+  for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+    for (std::size_t index = 0; index < stages_[stage]->size(); ++index) {
+      const auto& block = *stages_[stage]->ptr<BlockImpl>(index);
+      const auto prefix = fmt::format("layer{}_{}_", stage + 1, index);
+      add("y = x");
+      for (std::size_t i = 0; i < block.convolutions.size(); ++i) {
+        const auto& layer = *block.convolutions[i];
+        const auto kernel = (*layer.options.kernel_size())[0];
+        if (i > 0) add("y = torch.relu(y)");
+        add("y = " + normed("y", fmt::format("{}conv{}", prefix, i + 1),
+                            fmt::format("{}bn{}", prefix, i + 1), stride_of(layer), kernel / 2));
+      }
+      if (!block.downsample.is_empty())
+        add("x = " +
+            normed("x", prefix + "downsample_0", prefix + "downsample_1", block.options.stride, 0));
+      add("x = torch.relu(y + x)");
+    }
+  }
+  add("x = torch.flatten(torch.adaptive_avg_pool2d(x, [1, 1]), 1)");
+  add("return torch.linear(x, self.fc_weight, self.fc_bias)");
+  return make_script(*this, source);
 }
 
 }  // namespace sullae::train

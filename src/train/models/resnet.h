@@ -32,6 +32,7 @@ class ResNetImpl : public torch::nn::Cloneable<ResNetImpl>, public Classifier {
   void reset() override;
   torch::Tensor forward(torch::Tensor x);
   torch::Tensor scores(const Batch& batch) override { return forward(batch.inputs[0]); }
+  torch::jit::Module script() const override;
 
  private:
   void make_stage(int index, std::int64_t width, int blocks, std::int64_t stride);

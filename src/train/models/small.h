@@ -14,6 +14,7 @@ struct MnistNetImpl : torch::nn::Cloneable<MnistNetImpl>, Classifier {
   MnistNetImpl() { reset(); }
   void reset() override;
   torch::Tensor scores(const Batch& batch) override;
+  torch::jit::Module script() const override;
 
   torch::nn::Conv2d first{nullptr}, second{nullptr};
   torch::nn::Linear hidden{nullptr}, output{nullptr};
@@ -31,6 +32,7 @@ struct MlpImpl : torch::nn::Cloneable<MlpImpl>, Classifier {
   explicit MlpImpl(MlpOptions options) : options_(std::move(options)) { reset(); }
   void reset() override;
   torch::Tensor scores(const Batch& batch) override;
+  torch::jit::Module script() const override;
 
  private:
   MlpOptions options_;

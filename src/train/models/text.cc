@@ -1,5 +1,9 @@
 #include "train/models/text.h"
 
+#include <fmt/format.h>
+
+#include "train/models/script.h"
+
 namespace sullae::train {
 namespace {
 
@@ -34,6 +38,29 @@ torch::Tensor TextLstmImpl::scores(const Batch& batch) {
   return output_(torch::dropout(last_hidden[-1], options_.dropout, is_training()));
 }
 
+torch::jit::Module TextLstmImpl::script() const {
+  std::string weights;
+  for (std::int64_t layer = 0; layer < options_.layers; ++layer) {
+    for (const char* name : {"weight_ih", "weight_hh", "bias_ih", "bias_hh"})
+      weights += fmt::format("{}self.lstm_{}_l{}", weights.empty() ? "" : ", ", name, layer);
+  }
+  // Texts are sorted by length, since the LSTM takes the longest first, and then put back.
+  return make_script(
+      *this, fmt::format(R"(
+def forward(self, words, lengths):
+    sorted_lengths, order = torch.sort(lengths, 0, True)
+    vectors = torch.embedding(self.embedding_weight, torch.index_select(words, 0, order))
+    packed, sizes = torch._pack_padded_sequence(vectors, sorted_lengths, True)
+    state = torch.zeros([{layers}, words.size(0), {hidden}], dtype=vectors.dtype, device=vectors.device)
+    output, last_hidden, last_cell = torch.lstm(
+        packed, sizes, [state, state], [{weights}], True, {layers}, 0.0, False, False)
+    scores = torch.linear(torch.select(last_hidden, 0, {layers} - 1), self.output_weight, self.output_bias)
+    return torch.index_select(scores, 0, torch.argsort(order))
+)",
+                         fmt::arg("layers", options_.layers),
+                         fmt::arg("hidden", options_.hidden_size), fmt::arg("weights", weights)));
+}
+
 void TextBagImpl::reset() {
   embedding_ = register_module(
       "embedding", torch::nn::EmbeddingBag(
@@ -48,6 +75,17 @@ torch::Tensor TextBagImpl::scores(const Batch& batch) {
   const auto means = embedding_(batch.inputs[0], batch.inputs[1]);
   return output_(
       torch::dropout(means, options_.dropout, is_training()).to(output_->weight.scalar_type()));
+}
+
+torch::jit::Module TextBagImpl::script() const {
+  return make_script(*this, R"(
+def forward(self, words, lengths):
+    inside = torch.lt(torch.arange(words.size(1), device=words.device).unsqueeze(0), lengths.unsqueeze(1))
+    starts = torch.cumsum(lengths, 0) - lengths
+    means, a, b, c = torch.embedding_bag(
+        self.embedding_weight, torch.masked_select(words, inside), starts, False, 1)
+    return torch.linear(means, self.output_weight, self.output_bias)
+)");
 }
 
 }  // namespace sullae::train

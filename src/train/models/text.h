@@ -25,6 +25,7 @@ class TextLstmImpl : public torch::nn::Cloneable<TextLstmImpl>, public Classifie
   explicit TextLstmImpl(const TextModelOptions& options) : options_(options) { reset(); }
   void reset() override;
   torch::Tensor scores(const Batch& batch) override;
+  torch::jit::Module script() const override;
 
  private:
   TextModelOptions options_;
@@ -41,6 +42,7 @@ class TextBagImpl : public torch::nn::Cloneable<TextBagImpl>, public Classifier 
   explicit TextBagImpl(const TextModelOptions& options) : options_(options) { reset(); }
   void reset() override;
   torch::Tensor scores(const Batch& batch) override;
+  torch::jit::Module script() const override;
 
  private:
   TextModelOptions options_;

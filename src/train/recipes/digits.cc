@@ -30,8 +30,8 @@ ImageTensors to_tensors(data::ImageSet set) {
 
 class DigitsTask final : public Task {
  public:
-  DigitsTask(const TrainOptions& options, std::shared_ptr<torch::nn::Module> model)
-      : model_(std::move(model)) {
+  DigitsTask(const TrainOptions& options, const Recipe& recipe, ModelDescription description)
+      : model_description_(std::move(description)), model_(recipe.model(model_description_)) {
     if (!options.data.empty()) {
       data::Mnist mnist = data::read_mnist(options.data);
       train_ = to_tensors(std::move(mnist.train));
@@ -46,6 +46,7 @@ class DigitsTask final : public Task {
   }
 
   std::shared_ptr<torch::nn::Module> model() override { return model_; }
+  const ModelDescription& description() const override { return model_description_; }
   std::size_t size(Split split) const override {
     return static_cast<std::size_t>(of(split).labels.size(0));
   }
@@ -57,6 +58,7 @@ class DigitsTask final : public Task {
  private:
   const ImageTensors& of(Split split) const { return split == Split::train ? train_ : test_; }
 
+  ModelDescription model_description_;
   std::shared_ptr<torch::nn::Module> model_;
   ImageTensors train_;
   ImageTensors test_;
@@ -73,6 +75,15 @@ TrainOptions digits_defaults() {
   return options;
 }
 
+ModelDescription describe(const Recipe& recipe, std::map<std::string, double> numbers) {
+  numbers.insert({{"channels", 1}, {"image-size", 28}, {"centre-share", 1}, {"classes", 10}});
+  return {.recipe = recipe.name(),
+          .input = InputKind::image,
+          .numbers = std::move(numbers),
+          .mean = {kMean},
+          .deviation = {kDeviation}};
+}
+
 class MnistRecipe final : public Recipe {
  public:
   std::string name() const override { return "mnist"; }
@@ -80,8 +91,11 @@ class MnistRecipe final : public Recipe {
     return "handwritten digits, a small convolutional network";
   }
   TrainOptions defaults() const override { return digits_defaults(); }
+  std::shared_ptr<torch::nn::Module> model(const ModelDescription&) const override {
+    return std::make_shared<MnistNetImpl>();
+  }
   std::unique_ptr<Task> make(const TrainOptions& options, World&) const override {
-    return std::make_unique<DigitsTask>(options, std::make_shared<MnistNetImpl>());
+    return std::make_unique<DigitsTask>(options, *this, describe(*this, {}));
   }
 };
 
@@ -95,14 +109,17 @@ class MlpRecipe final : public Recipe {
             {"hidden-layers", 2, "Hidden layers"},
             {"dropout", 0.2, "Part of the hidden units dropped in training"}};
   }
-  std::unique_ptr<Task> make(const TrainOptions& options, World&) const override {
-    MlpOptions model{.hidden = {}, .dropout = options.extra.at("dropout")};
-    auto size = static_cast<std::int64_t>(options.extra.at("hidden-size"));
-    for (auto layer = static_cast<int>(options.extra.at("hidden-layers")); layer > 0; --layer) {
+  std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
+    MlpOptions model{.hidden = {}, .dropout = description.number("dropout")};
+    auto size = description.integer("hidden-size");
+    for (auto layer = description.integer("hidden-layers"); layer > 0; --layer) {
       model.hidden.push_back(std::max<std::int64_t>(size, 1));
       size /= 2;
     }
-    return std::make_unique<DigitsTask>(options, std::make_shared<MlpImpl>(std::move(model)));
+    return std::make_shared<MlpImpl>(std::move(model));
+  }
+  std::unique_ptr<Task> make(const TrainOptions& options, World&) const override {
+    return std::make_unique<DigitsTask>(options, *this, describe(*this, options.extra));
   }
 };
 

@@ -48,9 +48,17 @@ data::ImageTransform make_transform(std::size_t size, bool small, bool augmented
   return data::ImageTransform(options);
 }
 
+ResNetOptions network_options(int depth, const ModelDescription& description, World* sync) {
+  return {.depth = depth,
+          .classes = description.integer("classes"),
+          .small_images = description.number("small-images") != 0,
+          .zero_init_residual = description.number("zero-init-residual") != 0,
+          .sync_batch_norm = sync};
+}
+
 class ImageTask final : public Task {
  public:
-  ImageTask(const TrainOptions& options, int depth, World& world)
+  ImageTask(const TrainOptions& options, const Recipe& recipe, int depth, World& world)
       : damage_(options.skip_damaged), splits_(open_splits(options, damage_)) {
     const auto number = [&](const char* name) {
       return static_cast<std::int64_t>(options.extra.at(name));
@@ -81,18 +89,28 @@ class ImageTask final : public Task {
     }
     const auto cached = static_cast<std::size_t>(options.cache_megabytes) << 20;
     if (cached > 0) splits_.train = data::cache_in_memory(splits_.train, cached);
+    const auto& input = transforms_.front().options();
+    model_description_ = {
+        .recipe = recipe.name(),
+        .input = InputKind::image,
+        .numbers = {{"channels", 3},
+                    {"image-size", static_cast<double>(size)},
+                    {"centre-share", input.centre_share},
+                    {"classes", static_cast<double>(stream_.classes)},
+                    {"small-images", small ? 1 : 0},
+                    {"zero-init-residual", options.extra.at("zero-init-residual")}},
+        .classes = splits_.train->classes(),
+        .mean = {input.mean.begin(), input.mean.end()},
+        .deviation = {input.deviation.begin(), input.deviation.end()}};
     model_ = std::make_shared<ResNetImpl>(
-        ResNetOptions{.depth = depth,
-                      .classes = stream_.classes,
-                      .small_images = small,
-                      .zero_init_residual = number("zero-init-residual") != 0,
-                      .sync_batch_norm = options.sync_batch_norm ? &world : nullptr});
+        network_options(depth, model_description_, options.sync_batch_norm ? &world : nullptr));
     description_ =
         fmt::format("{} images of {} classes from {}, {} x {} pixels", splits_.train->size(),
                     stream_.classes, splits_.description, size, size);
   }
 
   std::shared_ptr<torch::nn::Module> model() override { return model_; }
+  const ModelDescription& description() const override { return model_description_; }
   std::size_t size(Split split) const override { return of(split).size(); }
   std::string data_description() const override { return description_; }
   std::size_t damaged() const override { return damage_.count(); }
@@ -116,6 +134,7 @@ class ImageTask final : public Task {
   std::size_t half_size_epochs_ = 0;
   // For training and testing at full size, and then at half of it.
   std::vector<data::ImageTransform> transforms_;
+  ModelDescription model_description_;
   std::shared_ptr<torch::nn::Module> model_;
   std::string description_;
 };
@@ -151,8 +170,11 @@ class ResNetRecipe final : public Recipe {
             {"half-size-epochs", 0, "First epochs with images of half the size, which are faster"},
             {"zero-init-residual", 1, "1: the last norm of each residual block starts at 0"}};
   }
+  std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
+    return std::make_shared<ResNetImpl>(network_options(depth_, description, nullptr));
+  }
   std::unique_ptr<Task> make(const TrainOptions& options, World& world) const override {
-    return std::make_unique<ImageTask>(options, depth_, world);
+    return std::make_unique<ImageTask>(options, *this, depth_, world);
   }
 
  private:

@@ -1,5 +1,9 @@
 #include "train/recipes/recipes.h"
 
+#include <fmt/format.h>
+
+#include "sullae/error.h"
+
 namespace sullae::train {
 
 const std::vector<std::unique_ptr<Recipe>>& recipes() {
@@ -25,6 +29,13 @@ const std::vector<std::unique_ptr<Recipe>>& recipes() {
     return list;
   }();
   return all;
+}
+
+const Recipe& find_recipe(const std::string& name) {
+  for (const auto& recipe : recipes()) {
+    if (recipe->name() == name) return *recipe;
+  }
+  throw InputError(fmt::format("there is no recipe '{}'", name));
 }
 
 }  // namespace sullae::train

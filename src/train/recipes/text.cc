@@ -19,27 +19,6 @@ struct Texts {
   std::vector<std::int64_t> labels;
 };
 
-std::vector<data::LabelledText> read(const data::Dataset& dataset, data::DamageLog& damage,
-                                     bool normalise) {
-  auto texts = data::read_texts(dataset, damage);
-  if (normalise) {
-    for (auto& text : texts) text.text = data::normalise_english(text.text);
-  }
-  return texts;
-}
-
-// Numbers for pairs of neighbouring words, by hashing: there are too many to list them.
-void append_pairs(std::vector<std::int64_t>& words, std::int64_t first, std::int64_t buckets) {
-  if (buckets == 0) return;
-  const std::size_t count = words.size();
-  for (std::size_t i = 0; i + 1 < count; ++i) {
-    data::Random hash(static_cast<std::uint64_t>(words[i]),
-                      static_cast<std::uint64_t>(words[i + 1]), 0);
-    words.push_back(first +
-                    static_cast<std::int64_t>(hash.below(static_cast<std::uint64_t>(buckets))));
-  }
-}
-
 // The words of all texts by time step, those of the longest text first; see TextLstmImpl.
 Batch pack(const Texts& texts, const std::vector<std::size_t>& samples) {
   std::vector<std::size_t> order = samples;
@@ -76,51 +55,34 @@ Batch join(const Texts& texts, const std::vector<std::size_t>& samples) {
 
 class TextTask final : public Task {
  public:
-  TextTask(const TrainOptions& options, bool lstm) : damage_(options.skip_damaged), lstm_(lstm) {
-    const auto number = [&](const char* name) {
-      const auto found = options.extra.find(name);
-      return found == options.extra.end() ? 0 : static_cast<std::int64_t>(found->second);
-    };
+  TextTask(const TrainOptions& options, const Recipe& recipe, bool lstm)
+      : damage_(options.skip_damaged), lstm_(lstm) {
     const Splits splits = open_splits(options, damage_);
-    const bool normalise = number("normalise") != 0;
-    const auto train = read(*splits.train, damage_, normalise);
-    const auto test = read(*splits.test, damage_, normalise);
+    const auto train = data::read_texts(*splits.train, damage_);
+    const auto test = data::read_texts(*splits.test, damage_);
     if (train.empty()) throw InputError(splits.description + ": holds no texts");
-    const auto vocabulary =
-        data::Vocabulary::build(train, static_cast<std::size_t>(number("min-count")));
-    const auto words = static_cast<std::int64_t>(vocabulary.size());
-    const std::int64_t pairs = number("word-pairs");
-    const auto encode = [&](const std::vector<data::LabelledText>& rows) {
-      Texts texts;
-      for (const auto& row : rows) {
-        texts.words.push_back(
-            vocabulary.encode(row.text, static_cast<std::size_t>(number("max-words"))));
-        append_pairs(texts.words.back(), words, pairs);
-        texts.labels.push_back(row.label);
-      }
-      return texts;
-    };
-    train_ = encode(train);
-    test_ = encode(test);
+    model_description_ = {.recipe = recipe.name(),
+                          .input = InputKind::text,
+                          .numbers = options.extra,
+                          .classes = splits.train->classes()};
+    auto& numbers = model_description_.numbers;
+    numbers.try_emplace("word-pairs", 0);
+    model_description_.words = build_vocabulary(train).words();
+    const auto encoder = make_text_encoder(model_description_);
+    numbers["words"] = static_cast<double>(encoder.size());
+    train_ = encode(encoder, train);
+    test_ = encode(encoder, test);
     const std::int64_t largest = *std::ranges::max_element(train_.labels);
     const auto classes = std::max<std::int64_t>(
         {static_cast<std::int64_t>(splits.train->classes().size()), largest + 1, 2});
-    const TextModelOptions model{.words = words + pairs,
-                                 .classes = classes,
-                                 .embedding_size = number("embedding-size"),
-                                 .hidden_size = number("hidden-size"),
-                                 .layers = number("layers"),
-                                 .dropout = options.extra.at("dropout")};
-    if (lstm) {
-      model_ = std::make_shared<TextLstmImpl>(model);
-    } else {
-      model_ = std::make_shared<TextBagImpl>(model);
-    }
-    description_ =
-        fmt::format("texts from {}, {} words, {} classes", splits.description, words, classes);
+    numbers["classes"] = static_cast<double>(classes);
+    model_ = recipe.model(model_description_);
+    description_ = fmt::format("texts from {}, {} words, {} classes", splits.description,
+                               encoder.vocabulary().size(), classes);
   }
 
   std::shared_ptr<torch::nn::Module> model() override { return model_; }
+  const ModelDescription& description() const override { return model_description_; }
   std::size_t size(Split split) const override { return of(split).labels.size(); }
   std::string data_description() const override { return description_; }
   std::size_t damaged() const override { return damage_.count(); }
@@ -135,8 +97,27 @@ class TextTask final : public Task {
  private:
   const Texts& of(Split split) const { return split == Split::train ? train_ : test_; }
 
+  data::Vocabulary build_vocabulary(std::vector<data::LabelledText> texts) const {
+    if (model_description_.number("normalise") != 0) {
+      for (auto& text : texts) text.text = data::normalise_english(text.text);
+    }
+    return data::Vocabulary::build(
+        texts, static_cast<std::size_t>(model_description_.number("min-count")));
+  }
+
+  static Texts encode(const data::TextEncoder& encoder,
+                      const std::vector<data::LabelledText>& rows) {
+    Texts texts;
+    for (const auto& row : rows) {
+      texts.words.push_back(encoder.encode(row.text));
+      texts.labels.push_back(row.label);
+    }
+    return texts;
+  }
+
   data::DamageLog damage_;
   bool lstm_;
+  ModelDescription model_description_;
   std::shared_ptr<torch::nn::Module> model_;
   Texts train_;
   Texts test_;
@@ -180,8 +161,19 @@ class TextRecipe final : public Recipe {
     return options;
   }
 
+  std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
+    TextModelOptions model{.words = description.integer("words"),
+                           .classes = description.integer("classes"),
+                           .embedding_size = description.integer("embedding-size"),
+                           .dropout = description.number("dropout")};
+    if (!options_.lstm) return std::make_shared<TextBagImpl>(model);
+    model.hidden_size = description.integer("hidden-size");
+    model.layers = description.integer("layers");
+    return std::make_shared<TextLstmImpl>(model);
+  }
+
   std::unique_ptr<Task> make(const TrainOptions& options, World&) const override {
-    return std::make_unique<TextTask>(options, options_.lstm);
+    return std::make_unique<TextTask>(options, *this, options_.lstm);
   }
 
  private:

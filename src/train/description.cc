@@ -1,0 +1,55 @@
+#include "train/description.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sullae/error.h"
+
+namespace sullae::train {
+
+NLOHMANN_JSON_SERIALIZE_ENUM(InputKind, {{InputKind::image, "image"}, {InputKind::text, "text"}})
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelDescription, recipe, input, numbers, classes, words, mean,
+                                   deviation)
+
+namespace {
+
+constexpr const char* kDescription = "model";
+
+}  // namespace
+
+double ModelDescription::number(const std::string& name) const {
+  const auto found = numbers.find(name);
+  if (found == numbers.end())
+    throw InputError(fmt::format("the description of a {} model has no '{}'", recipe, name));
+  return found->second;
+}
+
+void add_description(CheckpointMetadata& metadata, const ModelDescription& description) {
+  // Words of texts that are no UTF-8 are none of a dictionary's: they are kept readable, and not found.
+  metadata.texts[kDescription] =
+      nlohmann::json(description).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+ModelDescription description_of(const CheckpointMetadata& metadata, const std::string& file) {
+  const auto found = metadata.texts.find(kDescription);
+  if (found == metadata.texts.end()) {
+    throw InputError(fmt::format(
+        "{}: does not say which model it is of: expected a checkpoint of `sullae train`", file));
+  }
+  try {
+    return nlohmann::json::parse(found->second).get<ModelDescription>();
+  } catch (const nlohmann::json::exception& error) {
+    throw InputError(
+        fmt::format("{}: its description of the model cannot be read: {}", file, error.what()));
+  }
+}
+
+data::TextEncoder make_text_encoder(const ModelDescription& description) {
+  return {data::Vocabulary::of_words(description.words),
+          {.max_words = static_cast<std::size_t>(description.integer("max-words")),
+           .normalise = description.number("normalise") != 0,
+           .word_pairs = description.integer("word-pairs")}};
+}
+
+}  // namespace sullae::train

@@ -1,0 +1,46 @@
+// What must be known to use a trained model without the data that it was trained on.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sullae/data/text.h"
+#include "sullae/torch/checkpoint.h"
+
+namespace sullae::train {
+
+enum class InputKind { image, text };
+
+/// Goes into every checkpoint, so that one file is enough to serve a model or to train it further.
+struct ModelDescription {
+  /// A name of recipes().
+  std::string recipe;
+  InputKind input = InputKind::image;
+  /// What the network and its input depend on: "classes", "hidden-size", "image-size", …
+  std::map<std::string, double> numbers;
+  /// The classes' names by label; empty where they have none.
+  std::vector<std::string> classes;
+  /// Of texts: the words by number, from 2 on.
+  std::vector<std::string> words;
+  /// Of images: what pixels in [0, 1] are normalised with, a number a channel.
+  std::vector<double> mean;
+  std::vector<double> deviation;
+
+  /// Throws InputError where there is no such number.
+  double number(const std::string& name) const;
+  std::int64_t integer(const std::string& name) const {
+    return static_cast<std::int64_t>(number(name));
+  }
+};
+
+/// Puts `description` where description_of() finds it.
+void add_description(CheckpointMetadata& metadata, const ModelDescription& description);
+/// Throws InputError where a checkpoint has none. `file` is for the message.
+ModelDescription description_of(const CheckpointMetadata& metadata, const std::string& file);
+
+/// How the texts of a model become numbers.
+data::TextEncoder make_text_encoder(const ModelDescription& description);
+
+}  // namespace sullae::train

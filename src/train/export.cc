@@ -1,0 +1,81 @@
+#include "train/export.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/file.h"
+#include "sullae/error.h"
+
+namespace sullae::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kConfigText =
+    R"(# How `sullae serve` serves this model. Every setting has a default; these are they.
+
+# max_batch_size = 64                  # rows that are computed together
+# max_queue_delay_microseconds = 0     # how long a row may wait for others
+# max_queue_size = 1024                # rows that may wait; more are refused with 429
+# timeout_milliseconds = 10000         # a request that waits longer is refused with 504
+# instances = 0                        # threads that compute; 0: one a processor
+# quantize = "none"                    # "int8": linear layers and LSTMs in 8 bits
+# version_policy = "latest"            # or "latest:2", "all", "1,3"
+# new_version_percent = 100            # below 100 a new version is a canary until it is promoted
+
+# A version that answers one of these otherwise is refused.
+# [[golden]]
+# instance = "…"
+# expect = { label = "…" }
+)";
+
+std::int64_t largest_version(const fs::path& model) {
+  std::int64_t largest = 0;
+  for (const auto& entry : fs::directory_iterator(model))
+    largest = std::max(largest, version_number(entry.path().filename().string()));
+  return largest;
+}
+
+}  // namespace
+
+std::int64_t version_number(const std::string& name) {
+  std::int64_t number = 0;
+  const char* const end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data(), end, number);
+  const bool plain = error == std::errc{} && stop == end && number > 0 && name.front() != '0';
+  return plain ? number : 0;
+}
+
+fs::path export_version(const fs::path& repository, const std::string& name,
+                        const SerializedCheckpoint& checkpoint) {
+  if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos)
+    throw InputError(fmt::format("'{}' cannot be the name of a model", name));
+  const fs::path model = repository / name;
+  std::error_code error;
+  fs::create_directories(model, error);
+  if (error) throw Error(fmt::format("{}: {}", model.string(), error.message()));
+  if (!fs::exists(model / kModelConfig)) write_file(model / kModelConfig, kConfigText);
+  // The version gets its name when all of it is on the disk. Names that start with a dot are no versions.
+  const fs::path making = model / fmt::format(".making-{}", ::getpid());
+  fs::remove_all(making);
+  fs::create_directory(making);
+  try {
+    write_checkpoint(making / kModelFile, checkpoint);
+    for (;;) {
+      const fs::path version = model / std::to_string(largest_version(model) + 1);
+      fs::rename(making, version, error);
+      if (!error) return version;
+      // Another process took the number.
+      if (!fs::exists(version))
+        throw Error(fmt::format("{}: {}", version.string(), error.message()));
+    }
+  } catch (const Error&) {
+    fs::remove_all(making, error);
+    throw;
+  }
+}
+
+}  // namespace sullae::train
