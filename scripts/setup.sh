@@ -14,12 +14,13 @@ packages=(
   libucx-dev libopenmpi-dev openmpi-bin
   libfmt-dev nlohmann-json3-dev libcli11-dev zlib1g-dev
   libjpeg62-turbo-dev libisal-dev libprotobuf-dev protobuf-compiler libtomlplusplus-dev
+  libboost-dev libgrpc++-dev protobuf-compiler-grpc libssl-dev curl
   libgtest-dev
   # The tests join hosts made of network namespaces.
   iproute2
 )
 if [[ "${1:-}" == bench ]]; then
-  packages+=(libgloo-dev python3-torch python3-torchvision)
+  packages+=(libgloo-dev python3-torch python3-torchvision python3-flask gunicorn nginx-light wrk)
 fi
 if [[ "${1:-}" == fuzz ]]; then
   packages+=(clang-14 libclang-rt-14-dev)

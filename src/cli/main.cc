@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/version.h"
+#include "base/version.h"
 
 namespace {
 
@@ -68,7 +68,7 @@ std::string unknown_command(CLI::App* app, const std::vector<std::string>& words
 
 int run(int argc, char** argv) {
   CLI::App program("Sullae: distributed deep learning for C++", "sullae");
-  program.set_version_flag("--version", std::string(sullae::cli::kVersion));
+  program.set_version_flag("--version", std::string("sullae ") + sullae::kVersion);
   program.require_subcommand(1);
   program.footer(
       "Examples:\n"

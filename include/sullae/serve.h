@@ -1,0 +1,60 @@
+// Serving trained models over HTTP and gRPC, from within a program of your own. `sullae serve` is this with flags.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace sullae {
+
+struct ServeOptions {
+  /// The model repository: <model>/config.toml, and <model>/<version>/ with model.ckpt (a checkpoint of
+  /// Sullae) or model.pt (TorchScript).
+  std::filesystem::path repository;
+  /// The address to listen at; loopback by default.
+  std::string host = "127.0.0.1";
+  /// 0: any port that is free.
+  std::uint16_t http_port = 8000;
+  std::uint16_t grpc_port = 8001;
+  /// Threads that read requests and write answers; 0: one a processor.
+  int http_threads = 0;
+  std::size_t max_body_bytes = std::size_t{64} << 20;
+  std::size_t max_connections = 10000;
+  /// Between looks at the repository.
+  std::chrono::milliseconds poll{1000};
+  /// How long a client may take to send a request, and a connection may stay open between two.
+  std::chrono::milliseconds read_timeout{30000};
+  std::chrono::milliseconds idle_timeout{75000};
+  /// How long stop() waits for requests that are being answered.
+  std::chrono::milliseconds drain_timeout{30000};
+  /// A TOML file of bearer tokens with roles; empty lets everybody do everything.
+  std::filesystem::path tokens_file = {};
+  /// PEM files; both or none.
+  std::string tls_certificate = {};
+  std::string tls_key = {};
+};
+
+/// Serves from the constructor, which returns when every model that can be loaded is, until stop() or the
+/// destructor. Any thread may call it. A process has one: it sets the threads of libtorch.
+class InferenceServer {
+ public:
+  /// Throws InputError for options that cannot be, and Error for ports that are taken.
+  explicit InferenceServer(const ServeOptions& options);
+  ~InferenceServer();
+  InferenceServer(const InferenceServer&) = delete;
+  InferenceServer& operator=(const InferenceServer&) = delete;
+
+  std::uint16_t http_port() const;
+  std::uint16_t grpc_port() const;
+  /// Takes no more requests, answers those that have begun, and ends.
+  void stop();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sullae

@@ -1,0 +1,118 @@
+#include <fmt/format.h>
+
+#include <csignal>
+
+#include "base/log.h"
+#include "cli/commands.h"
+#include "cli/validators.h"
+#include "sullae/serve.h"
+
+namespace sullae::cli {
+namespace {
+
+class ServeCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& program) override {
+    CLI::App* app = program.add_subcommand(
+        "serve",
+        "Serve the models of a repository over HTTP and gRPC; new versions without a pause");
+    app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    app->add_option("repository", options_.repository,
+                    "The model repository: DIR/<model>/<version>/ with model.ckpt (from `sullae "
+                    "train --export`) or model.pt (TorchScript)")
+        ->required()
+        ->type_name("DIR");
+    app->add_option("--host", options_.host, "The address to listen at")
+        ->capture_default_str()
+        ->type_name("ADDRESS");
+    app->add_option("--http-port", options_.http_port, "Port of HTTP; 0: any that is free")
+        ->capture_default_str()
+        ->type_name("PORT");
+    app->add_option("--grpc-port", options_.grpc_port, "Port of gRPC; 0: any that is free")
+        ->capture_default_str()
+        ->type_name("PORT");
+    app->add_option("--http-threads", options_.http_threads,
+                    "Threads that read requests; 0: one a processor")
+        ->capture_default_str()
+        ->type_name("N");
+    app->add_option("--repository-poll-secs", poll_seconds_,
+                    "Seconds between looks for new versions")
+        ->check(number(Zero::refused))
+        ->capture_default_str()
+        ->type_name("SECONDS");
+    app->add_option(
+           "--tokens-file", options_.tokens_file,
+           "Bearer tokens with roles (TOML): [[token]] name, role = read, infer or operate, "
+           "token")
+        ->check(CLI::ExistingFile)
+        ->type_name("FILE");
+    auto* certificate = app->add_option("--tls-cert", options_.tls_certificate,
+                                        "Certificate chain (PEM): serve TLS")
+                            ->type_name("FILE");
+    auto* key =
+        app->add_option("--tls-key", options_.tls_key, "Its private key (PEM)")->type_name("FILE");
+    certificate->needs(key);
+    key->needs(certificate);
+    app->add_option("--max-body-megabytes", max_body_megabytes_,
+                    "Longer requests are refused (413)")
+        ->check(positive_integer())
+        ->capture_default_str()
+        ->type_name("MB");
+    app->add_option("--max-connections", options_.max_connections, "More are refused (503)")
+        ->check(positive_integer())
+        ->capture_default_str()
+        ->type_name("N");
+    app->add_option("--read-timeout", read_seconds_,
+                    "Seconds that a client may take to send a request")
+        ->check(number(Zero::refused))
+        ->capture_default_str()
+        ->type_name("SECONDS");
+    app->add_option("--drain-timeout", drain_seconds_,
+                    "Seconds that requests get to end after SIGTERM or Ctrl-C")
+        ->check(number(Zero::allowed))
+        ->capture_default_str()
+        ->type_name("SECONDS");
+    return app;
+  }
+
+  int run() override {
+    const auto milliseconds = [](double seconds) {
+      return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+    };
+    options_.poll = milliseconds(poll_seconds_);
+    options_.read_timeout = milliseconds(read_seconds_);
+    options_.drain_timeout = milliseconds(drain_seconds_);
+    options_.max_body_bytes = static_cast<std::size_t>(max_body_megabytes_) << 20;
+    // Blocked before there are threads, so that all inherit it and only this one is told.
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    ::sigaddset(&signals, SIGINT);
+    ::sigaddset(&signals, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    InferenceServer server(options_);
+    const char* const scheme = options_.tls_certificate.empty() ? "http" : "https";
+    fmt::print("serving {} at {}://{}:{}/ and gRPC at {}:{}\n", options_.repository.string(),
+               scheme, options_.host, server.http_port(), options_.host, server.grpc_port());
+    std::fflush(stdout);
+    int signal = 0;
+    ::sigwait(&signals, &signal);
+    log::info("stopping: requests that have begun are answered first");
+    // A second one ends it at once.
+    ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    server.stop();
+    return 0;
+  }
+
+ private:
+  ServeOptions options_;
+  double poll_seconds_ = 1;
+  double read_seconds_ = 30;
+  double drain_seconds_ = 30;
+  int max_body_megabytes_ = 64;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_serve_command() { return std::make_unique<ServeCommand>(); }
+
+}  // namespace sullae::cli

@@ -1,0 +1,198 @@
+#include "serve/batching/batcher.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+
+#include "serve/request_error.h"
+
+namespace sullae::serve {
+
+class Batcher::Impl {
+ public:
+  Impl(const BatcherOptions& options, Run run) : options_(options), run_(std::move(run)) {}
+
+  void submit(Rows rows, Done done);
+  std::int64_t waiting() const;
+  void serve();
+  void end();
+
+ private:
+  struct Work {
+    Rows rows;
+    Done done;
+    Clock::time_point enqueued;
+  };
+  using Queue = std::deque<Work>;
+
+  std::map<std::uint64_t, Queue>::iterator oldest();
+  std::vector<Work> take(Queue& queue);
+  void fail_expired(std::unique_lock<std::mutex>& lock);
+  void compute(std::vector<Work> batch) const;
+
+  BatcherOptions options_;
+  Run run_;
+  mutable std::mutex mutex_;
+  std::condition_variable filled_;
+  std::map<std::uint64_t, Queue> queues_;  // by key, none empty; guarded by mutex_
+  std::int64_t waiting_ = 0;               // rows, guarded by mutex_
+  bool ending_ = false;                    // guarded by mutex_
+};
+
+Batcher::Batcher(const BatcherOptions& options, Run run)
+    : impl_(std::make_shared<Impl>(options, std::move(run))) {
+  for (int i = 0; i < options.instances; ++i)
+    threads_.emplace_back([impl = impl_] { impl->serve(); });
+}
+
+Batcher::~Batcher() {
+  impl_->end();
+  for (auto& thread : threads_) {
+    if (thread.get_id() == std::this_thread::get_id()) {
+      thread.detach();
+    } else {
+      thread.join();
+    }
+  }
+}
+
+void Batcher::submit(Rows rows, Done done) { impl_->submit(std::move(rows), std::move(done)); }
+std::int64_t Batcher::waiting() const { return impl_->waiting(); }
+
+void Batcher::Impl::end() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  filled_.notify_all();
+}
+
+void Batcher::Impl::submit(Rows rows, Done done) {
+  if (rows.count > options_.max_batch_size) {
+    throw RequestError(Refusal::invalid, fmt::format("{} rows, expected at most {} in a request",
+                                                     rows.count, options_.max_batch_size));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (waiting_ + rows.count > options_.max_queue_size) {
+      throw RequestError(Refusal::overloaded,
+                         fmt::format("{} rows wait already, which is as many as may "
+                                     "(max_queue_size): try again later",
+                                     waiting_));
+    }
+    waiting_ += rows.count;
+    const auto key = rows.key;
+    queues_[key].push_back({std::move(rows), std::move(done), Clock::now()});
+  }
+  filled_.notify_one();
+}
+
+std::int64_t Batcher::Impl::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_;
+}
+
+std::map<std::uint64_t, Batcher::Impl::Queue>::iterator Batcher::Impl::oldest() {
+  return std::ranges::min_element(queues_, {},
+                                  [](const auto& entry) { return entry.second.front().enqueued; });
+}
+
+std::vector<Batcher::Impl::Work> Batcher::Impl::take(Queue& queue) {
+  std::vector<Work> batch;
+  std::int64_t rows = 0;
+  while (!queue.empty() &&
+         (batch.empty() || rows + queue.front().rows.count <= options_.max_batch_size)) {
+    rows += queue.front().rows.count;
+    batch.push_back(std::move(queue.front()));
+    queue.pop_front();
+  }
+  waiting_ -= rows;
+  return batch;
+}
+
+// Requests that have waited for too long are answered before others are computed: under overload their
+// clients are gone, and computing for them would make the others late too.
+void Batcher::Impl::fail_expired(std::unique_lock<std::mutex>& lock) {
+  std::vector<Work> expired;
+  const auto limit = Clock::now() - options_.timeout;
+  for (auto entry = queues_.begin(); entry != queues_.end();) {
+    Queue& queue = entry->second;
+    while (!queue.empty() && queue.front().enqueued < limit) {
+      waiting_ -= queue.front().rows.count;
+      expired.push_back(std::move(queue.front()));
+      queue.pop_front();
+    }
+    entry = queue.empty() ? queues_.erase(entry) : std::next(entry);
+  }
+  if (expired.empty()) return;
+  lock.unlock();
+  for (Work& work : expired) {
+    work.done({.error = std::make_exception_ptr(
+                   RequestError(Refusal::timeout, fmt::format("waited for more than {} ms "
+                                                              "(timeout_milliseconds)",
+                                                              options_.timeout.count()))),
+               .timing = {.queue = Clock::now() - work.enqueued}});
+  }
+  lock.lock();
+}
+
+void Batcher::Impl::serve() {
+  // Requests are many and small: a thread a batch is faster than all threads for each.
+  at::get_num_threads();  // initialises this thread's number, which the next line then sets
+  if (options_.instances > 1) at::set_num_threads(1);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    filled_.wait(lock, [&] { return ending_ || !queues_.empty(); });
+    fail_expired(lock);
+    if (queues_.empty()) {
+      if (ending_) return;
+      continue;
+    }
+    const auto next = oldest();
+    std::int64_t rows = 0;
+    for (const Work& work : next->second) rows += work.rows.count;
+    const auto until = next->second.front().enqueued + options_.max_queue_delay;
+    if (!ending_ && rows < options_.max_batch_size && Clock::now() < until) {
+      filled_.wait_until(lock, until);
+      continue;
+    }
+    auto batch = take(next->second);
+    if (next->second.empty()) queues_.erase(next);
+    lock.unlock();
+    compute(std::move(batch));
+    lock.lock();
+  }
+}
+
+void Batcher::Impl::compute(std::vector<Work> batch) const {
+  const auto start = Clock::now();
+  std::vector<const Rows*> rows;
+  Timing timing;
+  for (const Work& work : batch) {
+    rows.push_back(&work.rows);
+    timing.batch_rows += work.rows.count;
+  }
+  std::vector<std::vector<torch::Tensor>> outputs;
+  std::exception_ptr error;
+  try {
+    outputs = run_(rows);
+  } catch (const std::exception&) {
+    error = std::current_exception();
+  }
+  timing.compute = Clock::now() - start;
+  timing.first_of_batch = true;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    timing.queue = start - batch[i].enqueued;
+    batch[i].done({.outputs = error ? std::vector<torch::Tensor>() : std::move(outputs[i]),
+                   .error = error,
+                   .timing = timing});
+    timing.first_of_batch = false;
+  }
+}
+
+}  // namespace sullae::serve

@@ -1,0 +1,42 @@
+// The gRPC form of the Open Inference Protocol v2: inference.GRPCInferenceService.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "serve/access.h"
+#include "serve/repository/repository.h"
+
+namespace sullae::serve {
+
+struct GrpcServerOptions {
+  std::string host = "127.0.0.1";
+  /// 0: any that is free.
+  std::uint16_t port = 8001;
+  std::size_t max_message_bytes = std::size_t{64} << 20;
+  std::chrono::milliseconds drain_timeout{30000};
+  /// PEM files; both or none.
+  std::string tls_certificate = {};
+  std::string tls_key = {};
+};
+
+/// Serves from the constructor until shutdown().
+class GrpcServer {
+ public:
+  /// `repository` and `access` must outlive this object. Throws Error for a port that is taken.
+  GrpcServer(const GrpcServerOptions& options, Repository& repository, const Access& access);
+  ~GrpcServer();
+
+  std::uint16_t port() const;
+  /// Takes no more calls, and waits for those that have begun.
+  void shutdown();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sullae::serve

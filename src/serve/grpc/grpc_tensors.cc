@@ -1,0 +1,103 @@
+#include "serve/grpc/grpc_tensors.h"
+
+#include <fmt/format.h>
+
+#include "serve/protocol/infer_json.h"
+#include "serve/request_error.h"
+
+namespace sullae::serve {
+namespace {
+
+using Contents = inference::InferTensorContents;
+
+template <class Element, class Field>
+void append(const Field& field, InferTensor& tensor) {
+  for (const auto value : field) {
+    const auto element = static_cast<Element>(value);
+    tensor.data.append(reinterpret_cast<const char*>(&element), sizeof element);
+  }
+}
+
+void take_contents(const Contents& contents, InferTensor& tensor) {
+  switch (tensor.datatype) {
+    case Datatype::boolean:
+      return append<bool>(contents.bool_contents(), tensor);
+    case Datatype::int8:
+      return append<std::int8_t>(contents.int_contents(), tensor);
+    case Datatype::int16:
+      return append<std::int16_t>(contents.int_contents(), tensor);
+    case Datatype::int32:
+      return append<std::int32_t>(contents.int_contents(), tensor);
+    case Datatype::int64:
+      return append<std::int64_t>(contents.int64_contents(), tensor);
+    case Datatype::uint8:
+      return append<std::uint8_t>(contents.uint_contents(), tensor);
+    case Datatype::uint16:
+      return append<std::uint16_t>(contents.uint_contents(), tensor);
+    case Datatype::uint32:
+      return append<std::uint32_t>(contents.uint_contents(), tensor);
+    case Datatype::uint64:
+      return append<std::uint64_t>(contents.uint64_contents(), tensor);
+    case Datatype::fp32:
+      return append<float>(contents.fp32_contents(), tensor);
+    case Datatype::fp64:
+      return append<double>(contents.fp64_contents(), tensor);
+    case Datatype::bytes:
+      tensor.strings.assign(contents.bytes_contents().begin(), contents.bytes_contents().end());
+      return;
+    case Datatype::fp16:
+    case Datatype::bf16:
+      throw RequestError(Refusal::invalid,
+                         fmt::format("input '{}': {} has no typed contents, send it as "
+                                     "raw_input_contents",
+                                     tensor.name, name_of(tensor.datatype)));
+  }
+}
+
+}  // namespace
+
+InferRequest from_grpc(const inference::ModelInferRequest& message) {
+  const int raw = message.raw_input_contents_size();
+  if (raw > 0 && raw != message.inputs_size()) {
+    throw RequestError(
+        Refusal::invalid,
+        fmt::format("raw_input_contents has {} entries, expected one for each of the "
+                    "{} inputs",
+                    raw, message.inputs_size()));
+  }
+  InferRequest request{.id = message.id(), .inputs = {}, .outputs = {}};
+  for (int i = 0; i < message.inputs_size(); ++i) {
+    const auto& input = message.inputs(i);
+    InferTensor tensor{.name = input.name(),
+                       .datatype = parse_datatype(input.datatype()),
+                       .shape = {input.shape().begin(), input.shape().end()}};
+    if (raw == 0) {
+      take_contents(input.contents(), tensor);
+    } else if (input.has_contents()) {
+      throw RequestError(
+          Refusal::invalid,
+          fmt::format("input '{}' has both contents and raw_input_contents", tensor.name));
+    } else {
+      set_raw_content(message.raw_input_contents(i), tensor);
+    }
+    check_element_count(tensor);
+    request.inputs.push_back(std::move(tensor));
+  }
+  for (const auto& output : message.outputs()) request.outputs.push_back(output.name());
+  return request;
+}
+
+void to_grpc(const InferResponse& response, inference::ModelInferResponse& message) {
+  message.set_model_name(response.model_name);
+  message.set_model_version(response.model_version);
+  for (const InferTensor& tensor : response.outputs) {
+    auto* output = message.add_outputs();
+    output->set_name(tensor.name);
+    output->set_datatype(name_of(tensor.datatype));
+    for (const auto size : tensor.shape) output->add_shape(size);
+    *message.add_raw_output_contents() =
+        tensor.datatype == Datatype::bytes ? join_strings(tensor.strings) : tensor.data;
+  }
+}
+
+}  // namespace sullae::serve

@@ -1,0 +1,49 @@
+// The seam between the HTTP server and what answers requests.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sullae::serve {
+
+struct HttpRequest {
+  std::string method;
+  /// Without the query.
+  std::string path;
+  std::string query;
+  /// Names in lower case.
+  std::map<std::string, std::string, std::less<>> headers;
+  std::string body;
+
+  /// Empty where there is no such header. `name` in lower case.
+  std::string_view header(std::string_view name) const {
+    const auto found = headers.find(name);
+    return found == headers.end() ? std::string_view() : std::string_view(found->second);
+  }
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body = {};
+  std::vector<std::pair<std::string, std::string>> headers = {};
+};
+
+/// Sends a response: called once, from any thread.
+using Respond = std::function<void(HttpResponse)>;
+
+/// Any thread may call it.
+class HttpHandler {
+ public:
+  virtual ~HttpHandler() = default;
+  /// Answers `request` with `respond`, at once or later. Must not throw.
+  virtual void handle(HttpRequest request, Respond respond) = 0;
+  /// An answer to what is no request that handle() could be given (413, say).
+  virtual HttpResponse refuse(int status, const std::string& message) = 0;
+};
+
+}  // namespace sullae::serve

@@ -1,0 +1,160 @@
+#include "serve/http/server.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/strand.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_set>
+
+#include "base/log.h"
+#include "serve/http/session.h"
+#include "sullae/error.h"
+
+namespace sullae::serve {
+
+namespace net = boost::asio;
+using tcp = net::ip::tcp;
+
+class HttpServer::Impl final : public SessionHost {
+ public:
+  Impl(const HttpServerOptions& options, HttpHandler& handler)
+      : options_(options), handler_(handler), acceptor_(net::make_strand(io_)) {
+    if (options_.tls_certificate.empty() != options_.tls_key.empty())
+      throw InputError("TLS: expected a certificate and a key");
+    if (!options_.tls_certificate.empty()) load_certificate();
+    listen();
+    accept();
+    for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { io_.run(); });
+  }
+
+  ~Impl() override { shutdown(); }
+
+  std::uint16_t port() const { return port_; }
+  std::size_t connections() const {
+    const std::lock_guard lock(mutex_);
+    return sessions_.size();
+  }
+
+  void shutdown() {
+    {
+      std::unique_lock lock(mutex_);
+      if (threads_.empty()) return;
+      draining_ = true;
+      net::post(acceptor_.get_executor(), [this] {
+        boost::system::error_code ignored;
+        acceptor_.close(ignored);
+      });
+      for (Session* session : sessions_) session->close_if_idle();
+      ended_.wait_for(lock, options_.drain_timeout, [&] { return sessions_.empty(); });
+      if (!sessions_.empty())
+        log::warning("{} requests were not answered within {} ms (drain timeout)", sessions_.size(),
+                     options_.drain_timeout.count());
+    }
+    io_.stop();
+    for (auto& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+  // SessionHost
+  const HttpServerOptions& options() const override { return options_; }
+  HttpHandler& handler() override { return handler_; }
+  bool draining() const override { return draining_; }
+  void add(Session& session) override {
+    const std::lock_guard lock(mutex_);
+    sessions_.insert(&session);
+  }
+  void remove(Session& session) override {
+    const std::lock_guard lock(mutex_);
+    sessions_.erase(&session);
+    ended_.notify_all();
+  }
+
+ private:
+  void load_certificate() {
+    tls_.emplace(net::ssl::context::tls_server);
+    tls_->set_options(net::ssl::context::default_workarounds | net::ssl::context::no_sslv2 |
+                      net::ssl::context::no_sslv3 | net::ssl::context::no_tlsv1 |
+                      net::ssl::context::no_tlsv1_1);
+    boost::system::error_code error;
+    tls_->use_certificate_chain_file(options_.tls_certificate, error);
+    if (error)
+      throw InputError(fmt::format("{}: is no certificate in PEM form: {}",
+                                   options_.tls_certificate, error.message()));
+    tls_->use_private_key_file(options_.tls_key, net::ssl::context::pem, error);
+    if (error)
+      throw InputError(
+          fmt::format("{}: is no private key in PEM form, or another certificate's: {}",
+                      options_.tls_key, error.message()));
+  }
+
+  void listen() {
+    boost::system::error_code error;
+    const auto address = net::ip::make_address(
+        options_.host == "localhost" ? std::string("127.0.0.1") : options_.host, error);
+    if (error)
+      throw InputError(fmt::format("--host {}: expected an address such as 127.0.0.1 or 0.0.0.0",
+                                   options_.host));
+    const tcp::endpoint endpoint(address, options_.port);
+    acceptor_.open(endpoint.protocol());
+    acceptor_.set_option(net::socket_base::reuse_address(true));
+    acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(net::socket_base::max_listen_connections, error);
+    if (error)
+      throw Error(
+          fmt::format("{}:{}: cannot listen: {}", options_.host, options_.port, error.message()));
+    port_ = acceptor_.local_endpoint().port();
+  }
+
+  void accept() {
+    acceptor_.async_accept(net::make_strand(io_),
+                           [this](boost::system::error_code error, tcp::socket socket) {
+                             if (error == net::error::operation_aborted || !acceptor_.is_open())
+                               return;
+                             if (!error) start(std::move(socket));
+                             accept();
+                           });
+  }
+
+  void start(tcp::socket socket) {
+    boost::system::error_code ignored;
+    if (connections() >= options_.max_connections) {
+      constexpr std::string_view kBusy =
+          "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+      socket.write_some(net::buffer(kBusy), ignored);
+      return;
+    }
+    // Small answers must not wait for the client's acknowledgement of the one before.
+    socket.set_option(tcp::no_delay(true), ignored);
+    start_session(std::move(socket), tls_ ? &*tls_ : nullptr, *this);
+  }
+
+  HttpServerOptions options_;
+  HttpHandler& handler_;
+  std::optional<net::ssl::context> tls_;
+  net::io_context io_;
+  // Requests that are being computed are no work that the context knows of.
+  net::executor_work_guard<net::io_context::executor_type> work_{io_.get_executor()};
+  tcp::acceptor acceptor_;
+  std::uint16_t port_ = 0;
+  std::atomic<bool> draining_ = false;
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  std::unordered_set<Session*> sessions_;  // guarded by mutex_
+  std::vector<std::thread> threads_;
+};
+
+HttpServer::HttpServer(const HttpServerOptions& options, HttpHandler& handler)
+    : impl_(std::make_unique<Impl>(options, handler)) {}
+HttpServer::~HttpServer() = default;
+std::uint16_t HttpServer::port() const { return impl_->port(); }
+std::size_t HttpServer::connections() const { return impl_->connections(); }
+void HttpServer::shutdown() { impl_->shutdown(); }
+
+}  // namespace sullae::serve

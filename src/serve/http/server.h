@@ -1,0 +1,51 @@
+// An HTTP/1.1 server: connections, limits and timeouts.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "serve/http/http.h"
+
+namespace sullae::serve {
+
+struct HttpServerOptions {
+  std::string host = "127.0.0.1";
+  /// 0: any that is free.
+  std::uint16_t port = 8000;
+  int threads = 1;
+  std::size_t max_body_bytes = std::size_t{64} << 20;
+  std::size_t max_connections = 10000;
+  /// How long a client may take to send a request once it has begun, and to take the answer.
+  std::chrono::milliseconds read_timeout{30000};
+  /// How long a connection may stay open between requests.
+  std::chrono::milliseconds idle_timeout{75000};
+  /// How long shutdown() waits for requests that are being answered.
+  std::chrono::milliseconds drain_timeout{30000};
+  /// PEM files; both or none.
+  std::string tls_certificate = {};
+  std::string tls_key = {};
+};
+
+/// Serves from the constructor until shutdown(). Any thread may call it.
+class HttpServer {
+ public:
+  /// `handler` must outlive this object. Throws Error for a port that is taken, and for files that are no
+  /// certificate and key.
+  HttpServer(const HttpServerOptions& options, HttpHandler& handler);
+  ~HttpServer();
+
+  /// Where it listens.
+  std::uint16_t port() const;
+  std::size_t connections() const;
+  /// Takes no more connections, lets requests that have begun be answered, and ends.
+  void shutdown();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sullae::serve

@@ -1,0 +1,56 @@
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include "serve/model/codec.h"
+#include "serve/request_error.h"
+
+namespace sullae::serve {
+namespace {
+
+std::string bytes_of(const torch::Tensor& tensor) {
+  return {static_cast<const char*>(tensor.data_ptr()), tensor.nbytes()};
+}
+
+}  // namespace
+
+ClassOutput::ClassOutput(const train::ModelDescription& description) : names_(description.classes) {
+  const auto found = description.numbers.find("classes");
+  const auto classes = found == description.numbers.end()
+                           ? static_cast<std::int64_t>(names_.size())
+                           : static_cast<std::int64_t>(found->second);
+  signatures_ = {{"label", Datatype::bytes, {-1}},
+                 {"probability", Datatype::fp32, {-1}},
+                 {"probabilities", Datatype::fp32, {-1, classes > 0 ? classes : -1}}};
+}
+
+std::vector<InferTensor> ClassOutput::encode(const torch::Tensor& scores) const {
+  if (scores.dim() != 2)
+    throw Error(fmt::format(
+        "the model returned a tensor of {} dimensions, expected [batch, classes]", scores.dim()));
+  const auto probabilities = torch::softmax(scores.to(torch::kCPU, torch::kFloat32), 1);
+  const auto [best, labels] = probabilities.max(1);
+  InferTensor label{.name = "label", .datatype = Datatype::bytes, .shape = {scores.size(0)}};
+  const auto* const numbers = labels.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < labels.size(0); ++i) {
+    const auto number = static_cast<std::size_t>(numbers[i]);
+    label.strings.push_back(number < names_.size() ? names_[number] : std::to_string(number));
+  }
+  return {std::move(label),
+          {.name = "probability", .shape = {scores.size(0)}, .data = bytes_of(best.contiguous())},
+          {.name = "probabilities",
+           .shape = {scores.size(0), scores.size(1)},
+           .data = bytes_of(probabilities.contiguous())}};
+}
+
+const InferTensor& only_input(const InferRequest& request, const std::string& name) {
+  if (request.inputs.size() != 1 || request.inputs[0].name != name) {
+    std::string given;
+    for (const auto& input : request.inputs)
+      given += fmt::format("{}'{}'", given.empty() ? "" : ", ", input.name);
+    throw RequestError(Refusal::invalid, fmt::format("expected one input, '{}', got {}", name,
+                                                     given.empty() ? "none" : given));
+  }
+  return request.inputs[0];
+}
+
+}  // namespace sullae::serve

@@ -1,0 +1,65 @@
+// The seam between requests and a network: what clients send, as the network takes it, and back.
+#pragma once
+
+#include <torch/script.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "serve/model/config.h"
+#include "serve/tensors.h"
+
+namespace sullae::serve {
+
+/// The input of one request, ready to be put together with others.
+struct Rows {
+  std::int64_t count = 0;
+  /// [count, …] each.
+  std::vector<torch::Tensor> tensors = {};
+  /// Of texts, a list a row.
+  std::vector<std::vector<std::int64_t>> words = {};
+  /// Only rows of equal keys can be, or should be, computed together.
+  std::uint64_t key = 0;
+};
+
+/// Any thread may call one object.
+class Codec {
+ public:
+  virtual ~Codec() = default;
+  virtual const std::vector<TensorSignature>& inputs() const = 0;
+  virtual const std::vector<TensorSignature>& outputs() const = 0;
+  /// Throws RequestError (invalid).
+  virtual Rows decode(const InferRequest& request) const = 0;
+  /// The network's input for all of `rows`, one after the other.
+  virtual std::vector<torch::jit::IValue> collate(const std::vector<const Rows*>& rows) const = 0;
+  /// The answer, of the network's outputs for the rows of one request, [count, …] each.
+  virtual std::vector<InferTensor> encode(const std::vector<torch::Tensor>& outputs) const = 0;
+  /// A request to warm up with, of `rows` rows; empty where nothing is known of what the model takes.
+  virtual InferRequest example(std::int64_t rows) const = 0;
+};
+
+/// Texts in (BYTES "text"), classes out.
+std::unique_ptr<Codec> make_text_codec(const train::ModelDescription& description);
+/// Encoded images (BYTES "image"), or the network's own input under that name (FP32), in; classes out.
+std::unique_ptr<Codec> make_image_codec(const train::ModelDescription& description);
+/// The network's own input and output. `batched`: the first dimension counts rows.
+std::unique_ptr<Codec> make_tensor_codec(std::vector<TensorSignature> inputs,
+                                         std::vector<TensorSignature> outputs, bool batched);
+
+/// The input called `name`, and the only one. Throws RequestError (invalid).
+const InferTensor& only_input(const InferRequest& request, const std::string& name);
+
+/// Scores as classes: "label" (BYTES), "probability" (FP32) and "probabilities" (FP32, of all classes).
+class ClassOutput {
+ public:
+  explicit ClassOutput(const train::ModelDescription& description);
+  const std::vector<TensorSignature>& signatures() const { return signatures_; }
+  std::vector<InferTensor> encode(const torch::Tensor& scores) const;
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<TensorSignature> signatures_;
+};
+
+}  // namespace sullae::serve

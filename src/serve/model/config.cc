@@ -1,0 +1,265 @@
+#include "serve/model/config.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <charconv>
+#include <functional>
+#include <limits>
+#include <map>
+#include <sstream>
+
+#include "sullae/error.h"
+
+namespace sullae::serve {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Reader {
+ public:
+  explicit Reader(const fs::path& file) : file_(file.string()) {}
+
+  ModelConfig read() {
+    toml::table table;
+    try {
+      table = toml::parse_file(file_);
+    } catch (const toml::parse_error& error) {
+      throw InputError(
+          fmt::format("{}, line {}: {}", file_, error.source().begin.line, error.description()));
+    }
+    using Set = std::function<void(const toml::node&)>;
+    auto& d = config_.description;
+    const std::map<std::string, Set> settings = {
+        {"max_batch_size",
+         [&](auto& n) {
+           config_.max_batch_size = integer(n, 0, 1 << 20);
+         }},
+        {"max_queue_delay_microseconds",
+         [&](auto& n) {
+           config_.max_queue_delay = std::chrono::microseconds(integer(n, 0, 60'000'000));
+         }},
+        {"max_queue_size",
+         [&](auto& n) {
+           config_.max_queue_size = integer(n, 1, 1 << 30);
+         }},
+        {"timeout_milliseconds",
+         [&](auto& n) {
+           config_.timeout = std::chrono::milliseconds(integer(n, 1, 86'400'000));
+         }},
+        {"instances",
+         [&](auto& n) {
+           config_.instances = static_cast<int>(integer(n, 0, 1024));
+         }},
+        {"quantize",
+         [&](auto& n) {
+           config_.quantize = one_of(n, {"none", "int8"});
+         }},
+        {"version_policy",
+         [&](auto& n) {
+           config_.version_policy = policy(n);
+         }},
+        {"new_version_percent",
+         [&](auto& n) {
+           config_.new_version_percent = static_cast<int>(integer(n, 1, 100));
+         }},
+        {"golden",
+         [&](auto& n) {
+           golden(n);
+         }},
+        {"preprocessing",
+         [&](auto& n) {
+           const auto kind = one_of(n, {"none", "text", "image"});
+           config_.preprocessing = kind == "text"    ? Preprocessing::text
+                                   : kind == "image" ? Preprocessing::image
+                                                     : Preprocessing::none;
+         }},
+        {"inputs",
+         [&](auto& n) {
+           config_.inputs = signatures(n);
+         }},
+        {"outputs",
+         [&](auto& n) {
+           config_.outputs = signatures(n);
+         }},
+        {"vocabulary",
+         [&](auto& n) {
+           config_.vocabulary_file = text(n);
+         }},
+        {"classes",
+         [&](auto& n) {
+           config_.classes_file = text(n);
+         }},
+        {"max_words",
+         [&](auto& n) {
+           d.numbers["max-words"] = static_cast<double>(integer(n, 1, 1 << 20));
+         }},
+        {"normalise",
+         [&](auto& n) {
+           d.numbers["normalise"] = truth(n) ? 1 : 0;
+         }},
+        {"image_size",
+         [&](auto& n) {
+           d.numbers["image-size"] = static_cast<double>(integer(n, 1, 1 << 14));
+         }},
+        {"channels",
+         [&](auto& n) {
+           d.numbers["channels"] = static_cast<double>(integer(n, 1, 3));
+         }},
+        {"centre_share",
+         [&](auto& n) {
+           d.numbers["centre-share"] = number(n);
+         }},
+        {"mean",
+         [&](auto& n) {
+           d.mean = numbers(n);
+         }},
+        {"deviation",
+         [&](auto& n) {
+           d.deviation = numbers(n);
+         }},
+    };
+    d.numbers = {{"max-words", 64}, {"normalise", 0},        {"word-pairs", 0},
+                 {"channels", 3},   {"centre-share", 0.875}, {"image-size", 224}};
+    d.mean = {0.485, 0.456, 0.406};
+    d.deviation = {0.229, 0.224, 0.225};
+    for (const auto& [key, node] : table) {
+      const auto found = settings.find(std::string(key.str()));
+      if (found == settings.end()) {
+        std::string known;
+        for (const auto& setting : settings) known += (known.empty() ? "" : ", ") + setting.first;
+        fail(node, fmt::format("'{}' is no setting; there are: {}", key.str(), known));
+      }
+      found->second(node);
+    }
+    config_.written = true;
+    return std::move(config_);
+  }
+
+ private:
+  [[noreturn]] void fail(const toml::node& node, const std::string& message) const {
+    throw InputError(fmt::format("{}, line {}: {}", file_, node.source().begin.line, message));
+  }
+  std::int64_t integer(const toml::node& node, std::int64_t least, std::int64_t most) const {
+    const auto* value = node.as_integer();
+    if (value == nullptr || value->get() < least || value->get() > most)
+      fail(node, fmt::format("expected a whole number from {} to {}", least, most));
+    return value->get();
+  }
+  double number(const toml::node& node) const {
+    const auto value = node.value<double>();
+    if (!value) fail(node, "expected a number");
+    return *value;
+  }
+  bool truth(const toml::node& node) const {
+    const auto* value = node.as_boolean();
+    if (value == nullptr) fail(node, "expected true or false");
+    return value->get();
+  }
+  std::string text(const toml::node& node) const {
+    const auto* value = node.as_string();
+    if (value == nullptr) fail(node, "expected a text in quotes");
+    return value->get();
+  }
+  std::string one_of(const toml::node& node, const std::vector<std::string>& values) const {
+    const auto value = text(node);
+    for (const auto& good : values) {
+      if (value == good) return value;
+    }
+    fail(node, fmt::format("'{}': expected one of {}", value, fmt::join(values, ", ")));
+  }
+  std::vector<double> numbers(const toml::node& node) const {
+    const auto* array = node.as_array();
+    if (array == nullptr || array->size() == 0 || array->size() > 3)
+      fail(node, "expected a list of one to three numbers");
+    std::vector<double> values;
+    for (const auto& value : *array) values.push_back(number(value));
+    return values;
+  }
+  VersionPolicy policy(const toml::node& node) const {
+    const auto value = text(node);
+    if (value == "latest") return {};
+    if (value == "all") return {.latest = std::numeric_limits<std::size_t>::max(), .versions = {}};
+    constexpr std::string_view kLatest = "latest:";
+    const auto parse = [&](std::string_view part) {
+      std::int64_t parsed = 0;
+      const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), parsed);
+      if (error != std::errc{} || stop != part.data() + part.size() || parsed < 1) {
+        fail(node,
+             fmt::format("'{}': expected latest, latest:N, all, or versions such as 1,3", value));
+      }
+      return parsed;
+    };
+    if (value.starts_with(kLatest))
+      return {.latest = static_cast<std::size_t>(parse(value.substr(kLatest.size()))),
+              .versions = {}};
+    VersionPolicy result{.latest = 0, .versions = {}};
+    std::istringstream list(value);
+    for (std::string part; std::getline(list, part, ',');) result.versions.push_back(parse(part));
+    if (result.versions.empty()) parse("");
+    return result;
+  }
+  std::vector<TensorSignature> signatures(const toml::node& node) const {
+    const auto* array = node.as_array();
+    if (array == nullptr) fail(node, "expected [[inputs]] or [[outputs]] tables");
+    std::vector<TensorSignature> list;
+    for (const auto& item : *array) {
+      const auto* table = item.as_table();
+      if (table == nullptr || !table->get("name") || !table->get("datatype") ||
+          !table->get("shape") || table->get("shape")->as_array() == nullptr)
+        fail(item, "expected a table with name, datatype and shape");
+      TensorSignature signature{.name = text(*table->get("name")), .shape = {}};
+      try {
+        signature.datatype = parse_datatype(text(*table->get("datatype")));
+      } catch (const Error& error) {
+        fail(item, error.what());
+      }
+      for (const auto& size : *table->get("shape")->as_array())
+        signature.shape.push_back(integer(size, -1, 1 << 30));
+      list.push_back(std::move(signature));
+    }
+    return list;
+  }
+  void golden(const toml::node& node) {
+    const auto* array = node.as_array();
+    if (array == nullptr) fail(node, "expected [[golden]] tables");
+    for (const auto& item : *array) {
+      const auto* table = item.as_table();
+      if (table == nullptr || !table->get("instance") || !table->get("expect"))
+        fail(item, "expected a table with instance and expect");
+      GoldenRequest request{.instance = to_json(*table->get("instance")),
+                            .expect = to_json(*table->get("expect"))};
+      if (const auto* tolerance = table->get("tolerance")) request.tolerance = number(*tolerance);
+      config_.golden.push_back(std::move(request));
+    }
+  }
+  nlohmann::json to_json(const toml::node& node) const {
+    if (const auto* value = node.as_string()) return value->get();
+    if (const auto* value = node.as_integer()) return value->get();
+    if (const auto* value = node.as_floating_point()) return value->get();
+    if (const auto* value = node.as_boolean()) return value->get();
+    if (const auto* array = node.as_array()) {
+      auto list = nlohmann::json::array();
+      for (const auto& item : *array) list.push_back(to_json(item));
+      return list;
+    }
+    if (const auto* table = node.as_table()) {
+      auto object = nlohmann::json::object();
+      for (const auto& [key, value] : *table) object[std::string(key.str())] = to_json(value);
+      return object;
+    }
+    fail(node, "expected a text, a number, true or false, or lists and tables of them");
+  }
+
+  std::string file_;
+  ModelConfig config_;
+};
+
+}  // namespace
+
+ModelConfig read_model_config(const fs::path& file) {
+  if (!fs::exists(file)) return {};
+  return Reader(file).read();
+}
+
+}  // namespace sullae::serve

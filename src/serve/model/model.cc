@@ -1,0 +1,180 @@
+#include "serve/model/model.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include "serve/protocol/predict.h"
+#include "sullae/torch/checkpoint.h"
+#include "train/export.h"
+#include "train/task.h"
+
+namespace sullae::serve {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kScriptFile = "model.pt";
+
+std::vector<std::string> read_lines(const fs::path& version, const std::string& name) {
+  fs::path file = version / name;
+  if (name.find("..") != std::string::npos || fs::path(name).is_absolute())
+    throw InputError(fmt::format("'{}': expected a file of the model", name));
+  if (!fs::exists(file)) file = version.parent_path() / name;
+  std::ifstream stream(file);
+  if (!stream) throw InputError(fmt::format("{}: cannot be read", file.string()));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+// Of a module that says nothing of itself but the names of its inputs.
+std::vector<TensorSignature> signatures_of(const torch::jit::Module& module) {
+  std::vector<TensorSignature> inputs;
+  const auto& arguments = module.get_method("forward").function().getSchema().arguments();
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    if (arguments[i].default_value()) continue;
+    inputs.push_back({.name = arguments[i].name(), .shape = {}});
+  }
+  return inputs;
+}
+
+// Whether `found` has all of `expect`, numbers within `tolerance`.
+bool agrees(const nlohmann::json& expect, const nlohmann::json& found, double tolerance) {
+  if (expect.is_number() && found.is_number())
+    return std::abs(expect.get<double>() - found.get<double>()) <= tolerance;
+  if (expect.is_object()) {
+    return found.is_object() && std::ranges::all_of(expect.items(), [&](const auto& item) {
+             return found.contains(item.key()) &&
+                    agrees(item.value(), found.at(item.key()), tolerance);
+           });
+  }
+  if (expect.is_array()) {
+    return found.is_array() && found.size() == expect.size() &&
+           std::equal(expect.begin(), expect.end(), found.begin(),
+                      [&](const auto& a, const auto& b) { return agrees(a, b, tolerance); });
+  }
+  return expect == found;
+}
+
+}  // namespace
+
+Model::Model(const fs::path& directory, const ModelConfig& config)
+    : config_(config), max_batch_size_(std::max<std::int64_t>(config.max_batch_size, 1)) {
+  if (fs::exists(directory / train::kModelFile)) {
+    load_checkpoint(directory / train::kModelFile);
+  } else if (fs::exists(directory / kScriptFile)) {
+    load_torchscript(directory / kScriptFile);
+  } else {
+    throw InputError(fmt::format("{}: expected {} (a Sullae checkpoint) or {} (TorchScript)",
+                                 directory.string(), train::kModelFile, kScriptFile));
+  }
+}
+
+void Model::load_checkpoint(const fs::path& file) {
+  platform_ = "sullae_checkpoint";
+  const auto description = train::description_of(read_checkpoint_metadata(file), file.string());
+  const auto network = train::find_recipe(description.recipe).model(description);
+  sullae::load_checkpoint(file, *network);
+  network->eval();
+  const auto* classifier = dynamic_cast<const train::Classifier*>(network.get());
+  network_ = std::make_unique<Network>(classifier->script(), config_.quantize);
+  codec_ = description.input == train::InputKind::text ? make_text_codec(description)
+                                                       : make_image_codec(description);
+}
+
+void Model::load_torchscript(const fs::path& file) {
+  platform_ = "pytorch_torchscript";
+  torch::jit::Module module;
+  try {
+    module = torch::jit::load(file.string(), torch::kCPU);
+  } catch (const c10::Error& error) {
+    throw InputError(fmt::format("{}: is no TorchScript module: {}", file.string(),
+                                 error.what_without_backtrace()));
+  }
+  if (!module.find_method("forward"))
+    throw InputError(fmt::format("{}: has no method forward", file.string()));
+  auto description = config_.description;
+  if (!config_.classes_file.empty())
+    description.classes = read_lines(file.parent_path(), config_.classes_file);
+  if (config_.preprocessing == Preprocessing::text) {
+    if (config_.vocabulary_file.empty())
+      throw InputError(fmt::format("{}: preprocessing = \"text\" needs vocabulary = \"FILE\"",
+                                   (file.parent_path().parent_path() / "config.toml").string()));
+    description.words = read_lines(file.parent_path(), config_.vocabulary_file);
+    codec_ = make_text_codec(description);
+  } else if (config_.preprocessing == Preprocessing::image) {
+    codec_ = make_image_codec(description);
+  } else {
+    // Nothing says that the first dimension is a batch's unless the configuration does.
+    const bool batched = !config_.inputs.empty() && config_.max_batch_size > 0;
+    if (!batched) max_batch_size_ = 1;
+    auto inputs = config_.inputs.empty() ? signatures_of(module) : config_.inputs;
+    codec_ = make_tensor_codec(std::move(inputs), config_.outputs, batched);
+  }
+  network_ = std::make_unique<Network>(std::move(module), config_.quantize);
+}
+
+std::vector<std::vector<torch::Tensor>> Model::run(const std::vector<const Rows*>& requests) const {
+  const auto outputs = network_->run(codec_->collate(requests));
+  if (requests.size() == 1) return {outputs};
+  std::int64_t total = 0;
+  for (const Rows* rows : requests) total += rows->count;
+  for (const auto& output : outputs) {
+    if (output.dim() == 0 || output.size(0) != total)
+      throw Error(fmt::format(
+          "the model returned {} for a batch of {} rows: it cannot compute batches; set "
+          "max_batch_size = 0",
+          output.dim() == 0 ? std::string("a single number")
+                            : fmt::format("{} rows", output.size(0)),
+          total));
+  }
+  std::vector<std::vector<torch::Tensor>> parts;
+  std::int64_t begin = 0;
+  for (const Rows* rows : requests) {
+    std::vector<torch::Tensor> part;
+    for (const auto& output : outputs) part.push_back(output.narrow(0, begin, rows->count));
+    parts.push_back(std::move(part));
+    begin += rows->count;
+  }
+  return parts;
+}
+
+std::vector<InferTensor> Model::answer(const InferRequest& request) const {
+  const Rows rows = codec_->decode(request);
+  return codec_->encode(run({&rows}).at(0));
+}
+
+void Model::warm_up() const {
+  for (std::int64_t rows = 1; rows <= max_batch_size_; rows *= 4) {
+    const auto request = codec_->example(rows);
+    if (request.inputs.empty()) return;
+    for (int round = 0; round < 2; ++round) answer(request);
+  }
+}
+
+void Model::check_golden() const {
+  for (const auto& golden : config_.golden) {
+    std::string found;
+    try {
+      const auto request =
+          predict_request({{"instances", nlohmann::json::array({golden.instance})}}, *codec_);
+      const auto answered = predict_response(answer(request), PredictForm::rows);
+      const auto& prediction = answered.at("predictions").at(0);
+      if (agrees(golden.expect, prediction, golden.tolerance)) continue;
+      found = prediction.dump();
+    } catch (const RequestError& error) {
+      found = fmt::format("the error '{}'", error.what());
+    }
+    throw Error(fmt::format("golden request {}: expected {}, got {}", golden.instance.dump(),
+                            golden.expect.dump(), found));
+  }
+}
+
+}  // namespace sullae::serve

@@ -1,0 +1,51 @@
+// A version of a model in memory: its network, and how requests become the network's input.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "serve/model/codec.h"
+#include "serve/model/config.h"
+#include "serve/model/network.h"
+
+namespace sullae::serve {
+
+/// Any thread may call one object.
+class Model {
+ public:
+  /// Loads `directory`, a version's folder: model.ckpt (a Sullae checkpoint) or model.pt (TorchScript).
+  /// Throws InputError or Error that says what is wrong with which file.
+  Model(const std::filesystem::path& directory, const ModelConfig& config);
+
+  /// "sullae_checkpoint" or "pytorch_torchscript".
+  const std::string& platform() const { return platform_; }
+  const Codec& codec() const { return *codec_; }
+  const ModelConfig& config() const { return config_; }
+  /// Rows that may be computed together.
+  std::int64_t max_batch_size() const { return max_batch_size_; }
+
+  /// The network's outputs for each of `requests`, computed together. Throws Error.
+  std::vector<std::vector<torch::Tensor>> run(const std::vector<const Rows*>& requests) const;
+  /// One request by itself. Throws RequestError and Error.
+  std::vector<InferTensor> answer(const InferRequest& request) const;
+
+  /// Computes batches of the usual sizes, so that no client waits for what is made the first time.
+  void warm_up() const;
+  /// Throws Error that names the first golden request that is answered otherwise.
+  void check_golden() const;
+
+ private:
+  void load_checkpoint(const std::filesystem::path& file);
+  void load_torchscript(const std::filesystem::path& file);
+
+  ModelConfig config_;
+  std::string platform_;
+  std::int64_t max_batch_size_;
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<Codec> codec_;
+};
+
+}  // namespace sullae::serve

@@ -1,0 +1,61 @@
+#include "serve/model/network.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/runtime/jit_exception.h>
+
+#include "serve/model/quantize.h"
+#include "sullae/error.h"
+
+namespace sullae::serve {
+namespace {
+
+void collect(const torch::jit::IValue& value, std::vector<torch::Tensor>& into) {
+  if (value.isTensor()) {
+    into.push_back(value.toTensor());
+  } else if (value.isTuple()) {
+    for (const auto& element : value.toTupleRef().elements()) collect(element, into);
+  } else if (value.isList()) {
+    for (const torch::jit::IValue& element : value.toListRef()) collect(element, into);
+  } else if (value.isGenericDict()) {
+    for (const auto& item : value.toGenericDict()) collect(item.value(), into);
+  } else {
+    throw Error(
+        fmt::format("the model returned a value of type {}, expected tensors", value.tagKind()));
+  }
+}
+
+}  // namespace
+
+Network::Network(torch::jit::Module module, const std::string& quantize)
+    : module_(std::move(module)) {
+  // Profiling would compile anew whenever batches of other sizes come, while requests wait.
+  torch::jit::getProfilingMode() = false;
+  try {
+    module_.eval();
+    module_ = torch::jit::freeze(module_);
+    if (quantize == "int8") {
+      quantize_to_int8(module_);
+    } else {
+      module_ = torch::jit::optimize_for_inference(module_);
+    }
+  } catch (const c10::Error& error) {
+    throw Error(
+        fmt::format("cannot be compiled for inference: {}", error.what_without_backtrace()));
+  }
+}
+
+std::vector<torch::Tensor> Network::run(std::vector<torch::jit::IValue> inputs) const {
+  const c10::InferenceMode guard;
+  std::vector<torch::Tensor> outputs;
+  try {
+    collect(module_.forward(std::move(inputs)), outputs);
+  } catch (const c10::Error& error) {
+    throw Error(error.what_without_backtrace());
+  } catch (const torch::jit::JITException& error) {
+    throw Error(error.what());
+  }
+  return outputs;
+}
+
+}  // namespace sullae::serve

@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "serve/model/codec.h"
+#include "serve/model/tensor_types.h"
+#include "serve/request_error.h"
+
+namespace sullae::serve {
+namespace {
+
+bool fits(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& expected) {
+  return shape.size() == expected.size() &&
+         std::ranges::equal(shape, expected,
+                            [](auto size, auto good) { return good == -1 || size == good; });
+}
+
+class TensorCodec final : public Codec {
+ public:
+  TensorCodec(std::vector<TensorSignature> inputs, std::vector<TensorSignature> outputs,
+              bool batched)
+      : inputs_(std::move(inputs)), outputs_(std::move(outputs)), batched_(batched) {}
+
+  const std::vector<TensorSignature>& inputs() const override { return inputs_; }
+  const std::vector<TensorSignature>& outputs() const override { return outputs_; }
+
+  Rows decode(const InferRequest& request) const override {
+    for (const auto& input : request.inputs) {
+      if (std::ranges::none_of(inputs_, [&](const auto& s) { return s.name == input.name; }))
+        throw RequestError(Refusal::invalid,
+                           fmt::format("there is no input '{}': expected {}", input.name, names()));
+    }
+    Rows rows{.count = 1, .key = kFnvStart};
+    for (const auto& signature : inputs_) {
+      const auto found = std::ranges::find_if(
+          request.inputs, [&](const auto& input) { return input.name == signature.name; });
+      if (found == request.inputs.end())
+        throw RequestError(Refusal::invalid, fmt::format("input '{}' is missing: expected {}",
+                                                         signature.name, names()));
+      rows.tensors.push_back(take(*found, signature));
+    }
+    if (!batched_) return rows;
+    for (const auto& tensor : rows.tensors) {
+      if (tensor.dim() == 0 || tensor.size(0) != rows.tensors[0].size(0))
+        throw RequestError(Refusal::invalid, "inputs differ in their first dimension, the batch");
+      const auto rest = tensor.sizes().slice(1);
+      rows.key = fnv1a({reinterpret_cast<const char*>(rest.data()), rest.size() * sizeof(rest[0])},
+                       rows.key);
+    }
+    rows.count = rows.tensors.empty() ? 1 : rows.tensors[0].size(0);
+    return rows;
+  }
+
+  std::vector<torch::jit::IValue> collate(const std::vector<const Rows*>& rows) const override {
+    std::vector<torch::jit::IValue> inputs;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      std::vector<torch::Tensor> parts;
+      for (const Rows* of_request : rows) parts.push_back(of_request->tensors[i]);
+      inputs.emplace_back(parts.size() == 1 ? parts[0] : torch::cat(parts));
+    }
+    return inputs;
+  }
+
+  std::vector<InferTensor> encode(const std::vector<torch::Tensor>& outputs) const override {
+    std::vector<InferTensor> tensors;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const auto value = outputs[i].to(torch::kCPU).contiguous();
+      tensors.push_back(
+          {.name = i < outputs_.size() ? outputs_[i].name : fmt::format("OUTPUT__{}", i),
+           .datatype = datatype_of(value.scalar_type()),
+           .shape = value.sizes().vec(),
+           .data = {static_cast<const char*>(value.data_ptr()), value.nbytes()}});
+    }
+    return tensors;
+  }
+
+  InferRequest example(std::int64_t rows) const override {
+    InferRequest request;
+    for (const auto& signature : inputs_) {
+      auto shape = signature.shape;
+      if (shape.empty()) return {};
+      shape[0] = batched_ ? rows : shape[0];
+      if (std::ranges::any_of(shape, [](auto size) { return size < 0; })) return {};
+      const auto bytes = element_count(shape, signature.name) * size_of(signature.datatype);
+      request.inputs.push_back({.name = signature.name,
+                                .datatype = signature.datatype,
+                                .shape = std::move(shape),
+                                .data = std::string(bytes, '\0')});
+    }
+    return request;
+  }
+
+ private:
+  torch::Tensor take(const InferTensor& input, const TensorSignature& signature) const {
+    // A signature without a shape is one that was made up: nothing is known of the input.
+    if (!signature.shape.empty()) {
+      if (input.datatype != signature.datatype)
+        throw RequestError(Refusal::invalid,
+                           fmt::format("input '{}': expected {}, got {}", input.name,
+                                       name_of(signature.datatype), name_of(input.datatype)));
+      if (!fits(input.shape, signature.shape))
+        throw RequestError(Refusal::invalid, fmt::format("input '{}': shape [{}], expected [{}]",
+                                                         input.name, fmt::join(input.shape, ", "),
+                                                         fmt::join(signature.shape, ", ")));
+    }
+    auto tensor = torch::empty(input.shape, scalar_type_of(input.datatype));
+    std::memcpy(tensor.data_ptr(), input.data.data(), input.data.size());
+    return tensor;
+  }
+
+  std::string names() const {
+    std::string text;
+    for (const auto& signature : inputs_)
+      text += fmt::format("{}'{}'", text.empty() ? "" : ", ", signature.name);
+    return text;
+  }
+
+  std::vector<TensorSignature> inputs_;
+  std::vector<TensorSignature> outputs_;
+  bool batched_;
+};
+
+}  // namespace
+
+std::unique_ptr<Codec> make_tensor_codec(std::vector<TensorSignature> inputs,
+                                         std::vector<TensorSignature> outputs, bool batched) {
+  return std::make_unique<TensorCodec>(std::move(inputs), std::move(outputs), batched);
+}
+
+}  // namespace sullae::serve

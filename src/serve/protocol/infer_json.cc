@@ -1,0 +1,173 @@
+#include "serve/protocol/infer_json.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "serve/protocol/json_tensors.h"
+#include "serve/request_error.h"
+
+namespace sullae::serve {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw RequestError(Refusal::invalid, message);
+}
+
+const json& member(const json& object, const char* name, json::value_t type, const char* where) {
+  const auto found = object.find(name);
+  if (found == object.end()) refuse(fmt::format("{}: \"{}\" is missing", where, name));
+  const bool good = found->type() == type;
+  if (!good) refuse(fmt::format("{}: \"{}\" has type {}", where, name, found->type_name()));
+  return *found;
+}
+
+// Absent parameters are the default ones.
+bool truth(const json& object, const char* name, bool otherwise) {
+  const auto parameters = object.find("parameters");
+  if (parameters == object.end()) return otherwise;
+  if (!parameters->is_object()) refuse("\"parameters\": expected an object");
+  const auto found = parameters->find(name);
+  if (found == parameters->end()) return otherwise;
+  if (!found->is_boolean()) refuse(fmt::format("parameter \"{}\": expected true or false", name));
+  return found->get<bool>();
+}
+
+std::optional<std::size_t> binary_size(const json& input) {
+  const auto parameters = input.find("parameters");
+  if (parameters == input.end() || !parameters->is_object()) return std::nullopt;
+  const auto found = parameters->find("binary_data_size");
+  if (found == parameters->end()) return std::nullopt;
+  if (!found->is_number_unsigned()) refuse("\"binary_data_size\": expected a number of bytes");
+  return found->get<std::size_t>();
+}
+
+InferTensor parse_input(const json& input, std::string_view& binary) {
+  if (!input.is_object()) refuse("\"inputs\": expected objects");
+  InferTensor tensor;
+  tensor.name = member(input, "name", json::value_t::string, "input").get<std::string>();
+  const auto where = fmt::format("input '{}'", tensor.name);
+  tensor.datatype = parse_datatype(member(input, "datatype", json::value_t::string, where.c_str())
+                                       .get_ref<const std::string&>());
+  for (const json& size : member(input, "shape", json::value_t::array, where.c_str())) {
+    if (!size.is_number_unsigned()) refuse(where + ": \"shape\": expected sizes of 0 and more");
+    tensor.shape.push_back(size.get<std::int64_t>());
+  }
+  if (const auto bytes = binary_size(input)) {
+    if (input.contains("data")) refuse(where + ": has both \"data\" and binary data");
+    if (*bytes > binary.size())
+      refuse(fmt::format("{}: {} bytes of binary data announced, {} are there", where, *bytes,
+                         binary.size()));
+    set_raw_content(binary.substr(0, *bytes), tensor);
+    binary.remove_prefix(*bytes);
+  } else {
+    if (tensor.datatype == Datatype::fp16 || tensor.datatype == Datatype::bf16)
+      refuse(fmt::format("{}: {} has no JSON form, send it as binary data", where,
+                         name_of(tensor.datatype)));
+    append_elements(member(input, "data", json::value_t::array, where.c_str()), tensor);
+  }
+  check_element_count(tensor);
+  return tensor;
+}
+
+void parse_outputs(const json& body, HttpInferRequest& parsed) {
+  const auto outputs = body.find("outputs");
+  if (outputs == body.end()) return;
+  if (!outputs->is_array()) refuse("\"outputs\": expected a list");
+  for (const json& output : *outputs) {
+    if (!output.is_object()) refuse("\"outputs\": expected objects");
+    const auto name = member(output, "name", json::value_t::string, "output").get<std::string>();
+    parsed.binary_outputs[name] = truth(output, "binary_data", parsed.binary_by_default);
+    parsed.request.outputs.push_back(name);
+  }
+}
+
+}  // namespace
+
+HttpInferRequest parse_infer_request(std::string_view body, std::optional<std::size_t> json_size) {
+  if (json_size && *json_size > body.size())
+    refuse(fmt::format("Inference-Header-Content-Length is {}, but the body has {} bytes",
+                       *json_size, body.size()));
+  std::string_view binary = json_size ? body.substr(*json_size) : std::string_view();
+  const json parsed_body = parse_json(json_size ? body.substr(0, *json_size) : body);
+  if (!parsed_body.is_object()) refuse("expected an object with \"inputs\"");
+  HttpInferRequest parsed;
+  if (const auto id = parsed_body.find("id"); id != parsed_body.end()) {
+    if (!id->is_string()) refuse("\"id\": expected a text");
+    parsed.request.id = id->get<std::string>();
+  }
+  parsed.binary_by_default = truth(parsed_body, "binary_data_output", false);
+  for (const json& input : member(parsed_body, "inputs", json::value_t::array, "request"))
+    parsed.request.inputs.push_back(parse_input(input, binary));
+  if (!binary.empty())
+    refuse(fmt::format("{} bytes of binary data belong to no input", binary.size()));
+  parse_outputs(parsed_body, parsed);
+  return parsed;
+}
+
+HttpInferResponse write_infer_response(const InferResponse& response,
+                                       const HttpInferRequest& request) {
+  json body = {{"model_name", response.model_name}, {"model_version", response.model_version}};
+  if (!request.request.id.empty()) body["id"] = request.request.id;
+  std::string binary;
+  bool any_binary = false;
+  auto outputs = json::array();
+  for (const InferTensor& tensor : response.outputs) {
+    json output = {
+        {"name", tensor.name}, {"datatype", name_of(tensor.datatype)}, {"shape", tensor.shape}};
+    const auto asked = request.binary_outputs.find(tensor.name);
+    if (asked == request.binary_outputs.end() ? request.binary_by_default : asked->second) {
+      const std::string bytes =
+          tensor.datatype == Datatype::bytes ? join_strings(tensor.strings) : tensor.data;
+      output["parameters"] = {{"binary_data_size", bytes.size()}};
+      binary += bytes;
+      any_binary = true;
+    } else {
+      output["data"] = elements_to_json(tensor);
+    }
+    outputs.push_back(std::move(output));
+  }
+  body["outputs"] = std::move(outputs);
+  HttpInferResponse written{.body = dump_json(body), .json_size = std::nullopt};
+  if (any_binary) {
+    written.json_size = written.body.size();
+    written.body += binary;
+  }
+  return written;
+}
+
+std::string join_strings(const std::vector<std::string>& strings) {
+  std::string bytes;
+  for (const auto& text : strings) {
+    const auto size = static_cast<std::uint32_t>(text.size());
+    bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
+    bytes += text;
+  }
+  return bytes;
+}
+
+std::vector<std::string> split_strings(std::string_view bytes, std::string_view name) {
+  std::vector<std::string> strings;
+  while (!bytes.empty()) {
+    std::uint32_t size = 0;
+    if (bytes.size() >= sizeof size) std::memcpy(&size, bytes.data(), sizeof size);
+    if (bytes.size() < sizeof size || size > bytes.size() - sizeof size)
+      refuse(fmt::format("tensor '{}': its BYTES end within an element", name));
+    strings.emplace_back(bytes.substr(sizeof size, size));
+    bytes.remove_prefix(sizeof size + size);
+  }
+  return strings;
+}
+
+void set_raw_content(std::string_view bytes, InferTensor& tensor) {
+  if (tensor.datatype == Datatype::bytes) {
+    tensor.strings = split_strings(bytes, tensor.name);
+  } else {
+    tensor.data = bytes;
+  }
+}
+
+}  // namespace sullae::serve

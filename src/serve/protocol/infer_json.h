@@ -1,0 +1,43 @@
+// Inference requests of the Open Inference Protocol v2 over HTTP: JSON, with tensors as JSON or as binary
+// data behind it (https://github.com/kserve/open-inference-protocol, and Triton's binary tensor data extension).
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "serve/tensors.h"
+
+namespace sullae::serve {
+
+/// A request, with how its answer is to be written.
+struct HttpInferRequest {
+  InferRequest request;
+  /// Outputs that are to be binary, by name; others are as `binary_by_default` says.
+  std::map<std::string, bool> binary_outputs;
+  bool binary_by_default = false;
+};
+
+/// `json_size` is the Inference-Header-Content-Length, where there is one: the JSON's length in `body`, which
+/// binary data follows. Throws RequestError (invalid).
+HttpInferRequest parse_infer_request(std::string_view body, std::optional<std::size_t> json_size);
+
+struct HttpInferResponse {
+  std::string body;
+  /// Where binary data follows the JSON.
+  std::optional<std::size_t> json_size;
+};
+HttpInferResponse write_infer_response(const InferResponse& response,
+                                       const HttpInferRequest& request);
+
+/// BYTES elements, each behind its length in 4 little-endian bytes, as binary tensors and gRPC's raw contents
+/// have them.
+std::string join_strings(const std::vector<std::string>& strings);
+/// Throws RequestError (invalid); `name` is for the message.
+std::vector<std::string> split_strings(std::string_view bytes, std::string_view name);
+/// Puts raw content into `tensor`, as its datatype says. Throws RequestError (invalid).
+void set_raw_content(std::string_view bytes, InferTensor& tensor);
+
+}  // namespace sullae::serve

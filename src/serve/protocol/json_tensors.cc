@@ -1,0 +1,206 @@
+#include "serve/protocol/json_tensors.h"
+
+#include <fmt/format.h>
+
+#include <boost/beast/core/detail/base64.hpp>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/half.h"
+#include "serve/request_error.h"
+
+namespace sullae::serve {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void refuse(const InferTensor& tensor, const json& value) {
+  auto text = dump_json(value);
+  constexpr std::size_t kShown = 60;
+  if (text.size() > kShown) text = text.substr(0, kShown) + "…";
+  throw RequestError(Refusal::invalid, fmt::format("tensor '{}': {} is no {}", tensor.name, text,
+                                                   name_of(tensor.datatype)));
+}
+
+template <class Value>
+void append(InferTensor& tensor, Value value) {
+  tensor.data.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+template <class Value>
+void append_integer(const json& value, InferTensor& tensor) {
+  using Limits = std::numeric_limits<Value>;
+  if (value.is_number_unsigned()) {
+    if (value.get<std::uint64_t>() > static_cast<std::uint64_t>(Limits::max()))
+      refuse(tensor, value);
+    append(tensor, static_cast<Value>(value.get<std::uint64_t>()));
+  } else if (value.is_number_integer()) {
+    const auto number = value.get<std::int64_t>();  // negative
+    if constexpr (Limits::is_signed) {
+      if (number < static_cast<std::int64_t>(Limits::min())) refuse(tensor, value);
+      append(tensor, static_cast<Value>(number));
+    } else {
+      refuse(tensor, value);
+    }
+  } else {
+    refuse(tensor, value);
+  }
+}
+
+std::string decode_base64(const std::string& text, const InferTensor& tensor) {
+  namespace base64 = boost::beast::detail::base64;
+  std::string bytes(base64::decoded_size(text.size()), '\0');
+  const auto [written, read] = base64::decode(bytes.data(), text.data(), text.size());
+  if (text.find_first_not_of('=', read) != std::string::npos)
+    throw RequestError(Refusal::invalid,
+                       fmt::format("tensor '{}': a text after \"b64\" is no base64", tensor.name));
+  bytes.resize(written);
+  return bytes;
+}
+
+bool is_base64(const json& value) { return value.is_object() && value.contains("b64"); }
+
+void append_element(const json& value, InferTensor& tensor) {
+  switch (tensor.datatype) {
+    case Datatype::boolean:
+      if (!value.is_boolean() && value != 0 && value != 1) refuse(tensor, value);
+      return append(tensor, static_cast<char>(value == true || value == 1));
+    case Datatype::uint8:
+      return append_integer<std::uint8_t>(value, tensor);
+    case Datatype::uint16:
+      return append_integer<std::uint16_t>(value, tensor);
+    case Datatype::uint32:
+      return append_integer<std::uint32_t>(value, tensor);
+    case Datatype::uint64:
+      return append_integer<std::uint64_t>(value, tensor);
+    case Datatype::int8:
+      return append_integer<std::int8_t>(value, tensor);
+    case Datatype::int16:
+      return append_integer<std::int16_t>(value, tensor);
+    case Datatype::int32:
+      return append_integer<std::int32_t>(value, tensor);
+    case Datatype::int64:
+      return append_integer<std::int64_t>(value, tensor);
+    case Datatype::fp16:
+      if (!value.is_number()) refuse(tensor, value);
+      return append(tensor, float_to_float16(value.get<float>()));
+    case Datatype::bf16:
+      if (!value.is_number()) refuse(tensor, value);
+      return append(tensor, float_to_bfloat16(value.get<float>()));
+    case Datatype::fp32:
+      if (!value.is_number()) refuse(tensor, value);
+      return append(tensor, value.get<float>());
+    case Datatype::fp64:
+      if (!value.is_number()) refuse(tensor, value);
+      return append(tensor, value.get<double>());
+    case Datatype::bytes:
+      if (is_base64(value) && value["b64"].is_string()) {
+        tensor.strings.push_back(decode_base64(value["b64"].get_ref<const std::string&>(), tensor));
+      } else if (value.is_string()) {
+        tensor.strings.push_back(value.get<std::string>());
+      } else {
+        refuse(tensor, value);
+      }
+  }
+}
+
+template <class Value>
+Value element(const InferTensor& tensor, std::size_t index) {
+  Value value;
+  std::memcpy(&value, tensor.data.data() + index * sizeof value, sizeof value);
+  return value;
+}
+
+// JSON has neither infinities nor NaN.
+json real(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
+}  // namespace
+
+json parse_json(std::string_view text) {
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& error) {
+    const std::string_view what = error.what();
+    const auto begin = what.find("parse error");
+    throw RequestError(Refusal::invalid,
+                       fmt::format("the body is no JSON: {}",
+                                   begin == std::string_view::npos ? what : what.substr(begin)));
+  }
+}
+
+std::string dump_json(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+void append_elements(const json& value, InferTensor& tensor) {
+  if (value.is_array()) {
+    for (const auto& part : value) append_elements(part, tensor);
+  } else {
+    append_element(value, tensor);
+  }
+}
+
+std::vector<std::int64_t> shape_of(const json& value) {
+  std::vector<std::int64_t> shape;
+  for (const json* at = &value; at->is_array(); at = &at->front()) {
+    shape.push_back(static_cast<std::int64_t>(at->size()));
+    if (at->empty()) break;
+  }
+  return shape;
+}
+
+json element_to_json(const InferTensor& tensor, std::size_t i) {
+  switch (tensor.datatype) {
+    case Datatype::boolean:
+      return element<char>(tensor, i) != 0;
+    case Datatype::uint8:
+      return element<std::uint8_t>(tensor, i);
+    case Datatype::uint16:
+      return element<std::uint16_t>(tensor, i);
+    case Datatype::uint32:
+      return element<std::uint32_t>(tensor, i);
+    case Datatype::uint64:
+      return element<std::uint64_t>(tensor, i);
+    case Datatype::int8:
+      return element<std::int8_t>(tensor, i);
+    case Datatype::int16:
+      return element<std::int16_t>(tensor, i);
+    case Datatype::int32:
+      return element<std::int32_t>(tensor, i);
+    case Datatype::int64:
+      return element<std::int64_t>(tensor, i);
+    case Datatype::fp16:
+      return real(float16_to_float(element<std::uint16_t>(tensor, i)));
+    case Datatype::bf16:
+      return real(bfloat16_to_float(element<std::uint16_t>(tensor, i)));
+    case Datatype::fp32: {
+      // The shortest number that is this float, and not the double that it also is.
+      const auto value = element<float>(tensor, i);
+      return real(std::isfinite(value) ? std::strtod(fmt::format("{}", value).c_str(), nullptr)
+                                       : static_cast<double>(value));
+    }
+    case Datatype::fp64:
+      return real(element<double>(tensor, i));
+    case Datatype::bytes:
+      return tensor.strings[i];
+  }
+  return nullptr;
+}
+
+json elements_to_json(const InferTensor& tensor) {
+  auto list = json::array();
+  const std::size_t count = element_count(tensor.shape, tensor.name);
+  for (std::size_t i = 0; i < count; ++i) list.push_back(element_to_json(tensor, i));
+  return list;
+}
+
+json nested_to_json(const InferTensor& tensor, std::size_t dimension, std::size_t& first) {
+  if (dimension == tensor.shape.size()) return element_to_json(tensor, first++);
+  auto list = json::array();
+  for (std::int64_t i = 0; i < tensor.shape[dimension]; ++i)
+    list.push_back(nested_to_json(tensor, dimension + 1, first));
+  return list;
+}
+
+}  // namespace sullae::serve

@@ -1,0 +1,30 @@
+// Elements of tensors in JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "serve/tensors.h"
+
+namespace sullae::serve {
+
+/// Parses a body. Throws RequestError (invalid) with the place of the mistake.
+nlohmann::json parse_json(std::string_view text);
+/// Never throws: bytes that are no UTF-8 become U+FFFD.
+std::string dump_json(const nlohmann::json& value);
+
+/// Appends the elements of `value`, lists flattened, to `tensor`. Throws RequestError (invalid) for an
+/// element that `tensor`'s type cannot hold.
+void append_elements(const nlohmann::json& value, InferTensor& tensor);
+/// The sizes of nested lists; empty for what is no list. `base64` texts of the form {"b64": "…"} are no
+/// lists.
+std::vector<std::int64_t> shape_of(const nlohmann::json& value);
+
+/// One element.
+nlohmann::json element_to_json(const InferTensor& tensor, std::size_t index);
+/// All elements, as one flat list.
+nlohmann::json elements_to_json(const InferTensor& tensor);
+/// Elements from `first` on as nested lists of the sizes shape[dimension …].
+nlohmann::json nested_to_json(const InferTensor& tensor, std::size_t dimension, std::size_t& first);
+
+}  // namespace sullae::serve

@@ -1,0 +1,21 @@
+// The predict API of TensorFlow Serving (https://www.tensorflow.org/tfx/serving/api_rest).
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "serve/model/codec.h"
+#include "serve/request_error.h"
+
+namespace sullae::serve {
+
+/// "instances" (a list of rows) is answered by "predictions"; "inputs" (columns) by "outputs".
+enum class PredictForm { rows, columns };
+PredictForm predict_form(const nlohmann::json& body);
+
+/// The request that `body` holds, for a model of this kind. Throws RequestError (invalid).
+InferRequest predict_request(const nlohmann::json& body, const Codec& codec);
+nlohmann::json predict_response(const std::vector<InferTensor>& outputs, PredictForm form);
+
+}  // namespace sullae::serve

@@ -1,0 +1,115 @@
+// A model with its versions: which are served, which gets a request, and what became of the others.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "serve/repository/version.h"
+
+namespace sullae::serve {
+
+enum class VersionState { loading, ready, refused, withdrawn, waiting };
+const char* name_of(VersionState state);
+
+struct VersionStatus {
+  std::int64_t number = 0;
+  VersionState state = VersionState::waiting;
+  /// Why it is not served.
+  std::string reason;
+  /// While it is loaded.
+  std::shared_ptr<const Version> version;
+};
+
+struct ModelStatus {
+  std::string name;
+  /// What answers requests that ask for no version; 0 for none.
+  std::int64_t serving = 0;
+  std::int64_t canary = 0;
+  int canary_percent = 0;
+  std::vector<VersionStatus> versions;
+  /// Why there are none, or why the newest configuration is not used.
+  std::string problem;
+};
+
+/// Any thread; update() in one at a time.
+class ServedModel {
+ public:
+  ServedModel(std::string name, std::filesystem::path directory);
+
+  const std::string& name() const { return name_; }
+
+  /// Looks at the folder: loads versions that are new, drops what the policy does not want any more. The
+  /// old version answers until the new one is ready. Reports what changed as log lines. Versions that
+  /// are dropped come back in the result, to be destroyed once nobody uses them.
+  ///
+  /// A version that has just been written is loaded when it is as it was a moment ago, since copying may
+  /// go on; the first call takes what there is.
+  std::vector<std::shared_ptr<Version>> update();
+
+  /// The version that a request goes to: `number`, or else the one that is served, or the canary by its
+  /// share. Throws RequestError (not_found, unavailable).
+  std::shared_ptr<Version> choose(std::optional<std::int64_t> number) const;
+  /// Throws RequestError where a request would find no version.
+  ModelStatus status() const;
+
+  /// Withdraws the version that is served; the one before takes its place with the next update(). Also
+  /// after a restart. Throws RequestError (conflict) where there is none before.
+  std::int64_t roll_back();
+  /// Sends `percent` of the requests to `number`, loading it with the next update(); 0 ends it, 100 makes it
+  /// the one that is served. Throws RequestError (not_found, invalid).
+  void set_canary(std::int64_t number, int percent);
+  /// Forgets why versions were refused or withdrawn, so that update() tries again.
+  void forget_refusals();
+
+ private:
+  struct Files {
+    std::int64_t bytes = 0;
+    std::filesystem::file_time_type newest{};
+    bool operator==(const Files&) const = default;
+  };
+  struct Entry {
+    VersionStatus status;
+    std::shared_ptr<Version> version;
+    Files files;  // when it was tried
+  };
+
+  static Files look_at(const std::filesystem::path& directory);
+  std::set<std::int64_t> on_disk() const;
+  std::set<std::int64_t> wanted(const std::set<std::int64_t>& candidates) const;
+  std::set<std::int64_t> candidates(const std::set<std::int64_t>& found) const;
+  void read_config();
+  bool is_settled(std::int64_t number);
+  void load(std::int64_t number);
+  void choose_default(const std::set<std::int64_t>& keep);
+  void forget_changed(const std::set<std::int64_t>& found);
+  std::int64_t next_to_load(const std::set<std::int64_t>& found,
+                            const std::set<std::int64_t>& tried);
+  void read_state();
+  void write_state() const;
+
+  std::string name_;
+  std::filesystem::path directory_;
+
+  mutable std::mutex mutex_;
+  ModelConfig config_;  // guarded by mutex_, as all below
+  std::filesystem::file_time_type config_time_{};
+  std::string problem_;
+  std::map<std::int64_t, Entry> entries_;
+  std::map<std::int64_t, Files> unsettled_;  // seen once, and perhaps still being copied
+  bool looked_ = false;                      // update() has been called before
+  std::set<std::int64_t> withdrawn_;
+  std::int64_t serving_ = 0;
+  std::int64_t canary_ = 0;
+  int canary_percent_ = 0;
+  mutable std::atomic<std::uint64_t> turn_ = 0;
+};
+
+}  // namespace sullae::serve

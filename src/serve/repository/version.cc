@@ -1,0 +1,99 @@
+#include "serve/repository/version.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/host.h"
+#include "serve/request_error.h"
+
+namespace sullae::serve {
+namespace {
+
+std::uint64_t nanoseconds(Clock::duration duration) {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(duration).count());
+}
+
+}  // namespace
+
+Version::Version(std::string model_name, std::int64_t number,
+                 const std::filesystem::path& directory, const ModelConfig& config)
+    : model_name_(std::move(model_name)), number_(number), model_(directory, config) {
+  model_.warm_up();
+  model_.check_golden();
+  batcher_ = std::make_unique<Batcher>(
+      BatcherOptions{.max_batch_size = model_.max_batch_size(),
+                     .max_queue_delay = config.max_queue_delay,
+                     .max_queue_size = config.max_queue_size,
+                     .timeout = config.timeout,
+                     .instances = config.instances > 0 ? config.instances : available_cpus()},
+      [this](const std::vector<const Rows*>& rows) { return model_.run(rows); });
+}
+
+void Version::check_outputs(const InferRequest& request) const {
+  const auto& outputs = model_.codec().outputs();
+  if (outputs.empty()) return;
+  for (const auto& name : request.outputs) {
+    if (std::ranges::none_of(outputs, [&](const auto& output) { return output.name == name; }))
+      throw RequestError(Refusal::invalid, fmt::format("there is no output '{}'", name));
+  }
+}
+
+void Version::infer(const std::shared_ptr<Version>& self, InferRequest request, Done done) {
+  const auto start = Clock::now();
+  try {
+    self->check_outputs(request);
+    Rows rows = self->model_.codec().decode(request);
+    const auto count = rows.count;
+    const auto decoded = Clock::now() - start;
+    if (count == 0) throw RequestError(Refusal::invalid, "the request has no rows");
+    // Shared, because a failed submit must still be able to answer.
+    const auto answer = std::make_shared<Done>(std::move(done));
+    done = [answer](Result result) {
+      (*answer)(std::move(result));
+    };
+    self->batcher_->submit(std::move(rows),
+                           [self, start, decoded, count, answer,
+                            request = std::move(request)](Batcher::Outcome outcome) mutable {
+                             auto& metrics = self->metrics_;
+                             metrics.input_ns += nanoseconds(decoded);
+                             metrics.queue_ns += nanoseconds(outcome.timing.queue);
+                             metrics.infer_ns += nanoseconds(outcome.timing.compute);
+                             if (outcome.timing.first_of_batch)
+                               metrics.count_batch(outcome.timing.batch_rows);
+                             Result result = self->finish(std::move(outcome), request);
+                             const auto took = Clock::now() - start;
+                             ++(result.error ? metrics.failure : metrics.success);
+                             if (!result.error) metrics.rows += static_cast<std::uint64_t>(count);
+                             metrics.request_ns += nanoseconds(took);
+                             metrics.latency.add(took);
+                             (*answer)(std::move(result));
+                           });
+  } catch (const Error&) {
+    ++self->metrics_.failure;
+    done({.response = {}, .error = std::current_exception()});
+  }
+}
+
+Version::Result Version::finish(Batcher::Outcome outcome, const InferRequest& request) {
+  Result result{.response = {.model_name = model_name_,
+                             .model_version = std::to_string(number_),
+                             .outputs = {}},
+                .error = outcome.error};
+  if (result.error) return result;
+  const auto start = Clock::now();
+  try {
+    result.response.outputs = model_.codec().encode(outcome.outputs);
+    if (!request.outputs.empty()) {
+      std::erase_if(result.response.outputs, [&](const InferTensor& output) {
+        return std::ranges::find(request.outputs, output.name) == request.outputs.end();
+      });
+    }
+  } catch (const std::exception&) {
+    result.error = std::current_exception();
+  }
+  metrics_.output_ns += nanoseconds(Clock::now() - start);
+  return result;
+}
+
+}  // namespace sullae::serve

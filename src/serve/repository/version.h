@@ -1,0 +1,53 @@
+// A version of a model: from the moment it was seen until nobody uses it any more.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "serve/batching/batcher.h"
+#include "serve/metrics.h"
+#include "serve/model/model.h"
+
+namespace sullae::serve {
+
+/// A loaded version with its batcher. Any thread.
+class Version {
+ public:
+  /// What a client gets: an answer, or an exception (RequestError where the client is to be told).
+  struct Result {
+    InferResponse response;
+    std::exception_ptr error;
+  };
+  using Done = std::function<void(Result)>;
+
+  /// Loads, warms up and checks the golden requests. Throws what is wrong with the version.
+  Version(std::string model_name, std::int64_t number, const std::filesystem::path& directory,
+          const ModelConfig& config);
+
+  std::int64_t number() const { return number_; }
+  const Model& model() const { return model_; }
+  const VersionMetrics& metrics() const { return metrics_; }
+  std::int64_t waiting() const { return batcher_->waiting(); }
+
+  /// Answers `request`. `done` is called once, in whatever thread, also where the request is refused.
+  /// `self` keeps this version until then.
+  static void infer(const std::shared_ptr<Version>& self, InferRequest request, Done done);
+
+ private:
+  void check_outputs(const InferRequest& request) const;
+  Result finish(Batcher::Outcome outcome, const InferRequest& request);
+
+  std::string model_name_;
+  std::int64_t number_;
+  Model model_;
+  VersionMetrics metrics_;
+  // After the model, which its threads use.
+  std::unique_ptr<Batcher> batcher_;
+};
+
+}  // namespace sullae::serve

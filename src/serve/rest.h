@@ -1,0 +1,41 @@
+// The HTTP interface: which path does what, for whom.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "serve/access.h"
+#include "serve/http/http.h"
+#include "serve/repository/repository.h"
+
+namespace sullae::serve {
+
+/// Open Inference Protocol v2, TensorFlow Serving's predict API, the operators' calls, metrics and the page.
+class RestApi final : public HttpHandler {
+ public:
+  /// Both must outlive this object.
+  RestApi(Repository& repository, const Access& access)
+      : repository_(repository), access_(access) {}
+
+  void handle(HttpRequest request, Respond respond) override;
+  HttpResponse refuse(int status, const std::string& message) override;
+
+ private:
+  using Path = std::vector<std::string>;
+  // Each answers, or returns false where the path is none of its own.
+  bool handle_server(const HttpRequest& request, const Path& path, const Respond& respond);
+  bool handle_v2(HttpRequest& request, const Path& path, const Respond& respond);
+  bool handle_v1(HttpRequest& request, const Path& path, const Respond& respond);
+  void infer(const HttpRequest& request, const std::string& model, const std::string& version,
+             const Respond& respond);
+  void predict(const HttpRequest& request, const std::string& model, const std::string& version,
+               const Respond& respond);
+  void operate(const HttpRequest& request, const std::string& model, const std::string& action,
+               const Respond& respond);
+  std::string need(const HttpRequest& request, Role role) const;
+
+  Repository& repository_;
+  const Access& access_;
+};
+
+}  // namespace sullae::serve

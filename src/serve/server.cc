@@ -1,0 +1,80 @@
+#include "serve/http/server.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include "base/host.h"
+#include "base/log.h"
+#include "serve/access.h"
+#include "serve/grpc/grpc_server.h"
+#include "serve/repository/repository.h"
+#include "serve/rest.h"
+#include "sullae/serve.h"
+#include "torch/blas_threads.h"
+
+namespace sullae {
+
+class InferenceServer::Impl {
+ public:
+  explicit Impl(const ServeOptions& options)
+      : blas_threads_(1),
+        access_(options.tokens_file.empty() ? serve::Access() : serve::Access(options.tokens_file)),
+        repository_({.directory = options.repository, .poll = options.poll}),
+        rest_(repository_, access_) {
+    if (access_.open() && options.host != "127.0.0.1" && options.host != "localhost")
+      log::warning(
+          "{} can be reached from other machines, and without --tokens-file everybody may "
+          "do everything",
+          options.host);
+    // The ports are taken before models are loaded, which can take long: a mistake shows at once, and
+    // health checks are answered.
+    http_ = std::make_unique<serve::HttpServer>(
+        serve::HttpServerOptions{
+            .host = options.host,
+            .port = options.http_port,
+            .threads = options.http_threads > 0 ? options.http_threads : available_cpus(),
+            .max_body_bytes = options.max_body_bytes,
+            .max_connections = options.max_connections,
+            .read_timeout = options.read_timeout,
+            .idle_timeout = options.idle_timeout,
+            .drain_timeout = options.drain_timeout,
+            .tls_certificate = options.tls_certificate,
+            .tls_key = options.tls_key},
+        rest_);
+    grpc_ = std::make_unique<serve::GrpcServer>(
+        serve::GrpcServerOptions{.host = options.host == "localhost" ? "127.0.0.1" : options.host,
+                                 .port = options.grpc_port,
+                                 .max_message_bytes = options.max_body_bytes,
+                                 .drain_timeout = options.drain_timeout,
+                                 .tls_certificate = options.tls_certificate,
+                                 .tls_key = options.tls_key},
+        repository_, access_);
+    repository_.start();
+  }
+  ~Impl() { stop(); }
+
+  std::uint16_t http_port() const { return http_->port(); }
+  std::uint16_t grpc_port() const { return grpc_->port(); }
+
+  void stop() {
+    grpc_->shutdown();
+    http_->shutdown();
+  }
+
+ private:
+  BlasThreads blas_threads_;
+  serve::Access access_;
+  serve::Repository repository_;
+  serve::RestApi rest_;
+  std::unique_ptr<serve::HttpServer> http_;
+  std::unique_ptr<serve::GrpcServer> grpc_;
+};
+
+InferenceServer::InferenceServer(const ServeOptions& options)
+    : impl_(std::make_unique<Impl>(options)) {}
+InferenceServer::~InferenceServer() = default;
+std::uint16_t InferenceServer::http_port() const { return impl_->http_port(); }
+std::uint16_t InferenceServer::grpc_port() const { return impl_->grpc_port(); }
+void InferenceServer::stop() { impl_->stop(); }
+
+}  // namespace sullae

@@ -1,0 +1,168 @@
+// The gRPC form of the protocol, with a client generated from its definition.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+
+#include "serve/models.h"
+#include "serve/proto/open_inference.grpc.pb.h"
+#include "sullae/serve.h"
+#include "support/errors.h"
+#include "support/temporary_directory.h"
+
+namespace sullae::testing {
+namespace {
+
+class GrpcTest : public ::testing::Test {
+ protected:
+  GrpcTest() {
+    put_text(directory_.path() / "m" / "config.toml", kConstantConfig);
+    put_constant(directory_.path() / "m", 1, 7);
+    put_text(directory_.path() / "tokens.toml",
+             "[[token]]\nname = \"a\"\nrole = \"infer\"\ntoken = \"aaaaaaaaaaaaaaaa\"\n");
+  }
+  void start(bool with_tokens = false) {
+    ServeOptions options{.repository = directory_.path(), .http_port = 0, .grpc_port = 0};
+    options.poll = std::chrono::milliseconds(20);
+    options.max_body_bytes = 1 << 20;
+    if (with_tokens) options.tokens_file = directory_.path() / "tokens.toml";
+    server_.emplace(options);
+    stub_ = inference::GRPCInferenceService::NewStub(grpc::CreateChannel(
+        "127.0.0.1:" + std::to_string(server_->grpc_port()), grpc::InsecureChannelCredentials()));
+    for (bool ready = false; !ready;) {
+      grpc::ClientContext context;
+      inference::ServerReadyResponse response;
+      ASSERT_TRUE(stub_->ServerReady(&context, {}, &response).ok());
+      ready = response.ready();
+      if (!ready) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  grpc::Status infer(const inference::ModelInferRequest& request,
+                     inference::ModelInferResponse& response, const std::string& token = "") {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
+    return stub_->ModelInfer(&context, request, &response);
+  }
+  static inference::ModelInferRequest request() {
+    inference::ModelInferRequest request;
+    request.set_model_name("m");
+    request.set_id("42");
+    auto* input = request.add_inputs();
+    input->set_name("x");
+    input->set_datatype("FP32");
+    input->add_shape(1);
+    input->add_shape(2);
+    return request;
+  }
+
+  TemporaryDirectory directory_;
+  std::optional<InferenceServer> server_;
+  std::unique_ptr<inference::GRPCInferenceService::Stub> stub_;
+};
+
+TEST_F(GrpcTest, SpeaksTheOpenInferenceProtocol) {
+  start();
+  {
+    grpc::ClientContext context;
+    inference::ServerLiveResponse response;
+    EXPECT_TRUE(stub_->ServerLive(&context, {}, &response).ok());
+    EXPECT_TRUE(response.live());
+  }
+  {
+    grpc::ClientContext context;
+    inference::ServerMetadataResponse response;
+    EXPECT_TRUE(stub_->ServerMetadata(&context, {}, &response).ok());
+    EXPECT_EQ(response.name(), "sullae");
+  }
+  {
+    grpc::ClientContext context;
+    inference::ModelReadyRequest request;
+    request.set_name("m");
+    inference::ModelReadyResponse response;
+    EXPECT_TRUE(stub_->ModelReady(&context, request, &response).ok());
+    EXPECT_TRUE(response.ready());
+  }
+  {
+    grpc::ClientContext context;
+    inference::ModelMetadataRequest request;
+    request.set_name("m");
+    request.set_version("1");
+    inference::ModelMetadataResponse response;
+    EXPECT_TRUE(stub_->ModelMetadata(&context, request, &response).ok());
+    EXPECT_EQ(response.platform(), "pytorch_torchscript");
+    EXPECT_EQ(response.versions(0), "1");
+    EXPECT_EQ(response.inputs(0).name(), "x");
+    EXPECT_EQ(response.inputs(0).shape(1), 2);
+    EXPECT_EQ(response.outputs(0).datatype(), "FP32");
+  }
+  for (const bool raw : {false, true}) {
+    auto message = request();
+    if (raw) {
+      message.add_raw_input_contents(std::string(8, '\0'));
+    } else {
+      message.mutable_inputs(0)->mutable_contents()->add_fp32_contents(1);
+      message.mutable_inputs(0)->mutable_contents()->add_fp32_contents(2);
+    }
+    inference::ModelInferResponse response;
+    const auto status = infer(message, response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(response.model_name(), "m");
+    EXPECT_EQ(response.model_version(), "1");
+    EXPECT_EQ(response.id(), "42");
+    EXPECT_EQ(response.outputs(0).name(), "y");
+    EXPECT_EQ(response.outputs(0).shape_size(), 2);
+    float value = 0;
+    ASSERT_EQ(response.raw_output_contents(0).size(), sizeof value);
+    std::memcpy(&value, response.raw_output_contents(0).data(), sizeof value);
+    EXPECT_EQ(value, 7);
+  }
+}
+
+TEST_F(GrpcTest, SaysWhatIsWrong) {
+  start();
+  const auto expect = [&](const inference::ModelInferRequest& message, grpc::StatusCode code,
+                          const char* text) {
+    inference::ModelInferResponse response;
+    const auto status = infer(message, response);
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    EXPECT_TRUE(contains(status.error_message(), text)) << status.error_message();
+  };
+  auto message = request();
+  expect(message, grpc::StatusCode::INVALID_ARGUMENT, "has 2 elements, but the data has 0");
+  message.add_raw_input_contents("abc");
+  expect(message, grpc::StatusCode::INVALID_ARGUMENT, "has 0 and a part of one");
+  message.add_raw_input_contents("abc");
+  expect(message, grpc::StatusCode::INVALID_ARGUMENT,
+         "raw_input_contents has 2 entries, expected one for each of the 1 inputs");
+  message = request();
+  message.add_raw_input_contents(std::string(8, '\0'));
+  message.mutable_inputs(0)->mutable_contents()->add_fp32_contents(1);
+  expect(message, grpc::StatusCode::INVALID_ARGUMENT, "both contents and raw_input_contents");
+  message = request();
+  message.mutable_inputs(0)->set_datatype("FP16");
+  expect(message, grpc::StatusCode::INVALID_ARGUMENT, "FP16 has no typed contents");
+  message.mutable_inputs(0)->set_shape(0, -1);
+  message.mutable_inputs(0)->set_datatype("FP32");
+  expect(message, grpc::StatusCode::INVALID_ARGUMENT, "has a negative size");
+  message = request();
+  message.set_model_name("n");
+  message.add_raw_input_contents(std::string(8, '\0'));
+  expect(message, grpc::StatusCode::NOT_FOUND, "there is no model 'n'");
+  message = request();
+  message.add_raw_input_contents(std::string(2 << 20, '\0'));
+  expect(message, grpc::StatusCode::RESOURCE_EXHAUSTED, "message larger than max");
+}
+
+TEST_F(GrpcTest, TokensHaveRoles) {
+  start(/*with_tokens=*/true);
+  auto message = request();
+  message.add_raw_input_contents(std::string(8, '\0'));
+  inference::ModelInferResponse response;
+  EXPECT_EQ(infer(message, response).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_TRUE(infer(message, response, std::string(16, 'a')).ok());
+}
+
+}  // namespace
+}  // namespace sullae::testing

@@ -1,0 +1,245 @@
+// Models in memory answer as they did when they were trained.
+#include "serve/model/model.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstring>
+
+#include "serve/models.h"
+#include "serve/request_error.h"
+#include "sullae/torch/checkpoint.h"
+#include "support/errors.h"
+#include "support/temporary_directory.h"
+#include "train/export.h"
+#include "train/task.h"
+
+namespace sullae::testing {
+namespace {
+
+using namespace serve;
+
+std::vector<float> floats_of(const InferTensor& tensor) {
+  std::vector<float> values(tensor.data.size() / sizeof(float));
+  std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+  return values;
+}
+
+train::ModelDescription text_description(const std::string& recipe) {
+  return {.recipe = recipe,
+          .input = train::InputKind::text,
+          .numbers = {{"max-words", 8},
+                      {"normalise", 0},
+                      {"word-pairs", recipe == "text" ? 20 : 0},
+                      {"words", recipe == "text" ? 26 : 6},
+                      {"classes", 3},
+                      {"embedding-size", 8},
+                      {"hidden-size", 6},
+                      {"layers", 2},
+                      {"dropout", 0.3}},
+          .classes = {"bad", "fair", "good"},
+          .words = {"a", "b", "c", "영화"}};
+}
+
+class ModelTest : public ::testing::Test {
+ protected:
+  // A version that holds a network with random weights.
+  std::filesystem::path put_checkpoint(const train::ModelDescription& description) {
+    torch::manual_seed(5);
+    const auto network = train::find_recipe(description.recipe).model(description);
+    {
+      const torch::NoGradGuard guard;
+      for (auto& parameter : network->parameters()) parameter.mul_(3);
+    }
+    CheckpointMetadata metadata;
+    train::add_description(metadata, description);
+    return train::export_version(
+        directory_.path(), description.recipe,
+        serialize_checkpoint(*network, nullptr, {.metadata = metadata, .weights = {}}));
+  }
+  static InferRequest texts(const std::vector<std::string>& texts) {
+    return {.inputs = {{.name = "text",
+                        .datatype = Datatype::bytes,
+                        .shape = {static_cast<std::int64_t>(texts.size())},
+                        .strings = texts}}};
+  }
+  TemporaryDirectory directory_;
+};
+
+TEST_F(ModelTest, TextsOfABatchAreAnsweredAsAlone) {
+  const std::vector<std::string> lines = {"a b c", "영화", "", "c c c c c c c c c c", "b x a"};
+  for (const char* recipe : {"lstm", "text"}) {
+    const auto version = put_checkpoint(text_description(recipe));
+    const Model model(version, {});
+    EXPECT_EQ(model.platform(), "sullae_checkpoint");
+    const auto together = model.answer(texts(lines));
+    ASSERT_EQ(together.size(), 3U);
+    EXPECT_EQ(together[0].name, "label");
+    EXPECT_EQ(together[2].shape, (std::vector<std::int64_t>{5, 3}));
+    const auto probabilities = floats_of(together[2]);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const auto alone = model.answer(texts({lines[i]}));
+      EXPECT_EQ(alone[0].strings[0], together[0].strings[i]) << lines[i];
+      const auto own = floats_of(alone[2]);
+      float sum = 0;
+      for (std::size_t c = 0; c < 3; ++c) {
+        EXPECT_NEAR(own[c], probabilities[3 * i + c], 1e-5);
+        sum += own[c];
+      }
+      EXPECT_NEAR(sum, 1, 1e-5);
+      const auto best = static_cast<std::size_t>(std::ranges::max_element(own) - own.begin());
+      EXPECT_EQ(alone[0].strings[0], text_description(recipe).classes[best]);
+    }
+  }
+}
+
+TEST_F(ModelTest, EightBitsAreNearThirtyTwo) {
+  const auto version = put_checkpoint(text_description("lstm"));
+  const Model exact(version, {});
+  ModelConfig config;
+  config.quantize = "int8";
+  const Model quantised(version, config);
+  const auto request = texts({"a b c 영화", "c", "b b"});
+  const auto one = floats_of(exact.answer(request)[2]);
+  const auto other = floats_of(quantised.answer(request)[2]);
+  bool equal = true;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    EXPECT_NEAR(one[i], other[i], 0.05);
+    equal &= one[i] == other[i];
+  }
+  EXPECT_FALSE(equal) << "nothing was quantised";
+}
+
+TEST_F(ModelTest, ImagesComeAsFilesOrAsPixels) {
+  const auto version = put_checkpoint(
+      {.recipe = "mnist",
+       .input = train::InputKind::image,
+       .numbers = {{"channels", 1}, {"image-size", 28}, {"centre-share", 1}, {"classes", 10}},
+       .mean = {0.1307},
+       .deviation = {0.3081}});
+  const Model model(version, {});
+  const auto answer = model.answer(model.codec().example(3));
+  EXPECT_EQ(answer[0].strings.size(), 3U);
+  EXPECT_TRUE(contains(error_of([&] {
+                         model.answer({.inputs = {{.name = "image",
+                                                   .datatype = Datatype::bytes,
+                                                   .shape = {1},
+                                                   .strings = {"no JPEG"}}}});
+                       }),
+                       "input 'image', image 0: "));
+  EXPECT_TRUE(contains(error_of([&] {
+                         model.answer({.inputs = {{.name = "image",
+                                                   .shape = {1, 3, 28, 28},
+                                                   .data = std::string(9408, '\0')}}});
+                       }),
+                       "shape [1, 3, 28, 28], expected [batch, 1, 28, 28]"));
+  EXPECT_TRUE(
+      contains(error_of([&] { model.answer({}); }), "expected one input, 'image', got none"));
+}
+
+TEST_F(ModelTest, NormsAreFoldedWithoutAnotherResult) {
+  const auto version = put_checkpoint({.recipe = "resnet18",
+                                       .input = train::InputKind::image,
+                                       .numbers = {{"channels", 3},
+                                                   {"image-size", 32},
+                                                   {"centre-share", 1},
+                                                   {"classes", 4},
+                                                   {"small-images", 1},
+                                                   {"zero-init-residual", 1}},
+                                       .mean = {0.5, 0.5, 0.5},
+                                       .deviation = {0.25, 0.25, 0.25}});
+  const Model model(version, {});
+  auto network = train::find_recipe("resnet18")
+                     .model(train::description_of(read_checkpoint_metadata(version / "model.ckpt"),
+                                                  "model.ckpt"));
+  load_checkpoint(version / "model.ckpt", *network);
+  network->eval();
+  const auto pixels = torch::rand({2, 3, 32, 32});
+  const auto expected =
+      torch::softmax(dynamic_cast<train::Classifier&>(*network).scores({{pixels}, {}}), 1);
+  const auto answer = model.answer(
+      {.inputs = {{.name = "image",
+                   .shape = {2, 3, 32, 32},
+                   .data = {static_cast<const char*>(pixels.data_ptr()), pixels.nbytes()}}}});
+  const auto found = floats_of(answer[2]);
+  for (std::int64_t i = 0; i < 8; ++i)
+    EXPECT_NEAR(found[static_cast<std::size_t>(i)], expected.view(-1)[i].item<float>(), 1e-4);
+}
+
+TEST_F(ModelTest, ATorchScriptFileIsServedWithoutAConfiguration) {
+  put_script(directory_.path() / "m", 1,
+             "def forward(self, left, right):\n    return left + right\n");
+  const Model model(directory_.path() / "m" / "1", {});
+  EXPECT_EQ(model.platform(), "pytorch_torchscript");
+  EXPECT_EQ(model.max_batch_size(), 1) << "nothing says what its first dimension is";
+  ASSERT_EQ(model.codec().inputs().size(), 2U);
+  EXPECT_EQ(model.codec().inputs()[1].name, "right");
+  const float ones[2] = {1, 1};
+  const std::string data(reinterpret_cast<const char*>(ones), sizeof ones);
+  const auto answer = model.answer({.inputs = {{.name = "left", .shape = {2}, .data = data},
+                                               {.name = "right", .shape = {2}, .data = data}}});
+  EXPECT_EQ(floats_of(answer[0]), (std::vector<float>{2, 2}));
+  EXPECT_TRUE(contains(
+      error_of([&] { model.answer({.inputs = {{.name = "left", .shape = {2}, .data = data}}}); }),
+      "input 'right' is missing: expected 'left', 'right'"));
+  EXPECT_TRUE(contains(
+      error_of([&] { model.answer({.inputs = {{.name = "middle", .shape = {2}, .data = data}}}); }),
+      "there is no input 'middle'"));
+}
+
+TEST_F(ModelTest, TorchScriptCanHavePreprocessingOfTexts) {
+  const auto model_directory = directory_.path() / "m";
+  put_script(model_directory, 1,
+             "def forward(self, words, lengths):\n"
+             "    return torch.stack([lengths, torch.sum(words, 1)], 1) * 1.0\n");
+  put_text(model_directory / "words.txt", "a\nb\n영화\n");
+  put_text(model_directory / "config.toml",
+           "preprocessing = \"text\"\nvocabulary = \"words.txt\"\nmax_words = 3\n");
+  const Model model(model_directory / "1", read_model_config(model_directory / "config.toml"));
+  // Numbers from 2 on: "a b 영화 b" is 2, 3, 4 and one word too many.
+  const auto answer = model.answer(texts({"a b 영화 b", "b"}));
+  EXPECT_EQ(answer[0].strings, (std::vector<std::string>{"1", "1"}));
+  const auto scores = floats_of(answer[1]);
+  EXPECT_NEAR(scores[0], 1 / (1 + std::exp(3.0 - 9.0)), 1e-5);
+  EXPECT_NEAR(scores[1], 1 / (1 + std::exp(1.0 - 3.0)), 1e-5);
+}
+
+TEST_F(ModelTest, WrongShapesAndTypesAreNamed) {
+  put_text(directory_.path() / "m" / "config.toml", kConstantConfig);
+  put_constant(directory_.path() / "m", 1, 1);
+  const Model model(directory_.path() / "m" / "1",
+                    read_model_config(directory_.path() / "m" / "config.toml"));
+  const auto error = [&](InferTensor input) {
+    return error_of([&] { model.answer({.inputs = {std::move(input)}}); });
+  };
+  EXPECT_TRUE(contains(error({.name = "x", .datatype = Datatype::int64, .shape = {1, 2}}),
+                       "input 'x': expected FP32, got INT64"));
+  EXPECT_TRUE(
+      contains(error({.name = "x", .shape = {1, 3}}), "input 'x': shape [1, 3], expected [-1, 2]"));
+}
+
+TEST(ModelConfig, SaysWhatIsWrongAndWhere) {
+  TemporaryDirectory directory;
+  const auto file = directory.path() / "config.toml";
+  const std::pair<const char*, const char*> cases[] = {
+      {"\nmax_batch_size = -1\n", "line 2: expected a whole number from 0"},
+      {"quantize = \"int4\"", "line 1: 'int4': expected one of none, int8"},
+      {"version_policy = \"newest\"", "'newest': expected latest, latest:N, all, or versions"},
+      {"version_policy = \"1,x\"", "expected latest, latest:N, all, or versions"},
+      {"preprocessing = 3", "expected a text in quotes"},
+      {"[[inputs]]\nname = \"x\"", "expected a table with name, datatype and shape"},
+      {"[[inputs]]\nname = \"x\"\ndatatype = \"F\"\nshape = [1]", "datatype 'F' is not known"},
+      {"[[golden]]\ninstance = 3", "expected a table with instance and expect"},
+      {"mean = []", "expected a list of one to three numbers"},
+      {"a = [", "line 1"},
+      {"normalise = 1", "expected true or false"}};
+  for (const auto& [text, message] : cases) {
+    put_text(file, text);
+    const auto error = error_of([&] { read_model_config(file); });
+    EXPECT_TRUE(contains(error, message) && contains(error, file.string())) << text << "\n"
+                                                                            << error;
+  }
+}
+
+}  // namespace
+}  // namespace sullae::testing

@@ -1,0 +1,248 @@
+// Versions come and go while requests are answered: each answers with its own constant.
+#include "serve/repository/repository.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <future>
+#include <thread>
+
+#include "serve/models.h"
+#include "serve/request_error.h"
+#include "support/errors.h"
+#include "support/temporary_directory.h"
+
+namespace sullae::testing {
+namespace {
+
+using namespace serve;
+
+class RepositoryTest : public ::testing::Test {
+ protected:
+  RepositoryTest() { put_text(model_ / "config.toml", kConstantConfig); }
+
+  void start() {
+    repository_.emplace(
+        RepositoryOptions{.directory = directory_.path(), .poll = std::chrono::milliseconds(20)});
+    repository_->start();
+  }
+  // The constant that answers.
+  float ask(const std::string& version = "") {
+    const float row[2] = {1, 2};
+    InferRequest request{.inputs = {{.name = "x",
+                                     .shape = {1, 2},
+                                     .data = {reinterpret_cast<const char*>(row), sizeof row}}}};
+    std::promise<Version::Result> promise;
+    Version::infer(repository_->choose("m", version), std::move(request),
+                   [&](Version::Result result) { promise.set_value(std::move(result)); });
+    const auto result = promise.get_future().get();
+    if (result.error) std::rethrow_exception(result.error);
+    float value = 0;
+    std::memcpy(&value, result.response.outputs.at(0).data.data(), sizeof value);
+    EXPECT_TRUE(version.empty() || result.response.model_version == version);
+    return value;
+  }
+  VersionStatus version(std::int64_t number) {
+    for (const auto& status : repository_->status("m").versions) {
+      if (status.number == number) return status;
+    }
+    return {};
+  }
+  // Waits, for as long as a test may take, until the repository's thread has done it.
+  template <class Condition>
+  void wait_until(const Condition& condition) {
+    const auto limit = Clock::now() + std::chrono::seconds(60);
+    while (!condition()) {
+      ASSERT_LT(Clock::now(), limit);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  void wait_for(float constant) {
+    wait_until([&] { return ask() == constant; });
+  }
+
+  TemporaryDirectory directory_;
+  std::filesystem::path model_ = directory_.path() / "m";
+  std::optional<Repository> repository_;
+};
+
+TEST_F(RepositoryTest, ServesTheNewestAndNoticesNewOnes) {
+  put_constant(model_, 1, 1);
+  put_constant(model_, 3, 3);
+  start();
+  wait_for(3);
+  EXPECT_TRUE(repository_->ready());
+  put_constant(model_, 4, 4);
+  wait_for(4);
+  EXPECT_TRUE(contains(error_of([&] { ask("1"); }), "model 'm' serves no version 1"));
+  EXPECT_TRUE(contains(error_of([&] { ask("x"); }), "version 'x': expected a number from 1"));
+  EXPECT_TRUE(contains(error_of([&] { repository_->choose("n", ""); }), "there is no model 'n'"));
+  // A model that is put there later.
+  put_text(directory_.path() / "n" / "config.toml", kConstantConfig);
+  put_constant(directory_.path() / "n", 1, 1);
+  wait_until([&] { return repository_->index().size() == 2 && repository_->ready(); });
+}
+
+TEST_F(RepositoryTest, AVersionThatCannotBeIsRefusedAndTheOldOneStays) {
+  put_constant(model_, 1, 1);
+  start();
+  wait_for(1);
+  put_text(model_ / "2" / "model.pt", "no archive");
+  wait_until([&] { return version(2).state == VersionState::refused; });
+  EXPECT_TRUE(contains(version(2).reason, "model.pt: is no TorchScript module"))
+      << version(2).reason;
+  std::filesystem::create_directories(model_ / "3");
+  wait_until([&] { return version(3).state == VersionState::refused; });
+  EXPECT_TRUE(contains(version(3).reason, "expected model.ckpt")) << version(3).reason;
+  put_text(model_ / "4" / "model.ckpt", "PK\3\4 torn");
+  wait_until([&] { return version(4).state == VersionState::refused; });
+  EXPECT_TRUE(contains(version(4).reason, "is torn")) << version(4).reason;
+  EXPECT_EQ(ask(), 1);
+  // Mended in place.
+  std::filesystem::remove_all(model_ / "3");
+  put_constant(model_, 3, 3);
+  wait_for(3);
+}
+
+TEST_F(RepositoryTest, GoldenRequestsDecide) {
+  put_text(model_ / "config.toml", std::string(kConstantConfig) + R"(
+[[golden]]
+instance = [1, 2]
+expect = [1.0]
+tolerance = 0.5
+)");
+  put_constant(model_, 1, 1.2);
+  start();
+  wait_for(1.2F);
+  put_constant(model_, 2, 2);
+  wait_until([&] { return version(2).state == VersionState::refused; });
+  EXPECT_TRUE(contains(version(2).reason, "golden request [1,2]: expected [1.0], got [2.0]"))
+      << version(2).reason;
+  EXPECT_EQ(ask(), 1.2F);
+}
+
+TEST_F(RepositoryTest, RollsBackAlsoForTheNextStart) {
+  put_constant(model_, 1, 1);
+  put_constant(model_, 2, 2);
+  start();
+  wait_for(2);
+  EXPECT_EQ(repository_->roll_back("m").serving, 2) << "until the one before is loaded";
+  wait_for(1);
+  EXPECT_EQ(version(2).state, VersionState::withdrawn);
+  EXPECT_TRUE(contains(error_of([&] { repository_->roll_back("m"); }),
+                       "there is no version before 1 to go back to"));
+  repository_.reset();
+  start();
+  wait_for(1);
+  put_constant(model_, 3, 3);
+  wait_for(3);
+  EXPECT_EQ(repository_->roll_back("m").serving, 3);
+  wait_for(1);
+  repository_->reload("m");
+  wait_for(3);
+}
+
+TEST_F(RepositoryTest, ACanaryGetsItsShare) {
+  put_constant(model_, 1, 1);
+  put_constant(model_, 2, 2);
+  start();
+  wait_for(2);
+  repository_->set_canary("m", 1, 30);
+  wait_until([&] { return repository_->status("m").versions[0].state == VersionState::ready; });
+  const auto share = [&] {
+    int canary = 0;
+    for (int i = 0; i < 200; ++i) canary += ask() == 1 ? 1 : 0;
+    return canary;
+  };
+  EXPECT_EQ(share(), 60);
+  EXPECT_EQ(ask("1"), 1);
+  repository_->set_canary("m", 1, 0);
+  wait_until([&] { return version(1).state == VersionState::waiting; });
+  EXPECT_EQ(share(), 0);
+  // Promoted, although it is not the newest.
+  repository_->set_canary("m", 1, 100);
+  wait_for(1);
+  EXPECT_EQ(share(), 200);
+  EXPECT_TRUE(contains(error_of([&] { repository_->set_canary("m", 7, 5); }),
+                       "model 'm' has no version 7"));
+  EXPECT_TRUE(contains(error_of([&] { repository_->set_canary("m", 1, 101); }),
+                       "percent 101: expected 0 to 100"));
+}
+
+TEST_F(RepositoryTest, ANewVersionCanBeginAsACanary) {
+  put_text(model_ / "config.toml", std::string("new_version_percent = 50\n") + kConstantConfig);
+  put_constant(model_, 1, 1);
+  start();
+  wait_for(1);
+  put_constant(model_, 2, 2);
+  wait_until([&] { return repository_->status("m").canary == 2; });
+  EXPECT_EQ(repository_->status("m").serving, 1);
+  EXPECT_EQ(ask() + ask(), 3);
+  repository_->set_canary("m", 2, 100);
+  wait_until([&] { return ask() + ask() == 4; });
+}
+
+TEST_F(RepositoryTest, ServesSeveralVersionsWhereTheyAreAskedFor) {
+  put_text(model_ / "config.toml", std::string("version_policy = \"all\"\n") + kConstantConfig);
+  for (const int number : {1, 2, 3}) put_constant(model_, number, number);
+  start();
+  wait_for(3);
+  for (const int number : {1, 2, 3})
+    wait_until([&] { return version(number).state == VersionState::ready; });
+  for (const int number : {1, 2, 3}) EXPECT_EQ(ask(std::to_string(number)), number);
+  put_text(model_ / "config.toml", std::string("version_policy = \"1,2\"\n") + kConstantConfig);
+  wait_for(2);
+  wait_until([&] { return version(3).state == VersionState::waiting; });
+}
+
+TEST_F(RepositoryTest, AWrongConfigurationIsNamedWithItsLineAndTheOldOneStays) {
+  put_constant(model_, 1, 1);
+  start();
+  wait_for(1);
+  put_text(model_ / "config.toml", "max_batch_size = 0\nmax_batches = 3\n");
+  wait_until([&] { return !repository_->status("m").problem.empty(); });
+  EXPECT_TRUE(contains(repository_->status("m").problem,
+                       "config.toml, line 2: 'max_batches' is no setting"))
+      << repository_->status("m").problem;
+  EXPECT_EQ(ask(), 1);
+}
+
+TEST_F(RepositoryTest, NoRequestFailsWhileVersionsChange) {
+  put_constant(model_, 1, 1);
+  start();
+  wait_for(1);
+  std::atomic<bool> stop = false;
+  std::atomic<int> newest = 1;
+  std::atomic<int> asked = 0;
+  std::vector<std::thread> clients;
+  for (int client = 0; client < 4; ++client) {
+    clients.emplace_back([&] {
+      while (!stop) {
+        const float value = ask();
+        // A whole number, and none that was not there yet.
+        EXPECT_TRUE(value == static_cast<float>(static_cast<int>(value)) && value >= 1 &&
+                    value <= static_cast<float>(newest.load()))
+            << value;
+        ++asked;
+      }
+    });
+  }
+  for (int number = 2; number <= 10; ++number) {
+    newest = number;
+    put_constant(model_, number, number);
+    wait_for(static_cast<float>(number));
+  }
+  repository_->roll_back("m");
+  wait_for(9);
+  stop = true;
+  for (auto& client : clients) client.join();
+  EXPECT_GT(asked, 10);
+}
+
+TEST(RepositoryStart, SaysWhatIsWrong) {
+  EXPECT_TRUE(contains(error_of([] { Repository({.directory = "/nonexistent"}); }),
+                       "/nonexistent: is no folder; expected a model repository"));
+}
+
+}  // namespace
+}  // namespace sullae::testing
