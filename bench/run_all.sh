@@ -15,3 +15,8 @@ bench/gradients.py --ranks 2 4 --rounds 3
 bench/training.py --ranks 2 --rounds 3
 bench/overlap.py --rounds 3
 bench/pipeline.py
+if [[ -n "${SULLAE_SERVED:-}" ]]; then
+  bench/serving.py "$SULLAE_SERVED"
+else
+  echo "SKIPPED: serving (SULLAE_SERVED names no model.ckpt; \`sullae train nsmc --export DIR\` writes one)"
+fi

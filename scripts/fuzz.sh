@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs libFuzzer on every parser of data files, with AddressSanitizer and UndefinedBehaviorSanitizer, and fails when one
+# Runs libFuzzer on every parser of data files and requests, with AddressSanitizer and UndefinedBehaviorSanitizer, and fails when one
 # finds something.
 #
 #   scripts/fuzz.sh [SECONDS]     for each parser; 60 by default
@@ -13,12 +13,14 @@ cmake --build --preset fuzz
 
 # Something to start from: the smallest files of each kind.
 seeds=build/fuzz/seeds
-mkdir -p "$seeds"/{csv,tsv,example,idx,jpeg,tar,tfrecord}
+mkdir -p "$seeds"/{csv,tsv,example,idx,infer,jpeg,tar,tfrecord}
 printf '1,"a ""b"" c"\r\n2,d\n' >"$seeds/csv/quoted"
 printf 'id\tdocument\tlabel\n1\ta "b"\t0\n' >"$seeds/tsv/header"
 printf '\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x01a' >"$seeds/idx/images"
 printf '\0\0\x08\x01\0\0\0\x01\x03' >"$seeds/idx/labels"
 printf '\x0a\x10\x0a\x0e\x0a\x04text\x12\x06\x0a\x04\x0a\x02ab' >"$seeds/example/text"
+printf '\0\0{"id":"1","inputs":[{"name":"a","shape":[1,2],"datatype":"FP32","data":[[1,2]]}],"outputs":[{"name":"b"}]}' >"$seeds/infer/json"
+printf '\x64\0{"inputs":[{"name":"a","shape":[1],"datatype":"BYTES","parameters":{"binary_data_size":  7}}]      }\3\0\0\0abc' >"$seeds/infer/binary"
 cp "$seeds/example/text" "$seeds/tfrecord/text"
 (cd "$seeds/example" && tar --format=pax -cf ../tar/pax text && tar --format=gnu -cf ../tar/gnu text)
 base64 -d >"$seeds/jpeg/grey" <<'JPEG'
@@ -26,7 +28,7 @@ base64 -d >"$seeds/jpeg/grey" <<'JPEG'
 eFxlZ2P/wAALCAACAAIBAREA/8QAFAABAAAAAAAAAAAAAAAAAAAABv/EABQQAQAAAAAAAAAAAAAAAAAAAAD/2gAIAQEAAD8AX//Z
 JPEG
 
-for parser in csv tsv example idx jpeg tar tfrecord; do
+for parser in csv tsv example idx infer jpeg tar tfrecord; do
   mkdir -p "build/fuzz/corpus/$parser"
   echo "fuzzing $parser for $seconds s"
   "build/fuzz/bin/${parser}_fuzzer" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=65536 -print_final_stats=1 \

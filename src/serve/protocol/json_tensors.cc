@@ -59,6 +59,28 @@ std::string decode_base64(const std::string& text, const InferTensor& tensor) {
   return bytes;
 }
 
+// Lists within lists within lists would be walked through by recursion.
+void check_depth(std::string_view text) {
+  constexpr int kMost = 64;
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMost)
+        throw RequestError(Refusal::invalid,
+                           fmt::format("the body is nested more than {} deep", kMost));
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+}
+
 bool is_base64(const json& value) { return value.is_object() && value.contains("b64"); }
 
 void append_element(const json& value, InferTensor& tensor) {
@@ -118,14 +140,17 @@ json real(double value) { return std::isfinite(value) ? json(value) : json(nullp
 }  // namespace
 
 json parse_json(std::string_view text) {
+  check_depth(text);
   try {
     return json::parse(text);
-  } catch (const json::parse_error& error) {
+  } catch (const json::exception& error) {  // also a number beyond all doubles
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
     const std::string_view what = error.what();
-    const auto begin = what.find("parse error");
-    throw RequestError(Refusal::invalid,
-                       fmt::format("the body is no JSON: {}",
-                                   begin == std::string_view::npos ? what : what.substr(begin)));
+    const auto begin = what.find("] ");
+    throw RequestError(
+        Refusal::invalid,
+        fmt::format("the body is no JSON: {}",
+                    begin == std::string_view::npos ? what : what.substr(begin + 2)));
   }
 }
 

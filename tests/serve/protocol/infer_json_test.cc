@@ -115,6 +115,7 @@ TEST(InferJson, SaysWhatIsWrong) {
       {"", "the body is no JSON"},
       {"{\"inputs\": [", "the body is no JSON: parse error at line 1, column 13"},
       {"[]", "expected an object with \"inputs\""},
+      {"1e999", "the body is no JSON: number overflow"},
       {"{}", "request: \"inputs\" is missing"},
       {R"({"inputs": {}})", "request: \"inputs\" has type object"},
       {R"({"inputs": [3]})", "\"inputs\": expected objects"},
@@ -147,6 +148,9 @@ TEST(InferJson, SaysWhatIsWrong) {
     const auto error = error_of([&] { parse_infer_request(body, std::nullopt); });
     EXPECT_TRUE(contains(error, message)) << body << "\n" << error;
   }
+  EXPECT_TRUE(
+      contains(error_of([] { parse_infer_request(std::string(1000000, '['), std::nullopt); }),
+               "the body is nested more than 64 deep"));
   EXPECT_TRUE(contains(error_of([] { parse_infer_request("{}", 3); }),
                        "Inference-Header-Content-Length is 3, but the body has 2 bytes"));
   EXPECT_TRUE(contains(error_of([] { parse_infer_request(R"({"inputs": []}xy)", 14); }),

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""`sullae serve` against Flask around the same TorchScript model, in turn, with wrk as the client on the same machine;
+and the HTTP layer alone against nginx that answers a constant.
+
+    bench/serving.py REPOSITORY/nsmc/1/model.ckpt [--texts ratings_test.txt.gz] [--users 1,11,51,101,200,400]
+
+Flask runs as its own server with threads, and under gunicorn with a process and with a thread pool a processor; its best is
+what is compared. Medians of several rounds."""
+import argparse
+import gzip
+import os
+import pathlib
+import shutil
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("checkpoint")
+parser.add_argument("--texts", default="../shared/data/nsmc/ratings_test.txt.gz")
+parser.add_argument("--users", default="1,11,51,101,200,400")
+parser.add_argument("--seconds", type=int, default=8)
+parser.add_argument("--rounds", type=int, default=3)
+options = parser.parse_args()
+
+here = pathlib.Path(__file__).resolve().parent
+binaries = here.parent / "build" / "release" / "bin"
+processors = os.cpu_count()
+python = "/usr/bin/python3"
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    """A server for as long as a with statement."""
+
+    def __init__(self, command, url, environment=None):
+        self.command, self.url, self.environment = command, url, {**os.environ, **(environment or {})}
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, env=self.environment, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL, start_new_session=True)
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(self.url, timeout=1)
+                return self
+            except urllib.error.HTTPError as error:
+                if error.code != 503:
+                    return self
+            except OSError:
+                pass
+            time.sleep(0.1)
+        raise SystemExit(f"{self.command[0]} did not start")
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+
+def load(url, users, texts, script="post.lua"):
+    """Requests/s, failures, and the median and 99th percentile of seconds."""
+    output = subprocess.run(["wrk", "-t1", f"-c{users}", f"-d{options.seconds}s", "--timeout", "10s", "-s",
+                             here / "serving" / script, url], capture_output=True, text=True, check=True,
+                            env={**os.environ, "TEXTS": str(texts)}).stdout
+    requests, failed, seconds, half, most = output.split("RESULT ")[1].split()
+    return float(requests) / float(seconds), int(failed), float(half), float(most)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    folder = pathlib.Path(folder)
+    (folder / "models" / "nsmc" / "1").mkdir(parents=True)
+    os.link(options.checkpoint, folder / "models" / "nsmc" / "1" / "model.ckpt") if os.stat(
+        options.checkpoint).st_dev == os.stat(folder).st_dev else shutil.copy(
+            options.checkpoint, folder / "models" / "nsmc" / "1" / "model.ckpt")
+    subprocess.run([binaries / "to_torchscript", options.checkpoint, folder], check=True)
+    texts = folder / "texts"
+    with gzip.open(options.texts, "rt") as file:
+        rows = [line.rstrip("\n").split("\t")[1] for line in list(file)[1:3001]]
+    texts.write_text("\n".join(row.replace("\\", " ").replace('"', " ") for row in rows if row.strip()))
+
+    port = free_port()
+    flask = {"MODEL_DIR": str(folder), "PYTHONPATH": str(here / "serving"), "PORT": str(port)}
+    gunicorn = [python, "-m", "gunicorn", "-b", f"127.0.0.1:{port}", "--backlog", "2048", "flask_app:app"]
+    sullae_port = free_port()
+    servers = {
+        "sullae": (Server([binaries / "sullae", "serve", folder / "models", "--http-port", str(sullae_port), "--grpc-port", "0"],
+                          f"http://127.0.0.1:{sullae_port}/v2/health/ready"),
+                   f"http://127.0.0.1:{sullae_port}/v1/models/nsmc:predict"),
+        "flask": (Server([python, here / "serving" / "flask_app.py"], f"http://127.0.0.1:{port}/",
+                         {**flask, "TORCH_THREADS": str(processors)}), f"http://127.0.0.1:{port}/predict"),
+        "gunicorn": (Server([*gunicorn, "-w", str(processors)], f"http://127.0.0.1:{port}/", flask),
+                     f"http://127.0.0.1:{port}/predict"),
+        "gunicorn threads": (Server([*gunicorn, "-w", str(processors), "--threads", "8"], f"http://127.0.0.1:{port}/", flask),
+                             f"http://127.0.0.1:{port}/predict"),
+    }
+    results = {}
+    for _ in range(options.rounds):
+        for name, (server, url) in servers.items():
+            with server:
+                for users in map(int, options.users.split(",")):
+                    results.setdefault((users, name), []).append(load(url, users, texts))
+    print(f"{'users':>5} {'':<17} {'requests/s':>10} {'failed':>7} {'median ms':>10} {'99 % ms':>9}   median of {options.rounds}")
+    best = {}
+    for users in map(int, options.users.split(",")):
+        for name in servers:
+            rate, failed, half, most = map(list, zip(*results[users, name]))
+            print(f"{users:>5} {name:<17} {statistics.median(rate):>10.0f} {sum(failed):>7} "
+                  f"{1e3 * statistics.median(half):>10.1f} {1e3 * statistics.median(most):>9.1f}", flush=True)
+            best[name] = max(best.get(name, 0), statistics.median(rate))
+        peer = max(statistics.median([r[0] for r in results[users, name]]) for name in servers if name != "sullae")
+        print(f"{'':>5} {'ratio':<17} {statistics.median([r[0] for r in results[users, 'sullae']]) / peer:>9.1f}x")
+    peer = max(rate for name, rate in best.items() if name != "sullae")
+    print(f"best throughput: sullae {best['sullae']:.0f}, the peer {peer:.0f} requests/s: {best['sullae'] / peer:.1f}x\n")
+
+    configuration = folder / "nginx.conf"
+    configuration.write_text(f"""worker_processes {processors}; daemon off; pid {folder}/pid; error_log /dev/null;
+events {{ worker_connections 2048; }}
+http {{ access_log off; keepalive_requests 100000000;
+  server {{ listen 127.0.0.1:{port} reuseport; location / {{ default_type application/json; return 200 '{{"live":true}}'; }} }} }}""")
+    nginx = Server(["nginx", "-c", configuration, "-p", folder], f"http://127.0.0.1:{port}/")
+    rates = {"sullae": [], "nginx": []}
+    for _ in range(options.rounds):
+        with servers["sullae"][0]:
+            rates["sullae"].append(load(f"http://127.0.0.1:{sullae_port}/v2/health/live", 100, texts, "get.lua")[0])
+        with nginx:
+            rates["nginx"].append(load(f"http://127.0.0.1:{port}/", 100, texts, "get.lua")[0])
+    a, b = (statistics.median(rates[name]) for name in ("sullae", "nginx"))
+    print(f"HTTP alone, 100 connections: sullae {a:.0f}, nginx {b:.0f} requests/s: {a / b:.2f}x")
