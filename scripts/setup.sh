@@ -14,7 +14,7 @@ packages=(
   libucx-dev libopenmpi-dev openmpi-bin
   libfmt-dev nlohmann-json3-dev libcli11-dev zlib1g-dev
   libjpeg62-turbo-dev libisal-dev libprotobuf-dev protobuf-compiler libtomlplusplus-dev
-  libboost-dev libgrpc++-dev protobuf-compiler-grpc libssl-dev curl
+  libboost-dev libgrpc++-dev protobuf-compiler-grpc libssl-dev libsqlite3-dev curl
   libgtest-dev
   # The tests join hosts made of network namespaces.
   iproute2

@@ -193,6 +193,10 @@ bool RestApi::handle_v1(HttpRequest& request, const Path& path, const Respond& r
     }
     return true;
   }
+  if (path.size() == 4 && path[3] == "examples") {
+    handle_examples(request, path[2], respond);
+    return true;
+  }
   if (path.size() == 5 && path[3] == "versions") {
     const auto [version, action] = split_action(path[4]);
     if (action == "predict") {
@@ -245,6 +249,18 @@ void RestApi::predict(const HttpRequest& request, const std::string& model,
                    if (result.error) return respond(failure(result.error));
                    respond(json_response(predict_response(result.response.outputs, form)));
                  });
+}
+
+void RestApi::handle_examples(const HttpRequest& request, const std::string& model,
+                              const Respond& respond) {
+  const std::string author = need(request, Role::operate);
+  const auto chosen = repository_.choose(model, "");
+  if (request.method == "GET") {
+    respond(examples_.get(model, request.query));
+  } else {
+    need_method(request, "POST");
+    examples_.post(model, chosen->model().codec(), request.body, author, respond);
+  }
 }
 
 void RestApi::operate(const HttpRequest& request, const std::string& model,

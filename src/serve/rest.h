@@ -6,6 +6,7 @@
 
 #include "serve/access.h"
 #include "serve/http/http.h"
+#include "serve/online/examples_api.h"
 #include "serve/repository/repository.h"
 
 namespace sullae::serve {
@@ -13,9 +14,9 @@ namespace sullae::serve {
 /// Open Inference Protocol v2, TensorFlow Serving's predict API, the operators' calls, metrics and the page.
 class RestApi final : public HttpHandler {
  public:
-  /// Both must outlive this object.
-  RestApi(Repository& repository, const Access& access)
-      : repository_(repository), access_(access) {}
+  /// All must outlive this object.
+  RestApi(Repository& repository, ExamplesApi& examples, const Access& access)
+      : repository_(repository), examples_(examples), access_(access) {}
 
   void handle(HttpRequest request, Respond respond) override;
   HttpResponse refuse(int status, const std::string& message) override;
@@ -32,9 +33,12 @@ class RestApi final : public HttpHandler {
                const Respond& respond);
   void operate(const HttpRequest& request, const std::string& model, const std::string& action,
                const Respond& respond);
+  void handle_examples(const HttpRequest& request, const std::string& model,
+                       const Respond& respond);
   std::string need(const HttpRequest& request, Role role) const;
 
   Repository& repository_;
+  ExamplesApi& examples_;
   const Access& access_;
 };
 

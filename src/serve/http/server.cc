@@ -138,15 +138,16 @@ class HttpServer::Impl final : public SessionHost {
   HttpServerOptions options_;
   HttpHandler& handler_;
   std::optional<net::ssl::context> tls_;
+  std::atomic<bool> draining_ = false;
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  std::unordered_set<Session*> sessions_;  // guarded by mutex_
+  // After what sessions use, some of which may end with the context.
   net::io_context io_;
   // Requests that are being computed are no work that the context knows of.
   net::executor_work_guard<net::io_context::executor_type> work_{io_.get_executor()};
   tcp::acceptor acceptor_;
   std::uint16_t port_ = 0;
-  std::atomic<bool> draining_ = false;
-  mutable std::mutex mutex_;
-  std::condition_variable ended_;
-  std::unordered_set<Session*> sessions_;  // guarded by mutex_
   std::vector<std::thread> threads_;
 };
 

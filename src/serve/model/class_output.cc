@@ -32,8 +32,7 @@ std::vector<InferTensor> ClassOutput::encode(const torch::Tensor& scores) const 
   InferTensor label{.name = "label", .datatype = Datatype::bytes, .shape = {scores.size(0)}};
   const auto* const numbers = labels.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < labels.size(0); ++i) {
-    const auto number = static_cast<std::size_t>(numbers[i]);
-    label.strings.push_back(number < names_.size() ? names_[number] : std::to_string(number));
+    label.strings.push_back(name_of_class(static_cast<std::size_t>(numbers[i])));
   }
   return {std::move(label),
           {.name = "probability", .shape = {scores.size(0)}, .data = bytes_of(best.contiguous())},
@@ -41,6 +40,20 @@ std::vector<InferTensor> ClassOutput::encode(const torch::Tensor& scores) const 
            .shape = {scores.size(0), scores.size(1)},
            .data = bytes_of(probabilities.contiguous())}};
 }
+
+std::string ClassOutput::name_of_class(std::size_t number) const {
+  return number < names_.size() ? names_[number] : std::to_string(number);
+}
+
+bool ClassOutput::is_label(const std::string& label) const {
+  const std::int64_t classes = signatures_.back().shape.back();
+  for (std::int64_t number = 0; number < classes; ++number) {
+    if (name_of_class(static_cast<std::size_t>(number)) == label) return true;
+  }
+  return false;
+}
+
+bool Codec::is_label(const std::string&) const { return false; }
 
 const InferTensor& only_input(const InferRequest& request, const std::string& name) {
   if (request.inputs.size() != 1 || request.inputs[0].name != name) {

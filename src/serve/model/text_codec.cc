@@ -62,6 +62,8 @@ class TextCodec final : public Codec {
     return output_.encode(outputs.at(0));
   }
 
+  bool is_label(const std::string& label) const override { return output_.is_label(label); }
+
   InferRequest example(std::int64_t rows) const override {
     return {.inputs = {{.name = kInput,
                         .datatype = Datatype::bytes,

@@ -1,0 +1,108 @@
+#include "serve/online/database.h"
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include "base/log.h"
+#include "sullae/error.h"
+
+namespace sullae::serve {
+namespace {
+
+constexpr int kBusyMilliseconds = 10000;
+
+}  // namespace
+
+Database::Database(const std::filesystem::path& file) : name_(file.string()) {
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+  if (::sqlite3_open_v2(name_.c_str(), &connection_, flags, nullptr) != SQLITE_OK) {
+    const std::string message =
+        connection_ == nullptr ? "no memory" : ::sqlite3_errmsg(connection_);
+    ::sqlite3_close(connection_);
+    throw Error(fmt::format("{}: cannot be opened: {}", name_, message));
+  }
+  ::sqlite3_busy_timeout(connection_, kBusyMilliseconds);
+  try {
+    execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
+  } catch (const Error&) {
+    ::sqlite3_close(connection_);
+    throw;
+  }
+}
+
+Database::~Database() { ::sqlite3_close(connection_); }
+
+void Database::fail(const char* what) const {
+  throw Error(fmt::format("{}: {}: {}", name_, what, ::sqlite3_errmsg(connection_)));
+}
+
+void Database::execute(const std::string& sql) {
+  if (::sqlite3_exec(connection_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK)
+    fail("cannot be changed");
+}
+
+std::int64_t Database::changes() const { return ::sqlite3_changes(connection_); }
+std::int64_t Database::last_insert_id() const { return ::sqlite3_last_insert_rowid(connection_); }
+
+Statement::Statement(Database& database, const std::string& sql) : database_(database) {
+  if (::sqlite3_prepare_v2(database.connection_, sql.c_str(), static_cast<int>(sql.size()),
+                           &statement_, nullptr) != SQLITE_OK)
+    database.fail("cannot be asked");
+}
+
+Statement::~Statement() { ::sqlite3_finalize(statement_); }
+
+Statement& Statement::bind(std::string_view text) {
+  if (::sqlite3_bind_text64(statement_, ++bound_, text.data(), text.size(), SQLITE_TRANSIENT,
+                            SQLITE_UTF8) != SQLITE_OK)
+    database_.fail("a value cannot be taken");
+  return *this;
+}
+
+Statement& Statement::bind(std::int64_t number) {
+  if (::sqlite3_bind_int64(statement_, ++bound_, number) != SQLITE_OK)
+    database_.fail("a value cannot be taken");
+  return *this;
+}
+
+bool Statement::step() {
+  const int result = ::sqlite3_step(statement_);
+  if (result == SQLITE_ROW) return true;
+  if (result != SQLITE_DONE) database_.fail("a statement failed");
+  return false;
+}
+
+void Statement::reset() {
+  ::sqlite3_reset(statement_);
+  bound_ = 0;
+}
+
+std::string Statement::text(int column) const {
+  const auto* bytes = static_cast<const char*>(::sqlite3_column_blob(statement_, column));
+  const auto size = static_cast<std::size_t>(::sqlite3_column_bytes(statement_, column));
+  return bytes == nullptr ? std::string() : std::string(bytes, size);
+}
+
+std::int64_t Statement::integer(int column) const {
+  return ::sqlite3_column_int64(statement_, column);
+}
+
+Transaction::Transaction(Database& database) : database_(database) {
+  database_.execute("BEGIN IMMEDIATE");
+}
+
+Transaction::~Transaction() {
+  if (!open_) return;
+  try {
+    database_.execute("ROLLBACK");
+  } catch (const Error& error) {
+    log::warning("{}", error.what());
+  }
+}
+
+void Transaction::commit() {
+  database_.execute("COMMIT");
+  open_ = false;
+}
+
+}  // namespace sullae::serve

@@ -1,0 +1,79 @@
+// SQLite, with exceptions and owners.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace sullae::serve {
+
+/// A connection in WAL mode with full synchronisation: what was committed outlives the process and the power. Used
+/// by one thread at a time.
+class Database {
+ public:
+  /// Makes the file where there is none. Throws Error that names it.
+  explicit Database(const std::filesystem::path& file);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  /// One or more statements without a result. Throws Error.
+  void execute(const std::string& sql);
+  /// Rows that the last statement changed.
+  std::int64_t changes() const;
+  std::int64_t last_insert_id() const;
+
+ private:
+  friend class Statement;
+  [[noreturn]] void fail(const char* what) const;
+
+  std::string name_;
+  sqlite3* connection_ = nullptr;
+};
+
+/// A statement with values for its question marks. Used as its Database.
+class Statement {
+ public:
+  Statement(Database& database, const std::string& sql);
+  ~Statement();
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  /// The next question mark's value.
+  Statement& bind(std::string_view text);
+  Statement& bind(std::int64_t number);
+  /// Whether there is a row. Throws Error.
+  bool step();
+  /// Forgets the values, to be run again.
+  void reset();
+  /// Of the row, columns from 0.
+  std::string text(int column) const;
+  std::int64_t integer(int column) const;
+
+ private:
+  Database& database_;
+  sqlite3_stmt* statement_ = nullptr;
+  int bound_ = 0;
+};
+
+/// Undone by its destructor unless it was committed.
+class Transaction {
+ public:
+  /// Waits for other connections' to end; throws Error after a while (Database's busy timeout).
+  explicit Transaction(Database& database);
+  ~Transaction();
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  void commit();
+
+ private:
+  Database& database_;
+  bool open_ = true;
+};
+
+}  // namespace sullae::serve

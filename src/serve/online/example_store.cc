@@ -1,0 +1,110 @@
+#include "serve/online/example_store.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "base/hash.h"
+
+namespace sullae::serve {
+namespace {
+
+// `changes` keeps all that was ever said; `examples` is what holds now.
+constexpr const char* kSchema = R"(
+CREATE TABLE IF NOT EXISTS changes (
+  revision INTEGER PRIMARY KEY AUTOINCREMENT,
+  key TEXT NOT NULL,
+  input TEXT NOT NULL,
+  label TEXT NOT NULL,
+  author TEXT NOT NULL,
+  time INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS examples (
+  key TEXT PRIMARY KEY,
+  revision INTEGER NOT NULL UNIQUE REFERENCES changes (revision)
+) WITHOUT ROWID;
+)";
+
+std::int64_t now() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+std::int64_t single(Database& database, const char* sql) {
+  Statement statement(database, sql);
+  return statement.step() ? statement.integer(0) : 0;
+}
+
+}  // namespace
+
+ExampleStore::ExampleStore(const std::filesystem::path& file) : database_(file) {
+  database_.execute(kSchema);
+}
+
+std::vector<StoreResult> ExampleStore::put(const std::vector<ExampleChange>& changes) {
+  const std::lock_guard lock(mutex_);
+  Transaction transaction(database_);
+  std::vector<StoreResult> results;
+  for (const ExampleChange& change : changes) results.push_back(put(change));
+  transaction.commit();
+  return results;
+}
+
+StoreResult ExampleStore::put(const ExampleChange& change) {
+  Statement find(database_,
+                 "SELECT input, label FROM examples JOIN changes USING (revision) "
+                 "WHERE examples.key = ?");
+  Statement insert(database_,
+                   "INSERT INTO changes (key, input, label, author, time) VALUES (?, ?, ?, ?, ?)");
+  Statement replace(database_, "INSERT OR REPLACE INTO examples (key, revision) VALUES (?, ?)");
+  StoreResult result;
+  for (const Example& example : change.examples) {
+    const auto key =
+        example.key.empty() ? fmt::format("{:016x}", fnv1a(example.input)) : example.key;
+    find.reset();
+    const bool known = find.bind(key).step();
+    if (known && find.text(0) == example.input && find.text(1) == example.label) {
+      ++result.unchanged;
+      continue;
+    }
+    ++(known ? result.replaced : result.added);
+    insert.reset();
+    insert.bind(key).bind(example.input).bind(example.label).bind(change.author).bind(now()).step();
+    replace.reset();
+    replace.bind(key).bind(database_.last_insert_id()).step();
+  }
+  result.revision = single(database_, "SELECT max(revision) FROM changes");
+  return result;
+}
+
+std::vector<StoredExample> ExampleStore::changed_since(std::int64_t since,
+                                                       std::int64_t limit) const {
+  const std::lock_guard lock(mutex_);
+  Statement statement(database_,
+                      "SELECT changes.key, input, label, author, time, revision "
+                      "FROM examples JOIN changes USING (revision) "
+                      "WHERE revision > ? ORDER BY revision LIMIT ?");
+  statement.bind(since).bind(limit);
+  std::vector<StoredExample> list;
+  while (statement.step()) {
+    list.push_back({.example = {.key = statement.text(0),
+                                .input = statement.text(1),
+                                .label = statement.text(2)},
+                    .author = statement.text(3),
+                    .time = statement.integer(4),
+                    .revision = statement.integer(5)});
+  }
+  return list;
+}
+
+std::int64_t ExampleStore::size() const {
+  const std::lock_guard lock(mutex_);
+  return single(database_, "SELECT count(*) FROM examples");
+}
+
+std::int64_t ExampleStore::revision() const {
+  const std::lock_guard lock(mutex_);
+  return single(database_, "SELECT max(revision) FROM changes");
+}
+
+}  // namespace sullae::serve

@@ -1,0 +1,68 @@
+// The samples that operators correct and add, durably, with who changed what and when.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "serve/online/database.h"
+
+namespace sullae::serve {
+
+/// A sample as an operator gives it.
+struct Example {
+  /// What it is known by: another one of this key takes its place. Empty takes a hash of the input.
+  std::string key;
+  std::string input;
+  std::string label;
+};
+
+/// What one operator gives at once.
+struct ExampleChange {
+  std::vector<Example> examples;
+  std::string author;
+};
+
+/// A sample with its last change.
+struct StoredExample {
+  Example example;
+  std::string author;
+  /// Milliseconds since 1970, UTC.
+  std::int64_t time = 0;
+  /// Rises with every change of the store.
+  std::int64_t revision = 0;
+};
+
+struct StoreResult {
+  std::int64_t added = 0;
+  std::int64_t replaced = 0;
+  /// Those that were there already, just so.
+  std::int64_t unchanged = 0;
+  /// Of the store, after it.
+  std::int64_t revision = 0;
+};
+
+/// A file of SQLite. Any thread may call it, and several processes may have it open.
+class ExampleStore {
+ public:
+  /// Throws Error.
+  explicit ExampleStore(const std::filesystem::path& file);
+
+  /// All of `changes`, one after the other, or none; a result each. When it returns they are on the disk. Throws
+  /// Error.
+  std::vector<StoreResult> put(const std::vector<ExampleChange>& changes);
+  /// Samples that have changed after revision `since`, in the order of their changes, at most `limit`.
+  std::vector<StoredExample> changed_since(std::int64_t since, std::int64_t limit) const;
+  std::int64_t size() const;
+  std::int64_t revision() const;
+
+ private:
+  StoreResult put(const ExampleChange& change);
+
+  mutable std::mutex mutex_;
+  mutable Database database_;  // guarded by mutex_
+};
+
+}  // namespace sullae::serve

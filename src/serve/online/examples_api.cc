@@ -1,0 +1,122 @@
+#include "serve/online/examples_api.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "serve/protocol/json_tensors.h"
+#include "serve/request_error.h"
+#include "serve/status.h"
+
+namespace sullae::serve {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFile = "examples.db";
+constexpr std::int64_t kMostAtOnce = 10000;
+constexpr std::int64_t kUsualLimit = 1000;
+
+std::string member(const json& example, const char* name, std::size_t index) {
+  const auto found = example.find(name);
+  if (found == example.end() || !found->is_string() || found->get_ref<const std::string&>().empty())
+    throw RequestError(Refusal::invalid,
+                       fmt::format("example {}: \"{}\": expected a text", index, name));
+  return found->get<std::string>();
+}
+
+Example parse_example(const json& example, std::size_t index, const Codec& codec) {
+  if (!example.is_object())
+    throw RequestError(Refusal::invalid, fmt::format("example {}: expected an object", index));
+  for (const auto& item : example.items()) {
+    if (item.key() != "text" && item.key() != "label" && item.key() != "key")
+      throw RequestError(
+          Refusal::invalid,
+          fmt::format("example {}: '{}': expected text, label and key", index, item.key()));
+  }
+  Example result{.key = example.contains("key") ? member(example, "key", index) : "",
+                 .input = member(example, "text", index),
+                 .label = member(example, "label", index)};
+  if (!codec.is_label(result.label))
+    throw RequestError(Refusal::invalid,
+                       fmt::format("example {}: the model has no label '{}'", index, result.label));
+  return result;
+}
+
+std::vector<Example> parse_examples(const std::string& body, const Codec& codec) {
+  const auto& inputs = codec.inputs();
+  if (inputs.size() != 1 || inputs[0].name != "text")
+    throw RequestError(Refusal::conflict, "the model takes no texts: examples are texts so far");
+  const json parsed = parse_json(body);
+  const auto list = parsed.is_object() ? parsed.find("examples") : parsed.end();
+  if (!parsed.is_object() || list == parsed.end() || !list->is_array())
+    throw RequestError(Refusal::invalid,
+                       "expected {\"examples\": [{\"text\": …, \"label\": …}, …]}");
+  if (list->size() > static_cast<std::size_t>(kMostAtOnce))
+    throw RequestError(Refusal::too_large,
+                       fmt::format("{} examples, expected at most {}", list->size(), kMostAtOnce));
+  std::vector<Example> examples;
+  for (const json& example : *list)
+    examples.push_back(parse_example(example, examples.size(), codec));
+  return examples;
+}
+
+std::int64_t number_of(const std::string& query, const std::string& name, std::int64_t otherwise) {
+  const auto text = "&" + query;
+  const auto begin = text.find("&" + name + "=");
+  if (begin == std::string::npos) return otherwise;
+  const char* const first = text.data() + begin + name.size() + 2;
+  const char* const end = text.data() + std::min(text.find('&', begin + 1), text.size());
+  std::int64_t number = 0;
+  const auto [stop, error] = std::from_chars(first, end, number);
+  if (error != std::errc{} || stop != end || number < 0)
+    throw RequestError(Refusal::invalid, fmt::format("{}: expected a number", name));
+  return number;
+}
+
+}  // namespace
+
+ExamplesApi::Samples& ExamplesApi::of(const std::string& model) {
+  const std::lock_guard lock(mutex_);
+  auto& samples = samples_[model];
+  if (!samples) samples = std::make_unique<Samples>(repository_ / model / kFile);
+  return *samples;
+}
+
+void ExamplesApi::post(const std::string& model, const Codec& codec, const std::string& body,
+                       const std::string& author, const Respond& respond) {
+  of(model).writer.put(
+      parse_examples(body, codec), author,
+      [respond](const StoreResult& result, const std::exception_ptr& error) {
+        if (error) {
+          const Failure failure = describe(error);
+          respond({.status = failure.http_status, .body = dump_json({{"error", failure.message}})});
+          return;
+        }
+        respond({.body = dump_json({{"added", result.added},
+                                    {"replaced", result.replaced},
+                                    {"unchanged", result.unchanged},
+                                    {"revision", result.revision}})});
+      });
+}
+
+HttpResponse ExamplesApi::get(const std::string& model, const std::string& query) {
+  const auto since = number_of(query, "since", 0);
+  const auto limit = std::min(number_of(query, "limit", kUsualLimit), kMostAtOnce);
+  ExampleStore& store = of(model).store;
+  auto list = json::array();
+  for (const StoredExample& stored : store.changed_since(since, limit)) {
+    list.push_back({{"key", stored.example.key},
+                    {"text", stored.example.input},
+                    {"label", stored.example.label},
+                    {"author", stored.author},
+                    {"time", stored.time},
+                    {"revision", stored.revision}});
+  }
+  return {
+      .body = dump_json(
+          {{"examples", std::move(list)}, {"size", store.size()}, {"revision", store.revision()}})};
+}
+
+}  // namespace sullae::serve

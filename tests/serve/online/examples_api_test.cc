@@ -1,0 +1,128 @@
+// Operators correct samples while the server runs, and while it is killed.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <set>
+#include <thread>
+
+#include "serve/http_client.h"
+#include "serve/models.h"
+#include "support/errors.h"
+#include "support/program.h"
+#include "support/temporary_directory.h"
+
+namespace sullae::testing {
+namespace {
+
+using nlohmann::json;
+
+class ExamplesApiTest : public ::testing::Test {
+ protected:
+  ExamplesApiTest() {
+    put_text(model_ / "words.txt", "a\nb\n");
+    put_text(model_ / "classes.txt", "bad\ngood\n");
+    put_text(model_ / "config.toml",
+             "preprocessing = \"text\"\nvocabulary = \"words.txt\"\nclasses = \"classes.txt\"\n");
+    put_script(model_, 1,
+               "def forward(self, words, lengths):\n"
+               "    return torch.stack([lengths, torch.sum(words, 1)], 1) * 1.0\n");
+    start();
+  }
+  // A process of its own, so that it can be killed.
+  void start() {
+    server_ = std::make_unique<Program>(std::vector<std::string>{
+        sullae_program(), "serve", directory_.path(), "--http-port", "0", "--grpc-port", "0"});
+    ASSERT_TRUE(server_->wait_for_output("gRPC at"));
+    const std::string mark = "http://127.0.0.1:";
+    const auto at = server_->output().find(mark) + mark.size();
+    port_ = static_cast<std::uint16_t>(std::stoi(server_->output().substr(at)));
+  }
+  json all(HttpClient& http) { return http.get("/v1/models/m/examples?limit=10000").json(); }
+
+  TemporaryDirectory directory_;
+  std::filesystem::path model_ = directory_.path() / "m";
+  std::unique_ptr<Program> server_;
+  std::uint16_t port_ = 0;
+};
+
+TEST_F(ExamplesApiTest, KeepsWhatOperatorsSay) {
+  HttpClient http(port_);
+  const auto answer = http.post("/v1/models/m/examples", json::parse(R"({"examples": [
+      {"text": "정말 좋아요", "label": "good"}, {"text": "b", "label": "bad", "key": "7"}]})"));
+  EXPECT_EQ(answer.json(),
+            json::parse(R"({"added": 2, "replaced": 0, "unchanged": 0, "revision": 2})"));
+  http.post("/v1/models/m/examples",
+            json::parse(R"({"examples": [{"text": "b", "label": "good", "key": "7"}]})"));
+  const auto changed = http.get("/v1/models/m/examples?since=2&limit=5").json();
+  EXPECT_EQ(changed["revision"], 3);
+  EXPECT_EQ(changed["size"], 2);
+  ASSERT_EQ(changed["examples"].size(), 1U);
+  EXPECT_EQ(changed["examples"][0]["label"], "good");
+  EXPECT_EQ(changed["examples"][0]["author"], "anonymous");
+}
+
+TEST_F(ExamplesApiTest, SaysWhatIsWrongAndKeepsNothingOfIt) {
+  HttpClient http(port_);
+  const std::pair<const char*, const char*> cases[] = {
+      {"{}", "expected {\"examples\": ["},
+      {R"({"examples": [3]})", "example 0: expected an object"},
+      {R"({"examples": [{"text": "a", "label": "good"}, {"text": "a"}]})",
+       "example 1: \"label\": expected a text"},
+      {R"({"examples": [{"text": "a", "label": "fair"}]})",
+       "example 0: the model has no label 'fair'"},
+      {R"({"examples": [{"text": "", "label": "good"}]})", "example 0: \"text\": expected a text"},
+      {R"({"examples": [{"text": "a", "label": "good", "weight": 2}]})",
+       "example 0: 'weight': expected text, label and key"}};
+  for (const auto& [body, message] : cases) {
+    const auto answer = http.post("/v1/models/m/examples", std::string(body));
+    EXPECT_EQ(answer.status, 400) << body;
+    EXPECT_TRUE(contains(answer.json()["error"], message)) << answer.body;
+  }
+  EXPECT_EQ(http.get("/v1/models/m/examples?since=x").status, 400);
+  EXPECT_EQ(http.get("/v1/models/n/examples").status, 404);
+  EXPECT_EQ(all(http)["size"], 0);
+}
+
+TEST_F(ExamplesApiTest, WhatWasAcknowledgedIsThereOnceAfterAKill) {
+  std::mutex mutex;
+  std::set<std::string> acknowledged;
+  std::vector<std::thread> operators;
+  for (int o = 0; o < 4; ++o) {
+    operators.emplace_back([&, o] {
+      try {
+        HttpClient http(port_);
+        for (int i = 0;; ++i) {
+          const auto key = std::to_string(o) + "-" + std::to_string(i);
+          const json body = {
+              {"examples", {{{"key", key}, {"text", "text " + key}, {"label", "good"}}}}};
+          if (http.post("/v1/models/m/examples", body).status != 200) return;
+          const std::lock_guard lock(mutex);
+          acknowledged.insert(key);
+        }
+      } catch (const std::exception&) {
+        return;  // the server is gone, as it should be
+      }
+    });
+  }
+  for (std::size_t count = 0; count < 20;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const std::lock_guard lock(mutex);
+    count = acknowledged.size();
+  }
+  server_->signal(SIGKILL);
+  for (auto& thread : operators) thread.join();
+  server_->wait();
+  start();
+  HttpClient http(port_);
+  std::multiset<std::string> found;
+  const json stored = all(http);
+  for (const auto& example : stored["examples"]) {
+    EXPECT_EQ(example["text"], "text " + example["key"].get<std::string>());
+    found.insert(example["key"]);
+  }
+  for (const auto& key : acknowledged) EXPECT_EQ(found.count(key), 1U) << key;
+  EXPECT_EQ(std::set<std::string>(found.begin(), found.end()).size(), found.size());
+}
+
+}  // namespace
+}  // namespace sullae::testing
