@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands.h"
 #include "base/version.h"
+#include "cli/commands.h"
 
 namespace {
 
