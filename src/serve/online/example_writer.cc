@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "serve/request_error.h"
 
 namespace sullae::serve {

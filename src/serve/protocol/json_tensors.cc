@@ -48,6 +48,14 @@ void append_integer(const json& value, InferTensor& tensor) {
   }
 }
 
+// 0 and 1 are taken too.
+void append_boolean(const json& value, InferTensor& tensor) {
+  if (value.is_number_integer() && (value.get<std::int64_t>() | 1) == 1)
+    return append(tensor, static_cast<char>(value.get<std::int64_t>()));
+  if (!value.is_boolean()) refuse(tensor, value);
+  append(tensor, static_cast<char>(value.get<bool>()));
+}
+
 std::string decode_base64(const std::string& text, const InferTensor& tensor) {
   namespace base64 = boost::beast::detail::base64;
   std::string bytes(base64::decoded_size(text.size()), '\0');
@@ -86,8 +94,7 @@ bool is_base64(const json& value) { return value.is_object() && value.contains("
 void append_element(const json& value, InferTensor& tensor) {
   switch (tensor.datatype) {
     case Datatype::boolean:
-      if (!value.is_boolean() && value != 0 && value != 1) refuse(tensor, value);
-      return append(tensor, static_cast<char>(value == true || value == 1));
+      return append_boolean(value, tensor);
     case Datatype::uint8:
       return append_integer<std::uint8_t>(value, tensor);
     case Datatype::uint16:
