@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/log.h"
@@ -19,8 +20,8 @@ bool is_model_name(const std::string& name) {
          name.find_first_of("/\\:\"\n") == std::string::npos;
 }
 
-double total(const VersionMetrics::Counter& nanoseconds) {
-  return static_cast<double>(nanoseconds.load(std::memory_order_relaxed));
+double value_of(const VersionMetrics::Counter& counter) {
+  return static_cast<double>(counter.load(std::memory_order_relaxed));
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ Repository::~Repository() {
 
 void Repository::start() {
   find_models();
-  for (const auto& status : index()) update(*find(status.name));
+  for (const auto& model : models()) update(*model);
   started_ = true;
   watcher_ = std::thread([this] { watch(); });
 }
@@ -80,18 +81,15 @@ void Repository::watch() {
   while (!stop_.wait_for(lock, options_.poll, [&] { return stopping_; })) {
     lock.unlock();
     find_models();
-    for (const auto& status : index()) update(*find(status.name));
+    for (const auto& model : models()) update(*model);
     free_unused();
     lock.lock();
   }
 }
 
 bool Repository::ready() const {
-  if (!started_) return false;
-  for (const auto& status : index()) {
-    if (status.serving == 0) return false;
-  }
-  return true;
+  return started_ &&
+         std::ranges::all_of(models(), [](const auto& model) { return model->answers(); });
 }
 
 std::shared_ptr<ServedModel> Repository::find(const std::string& model) const {
@@ -117,14 +115,16 @@ std::shared_ptr<Version> Repository::choose(const std::string& model,
 
 ModelStatus Repository::status(const std::string& model) const { return find(model)->status(); }
 
-std::vector<ModelStatus> Repository::index() const {
+std::vector<std::shared_ptr<ServedModel>> Repository::models() const {
+  const std::shared_lock lock(mutex_);
   std::vector<std::shared_ptr<ServedModel>> models;
-  {
-    const std::shared_lock lock(mutex_);
-    for (const auto& entry : models_) models.push_back(entry.second);
-  }
+  for (const auto& entry : models_) models.push_back(entry.second);
+  return models;
+}
+
+std::vector<ModelStatus> Repository::index() const {
   std::vector<ModelStatus> statuses;
-  for (const auto& model : models) statuses.push_back(model->status());
+  for (const auto& model : models()) statuses.push_back(model->status());
   return statuses;
 }
 
@@ -170,28 +170,25 @@ std::string Repository::metrics() const {
     text.family(name, type, help);
     for (const Line& line : lines) text.sample(name, line.labels, value(*line.version));
   };
-  const auto count = [](const VersionMetrics::Counter& value) {
-    return static_cast<double>(value.load(std::memory_order_relaxed));
-  };
   constexpr double kMicrosecond = 1e3;  // nanoseconds
   counter("nv_inference_request_success", "Requests that were answered", "counter",
-          [&](const Version& v) { return count(v.metrics().success); });
+          [&](const Version& v) { return value_of(v.metrics().success); });
   counter("nv_inference_request_failure", "Requests that failed", "counter",
-          [&](const Version& v) { return count(v.metrics().failure); });
+          [&](const Version& v) { return value_of(v.metrics().failure); });
   counter("nv_inference_count", "Rows that were computed", "counter",
-          [&](const Version& v) { return count(v.metrics().rows); });
+          [&](const Version& v) { return value_of(v.metrics().rows); });
   counter("nv_inference_exec_count", "Batches that were computed", "counter",
-          [&](const Version& v) { return count(v.metrics().executions); });
+          [&](const Version& v) { return value_of(v.metrics().executions); });
   counter("nv_inference_request_duration_us", "Time of requests in all", "counter",
-          [&](const Version& v) { return total(v.metrics().request_ns) / kMicrosecond; });
+          [&](const Version& v) { return value_of(v.metrics().request_ns) / kMicrosecond; });
   counter("nv_inference_queue_duration_us", "Time that requests waited", "counter",
-          [&](const Version& v) { return total(v.metrics().queue_ns) / kMicrosecond; });
+          [&](const Version& v) { return value_of(v.metrics().queue_ns) / kMicrosecond; });
   counter("nv_inference_compute_input_duration_us", "Time of decoding inputs", "counter",
-          [&](const Version& v) { return total(v.metrics().input_ns) / kMicrosecond; });
+          [&](const Version& v) { return value_of(v.metrics().input_ns) / kMicrosecond; });
   counter("nv_inference_compute_infer_duration_us", "Time in the network", "counter",
-          [&](const Version& v) { return total(v.metrics().infer_ns) / kMicrosecond; });
+          [&](const Version& v) { return value_of(v.metrics().infer_ns) / kMicrosecond; });
   counter("nv_inference_compute_output_duration_us", "Time of encoding outputs", "counter",
-          [&](const Version& v) { return total(v.metrics().output_ns) / kMicrosecond; });
+          [&](const Version& v) { return value_of(v.metrics().output_ns) / kMicrosecond; });
   counter("nv_inference_pending_request_count", "Rows that wait", "gauge",
           [&](const Version& v) { return static_cast<double>(v.waiting()); });
   text.family("sullae_request_duration_seconds", "histogram", "Time of requests");
@@ -213,12 +210,12 @@ std::string Repository::metrics() const {
     const auto& metrics = line.version->metrics();
     double sum = 0;
     for (int bucket = 0; bucket < VersionMetrics::kBatchBuckets; ++bucket) {
-      sum += count(metrics.batches[static_cast<std::size_t>(bucket)]);
+      sum += value_of(metrics.batches[static_cast<std::size_t>(bucket)]);
       text.sample("sullae_batch_rows_bucket", fmt::format("{},le=\"{}\"", line.labels, 1 << bucket),
                   sum);
     }
     text.sample("sullae_batch_rows_bucket", line.labels + ",le=\"+Inf\"", sum);
-    text.sample("sullae_batch_rows_sum", line.labels, count(metrics.rows));
+    text.sample("sullae_batch_rows_sum", line.labels, value_of(metrics.rows));
     text.sample("sullae_batch_rows_count", line.labels, sum);
   }
   text.family("sullae_version_serving", "gauge",

@@ -54,6 +54,7 @@ class Repository {
 
  private:
   std::shared_ptr<ServedModel> find(const std::string& model) const;
+  std::vector<std::shared_ptr<ServedModel>> models() const;
   void find_models();
   void update(ServedModel& model);
   void free_unused();

@@ -248,7 +248,7 @@ std::shared_ptr<Version> ServedModel::choose(std::optional<std::int64_t> number)
   if (!number) {
     // Spread evenly: of any hundred requests in a row, as many as the percentage says.
     if (canary_percent_ > 0) {
-      const auto turn = turn_.fetch_add(1, std::memory_order_relaxed);
+      const auto turn = turn_++;
       const auto share = static_cast<std::uint64_t>(canary_percent_);
       const auto canary = entries_.find(canary_);
       if ((turn + 1) * share / 100 != turn * share / 100 && canary != entries_.end() &&
@@ -271,6 +271,11 @@ std::shared_ptr<Version> ServedModel::choose(std::optional<std::int64_t> number)
   }
   throw RequestError(Refusal::not_found,
                      fmt::format("model '{}' serves no version {}", name_, *number));
+}
+
+bool ServedModel::answers() const {
+  const std::lock_guard lock(mutex_);
+  return serving_ > 0;
 }
 
 ModelStatus ServedModel::status() const {

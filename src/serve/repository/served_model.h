@@ -1,7 +1,6 @@
 // A model with its versions: which are served, which gets a request, and what became of the others.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -57,7 +56,9 @@ class ServedModel {
   /// The version that a request goes to: `number`, or else the one that is served, or the canary by its
   /// share. Throws RequestError (not_found, unavailable).
   std::shared_ptr<Version> choose(std::optional<std::int64_t> number) const;
-  /// Throws RequestError where a request would find no version.
+  /// Whether there is a version that answers.
+  bool answers() const;
+  /// Looks at the folder too, for versions that are not loaded.
   ModelStatus status() const;
 
   /// Withdraws the version that is served; the one before takes its place with the next update(). Also
@@ -109,7 +110,7 @@ class ServedModel {
   std::int64_t serving_ = 0;
   std::int64_t canary_ = 0;
   int canary_percent_ = 0;
-  mutable std::atomic<std::uint64_t> turn_ = 0;
+  mutable std::uint64_t turn_ = 0;  // of requests, for the canary's share
 };
 
 }  // namespace sullae::serve
