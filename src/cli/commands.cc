@@ -8,6 +8,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(make_train_command());
   commands.push_back(make_scaling_command());
   commands.push_back(make_serve_command());
+  commands.push_back(make_online_command());
   commands.push_back(make_data_command());
   commands.push_back(make_bench_command());
   commands.push_back(make_timeline_command());

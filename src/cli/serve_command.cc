@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <optional>
 
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/online_process.h"
 #include "cli/validators.h"
 #include "sullae/serve.h"
 
@@ -72,6 +74,15 @@ class ServeCommand final : public Command {
         ->check(number(Zero::allowed))
         ->capture_default_str()
         ->type_name("SECONDS");
+    auto* online = app->add_flag(
+        "--online", online_,
+        "Also run `sullae online`: train on the samples that operators correct, publish what is "
+        "better");
+    app->add_option("--online-ranks", online_ranks_, "Processes that train together")
+        ->needs(online)
+        ->check(positive_integer())
+        ->capture_default_str()
+        ->type_name("N");
     return app;
   }
 
@@ -94,8 +105,13 @@ class ServeCommand final : public Command {
     fmt::print("serving {} at {}://{}:{}/ and gRPC at {}:{}\n", options_.repository.string(),
                scheme, options_.host, server.http_port(), options_.host, server.grpc_port());
     std::fflush(stdout);
-    int signal = 0;
-    ::sigwait(&signals, &signal);
+    std::optional<OnlineProcess> online;
+    if (online_) online.emplace(options_.repository.string(), online_ranks_);
+    constexpr timespec kSecond{.tv_sec = 1, .tv_nsec = 0};
+    while (::sigtimedwait(&signals, nullptr, &kSecond) < 0) {
+      if (online) online->watch();
+    }
+    online.reset();
     log::info("stopping: requests that have begun are answered first");
     // A second one ends it at once.
     ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
@@ -109,6 +125,8 @@ class ServeCommand final : public Command {
   double read_seconds_ = 30;
   double drain_seconds_ = 30;
   int max_body_megabytes_ = 64;
+  bool online_ = false;
+  int online_ranks_ = 1;
 };
 
 }  // namespace

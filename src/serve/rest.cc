@@ -9,6 +9,7 @@
 #include "serve/protocol/json_tensors.h"
 #include "serve/protocol/predict.h"
 #include "serve/protocol/status_json.h"
+#include "serve/repository/repository_metrics.h"
 #include "serve/status.h"
 
 namespace sullae::serve {
@@ -114,8 +115,7 @@ bool RestApi::handle_server(const HttpRequest& request, const Path& path, const 
   if (path == Path{"metrics"}) {
     need_method(request, "GET");
     need(request, Role::read);
-    respond({.content_type = "text/plain; version=0.0.4; charset=utf-8",
-             .body = repository_.metrics()});
+    respond({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics()});
     return true;
   }
   return false;
@@ -193,8 +193,9 @@ bool RestApi::handle_v1(HttpRequest& request, const Path& path, const Respond& r
     }
     return true;
   }
-  if (path.size() == 4 && path[3] == "examples") {
-    handle_examples(request, path[2], respond);
+  if (path.size() == 4 && (path[3] == "examples" || path[3] == "online")) {
+    path[3] == "examples" ? handle_examples(request, path[2], respond)
+                          : handle_online(request, path[2], respond);
     return true;
   }
   if (path.size() == 5 && path[3] == "versions") {
@@ -263,11 +264,30 @@ void RestApi::handle_examples(const HttpRequest& request, const std::string& mod
   }
 }
 
+void RestApi::handle_online(const HttpRequest& request, const std::string& model,
+                            const Respond& respond) {
+  need_method(request, "GET");
+  need(request, Role::read);
+  repository_.status(model);  // that it is there
+  respond(online_.status(model, request.query));
+}
+
+std::string RestApi::metrics() {
+  MetricsText text;
+  const auto models = repository_.index();
+  write_metrics(models, text);
+  std::vector<std::string> names;
+  for (const auto& model : models) names.push_back(model.name);
+  online_.write_metrics(names, text);
+  return text.text();
+}
+
 void RestApi::operate(const HttpRequest& request, const std::string& model,
                       const std::string& action, const Respond& respond) {
   need_method(request, "POST");
-  need(request, Role::operate);
-  ModelStatus status;
+  const std::string author = need(request, Role::operate);
+  ModelStatus status = repository_.status(model);
+  if (action == "train") return respond(online_.call(model, author));
   if (action == "rollback") {
     status = repository_.roll_back(model);
   } else if (action == "reload") {
@@ -282,7 +302,7 @@ void RestApi::operate(const HttpRequest& request, const std::string& model,
   } else {
     throw RequestError(
         Refusal::not_found,
-        fmt::format("there is no call ':{}'; there are predict, rollback, canary and reload",
+        fmt::format("there is no call ':{}'; there are predict, rollback, canary, reload and train",
                     action));
   }
   respond(json_response(overview({status})));

@@ -7,6 +7,7 @@
 #include "serve/access.h"
 #include "serve/http/http.h"
 #include "serve/online/examples_api.h"
+#include "serve/online/online_api.h"
 #include "serve/repository/repository.h"
 
 namespace sullae::serve {
@@ -15,8 +16,8 @@ namespace sullae::serve {
 class RestApi final : public HttpHandler {
  public:
   /// All must outlive this object.
-  RestApi(Repository& repository, ExamplesApi& examples, const Access& access)
-      : repository_(repository), examples_(examples), access_(access) {}
+  RestApi(Repository& repository, ModelStores& stores, const Access& access)
+      : repository_(repository), examples_(stores), online_(stores), access_(access) {}
 
   void handle(HttpRequest request, Respond respond) override;
   HttpResponse refuse(int status, const std::string& message) override;
@@ -35,10 +36,13 @@ class RestApi final : public HttpHandler {
                const Respond& respond);
   void handle_examples(const HttpRequest& request, const std::string& model,
                        const Respond& respond);
+  void handle_online(const HttpRequest& request, const std::string& model, const Respond& respond);
+  std::string metrics();
   std::string need(const HttpRequest& request, Role role) const;
 
   Repository& repository_;
-  ExamplesApi& examples_;
+  ExamplesApi examples_;
+  OnlineApi online_;
   const Access& access_;
 };
 

@@ -20,8 +20,8 @@ class InferenceServer::Impl {
       : blas_threads_(1),
         access_(options.tokens_file.empty() ? serve::Access() : serve::Access(options.tokens_file)),
         repository_({.directory = options.repository, .poll = options.poll}),
-        examples_(options.repository),
-        rest_(repository_, examples_, access_) {
+        stores_(options.repository),
+        rest_(repository_, stores_, access_) {
     if (access_.open() && options.host != "127.0.0.1" && options.host != "localhost")
       log::warning(
           "{} can be reached from other machines, and without --tokens-file everybody may "
@@ -68,7 +68,7 @@ class InferenceServer::Impl {
   // Before all that may still answer a request, and so destroyed after it.
   std::unique_ptr<serve::HttpServer> http_;
   serve::Repository repository_;
-  serve::ExamplesApi examples_;
+  serve::ModelStores stores_;
   serve::RestApi rest_;
   std::unique_ptr<serve::GrpcServer> grpc_;
 };

@@ -25,6 +25,20 @@ double ModelDescription::number(const std::string& name) const {
   return found->second;
 }
 
+std::string class_name(const std::vector<std::string>& names, std::size_t number) {
+  return number < names.size() ? names[number] : std::to_string(number);
+}
+
+std::optional<std::int64_t> ModelDescription::class_number(const std::string& name) const {
+  const auto found = numbers.find("classes");
+  const auto count =
+      found == numbers.end() ? classes.size() : static_cast<std::size_t>(found->second);
+  for (std::size_t number = 0; number < count; ++number) {
+    if (class_name(classes, number) == name) return static_cast<std::int64_t>(number);
+  }
+  return std::nullopt;
+}
+
 void add_description(CheckpointMetadata& metadata, const ModelDescription& description) {
   // Words of texts that are no UTF-8 are none of a dictionary's: they are kept readable, and not found.
   metadata.texts[kDescription] =

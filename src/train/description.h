@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,12 @@ struct ModelDescription {
   std::int64_t integer(const std::string& name) const {
     return static_cast<std::int64_t>(number(name));
   }
+  /// The class of this name, or, where classes have no names, of this number; empty for none.
+  std::optional<std::int64_t> class_number(const std::string& name) const;
 };
+
+/// What class `number` is called: its name, or the number where `names` has none.
+std::string class_name(const std::vector<std::string>& names, std::size_t number);
 
 /// Puts `description` where description_of() finds it.
 void add_description(CheckpointMetadata& metadata, const ModelDescription& description);

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "sullae/torch.h"
+#include "train/broadcast_text.h"
+#include "train/trained_on.h"
 
 namespace sullae::train {
 
@@ -16,19 +18,10 @@ namespace {
 
 constexpr const char* kState = "run";
 constexpr const char* kGenerators = "generators";
-constexpr const char* kConfiguration = "configuration";
 
 // Of what this rank computes on: dropout on a GPU draws from the GPU's.
 at::Generator generator_of(World& world) {
   return at::globalContext().defaultGenerator(local_device(world));
-}
-
-std::string broadcast_text(std::string text, World& world) {
-  auto size = static_cast<std::int64_t>(text.size());
-  world.broadcast(&size, 1, DataType::int64, 0);
-  text.resize(static_cast<std::size_t>(size));
-  if (size > 0) world.broadcast(text.data(), text.size(), DataType::uint8, 0);
-  return text;
 }
 
 torch::Tensor broadcast_generators(const CheckpointMetadata* metadata, World& world) {
@@ -49,8 +42,10 @@ torch::Tensor gather_generators(World& world) {
 
 CheckpointMetadata to_metadata(const RunState& state, const torch::Tensor& generators,
                                const std::string& configuration) {
-  return {.texts = {{kState, nlohmann::json(state).dump()}, {kConfiguration, configuration}},
-          .tensors = {{kGenerators, generators}}};
+  CheckpointMetadata metadata{.texts = {{kState, nlohmann::json(state).dump()}},
+                              .tensors = {{kGenerators, generators}}};
+  add_configuration(metadata, configuration);
+  return metadata;
 }
 
 RunState restore(const CheckpointMetadata* metadata, World& world) {

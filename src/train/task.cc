@@ -1,5 +1,6 @@
 #include "train/task.h"
 
+#include <fmt/format.h>
 #include <torch/torch.h>
 
 namespace sullae::train {
@@ -12,6 +13,12 @@ Batch Batch::to(const torch::Device& device, torch::ScalarType type) const {
   }
   moved.labels = labels.to(device, /*non_blocking=*/true);
   return moved;
+}
+
+Refinement Recipe::refine(const ModelDescription&, const TrainOptions&,
+                          const std::vector<AddedSample>&, World&) const {
+  throw InputError(fmt::format(
+      "models of the recipe {} are not trained further: so far those for texts are", name()));
 }
 
 }  // namespace sullae::train

@@ -79,6 +79,22 @@ struct ExtraOption {
   std::string help;
 };
 
+/// A sample that came after a model was trained, as an operator gives it.
+struct AddedSample {
+  std::string input;
+  std::string label;
+};
+
+/// What a trained model is trained further with: what it was trained on, and behind it samples that came since.
+struct Refinement {
+  std::unique_ptr<Task> task;
+  /// The old training samples' numbers by class, without those that an added sample takes the place of (which
+  /// are not among the test samples either).
+  std::vector<std::vector<std::size_t>> old_by_class;
+  /// The number of the first added sample.
+  std::size_t first_added = 0;
+};
+
 /// A ready model with its defaults, trained by `sullae train <name>`.
 class Recipe {
  public:
@@ -91,6 +107,10 @@ class Recipe {
   virtual std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const = 0;
   /// `world` is that of all ranks that train. Throws InputError.
   virtual std::unique_ptr<Task> make(const TrainOptions& options, World& world) const = 0;
+  /// To train a model of `description` further on the data that `options` name and `added`. The task's model
+  /// has fresh weights. Throws InputError, also where the recipe does not do that.
+  virtual Refinement refine(const ModelDescription& description, const TrainOptions& options,
+                            const std::vector<AddedSample>& added, World& world) const;
 };
 
 /// All recipes. A new one is a file and a line in recipes.cc.

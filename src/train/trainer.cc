@@ -20,6 +20,7 @@
 #include "train/seen/report_page.h"
 #include "train/stepper.h"
 #include "train/throughput.h"
+#include "train/trained_on.h"
 
 namespace sullae::train {
 namespace {
@@ -294,7 +295,8 @@ class Run {
   // The weights as they are now, as a version of a model repository.
   void export_model() {
     if (options_.export_dir.empty() || world_.rank() != 0) return;
-    CheckpointMetadata metadata{.texts = {{"configuration", options_.configuration}}};
+    CheckpointMetadata metadata;
+    add_configuration(metadata, options_.configuration);
     add_description(metadata, task_->description());
     const auto exported = export_version(
         options_.export_dir, options_.export_name.empty() ? recipe_.name() : options_.export_name,

@@ -13,14 +13,17 @@ std::string bytes_of(const torch::Tensor& tensor) {
 
 }  // namespace
 
-ClassOutput::ClassOutput(const train::ModelDescription& description) : names_(description.classes) {
+ClassOutput::ClassOutput(const train::ModelDescription& description) {
+  classes_.classes = description.classes;
   const auto found = description.numbers.find("classes");
-  const auto classes = found == description.numbers.end()
-                           ? static_cast<std::int64_t>(names_.size())
-                           : static_cast<std::int64_t>(found->second);
-  signatures_ = {{"label", Datatype::bytes, {-1}},
-                 {"probability", Datatype::fp32, {-1}},
-                 {"probabilities", Datatype::fp32, {-1, classes > 0 ? classes : -1}}};
+  const auto count = found == description.numbers.end()
+                         ? static_cast<double>(description.classes.size())
+                         : found->second;
+  classes_.numbers["classes"] = count;
+  signatures_ = {
+      {"label", Datatype::bytes, {-1}},
+      {"probability", Datatype::fp32, {-1}},
+      {"probabilities", Datatype::fp32, {-1, count > 0 ? static_cast<std::int64_t>(count) : -1}}};
 }
 
 std::vector<InferTensor> ClassOutput::encode(const torch::Tensor& scores) const {
@@ -32,7 +35,8 @@ std::vector<InferTensor> ClassOutput::encode(const torch::Tensor& scores) const 
   InferTensor label{.name = "label", .datatype = Datatype::bytes, .shape = {scores.size(0)}};
   const auto* const numbers = labels.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < labels.size(0); ++i) {
-    label.strings.push_back(name_of_class(static_cast<std::size_t>(numbers[i])));
+    label.strings.push_back(
+        train::class_name(classes_.classes, static_cast<std::size_t>(numbers[i])));
   }
   return {std::move(label),
           {.name = "probability", .shape = {scores.size(0)}, .data = bytes_of(best.contiguous())},
@@ -41,16 +45,8 @@ std::vector<InferTensor> ClassOutput::encode(const torch::Tensor& scores) const 
            .data = bytes_of(probabilities.contiguous())}};
 }
 
-std::string ClassOutput::name_of_class(std::size_t number) const {
-  return number < names_.size() ? names_[number] : std::to_string(number);
-}
-
 bool ClassOutput::is_label(const std::string& label) const {
-  const std::int64_t classes = signatures_.back().shape.back();
-  for (std::int64_t number = 0; number < classes; ++number) {
-    if (name_of_class(static_cast<std::size_t>(number)) == label) return true;
-  }
-  return false;
+  return classes_.class_number(label).has_value();
 }
 
 bool Codec::is_label(const std::string&) const { return false; }

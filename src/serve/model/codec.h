@@ -62,9 +62,7 @@ class ClassOutput {
   bool is_label(const std::string& label) const;
 
  private:
-  std::string name_of_class(std::size_t number) const;
-
-  std::vector<std::string> names_;
+  train::ModelDescription classes_;  // no more of it than the classes
   std::vector<TensorSignature> signatures_;
 };
 

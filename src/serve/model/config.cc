@@ -1,14 +1,12 @@
 #include "serve/model/config.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <charconv>
-#include <functional>
 #include <limits>
-#include <map>
 #include <sstream>
 
+#include "serve/model/toml_file.h"
 #include "sullae/error.h"
 
 namespace sullae::serve {
@@ -16,21 +14,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Reader {
+class Reader : private TomlFile {
  public:
-  explicit Reader(const fs::path& file) : file_(file.string()) {}
+  explicit Reader(const fs::path& file) : TomlFile(file) {}
 
   ModelConfig read() {
-    toml::table table;
-    try {
-      table = toml::parse_file(file_);
-    } catch (const toml::parse_error& error) {
-      throw InputError(
-          fmt::format("{}, line {}: {}", file_, error.source().begin.line, error.description()));
-    }
-    using Set = std::function<void(const toml::node&)>;
+    const toml::table table = parse();
     auto& d = config_.description;
-    const std::map<std::string, Set> settings = {
+    const Settings settings = {
         {"max_batch_size",
          [&](auto& n) {
            config_.max_batch_size = integer(n, 0, 1 << 20);
@@ -62,6 +53,10 @@ class Reader {
         {"new_version_percent",
          [&](auto& n) {
            config_.new_version_percent = static_cast<int>(integer(n, 1, 100));
+         }},
+        {"online",
+         [&](auto& n) {
+           online(n);
          }},
         {"golden",
          [&](auto& n) {
@@ -123,51 +118,12 @@ class Reader {
                  {"channels", 3},   {"centre-share", 0.875}, {"image-size", 224}};
     d.mean = {0.485, 0.456, 0.406};
     d.deviation = {0.229, 0.224, 0.225};
-    for (const auto& [key, node] : table) {
-      const auto found = settings.find(std::string(key.str()));
-      if (found == settings.end()) {
-        std::string known;
-        for (const auto& setting : settings) known += (known.empty() ? "" : ", ") + setting.first;
-        fail(node, fmt::format("'{}' is no setting; there are: {}", key.str(), known));
-      }
-      found->second(node);
-    }
+    apply(table, settings);
     config_.written = true;
     return std::move(config_);
   }
 
  private:
-  [[noreturn]] void fail(const toml::node& node, const std::string& message) const {
-    throw InputError(fmt::format("{}, line {}: {}", file_, node.source().begin.line, message));
-  }
-  std::int64_t integer(const toml::node& node, std::int64_t least, std::int64_t most) const {
-    const auto* value = node.as_integer();
-    if (value == nullptr || value->get() < least || value->get() > most)
-      fail(node, fmt::format("expected a whole number from {} to {}", least, most));
-    return value->get();
-  }
-  double number(const toml::node& node) const {
-    const auto value = node.value<double>();
-    if (!value) fail(node, "expected a number");
-    return *value;
-  }
-  bool truth(const toml::node& node) const {
-    const auto* value = node.as_boolean();
-    if (value == nullptr) fail(node, "expected true or false");
-    return value->get();
-  }
-  std::string text(const toml::node& node) const {
-    const auto* value = node.as_string();
-    if (value == nullptr) fail(node, "expected a text in quotes");
-    return value->get();
-  }
-  std::string one_of(const toml::node& node, const std::vector<std::string>& values) const {
-    const auto value = text(node);
-    for (const auto& good : values) {
-      if (value == good) return value;
-    }
-    fail(node, fmt::format("'{}': expected one of {}", value, fmt::join(values, ", ")));
-  }
   std::vector<double> numbers(const toml::node& node) const {
     const auto* array = node.as_array();
     if (array == nullptr || array->size() == 0 || array->size() > 3)
@@ -233,6 +189,59 @@ class Reader {
       config_.golden.push_back(std::move(request));
     }
   }
+  void online(const toml::node& node) {
+    const auto* table = node.as_table();
+    if (table == nullptr) fail(node, "expected a table [online]");
+    OnlineConfig& o = config_.online;
+    constexpr std::int64_t kMany = 1 << 30;
+    apply(*table, {{"enabled",
+                    [&](auto& n) {
+                      o.enabled = truth(n);
+                    }},
+                   {"data",
+                    [&](auto& n) {
+                      o.data = text(n);
+                    }},
+                   {"test_data",
+                    [&](auto& n) {
+                      o.test_data = text(n);
+                    }},
+                   {"min_examples",
+                    [&](auto& n) {
+                      o.min_examples = integer(n, 1, kMany);
+                    }},
+                   {"max_age_seconds",
+                    [&](auto& n) {
+                      o.max_age = std::chrono::seconds(integer(n, 0, kMany));
+                    }},
+                   {"epochs",
+                    [&](auto& n) {
+                      o.training.epochs = static_cast<int>(integer(n, 1, 1000));
+                    }},
+                   {"batch_size",
+                    [&](auto& n) {
+                      o.training.batch_size = static_cast<int>(integer(n, 1, 1 << 20));
+                    }},
+                   {"learning_rate",
+                    [&](auto& n) {
+                      o.training.lr = number(n, 1e-12, 10);
+                    }},
+                   {"replay",
+                    [&](auto& n) {
+                      o.training.replay = number(n, 0, 1e6);
+                    }},
+                   {"test_examples",
+                    [&](auto& n) {
+                      o.training.test_samples = static_cast<std::size_t>(integer(n, 0, kMany));
+                    }},
+                   {"tolerance",
+                    [&](auto& n) {
+                      o.tolerance = number(n, 0, 100);
+                    }},
+                   {"keep_versions", [&](auto& n) {
+                      o.keep_versions = integer(n, 0, kMany);
+                    }}});
+  }
   nlohmann::json to_json(const toml::node& node) const {
     if (const auto* value = node.as_string()) return value->get();
     if (const auto* value = node.as_integer()) return value->get();
@@ -251,7 +260,6 @@ class Reader {
     fail(node, "expected a text, a number, true or false, or lists and tables of them");
   }
 
-  std::string file_;
   ModelConfig config_;
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "serve/online/online_config.h"
 #include "serve/tensors.h"
 #include "train/description.h"
 
@@ -47,6 +48,7 @@ struct ModelConfig {
   /// The share of the requests that a new version gets at first; below 100 it is a canary until it is promoted.
   int new_version_percent = 100;
   std::vector<GoldenRequest> golden;
+  OnlineConfig online;
 
   Preprocessing preprocessing = Preprocessing::none;
   /// Of TorchScript: what the module takes and returns; empty is found from the module.

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
+#include <limits>
 
 #include "base/hash.h"
+#include "serve/online/clock.h"
 
 namespace sullae::serve {
 namespace {
@@ -24,11 +25,6 @@ CREATE TABLE IF NOT EXISTS examples (
   revision INTEGER NOT NULL UNIQUE REFERENCES changes (revision)
 ) WITHOUT ROWID;
 )";
-
-std::int64_t now() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
 
 std::int64_t single(Database& database, const char* sql) {
   Statement statement(database, sql);
@@ -69,7 +65,12 @@ StoreResult ExampleStore::put(const ExampleChange& change) {
     }
     ++(known ? result.replaced : result.added);
     insert.reset();
-    insert.bind(key).bind(example.input).bind(example.label).bind(change.author).bind(now()).step();
+    insert.bind(key)
+        .bind(example.input)
+        .bind(example.label)
+        .bind(change.author)
+        .bind(milliseconds_now())
+        .step();
     replace.reset();
     replace.bind(key).bind(database_.last_insert_id()).step();
   }
@@ -95,6 +96,19 @@ std::vector<StoredExample> ExampleStore::changed_since(std::int64_t since,
                     .revision = statement.integer(5)});
   }
   return list;
+}
+
+std::vector<StoredExample> ExampleStore::all() const {
+  return changed_since(0, std::numeric_limits<std::int64_t>::max());
+}
+
+std::pair<std::int64_t, std::int64_t> ExampleStore::count_since(std::int64_t since) const {
+  const std::lock_guard lock(mutex_);
+  Statement statement(database_,
+                      "SELECT count(*), min(time) FROM examples JOIN changes USING (revision) "
+                      "WHERE revision > ?");
+  if (!statement.bind(since).step()) return {0, 0};
+  return {statement.integer(0), statement.integer(1)};
 }
 
 std::int64_t ExampleStore::size() const {

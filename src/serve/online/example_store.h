@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "serve/online/database.h"
@@ -55,6 +56,9 @@ class ExampleStore {
   std::vector<StoreResult> put(const std::vector<ExampleChange>& changes);
   /// Samples that have changed after revision `since`, in the order of their changes, at most `limit`.
   std::vector<StoredExample> changed_since(std::int64_t since, std::int64_t limit) const;
+  std::vector<StoredExample> all() const;
+  /// How many samples have changed after revision `since`, and the time of the first of these changes.
+  std::pair<std::int64_t, std::int64_t> count_since(std::int64_t since) const;
   std::int64_t size() const;
   std::int64_t revision() const;
 

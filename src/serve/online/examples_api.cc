@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "serve/http/query.h"
 #include "serve/protocol/json_tensors.h"
 #include "serve/request_error.h"
 #include "serve/status.h"
@@ -14,7 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kFile = "examples.db";
 constexpr std::int64_t kMostAtOnce = 10000;
 constexpr std::int64_t kUsualLimit = 1000;
 
@@ -62,31 +61,11 @@ std::vector<Example> parse_examples(const std::string& body, const Codec& codec)
   return examples;
 }
 
-std::int64_t number_of(const std::string& query, const std::string& name, std::int64_t otherwise) {
-  const auto text = "&" + query;
-  const auto begin = text.find("&" + name + "=");
-  if (begin == std::string::npos) return otherwise;
-  const char* const first = text.data() + begin + name.size() + 2;
-  const char* const end = text.data() + std::min(text.find('&', begin + 1), text.size());
-  std::int64_t number = 0;
-  const auto [stop, error] = std::from_chars(first, end, number);
-  if (error != std::errc{} || stop != end || number < 0)
-    throw RequestError(Refusal::invalid, fmt::format("{}: expected a number", name));
-  return number;
-}
-
 }  // namespace
-
-ExamplesApi::Samples& ExamplesApi::of(const std::string& model) {
-  const std::lock_guard lock(mutex_);
-  auto& samples = samples_[model];
-  if (!samples) samples = std::make_unique<Samples>(repository_ / model / kFile);
-  return *samples;
-}
 
 void ExamplesApi::post(const std::string& model, const Codec& codec, const std::string& body,
                        const std::string& author, const Respond& respond) {
-  of(model).writer.put(
+  stores_.of(model).writer.put(
       parse_examples(body, codec), author,
       [respond](const StoreResult& result, const std::exception_ptr& error) {
         if (error) {
@@ -104,7 +83,7 @@ void ExamplesApi::post(const std::string& model, const Codec& codec, const std::
 HttpResponse ExamplesApi::get(const std::string& model, const std::string& query) {
   const auto since = number_of(query, "since", 0);
   const auto limit = std::min(number_of(query, "limit", kUsualLimit), kMostAtOnce);
-  ExampleStore& store = of(model).store;
+  ExampleStore& store = stores_.of(model).examples;
   auto list = json::array();
   for (const StoredExample& stored : store.changed_since(since, limit)) {
     list.push_back({{"key", stored.example.key},

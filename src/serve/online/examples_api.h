@@ -1,22 +1,19 @@
 // POST and GET v1/models/<model>/examples.
 #pragma once
 
-#include <filesystem>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <string>
 
 #include "serve/http/http.h"
 #include "serve/model/codec.h"
-#include "serve/online/example_writer.h"
+#include "serve/online/model_stores.h"
 
 namespace sullae::serve {
 
-/// The samples of all models of a repository, in <model>/examples.db. Any thread may call it.
+/// Any thread may call it.
 class ExamplesApi {
  public:
-  explicit ExamplesApi(std::filesystem::path repository) : repository_(std::move(repository)) {}
+  /// `stores` must outlive this object.
+  explicit ExamplesApi(ModelStores& stores) : stores_(stores) {}
 
   /// Stores what `body` holds, {"examples": [{"text": …, "label": …, "key": …}, …]}, all of it or none, and answers when it is
   /// on the disk. `codec` is that of the version that answers. Throws RequestError.
@@ -26,16 +23,7 @@ class ExamplesApi {
   HttpResponse get(const std::string& model, const std::string& query);
 
  private:
-  struct Samples {
-    explicit Samples(const std::filesystem::path& file) : store(file), writer(store) {}
-    ExampleStore store;
-    ExampleWriter writer;
-  };
-  Samples& of(const std::string& model);
-
-  std::filesystem::path repository_;
-  std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<Samples>> samples_;  // guarded by mutex_
+  ModelStores& stores_;
 };
 
 }  // namespace sullae::serve

@@ -49,9 +49,6 @@ class Repository {
   /// Looks at the model's folder now, also at versions that were refused or withdrawn.
   ModelStatus reload(const std::string& model);
 
-  /// All versions in Prometheus' text format.
-  std::string metrics() const;
-
  private:
   std::shared_ptr<ServedModel> find(const std::string& model) const;
   std::vector<std::shared_ptr<ServedModel>> models() const;

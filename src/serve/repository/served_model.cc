@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
-#include "base/file.h"
 #include "base/log.h"
+#include "serve/repository/serving_state.h"
 #include "serve/request_error.h"
 #include "train/export.h"
 
@@ -15,9 +13,6 @@ namespace sullae::serve {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What an operator has decided outlives the server: versions that were withdrawn.
-constexpr const char* kStateFile = ".serving.json";
 
 }  // namespace
 
@@ -38,23 +33,19 @@ const char* name_of(VersionState state) {
 }
 
 ServedModel::ServedModel(std::string name, fs::path directory)
-    : name_(std::move(name)), directory_(std::move(directory)) {
-  read_state();
-}
+    : name_(std::move(name)),
+      directory_(std::move(directory)),
+      withdrawn_(read_serving_state(directory_).withdrawn) {}
 
-void ServedModel::read_state() {
-  std::ifstream stream(directory_ / kStateFile);
-  if (!stream) return;
-  try {
-    withdrawn_ = nlohmann::json::parse(stream).at("withdrawn").get<std::set<std::int64_t>>();
-  } catch (const nlohmann::json::exception& error) {
-    log::warning("{}: cannot be read, and is ignored: {}", (directory_ / kStateFile).string(),
-                 error.what());
-  }
-}
-
+// Without the lock that requests take, since a disk may be slow.
 void ServedModel::write_state() const {
-  write_file(directory_ / kStateFile, nlohmann::json{{"withdrawn", withdrawn_}}.dump(2) + "\n");
+  const std::lock_guard writing(state_mutex_);
+  ServingState state;
+  {
+    const std::lock_guard lock(mutex_);
+    state = {.serving = serving_, .withdrawn = withdrawn_};
+  }
+  write_serving_state(directory_, state);
 }
 
 ServedModel::Files ServedModel::look_at(const fs::path& directory) {
@@ -66,16 +57,6 @@ ServedModel::Files ServedModel::look_at(const fs::path& directory) {
     files.newest = std::max(files.newest, entry.last_write_time(error));
   }
   return files;
-}
-
-std::set<std::int64_t> ServedModel::on_disk() const {
-  std::set<std::int64_t> numbers;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory_, error)) {
-    const auto number = train::version_number(entry.path().filename().string());
-    if (number > 0 && entry.is_directory(error)) numbers.insert(number);
-  }
-  return numbers;
 }
 
 void ServedModel::read_config() {
@@ -127,7 +108,7 @@ std::set<std::int64_t> ServedModel::wanted(const std::set<std::int64_t>& numbers
 
 std::vector<std::shared_ptr<Version>> ServedModel::update() {
   read_config();
-  const auto found = on_disk();
+  const auto found = versions_in(directory_);
   forget_changed(found);
   // Until nothing is left to load: where the newest version is refused, the one before it is wanted.
   std::set<std::int64_t> tried;
@@ -135,11 +116,25 @@ std::vector<std::shared_ptr<Version>> ServedModel::update() {
     tried.insert(number);
     if (is_settled(number)) load(number);
   }
+  bool switched = false;
+  auto dropped = settle(found, switched);
+  if (!switched) return dropped;
+  try {
+    write_state();
+  } catch (const Error& error) {
+    // A repository that cannot be written to is served all the same.
+    log::warning("model {}: what is served cannot be noted down: {}", name_, error.what());
+  }
+  return dropped;
+}
+
+std::vector<std::shared_ptr<Version>> ServedModel::settle(const std::set<std::int64_t>& found,
+                                                          bool& switched) {
   std::vector<std::shared_ptr<Version>> dropped;
   const std::lock_guard lock(mutex_);
   looked_ = true;
   const auto keep = wanted(candidates(found));
-  choose_default(keep);
+  switched = choose_default(keep);
   for (auto& [number, entry] : entries_) {
     if (!entry.version || keep.contains(number) || number == serving_) continue;
     log::info("model {}: version {} is no longer served", name_, number);
@@ -229,18 +224,19 @@ void ServedModel::load(std::int64_t number) {
             std::chrono::duration<double>(Clock::now() - start).count());
 }
 
-void ServedModel::choose_default(const std::set<std::int64_t>& keep) {
+bool ServedModel::choose_default(const std::set<std::int64_t>& keep) {
   std::int64_t newest = 0;
   for (const std::int64_t number : keep) {
     const bool is_canary = canary_percent_ > 0 && number == canary_;
     if (entries_[number].version && !is_canary) newest = number;
   }
   // Where nothing else is ready, a version that is not wanted any more is better than none.
-  if (newest == 0) return;
-  if (newest != serving_)
-    log::info("model {}: version {} answers now{}", name_, newest,
-              serving_ > 0 ? fmt::format(", instead of {}", serving_) : "");
+  if (newest == 0) return false;
+  if (newest == serving_) return false;
+  log::info("model {}: version {} answers now{}", name_, newest,
+            serving_ > 0 ? fmt::format(", instead of {}", serving_) : "");
   serving_ = newest;
+  return true;
 }
 
 std::shared_ptr<Version> ServedModel::choose(std::optional<std::int64_t> number) const {
@@ -279,7 +275,7 @@ bool ServedModel::answers() const {
 }
 
 ModelStatus ServedModel::status() const {
-  const auto found = on_disk();
+  const auto found = versions_in(directory_);
   const std::lock_guard lock(mutex_);
   ModelStatus status{.name = name_,
                      .serving = serving_,
@@ -303,8 +299,8 @@ ModelStatus ServedModel::status() const {
 }
 
 std::int64_t ServedModel::roll_back() {
-  const auto found = on_disk();
-  const std::lock_guard lock(mutex_);
+  const auto found = versions_in(directory_);
+  std::unique_lock lock(mutex_);
   const auto left = candidates(found);
   const auto before = std::find_if(left.rbegin(), left.rend(),
                                    [&](std::int64_t number) { return number < serving_; });
@@ -318,16 +314,17 @@ std::int64_t ServedModel::roll_back() {
     if (number >= serving_) withdrawn_.insert(number);
   }
   if (withdrawn_.contains(canary_)) canary_percent_ = 0;
-  write_state();
   log::info("model {}: version {} is rolled back", name_, serving_);
+  lock.unlock();
+  write_state();
   return *before;
 }
 
 void ServedModel::set_canary(std::int64_t number, int percent) {
   if (percent < 0 || percent > 100)
     throw RequestError(Refusal::invalid, fmt::format("percent {}: expected 0 to 100", percent));
-  const auto found = on_disk();
-  const std::lock_guard lock(mutex_);
+  const auto found = versions_in(directory_);
+  std::unique_lock lock(mutex_);
   if (percent > 0 && !found.contains(number))
     throw RequestError(Refusal::not_found,
                        fmt::format("model '{}' has no version {}", name_, number));
@@ -337,19 +334,21 @@ void ServedModel::set_canary(std::int64_t number, int percent) {
     for (auto newer = found.upper_bound(number); newer != found.end(); ++newer)
       changed |= withdrawn_.insert(*newer).second;
   }
-  if (changed) write_state();
   canary_ = number;
   canary_percent_ = percent == 100 ? 0 : percent;
   log::info("model {}: {} % of the requests go to version {}", name_, percent, number);
+  lock.unlock();
+  if (changed) write_state();
 }
 
 void ServedModel::forget_refusals() {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   std::erase_if(entries_, [](const auto& entry) {
     return entry.second.status.state == VersionState::refused;
   });
   if (withdrawn_.empty()) return;
   withdrawn_.clear();
+  lock.unlock();
   write_state();
 }
 

@@ -83,22 +83,22 @@ class ServedModel {
   };
 
   static Files look_at(const std::filesystem::path& directory);
-  std::set<std::int64_t> on_disk() const;
   std::set<std::int64_t> wanted(const std::set<std::int64_t>& candidates) const;
   std::set<std::int64_t> candidates(const std::set<std::int64_t>& found) const;
   void read_config();
   bool is_settled(std::int64_t number);
   void load(std::int64_t number);
-  void choose_default(const std::set<std::int64_t>& keep);
+  std::vector<std::shared_ptr<Version>> settle(const std::set<std::int64_t>& found, bool& switched);
+  bool choose_default(const std::set<std::int64_t>& keep);
   void forget_changed(const std::set<std::int64_t>& found);
   std::int64_t next_to_load(const std::set<std::int64_t>& found,
                             const std::set<std::int64_t>& tried);
-  void read_state();
   void write_state() const;
 
   std::string name_;
   std::filesystem::path directory_;
 
+  mutable std::mutex state_mutex_;  // of writing the state
   mutable std::mutex mutex_;
   ModelConfig config_;  // guarded by mutex_, as all below
   std::filesystem::file_time_type config_time_{};

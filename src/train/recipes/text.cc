@@ -5,6 +5,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_set>
 
 #include "sullae/data.h"
 #include "train/batches/assembled.h"
@@ -53,39 +55,70 @@ Batch join(const Texts& texts, const std::vector<std::size_t>& samples) {
   return {{torch::tensor(words), torch::tensor(starts)}, torch::tensor(labels)};
 }
 
+// Texts of both splits before they are numbers.
+struct Source {
+  std::vector<data::LabelledText> train;
+  std::vector<data::LabelledText> test;
+  std::vector<std::string> classes;
+  std::string description;
+  std::size_t damaged = 0;
+};
+
+Source read_source(const TrainOptions& options) {
+  data::DamageLog damage(options.skip_damaged);
+  const Splits splits = open_splits(options, damage);
+  Source source{.train = data::read_texts(*splits.train, damage),
+                .test = data::read_texts(*splits.test, damage),
+                .classes = splits.train->classes(),
+                .description = splits.description,
+                .damaged = damage.count()};
+  if (source.train.empty()) throw InputError(splits.description + ": holds no texts");
+  return source;
+}
+
+data::Vocabulary build_vocabulary(std::vector<data::LabelledText> texts,
+                                  const ModelDescription& description) {
+  if (description.number("normalise") != 0) {
+    for (auto& text : texts) text.text = data::normalise_english(text.text);
+  }
+  return data::Vocabulary::build(texts, static_cast<std::size_t>(description.number("min-count")));
+}
+
+// What is known of the model before there is one.
+ModelDescription describe(const Recipe& recipe, const TrainOptions& options, const Source& source) {
+  ModelDescription description{.recipe = recipe.name(),
+                               .input = InputKind::text,
+                               .numbers = options.extra,
+                               .classes = source.classes};
+  auto& numbers = description.numbers;
+  numbers.try_emplace("word-pairs", 0);
+  description.words = build_vocabulary(source.train, description).words();
+  numbers["words"] = static_cast<double>(make_text_encoder(description).size());
+  const int largest = std::ranges::max_element(source.train, {}, &data::LabelledText::label)->label;
+  numbers["classes"] =
+      static_cast<double>(std::max({static_cast<int>(source.classes.size()), largest + 1, 2}));
+  return description;
+}
+
 class TextTask final : public Task {
  public:
-  TextTask(const TrainOptions& options, const Recipe& recipe, bool lstm)
-      : damage_(options.skip_damaged), lstm_(lstm) {
-    const Splits splits = open_splits(options, damage_);
-    const auto train = data::read_texts(*splits.train, damage_);
-    const auto test = data::read_texts(*splits.test, damage_);
-    if (train.empty()) throw InputError(splits.description + ": holds no texts");
-    model_description_ = {.recipe = recipe.name(),
-                          .input = InputKind::text,
-                          .numbers = options.extra,
-                          .classes = splits.train->classes()};
-    auto& numbers = model_description_.numbers;
-    numbers.try_emplace("word-pairs", 0);
-    model_description_.words = build_vocabulary(train).words();
+  TextTask(const Recipe& recipe, bool lstm, ModelDescription description, const Source& source)
+      : lstm_(lstm),
+        model_description_(std::move(description)),
+        model_(recipe.model(model_description_)),
+        damaged_(source.damaged) {
     const auto encoder = make_text_encoder(model_description_);
-    numbers["words"] = static_cast<double>(encoder.size());
-    train_ = encode(encoder, train);
-    test_ = encode(encoder, test);
-    const std::int64_t largest = *std::ranges::max_element(train_.labels);
-    const auto classes = std::max<std::int64_t>(
-        {static_cast<std::int64_t>(splits.train->classes().size()), largest + 1, 2});
-    numbers["classes"] = static_cast<double>(classes);
-    model_ = recipe.model(model_description_);
-    description_ = fmt::format("texts from {}, {} words, {} classes", splits.description,
-                               encoder.vocabulary().size(), classes);
+    train_ = encode(encoder, source.train);
+    test_ = encode(encoder, source.test);
+    description_ = fmt::format("texts from {}, {} words, {} classes", source.description,
+                               encoder.vocabulary().size(), model_description_.integer("classes"));
   }
 
   std::shared_ptr<torch::nn::Module> model() override { return model_; }
   const ModelDescription& description() const override { return model_description_; }
   std::size_t size(Split split) const override { return of(split).labels.size(); }
   std::string data_description() const override { return description_; }
-  std::size_t damaged() const override { return damage_.count(); }
+  std::size_t damaged() const override { return damaged_; }
 
   std::unique_ptr<BatchStream> batches(Split split, BatchPlan plan, std::size_t) override {
     const Texts& texts = of(split);
@@ -97,14 +130,6 @@ class TextTask final : public Task {
  private:
   const Texts& of(Split split) const { return split == Split::train ? train_ : test_; }
 
-  data::Vocabulary build_vocabulary(std::vector<data::LabelledText> texts) const {
-    if (model_description_.number("normalise") != 0) {
-      for (auto& text : texts) text.text = data::normalise_english(text.text);
-    }
-    return data::Vocabulary::build(
-        texts, static_cast<std::size_t>(model_description_.number("min-count")));
-  }
-
   static Texts encode(const data::TextEncoder& encoder,
                       const std::vector<data::LabelledText>& rows) {
     Texts texts;
@@ -115,14 +140,24 @@ class TextTask final : public Task {
     return texts;
   }
 
-  data::DamageLog damage_;
   bool lstm_;
   ModelDescription model_description_;
   std::shared_ptr<torch::nn::Module> model_;
+  std::size_t damaged_;
   Texts train_;
   Texts test_;
   std::string description_;
 };
+
+// An old sample's class must be one that the model knows.
+void check_labels(const std::vector<data::LabelledText>& texts, std::int64_t classes,
+                  const std::string& place) {
+  for (const auto& text : texts) {
+    if (text.label < 0 || text.label >= classes)
+      throw InputError(fmt::format("{}: has a label {}, and the model has {} classes", place,
+                                   text.label, classes));
+  }
+}
 
 class TextRecipe final : public Recipe {
  public:
@@ -173,7 +208,35 @@ class TextRecipe final : public Recipe {
   }
 
   std::unique_ptr<Task> make(const TrainOptions& options, World&) const override {
-    return std::make_unique<TextTask>(options, *this, options_.lstm);
+    const Source source = read_source(options);
+    return std::make_unique<TextTask>(*this, options_.lstm, describe(*this, options, source),
+                                      source);
+  }
+
+  Refinement refine(const ModelDescription& description, const TrainOptions& options,
+                    const std::vector<AddedSample>& added, World&) const override {
+    Source source = read_source(options);
+    check_labels(source.train, description.integer("classes"), source.description);
+    check_labels(source.test, description.integer("classes"), source.description);
+    // What an operator says of a text takes the place of what was said before.
+    std::unordered_set<std::string_view> replaced;
+    for (const auto& sample : added) replaced.insert(sample.input);
+    for (auto* texts : {&source.train, &source.test})
+      std::erase_if(*texts, [&](const auto& text) { return replaced.contains(text.text); });
+    Refinement refinement;
+    refinement.old_by_class.resize(static_cast<std::size_t>(description.integer("classes")));
+    for (std::size_t i = 0; i < source.train.size(); ++i)
+      refinement.old_by_class[static_cast<std::size_t>(source.train[i].label)].push_back(i);
+    refinement.first_added = source.train.size();
+    for (const auto& sample : added) {
+      const auto label = description.class_number(sample.label);
+      if (!label)
+        throw InputError(fmt::format("a sample has the label '{}', which the model does not know",
+                                     sample.label));
+      source.train.push_back({sample.input, static_cast<int>(*label)});
+    }
+    refinement.task = std::make_unique<TextTask>(*this, options_.lstm, description, source);
+    return refinement;
   }
 
  private:

@@ -1,0 +1,53 @@
+
+#include "cli/commands.h"
+#include "cli/validators.h"
+#include "sullae/serve.h"
+
+namespace sullae::cli {
+namespace {
+
+class OnlineCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& program) override {
+    CLI::App* app = program.add_subcommand(
+        "online",
+        "Train served models further on the samples that operators correct, and publish what is "
+        "better;\nalone, or as a rank of `sullae run`");
+    app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    app->add_option("repository", options_.repository,
+                    "The model repository that `sullae serve` serves")
+        ->required()
+        ->type_name("DIR");
+    app->add_option("--model", options_.models, "Look after this model alone. May be repeated")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(false)
+        ->type_name("NAME");
+    app->add_flag("--once", options_.once, "Train what has changed now, and end");
+    app->add_option("--poll-secs", poll_seconds_, "Seconds between looks for samples and calls")
+        ->check(number(Zero::refused))
+        ->capture_default_str()
+        ->type_name("SECONDS");
+    app->footer(
+        "When and how each model learns stands under [online] in DIR/<model>/config.toml; see "
+        "docs/serving.md.");
+    return app;
+  }
+
+  int run() override {
+    options_.poll = std::chrono::milliseconds(static_cast<std::int64_t>(poll_seconds_ * 1000));
+    World& world = init();
+    learn_online(options_, world);
+    shutdown();
+    return 0;
+  }
+
+ private:
+  OnlineOptions options_;
+  double poll_seconds_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_online_command() { return std::make_unique<OnlineCommand>(); }
+
+}  // namespace sullae::cli

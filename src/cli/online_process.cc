@@ -1,0 +1,89 @@
+#include "cli/online_process.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <thread>
+
+#include "base/log.h"
+#include "base/system_error.h"
+#include "launch/remote_shell.h"
+
+namespace sullae::cli {
+namespace {
+
+constexpr int kNice = 10;
+// Time that it gets to end by itself, and after which a process that ended had been well.
+constexpr std::chrono::seconds kEndTimeout{5};
+constexpr std::chrono::seconds kWell{60};
+constexpr std::chrono::seconds kLongestPause{60};
+
+std::string describe_end(int status) {
+  if (WIFSIGNALED(status)) return fmt::format("was killed by signal {}", WTERMSIG(status));
+  return fmt::format("ended with code {}", WEXITSTATUS(status));
+}
+
+}  // namespace
+
+OnlineProcess::OnlineProcess(const std::string& repository, int ranks) {
+  if (ranks > 1) words_ = {own_program(), "run", "-np", std::to_string(ranks), "--bind-to", "none"};
+  words_.insert(words_.end(), {own_program(), "online", repository});
+  start();
+}
+
+void OnlineProcess::start() {
+  started_ = Clock::now();
+  std::vector<char*> arguments;
+  for (auto& word : words_) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const pid_t parent = ::getpid();
+  pid_ = ::fork();
+  if (pid_ < 0) {
+    pid_ = 0;
+    throw system_error("fork");
+  }
+  if (pid_ > 0) return;
+  // Other threads may have held locks when this process was copied: nothing here may take one.
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(1);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::setpriority(PRIO_PROCESS, 0, kNice);
+  ::execv(arguments[0], arguments.data());
+  constexpr int kCannotExecute = 127;
+  ::_exit(kCannotExecute);
+}
+
+void OnlineProcess::reap(int status) {
+  pid_ = 0;
+  if (Clock::now() - started_ > kWell) pause_ = std::chrono::seconds(1);
+  log::warning("sullae online {}; it is started again in {} s", describe_end(status),
+               pause_.count());
+  restart_ = Clock::now() + pause_;
+  pause_ = std::min(pause_ * 2, kLongestPause);
+}
+
+void OnlineProcess::watch() {
+  int status = 0;
+  if (pid_ > 0 && ::waitpid(pid_, &status, WNOHANG) == pid_) reap(status);
+  if (pid_ == 0 && Clock::now() >= restart_) start();
+}
+
+OnlineProcess::~OnlineProcess() {
+  if (pid_ == 0) return;
+  ::kill(pid_, SIGTERM);
+  const auto limit = Clock::now() + kEndTimeout;
+  while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
+    if (Clock::now() > limit) ::kill(pid_, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+}  // namespace sullae::cli

@@ -1,0 +1,75 @@
+#include "serve/model/toml_file.h"
+
+#include <fmt/format.h>
+
+#include "sullae/error.h"
+
+namespace sullae::serve {
+
+toml::table TomlFile::parse() const {
+  try {
+    return toml::parse_file(name_);
+  } catch (const toml::parse_error& error) {
+    throw InputError(
+        fmt::format("{}, line {}: {}", name_, error.source().begin.line, error.description()));
+  }
+}
+
+void TomlFile::apply(const toml::table& table, const Settings& settings) const {
+  for (const auto& [key, node] : table) {
+    const auto found = settings.find(std::string(key.str()));
+    if (found == settings.end()) {
+      std::string known;
+      for (const auto& setting : settings) known += (known.empty() ? "" : ", ") + setting.first;
+      fail(node, fmt::format("'{}' is no setting; there are: {}", key.str(), known));
+    }
+    found->second(node);
+  }
+}
+
+void TomlFile::fail(const toml::node& node, const std::string& message) const {
+  throw InputError(fmt::format("{}, line {}: {}", name_, node.source().begin.line, message));
+}
+
+std::int64_t TomlFile::integer(const toml::node& node, std::int64_t least,
+                               std::int64_t most) const {
+  const auto* value = node.as_integer();
+  if (value == nullptr || value->get() < least || value->get() > most)
+    fail(node, fmt::format("expected a whole number from {} to {}", least, most));
+  return value->get();
+}
+
+double TomlFile::number(const toml::node& node) const {
+  const auto value = node.value<double>();
+  if (!value) fail(node, "expected a number");
+  return *value;
+}
+
+double TomlFile::number(const toml::node& node, double least, double most) const {
+  const double value = number(node);
+  if (!(value >= least && value <= most))
+    fail(node, fmt::format("expected a number from {} to {}", least, most));
+  return value;
+}
+
+bool TomlFile::truth(const toml::node& node) const {
+  const auto* value = node.as_boolean();
+  if (value == nullptr) fail(node, "expected true or false");
+  return value->get();
+}
+
+std::string TomlFile::text(const toml::node& node) const {
+  const auto* value = node.as_string();
+  if (value == nullptr) fail(node, "expected a text in quotes");
+  return value->get();
+}
+
+std::string TomlFile::one_of(const toml::node& node, const std::vector<std::string>& values) const {
+  const auto value = text(node);
+  for (const auto& good : values) {
+    if (value == good) return value;
+  }
+  fail(node, fmt::format("'{}': expected one of {}", value, fmt::join(values, ", ")));
+}
+
+}  // namespace sullae::serve

@@ -1,0 +1,112 @@
+#include "serve/online/round_store.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "serve/online/clock.h"
+
+namespace sullae::serve {
+namespace {
+
+// What is asked for in columns, all else as JSON.
+constexpr const char* kSchema = R"(
+CREATE TABLE IF NOT EXISTS rounds (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  state TEXT NOT NULL,
+  revision INTEGER NOT NULL,
+  call INTEGER NOT NULL,
+  details TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS calls (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  author TEXT NOT NULL,
+  time INTEGER NOT NULL
+);
+)";
+
+}  // namespace
+
+RoundStore::RoundStore(const std::filesystem::path& file) : database_(file) {
+  database_.execute(kSchema);
+}
+
+void RoundStore::begin(Round& round) {
+  {
+    const std::lock_guard lock(mutex_);
+    Statement insert(database_,
+                     "INSERT INTO rounds (state, revision, call, details) VALUES (?, ?, ?, '{}')");
+    insert.bind(name_of(round.state)).bind(round.revision).bind(round.call).step();
+    round.id = database_.last_insert_id();
+  }
+  update(round);
+}
+
+void RoundStore::update(const Round& round) {
+  const std::lock_guard lock(mutex_);
+  Statement statement(
+      database_, "UPDATE rounds SET state = ?, revision = ?, call = ?, details = ? WHERE id = ?");
+  statement.bind(name_of(round.state))
+      .bind(round.revision)
+      .bind(round.call)
+      .bind(json_of(round).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace))
+      .bind(round.id)
+      .step();
+}
+
+std::vector<Round> RoundStore::select(const std::string& condition) const {
+  const std::lock_guard lock(mutex_);
+  Statement statement(database_, "SELECT id, details FROM rounds " + condition);
+  std::vector<Round> rounds;
+  while (statement.step()) {
+    const auto id = statement.integer(0);
+    try {
+      rounds.push_back(round_from(nlohmann::json::parse(statement.text(1))));
+    } catch (const nlohmann::json::exception&) {
+      // A process ended between begin()'s two statements.
+      rounds.push_back({.id = id, .state = RoundState::interrupted});
+    }
+  }
+  return rounds;
+}
+
+std::vector<Round> RoundStore::newest(std::int64_t limit) const {
+  return select(fmt::format("ORDER BY id DESC LIMIT {}", limit));
+}
+
+std::vector<Round> RoundStore::unfinished() const {
+  return select("WHERE state IN ('training', 'publishing') ORDER BY id");
+}
+
+std::int64_t RoundStore::single(const std::string& sql) const {
+  const std::lock_guard lock(mutex_);
+  Statement statement(database_, sql);
+  return statement.step() ? statement.integer(0) : 0;
+}
+
+std::int64_t RoundStore::attempted_revision() const {
+  return single("SELECT max(revision) FROM rounds WHERE state <> 'interrupted'");
+}
+
+std::map<std::string, std::int64_t> RoundStore::counts() const {
+  const std::lock_guard lock(mutex_);
+  Statement statement(database_, "SELECT state, count(*) FROM rounds GROUP BY state");
+  std::map<std::string, std::int64_t> counts;
+  while (statement.step()) counts[statement.text(0)] = statement.integer(1);
+  return counts;
+}
+
+std::int64_t RoundStore::call(const std::string& author) {
+  const std::lock_guard lock(mutex_);
+  Statement insert(database_, "INSERT INTO calls (author, time) VALUES (?, ?)");
+  insert.bind(author).bind(milliseconds_now()).step();
+  return database_.last_insert_id();
+}
+
+std::int64_t RoundStore::last_call() const { return single("SELECT max(id) FROM calls"); }
+std::int64_t RoundStore::answered_call() const {
+  return single("SELECT max(call) FROM rounds WHERE state <> 'interrupted'");
+}
+
+}  // namespace sullae::serve

@@ -1,0 +1,56 @@
+#include "train/trained_on.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include "sullae/error.h"
+
+namespace sullae::train {
+namespace {
+
+constexpr const char* kConfiguration = "configuration";
+constexpr const char* kDirectory = "directory";
+
+}  // namespace
+
+void add_configuration(CheckpointMetadata& metadata, const std::string& configuration) {
+  metadata.texts[kConfiguration] = configuration;
+  metadata.texts[kDirectory] = std::filesystem::current_path().string();
+}
+
+TrainOptions trained_on(const CheckpointMetadata& metadata, const std::string& file) {
+  TrainOptions options;
+  const auto configuration = metadata.texts.find(kConfiguration);
+  if (configuration == metadata.texts.end()) return options;
+  toml::table table;
+  try {
+    table = toml::parse(configuration->second);
+  } catch (const toml::parse_error& error) {
+    throw InputError(
+        fmt::format("{}: its configuration cannot be read: {}", file, error.description()));
+  }
+  const auto text = [&](const char* key, const std::string& otherwise) {
+    return table[key].value_or(otherwise);
+  };
+  const auto directory = metadata.texts.find(kDirectory);
+  const auto path = [&](const char* key) {
+    const std::filesystem::path given = text(key, "");
+    if (given.empty() || directory == metadata.texts.end()) return given;
+    return (std::filesystem::path(directory->second) / given).lexically_normal();
+  };
+  options.data = path("data");
+  options.test_data = path("test-data");
+  options.format = text("format", options.format);
+  options.text_columns = text("text-columns", "");
+  // A column may be called by a number.
+  options.label_column = text("label-column", "");
+  if (const auto number = table["label-column"].value<std::int64_t>())
+    options.label_column = std::to_string(*number);
+  if (const auto number = table["text-columns"].value<std::int64_t>())
+    options.text_columns = std::to_string(*number);
+  options.seed = table["seed"].value_or(options.seed);
+  options.skip_damaged = table["skip-damaged"].value_or(false);
+  return options;
+}
+
+}  // namespace sullae::train
