@@ -4,9 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <csignal>
 
 #include "base/file.h"
+#include "base/hash.h"
+#include "base/host.h"
 #include "sullae/error.h"
 
 namespace sullae::train {
@@ -39,6 +43,22 @@ std::int64_t largest_version(const fs::path& model) {
   return largest;
 }
 
+// Where a version is put together: its name says by which process of which host.
+std::string making_prefix() { return fmt::format(".making-{:016x}-", fnv1a(host_identity())); }
+
+// What a process of this host has left that was killed while it wrote.
+void remove_abandoned(const fs::path& model) {
+  const auto prefix = making_prefix();
+  for (const auto& entry : fs::directory_iterator(model)) {
+    const auto name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    const auto pid = version_number(name.substr(prefix.size()));
+    std::error_code error;
+    if (pid > 0 && ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH)
+      fs::remove_all(entry.path(), error);
+  }
+}
+
 }  // namespace
 
 std::int64_t version_number(const std::string& name) {
@@ -59,7 +79,8 @@ fs::path export_version(const fs::path& repository, const std::string& name,
   if (error) throw Error(fmt::format("{}: {}", model.string(), error.message()));
   if (!fs::exists(model / kModelConfig)) write_file(model / kModelConfig, kConfigText);
   // The version gets its name when all of it is on the disk. Names that start with a dot are no versions.
-  const fs::path making = model / fmt::format(".making-{}", ::getpid());
+  remove_abandoned(model);
+  const fs::path making = model / (making_prefix() + std::to_string(::getpid()));
   fs::remove_all(making);
   fs::create_directory(making);
   try {

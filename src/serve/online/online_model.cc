@@ -188,7 +188,9 @@ std::string OnlineModel::reason_against(const train::FineTuneResult& result) con
   const double old_after = percent(elsewhere(result, &train::Measured::after));
   if (old_before - old_after > config_.tolerance)
     return fmt::format(
-        "worse elsewhere: {:.2f} % before, {:.2f} % after, and the tolerance is {} points",
+        "worse elsewhere: {:.2f} % before, {:.2f} % after, more than the tolerance of {} "
+        "(percentage "
+        "points)",
         old_before, old_after, config_.tolerance);
   return {};
 }

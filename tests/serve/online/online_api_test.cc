@@ -1,0 +1,150 @@
+// The loop as operators meet it: the server, and learning beside it.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <thread>
+
+#include "serve/http_client.h"
+#include "serve/models.h"
+#include "support/errors.h"
+#include "support/program.h"
+#include "support/temporary_directory.h"
+#include "train/small_texts.h"
+
+namespace sullae::testing {
+namespace {
+
+using nlohmann::json;
+
+class OnlineApiTest : public ::testing::Test {
+ protected:
+  OnlineApiTest() {
+    export_small_texts(directory_.path() / "data", repository_);
+    put_text(repository_ / "texts" / "config.toml",
+             "[online]\nepochs = 4\nbatch_size = 12\nlearning_rate = 0.05\nmin_examples = 20\n"
+             "tolerance = 10\n");
+  }
+  void start(std::vector<std::string> options) {
+    options.insert(options.begin(), {sullae_program(), "serve", repository_, "--http-port", "0",
+                                     "--grpc-port", "0", "--repository-poll-secs", "0.05"});
+    server_ = std::make_unique<Program>(options);
+    ASSERT_TRUE(server_->wait_for_output("gRPC at"));
+    const std::string mark = "http://127.0.0.1:";
+    const auto at = server_->output().find(mark) + mark.size();
+    port_ = static_cast<std::uint16_t>(std::stoi(server_->output().substr(at)));
+  }
+  static json examples(int count) {
+    auto list = json::array();
+    for (const auto& sample : praised_twists(count))
+      list.push_back({{"text", sample.input}, {"label", sample.label}});
+    return {{"examples", list}};
+  }
+  json ask(HttpClient& http, const std::string& text) {
+    return http.post("/v1/models/texts:predict", json{{"instances", {text}}})
+        .json()["predictions"][0];
+  }
+  // Until `good` of what the model's online page says; what it says then.
+  template <class Good>
+  json wait_for(HttpClient& http, Good good) {
+    json status;
+    for (int i = 0; i < 3000; ++i) {
+      status = http.get("/v1/models/texts/online").json();
+      if (good(status)) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return status;
+  }
+
+  TemporaryDirectory directory_;
+  std::filesystem::path repository_ = directory_.path() / "models";
+  std::unique_ptr<Program> server_;
+  std::uint16_t port_ = 0;
+};
+
+TEST_F(OnlineApiTest, CorrectedSamplesChangeTheAnswers) {
+  start({"--online"});
+  HttpClient http(port_);
+  const std::string text = "what a twist in film3";
+  EXPECT_EQ(ask(http, text)["label"], "0");
+  EXPECT_EQ(http.post("/v1/models/texts/examples", examples(20)).status, 200);
+  const auto status = wait_for(http, [](const json& s) {
+    return !s["rounds"].empty() && s["rounds"][0]["state"] == "published";
+  });
+  ASSERT_EQ(status["rounds"].size(), 1U) << status;
+  EXPECT_EQ(status["running"], true);
+  EXPECT_EQ(status["examples"], 20);
+  EXPECT_EQ(status["waiting"], 0);
+  EXPECT_EQ(status["rounds"][0]["trigger"], "count");
+  EXPECT_EQ(status["rounds"][0]["version"], 2);
+  EXPECT_EQ(status["rounds"][0]["authors"], json({{"anonymous", 20}}));
+  for (int i = 0; i < 3000 && ask(http, text)["label"] != "1"; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(ask(http, text)["label"], "1") << "version 2 answers";
+  const auto metrics = http.get("/metrics").body;
+  EXPECT_TRUE(contains(metrics, "sullae_online_examples{model=\"texts\"} 20")) << metrics;
+  EXPECT_TRUE(contains(metrics, "sullae_online_waiting{model=\"texts\"} 0")) << metrics;
+  EXPECT_TRUE(contains(metrics, "sullae_online_rounds{model=\"texts\",state=\"published\"} 1"))
+      << metrics;
+  EXPECT_EQ(http.get("/v1/models/texts/online?limit=0").json()["rounds"], json::array());
+
+  // By call, although only one has changed.
+  http.post("/v1/models/texts/examples",
+            json::parse(R"({"examples": [{"text": "twist and dull", "label": "0"}]})"));
+  EXPECT_EQ(http.get("/v1/models/texts/online").json()["waiting"], 1);
+  EXPECT_EQ(http.post("/v1/models/texts:train", std::string()).json(),
+            json({{"call", 1}, {"running", true}}));
+  const auto called = wait_for(http, [](const json& s) {
+    return s["rounds"].size() == 2 && s["rounds"][0]["state"] != "training" &&
+           s["rounds"][0]["state"] != "publishing";
+  });
+  EXPECT_EQ(called["rounds"][0]["trigger"], "call") << called;
+  EXPECT_EQ(called["called"], false);
+}
+
+TEST_F(OnlineApiTest, LearningEndsWithTheServerAndComesBackWithoutIt) {
+  start({"--online"});
+  HttpClient http(port_);
+  http.post("/v1/models/texts/examples", examples(1));
+  const auto find = [&] {
+    std::vector<pid_t> found;
+    for (const pid_t pid : processes_with(repository_.string())) {
+      if (pid != server_->pid()) found.push_back(pid);
+    }
+    return found;
+  };
+  wait_for(http, [](const json& s) { return s["running"] == true; });
+  auto learners = find();
+  ASSERT_EQ(learners.size(), 1U);
+  ::kill(learners[0], SIGKILL);
+  wait_for(http, [](const json& s) { return s["running"] == false; });
+  EXPECT_EQ(wait_for(http, [](const json& s) { return s["running"] == true; })["running"], true)
+      << "it is started again";
+  server_->signal(SIGKILL);
+  server_->wait();
+  EXPECT_TRUE(vanish(repository_.string())) << "nothing is left behind";
+}
+
+TEST_F(OnlineApiTest, SaysWhatIsWrong) {
+  put_text(directory_.path() / "tokens.toml",
+           "[[token]]\nname = \"dashboard\"\nrole = \"read\"\ntoken = \"0123456789abcdef\"\n");
+  start({"--tokens-file", directory_.path() / "tokens.toml"});
+  HttpClient http(port_);
+  const std::map<std::string, std::string> token = {{"Authorization", "Bearer 0123456789abcdef"}};
+  EXPECT_EQ(http.get("/v1/models/texts/online").status, 401);
+  const auto status = http.ask("GET", "/v1/models/texts/online", "", token);
+  EXPECT_EQ(status.json(), json::parse(R"({"running": false, "examples": 0, "waiting": 0,
+                                           "called": false, "rounds": []})"));
+  EXPECT_EQ(http.post("/v1/models/texts:train", std::string(), token).status, 403);
+  EXPECT_EQ(http.ask("GET", "/v1/models/none/online", "", token).status, 404);
+  EXPECT_EQ(http.ask("GET", "/v1/models/texts/online?limit=x", "", token).status, 400);
+  EXPECT_EQ(http.ask("POST", "/v1/models/texts/online", "", token).status, 400);
+  const auto ranks =
+      run_program({sullae_program(), "serve", repository_, "--online", "--online-ranks", "none"});
+  EXPECT_EQ(ranks.exit_code, 2);
+  EXPECT_TRUE(contains(ranks.standard_error + ranks.standard_output, "--online-ranks"));
+  EXPECT_TRUE(contains(run_program({sullae_program(), "online", "/nonexistent"}).standard_error,
+                       "sullae online: /nonexistent: is no folder"));
+}
+
+}  // namespace
+}  // namespace sullae::testing
