@@ -16,8 +16,8 @@ packages=(
   libjpeg62-turbo-dev libisal-dev libprotobuf-dev protobuf-compiler libtomlplusplus-dev
   libboost-dev libgrpc++-dev protobuf-compiler-grpc libssl-dev libsqlite3-dev curl
   libgtest-dev
-  # The tests join hosts made of network namespaces.
-  iproute2
+  # The tests join hosts made of network namespaces, and look at the server's page in a browser.
+  iproute2 chromium-driver
 )
 if [[ "${1:-}" == bench ]]; then
   packages+=(libgloo-dev python3-torch python3-torchvision python3-flask gunicorn nginx-light wrk)

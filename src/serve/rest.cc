@@ -4,7 +4,7 @@
 
 #include <charconv>
 
-#include "serve/page.h"
+#include "serve/page/page.h"
 #include "serve/protocol/infer_json.h"
 #include "serve/protocol/json_tensors.h"
 #include "serve/protocol/predict.h"

@@ -13,17 +13,14 @@ std::string bytes_of(const torch::Tensor& tensor) {
 
 }  // namespace
 
-ClassOutput::ClassOutput(const train::ModelDescription& description) {
-  classes_.classes = description.classes;
+ClassOutput::ClassOutput(const train::ModelDescription& description) : names_(description.classes) {
   const auto found = description.numbers.find("classes");
-  const auto count = found == description.numbers.end()
-                         ? static_cast<double>(description.classes.size())
-                         : found->second;
-  classes_.numbers["classes"] = count;
-  signatures_ = {
-      {"label", Datatype::bytes, {-1}},
-      {"probability", Datatype::fp32, {-1}},
-      {"probabilities", Datatype::fp32, {-1, count > 0 ? static_cast<std::int64_t>(count) : -1}}};
+  const auto classes = found == description.numbers.end()
+                           ? static_cast<std::int64_t>(names_.size())
+                           : static_cast<std::int64_t>(found->second);
+  signatures_ = {{"label", Datatype::bytes, {-1}},
+                 {"probability", Datatype::fp32, {-1}},
+                 {"probabilities", Datatype::fp32, {-1, classes > 0 ? classes : -1}}};
 }
 
 std::vector<InferTensor> ClassOutput::encode(const torch::Tensor& scores) const {
@@ -35,8 +32,7 @@ std::vector<InferTensor> ClassOutput::encode(const torch::Tensor& scores) const 
   InferTensor label{.name = "label", .datatype = Datatype::bytes, .shape = {scores.size(0)}};
   const auto* const numbers = labels.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < labels.size(0); ++i) {
-    label.strings.push_back(
-        train::class_name(classes_.classes, static_cast<std::size_t>(numbers[i])));
+    label.strings.push_back(train::class_name(names_, static_cast<std::size_t>(numbers[i])));
   }
   return {std::move(label),
           {.name = "probability", .shape = {scores.size(0)}, .data = bytes_of(best.contiguous())},
@@ -45,11 +41,13 @@ std::vector<InferTensor> ClassOutput::encode(const torch::Tensor& scores) const 
            .data = bytes_of(probabilities.contiguous())}};
 }
 
-bool ClassOutput::is_label(const std::string& label) const {
-  return classes_.class_number(label).has_value();
+std::vector<std::string> ClassOutput::labels() const {
+  std::vector<std::string> labels;
+  const std::int64_t classes = signatures_.back().shape.back();
+  for (std::int64_t number = 0; number < classes; ++number)
+    labels.push_back(train::class_name(names_, static_cast<std::size_t>(number)));
+  return labels;
 }
-
-bool Codec::is_label(const std::string&) const { return false; }
 
 const InferTensor& only_input(const InferRequest& request, const std::string& name) {
   if (request.inputs.size() != 1 || request.inputs[0].name != name) {

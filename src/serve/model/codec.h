@@ -35,8 +35,8 @@ class Codec {
   virtual std::vector<torch::jit::IValue> collate(const std::vector<const Rows*>& rows) const = 0;
   /// The answer, of the network's outputs for the rows of one request, [count, …] each.
   virtual std::vector<InferTensor> encode(const std::vector<torch::Tensor>& outputs) const = 0;
-  /// Whether samples of this model can have this label; never where it does not classify.
-  virtual bool is_label(const std::string& label) const;
+  /// The labels of its classes; none where it does not classify.
+  virtual std::vector<std::string> labels() const { return {}; }
   /// A request to warm up with, of `rows` rows; empty where nothing is known of what the model takes.
   virtual InferRequest example(std::int64_t rows) const = 0;
 };
@@ -58,11 +58,11 @@ class ClassOutput {
   explicit ClassOutput(const train::ModelDescription& description);
   const std::vector<TensorSignature>& signatures() const { return signatures_; }
   std::vector<InferTensor> encode(const torch::Tensor& scores) const;
-  /// Whether encode() could give this label.
-  bool is_label(const std::string& label) const;
+  /// All that encode() could give.
+  std::vector<std::string> labels() const;
 
  private:
-  train::ModelDescription classes_;  // no more of it than the classes
+  std::vector<std::string> names_;
   std::vector<TensorSignature> signatures_;
 };
 

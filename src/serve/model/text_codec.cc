@@ -62,7 +62,7 @@ class TextCodec final : public Codec {
     return output_.encode(outputs.at(0));
   }
 
-  bool is_label(const std::string& label) const override { return output_.is_label(label); }
+  std::vector<std::string> labels() const override { return output_.labels(); }
 
   InferRequest example(std::int64_t rows) const override {
     return {.inputs = {{.name = kInput,

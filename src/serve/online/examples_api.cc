@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "serve/http/query.h"
@@ -25,7 +26,8 @@ std::string member(const json& example, const char* name, std::size_t index) {
   return found->get<std::string>();
 }
 
-Example parse_example(const json& example, std::size_t index, const Codec& codec) {
+Example parse_example(const json& example, std::size_t index,
+                      const std::vector<std::string>& labels) {
   if (!example.is_object())
     throw RequestError(Refusal::invalid, fmt::format("example {}: expected an object", index));
   for (const auto& item : example.items()) {
@@ -37,7 +39,7 @@ Example parse_example(const json& example, std::size_t index, const Codec& codec
   Example result{.key = example.contains("key") ? member(example, "key", index) : "",
                  .input = member(example, "text", index),
                  .label = member(example, "label", index)};
-  if (!codec.is_label(result.label))
+  if (std::ranges::find(labels, result.label) == labels.end())
     throw RequestError(Refusal::invalid,
                        fmt::format("example {}: the model has no label '{}'", index, result.label));
   return result;
@@ -55,9 +57,10 @@ std::vector<Example> parse_examples(const std::string& body, const Codec& codec)
   if (list->size() > static_cast<std::size_t>(kMostAtOnce))
     throw RequestError(Refusal::too_large,
                        fmt::format("{} examples, expected at most {}", list->size(), kMostAtOnce));
+  const auto labels = codec.labels();
   std::vector<Example> examples;
   for (const json& example : *list)
-    examples.push_back(parse_example(example, examples.size(), codec));
+    examples.push_back(parse_example(example, examples.size(), labels));
   return examples;
 }
 

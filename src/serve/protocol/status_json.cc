@@ -83,6 +83,7 @@ json overview(const std::vector<ModelStatus>& models) {
   auto list = json::array();
   for (const auto& model : models) {
     auto versions = json::array();
+    auto labels = json::array();
     for (const auto& version : model.versions) {
       json entry = {{"version", version.number},
                     {"state", name_of(version.state)},
@@ -91,6 +92,7 @@ json overview(const std::vector<ModelStatus>& models) {
         entry["platform"] = version.version->model().platform();
         entry["inputs"] = signatures(version.version->model().codec().inputs());
         entry["metrics"] = metrics_of(*version.version);
+        if (version.number == model.serving) labels = version.version->model().codec().labels();
       }
       versions.push_back(std::move(entry));
     }
@@ -99,6 +101,7 @@ json overview(const std::vector<ModelStatus>& models) {
                     {"canary", model.canary},
                     {"canary_percent", model.canary_percent},
                     {"problem", model.problem},
+                    {"labels", std::move(labels)},
                     {"versions", std::move(versions)}});
   }
   return {{"models", std::move(list)}};

@@ -1,14 +1,13 @@
 // Operators correct samples while the server runs, and while it is killed.
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <set>
 #include <thread>
 
 #include "serve/http_client.h"
 #include "serve/models.h"
+#include "serve/server_program.h"
 #include "support/errors.h"
-#include "support/program.h"
 #include "support/temporary_directory.h"
 
 namespace sullae::testing {
@@ -28,25 +27,16 @@ class ExamplesApiTest : public ::testing::Test {
                "    return torch.stack([lengths, torch.sum(words, 1)], 1) * 1.0\n");
     start();
   }
-  // A process of its own, so that it can be killed.
-  void start() {
-    server_ = std::make_unique<Program>(std::vector<std::string>{
-        sullae_program(), "serve", directory_.path(), "--http-port", "0", "--grpc-port", "0"});
-    ASSERT_TRUE(server_->wait_for_output("gRPC at"));
-    const std::string mark = "http://127.0.0.1:";
-    const auto at = server_->output().find(mark) + mark.size();
-    port_ = static_cast<std::uint16_t>(std::stoi(server_->output().substr(at)));
-  }
+  void start() { server_.emplace(directory_.path()); }
   json all(HttpClient& http) { return http.get("/v1/models/m/examples?limit=10000").json(); }
 
   TemporaryDirectory directory_;
   std::filesystem::path model_ = directory_.path() / "m";
-  std::unique_ptr<Program> server_;
-  std::uint16_t port_ = 0;
+  std::optional<ServerProgram> server_;
 };
 
 TEST_F(ExamplesApiTest, KeepsWhatOperatorsSay) {
-  HttpClient http(port_);
+  HttpClient http(server_->port());
   const auto answer = http.post("/v1/models/m/examples", json::parse(R"({"examples": [
       {"text": "정말 좋아요", "label": "good"}, {"text": "b", "label": "bad", "key": "7"}]})"));
   EXPECT_EQ(answer.json(),
@@ -62,7 +52,7 @@ TEST_F(ExamplesApiTest, KeepsWhatOperatorsSay) {
 }
 
 TEST_F(ExamplesApiTest, SaysWhatIsWrongAndKeepsNothingOfIt) {
-  HttpClient http(port_);
+  HttpClient http(server_->port());
   const std::pair<const char*, const char*> cases[] = {
       {"{}", "expected {\"examples\": ["},
       {R"({"examples": [3]})", "example 0: expected an object"},
@@ -90,7 +80,7 @@ TEST_F(ExamplesApiTest, WhatWasAcknowledgedIsThereOnceAfterAKill) {
   for (int o = 0; o < 4; ++o) {
     operators.emplace_back([&, o] {
       try {
-        HttpClient http(port_);
+        HttpClient http(server_->port());
         for (int i = 0;; ++i) {
           const auto key = std::to_string(o) + "-" + std::to_string(i);
           const json body = {
@@ -109,11 +99,10 @@ TEST_F(ExamplesApiTest, WhatWasAcknowledgedIsThereOnceAfterAKill) {
     const std::lock_guard lock(mutex);
     count = acknowledged.size();
   }
-  server_->signal(SIGKILL);
+  server_->kill();
   for (auto& thread : operators) thread.join();
-  server_->wait();
   start();
-  HttpClient http(port_);
+  HttpClient http(server_->port());
   std::multiset<std::string> found;
   const json stored = all(http);
   for (const auto& example : stored["examples"]) {

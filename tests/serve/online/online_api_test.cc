@@ -6,8 +6,8 @@
 
 #include "serve/http_client.h"
 #include "serve/models.h"
+#include "serve/server_program.h"
 #include "support/errors.h"
-#include "support/program.h"
 #include "support/temporary_directory.h"
 #include "train/small_texts.h"
 
@@ -24,14 +24,9 @@ class OnlineApiTest : public ::testing::Test {
              "[online]\nepochs = 4\nbatch_size = 12\nlearning_rate = 0.05\nmin_examples = 20\n"
              "tolerance = 10\n");
   }
-  void start(std::vector<std::string> options) {
-    options.insert(options.begin(), {sullae_program(), "serve", repository_, "--http-port", "0",
-                                     "--grpc-port", "0", "--repository-poll-secs", "0.05"});
-    server_ = std::make_unique<Program>(options);
-    ASSERT_TRUE(server_->wait_for_output("gRPC at"));
-    const std::string mark = "http://127.0.0.1:";
-    const auto at = server_->output().find(mark) + mark.size();
-    port_ = static_cast<std::uint16_t>(std::stoi(server_->output().substr(at)));
+  HttpClient start(const std::vector<std::string>& options) {
+    server_.emplace(repository_, options);
+    return HttpClient(server_->port());
   }
   static json examples(int count) {
     auto list = json::array();
@@ -57,13 +52,11 @@ class OnlineApiTest : public ::testing::Test {
 
   TemporaryDirectory directory_;
   std::filesystem::path repository_ = directory_.path() / "models";
-  std::unique_ptr<Program> server_;
-  std::uint16_t port_ = 0;
+  std::optional<ServerProgram> server_;
 };
 
 TEST_F(OnlineApiTest, CorrectedSamplesChangeTheAnswers) {
-  start({"--online"});
-  HttpClient http(port_);
+  auto http = start({"--online"});
   const std::string text = "what a twist in film3";
   EXPECT_EQ(ask(http, text)["label"], "0");
   EXPECT_EQ(http.post("/v1/models/texts/examples", examples(20)).status, 200);
@@ -102,13 +95,12 @@ TEST_F(OnlineApiTest, CorrectedSamplesChangeTheAnswers) {
 }
 
 TEST_F(OnlineApiTest, LearningEndsWithTheServerAndComesBackWithoutIt) {
-  start({"--online"});
-  HttpClient http(port_);
+  auto http = start({"--online"});
   http.post("/v1/models/texts/examples", examples(1));
   const auto find = [&] {
     std::vector<pid_t> found;
     for (const pid_t pid : processes_with(repository_.string())) {
-      if (pid != server_->pid()) found.push_back(pid);
+      if (pid != server_->program().pid()) found.push_back(pid);
     }
     return found;
   };
@@ -119,16 +111,14 @@ TEST_F(OnlineApiTest, LearningEndsWithTheServerAndComesBackWithoutIt) {
   wait_for(http, [](const json& s) { return s["running"] == false; });
   EXPECT_EQ(wait_for(http, [](const json& s) { return s["running"] == true; })["running"], true)
       << "it is started again";
-  server_->signal(SIGKILL);
-  server_->wait();
+  server_->kill();
   EXPECT_TRUE(vanish(repository_.string())) << "nothing is left behind";
 }
 
 TEST_F(OnlineApiTest, SaysWhatIsWrong) {
   put_text(directory_.path() / "tokens.toml",
            "[[token]]\nname = \"dashboard\"\nrole = \"read\"\ntoken = \"0123456789abcdef\"\n");
-  start({"--tokens-file", directory_.path() / "tokens.toml"});
-  HttpClient http(port_);
+  auto http = start({"--tokens-file", directory_.path() / "tokens.toml"});
   const std::map<std::string, std::string> token = {{"Authorization", "Bearer 0123456789abcdef"}};
   EXPECT_EQ(http.get("/v1/models/texts/online").status, 401);
   const auto status = http.ask("GET", "/v1/models/texts/online", "", token);

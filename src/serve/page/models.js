@@ -1,76 +1,3 @@
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Sullae: models in service</title>
-<style>
-  :root { color-scheme: light dark; --line: #8884; --soft: #8882; --good: #1a7f37; --bad: #c62828; --accent: #2563eb; }
-  body { font: 15px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
-  h1 { font-size: 1.4rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
-  [hidden] { display: none !important; }
-  .note { opacity: .7; }
-  table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-  th, td { text-align: right; padding: .35rem .6rem; border-bottom: 1px solid var(--line); }
-  th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
-  th { font-weight: 600; opacity: .75; }
-  .state { padding: .05rem .5rem; border-radius: 1rem; background: var(--soft); white-space: nowrap; }
-  .READY { color: var(--good); } .UNAVAILABLE { color: var(--bad); }
-  .reason { text-align: left; color: var(--bad); font-size: .9em; overflow-wrap: anywhere; }
-  button { font: inherit; padding: .25rem .8rem; border: 1px solid var(--line); border-radius: .4rem;
-           background: var(--soft); cursor: pointer; }
-  button:hover { border-color: var(--accent); }
-  input, textarea, select { font: inherit; padding: .3rem .5rem; border: 1px solid var(--line); border-radius: .4rem;
-           background: transparent; color: inherit; }
-  textarea { width: 100%; box-sizing: border-box; min-height: 4.5rem; }
-  .row { display: flex; gap: .6rem; align-items: center; flex-wrap: wrap; margin: .6rem 0; }
-  .answer { margin: .6rem 0; } .bar { height: .55rem; background: var(--accent); border-radius: .2rem; min-width: 1px; }
-  .scale { flex: 1; background: var(--soft); border-radius: .2rem; min-width: 8rem; }
-  .problem { color: var(--bad); overflow-wrap: anywhere; }
-  svg { width: 100%; height: 4rem; display: block; } polyline { fill: none; stroke: var(--accent); stroke-width: 1.5; }
-</style>
-</head>
-<body>
-<h1>Sullae <span class="note" id="server"></span></h1>
-<div class="problem" id="problem"></div>
-<div class="row" id="token-row" hidden>
-  <label>Token <input id="token" type="password" autocomplete="off" size="40"></label>
-  <button id="token-set">Use it</button>
-</div>
-<main id="models"><p class="note">Loading…</p></main>
-<script>
-'use strict';
-const $ = id => document.getElementById(id);
-const make = (tag, attributes = {}, ...children) => {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith('on')) element[name] = value; else element.setAttribute(name, value);
-  }
-  element.append(...children);
-  return element;
-};
-let token = sessionStorage.getItem('token') || '';
-async function call(path, body) {
-  const options = {headers: {}};
-  if (token) options.headers.Authorization = 'Bearer ' + token;
-  if (body !== undefined) {
-    options.method = 'POST';
-    options.headers['Content-Type'] = 'application/json';
-    options.body = JSON.stringify(body);
-  }
-  const response = await fetch(path, options);
-  const answer = await response.json();
-  if (response.status === 401 || response.status === 403) $('token-row').hidden = false;
-  if (!response.ok) throw new Error(answer.error || response.statusText);
-  return answer;
-}
-$('token-set').onclick = () => {
-  token = $('token').value.trim();
-  sessionStorage.setItem('token', token);
-  $('token-row').hidden = true;
-  refresh();
-};
-
 const views = new Map();   // model -> its elements, made once so that what is typed stays
 const before = new Map();  // "model/version" -> counters of the last look
 const seconds = value => value === null ? '–' : value < 0.001 ? (value * 1e6).toFixed(0) + ' µs'
@@ -125,18 +52,21 @@ function makeView(model) {
       make('span', {}, 'Canary: version'), view.version, make('span', {}, 'gets'), view.percent, make('span', {}, '%'),
       make('button', {class: 'canary', onclick: () => act(view, () =>
         call(`/v1/models/${name}:canary`, {version: Number(view.version.value), percent: Number(view.percent.value)}))}, 'Set')),
-    view.problem, view.form);
+    view.problem, view.form, makeOnline(view, name));
   $('models').append(view.root);
   views.set(model.name, view);
   return view;
 }
 async function ask(view, name) {
-  const answer = await call(`/v1/models/${name}:predict`, {instances: [view.text.value]});
+  const text = view.text.value;
+  const answer = await call(`/v1/models/${name}:predict`, {instances: [text]});
   const prediction = answer.predictions[0];
-  view.answer.replaceChildren(make('div', {}, 'Label ', make('strong', {}, String(prediction.label)),
+  view.answer.replaceChildren(make('div', {}, 'Label ', make('strong', {class: 'label'}, String(prediction.label)),
     ` with probability ${(100 * prediction.probability).toFixed(1)} %`));
-  prediction.probabilities.forEach((p, i) => view.answer.append(make('div', {class: 'row'}, make('span', {class: 'note'}, `class ${i}`),
+  prediction.probabilities.forEach((p, i) => view.answer.append(make('div', {class: 'row'},
+    make('span', {class: 'note'}, view.labels[i] || `class ${i}`),
     make('div', {class: 'scale'}, make('div', {class: 'bar', style: `width: ${100 * p}%`})), make('span', {}, (100 * p).toFixed(1) + ' %'))));
+  if (view.labels.length) view.answer.append(makeCorrection(view, name, text, String(prediction.label)));
 }
 function show(model, now) {
   const view = views.get(model.name) || makeView(model);
@@ -165,7 +95,10 @@ function show(model, now) {
   const top = Math.max(...view.history, 1);
   view.line.setAttribute('points', view.history.map((r, i) => `${2 * i},${29 - 28 * r / top}`).join(' '));
   const inputs = (model.versions.find(v => v.inputs) || {}).inputs || [];
+  view.labels = model.labels;
   view.form.hidden = !(inputs.length === 1 && inputs[0].name === 'text');
+  view.online.root.hidden = view.form.hidden || model.labels.length === 0;
+  if (!view.online.root.hidden) showOnline(view, encodeURIComponent(model.name));
 }
 async function refresh() {
   try {
@@ -177,9 +110,3 @@ async function refresh() {
     $('problem').textContent = '';
   } catch (error) { $('problem').textContent = error.message; }
 }
-fetch('/v2').then(r => r.json()).then(server => { $('server').textContent = server.version; });
-refresh();
-setInterval(refresh, 2000);
-</script>
-</body>
-</html>

@@ -1,0 +1,55 @@
+
+// Online learning: what waits, what was trained, and what came of it.
+const change = measured => measured.samples === 0 ? '–'
+    : `${(100 * measured.before.accuracy).toFixed(1)} → ${(100 * measured.after.accuracy).toFixed(1)} %`;
+const when = milliseconds => milliseconds ? new Date(milliseconds).toLocaleString() : '';
+
+function makeOnline(view, name) {
+  const online = {state: make('span', {class: 'note online-state'}), body: make('tbody')};
+  online.table = make('table', {class: 'rounds'}, make('thead', {}, make('tr', {},
+    ...['Round', 'State', 'Weights', 'Samples', 'On them', 'On the old test set', 'Changed by', 'When'].map(t => make('th', {}, t)))), online.body);
+  online.root = make('div', {}, make('h3', {}, 'Online learning'),
+    make('div', {class: 'row'}, make('button', {class: 'train', onclick: () => act(view, () => call(`/v1/models/${name}:train`, {}))}, 'Train now'),
+      online.state), online.table);
+  view.online = online;
+  return online.root;
+}
+
+// What an operator says instead of the answer.
+function makeCorrection(view, name, text, label) {
+  const choice = make('select', {'aria-label': 'right label'}, ...view.labels.map(l => make('option', {}, l)));
+  choice.value = label;
+  const done = make('span', {class: 'note saved'});
+  const save = make('button', {class: 'correct', onclick: () => act(view, async () => {
+    const answer = await call(`/v1/models/${name}/examples`, {examples: [{text, label: choice.value}]});
+    done.textContent = answer.unchanged ? 'It is known already.' : 'Saved.';
+  })}, 'Save');
+  return make('div', {class: 'row'}, make('span', {}, 'The right label is'), choice, save, done);
+}
+
+function makeRound(round) {
+  const {changed, test} = round.result;
+  const running = round.state === 'training' && round.steps ? ` ${round.step}/${round.steps}` : '';
+  const authors = Object.entries(round.authors).map(([author, count]) => `${author} (${count})`).join(', ');
+  const cells = [String(round.id), make('span', {class: 'state ' + round.state}, round.state + running),
+    round.version ? `${round.parent} → ${round.version}` : String(round.parent), changed.samples || '–',
+    change(changed), change(test), authors, when(round.ended || round.started)];
+  const rows = [make('tr', {}, ...cells.map(cell => make('td', {}, cell)))];
+  if (round.reason) rows.push(make('tr', {}, make('td', {colspan: 8, class: 'reason'}, round.reason)));
+  return rows;
+}
+
+async function showOnline(view, name) {
+  try {
+    const online = await call(`/v1/models/${name}/online`);
+    view.online.state.textContent = `${online.examples} samples, ${online.waiting} not trained yet`
+      + (online.called ? ', a round is asked for' : '')
+      + (online.running ? '' : '; nothing learns: start the server with --online, or sullae online');
+    view.online.body.replaceChildren(...online.rounds.flatMap(makeRound));
+    view.online.table.hidden = online.rounds.length === 0;
+  } catch (error) { view.online.state.textContent = error.message; }
+}
+
+fetch('/v2').then(r => r.json()).then(server => { $('server').textContent = server.version; });
+refresh();
+setInterval(refresh, 2000);
