@@ -1,31 +1,37 @@
-# make demo     install what is missing, build, train MNIST with one rank and with two, compare
-# make test     install what is missing, build, run every test
-# make build    build/release/bin/sullae
-# make bench    compare with Open MPI, Gloo and PyTorch DDP (installs them)
-# make asan     build and test with AddressSanitizer and UndefinedBehaviorSanitizer
-# make tsan     build and test with ThreadSanitizer
-# make fuzz     run libFuzzer on the parsers of data files, a minute each
-# make format   format the sources;  make lint checks them with clang-format and clang-tidy
+# make demo         install what is missing, build, train MNIST with one rank and with two, compare
+# make demo-serve   serve a classifier of Korean texts, correct it while it is asked, and see it learn
+# make test         install what is missing, build, run every test
+# make build        build/release/bin/sullae
+# make bench        compare with Open MPI, Gloo and PyTorch DDP (installs them)
+# make asan         build and test with AddressSanitizer and UndefinedBehaviorSanitizer
+# make tsan         build and test with ThreadSanitizer
+# make fuzz         run libFuzzer on the parsers of data files, a minute each
+# make format       format the sources;  make lint checks them with clang-format and clang-tidy
 # make install  install under PREFIX (/usr/local)
 
 DATA ?=
 PREFIX ?= /usr/local
 
-.PHONY: demo test build setup bench asan tsan fuzz format lint install clean
+.PHONY: demo demo-serve test build setup bench asan tsan fuzz format lint install clean
 
 demo: build
 	scripts/demo.sh $(if $(DATA),--data '$(DATA)')
+
+demo-serve: build
+	scripts/demo_serve.py $(if $(DATA),--data '$(DATA)')
 
 build: setup
 	cmake --preset release
 	cmake --build --preset release --target sullae
 
-test: setup
+test:
+	scripts/setup.sh test
 	cmake --preset release
 	cmake --build --preset release
 	ctest --preset release
 
-asan tsan: setup
+asan tsan:
+	scripts/setup.sh test
 	cmake --preset $@
 	cmake --build --preset $@
 	ctest --preset $@

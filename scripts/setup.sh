@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what Sullae builds and runs with, from Debian's packages. The only place that installs anything.
 #
-#   scripts/setup.sh           for building, testing and running
+#   scripts/setup.sh           for building and running
+#   scripts/setup.sh test      what the tests use, too
 #   scripts/setup.sh bench     the peers that the benchmarks run against, too
 #   scripts/setup.sh fuzz      clang and its fuzzer, too
 set -euo pipefail
@@ -14,11 +15,13 @@ packages=(
   libucx-dev libopenmpi-dev openmpi-bin
   libfmt-dev nlohmann-json3-dev libcli11-dev zlib1g-dev
   libjpeg62-turbo-dev libisal-dev libprotobuf-dev protobuf-compiler libtomlplusplus-dev
-  libboost-dev libgrpc++-dev protobuf-compiler-grpc libssl-dev libsqlite3-dev curl
+  libboost-dev libgrpc++-dev protobuf-compiler-grpc libssl-dev libsqlite3-dev curl python3
   libgtest-dev
-  # The tests join hosts made of network namespaces, and look at the server's page in a browser.
-  iproute2 chromium-driver
 )
+if [[ "${1:-}" == test ]]; then
+  # The tests join hosts made of network namespaces, look at the server's page in a browser, and make certificates.
+  packages+=(iproute2 chromium-driver openssl)
+fi
 if [[ "${1:-}" == bench ]]; then
   packages+=(libgloo-dev python3-torch python3-torchvision python3-flask gunicorn nginx-light wrk)
 fi

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <boost/asio/post.hpp>
 #include <charconv>
 
 #include "serve/page/page.h"
@@ -286,26 +287,41 @@ void RestApi::operate(const HttpRequest& request, const std::string& model,
                       const std::string& action, const Respond& respond) {
   need_method(request, "POST");
   const std::string author = need(request, Role::operate);
-  ModelStatus status = repository_.status(model);
-  if (action == "train") return respond(online_.call(model, author));
-  if (action == "rollback") {
-    status = repository_.roll_back(model);
+  repository_.status(model);  // that it is there
+  std::function<ModelStatus()> change;
+  if (action == "train") {
+    return respond(online_.call(model, author));
+  } else if (action == "rollback") {
+    change = [this, model] {
+      return repository_.roll_back(model);
+    };
   } else if (action == "reload") {
-    status = repository_.reload(model);
+    change = [this, model] {
+      return repository_.reload(model);
+    };
   } else if (action == "canary") {
     const json body = parse_json(request.body);
     if (!body.is_object() || !body.value("version", json()).is_number_integer() ||
         !body.value("percent", json()).is_number_integer())
       throw RequestError(Refusal::invalid, "expected {\"version\": N, \"percent\": 0 to 100}");
-    status = repository_.set_canary(model, body["version"].get<std::int64_t>(),
-                                    body["percent"].get<int>());
+    change = [this, model, version = body["version"].get<std::int64_t>(),
+              percent = body["percent"].get<int>()] {
+      return repository_.set_canary(model, version, percent);
+    };
   } else {
     throw RequestError(
         Refusal::not_found,
         fmt::format("there is no call ':{}'; there are predict, rollback, canary, reload and train",
                     action));
   }
-  respond(json_response(overview({status})));
+  // It may load a version, for which this thread has no time.
+  boost::asio::post(operators_, [change = std::move(change), respond] {
+    try {
+      respond(json_response(overview({change()})));
+    } catch (const std::exception&) {
+      respond(failure(std::current_exception()));
+    }
+  });
 }
 
 }  // namespace sullae::serve

@@ -1,6 +1,7 @@
 // The HTTP interface: which path does what, for whom.
 #pragma once
 
+#include <boost/asio/thread_pool.hpp>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,8 @@ class RestApi final : public HttpHandler {
   ExamplesApi examples_;
   OnlineApi online_;
   const Access& access_;
+  // For what operators ask for. Last, so that it ends first.
+  boost::asio::thread_pool operators_{1};
 };
 
 }  // namespace sullae::serve

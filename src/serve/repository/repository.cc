@@ -58,9 +58,9 @@ void Repository::find_models() {
   }
 }
 
-void Repository::update(ServedModel& model) {
+void Repository::update(ServedModel& model, bool at_once) {
   const std::lock_guard lock(update_mutex_);
-  for (auto& version : model.update()) retired_.push_back(std::move(version));
+  for (auto& version : model.update(at_once)) retired_.push_back(std::move(version));
 }
 
 // A version is destroyed here and not where its last request ended, which would hold that thread up.
@@ -127,14 +127,14 @@ std::vector<ModelStatus> Repository::index() const {
 ModelStatus Repository::roll_back(const std::string& model) {
   const auto served = find(model);
   served->roll_back();
-  update(*served);
+  update(*served, /*at_once=*/true);
   return served->status();
 }
 
 ModelStatus Repository::set_canary(const std::string& model, std::int64_t version, int percent) {
   const auto served = find(model);
   served->set_canary(version, percent);
-  update(*served);
+  update(*served, /*at_once=*/true);
   return served->status();
 }
 
@@ -142,7 +142,7 @@ ModelStatus Repository::reload(const std::string& model) {
   find_models();
   const auto served = find(model);
   served->forget_refusals();
-  update(*served);
+  update(*served, /*at_once=*/true);
   return served->status();
 }
 

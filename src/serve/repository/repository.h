@@ -53,7 +53,7 @@ class Repository {
   std::shared_ptr<ServedModel> find(const std::string& model) const;
   std::vector<std::shared_ptr<ServedModel>> models() const;
   void find_models();
-  void update(ServedModel& model);
+  void update(ServedModel& model, bool at_once = false);
   void free_unused();
   void watch();
 

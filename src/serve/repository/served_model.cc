@@ -106,7 +106,7 @@ std::set<std::int64_t> ServedModel::wanted(const std::set<std::int64_t>& numbers
   return result;
 }
 
-std::vector<std::shared_ptr<Version>> ServedModel::update() {
+std::vector<std::shared_ptr<Version>> ServedModel::update(bool at_once) {
   read_config();
   const auto found = versions_in(directory_);
   forget_changed(found);
@@ -114,7 +114,7 @@ std::vector<std::shared_ptr<Version>> ServedModel::update() {
   std::set<std::int64_t> tried;
   for (auto number = next_to_load(found, tried); number > 0; number = next_to_load(found, tried)) {
     tried.insert(number);
-    if (is_settled(number)) load(number);
+    if (at_once || is_settled(number)) load(number);
   }
   bool switched = false;
   auto dropped = settle(found, switched);

@@ -50,8 +50,8 @@ class ServedModel {
   /// are dropped come back in the result, to be destroyed once nobody uses them.
   ///
   /// A version that has just been written is loaded when it is as it was a moment ago, since copying may
-  /// go on; the first call takes what there is.
-  std::vector<std::shared_ptr<Version>> update();
+  /// go on; the first call, and one with `at_once`, take what there is.
+  std::vector<std::shared_ptr<Version>> update(bool at_once = false);
 
   /// The version that a request goes to: `number`, or else the one that is served, or the canary by its
   /// share. Throws RequestError (not_found, unavailable).
@@ -73,7 +73,8 @@ class ServedModel {
  private:
   struct Files {
     std::int64_t bytes = 0;
-    std::filesystem::file_time_type newest{};
+    // Not 0, which is in the year 2174.
+    std::filesystem::file_time_type newest = std::filesystem::file_time_type::min();
     bool operator==(const Files&) const = default;
   };
   struct Entry {
