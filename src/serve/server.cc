@@ -1,7 +1,7 @@
 #include "serve/http/server.h"
 
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include "base/host.h"
 #include "base/log.h"
@@ -13,6 +13,16 @@
 #include "torch/blas_threads.h"
 
 namespace sullae {
+namespace {
+
+// The C library gives back the end of an arena late, and has 8 arenas a processor: threads of versions that come and go
+// would leave memory in each. As many as there are threads that work at the same time are enough.
+void limit_arenas(int http_threads) {
+  constexpr int kOthers = 4;  // loading, samples, gRPC
+  ::mallopt(M_ARENA_MAX, http_threads + available_cpus() + kOthers);
+}
+
+}  // namespace
 
 class InferenceServer::Impl {
  public:
@@ -27,13 +37,15 @@ class InferenceServer::Impl {
           "{} can be reached from other machines, and without --tokens-file everybody may "
           "do everything",
           options.host);
+    const int http_threads = options.http_threads > 0 ? options.http_threads : available_cpus();
+    limit_arenas(http_threads);
     // The ports are taken before models are loaded, which can take long: a mistake shows at once, and
     // health checks are answered.
     http_ = std::make_unique<serve::HttpServer>(
         serve::HttpServerOptions{
             .host = options.host,
             .port = options.http_port,
-            .threads = options.http_threads > 0 ? options.http_threads : available_cpus(),
+            .threads = http_threads,
             .max_body_bytes = options.max_body_bytes,
             .max_connections = options.max_connections,
             .read_timeout = options.read_timeout,

@@ -10,11 +10,11 @@
 namespace sullae::train {
 
 struct FineTuneOptions {
-  int epochs = 3;
+  int epochs = 10;
   /// Samples a step over all ranks together.
   int batch_size = 64;
   /// At the first step; it falls linearly to 0.
-  double lr = 3e-4;
+  double lr = 1e-3;
   /// Old samples that are trained with each changed one.
   double replay = 4;
   /// Test samples that are judged by, drawn at random; 0 takes all.

@@ -92,7 +92,7 @@ TEST_F(TlsTest, SaysWhatIsWrong) {
   };
   auto wrong = options();
   wrong.tls_key.clear();
-  EXPECT_TRUE(contains(error(wrong), "both")) << error(wrong);
+  EXPECT_TRUE(contains(error(wrong), "TLS: expected a certificate and a key")) << error(wrong);
   wrong = options();
   wrong.tls_certificate = "/nonexistent.pem";
   EXPECT_TRUE(contains(error(wrong), "/nonexistent.pem")) << error(wrong);
