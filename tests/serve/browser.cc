@@ -54,10 +54,6 @@ class Browser::Impl {
   std::string session_;
 };
 
-bool Browser::is_there() {
-  return run_program({"sh", "-c", "command -v chromedriver"}).exit_code == 0;
-}
-
 Browser::Browser() : impl_(std::make_unique<Impl>()) {}
 Browser::~Browser() = default;
 

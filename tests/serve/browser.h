@@ -10,10 +10,7 @@ namespace sullae::testing {
 /// Chromium, driven as W3C WebDriver says (https://www.w3.org/TR/webdriver2/).
 class Browser {
  public:
-  /// Whether this machine has one.
-  static bool is_there();
-
-  /// Throws std::runtime_error where it does not start.
+  /// Throws std::runtime_error where there is none, or it does not start.
   Browser();
   ~Browser();
 

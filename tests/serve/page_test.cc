@@ -13,7 +13,11 @@ namespace {
 class PageTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!Browser::is_there()) GTEST_SKIP() << "SKIPPED: there is no chromedriver";
+    try {
+      browser_.emplace();
+    } catch (const std::runtime_error& error) {
+      GTEST_SKIP() << "SKIPPED: no browser starts here: " << error.what();
+    }
     export_small_texts(directory_.path() / "data", repository_);
     put_text(repository_ / "texts" / "config.toml",
              "[online]\nepochs = 20\nbatch_size = 4\nlearning_rate = 0.05\ntolerance = 50\n");
@@ -22,7 +26,6 @@ class PageTest : public ::testing::Test {
   }
   void open(const std::vector<std::string>& options) {
     server_.emplace(repository_, options);
-    browser_.emplace();
     browser_->visit("http://127.0.0.1:" + std::to_string(server_->port()) + "/");
   }
   // The text of the first element at `selector` within the section of the model "texts".

@@ -24,6 +24,8 @@ CREATE TABLE IF NOT EXISTS examples (
   key TEXT PRIMARY KEY,
   revision INTEGER NOT NULL UNIQUE REFERENCES changes (revision)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS identity (only INTEGER PRIMARY KEY CHECK (only = 1), id TEXT NOT NULL);
+INSERT OR IGNORE INTO identity VALUES (1, lower(hex(randomblob(16))));
 )";
 
 std::int64_t single(Database& database, const char* sql) {
@@ -109,6 +111,13 @@ std::pair<std::int64_t, std::int64_t> ExampleStore::count_since(std::int64_t sin
                       "WHERE revision > ?");
   if (!statement.bind(since).step()) return {0, 0};
   return {statement.integer(0), statement.integer(1)};
+}
+
+std::string ExampleStore::identity() const {
+  const std::lock_guard lock(mutex_);
+  Statement statement(database_, "SELECT id FROM identity");
+  statement.step();
+  return statement.text(0);
 }
 
 std::int64_t ExampleStore::size() const {

@@ -61,6 +61,8 @@ class ExampleStore {
   std::pair<std::int64_t, std::int64_t> count_since(std::int64_t since) const;
   std::int64_t size() const;
   std::int64_t revision() const;
+  /// Of this file and no other: revisions of different files have nothing to do with each other.
+  std::string identity() const;
 
  private:
   StoreResult put(const ExampleChange& change);

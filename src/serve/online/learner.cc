@@ -92,8 +92,10 @@ class Learner {
                                                current_->progress(step, steps);
                                            });
       if (current_ != nullptr) current_->finish(result, *model);
-    } catch (const Error& error) {
-      if (current_ != nullptr) current_->fail(error.what());
+    } catch (const std::exception& error) {
+      // Of libtorch's messages the first line is for people.
+      const std::string message = error.what();
+      if (current_ != nullptr) current_->fail(message.substr(0, message.find('\n')));
       // The other ranks may have gone on to where this one has not come.
       if (world_.size() > 1) throw;
     }

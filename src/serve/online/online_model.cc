@@ -20,9 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In the checkpoints that are published: the round, and up to which change its samples go.
+// In the checkpoints that are published: the round, and up to which change of which file its samples go.
 constexpr const char* kRound = "online-round";
 constexpr const char* kRevision = "online-revision";
+constexpr const char* kSamples = "online-samples";
 constexpr std::int64_t kProgressMilliseconds = 1000;
 
 double number_of(const CheckpointMetadata& metadata, const char* name) {
@@ -77,7 +78,10 @@ bool OnlineModel::is_version_of(std::int64_t version, std::int64_t round) const 
   const auto file = directory_ / std::to_string(version) / train::kModelFile;
   if (!fs::exists(file)) return false;
   try {
-    return number_of(read_checkpoint_metadata(file), kRound) == static_cast<double>(round);
+    const auto metadata = read_checkpoint_metadata(file);
+    const auto samples = metadata.texts.find(kSamples);
+    return samples != metadata.texts.end() && samples->second == examples_.identity() &&
+           number_of(metadata, kRound) == static_cast<double>(round);
   } catch (const CheckpointError& error) {
     log::warning("{}", error.what());
     return false;
@@ -105,20 +109,30 @@ std::optional<Job> OnlineModel::begin(bool always) {
       .examples = count, .oldest = oldest, .called = always || last_call > rounds_.answered_call()};
   if (!waiting.called && count == 0) return std::nullopt;
   if (!read_config() || !config_.enabled) return std::nullopt;
-  const auto trigger = trigger_of(waiting, config_, milliseconds_now());
-  if (trigger.empty()) return std::nullopt;
-  round_ = {.trigger = trigger,
+  round_ = {.trigger = trigger_of(waiting, config_, milliseconds_now()),
             .revision = examples_.revision(),
             .call = last_call,
             .started = milliseconds_now()};
-  rounds_.begin(round_);
+  if (round_.trigger.empty()) return std::nullopt;
   try {
     Job job = prepare();
-    rounds_.update(round_);
+    const auto changed = job.added.size() - job.first_changed;
+    if (changed == 0) {
+      const auto reason =
+          fmt::format("no sample has changed since version {} was trained", round_.parent);
+      // Who called wants to know; who only looks does not want a record of each look.
+      if (last_call == rounds_.answered_call()) {
+        log::info("model {}: {}", name_, reason);
+        return std::nullopt;
+      }
+      throw InputError(reason);
+    }
+    rounds_.begin(round_);
     log::info("model {}: {} samples have changed since version {} ({}): training begins", name_,
-              job.added.size() - job.first_changed, round_.parent, trigger);
+              changed, round_.parent, round_.trigger);
     return job;
   } catch (const Error& error) {
+    rounds_.begin(round_);
     fail(error.what());
     return std::nullopt;
   }
@@ -144,14 +158,16 @@ Job OnlineModel::prepare() {
     throw InputError(fmt::format("{}: is not there: TorchScript modules are not trained further",
                                  file.string()));
   parent_ = read_checkpoint_metadata(file);
-  round_.since = static_cast<std::int64_t>(number_of(parent_, kRevision));
+  const auto samples = parent_.texts.find(kSamples);
+  if (samples != parent_.texts.end() && samples->second == examples_.identity())
+    round_.since = static_cast<std::int64_t>(number_of(parent_, kRevision));
   Job job{.description = train::description_of(parent_, file.string()),
           .data = train::trained_on(parent_, file.string()),
           .training = config_.training,
           .added = {}};
   if (!config_.data.empty()) job.data.data = config_.data;
   if (!config_.test_data.empty()) job.data.test_data = config_.test_data;
-  job.training.seed = job.data.seed + static_cast<std::uint64_t>(round_.id);
+  job.training.seed = job.data.seed + static_cast<std::uint64_t>(round_.revision);
   for (const StoredExample& stored : examples_.all()) {
     // What came in the meantime is for the next round.
     if (stored.revision > round_.revision) continue;
@@ -162,9 +178,6 @@ Job OnlineModel::prepare() {
     }
     job.added.push_back({stored.example.input, stored.example.label});
   }
-  if (job.added.size() == job.first_changed)
-    throw InputError(
-        fmt::format("no sample has changed since version {} was trained", round_.parent));
   return job;
 }
 
@@ -213,6 +226,7 @@ void OnlineModel::publish(const torch::nn::Module& network) {
   CheckpointMetadata metadata{.numbers = parent_.numbers, .texts = parent_.texts};
   metadata.numbers[kRound] = static_cast<double>(round_.id);
   metadata.numbers[kRevision] = static_cast<double>(round_.revision);
+  metadata.texts[kSamples] = examples_.identity();
   const auto version = train::export_version(
       directory_.parent_path(), name_,
       serialize_checkpoint(network, nullptr, {.metadata = std::move(metadata)}));

@@ -155,8 +155,10 @@ void ServedModel::forget_changed(const std::set<std::int64_t>& found) {
   // A refused version whose files have changed since is another one.
   for (auto& [number, entry] : entries_) {
     if (entry.status.state == VersionState::refused &&
-        look_at(directory_ / std::to_string(number)) != entry.files)
+        look_at(directory_ / std::to_string(number)) != entry.files) {
       entry.status.state = VersionState::waiting;
+      entry.status.reason.clear();
+    }
   }
 }
 

@@ -144,10 +144,11 @@ TEST_F(Online, RecordsWhatAProcessThatWasKilledHasLeft) {
     rounds.begin(written);
     // The version is there, and the process was killed before it could say so.
     torch::nn::Linear network(2, 2);
-    train::export_version(
-        repository_, "texts",
-        serialize_checkpoint(*network, nullptr,
-                             {.metadata = {.numbers = {{"online-round", written.id}}}}));
+    const CheckpointMetadata metadata{
+        .numbers = {{"online-round", written.id}},
+        .texts = {{"online-samples", ExampleStore(database_).identity()}}};
+    train::export_version(repository_, "texts",
+                          serialize_checkpoint(*network, nullptr, {.metadata = metadata}));
   }
   const OnlineModel model(model_, "texts");
   const auto rounds = RoundStore(database_).newest(3);
@@ -155,6 +156,18 @@ TEST_F(Online, RecordsWhatAProcessThatWasKilledHasLeft) {
   EXPECT_EQ(rounds[1].state, RoundState::interrupted);
   EXPECT_EQ(rounds[0].state, RoundState::published);
   EXPECT_EQ(rounds[0].version, 2);
+}
+
+TEST_F(Online, ANewFileOfSamplesBeginsAnew) {
+  give(praised_twists(20));
+  learn();
+  ASSERT_EQ(last_round().version, 2);
+  for (const char* end : {"", "-wal", "-shm"}) std::filesystem::remove(database_.string() + end);
+  give(praised_twists(10));
+  learn();
+  EXPECT_EQ(last_round().parent, 2);
+  EXPECT_EQ(last_round().since, 0) << "revision 20 was another file's";
+  EXPECT_EQ(last_round().result.changed.samples, 10U);
 }
 
 TEST_F(Online, SaysWhatIsWrong) {
@@ -191,6 +204,10 @@ TEST_F(Online, SaysWhatIsWrong) {
   learn();
   EXPECT_EQ(last_round().state, RoundState::published) << last_round().reason;
   write_serving_state(model_, {.serving = last_round().version, .withdrawn = {}});
+  const auto rounds = last_round().id;
+  learn();
+  EXPECT_EQ(last_round().id, rounds) << "a look that finds nothing is no round";
+  RoundStore(database_).call("kim");
   learn();
   EXPECT_EQ(last_round().state, RoundState::failed);
   EXPECT_TRUE(contains(last_round().reason, "no sample has changed since version 3 was trained"))

@@ -1,0 +1,41 @@
+// A server that is killed while versions come and go serves a whole one when it starts again.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "serve/http_client.h"
+#include "serve/models.h"
+#include "serve/server_program.h"
+#include "support/temporary_directory.h"
+
+namespace sullae::testing {
+namespace {
+
+TEST(Kill, AWholeVersionAnswersAfterwards) {
+  const TemporaryDirectory directory;
+  const auto model = directory.path() / "m";
+  put_text(model / "config.toml", kConstantConfig);
+  put_constant(model, 1, 1);
+  for (int version = 2; version < 8; ++version) {
+    {
+      ServerProgram server(directory.path());
+      HttpClient http(server.port());
+      // Killed while it loads, switches or notes down what it serves.
+      put_constant(model, version, version);
+      http.send("POST /v1/models/m:rollback HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+      std::this_thread::sleep_for(std::chrono::milliseconds(7 * version));
+      server.kill();
+    }
+    ServerProgram server(directory.path());
+    HttpClient http(server.port());
+    const auto answer = http.post("/v2/models/m/infer", std::string(R"({"inputs": [
+        {"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}]})"));
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    const auto body = answer.json();
+    EXPECT_EQ(body["outputs"][0]["data"][0].get<double>(),
+              std::stod(body["model_version"].get<std::string>()));
+  }
+}
+
+}  // namespace
+}  // namespace sullae::testing
