@@ -17,6 +17,7 @@ bench/overlap.py --rounds 3
 bench/pipeline.py
 if [[ -n "${SULLAE_SERVED:-}" ]]; then
   bench/serving.py "$SULLAE_SERVED"
+  bench/serving_changes.py "$SULLAE_SERVED"
 else
   echo "SKIPPED: serving (SULLAE_SERVED names no model.ckpt; \`sullae train nsmc --export DIR\` writes one)"
 fi

@@ -42,17 +42,16 @@ class InferenceServer::Impl {
     // The ports are taken before models are loaded, which can take long: a mistake shows at once, and
     // health checks are answered.
     http_ = std::make_unique<serve::HttpServer>(
-        serve::HttpServerOptions{
-            .host = options.host,
-            .port = options.http_port,
-            .threads = http_threads,
-            .max_body_bytes = options.max_body_bytes,
-            .max_connections = options.max_connections,
-            .read_timeout = options.read_timeout,
-            .idle_timeout = options.idle_timeout,
-            .drain_timeout = options.drain_timeout,
-            .tls_certificate = options.tls_certificate,
-            .tls_key = options.tls_key},
+        serve::HttpServerOptions{.host = options.host,
+                                 .port = options.http_port,
+                                 .threads = http_threads,
+                                 .max_body_bytes = options.max_body_bytes,
+                                 .max_connections = options.max_connections,
+                                 .read_timeout = options.read_timeout,
+                                 .idle_timeout = options.idle_timeout,
+                                 .drain_timeout = options.drain_timeout,
+                                 .tls_certificate = options.tls_certificate,
+                                 .tls_key = options.tls_key},
         rest_);
     grpc_ = std::make_unique<serve::GrpcServer>(
         serve::GrpcServerOptions{.host = options.host == "localhost" ? "127.0.0.1" : options.host,
