@@ -65,7 +65,7 @@ std::string TomlFile::text(const toml::node& node) const {
 }
 
 std::string TomlFile::one_of(const toml::node& node, const std::vector<std::string>& values) const {
-  const auto value = text(node);
+  auto value = text(node);
   for (const auto& good : values) {
     if (value == good) return value;
   }
