@@ -50,10 +50,15 @@ class Learner {
 
   std::optional<Job> next() {
     find_models();
-    for (auto& [name, model] : models_) {
+    // From the one after the last, so that none waits for ever while another has much to learn.
+    auto next = models_.upper_bound(last_);
+    for (std::size_t i = 0; i < models_.size(); ++i, ++next) {
+      if (next == models_.end()) next = models_.begin();
+      const auto& [name, model] = *next;
       if (options_.once && !done_.insert(name).second) continue;
       if (auto job = model->begin(options_.once)) {
         current_ = model.get();
+        last_ = name;
         return job;
       }
     }
@@ -106,7 +111,8 @@ class Learner {
   World& world_;
   // On rank 0.
   std::map<std::string, std::unique_ptr<OnlineModel>> models_;
-  std::set<std::string> done_;
+  std::string last_;            // that was trained
+  std::set<std::string> done_;  // with `once`
   OnlineModel* current_ = nullptr;
 };
 

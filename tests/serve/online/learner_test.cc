@@ -89,6 +89,22 @@ TEST_F(Online, SeveralRanksPublishOnce) {
   EXPECT_EQ(versions(), (std::set<std::int64_t>{1, 2}));
 }
 
+TEST_F(Online, LooksAfterAllModelsOrThoseItIsTold) {
+  std::filesystem::copy(model_, repository_ / "another", std::filesystem::copy_options::recursive);
+  const auto other = repository_ / "another" / "examples.db";
+  give(praised_twists(20));
+  ExampleStore(other).put(std::vector{ExampleChange{
+      .examples = {{.key = {}, .input = "what a twist", .label = "1"}}, .author = "lee"}});
+  run_ranks({.size = 1}, [&](World& world) {
+    learn_online({.repository = repository_, .models = {"another"}, .once = true}, world);
+  });
+  EXPECT_EQ(RoundStore(other).newest(10).size(), 1U);
+  EXPECT_TRUE(RoundStore(database_).newest(10).empty());
+  learn();
+  EXPECT_EQ(RoundStore(other).newest(10).size(), 1U);
+  EXPECT_EQ(last_round().state, RoundState::published) << last_round().reason;
+}
+
 TEST_F(Online, PublishesNothingThatIsNotBetter) {
   give(praised_twists(20));
   configure("learning_rate = 1e-12\n");
