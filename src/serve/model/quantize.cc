@@ -58,8 +58,10 @@ class Rewriter {
     std::vector<Node*> nodes;
     for (Node* node : graph_->nodes()) nodes.push_back(node);
     for (Node* node : nodes) {
-      if (node->kind() == c10::Symbol::fromQualString("aten::linear")) replace_linear(node);
-      if (node->kind() == c10::Symbol::fromQualString("aten::lstm")) replace_lstm(node);
+      // Read once: what is replaced is destroyed.
+      const auto kind = node->kind();
+      if (kind == c10::Symbol::fromQualString("aten::linear")) replace_linear(node);
+      if (kind == c10::Symbol::fromQualString("aten::lstm")) replace_lstm(node);
     }
     torch::jit::EliminateDeadCode(graph_);
   }
