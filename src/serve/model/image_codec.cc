@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include "base/copy.h"
 #include "serve/model/codec.h"
 #include "serve/request_error.h"
 #include "sullae/data/image.h"
@@ -85,7 +86,7 @@ class ImageCodec final : public Codec {
                                      fmt::join(shape, ", "), channels_, side_, side_));
     }
     auto pixels = torch::empty(shape);
-    std::memcpy(pixels.data_ptr<float>(), input.data.data(), input.data.size());
+    copy_bytes(pixels.data_ptr<float>(), input.data.data(), input.data.size());
     return {.count = shape[0], .tensors = {pixels}};
   }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/copy.h"
 #include "base/hash.h"
 #include "serve/model/codec.h"
 #include "serve/model/tensor_types.h"
@@ -106,7 +107,7 @@ class TensorCodec final : public Codec {
                                                          fmt::join(signature.shape, ", ")));
     }
     auto tensor = torch::empty(input.shape, scalar_type_of(input.datatype));
-    std::memcpy(tensor.data_ptr(), input.data.data(), input.data.size());
+    copy_bytes(tensor.data_ptr(), input.data.data(), input.data.size());
     return tensor;
   }
 
