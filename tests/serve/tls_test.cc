@@ -74,7 +74,7 @@ TEST_F(TlsTest, ServesHttpAndGrpc) {
 
   const auto live = [&](const std::string& roots) {
     const auto stub = inference::GRPCInferenceService::NewStub(grpc::CreateChannel(
-        "localhost:" + std::to_string(server.grpc_port()),
+        "127.0.0.1:" + std::to_string(server.grpc_port()),
         grpc::SslCredentials(
             {.pem_root_certs = read(roots), .pem_private_key = {}, .pem_cert_chain = {}})));
     grpc::ClientContext context;
