@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <thread>
 
@@ -56,6 +55,8 @@ void OnlineProcess::start() {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::setpriority(PRIO_PROCESS, 0, kNice);
+  // The server's connections would stay open for their clients until this process ends, too.
+  ::close_range(STDERR_FILENO + 1, ~0U, 0);
   ::execv(arguments[0], arguments.data());
   constexpr int kCannotExecute = 127;
   ::_exit(kCannotExecute);

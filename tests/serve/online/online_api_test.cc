@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
+#include <set>
 #include <thread>
 
 #include "serve/http_client.h"
@@ -54,6 +56,16 @@ class OnlineApiTest : public ::testing::Test {
   std::filesystem::path repository_ = directory_.path() / "models";
   std::optional<ServerProgram> server_;
 };
+
+std::set<std::string> sockets_of(pid_t pid) {
+  std::set<std::string> sockets;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd")) {
+    const auto target = std::filesystem::read_symlink(entry.path()).string();
+    if (target.starts_with("socket:")) sockets.insert(target);
+  }
+  return sockets;
+}
 
 TEST_F(OnlineApiTest, CorrectedSamplesChangeTheAnswers) {
   auto http = start({"--online"});
@@ -111,6 +123,12 @@ TEST_F(OnlineApiTest, LearningEndsWithTheServerAndComesBackWithoutIt) {
   wait_for(http, [](const json& s) { return s["running"] == false; });
   EXPECT_EQ(wait_for(http, [](const json& s) { return s["running"] == true; })["running"], true)
       << "it is started again";
+  learners = find();
+  ASSERT_EQ(learners.size(), 1U);
+  const auto of_server = sockets_of(server_->program().pid());
+  EXPECT_FALSE(of_server.empty());
+  for (const auto& socket : sockets_of(learners[0]))
+    EXPECT_FALSE(of_server.contains(socket)) << "a connection would outlive the server";
   server_->kill();
   EXPECT_TRUE(vanish(repository_.string())) << "nothing is left behind";
 }
