@@ -90,10 +90,11 @@ TEST_F(Recipes, TextsComeFromAnyTable) {
         << "\",\"item " << i % 17 << "\"\n";
   }
   csv.close();
-  for (const std::string model : {"text", "lstm"}) {
+  // A rate at which an LSTM is steady on every processor.
+  for (const auto& [model, rate] : {std::pair("text", "0.02"), std::pair("lstm", "0.002")}) {
     const auto result =
         run_train({model, "--data", path("news.csv"), "--epochs", "6", "--batch-size", "16", "--lr",
-                   "0.02", "--embedding-size", "16", "--report", report_});
+                   rate, "--embedding-size", "16", "--report", report_});
     ASSERT_EQ(result.exit_code, 0) << result.standard_error;
     EXPECT_TRUE(contains(result.standard_output, "3 classes")) << result.standard_output;
     EXPECT_GT(read_json(report_).at("test_accuracy").get<double>(), 0.95) << model;

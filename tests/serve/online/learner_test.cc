@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "serve/models.h"
@@ -261,22 +262,30 @@ TEST_F(Online, StandsBeingKilled) {
     process->wait();
     EXPECT_FALSE(OnlineLock::is_held(model_));
     for (const std::int64_t version : versions())
-      EXPECT_NO_THROW(read_checkpoint_metadata(model_ / std::to_string(version) / "model.ckpt"));
+      EXPECT_NO_THROW(read_checkpoint_metadata(model_ / std::to_string(version) / "model.ckpt"))
+          << "attempt " << attempt;
   }
   const auto process = start();
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   const auto published = [&] {
     return RoundStore(database_).counts()["published"] == 1;
   };
   while (!published() && std::chrono::steady_clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_TRUE(published());
+  if (!published()) {
+    process->signal(SIGTERM);
+    std::string told = process->wait().standard_error;
+    for (const Round& round : RoundStore(database_).newest(10))
+      told += '\n' + json_of(round).dump();
+    FAIL() << "nothing was published:\n" << told;
+  }
   EXPECT_EQ(versions(), (std::set<std::int64_t>{1, 2})) << "published once";
   for (const auto& entry : std::filesystem::directory_iterator(model_))
     EXPECT_FALSE(entry.path().filename().string().starts_with(".making")) << entry.path();
   const auto second = run_program({sullae_program(), "online", repository_, "--once"});
   EXPECT_EQ(second.exit_code, 1);
-  EXPECT_TRUE(contains(second.standard_error, "another process learns for this model"));
+  EXPECT_TRUE(contains(second.standard_error, "another process learns for this model"))
+      << second.standard_error;
 }
 
 }  // namespace
