@@ -139,7 +139,6 @@ with tempfile.TemporaryDirectory(dir=pathlib.Path(options.checkpoint).parent.par
         newest = max(r["version"] for r in rounds)
         wait_for("the learnt version", lambda: overview()["serving"] >= newest)
         took = time.monotonic() - started
-        metrics = urllib.request.urlopen(address + "/metrics").read().decode()
         # wrk reports when it is interrupted.
         load.send_signal(2)
         failures += show("while all changes", load)

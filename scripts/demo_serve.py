@@ -85,11 +85,10 @@ def predict(connection, texts):
     return [prediction["label"] for prediction in answer["predictions"]]
 
 
-class Users(threading.Thread):
+class Users:
     """People who ask one after the other, with a little thought between; counts what they got."""
 
     def __init__(self, server, texts, count):
-        super().__init__(daemon=True)
         self.server, self.texts, self.answered, self.failed, self.slowest = server, texts, 0, [], 0.0
         self.stopping, self.lock = threading.Event(), threading.Lock()
         self.threads = [threading.Thread(target=self.be_one, args=(i,), daemon=True) for i in range(count)]
@@ -163,13 +162,13 @@ def main(folder):
             control = server.connect()
             time.sleep(3)
             # Operators look at reviews of the new topic and correct what the model gets wrong.
-            sets = {"the corrected reviews": topic[:options.corrections],
+            corrected = topic[:options.corrections]
+            sets = {"the corrected reviews": corrected,
                     f"other reviews that mention {options.topic}": topic_test,
                     "the old test set": old_test}
             before = {name: accuracy(server, rows) for name, rows in sets.items()}
             print(f"\n3. {OPERATORS} operators send {options.corrections} reviews of the new topic with the right labels", flush=True)
             start = time.monotonic()
-            corrected = topic[:options.corrections]
             operators = [threading.Thread(target=teach, args=(server, i, corrected[i::OPERATORS])) for i in range(OPERATORS)]
             for operator in operators:
                 operator.start()

@@ -1,4 +1,3 @@
-
 #include "cli/commands.h"
 #include "cli/validators.h"
 #include "sullae/serve.h"

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 #include <openssl/crypto.h>
-#include <toml++/toml.h>
 
 #include "serve/request_error.h"
+#include "serve/toml_file.h"
 
 namespace sullae::serve {
 namespace {
@@ -27,13 +27,8 @@ bool equal(std::string_view one, std::string_view other) {
 }  // namespace
 
 Access::Access(const std::filesystem::path& file) {
-  toml::table table;
-  try {
-    table = toml::parse_file(file.string());
-  } catch (const toml::parse_error& error) {
-    throw InputError(fmt::format("{}, line {}: {}", file.string(), error.source().begin.line,
-                                 error.description()));
-  }
+  const TomlFile source(file);
+  const toml::table table = source.parse();
   const auto* list = table["token"].as_array();
   if (list == nullptr || list->empty())
     throw InputError(fmt::format("{}: expected [[token]] tables", file.string()));
@@ -44,10 +39,10 @@ Access::Access(const std::filesystem::path& file) {
     };
     Token token{.name = field("name"), .token = field("token"), .role = parse_role(field("role"))};
     if (token.name.empty() || token.token.size() < kLeastLength || token.role == Role::none) {
-      throw InputError(fmt::format(
-          "{}, line {}: expected name, role (read, infer or operate) and token (at least {} "
-          "characters)",
-          file.string(), node.source().begin.line, kLeastLength));
+      source.fail(node,
+                  fmt::format("expected name, role (read, infer or operate) and token (at least {} "
+                              "characters)",
+                              kLeastLength));
     }
     tokens_.push_back(std::move(token));
   }

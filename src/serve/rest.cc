@@ -11,7 +11,7 @@
 #include "serve/protocol/predict.h"
 #include "serve/protocol/status_json.h"
 #include "serve/repository/repository_metrics.h"
-#include "serve/status.h"
+#include "serve/responses.h"
 
 namespace sullae::serve {
 namespace {
@@ -19,18 +19,6 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kJsonSize = "Inference-Header-Content-Length";
-
-HttpResponse json_response(const json& body, int status = 200) {
-  return {.status = status, .body = dump_json(body)};
-}
-
-HttpResponse failure(const std::exception_ptr& error) {
-  const Failure failure = describe(error);
-  HttpResponse response = json_response({{"error", failure.message}}, failure.http_status);
-  if (failure.http_status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
-  if (failure.http_status == 429) response.headers.emplace_back("Retry-After", "1");
-  return response;
-}
 
 int hex(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -101,7 +89,7 @@ void RestApi::handle(HttpRequest request, Respond respond) {
     if (!path.empty() && path[0] == "v1" && handle_v1(request, path, respond)) return;
     throw RequestError(Refusal::not_found, fmt::format("there is nothing at {}", request.path));
   } catch (const std::exception&) {
-    respond(failure(std::current_exception()));
+    respond(failure_response(std::current_exception()));
   }
 }
 
@@ -194,9 +182,12 @@ bool RestApi::handle_v1(HttpRequest& request, const Path& path, const Respond& r
     }
     return true;
   }
-  if (path.size() == 4 && (path[3] == "examples" || path[3] == "online")) {
-    path[3] == "examples" ? handle_examples(request, path[2], respond)
-                          : handle_online(request, path[2], respond);
+  if (path.size() == 4 && path[3] == "examples") {
+    handle_examples(request, path[2], respond);
+    return true;
+  }
+  if (path.size() == 4 && path[3] == "online") {
+    handle_online(request, path[2], respond);
     return true;
   }
   if (path.size() == 5 && path[3] == "versions") {
@@ -228,7 +219,7 @@ void RestApi::infer(const HttpRequest& request, const std::string& model,
   InferRequest infer_request = std::move(parsed->request);
   parsed->request = {.id = infer_request.id};
   Version::infer(chosen, std::move(infer_request), [parsed, respond](Version::Result result) {
-    if (result.error) return respond(failure(result.error));
+    if (result.error) return respond(failure_response(result.error));
     auto written = write_infer_response(result.response, *parsed);
     HttpResponse response{.body = std::move(written.body)};
     if (written.json_size) {
@@ -248,7 +239,7 @@ void RestApi::predict(const HttpRequest& request, const std::string& model,
   const PredictForm form = predict_form(body);
   Version::infer(chosen, predict_request(body, chosen->model().codec()),
                  [form, respond](Version::Result result) {
-                   if (result.error) return respond(failure(result.error));
+                   if (result.error) return respond(failure_response(result.error));
                    respond(json_response(predict_response(result.response.outputs, form)));
                  });
 }
@@ -269,7 +260,7 @@ void RestApi::handle_online(const HttpRequest& request, const std::string& model
                             const Respond& respond) {
   need_method(request, "GET");
   need(request, Role::read);
-  repository_.status(model);  // that it is there
+  repository_.expect(model);
   respond(online_.status(model, request.query));
 }
 
@@ -287,11 +278,10 @@ void RestApi::operate(const HttpRequest& request, const std::string& model,
                       const std::string& action, const Respond& respond) {
   need_method(request, "POST");
   const std::string author = need(request, Role::operate);
-  repository_.status(model);  // that it is there
+  repository_.expect(model);
   std::function<ModelStatus()> change;
-  if (action == "train") {
-    return respond(online_.call(model, author));
-  } else if (action == "rollback") {
+  if (action == "train") return respond(online_.call(model, author));
+  if (action == "rollback") {
     change = [this, model] {
       return repository_.roll_back(model);
     };
@@ -319,7 +309,7 @@ void RestApi::operate(const HttpRequest& request, const std::string& model,
     try {
       respond(json_response(overview({change()})));
     } catch (const std::exception&) {
-      respond(failure(std::current_exception()));
+      respond(failure_response(std::current_exception()));
     }
   });
 }

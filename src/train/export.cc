@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/host.h"
+#include "base/log.h"
 #include "sullae/error.h"
 
 namespace sullae::train {
@@ -43,10 +44,14 @@ std::int64_t largest_version(const fs::path& model) {
   return largest;
 }
 
-// Where a version is put together: its name says by which process of which host.
+// Where a version is put together, or taken apart: its name says by which process of which host.
 std::string making_prefix() { return fmt::format(".making-{:016x}-", fnv1a(host_identity())); }
 
-// What a process of this host has left that was killed while it wrote.
+fs::path making_in(const fs::path& model) {
+  return model / (making_prefix() + std::to_string(::getpid()));
+}
+
+// What a process of this host has left that was killed meanwhile.
 void remove_abandoned(const fs::path& model) {
   const auto prefix = making_prefix();
   for (const auto& entry : fs::directory_iterator(model)) {
@@ -80,7 +85,7 @@ fs::path export_version(const fs::path& repository, const std::string& name,
   if (!fs::exists(model / kModelConfig)) write_file(model / kModelConfig, kConfigText);
   // The version gets its name when all of it is on the disk. Names that start with a dot are no versions.
   remove_abandoned(model);
-  const fs::path making = model / (making_prefix() + std::to_string(::getpid()));
+  const fs::path making = making_in(model);
   fs::remove_all(making);
   fs::create_directory(making);
   try {
@@ -97,6 +102,15 @@ fs::path export_version(const fs::path& repository, const std::string& name,
     fs::remove_all(making, error);
     throw;
   }
+}
+
+void remove_version(const fs::path& model, std::int64_t number) {
+  const fs::path version = model / std::to_string(number);
+  const fs::path removing = making_in(model);
+  std::error_code error;
+  fs::rename(version, removing, error);
+  if (!error) fs::remove_all(removing, error);
+  if (error) log::warning("{}: cannot be removed: {}", version.string(), error.message());
 }
 
 }  // namespace sullae::train

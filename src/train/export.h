@@ -20,6 +20,10 @@ std::filesystem::path export_version(const std::filesystem::path& repository,
                                      const std::string& name,
                                      const SerializedCheckpoint& checkpoint);
 
+/// Takes version `number` out of the folder of its model, whole, and then from the disk. Where that fails, a
+/// warning says why.
+void remove_version(const std::filesystem::path& model, std::int64_t number);
+
 /// The number that a folder's name is, from 1; 0 for other names.
 std::int64_t version_number(const std::string& name);
 

@@ -62,12 +62,9 @@ class FineTuning {
   std::vector<std::size_t> samples_of(int epoch) const {
     const std::uint64_t seed = options_.seed * 1000003 + static_cast<std::uint64_t>(epoch);
     auto samples = changed_;
-    if (earlier_replay_ > 0) {
-      const auto drawn = draw_balanced({earlier_}, earlier_replay_, seed);
+    for (const auto& drawn : {draw_balanced({earlier_}, earlier_replay_, seed),
+                              draw_balanced(refinement_.old_by_class, old_replay_, seed)})
       samples.insert(samples.end(), drawn.begin(), drawn.end());
-    }
-    const auto drawn = draw_balanced(refinement_.old_by_class, old_replay_, seed);
-    samples.insert(samples.end(), drawn.begin(), drawn.end());
     return samples;
   }
 
@@ -80,7 +77,6 @@ class FineTuning {
     Stepper stepper(*model, options, world_);
     model->train();
     std::optional<Schedule> schedule;
-    std::int64_t steps_per_epoch = 0;
     for (int epoch = 0; epoch < options_.epochs; ++epoch) {
       const auto samples = samples_of(epoch);
       result_.replayed = samples.size() - changed_.size();
@@ -91,7 +87,7 @@ class FineTuning {
         if (plan.empty() || plan.back().size() == batch_) plan.emplace_back();
         plan.back().push_back(samples[index]);
       }
-      steps_per_epoch = static_cast<std::int64_t>(plan.size());
+      const auto steps_per_epoch = static_cast<std::int64_t>(plan.size());  // in every epoch
       if (!schedule) schedule = make_schedule(options, steps_per_epoch);
       const auto stream =
           task_.batches(Split::train, std::move(plan), static_cast<std::size_t>(epoch));

@@ -38,16 +38,16 @@ TrainOptions trained_on(const CheckpointMetadata& metadata, const std::string& f
     if (given.empty() || directory == metadata.texts.end()) return given;
     return (std::filesystem::path(directory->second) / given).lexically_normal();
   };
+  // A column may be called by a number.
+  const auto column = [&](const char* key) {
+    const auto number = table[key].value<std::int64_t>();
+    return number ? std::to_string(*number) : text(key, "");
+  };
   options.data = path("data");
   options.test_data = path("test-data");
   options.format = text("format", options.format);
-  options.text_columns = text("text-columns", "");
-  // A column may be called by a number.
-  options.label_column = text("label-column", "");
-  if (const auto number = table["label-column"].value<std::int64_t>())
-    options.label_column = std::to_string(*number);
-  if (const auto number = table["text-columns"].value<std::int64_t>())
-    options.text_columns = std::to_string(*number);
+  options.text_columns = column("text-columns");
+  options.label_column = column("label-column");
   options.seed = table["seed"].value_or(options.seed);
   options.skip_damaged = table["skip-damaged"].value_or(false);
   return options;

@@ -6,7 +6,7 @@
 #include <limits>
 #include <sstream>
 
-#include "serve/model/toml_file.h"
+#include "serve/toml_file.h"
 #include "sullae/error.h"
 
 namespace sullae::serve {
@@ -21,27 +21,16 @@ class Reader : private TomlFile {
   ModelConfig read() {
     const toml::table table = parse();
     auto& d = config_.description;
+    d.numbers = {{"max-words", 64}, {"normalise", 0},        {"word-pairs", 0},
+                 {"channels", 3},   {"centre-share", 0.875}, {"image-size", 224}};
+    d.mean = {0.485, 0.456, 0.406};
+    d.deviation = {0.229, 0.224, 0.225};
     const Settings settings = {
-        {"max_batch_size",
-         [&](auto& n) {
-           config_.max_batch_size = integer(n, 0, 1 << 20);
-         }},
-        {"max_queue_delay_microseconds",
-         [&](auto& n) {
-           config_.max_queue_delay = std::chrono::microseconds(integer(n, 0, 60'000'000));
-         }},
-        {"max_queue_size",
-         [&](auto& n) {
-           config_.max_queue_size = integer(n, 1, 1 << 30);
-         }},
-        {"timeout_milliseconds",
-         [&](auto& n) {
-           config_.timeout = std::chrono::milliseconds(integer(n, 1, 86'400'000));
-         }},
-        {"instances",
-         [&](auto& n) {
-           config_.instances = static_cast<int>(integer(n, 0, 1024));
-         }},
+        {"max_batch_size", integer_into(config_.max_batch_size, 0, 1 << 20)},
+        {"max_queue_delay_microseconds", integer_into(config_.max_queue_delay, 0, 60'000'000)},
+        {"max_queue_size", integer_into(config_.max_queue_size, 1, 1 << 30)},
+        {"timeout_milliseconds", integer_into(config_.timeout, 1, 86'400'000)},
+        {"instances", integer_into(config_.instances, 0, 1024)},
         {"quantize",
          [&](auto& n) {
            config_.quantize = one_of(n, {"none", "int8"});
@@ -50,10 +39,7 @@ class Reader : private TomlFile {
          [&](auto& n) {
            config_.version_policy = policy(n);
          }},
-        {"new_version_percent",
-         [&](auto& n) {
-           config_.new_version_percent = static_cast<int>(integer(n, 1, 100));
-         }},
+        {"new_version_percent", integer_into(config_.new_version_percent, 1, 100)},
         {"online",
          [&](auto& n) {
            online(n);
@@ -77,30 +63,15 @@ class Reader : private TomlFile {
          [&](auto& n) {
            config_.outputs = signatures(n);
          }},
-        {"vocabulary",
-         [&](auto& n) {
-           config_.vocabulary_file = text(n);
-         }},
-        {"classes",
-         [&](auto& n) {
-           config_.classes_file = text(n);
-         }},
-        {"max_words",
-         [&](auto& n) {
-           d.numbers["max-words"] = static_cast<double>(integer(n, 1, 1 << 20));
-         }},
+        {"vocabulary", text_into(config_.vocabulary_file)},
+        {"classes", text_into(config_.classes_file)},
+        {"max_words", integer_into(d.numbers["max-words"], 1, 1 << 20)},
         {"normalise",
          [&](auto& n) {
            d.numbers["normalise"] = truth(n) ? 1 : 0;
          }},
-        {"image_size",
-         [&](auto& n) {
-           d.numbers["image-size"] = static_cast<double>(integer(n, 1, 1 << 14));
-         }},
-        {"channels",
-         [&](auto& n) {
-           d.numbers["channels"] = static_cast<double>(integer(n, 1, 3));
-         }},
+        {"image_size", integer_into(d.numbers["image-size"], 1, 1 << 14)},
+        {"channels", integer_into(d.numbers["channels"], 1, 3)},
         {"centre_share",
          [&](auto& n) {
            d.numbers["centre-share"] = number(n);
@@ -114,10 +85,6 @@ class Reader : private TomlFile {
            d.deviation = numbers(n);
          }},
     };
-    d.numbers = {{"max-words", 64}, {"normalise", 0},        {"word-pairs", 0},
-                 {"channels", 3},   {"centre-share", 0.875}, {"image-size", 224}};
-    d.mean = {0.485, 0.456, 0.406};
-    d.deviation = {0.229, 0.224, 0.225};
     apply(table, settings);
     config_.written = true;
     return std::move(config_);
@@ -194,53 +161,18 @@ class Reader : private TomlFile {
     if (table == nullptr) fail(node, "expected a table [online]");
     OnlineConfig& o = config_.online;
     constexpr std::int64_t kMany = 1 << 30;
-    apply(*table, {{"enabled",
-                    [&](auto& n) {
-                      o.enabled = truth(n);
-                    }},
-                   {"data",
-                    [&](auto& n) {
-                      o.data = text(n);
-                    }},
-                   {"test_data",
-                    [&](auto& n) {
-                      o.test_data = text(n);
-                    }},
-                   {"min_examples",
-                    [&](auto& n) {
-                      o.min_examples = integer(n, 1, kMany);
-                    }},
-                   {"max_age_seconds",
-                    [&](auto& n) {
-                      o.max_age = std::chrono::seconds(integer(n, 0, kMany));
-                    }},
-                   {"epochs",
-                    [&](auto& n) {
-                      o.training.epochs = static_cast<int>(integer(n, 1, 1000));
-                    }},
-                   {"batch_size",
-                    [&](auto& n) {
-                      o.training.batch_size = static_cast<int>(integer(n, 1, 1 << 20));
-                    }},
-                   {"learning_rate",
-                    [&](auto& n) {
-                      o.training.lr = number(n, 1e-12, 10);
-                    }},
-                   {"replay",
-                    [&](auto& n) {
-                      o.training.replay = number(n, 0, 1e6);
-                    }},
-                   {"test_examples",
-                    [&](auto& n) {
-                      o.training.test_samples = static_cast<std::size_t>(integer(n, 0, kMany));
-                    }},
-                   {"tolerance",
-                    [&](auto& n) {
-                      o.tolerance = number(n, 0, 100);
-                    }},
-                   {"keep_versions", [&](auto& n) {
-                      o.keep_versions = integer(n, 0, kMany);
-                    }}});
+    apply(*table, {{"enabled", truth_into(o.enabled)},
+                   {"data", text_into(o.data)},
+                   {"test_data", text_into(o.test_data)},
+                   {"min_examples", integer_into(o.min_examples, 1, kMany)},
+                   {"max_age_seconds", integer_into(o.max_age, 0, kMany)},
+                   {"epochs", integer_into(o.training.epochs, 1, 1000)},
+                   {"batch_size", integer_into(o.training.batch_size, 1, 1 << 20)},
+                   {"learning_rate", number_into(o.training.lr, 1e-12, 10)},
+                   {"replay", number_into(o.training.replay, 0, 1e6)},
+                   {"test_examples", integer_into(o.training.test_samples, 0, kMany)},
+                   {"tolerance", number_into(o.tolerance, 0, 100)},
+                   {"keep_versions", integer_into(o.keep_versions, 0, kMany)}});
   }
   nlohmann::json to_json(const toml::node& node) const {
     if (const auto* value = node.as_string()) return value->get();

@@ -41,8 +41,12 @@ void Database::execute(const std::string& sql) {
     fail("cannot be changed");
 }
 
-std::int64_t Database::changes() const { return ::sqlite3_changes(connection_); }
 std::int64_t Database::last_insert_id() const { return ::sqlite3_last_insert_rowid(connection_); }
+
+std::int64_t Database::number(const std::string& sql) {
+  Statement statement(*this, sql);
+  return statement.step() ? statement.integer(0) : 0;
+}
 
 Statement::Statement(Database& database, const std::string& sql) : database_(database) {
   if (::sqlite3_prepare_v2(database.connection_, sql.c_str(), static_cast<int>(sql.size()),

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <string_view>
 
@@ -24,9 +23,9 @@ class Database {
 
   /// One or more statements without a result. Throws Error.
   void execute(const std::string& sql);
-  /// Rows that the last statement changed.
-  std::int64_t changes() const;
   std::int64_t last_insert_id() const;
+  /// What a query answers with one number; 0 where it answers with none. Throws Error.
+  std::int64_t number(const std::string& sql);
 
  private:
   friend class Statement;

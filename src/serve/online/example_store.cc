@@ -28,11 +28,6 @@ CREATE TABLE IF NOT EXISTS identity (only INTEGER PRIMARY KEY CHECK (only = 1), 
 INSERT OR IGNORE INTO identity VALUES (1, lower(hex(randomblob(16))));
 )";
 
-std::int64_t single(Database& database, const char* sql) {
-  Statement statement(database, sql);
-  return statement.step() ? statement.integer(0) : 0;
-}
-
 }  // namespace
 
 ExampleStore::ExampleStore(const std::filesystem::path& file) : database_(file) {
@@ -76,7 +71,7 @@ StoreResult ExampleStore::put(const ExampleChange& change) {
     replace.reset();
     replace.bind(key).bind(database_.last_insert_id()).step();
   }
-  result.revision = single(database_, "SELECT max(revision) FROM changes");
+  result.revision = database_.number("SELECT max(revision) FROM changes");
   return result;
 }
 
@@ -122,12 +117,12 @@ std::string ExampleStore::identity() const {
 
 std::int64_t ExampleStore::size() const {
   const std::lock_guard lock(mutex_);
-  return single(database_, "SELECT count(*) FROM examples");
+  return database_.number("SELECT count(*) FROM examples");
 }
 
 std::int64_t ExampleStore::revision() const {
   const std::lock_guard lock(mutex_);
-  return single(database_, "SELECT max(revision) FROM changes");
+  return database_.number("SELECT max(revision) FROM changes");
 }
 
 }  // namespace sullae::serve

@@ -8,7 +8,7 @@
 #include "serve/http/query.h"
 #include "serve/protocol/json_tensors.h"
 #include "serve/request_error.h"
-#include "serve/status.h"
+#include "serve/responses.h"
 
 namespace sullae::serve {
 namespace {
@@ -71,15 +71,11 @@ void ExamplesApi::post(const std::string& model, const Codec& codec, const std::
   stores_.of(model).writer.put(
       parse_examples(body, codec), author,
       [respond](const StoreResult& result, const std::exception_ptr& error) {
-        if (error) {
-          const Failure failure = describe(error);
-          respond({.status = failure.http_status, .body = dump_json({{"error", failure.message}})});
-          return;
-        }
-        respond({.body = dump_json({{"added", result.added},
-                                    {"replaced", result.replaced},
-                                    {"unchanged", result.unchanged},
-                                    {"revision", result.revision}})});
+        if (error) return respond(failure_response(error));
+        respond(json_response({{"added", result.added},
+                               {"replaced", result.replaced},
+                               {"unchanged", result.unchanged},
+                               {"revision", result.revision}}));
       });
 }
 
@@ -96,9 +92,8 @@ HttpResponse ExamplesApi::get(const std::string& model, const std::string& query
                     {"time", stored.time},
                     {"revision", stored.revision}});
   }
-  return {
-      .body = dump_json(
-          {{"examples", std::move(list)}, {"size", store.size()}, {"revision", store.revision()}})};
+  return json_response(
+      {{"examples", std::move(list)}, {"size", store.size()}, {"revision", store.revision()}});
 }
 
 }  // namespace sullae::serve

@@ -4,7 +4,7 @@
 
 #include "serve/http/query.h"
 #include "serve/online/lock.h"
-#include "serve/protocol/json_tensors.h"
+#include "serve/responses.h"
 
 namespace sullae::serve {
 namespace {
@@ -13,6 +13,10 @@ using nlohmann::json;
 
 constexpr std::int64_t kUsualRounds = 20;
 constexpr std::int64_t kMostRounds = 1000;
+
+std::int64_t waiting_in(const ModelStore& store) {
+  return store.examples.count_since(store.rounds.attempted_revision()).first;
+}
 
 }  // namespace
 
@@ -25,42 +29,35 @@ HttpResponse OnlineApi::status(const std::string& model, const std::string& quer
                {"rounds", json::array()}};
   if (ModelStore* const store = stores_.find(model)) {
     body["examples"] = store->examples.size();
-    body["waiting"] = store->examples.count_since(store->rounds.attempted_revision()).first;
+    body["waiting"] = waiting_in(*store);
     body["called"] = store->rounds.last_call() > store->rounds.answered_call();
     for (const Round& round : store->rounds.newest(limit)) body["rounds"].push_back(json_of(round));
   }
-  return {.body = dump_json(body)};
+  return json_response(body);
 }
 
 HttpResponse OnlineApi::call(const std::string& model, const std::string& author) {
   const auto number = stores_.of(model).rounds.call(author);
-  return {.body = dump_json(
-              {{"call", number}, {"running", OnlineLock::is_held(stores_.directory_of(model))}})};
+  return json_response(
+      {{"call", number}, {"running", OnlineLock::is_held(stores_.directory_of(model))}});
 }
 
 void OnlineApi::write_metrics(const std::vector<std::string>& models, MetricsText& text) {
-  const auto label = [](const std::string& model) {
-    return "model=\"" + MetricsText::escape(model) + "\"";
-  };
+  std::vector<std::pair<std::string, ModelStore*>> lines;
+  for (const auto& model : models) {
+    if (ModelStore* const store = stores_.find(model))
+      lines.emplace_back("model=\"" + MetricsText::escape(model) + "\"", store);
+  }
   text.family("sullae_online_examples", "gauge", "Samples that operators have given");
-  for (const auto& model : models) {
-    if (ModelStore* const store = stores_.find(model))
-      text.sample("sullae_online_examples", label(model),
-                  static_cast<double>(store->examples.size()));
-  }
+  for (const auto& [labels, store] : lines)
+    text.sample("sullae_online_examples", labels, static_cast<double>(store->examples.size()));
   text.family("sullae_online_waiting", "gauge", "Samples that no round has been tried with");
-  for (const auto& model : models) {
-    if (ModelStore* const store = stores_.find(model))
-      text.sample("sullae_online_waiting", label(model),
-                  static_cast<double>(
-                      store->examples.count_since(store->rounds.attempted_revision()).first));
-  }
+  for (const auto& [labels, store] : lines)
+    text.sample("sullae_online_waiting", labels, static_cast<double>(waiting_in(*store)));
   text.family("sullae_online_rounds", "gauge", "Rounds of online learning by what came of them");
-  for (const auto& model : models) {
-    ModelStore* const store = stores_.find(model);
-    if (store == nullptr) continue;
+  for (const auto& [labels, store] : lines) {
     for (const auto& [state, count] : store->rounds.counts())
-      text.sample("sullae_online_rounds", label(model) + ",state=\"" + state + "\"",
+      text.sample("sullae_online_rounds", labels + ",state=\"" + state + "\"",
                   static_cast<double>(count));
   }
 }

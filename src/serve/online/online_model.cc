@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
@@ -79,13 +79,17 @@ bool OnlineModel::is_version_of(std::int64_t version, std::int64_t round) const 
   if (!fs::exists(file)) return false;
   try {
     const auto metadata = read_checkpoint_metadata(file);
-    const auto samples = metadata.texts.find(kSamples);
-    return samples != metadata.texts.end() && samples->second == examples_.identity() &&
-           number_of(metadata, kRound) == static_cast<double>(round);
+    return learnt_from_these(metadata) && number_of(metadata, kRound) == static_cast<double>(round);
   } catch (const CheckpointError& error) {
     log::warning("{}", error.what());
     return false;
   }
+}
+
+// Rounds and revisions of another file of samples are none of this one's.
+bool OnlineModel::learnt_from_these(const CheckpointMetadata& metadata) const {
+  const auto samples = metadata.texts.find(kSamples);
+  return samples != metadata.texts.end() && samples->second == examples_.identity();
 }
 
 std::int64_t OnlineModel::serving_version() const {
@@ -158,8 +162,7 @@ Job OnlineModel::prepare() {
     throw InputError(fmt::format("{}: is not there: TorchScript modules are not trained further",
                                  file.string()));
   parent_ = read_checkpoint_metadata(file);
-  const auto samples = parent_.texts.find(kSamples);
-  if (samples != parent_.texts.end() && samples->second == examples_.identity())
+  if (learnt_from_these(parent_))
     round_.since = static_cast<std::int64_t>(number_of(parent_, kRevision));
   Job job{.description = train::description_of(parent_, file.string()),
           .data = train::trained_on(parent_, file.string()),
@@ -202,8 +205,7 @@ std::string OnlineModel::reason_against(const train::FineTuneResult& result) con
   if (old_before - old_after > config_.tolerance)
     return fmt::format(
         "worse elsewhere: {:.2f} % before, {:.2f} % after, more than the tolerance of {} "
-        "(percentage "
-        "points)",
+        "(percentage points)",
         old_before, old_after, config_.tolerance);
   return {};
 }
@@ -264,12 +266,7 @@ void OnlineModel::remove_old() const {
   for (const Round& round : rounds_.newest(std::numeric_limits<std::int64_t>::max())) {
     if (round.state != RoundState::published || !there.contains(round.version)) continue;
     if (++kept <= config_.keep_versions || round.version == serving) continue;
-    const auto version = directory_ / std::to_string(round.version);
-    const auto removing = directory_ / fmt::format(".removing-{}", round.version);
-    std::error_code error;
-    fs::rename(version, removing, error);
-    if (!error) fs::remove_all(removing, error);
-    if (error) log::warning("{}: cannot be removed: {}", version.string(), error.message());
+    train::remove_version(directory_, round.version);
   }
 }
 

@@ -23,8 +23,6 @@ class OnlineModel {
   /// left unfinished: a version that it had published is recorded.
   OnlineModel(std::filesystem::path directory, std::string name);
 
-  const std::string& name() const { return name_; }
-
   /// A round that is due now; it has begun then. With `always`, what has changed is reason enough. A round
   /// that fails before it can begin is recorded and logged. Throws Error where records cannot be written.
   std::optional<Job> begin(bool always);
@@ -40,6 +38,7 @@ class OnlineModel {
   bool read_config();
   void end_unfinished();
   bool is_version_of(std::int64_t version, std::int64_t round) const;
+  bool learnt_from_these(const CheckpointMetadata& metadata) const;
   std::int64_t serving_version() const;
   Job prepare();
   std::string reason_against(const train::FineTuneResult& result) const;

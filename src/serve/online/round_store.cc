@@ -79,14 +79,13 @@ std::vector<Round> RoundStore::unfinished() const {
   return select("WHERE state IN ('training', 'publishing') ORDER BY id");
 }
 
-std::int64_t RoundStore::single(const std::string& sql) const {
+std::int64_t RoundStore::number(const std::string& sql) const {
   const std::lock_guard lock(mutex_);
-  Statement statement(database_, sql);
-  return statement.step() ? statement.integer(0) : 0;
+  return database_.number(sql);
 }
 
 std::int64_t RoundStore::attempted_revision() const {
-  return single("SELECT max(revision) FROM rounds WHERE state <> 'interrupted'");
+  return number("SELECT max(revision) FROM rounds WHERE state <> 'interrupted'");
 }
 
 std::map<std::string, std::int64_t> RoundStore::counts() const {
@@ -104,9 +103,9 @@ std::int64_t RoundStore::call(const std::string& author) {
   return database_.last_insert_id();
 }
 
-std::int64_t RoundStore::last_call() const { return single("SELECT max(id) FROM calls"); }
+std::int64_t RoundStore::last_call() const { return number("SELECT max(id) FROM calls"); }
 std::int64_t RoundStore::answered_call() const {
-  return single("SELECT max(call) FROM rounds WHERE state <> 'interrupted'");
+  return number("SELECT max(call) FROM rounds WHERE state <> 'interrupted'");
 }
 
 }  // namespace sullae::serve

@@ -41,7 +41,7 @@ class RoundStore {
 
  private:
   std::vector<Round> select(const std::string& condition) const;
-  std::int64_t single(const std::string& sql) const;
+  std::int64_t number(const std::string& sql) const;
 
   mutable std::mutex mutex_;
   mutable Database database_;  // guarded by mutex_

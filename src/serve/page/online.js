@@ -49,7 +49,3 @@ async function showOnline(view, name) {
     view.online.table.hidden = online.rounds.length === 0;
   } catch (error) { view.online.state.textContent = error.message; }
 }
-
-fetch('/v2').then(r => r.json()).then(server => { $('server').textContent = server.version; });
-refresh();
-setInterval(refresh, 2000);

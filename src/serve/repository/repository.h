@@ -39,6 +39,8 @@ class Repository {
 
   /// Throws RequestError (not_found, unavailable).
   std::shared_ptr<Version> choose(const std::string& model, const std::string& version) const;
+  /// Throws RequestError (not_found) where there is no such model.
+  void expect(const std::string& model) const { find(model); }
   /// Throws RequestError (not_found).
   ModelStatus status(const std::string& model) const;
   std::vector<ModelStatus> index() const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "serve/repository/serving_state.h"
@@ -35,16 +36,19 @@ const char* name_of(VersionState state) {
 ServedModel::ServedModel(std::string name, fs::path directory)
     : name_(std::move(name)),
       directory_(std::move(directory)),
-      withdrawn_(read_serving_state(directory_).withdrawn) {}
+      written_(read_serving_state(directory_)),
+      withdrawn_(written_.withdrawn) {}
 
 // Without the lock that requests take, since a disk may be slow.
-void ServedModel::write_state() const {
+void ServedModel::write_state() {
   const std::lock_guard writing(state_mutex_);
   ServingState state;
   {
     const std::lock_guard lock(mutex_);
-    state = {.serving = serving_, .withdrawn = withdrawn_};
+    state = {.serving = serving_ > 0 ? serving_ : written_.serving, .withdrawn = withdrawn_};
   }
+  // Tried once for each change, also where it cannot be written.
+  if (std::exchange(written_, state) == state) return;
   write_serving_state(directory_, state);
 }
 
@@ -116,9 +120,7 @@ std::vector<std::shared_ptr<Version>> ServedModel::update(bool at_once) {
     tried.insert(number);
     if (at_once || is_settled(number)) load(number);
   }
-  bool switched = false;
-  auto dropped = settle(found, switched);
-  if (!switched) return dropped;
+  auto dropped = settle(found);
   try {
     write_state();
   } catch (const Error& error) {
@@ -128,19 +130,16 @@ std::vector<std::shared_ptr<Version>> ServedModel::update(bool at_once) {
   return dropped;
 }
 
-std::vector<std::shared_ptr<Version>> ServedModel::settle(const std::set<std::int64_t>& found,
-                                                          bool& switched) {
+std::vector<std::shared_ptr<Version>> ServedModel::settle(const std::set<std::int64_t>& found) {
   std::vector<std::shared_ptr<Version>> dropped;
   const std::lock_guard lock(mutex_);
   looked_ = true;
   const auto keep = wanted(candidates(found));
-  switched = choose_default(keep);
+  choose_default(keep);
   for (auto& [number, entry] : entries_) {
     if (!entry.version || keep.contains(number) || number == serving_) continue;
     log::info("model {}: version {} is no longer served", name_, number);
-    dropped.push_back(std::move(entry.version));
-    entry.version = nullptr;
-    entry.status.version = nullptr;
+    dropped.push_back(std::exchange(entry.version, nullptr));
     entry.status.state =
         withdrawn_.contains(number) ? VersionState::withdrawn : VersionState::waiting;
   }
@@ -216,7 +215,7 @@ void ServedModel::load(std::int64_t number) {
     return;
   }
   entry.version = std::move(version);
-  entry.status = {.number = number, .state = VersionState::ready, .version = entry.version};
+  entry.status = {.number = number, .state = VersionState::ready};
   if (serving_ > 0 && number > serving_ && config.new_version_percent < 100) {
     canary_ = number;
     canary_percent_ = config.new_version_percent;
@@ -226,19 +225,17 @@ void ServedModel::load(std::int64_t number) {
             std::chrono::duration<double>(Clock::now() - start).count());
 }
 
-bool ServedModel::choose_default(const std::set<std::int64_t>& keep) {
+void ServedModel::choose_default(const std::set<std::int64_t>& keep) {
   std::int64_t newest = 0;
   for (const std::int64_t number : keep) {
     const bool is_canary = canary_percent_ > 0 && number == canary_;
     if (entries_[number].version && !is_canary) newest = number;
   }
   // Where nothing else is ready, a version that is not wanted any more is better than none.
-  if (newest == 0) return false;
-  if (newest == serving_) return false;
+  if (newest == 0 || newest == serving_) return;
   log::info("model {}: version {} answers now{}", name_, newest,
             serving_ > 0 ? fmt::format(", instead of {}", serving_) : "");
   serving_ = newest;
-  return true;
 }
 
 std::shared_ptr<Version> ServedModel::choose(std::optional<std::int64_t> number) const {
@@ -289,7 +286,11 @@ ModelStatus ServedModel::status() const {
   for (const auto& entry : entries_) numbers.insert(entry.first);
   for (const std::int64_t number : numbers) {
     const auto entry = entries_.find(number);
-    VersionStatus version = entry == entries_.end() ? VersionStatus{} : entry->second.status;
+    VersionStatus version;
+    if (entry != entries_.end()) {
+      version = entry->second.status;
+      version.version = entry->second.version;
+    }
     version.number = number;
     if (!version.version && withdrawn_.contains(number)) {
       version.state = VersionState::withdrawn;
@@ -330,17 +331,17 @@ void ServedModel::set_canary(std::int64_t number, int percent) {
   if (percent > 0 && !found.contains(number))
     throw RequestError(Refusal::not_found,
                        fmt::format("model '{}' has no version {}", name_, number));
-  bool changed = withdrawn_.erase(number) > 0;
+  withdrawn_.erase(number);
   if (percent == 100) {
     // What is newer would take its place.
     for (auto newer = found.upper_bound(number); newer != found.end(); ++newer)
-      changed |= withdrawn_.insert(*newer).second;
+      withdrawn_.insert(*newer);
   }
   canary_ = number;
   canary_percent_ = percent == 100 ? 0 : percent;
   log::info("model {}: {} % of the requests go to version {}", name_, percent, number);
   lock.unlock();
-  if (changed) write_state();
+  write_state();
 }
 
 void ServedModel::forget_refusals() {
@@ -348,7 +349,6 @@ void ServedModel::forget_refusals() {
   std::erase_if(entries_, [](const auto& entry) {
     return entry.second.status.state == VersionState::refused;
   });
-  if (withdrawn_.empty()) return;
   withdrawn_.clear();
   lock.unlock();
   write_state();

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "serve/repository/serving_state.h"
 #include "serve/repository/version.h"
 
 namespace sullae::serve {
@@ -78,7 +79,7 @@ class ServedModel {
     bool operator==(const Files&) const = default;
   };
   struct Entry {
-    VersionStatus status;
+    VersionStatus status;  // without the version, which is here
     std::shared_ptr<Version> version;
     Files files;  // when it was tried
   };
@@ -89,17 +90,18 @@ class ServedModel {
   void read_config();
   bool is_settled(std::int64_t number);
   void load(std::int64_t number);
-  std::vector<std::shared_ptr<Version>> settle(const std::set<std::int64_t>& found, bool& switched);
-  bool choose_default(const std::set<std::int64_t>& keep);
+  std::vector<std::shared_ptr<Version>> settle(const std::set<std::int64_t>& found);
+  void choose_default(const std::set<std::int64_t>& keep);
   void forget_changed(const std::set<std::int64_t>& found);
   std::int64_t next_to_load(const std::set<std::int64_t>& found,
                             const std::set<std::int64_t>& tried);
-  void write_state() const;
+  void write_state();
 
   std::string name_;
   std::filesystem::path directory_;
 
-  mutable std::mutex state_mutex_;  // of writing the state
+  std::mutex state_mutex_;
+  ServingState written_;  // guarded by state_mutex_: what the file says
   mutable std::mutex mutex_;
   ModelConfig config_;  // guarded by mutex_, as all below
   std::filesystem::file_time_type config_time_{};

@@ -13,6 +13,8 @@ struct ServingState {
   std::int64_t serving = 0;
   /// Versions that were rolled back.
   std::set<std::int64_t> withdrawn;
+
+  bool operator==(const ServingState&) const = default;
 };
 
 /// Of the model in `directory`. A file that cannot be read is ignored, with a warning.

@@ -15,8 +15,9 @@ namespace sullae::serve {
 /// A file and what its values must be. All functions throw InputError.
 class TomlFile {
  public:
-  /// What a setting does with its value.
-  using Settings = std::map<std::string, std::function<void(const toml::node&)>>;
+  /// What is done with a value.
+  using Setting = std::function<void(const toml::node&)>;
+  using Settings = std::map<std::string, Setting>;
 
   explicit TomlFile(const std::filesystem::path& file) : name_(file.string()) {}
 
@@ -31,6 +32,31 @@ class TomlFile {
   bool truth(const toml::node& node) const;
   std::string text(const toml::node& node) const;
   std::string one_of(const toml::node& node, const std::vector<std::string>& values) const;
+
+  /// Settings that put their value into `target`, which must outlive them, as this object must.
+  template <class T>
+  Setting integer_into(T& target, std::int64_t least, std::int64_t most) const {
+    return [this, &target, least, most](const toml::node& node) {
+      target = T(integer(node, least, most));
+    };
+  }
+  Setting number_into(double& target, double least, double most) const {
+    return [this, &target, least, most](const toml::node& node) {
+      target = number(node, least, most);
+    };
+  }
+  Setting truth_into(bool& target) const {
+    return [this, &target](const toml::node& node) {
+      target = truth(node);
+    };
+  }
+  template <class T>
+  Setting text_into(T& target) const {
+    return [this, &target](const toml::node& node) {
+      target = text(node);
+    };
+  }
+
   [[noreturn]] void fail(const toml::node& node, const std::string& message) const;
 
  private:

@@ -1,4 +1,4 @@
-#include "serve/model/toml_file.h"
+#include "serve/toml_file.h"
 
 #include <fmt/format.h>
 
