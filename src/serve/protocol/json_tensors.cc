@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <boost/beast/core/detail/base64.hpp>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "base/half.h"
+#include "serve/protocol/base64.h"
 #include "serve/request_error.h"
 
 namespace sullae::serve {
@@ -54,17 +54,6 @@ void append_boolean(const json& value, InferTensor& tensor) {
     return append(tensor, static_cast<char>(value.get<std::int64_t>()));
   if (!value.is_boolean()) refuse(tensor, value);
   append(tensor, static_cast<char>(value.get<bool>()));
-}
-
-std::string decode_base64(const std::string& text, const InferTensor& tensor) {
-  namespace base64 = boost::beast::detail::base64;
-  std::string bytes(base64::decoded_size(text.size()), '\0');
-  const auto [written, read] = base64::decode(bytes.data(), text.data(), text.size());
-  if (text.find_first_not_of('=', read) != std::string::npos)
-    throw RequestError(Refusal::invalid,
-                       fmt::format("tensor '{}': a text after \"b64\" is no base64", tensor.name));
-  bytes.resize(written);
-  return bytes;
 }
 
 // Lists within lists within lists would be walked through by recursion.
@@ -125,7 +114,12 @@ void append_element(const json& value, InferTensor& tensor) {
       return append(tensor, value.get<double>());
     case Datatype::bytes:
       if (is_base64(value) && value["b64"].is_string()) {
-        tensor.strings.push_back(decode_base64(value["b64"].get_ref<const std::string&>(), tensor));
+        auto bytes = decode_base64(value["b64"].get_ref<const std::string&>());
+        if (!bytes)
+          throw RequestError(
+              Refusal::invalid,
+              fmt::format("tensor '{}': a text after \"b64\" is no base64", tensor.name));
+        tensor.strings.push_back(std::move(*bytes));
       } else if (value.is_string()) {
         tensor.strings.push_back(value.get<std::string>());
       } else {
