@@ -249,7 +249,7 @@ void RestApi::handle_examples(const HttpRequest& request, const std::string& mod
   const std::string author = need(request, Role::operate);
   const auto chosen = repository_.choose(model, "");
   if (request.method == "GET") {
-    respond(examples_.get(model, request.query));
+    respond(examples_.get(model, chosen->model().codec(), request.query));
   } else {
     need_method(request, "POST");
     examples_.post(model, chosen->model().codec(), request.body, author, respond);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "sullae/torch.h"
 #include "train/replay.h"
@@ -13,17 +12,6 @@
 
 namespace sullae::train {
 namespace {
-
-std::vector<std::size_t> range(std::size_t begin, std::size_t end) {
-  std::vector<std::size_t> numbers(end - begin);
-  std::iota(numbers.begin(), numbers.end(), begin);
-  return numbers;
-}
-
-std::vector<std::size_t> draw(std::size_t size, std::size_t count, std::uint64_t seed) {
-  if (count == 0 || count >= size) return range(0, size);
-  return draw_balanced({range(0, size)}, count, seed);
-}
 
 class FineTuning {
  public:
@@ -36,7 +24,9 @@ class FineTuning {
         device_(local_device(world)),
         earlier_(range(refinement.first_added, refinement.first_added + first_changed)),
         changed_(range(refinement.first_added + first_changed, task_.size(Split::train))),
-        test_(draw(task_.size(Split::test), options.test_samples, options.seed)) {
+        judged_earlier_(range(refinement.old_test, refinement.old_test + first_changed)),
+        judged_changed_(range(refinement.old_test + first_changed, task_.size(Split::test))),
+        test_(draw(refinement.old_test, options.test_samples, options.seed)) {
     // A rank's part of a step is a whole number of samples, and at least one.
     const int ranks = world.size();
     batch_ = static_cast<std::size_t>(std::max(options.batch_size / ranks, 1));
@@ -101,12 +91,12 @@ class FineTuning {
   }
 
   void measure(Evaluation Measured::*when) {
-    const auto on = [&](Split split, const std::vector<std::size_t>& samples) {
-      return evaluate(task_, split, samples, 0, device_, torch::kFloat32, world_);
+    const auto on = [&](const std::vector<std::size_t>& samples) {
+      return evaluate(task_, Split::test, samples, 0, device_, torch::kFloat32, world_);
     };
-    result_.changed.*when = on(Split::train, changed_);
-    result_.earlier.*when = on(Split::train, earlier_);
-    result_.test.*when = on(Split::test, test_);
+    result_.changed.*when = on(judged_changed_);
+    result_.earlier.*when = on(judged_earlier_);
+    result_.test.*when = on(test_);
   }
 
   Refinement& refinement_;
@@ -116,6 +106,9 @@ class FineTuning {
   torch::Device device_;
   std::vector<std::size_t> earlier_;
   std::vector<std::size_t> changed_;
+  // The same as they are judged, and the old ones: numbers of the test split.
+  std::vector<std::size_t> judged_earlier_;
+  std::vector<std::size_t> judged_changed_;
   std::vector<std::size_t> test_;
   std::size_t batch_ = 1;
   std::size_t earlier_replay_ = 0;

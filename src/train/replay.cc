@@ -1,6 +1,7 @@
 #include "train/replay.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "sullae/data/order.h"
 
@@ -28,6 +29,17 @@ std::vector<std::size_t> draw_balanced(const std::vector<std::vector<std::size_t
     }
   }
   return drawn;
+}
+
+std::vector<std::size_t> draw(std::size_t size, std::size_t count, std::uint64_t seed) {
+  if (count == 0 || count >= size) return range(0, size);
+  return draw_balanced({range(0, size)}, count, seed);
+}
+
+std::vector<std::size_t> range(std::size_t begin, std::size_t end) {
+  std::vector<std::size_t> numbers(end - begin);
+  std::iota(numbers.begin(), numbers.end(), begin);
+  return numbers;
 }
 
 }  // namespace sullae::train

@@ -13,4 +13,10 @@ namespace sullae::train {
 std::vector<std::size_t> draw_balanced(const std::vector<std::vector<std::size_t>>& by_class,
                                        std::size_t count, std::uint64_t seed);
 
+/// `count` of the numbers below `size`, drawn at random; all of them, in order, where `count` is 0 or not less.
+std::vector<std::size_t> draw(std::size_t size, std::size_t count, std::uint64_t seed);
+
+/// The numbers from `begin` to before `end`.
+std::vector<std::size_t> range(std::size_t begin, std::size_t end);
+
 }  // namespace sullae::train

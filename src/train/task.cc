@@ -15,10 +15,17 @@ Batch Batch::to(const torch::Device& device, torch::ScalarType type) const {
   return moved;
 }
 
+std::int64_t label_of(const AddedSample& sample, const ModelDescription& description) {
+  const auto label = description.class_number(sample.label);
+  if (!label)
+    throw InputError(
+        fmt::format("a sample has the label '{}', which the model does not know", sample.label));
+  return *label;
+}
+
 Refinement Recipe::refine(const ModelDescription&, const TrainOptions&,
                           const std::vector<AddedSample>&, World&) const {
-  throw InputError(fmt::format(
-      "models of the recipe {} are not trained further: so far those for texts are", name()));
+  throw InputError(fmt::format("models of the recipe {} are not trained further", name()));
 }
 
 }  // namespace sullae::train

@@ -81,18 +81,25 @@ struct ExtraOption {
 
 /// A sample that came after a model was trained, as an operator gives it.
 struct AddedSample {
+  /// A text, or a JPEG file.
   std::string input;
   std::string label;
 };
 
-/// What a trained model is trained further with: what it was trained on, and behind it samples that came since.
+/// The class that `sample` is given. Throws InputError for one that the model does not know.
+std::int64_t label_of(const AddedSample& sample, const ModelDescription& description);
+
+/// What a trained model is trained further with: what it was trained on, and behind it samples that came since, in
+/// both splits: for training, and to be judged by as test samples are, without augmentation.
 struct Refinement {
   std::unique_ptr<Task> task;
   /// The old training samples' numbers by class, without those that an added sample takes the place of (which
   /// are not among the test samples either).
   std::vector<std::vector<std::size_t>> old_by_class;
-  /// The number of the first added sample.
+  /// The number of the first added sample among those for training.
   std::size_t first_added = 0;
+  /// How many old test samples there are, and so the number of the first added one behind them.
+  std::size_t old_test = 0;
 };
 
 /// A ready model with its defaults, trained by `sullae train <name>`.

@@ -1,10 +1,12 @@
 // The page in a real browser, as operators use it.
 #include <gtest/gtest.h>
 
+#include "data/images.h"
 #include "serve/browser.h"
 #include "serve/models.h"
 #include "serve/server_program.h"
 #include "support/temporary_directory.h"
+#include "train/small_digits.h"
 #include "train/small_texts.h"
 
 namespace sullae::testing {
@@ -21,6 +23,7 @@ class PageTest : public ::testing::Test {
     export_small_texts(directory_.path() / "data", repository_);
     put_text(repository_ / "texts" / "config.toml",
              "[online]\nepochs = 20\nbatch_size = 4\nlearning_rate = 0.05\ntolerance = 50\n");
+    export_small_digits(directory_.path() / "digits", repository_);
     put_text(repository_ / "numbers" / "config.toml", kConstantConfig);
     put_constant(repository_ / "numbers", 1, 7);
   }
@@ -43,9 +46,9 @@ class PageTest : public ::testing::Test {
 
 TEST_F(PageTest, AnOperatorAsksCorrectsTrainsAndRollsBack) {
   open({"--online"});
-  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('section').length === 2"));
+  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('section').length === 3"));
   EXPECT_TRUE(browser_->wait_for(text("h2") + ".includes('version 1 answers')"));
-  // Models that take no texts have no form.
+  // Models that take neither texts nor images have no form.
   EXPECT_EQ(browser_->run("return [...document.querySelectorAll('textarea')].filter("
                           "t => t.offsetParent !== null).length"),
             1);
@@ -84,6 +87,28 @@ TEST_F(PageTest, AnOperatorAsksCorrectsTrainsAndRollsBack) {
       << "what cannot be done is said";
 }
 
+TEST_F(PageTest, ImagesAreChosenAndCorrected) {
+  const auto file = directory_.path() / "white.jpg";
+  put_text(file, one_colour_jpeg(28, 28, 255, 255, 255));
+  open({});
+  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('section').length === 3"));
+  const std::string form = "section:first-child ";
+  EXPECT_TRUE(browser_->wait_for("document.querySelector('h2').textContent.includes('version 1')"));
+  browser_->click(form + ".ask");
+  EXPECT_TRUE(
+      browser_->wait_for("document.querySelector('.problem:not(#problem)').textContent.startsWith('"
+                         "Choose an image')"));
+  browser_->type(form + "input[type=file]", file);
+  EXPECT_TRUE(browser_->wait_for("document.querySelector('.preview').naturalWidth === 28"));
+  browser_->click(form + ".ask");
+  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('.scale').length === 10"));
+  browser_->type(form + "select", "7");
+  browser_->click(form + ".correct");
+  EXPECT_TRUE(browser_->wait_for("document.querySelector('.saved').textContent === 'Saved.'"));
+  EXPECT_TRUE(browser_->wait_for(
+      "document.querySelector('.online-state').textContent.startsWith('1 samples, 1 not')"));
+}
+
 TEST_F(PageTest, AsksForATokenAndShowsTextsAsTexts) {
   put_text(directory_.path() / "tokens.toml",
            "[[token]]\nname = \"<b>kim</b>\"\nrole = \"operate\"\ntoken = \"0123456789abcdef\"\n");
@@ -96,7 +121,7 @@ TEST_F(PageTest, AsksForATokenAndShowsTextsAsTexts) {
   browser_->run("document.querySelector('#token').value = ''");
   browser_->type("#token", "0123456789abcdef");
   browser_->click("#token-set");
-  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('section').length === 2"));
+  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('section').length === 3"));
   EXPECT_TRUE(browser_->wait_for("document.querySelector('#token').offsetParent === null"));
   const std::string form = "section:last-child ";
   browser_->type(form + "textarea", "<img src=x onerror=document.title=1>");

@@ -1,10 +1,10 @@
 // Recipes from outside: other data than digits, settings from files, and the ways of training.
 #include <fstream>
 
-#include "data/images.h"
 #include "sullae/data.h"
 #include "support/errors.h"
 #include "train/fixture.h"
+#include "train/small_images.h"
 
 namespace sullae::testing {
 namespace {
@@ -22,7 +22,7 @@ class Recipes : public Train {
     data::TarWriter tar(path("images.tar"));
     for (int i = 0; i < count; ++i) {
       const bool red = i % 2 == 0;
-      auto jpeg = one_colour_jpeg(16, 16, red ? 200 - i : 30, 40 + i, red ? 30 : 200 - i);
+      auto jpeg = red_or_blue(i);
       if (with_damage && i == 5) jpeg = "this is no image";
       tar.write((red ? "red/" : "blue/") + std::to_string(i) + ".jpg", jpeg);
     }

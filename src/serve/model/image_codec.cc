@@ -70,6 +70,8 @@ class ImageCodec final : public Codec {
     return output_.encode(outputs.at(0));
   }
 
+  std::vector<std::string> labels() const override { return output_.labels(); }
+
   InferRequest example(std::int64_t rows) const override {
     const auto bytes = static_cast<std::size_t>(rows * channels_ * side_ * side_) * sizeof(float);
     return {.inputs = {{.name = kInput,

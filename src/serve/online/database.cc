@@ -63,6 +63,13 @@ Statement& Statement::bind(std::string_view text) {
   return *this;
 }
 
+Statement& Statement::bind_bytes(std::string_view bytes) {
+  if (::sqlite3_bind_blob64(statement_, ++bound_, bytes.data(), bytes.size(), SQLITE_TRANSIENT) !=
+      SQLITE_OK)
+    database_.fail("a value cannot be taken");
+  return *this;
+}
+
 Statement& Statement::bind(std::int64_t number) {
   if (::sqlite3_bind_int64(statement_, ++bound_, number) != SQLITE_OK)
     database_.fail("a value cannot be taken");

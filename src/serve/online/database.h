@@ -45,12 +45,13 @@ class Statement {
 
   /// The next question mark's value.
   Statement& bind(std::string_view text);
+  Statement& bind_bytes(std::string_view bytes);
   Statement& bind(std::int64_t number);
   /// Whether there is a row. Throws Error.
   bool step();
   /// Forgets the values, to be run again.
   void reset();
-  /// Of the row, columns from 0.
+  /// Of the row, columns from 0; bytes are texts too.
   std::string text(int column) const;
   std::int64_t integer(int column) const;
 

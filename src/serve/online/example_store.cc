@@ -62,8 +62,10 @@ StoreResult ExampleStore::put(const ExampleChange& change) {
     }
     ++(known ? result.replaced : result.added);
     insert.reset();
-    insert.bind(key)
-        .bind(example.input)
+    insert.bind(key);
+    // SQLite's tools would cut a text off at a zero, which every JPEG file has.
+    const bool is_text = example.input.find('\0') == std::string::npos;
+    (is_text ? insert.bind(example.input) : insert.bind_bytes(example.input))
         .bind(example.label)
         .bind(change.author)
         .bind(milliseconds_now())

@@ -16,6 +16,7 @@ namespace sullae::serve {
 struct Example {
   /// What it is known by: another one of this key takes its place. Empty takes a hash of the input.
   std::string key;
+  /// A text, or a JPEG file.
   std::string input;
   std::string label;
 };

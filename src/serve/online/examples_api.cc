@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "serve/http/query.h"
+#include "serve/protocol/base64.h"
 #include "serve/protocol/json_tensors.h"
 #include "serve/request_error.h"
 #include "serve/responses.h"
@@ -15,6 +16,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kText = "text";
+constexpr const char* kImage = "image";
 constexpr std::int64_t kMostAtOnce = 10000;
 constexpr std::int64_t kUsualLimit = 1000;
 
@@ -26,41 +29,67 @@ std::string member(const json& example, const char* name, std::size_t index) {
   return found->get<std::string>();
 }
 
-Example parse_example(const json& example, std::size_t index,
-                      const std::vector<std::string>& labels) {
+// A JPEG file that the model can be asked about.
+std::string image(const json& example, std::size_t index, const Codec& codec) {
+  InferTensor tensor{.name = kImage, .datatype = Datatype::bytes, .shape = {1}};
+  try {
+    const auto found = example.find(kImage);
+    if (found == example.end() || !found->is_object())
+      throw RequestError(Refusal::invalid,
+                         fmt::format("\"{}\": expected {{\"b64\": …}}, a JPEG file", kImage));
+    append_elements(*found, tensor);
+    codec.decode({.inputs = {tensor}});
+  } catch (const RequestError& error) {
+    throw RequestError(error.refusal(), fmt::format("example {}: {}", index, error.what()));
+  }
+  return std::move(tensor.strings[0]);
+}
+
+Example parse_example(const json& example, std::size_t index, const std::string& input,
+                      const Codec& codec, const std::vector<std::string>& labels) {
   if (!example.is_object())
     throw RequestError(Refusal::invalid, fmt::format("example {}: expected an object", index));
   for (const auto& item : example.items()) {
-    if (item.key() != "text" && item.key() != "label" && item.key() != "key")
+    if (item.key() != input && item.key() != "label" && item.key() != "key")
       throw RequestError(
           Refusal::invalid,
-          fmt::format("example {}: '{}': expected text, label and key", index, item.key()));
+          fmt::format("example {}: '{}': expected {}, label and key", index, item.key(), input));
   }
-  Example result{.key = example.contains("key") ? member(example, "key", index) : "",
-                 .input = member(example, "text", index),
-                 .label = member(example, "label", index)};
+  Example result{
+      .key = example.contains("key") ? member(example, "key", index) : "",
+      .input = input == kText ? member(example, kText, index) : image(example, index, codec),
+      .label = member(example, "label", index)};
   if (std::ranges::find(labels, result.label) == labels.end())
     throw RequestError(Refusal::invalid,
                        fmt::format("example {}: the model has no label '{}'", index, result.label));
   return result;
 }
 
-std::vector<Example> parse_examples(const std::string& body, const Codec& codec) {
+// What the model takes, texts or images. Throws RequestError (conflict) where it is neither.
+std::string input_of(const Codec& codec) {
   const auto& inputs = codec.inputs();
-  if (inputs.size() != 1 || inputs[0].name != "text")
-    throw RequestError(Refusal::conflict, "the model takes no texts: examples are texts so far");
+  if (inputs.size() != 1 || (inputs[0].name != kText && inputs[0].name != kImage) ||
+      codec.labels().empty())
+    throw RequestError(Refusal::conflict,
+                       "the model does not classify texts or images: it takes no examples");
+  return inputs[0].name;
+}
+
+std::vector<Example> parse_examples(const std::string& body, const Codec& codec) {
+  const std::string input = input_of(codec);
   const json parsed = parse_json(body);
   const auto list = parsed.is_object() ? parsed.find("examples") : parsed.end();
   if (!parsed.is_object() || list == parsed.end() || !list->is_array())
-    throw RequestError(Refusal::invalid,
-                       "expected {\"examples\": [{\"text\": …, \"label\": …}, …]}");
+    throw RequestError(
+        Refusal::invalid,
+        fmt::format(R"(expected {{"examples": [{{"{}": …, "label": …}}, …]}})", input));
   if (list->size() > static_cast<std::size_t>(kMostAtOnce))
     throw RequestError(Refusal::too_large,
                        fmt::format("{} examples, expected at most {}", list->size(), kMostAtOnce));
   const auto labels = codec.labels();
   std::vector<Example> examples;
   for (const json& example : *list)
-    examples.push_back(parse_example(example, examples.size(), labels));
+    examples.push_back(parse_example(example, examples.size(), input, codec, labels));
   return examples;
 }
 
@@ -79,14 +108,17 @@ void ExamplesApi::post(const std::string& model, const Codec& codec, const std::
       });
 }
 
-HttpResponse ExamplesApi::get(const std::string& model, const std::string& query) {
+HttpResponse ExamplesApi::get(const std::string& model, const Codec& codec,
+                              const std::string& query) {
+  const std::string input = input_of(codec);
   const auto since = number_of(query, "since", 0);
   const auto limit = std::min(number_of(query, "limit", kUsualLimit), kMostAtOnce);
   ExampleStore& store = stores_.of(model).examples;
   auto list = json::array();
   for (const StoredExample& stored : store.changed_since(since, limit)) {
+    const auto& given = stored.example.input;
     list.push_back({{"key", stored.example.key},
-                    {"text", stored.example.input},
+                    {input, input == kText ? json(given) : json({{"b64", encode_base64(given)}})},
                     {"label", stored.example.label},
                     {"author", stored.author},
                     {"time", stored.time},

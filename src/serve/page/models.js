@@ -38,8 +38,10 @@ function makeView(model) {
   plot.setAttribute('viewBox', '0 0 120 30'); plot.setAttribute('preserveAspectRatio', 'none'); plot.append(view.line);
   view.line.setAttribute('vector-effect', 'non-scaling-stroke');
   view.text = make('textarea', {placeholder: 'A text to classify', 'aria-label': 'text'});
+  view.file = make('input', {type: 'file', accept: 'image/jpeg', 'aria-label': 'image', onchange: () => preview(view)});
+  view.preview = make('img', {alt: '', class: 'preview', hidden: ''});
   view.answer = make('div', {class: 'answer'});
-  view.form = make('div', {}, view.text,
+  view.form = make('div', {}, view.text, make('div', {class: 'row'}, view.file, view.preview),
     make('div', {class: 'row'}, make('button', {class: 'ask', onclick: () => act(view, () => ask(view, name))}, 'Ask')), view.answer);
   view.root = make('section', {},
     make('h2', {}, model.name + ' ', view.title),
@@ -57,16 +59,33 @@ function makeView(model) {
   views.set(model.name, view);
   return view;
 }
+function preview(view) {
+  const file = view.file.files[0];
+  URL.revokeObjectURL(view.preview.src);
+  view.preview.hidden = !file;
+  if (file) view.preview.src = URL.createObjectURL(file);
+}
+// What is asked about, as the server takes it: a text, or a JPEG file.
+async function given(view) {
+  if (view.input === 'text') return view.text.value;
+  if (view.file.files.length === 0) throw new Error('Choose an image first: a JPEG file.');
+  const bytes = new Uint8Array(await view.file.files[0].arrayBuffer());
+  const parts = [];
+  for (let at = 0; at < bytes.length; at += 4096) parts.push(String.fromCharCode(...bytes.subarray(at, at + 4096)));
+  return {b64: btoa(parts.join(''))};
+}
 async function ask(view, name) {
-  const text = view.text.value;
-  const answer = await call(`/v1/models/${name}:predict`, {instances: [text]});
+  const input = await given(view);
+  const answer = await call(`/v1/models/${name}:predict`, {instances: [input]});
   const prediction = answer.predictions[0];
   view.answer.replaceChildren(make('div', {}, 'Label ', make('strong', {class: 'label'}, String(prediction.label)),
     ` with probability ${(100 * prediction.probability).toFixed(1)} %`));
-  prediction.probabilities.forEach((p, i) => view.answer.append(make('div', {class: 'row'},
+  const shown = prediction.probabilities.map((p, i) => [p, i]);
+  if (shown.length > 10) { shown.sort((a, b) => b[0] - a[0]); shown.length = 10; }
+  shown.forEach(([p, i]) => view.answer.append(make('div', {class: 'row'},
     make('span', {class: 'note'}, view.labels[i] || `class ${i}`),
     make('div', {class: 'scale'}, make('div', {class: 'bar', style: `width: ${100 * p}%`})), make('span', {}, (100 * p).toFixed(1) + ' %'))));
-  if (view.labels.length) view.answer.append(makeCorrection(view, name, text, String(prediction.label)));
+  if (view.labels.length) view.answer.append(makeCorrection(view, name, input, String(prediction.label)));
 }
 function show(model, now) {
   const view = views.get(model.name) || makeView(model);
@@ -96,7 +115,10 @@ function show(model, now) {
   view.line.setAttribute('points', view.history.map((r, i) => `${2 * i},${29 - 28 * r / top}`).join(' '));
   const inputs = (model.versions.find(v => v.inputs) || {}).inputs || [];
   view.labels = model.labels;
-  view.form.hidden = !(inputs.length === 1 && inputs[0].name === 'text');
+  view.input = inputs.length === 1 && inputs[0].datatype === 'BYTES' ? inputs[0].name : '';
+  view.text.hidden = view.input !== 'text';
+  view.file.hidden = view.input !== 'image';
+  view.form.hidden = view.text.hidden && view.file.hidden;
   view.online.root.hidden = view.form.hidden || model.labels.length === 0;
   if (!view.online.root.hidden) showOnline(view, encodeURIComponent(model.name));
 }

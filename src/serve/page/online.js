@@ -16,12 +16,12 @@ function makeOnline(view, name) {
 }
 
 // What an operator says instead of the answer.
-function makeCorrection(view, name, text, label) {
+function makeCorrection(view, name, input, label) {
   const choice = make('select', {'aria-label': 'right label'}, ...view.labels.map(l => make('option', {}, l)));
   choice.value = label;
   const done = make('span', {class: 'note saved'});
   const save = make('button', {class: 'correct', onclick: () => act(view, async () => {
-    const answer = await call(`/v1/models/${name}/examples`, {examples: [{text, label: choice.value}]});
+    const answer = await call(`/v1/models/${name}/examples`, {examples: [{[view.input]: input, label: choice.value}]});
     done.textContent = answer.unchanged ? 'It is known already.' : 'Saved.';
   })}, 'Save');
   return make('div', {class: 'row'}, make('span', {}, 'The right label is'), choice, save, done);

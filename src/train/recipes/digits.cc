@@ -28,6 +28,26 @@ ImageTensors to_tensors(data::ImageSet set) {
           kDeviation};
 }
 
+// JPEG files as MNIST's images.
+ImageTensors to_tensors(const std::vector<AddedSample>& added,
+                        const ModelDescription& description) {
+  const data::ImageTransform transform({.size = 28,
+                                        .centre_share = description.number("centre-share"),
+                                        .mean = {},
+                                        .deviation = {1, 1, 1}});
+  const auto count = static_cast<std::int64_t>(added.size());
+  const auto colours = torch::empty({count, 3, 28, 28});
+  std::vector<std::int64_t> labels;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const AddedSample& sample = added[static_cast<std::size_t>(i)];
+    transform.apply(sample.input, data::Random(0, 0, 0), colours[i].data_ptr<float>());
+    labels.push_back(label_of(sample, description));
+  }
+  const auto grey = colours.mean(1, /*keepdim=*/true);
+  return {(255 * grey).round().to(torch::kUInt8), torch::tensor(labels, torch::kInt64), kMean,
+          kDeviation};
+}
+
 class DigitsTask final : public Task {
  public:
   DigitsTask(const TrainOptions& options, const Recipe& recipe, ModelDescription description)
@@ -42,6 +62,22 @@ class DigitsTask final : public Task {
       test_ = to_tensors(data::draw_digits(kDrawnTest, 2 * options.seed + 1));
       description_ =
           "digits drawn by the program (no MNIST found; give --data DIR for the real one)";
+    }
+  }
+
+  std::vector<std::vector<std::size_t>> train_by_class() const {
+    std::vector<std::vector<std::size_t>> by_class(
+        static_cast<std::size_t>(model_description_.integer("classes")));
+    const auto* const labels = train_.labels.data_ptr<std::int64_t>();
+    for (std::size_t i = 0; i < size(Split::train); ++i)
+      by_class[static_cast<std::size_t>(labels[i])].push_back(i);
+    return by_class;
+  }
+  // To both splits.
+  void append(const ImageTensors& added) {
+    for (ImageTensors* set : {&train_, &test_}) {
+      set->images = torch::cat({set->images, added.images});
+      set->labels = torch::cat({set->labels, added.labels});
     }
   }
 
@@ -84,26 +120,40 @@ ModelDescription describe(const Recipe& recipe, std::map<std::string, double> nu
           .deviation = {kDeviation}};
 }
 
-class MnistRecipe final : public Recipe {
+class DigitsRecipe : public Recipe {
+ public:
+  TrainOptions defaults() const override { return digits_defaults(); }
+  std::unique_ptr<Task> make(const TrainOptions& options, World&) const override {
+    return std::make_unique<DigitsTask>(options, *this, describe(*this, options.extra));
+  }
+  Refinement refine(const ModelDescription& description, const TrainOptions& options,
+                    const std::vector<AddedSample>& added, World&) const override {
+    auto task = std::make_unique<DigitsTask>(options, *this, description);
+    Refinement refinement{.task = nullptr,
+                          .old_by_class = task->train_by_class(),
+                          .first_added = task->size(Split::train),
+                          .old_test = task->size(Split::test)};
+    task->append(to_tensors(added, description));
+    refinement.task = std::move(task);
+    return refinement;
+  }
+};
+
+class MnistRecipe final : public DigitsRecipe {
  public:
   std::string name() const override { return "mnist"; }
   std::string summary() const override {
     return "handwritten digits, a small convolutional network";
   }
-  TrainOptions defaults() const override { return digits_defaults(); }
   std::shared_ptr<torch::nn::Module> model(const ModelDescription&) const override {
     return std::make_shared<MnistNetImpl>();
   }
-  std::unique_ptr<Task> make(const TrainOptions& options, World&) const override {
-    return std::make_unique<DigitsTask>(options, *this, describe(*this, {}));
-  }
 };
 
-class MlpRecipe final : public Recipe {
+class MlpRecipe final : public DigitsRecipe {
  public:
   std::string name() const override { return "mlp"; }
   std::string summary() const override { return "handwritten digits, a multilayer perceptron"; }
-  TrainOptions defaults() const override { return digits_defaults(); }
   std::vector<ExtraOption> extra_options() const override {
     return {{"hidden-size", 512, "Units of the first hidden layer; each next one has half as many"},
             {"hidden-layers", 2, "Hidden layers"},
@@ -117,9 +167,6 @@ class MlpRecipe final : public Recipe {
       size /= 2;
     }
     return std::make_shared<MlpImpl>(std::move(model));
-  }
-  std::unique_ptr<Task> make(const TrainOptions& options, World&) const override {
-    return std::make_unique<DigitsTask>(options, *this, describe(*this, options.extra));
   }
 };
 

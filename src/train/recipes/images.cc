@@ -8,6 +8,7 @@
 
 #include "sullae/data.h"
 #include "train/models/resnet.h"
+#include "train/recipes/old_images.h"
 #include "train/recipes/recipes.h"
 #include "train/recipes/splits.h"
 
@@ -56,32 +57,60 @@ ResNetOptions network_options(int depth, const ModelDescription& description, Wo
           .sync_batch_norm = sync};
 }
 
+struct ImageData {
+  explicit ImageData(const TrainOptions& options, const std::vector<std::string>& classes = {})
+      : damage(std::make_unique<data::DamageLog>(options.skip_damaged)),
+        splits(open_splits(options, *damage, classes)) {}
+
+  std::unique_ptr<data::DamageLog> damage;
+  Splits splits;
+};
+
+// What is known of the model before there is one.
+ModelDescription describe(const Recipe& recipe, const TrainOptions& options, const Splits& splits) {
+  auto size = static_cast<std::size_t>(options.extra.at("image-size"));
+  const std::size_t stored = size == 0 ? image_size(*splits.train) : size;
+  const bool small = stored <= kSmall;
+  if (size == 0) size = small ? stored : kUsual;
+  double classes = options.extra.at("classes");
+  if (classes <= 0) classes = static_cast<double>(splits.train->classes().size());
+  if (classes == 0) {
+    throw InputError(
+        fmt::format("{}: does not say how many classes it has: give --classes, or put their "
+                    "names into a file "
+                    "classes.txt beside it, a line each",
+                    options.data.string()));
+  }
+  const auto input = make_transform(size, small, /*augmented=*/false).options();
+  return {.recipe = recipe.name(),
+          .input = InputKind::image,
+          .numbers = {{"channels", 3},
+                      {"image-size", static_cast<double>(size)},
+                      {"centre-share", input.centre_share},
+                      {"classes", classes},
+                      {"small-images", small ? 1 : 0},
+                      {"zero-init-residual", options.extra.at("zero-init-residual")}},
+          .classes = splits.train->classes(),
+          .mean = {input.mean.begin(), input.mean.end()},
+          .deviation = {input.deviation.begin(), input.deviation.end()}};
+}
+
 class ImageTask final : public Task {
  public:
-  ImageTask(const TrainOptions& options, const Recipe& recipe, int depth, World& world)
-      : damage_(options.skip_damaged), splits_(open_splits(options, damage_)) {
-    const auto number = [&](const char* name) {
-      return static_cast<std::int64_t>(options.extra.at(name));
-    };
-    auto size = static_cast<std::size_t>(number("image-size"));
-    const std::size_t stored = size == 0 ? image_size(*splits_.train) : size;
-    const bool small = stored <= kSmall;
-    if (size == 0) size = small ? stored : kUsual;
-    stream_.classes = number("classes") > 0
-                          ? number("classes")
-                          : static_cast<std::int64_t>(splits_.train->classes().size());
-    if (stream_.classes == 0) {
-      throw InputError(
-          fmt::format("{}: does not say how many classes it has: give --classes, or put their "
-                      "names into a file "
-                      "classes.txt beside it, a line each",
-                      options.data.string()));
-    }
+  ImageTask(std::shared_ptr<torch::nn::Module> model, ModelDescription description, ImageData data,
+            const TrainOptions& options, std::size_t half_size_epochs)
+      : damage_(std::move(data.damage)),
+        splits_(std::move(data.splits)),
+        half_size_epochs_(half_size_epochs),
+        model_description_(std::move(description)),
+        model_(std::move(model)) {
+    const auto size = static_cast<std::size_t>(model_description_.integer("image-size"));
+    const bool small = model_description_.number("small-images") != 0;
+    stream_.classes = model_description_.integer("classes");
     stream_.prefetch = {.workers = static_cast<std::size_t>(options.data_workers),
                         .depth = static_cast<std::size_t>(options.prefetch)};
     stream_.seed = options.seed;
     stream_.pinned_memory = torch::cuda::is_available();
-    half_size_epochs_ = static_cast<std::size_t>(number("half-size-epochs"));
     transforms_.reserve(4);
     for (const std::size_t side : {size, std::max<std::size_t>(size / 2, 1)}) {
       transforms_.push_back(make_transform(side, small, /*augmented=*/true));
@@ -89,21 +118,6 @@ class ImageTask final : public Task {
     }
     const auto cached = static_cast<std::size_t>(options.cache_megabytes) << 20;
     if (cached > 0) splits_.train = data::cache_in_memory(splits_.train, cached);
-    const auto& input = transforms_.front().options();
-    model_description_ = {
-        .recipe = recipe.name(),
-        .input = InputKind::image,
-        .numbers = {{"channels", 3},
-                    {"image-size", static_cast<double>(size)},
-                    {"centre-share", input.centre_share},
-                    {"classes", static_cast<double>(stream_.classes)},
-                    {"small-images", small ? 1 : 0},
-                    {"zero-init-residual", options.extra.at("zero-init-residual")}},
-        .classes = splits_.train->classes(),
-        .mean = {input.mean.begin(), input.mean.end()},
-        .deviation = {input.deviation.begin(), input.deviation.end()}};
-    model_ = std::make_shared<ResNetImpl>(
-        network_options(depth, model_description_, options.sync_batch_norm ? &world : nullptr));
     description_ =
         fmt::format("{} images of {} classes from {}, {} x {} pixels", splits_.train->size(),
                     stream_.classes, splits_.description, size, size);
@@ -113,14 +127,14 @@ class ImageTask final : public Task {
   const ModelDescription& description() const override { return model_description_; }
   std::size_t size(Split split) const override { return of(split).size(); }
   std::string data_description() const override { return description_; }
-  std::size_t damaged() const override { return damage_.count(); }
+  std::size_t damaged() const override { return damage_->count(); }
 
   std::unique_ptr<BatchStream> batches(Split split, BatchPlan plan, std::size_t epoch) override {
     ImageStreamOptions options = stream_;
     options.epoch = epoch;
-    const std::size_t transform =
-        (epoch <= half_size_epochs_ ? 2U : 0U) + (split == Split::train ? 0U : 1U);
-    return stream_images(of(split), transforms_[transform], damage_, std::move(plan), options);
+    const bool half = half_size_epochs_ > 0 && epoch <= half_size_epochs_;
+    const std::size_t transform = (half ? 2U : 0U) + (split == Split::train ? 0U : 1U);
+    return stream_images(of(split), transforms_[transform], *damage_, std::move(plan), options);
   }
 
  private:
@@ -128,10 +142,10 @@ class ImageTask final : public Task {
     return split == Split::train ? *splits_.train : *splits_.test;
   }
 
-  data::DamageLog damage_;
+  std::unique_ptr<data::DamageLog> damage_;
   Splits splits_;
   ImageStreamOptions stream_;
-  std::size_t half_size_epochs_ = 0;
+  std::size_t half_size_epochs_;
   // For training and testing at full size, and then at half of it.
   std::vector<data::ImageTransform> transforms_;
   ModelDescription model_description_;
@@ -174,7 +188,30 @@ class ResNetRecipe final : public Recipe {
     return std::make_shared<ResNetImpl>(network_options(depth_, description, nullptr));
   }
   std::unique_ptr<Task> make(const TrainOptions& options, World& world) const override {
-    return std::make_unique<ImageTask>(options, *this, depth_, world);
+    ImageData data(options);
+    ModelDescription description = describe(*this, options, data.splits);
+    auto network = std::make_shared<ResNetImpl>(
+        network_options(depth_, description, options.sync_batch_norm ? &world : nullptr));
+    const auto half_size_epochs = static_cast<std::size_t>(options.extra.at("half-size-epochs"));
+    return std::make_unique<ImageTask>(std::move(network), std::move(description), std::move(data),
+                                       options, half_size_epochs);
+  }
+
+  Refinement refine(const ModelDescription& description, const TrainOptions& options,
+                    const std::vector<AddedSample>& added, World&) const override {
+    ImageData data(options, description.classes);
+    const auto images = label_images(added, description);
+    Refinement refinement;
+    auto old = choose_old(*data.splits.train, images, description, *data.damage, options.seed);
+    refinement.old_by_class = std::move(old.by_class);
+    refinement.first_added = old.samples.size();
+    data.splits.train = append(data::subset(data.splits.train, std::move(old.samples)), images);
+    auto judged = choose_old(*data.splits.test, images, description, *data.damage, options.seed);
+    refinement.old_test = judged.samples.size();
+    data.splits.test = append(data::subset(data.splits.test, std::move(judged.samples)), images);
+    refinement.task = std::make_unique<ImageTask>(model(description), description, std::move(data),
+                                                  options, /*half_size_epochs=*/0);
+    return refinement;
   }
 
  private:

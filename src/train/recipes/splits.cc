@@ -60,9 +60,11 @@ std::pair<data::DatasetPtr, data::DatasetPtr> hold_out(const data::DatasetPtr& a
 
 }  // namespace
 
-Splits open_splits(const TrainOptions& options, data::DamageLog& damage) {
+Splits open_splits(const TrainOptions& options, data::DamageLog& damage,
+                   const std::vector<std::string>& classes) {
   const Paths paths = find_paths(options);
   data::DatasetOptions reading{.format = options.format,
+                               .classes = classes,
                                .text_columns = options.text_columns,
                                .label_column = options.label_column,
                                .damage = &damage};

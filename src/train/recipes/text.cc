@@ -64,9 +64,9 @@ struct Source {
   std::size_t damaged = 0;
 };
 
-Source read_source(const TrainOptions& options) {
+Source read_source(const TrainOptions& options, const std::vector<std::string>& classes = {}) {
   data::DamageLog damage(options.skip_damaged);
-  const Splits splits = open_splits(options, damage);
+  const Splits splits = open_splits(options, damage, classes);
   Source source{.train = data::read_texts(*splits.train, damage),
                 .test = data::read_texts(*splits.test, damage),
                 .classes = splits.train->classes(),
@@ -215,7 +215,7 @@ class TextRecipe final : public Recipe {
 
   Refinement refine(const ModelDescription& description, const TrainOptions& options,
                     const std::vector<AddedSample>& added, World&) const override {
-    Source source = read_source(options);
+    Source source = read_source(options, description.classes);
     check_labels(source.train, description.integer("classes"), source.description);
     check_labels(source.test, description.integer("classes"), source.description);
     // What an operator says of a text takes the place of what was said before.
@@ -228,12 +228,11 @@ class TextRecipe final : public Recipe {
     for (std::size_t i = 0; i < source.train.size(); ++i)
       refinement.old_by_class[static_cast<std::size_t>(source.train[i].label)].push_back(i);
     refinement.first_added = source.train.size();
+    refinement.old_test = source.test.size();
     for (const auto& sample : added) {
-      const auto label = description.class_number(sample.label);
-      if (!label)
-        throw InputError(fmt::format("a sample has the label '{}', which the model does not know",
-                                     sample.label));
-      source.train.push_back({sample.input, static_cast<int>(*label)});
+      const data::LabelledText text{sample.input, static_cast<int>(label_of(sample, description))};
+      source.train.push_back(text);
+      source.test.push_back(text);
     }
     refinement.task = std::make_unique<TextTask>(*this, options_.lstm, description, source);
     return refinement;

@@ -50,6 +50,14 @@ TEST_F(ExampleStoreTest, KeepsTheLastOfEachKeyAndWhoSaidIt) {
   EXPECT_EQ(put(store, {}, "kim").revision, second.revision);
 }
 
+TEST_F(ExampleStoreTest, KeepsBytesAsTheyAre) {
+  ExampleStore store(file_);
+  const std::string bytes("\xff\xd8\0\x10\xff\xd9", 6);
+  EXPECT_EQ(put(store, {{"", bytes, "1"}}, "kim").added, 1);
+  EXPECT_EQ(put(store, {{"", bytes, "1"}}, "kim").unchanged, 1);
+  EXPECT_EQ(store.all().at(0).example.input, bytes);
+}
+
 TEST_F(ExampleStoreTest, IsThereAgainWhenItIsOpenedAgain) {
   {
     ExampleStore store(file_);

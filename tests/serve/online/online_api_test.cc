@@ -6,17 +6,21 @@
 #include <set>
 #include <thread>
 
+#include "data/images.h"
 #include "serve/http_client.h"
 #include "serve/models.h"
+#include "serve/protocol/base64.h"
 #include "serve/server_program.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
+#include "train/small_digits.h"
 #include "train/small_texts.h"
 
 namespace sullae::testing {
 namespace {
 
 using nlohmann::json;
+using serve::encode_base64;
 
 class OnlineApiTest : public ::testing::Test {
  protected:
@@ -42,10 +46,10 @@ class OnlineApiTest : public ::testing::Test {
   }
   // Until `good` of what the model's online page says; what it says then.
   template <class Good>
-  json wait_for(HttpClient& http, Good good) {
+  json wait_for(HttpClient& http, Good good, const std::string& model = "texts") {
     json status;
     for (int i = 0; i < 3000; ++i) {
-      status = http.get("/v1/models/texts/online").json();
+      status = http.get("/v1/models/" + model + "/online").json();
       if (good(status)) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
@@ -104,6 +108,52 @@ TEST_F(OnlineApiTest, CorrectedSamplesChangeTheAnswers) {
   });
   EXPECT_EQ(called["rounds"][0]["trigger"], "call") << called;
   EXPECT_EQ(called["called"], false);
+}
+
+TEST_F(OnlineApiTest, CorrectedImagesChangeTheAnswersToo) {
+  export_small_digits(directory_.path() / "digits", repository_);
+  put_text(repository_ / "digits" / "config.toml",
+           "[online]\nepochs = 8\nbatch_size = 12\nmin_examples = 12\ntolerance = 20\n");
+  auto http = start({"--online"});
+  const auto image = [](int grey) {
+    return json{{"b64", encode_base64(one_colour_jpeg(28, 28, grey, grey, grey))}};
+  };
+  const auto label = [&] {
+    return http.post("/v1/models/digits:predict", json{{"instances", {image(250)}}})
+        .json()["predictions"][0]["label"];
+  };
+  const json wanted = label() == "7" ? "8" : "7";
+  auto list = json::array();
+  for (int i = 0; i < 12; ++i)
+    list.push_back({{"image", image(240 + i)}, {"label", wanted}, {"key", std::to_string(i)}});
+  const std::string examples = "/v1/models/digits/examples";
+  const auto posted = http.post(examples, json{{"examples", list}});
+  EXPECT_EQ(posted.status, 200) << posted.body;
+  const auto kept = http.get(examples + "?limit=1").json()["examples"][0];
+  EXPECT_EQ(kept["image"], list[0]["image"]);
+  EXPECT_EQ(kept["key"], "0");
+  const auto status = wait_for(
+      http,
+      [](const json& s) { return !s["rounds"].empty() && s["rounds"][0]["state"] == "published"; },
+      "digits");
+  ASSERT_EQ(status["rounds"].size(), 1U) << status;
+  EXPECT_EQ(status["rounds"][0]["result"]["changed"]["samples"], 12);
+  for (int i = 0; i < 3000 && label() != wanted; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(label(), wanted);
+
+  const std::pair<json, const char*> wrong[] = {
+      {{{"image", {{"b64", encode_base64("no image")}}}, {"label", "7"}},
+       "example 0: input 'image', image 0: is no JPEG file"},
+      {{{"image", {{"b64", "*"}}}, {"label", "7"}}, "example 0: tensor 'image'"},
+      {{{"image", "a.jpg"}, {"label", "7"}}, "example 0: \"image\": expected {\"b64\": …}"},
+      {{{"text", "seven"}, {"label", "7"}}, "example 0: 'text': expected image, label and key"},
+      {{{"image", image(1)}, {"label", "x"}}, "example 0: the model has no label 'x'"}};
+  for (const auto& [example, message] : wrong) {
+    const auto answer = http.post(examples, json{{"examples", {example}}});
+    EXPECT_EQ(answer.status, 400) << example;
+    EXPECT_TRUE(contains(answer.json()["error"], message)) << answer.body;
+  }
 }
 
 TEST_F(OnlineApiTest, LearningEndsWithTheServerAndComesBackWithoutIt) {
