@@ -41,7 +41,8 @@ function makeView(model) {
   view.file = make('input', {type: 'file', accept: 'image/jpeg', 'aria-label': 'image', onchange: () => preview(view)});
   view.preview = make('img', {alt: '', class: 'preview', hidden: ''});
   view.answer = make('div', {class: 'answer'});
-  view.form = make('div', {}, view.text, make('div', {class: 'row'}, view.file, view.preview),
+  view.chooser = make('div', {class: 'row'}, view.file, view.preview);
+  view.form = make('div', {}, view.text, view.chooser,
     make('div', {class: 'row'}, make('button', {class: 'ask', onclick: () => act(view, () => ask(view, name))}, 'Ask')), view.answer);
   view.root = make('section', {},
     make('h2', {}, model.name + ' ', view.title),
@@ -117,8 +118,8 @@ function show(model, now) {
   view.labels = model.labels;
   view.input = inputs.length === 1 && inputs[0].datatype === 'BYTES' ? inputs[0].name : '';
   view.text.hidden = view.input !== 'text';
-  view.file.hidden = view.input !== 'image';
-  view.form.hidden = view.text.hidden && view.file.hidden;
+  view.chooser.hidden = view.input !== 'image';
+  view.form.hidden = view.text.hidden && view.chooser.hidden;
   view.online.root.hidden = view.form.hidden || model.labels.length === 0;
   if (!view.online.root.hidden) showOnline(view, encodeURIComponent(model.name));
 }

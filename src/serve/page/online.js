@@ -44,7 +44,8 @@ async function showOnline(view, name) {
     const online = await call(`/v1/models/${name}/online`);
     view.online.state.textContent = `${online.examples} samples, ${online.waiting} not trained yet`
       + (online.called ? ', a round is asked for' : '')
-      + (online.running ? '' : '; nothing learns: start the server with --online, or sullae online');
+      // A learner takes a model up with its first sample.
+      + (online.running || online.examples === 0 ? '' : '; nothing learns: start the server with --online, or sullae online');
     view.online.body.replaceChildren(...online.rounds.flatMap(makeRound));
     view.online.table.hidden = online.rounds.length === 0;
   } catch (error) { view.online.state.textContent = error.message; }
