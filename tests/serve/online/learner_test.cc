@@ -267,16 +267,16 @@ TEST_F(Online, StandsBeingKilled) {
   }
   const auto process = start();
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  const RoundStore rounds(database_);
   const auto published = [&] {
-    return RoundStore(database_).counts()["published"] == 1;
+    return rounds.counts()["published"] == 1;
   };
   while (!published() && std::chrono::steady_clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   if (!published()) {
     process->signal(SIGTERM);
     std::string told = process->wait().standard_error;
-    for (const Round& round : RoundStore(database_).newest(10))
-      told += '\n' + json_of(round).dump();
+    for (const Round& round : rounds.newest(10)) told += '\n' + json_of(round).dump();
     FAIL() << "nothing was published:\n" << told;
   }
   EXPECT_EQ(versions(), (std::set<std::int64_t>{1, 2})) << "published once";
