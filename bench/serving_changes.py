@@ -43,7 +43,7 @@ with tempfile.TemporaryDirectory(dir=pathlib.Path(options.checkpoint).parent.par
     model = folder / "models" / "nsmc"
     (model / "1").mkdir(parents=True)
     os.link(options.checkpoint, model / "1" / "model.ckpt")
-    (model / "config.toml").write_text("[online]\nmin_examples = 100\ntolerance = 100\nkeep_versions = 2\n")
+    (model / "config.toml").write_text("[online]\nepochs = 3\nmin_examples = 100\ntolerance = 100\nkeep_versions = 2\n")
     texts = folder / "texts"
     texts.write_text("\n".join(row[1].replace("\\", " ").replace('"', " ") for row in rows[:3000]))
     with socket.socket() as s:
