@@ -24,8 +24,6 @@ class FineTuning {
         device_(local_device(world)),
         earlier_(range(refinement.first_added, refinement.first_added + first_changed)),
         changed_(range(refinement.first_added + first_changed, task_.size(Split::train))),
-        judged_earlier_(range(refinement.old_test, refinement.old_test + first_changed)),
-        judged_changed_(range(refinement.old_test + first_changed, task_.size(Split::test))),
         test_(draw(refinement.old_test, options.test_samples, options.seed)) {
     // A rank's part of a step is a whole number of samples, and at least one.
     const int ranks = world.size();
@@ -94,8 +92,10 @@ class FineTuning {
     const auto on = [&](const std::vector<std::size_t>& samples) {
       return evaluate(task_, Split::test, samples, 0, device_, torch::kFloat32, world_);
     };
-    result_.changed.*when = on(judged_changed_);
-    result_.earlier.*when = on(judged_earlier_);
+    const std::size_t first_earlier = refinement_.old_test;
+    const std::size_t first_changed = first_earlier + earlier_.size();
+    result_.changed.*when = on(range(first_changed, task_.size(Split::test)));
+    result_.earlier.*when = on(range(first_earlier, first_changed));
     result_.test.*when = on(test_);
   }
 
@@ -106,9 +106,6 @@ class FineTuning {
   torch::Device device_;
   std::vector<std::size_t> earlier_;
   std::vector<std::size_t> changed_;
-  // The same as they are judged, and the old ones: numbers of the test split.
-  std::vector<std::size_t> judged_earlier_;
-  std::vector<std::size_t> judged_changed_;
   std::vector<std::size_t> test_;
   std::size_t batch_ = 1;
   std::size_t earlier_replay_ = 0;

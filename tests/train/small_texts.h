@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "support/ranks.h"
-#include "train/trainer.h"
+#include "train/export_model.h"
 
 namespace sullae::testing {
 
@@ -52,7 +51,6 @@ inline train::TrainOptions small_text_options(const std::filesystem::path& data)
   options.extra["embedding-size"] = 8;
   options.extra["word-pairs"] = 0;
   options.extra["dropout"] = 0;
-  options.configuration = "data = '" + data.string() + "'\nseed = 1\n";
   return options;
 }
 
@@ -60,12 +58,7 @@ inline train::TrainOptions small_text_options(const std::filesystem::path& data)
 inline void export_small_texts(const std::filesystem::path& data,
                                const std::filesystem::path& repository) {
   write_small_texts(data);
-  auto options = small_text_options(data);
-  options.export_dir = repository;
-  options.export_name = "texts";
-  run_ranks({.size = 1}, [&](World& world) {
-    train::train(train::find_recipe("text"), train::checked_options(options, 1), world);
-  });
+  export_model("text", small_text_options(data), repository, "texts");
 }
 
 }  // namespace sullae::testing

@@ -31,14 +31,15 @@ std::string member(const json& example, const char* name, std::size_t index) {
 
 // A JPEG file that the model can be asked about.
 std::string image(const json& example, std::size_t index, const Codec& codec) {
-  InferTensor tensor{.name = kImage, .datatype = Datatype::bytes, .shape = {1}};
+  InferRequest request{.inputs = {{.name = kImage, .datatype = Datatype::bytes, .shape = {1}}}};
+  InferTensor& tensor = request.inputs[0];
   try {
     const auto found = example.find(kImage);
     if (found == example.end() || !found->is_object())
       throw RequestError(Refusal::invalid,
                          fmt::format("\"{}\": expected {{\"b64\": …}}, a JPEG file", kImage));
     append_elements(*found, tensor);
-    codec.decode({.inputs = {tensor}});
+    codec.decode(request);
   } catch (const RequestError& error) {
     throw RequestError(error.refusal(), fmt::format("example {}: {}", index, error.what()));
   }

@@ -8,7 +8,7 @@
 
 #include "sullae/data.h"
 #include "train/models/resnet.h"
-#include "train/recipes/old_images.h"
+#include "train/recipes/added_images.h"
 #include "train/recipes/recipes.h"
 #include "train/recipes/splits.h"
 
@@ -200,18 +200,16 @@ class ResNetRecipe final : public Recipe {
   Refinement refine(const ModelDescription& description, const TrainOptions& options,
                     const std::vector<AddedSample>& added, World&) const override {
     ImageData data(options, description.classes);
-    const auto images = label_images(added, description);
-    Refinement refinement;
-    auto old = choose_old(*data.splits.train, images, description, *data.damage, options.seed);
-    refinement.old_by_class = std::move(old.by_class);
-    refinement.first_added = old.samples.size();
-    data.splits.train = append(data::subset(data.splits.train, std::move(old.samples)), images);
-    auto judged = choose_old(*data.splits.test, images, description, *data.damage, options.seed);
-    refinement.old_test = judged.samples.size();
-    data.splits.test = append(data::subset(data.splits.test, std::move(judged.samples)), images);
-    refinement.task = std::make_unique<ImageTask>(model(description), description, std::move(data),
-                                                  options, /*half_size_epochs=*/0);
-    return refinement;
+    const AddedImages images(added, description);
+    auto train = images.behind(data.splits.train, *data.damage, options.seed);
+    auto test = images.behind(data.splits.test, *data.damage, options.seed);
+    data.splits.train = std::move(train.dataset);
+    data.splits.test = std::move(test.dataset);
+    return {.task = std::make_unique<ImageTask>(model(description), description, std::move(data),
+                                                options, /*half_size_epochs=*/0),
+            .old_by_class = std::move(train.old_by_class),
+            .first_added = train.old,
+            .old_test = test.old};
   }
 
  private:

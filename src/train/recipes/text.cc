@@ -149,16 +149,6 @@ class TextTask final : public Task {
   std::string description_;
 };
 
-// An old sample's class must be one that the model knows.
-void check_labels(const std::vector<data::LabelledText>& texts, std::int64_t classes,
-                  const std::string& place) {
-  for (const auto& text : texts) {
-    if (text.label < 0 || text.label >= classes)
-      throw InputError(fmt::format("{}: has a label {}, and the model has {} classes", place,
-                                   text.label, classes));
-  }
-}
-
 class TextRecipe final : public Recipe {
  public:
   explicit TextRecipe(const TextRecipeOptions& options) : options_(options) {}
@@ -216,13 +206,14 @@ class TextRecipe final : public Recipe {
   Refinement refine(const ModelDescription& description, const TrainOptions& options,
                     const std::vector<AddedSample>& added, World&) const override {
     Source source = read_source(options, description.classes);
-    check_labels(source.train, description.integer("classes"), source.description);
-    check_labels(source.test, description.integer("classes"), source.description);
     // What an operator says of a text takes the place of what was said before.
     std::unordered_set<std::string_view> replaced;
     for (const auto& sample : added) replaced.insert(sample.input);
-    for (auto* texts : {&source.train, &source.test})
+    for (auto* texts : {&source.train, &source.test}) {
+      for (const auto& text : *texts)
+        check_label(text.label, description.integer("classes"), source.description);
       std::erase_if(*texts, [&](const auto& text) { return replaced.contains(text.text); });
+    }
     Refinement refinement;
     refinement.old_by_class.resize(static_cast<std::size_t>(description.integer("classes")));
     for (std::size_t i = 0; i < source.train.size(); ++i)
