@@ -147,17 +147,27 @@ std::vector<std::shared_ptr<Version>> ServedModel::settle(const std::set<std::in
 }
 
 void ServedModel::forget_changed(const std::set<std::int64_t>& found) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(entries_, [&](const auto& entry) {
-    return !entry.second.version && !found.contains(entry.first);
+  std::map<std::int64_t, Files> refused;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(entries_, [&](const auto& entry) {
+      return !entry.second.version && !found.contains(entry.first);
+    });
+    for (const auto& [number, entry] : entries_) {
+      if (entry.status.state == VersionState::refused) refused[number] = entry.files;
+    }
+  }
+  // Requests must not wait for the disk.
+  std::erase_if(refused, [&](const auto& version) {
+    return look_at(directory_ / std::to_string(version.first)) == version.second;
   });
   // A refused version whose files have changed since is another one.
-  for (auto& [number, entry] : entries_) {
-    if (entry.status.state == VersionState::refused &&
-        look_at(directory_ / std::to_string(number)) != entry.files) {
-      entry.status.state = VersionState::waiting;
-      entry.status.reason.clear();
-    }
+  const std::lock_guard lock(mutex_);
+  for (const auto& [number, files] : refused) {
+    const auto entry = entries_.find(number);
+    if (entry == entries_.end()) continue;  // forgotten by a call in the meantime
+    entry->second.status.state = VersionState::waiting;
+    entry->second.status.reason.clear();
   }
 }
 
