@@ -63,6 +63,10 @@ TEST_F(PageTest, AnOperatorAsksCorrectsTrainsAndRollsBack) {
   EXPECT_TRUE(browser_->wait_for(text(".online-state") + ".startsWith('1 samples, 1 not')"));
   browser_->click(form + ".correct");
   EXPECT_TRUE(browser_->wait_for(text(".saved") + " === 'It is known already.'"));
+  browser_->click(form + ".take-back");
+  EXPECT_TRUE(browser_->wait_for(text(".online-state") + ".startsWith('0 samples, 0 not')"));
+  browser_->click(form + ".correct");
+  EXPECT_TRUE(browser_->wait_for(text(".online-state") + ".startsWith('1 samples, 1 not')"));
 
   browser_->click(form + ".train");
   EXPECT_TRUE(browser_->wait_for("document.querySelector('.rounds .published')"))

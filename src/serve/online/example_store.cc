@@ -10,7 +10,7 @@
 namespace sullae::serve {
 namespace {
 
-// `changes` keeps all that was ever said; `examples` is what holds now.
+// `changes` keeps all that was ever said; `examples` is what holds now. A sample without a label was taken back.
 constexpr const char* kSchema = R"(
 CREATE TABLE IF NOT EXISTS changes (
   revision INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -55,12 +55,13 @@ StoreResult ExampleStore::put(const ExampleChange& change) {
     const auto key =
         example.key.empty() ? fmt::format("{:016x}", fnv1a(example.input)) : example.key;
     find.reset();
-    const bool known = find.bind(key).step();
-    if (known && find.text(0) == example.input && find.text(1) == example.label) {
+    const bool known = find.bind(key).step() && !find.text(1).empty();
+    const bool removes = example.label.empty();
+    if (known ? find.text(0) == example.input && find.text(1) == example.label : removes) {
       ++result.unchanged;
       continue;
     }
-    ++(known ? result.replaced : result.added);
+    ++(removes ? result.removed : known ? result.replaced : result.added);
     insert.reset();
     insert.bind(key);
     // SQLite's tools would cut a text off at a zero, which every JPEG file has.
@@ -77,13 +78,14 @@ StoreResult ExampleStore::put(const ExampleChange& change) {
   return result;
 }
 
-std::vector<StoredExample> ExampleStore::changed_since(std::int64_t since,
-                                                       std::int64_t limit) const {
+std::vector<StoredExample> ExampleStore::select(const char* condition, std::int64_t since,
+                                                std::int64_t limit) const {
   const std::lock_guard lock(mutex_);
   Statement statement(database_,
-                      "SELECT changes.key, input, label, author, time, revision "
-                      "FROM examples JOIN changes USING (revision) "
-                      "WHERE revision > ? ORDER BY revision LIMIT ?");
+                      fmt::format("SELECT changes.key, input, label, author, time, revision "
+                                  "FROM examples JOIN changes USING (revision) "
+                                  "WHERE {} AND revision > ? ORDER BY revision LIMIT ?",
+                                  condition));
   statement.bind(since).bind(limit);
   std::vector<StoredExample> list;
   while (statement.step()) {
@@ -97,15 +99,20 @@ std::vector<StoredExample> ExampleStore::changed_since(std::int64_t since,
   return list;
 }
 
+std::vector<StoredExample> ExampleStore::changed_since(std::int64_t since,
+                                                       std::int64_t limit) const {
+  return select("true", since, limit);
+}
+
 std::vector<StoredExample> ExampleStore::all() const {
-  return changed_since(0, std::numeric_limits<std::int64_t>::max());
+  return select("label <> ''", 0, std::numeric_limits<std::int64_t>::max());
 }
 
 std::pair<std::int64_t, std::int64_t> ExampleStore::count_since(std::int64_t since) const {
   const std::lock_guard lock(mutex_);
   Statement statement(database_,
                       "SELECT count(*), min(time) FROM examples JOIN changes USING (revision) "
-                      "WHERE revision > ?");
+                      "WHERE label <> '' AND revision > ?");
   if (!statement.bind(since).step()) return {0, 0};
   return {statement.integer(0), statement.integer(1)};
 }
@@ -119,7 +126,8 @@ std::string ExampleStore::identity() const {
 
 std::int64_t ExampleStore::size() const {
   const std::lock_guard lock(mutex_);
-  return database_.number("SELECT count(*) FROM examples");
+  return database_.number(
+      "SELECT count(*) FROM examples JOIN changes USING (revision) WHERE label <> ''");
 }
 
 std::int64_t ExampleStore::revision() const {

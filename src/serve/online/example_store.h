@@ -18,6 +18,7 @@ struct Example {
   std::string key;
   /// A text, or a JPEG file.
   std::string input;
+  /// Empty takes the sample of this key back.
   std::string label;
 };
 
@@ -40,6 +41,7 @@ struct StoredExample {
 struct StoreResult {
   std::int64_t added = 0;
   std::int64_t replaced = 0;
+  std::int64_t removed = 0;
   /// Those that were there already, just so.
   std::int64_t unchanged = 0;
   /// Of the store, after it.
@@ -55,8 +57,10 @@ class ExampleStore {
   /// All of `changes`, one after the other, or none; a result each. When it returns they are on the disk. Throws
   /// Error.
   std::vector<StoreResult> put(const std::vector<ExampleChange>& changes);
-  /// Samples that have changed after revision `since`, in the order of their changes, at most `limit`.
+  /// Samples that have changed after revision `since`, in the order of their changes, at most `limit`. Those that were
+  /// taken back have no label.
   std::vector<StoredExample> changed_since(std::int64_t since, std::int64_t limit) const;
+  /// In the order of their changes, without those that were taken back; as for all below.
   std::vector<StoredExample> all() const;
   /// How many samples have changed after revision `since`, and the time of the first of these changes.
   std::pair<std::int64_t, std::int64_t> count_since(std::int64_t since) const;
@@ -67,6 +71,8 @@ class ExampleStore {
 
  private:
   StoreResult put(const ExampleChange& change);
+  std::vector<StoredExample> select(const char* condition, std::int64_t since,
+                                    std::int64_t limit) const;
 
   mutable std::mutex mutex_;
   mutable Database database_;  // guarded by mutex_

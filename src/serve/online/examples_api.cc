@@ -56,10 +56,15 @@ Example parse_example(const json& example, std::size_t index, const std::string&
           Refusal::invalid,
           fmt::format("example {}: '{}': expected {}, label and key", index, item.key(), input));
   }
-  Example result{
-      .key = example.contains("key") ? member(example, "key", index) : "",
-      .input = input == kText ? member(example, kText, index) : image(example, index, codec),
-      .label = member(example, "label", index)};
+  Example result;
+  if (example.contains("key")) result.key = member(example, "key", index);
+  const auto label = example.find("label");
+  const bool removes = label != example.end() && label->is_null();
+  // What is taken back is known by its key alone, where it was given one.
+  if (!removes || result.key.empty())
+    result.input = input == kText ? member(example, kText, index) : image(example, index, codec);
+  if (removes) return result;
+  result.label = member(example, "label", index);
   if (std::ranges::find(labels, result.label) == labels.end())
     throw RequestError(Refusal::invalid,
                        fmt::format("example {}: the model has no label '{}'", index, result.label));
@@ -104,6 +109,7 @@ void ExamplesApi::post(const std::string& model, const Codec& codec, const std::
         if (error) return respond(failure_response(error));
         respond(json_response({{"added", result.added},
                                {"replaced", result.replaced},
+                               {"removed", result.removed},
                                {"unchanged", result.unchanged},
                                {"revision", result.revision}}));
       });
@@ -117,13 +123,15 @@ HttpResponse ExamplesApi::get(const std::string& model, const Codec& codec,
   ExampleStore& store = stores_.of(model).examples;
   auto list = json::array();
   for (const StoredExample& stored : store.changed_since(since, limit)) {
-    const auto& given = stored.example.input;
-    list.push_back({{"key", stored.example.key},
-                    {input, input == kText ? json(given) : json({{"b64", encode_base64(given)}})},
-                    {"label", stored.example.label},
+    const auto& [key, given, label] = stored.example;
+    list.push_back({{"key", key},
+                    {"label", nullptr},
                     {"author", stored.author},
                     {"time", stored.time},
                     {"revision", stored.revision}});
+    if (label.empty()) continue;
+    list.back()["label"] = label;
+    list.back()[input] = input == kText ? json(given) : json({{"b64", encode_base64(given)}});
   }
   return json_response(
       {{"examples", std::move(list)}, {"size", store.size()}, {"revision", store.revision()}});

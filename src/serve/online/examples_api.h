@@ -17,7 +17,7 @@ class ExamplesApi {
 
   /// Stores what `body` holds, {"examples": [{"text": …, "label": …, "key": …}, …]}, all of it or none, and answers
   /// when it is on the disk; for models of images "image": {"b64": …} stands instead of "text". `codec` is that of the
-  /// version that answers. Throws RequestError.
+  /// version that answers. A label null takes back the sample of the key, or of the text or image. Throws RequestError.
   void post(const std::string& model, const Codec& codec, const std::string& body,
             const std::string& author, const Respond& respond);
   /// Samples that have changed after "since" of `query` (0), at most "limit" (1000). Throws RequestError.

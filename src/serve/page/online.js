@@ -1,4 +1,3 @@
-
 // Online learning: what waits, what was trained, and what came of it.
 const change = measured => measured.samples === 0 ? '–'
     : `${(100 * measured.before.accuracy).toFixed(1)} → ${(100 * measured.after.accuracy).toFixed(1)} %`;
@@ -20,11 +19,18 @@ function makeCorrection(view, name, input, label) {
   const choice = make('select', {'aria-label': 'right label'}, ...view.labels.map(l => make('option', {}, l)));
   choice.value = label;
   const done = make('span', {class: 'note saved'});
+  const say = label => call(`/v1/models/${name}/examples`, {examples: [{[view.input]: input, label}]});
   const save = make('button', {class: 'correct', onclick: () => act(view, async () => {
-    const answer = await call(`/v1/models/${name}/examples`, {examples: [{[view.input]: input, label: choice.value}]});
+    const answer = await say(choice.value);
     done.textContent = answer.unchanged ? 'It is known already.' : 'Saved.';
+    takeBack.hidden = false;
   })}, 'Save');
-  return make('div', {class: 'row'}, make('span', {}, 'The right label is'), choice, save, done);
+  const takeBack = make('button', {class: 'take-back', hidden: true, onclick: () => act(view, async () => {
+    await say(null);
+    done.textContent = 'Taken back.';
+    takeBack.hidden = true;
+  })}, 'Take back');
+  return make('div', {class: 'row'}, make('span', {}, 'The right label is'), choice, save, done, takeBack);
 }
 
 function makeRound(round) {

@@ -50,6 +50,27 @@ TEST_F(ExampleStoreTest, KeepsTheLastOfEachKeyAndWhoSaidIt) {
   EXPECT_EQ(put(store, {}, "kim").revision, second.revision);
 }
 
+TEST_F(ExampleStoreTest, TakesBackWhatHasNoLabel) {
+  ExampleStore store(file_);
+  put(store, {{"a", "one", "1"}, {"b", "two", "0"}}, "kim");
+  const auto result = put(store, {{"a", "", ""}, {"c", "", ""}}, "lee");
+  EXPECT_EQ(result.removed, 1);
+  EXPECT_EQ(result.unchanged, 1) << "there was none";
+  EXPECT_EQ(store.size(), 1);
+  ASSERT_EQ(store.all().size(), 1U);
+  EXPECT_EQ(store.all()[0].example.key, "b");
+  EXPECT_EQ(store.count_since(0).first, 1);
+  EXPECT_EQ(store.count_since(2).first, 0) << "there is nothing to train of it";
+  const auto changed = store.changed_since(2, 100);
+  ASSERT_EQ(changed.size(), 1U);
+  EXPECT_EQ(changed[0].example.key, "a");
+  EXPECT_EQ(changed[0].example.label, "");
+  EXPECT_EQ(changed[0].author, "lee");
+  EXPECT_EQ(put(store, {{"a", "", ""}}, "lee").unchanged, 1) << "once is enough";
+  EXPECT_EQ(put(store, {{"a", "one", "1"}}, "kim").added, 1);
+  EXPECT_EQ(store.size(), 2);
+}
+
 TEST_F(ExampleStoreTest, KeepsBytesAsTheyAre) {
   ExampleStore store(file_);
   const std::string bytes("\xff\xd8\0\x10\xff\xd9", 6);

@@ -39,8 +39,9 @@ TEST_F(ExamplesApiTest, KeepsWhatOperatorsSay) {
   HttpClient http(server_->port());
   const auto answer = http.post("/v1/models/m/examples", json::parse(R"({"examples": [
       {"text": "정말 좋아요", "label": "good"}, {"text": "b", "label": "bad", "key": "7"}]})"));
-  EXPECT_EQ(answer.json(),
-            json::parse(R"({"added": 2, "replaced": 0, "unchanged": 0, "revision": 2})"));
+  EXPECT_EQ(
+      answer.json(),
+      json::parse(R"({"added": 2, "replaced": 0, "removed": 0, "unchanged": 0, "revision": 2})"));
   http.post("/v1/models/m/examples",
             json::parse(R"({"examples": [{"text": "b", "label": "good", "key": "7"}]})"));
   const auto changed = http.get("/v1/models/m/examples?since=2&limit=5").json();
@@ -49,6 +50,24 @@ TEST_F(ExamplesApiTest, KeepsWhatOperatorsSay) {
   ASSERT_EQ(changed["examples"].size(), 1U);
   EXPECT_EQ(changed["examples"][0]["label"], "good");
   EXPECT_EQ(changed["examples"][0]["author"], "anonymous");
+}
+
+TEST_F(ExamplesApiTest, TakesBackWhatWasSaidByKeyOrByText) {
+  HttpClient http(server_->port());
+  http.post("/v1/models/m/examples", json::parse(R"({"examples": [
+      {"text": "a", "label": "good"}, {"text": "b", "label": "bad", "key": "7"}]})"));
+  const auto answer = http.post("/v1/models/m/examples", json::parse(R"({"examples": [
+      {"text": "a", "label": null}, {"key": "7", "label": null}, {"key": "8", "label": null}]})"));
+  EXPECT_EQ(
+      answer.json(),
+      json::parse(R"({"added": 0, "replaced": 0, "removed": 2, "unchanged": 1, "revision": 4})"));
+  const auto changed = all(http);
+  EXPECT_EQ(changed["size"], 0);
+  ASSERT_EQ(changed["examples"].size(), 2U) << "who follows the changes learns of it";
+  EXPECT_EQ(changed["examples"][1]["key"], "7");
+  EXPECT_TRUE(changed["examples"][1]["label"].is_null());
+  EXPECT_FALSE(changed["examples"][1].contains("text"));
+  EXPECT_EQ(http.get("/v1/models/m/online").json()["waiting"], 0);
 }
 
 TEST_F(ExamplesApiTest, SaysWhatIsWrongAndKeepsNothingOfIt) {
@@ -61,6 +80,7 @@ TEST_F(ExamplesApiTest, SaysWhatIsWrongAndKeepsNothingOfIt) {
       {R"({"examples": [{"text": "a", "label": "fair"}]})",
        "example 0: the model has no label 'fair'"},
       {R"({"examples": [{"text": "", "label": "good"}]})", "example 0: \"text\": expected a text"},
+      {R"({"examples": [{"label": null}]})", "example 0: \"text\": expected a text"},
       {R"({"examples": [{"text": "a", "label": "good", "weight": 2}]})",
        "example 0: 'weight': expected text, label and key"}};
   for (const auto& [body, message] : cases) {
