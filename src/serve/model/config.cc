@@ -30,6 +30,10 @@ class Reader : private TomlFile {
         {"max_queue_delay_microseconds", integer_into(config_.max_queue_delay, 0, 60'000'000)},
         {"max_queue_size", integer_into(config_.max_queue_size, 1, 1 << 30)},
         {"timeout_milliseconds", integer_into(config_.timeout, 1, 86'400'000)},
+        {"device",
+         [&](auto& n) {
+           config_.device = device(n);
+         }},
         {"instances", integer_into(config_.instances, 0, 1024)},
         {"quantize",
          [&](auto& n) {
@@ -98,6 +102,17 @@ class Reader : private TomlFile {
     std::vector<double> values;
     for (const auto& value : *array) values.push_back(number(value));
     return values;
+  }
+  std::string device(const toml::node& node) const {
+    const auto value = text(node);
+    constexpr std::string_view kNumbered = "cuda:";
+    const bool numbered =
+        value.starts_with(kNumbered) && value.size() > kNumbered.size() &&
+        value.size() <= kNumbered.size() + 2 &&
+        value.find_first_not_of("0123456789", kNumbered.size()) == std::string::npos;
+    if (value != "cpu" && value != "cuda" && !numbered)
+      fail(node, fmt::format("'{}': expected cpu, cuda or cuda:N", value));
+    return value;
   }
   VersionPolicy policy(const toml::node& node) const {
     const auto value = text(node);

@@ -40,7 +40,9 @@ struct ModelConfig {
   std::chrono::microseconds max_queue_delay{0};
   std::int64_t max_queue_size = 1024;
   std::chrono::milliseconds timeout{10000};
-  /// 0: one a processor.
+  /// "cpu", "cuda" or "cuda:N".
+  std::string device = "cpu";
+  /// 0: one a processor, or on a GPU two, of which one prepares while the other computes.
   int instances = 0;
   /// "none" or "int8".
   std::string quantize = "none";

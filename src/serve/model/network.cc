@@ -27,12 +27,13 @@ void collect(const torch::jit::IValue& value, std::vector<torch::Tensor>& into) 
 
 }  // namespace
 
-Network::Network(torch::jit::Module module, const std::string& quantize)
-    : module_(std::move(module)) {
+Network::Network(torch::jit::Module module, torch::Device device, const std::string& quantize)
+    : module_(std::move(module)), device_(device) {
   // Profiling would compile anew whenever batches of other sizes come, while requests wait.
   torch::jit::getProfilingMode() = false;
   try {
     module_.eval();
+    module_.to(device_);
     module_ = torch::jit::freeze(module_);
     if (quantize == "int8") {
       quantize_to_int8(module_);
@@ -49,7 +50,11 @@ std::vector<torch::Tensor> Network::run(std::vector<torch::jit::IValue> inputs) 
   const c10::InferenceMode guard;
   std::vector<torch::Tensor> outputs;
   try {
+    for (auto& input : inputs) {
+      if (input.isTensor()) input = input.toTensor().to(device_);
+    }
     collect(module_.forward(std::move(inputs)), outputs);
+    for (auto& output : outputs) output = output.to(torch::kCPU);
   } catch (const c10::Error& error) {
     throw Error(error.what_without_backtrace());
   } catch (const torch::jit::JITException& error) {

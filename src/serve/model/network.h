@@ -11,17 +11,18 @@ namespace sullae::serve {
 /// Any thread may call run(), several at once.
 class Network {
  public:
-  /// Freezes `module`: what only training needs is removed, weights become constants, norms are folded
-  /// into the convolutions before them. With `quantize` "int8", the weights of linear layers and LSTMs
+  /// Freezes `module` on `device`: what only training needs is removed, weights become constants, norms are
+  /// folded into the convolutions before them. With `quantize` "int8", the weights of linear layers and LSTMs
   /// become 8-bit numbers and their inputs are quantised as they come. Throws Error.
-  Network(torch::jit::Module module, const std::string& quantize);
+  Network(torch::jit::Module module, torch::Device device, const std::string& quantize);
 
-  /// One tensor an output, whether the module returns a tensor, or a tuple, list or dictionary of them.
-  /// Throws Error with what libtorch says.
+  /// Tensors in the host's memory, as they come and go. One an output, whether the module returns a tensor, or a
+  /// tuple, list or dictionary of them. Throws Error with what libtorch says.
   std::vector<torch::Tensor> run(std::vector<torch::jit::IValue> inputs) const;
 
  private:
   mutable torch::jit::Module module_;
+  torch::Device device_;
 };
 
 }  // namespace sullae::serve

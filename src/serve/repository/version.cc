@@ -14,6 +14,12 @@ std::uint64_t nanoseconds(Clock::duration duration) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(duration).count());
 }
 
+int instances_of(const ModelConfig& config) {
+  constexpr int kOnAGpu = 2;
+  if (config.instances > 0) return config.instances;
+  return config.device == "cpu" ? available_cpus() : kOnAGpu;
+}
+
 }  // namespace
 
 Version::Version(std::string model_name, std::int64_t number,
@@ -26,7 +32,7 @@ Version::Version(std::string model_name, std::int64_t number,
                      .max_queue_delay = config.max_queue_delay,
                      .max_queue_size = config.max_queue_size,
                      .timeout = config.timeout,
-                     .instances = config.instances > 0 ? config.instances : available_cpus()},
+                     .instances = instances_of(config)},
       [this](const std::vector<const Rows*>& rows) { return model_.run(rows); });
 }
 

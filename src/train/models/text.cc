@@ -50,7 +50,7 @@ torch::jit::Module TextLstmImpl::script() const {
 def forward(self, words, lengths):
     sorted_lengths, order = torch.sort(lengths, 0, True)
     vectors = torch.embedding(self.embedding_weight, torch.index_select(words, 0, order))
-    packed, sizes = torch._pack_padded_sequence(vectors, sorted_lengths, True)
+    packed, sizes = torch._pack_padded_sequence(vectors, sorted_lengths.cpu(), True)
     state = torch.zeros([{layers}, words.size(0), {hidden}], dtype=vectors.dtype, device=vectors.device)
     output, last_hidden, last_cell = torch.lstm(
         packed, sizes, [state, state], [{weights}], True, {layers}, 0.0, False, False)

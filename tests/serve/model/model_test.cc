@@ -110,6 +110,34 @@ TEST_F(ModelTest, EightBitsAreNearThirtyTwo) {
   EXPECT_FALSE(equal) << "nothing was quantised";
 }
 
+TEST_F(ModelTest, AGpuAnswersAsTheProcessorDoes) {
+  if (!torch::cuda::is_available())
+    GTEST_SKIP() << "NO GPU, OR A LIBTORCH WITHOUT CUDA: serving on a GPU is not tested";
+  ModelConfig config;
+  config.device = "cuda";
+  for (const char* recipe : {"lstm", "text"}) {
+    const auto version = put_checkpoint(text_description(recipe));
+    const auto request = texts({"a b c 영화", "", "b b"});
+    const auto expected = floats_of(Model(version, {}).answer(request)[2]);
+    const auto found = floats_of(Model(version, config).answer(request)[2]);
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(expected[i], found[i], 1e-3);
+  }
+}
+
+// Needs no GPU: what every machine must say.
+TEST_F(ModelTest, ADeviceThatIsNotThereIsRefused) {
+  const auto version = put_checkpoint(text_description("text"));
+  ModelConfig config;
+  config.device = "cuda:99";
+  EXPECT_TRUE(contains(error_of([&] { Model(version, config); }),
+                       torch::cuda::is_available()
+                           ? "device = 'cuda:99': this machine's GPUs are 0 to "
+                           : "device = 'cuda:99': there is no GPU, or a libtorch without CUDA"));
+  config.quantize = "int8";
+  EXPECT_TRUE(contains(error_of([&] { Model(version, config); }),
+                       "device = 'cuda:99': quantize = 'int8' needs device = 'cpu'"));
+}
+
 TEST_F(ModelTest, ImagesComeAsFilesOrAsPixels) {
   const auto version = put_checkpoint(
       {.recipe = "mnist",
@@ -224,6 +252,8 @@ TEST(ModelConfig, SaysWhatIsWrongAndWhere) {
   const std::pair<const char*, const char*> cases[] = {
       {"\nmax_batch_size = -1\n", "line 2: expected a whole number from 0"},
       {"quantize = \"int4\"", "line 1: 'int4': expected one of none, int8"},
+      {"device = \"gpu\"", "'gpu': expected cpu, cuda or cuda:N"},
+      {"device = \"cuda:\"", "'cuda:': expected cpu, cuda or cuda:N"},
       {"version_policy = \"newest\"", "'newest': expected latest, latest:N, all, or versions"},
       {"version_policy = \"1,x\"", "expected latest, latest:N, all, or versions"},
       {"preprocessing = 3", "expected a text in quotes"},
