@@ -60,13 +60,13 @@ TEST_F(PageTest, AnOperatorAsksCorrectsTrainsAndRollsBack) {
   browser_->type(form + "select", "1");
   browser_->click(form + ".correct");
   EXPECT_TRUE(browser_->wait_for(text(".saved") + " === 'Saved.'"));
-  EXPECT_TRUE(browser_->wait_for(text(".online-state") + ".startsWith('1 samples, 1 not')"));
+  EXPECT_TRUE(browser_->wait_for(text(".online-state") + ".startsWith('1 sample, 1 not')"));
   browser_->click(form + ".correct");
   EXPECT_TRUE(browser_->wait_for(text(".saved") + " === 'It is known already.'"));
   browser_->click(form + ".take-back");
   EXPECT_TRUE(browser_->wait_for(text(".online-state") + ".startsWith('0 samples, 0 not')"));
   browser_->click(form + ".correct");
-  EXPECT_TRUE(browser_->wait_for(text(".online-state") + ".startsWith('1 samples, 1 not')"));
+  EXPECT_TRUE(browser_->wait_for(text(".online-state") + ".startsWith('1 sample, 1 not')"));
 
   browser_->click(form + ".train");
   EXPECT_TRUE(browser_->wait_for("document.querySelector('.rounds .published')"))
@@ -110,7 +110,7 @@ TEST_F(PageTest, ImagesAreChosenAndCorrected) {
   browser_->click(form + ".correct");
   EXPECT_TRUE(browser_->wait_for("document.querySelector('.saved').textContent === 'Saved.'"));
   EXPECT_TRUE(browser_->wait_for(
-      "document.querySelector('.online-state').textContent.startsWith('1 samples, 1 not')"));
+      "document.querySelector('.online-state').textContent.startsWith('1 sample, 1 not')"));
 }
 
 TEST_F(PageTest, AsksForATokenAndShowsTextsAsTexts) {

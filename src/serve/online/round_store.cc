@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/log.h"
 #include "serve/online/clock.h"
 
 namespace sullae::serve {
@@ -33,18 +32,21 @@ RoundStore::RoundStore(const std::filesystem::path& file) : database_(file) {
 }
 
 void RoundStore::begin(Round& round) {
-  {
-    const std::lock_guard lock(mutex_);
-    Statement insert(database_,
-                     "INSERT INTO rounds (state, revision, call, details) VALUES (?, ?, ?, '{}')");
-    insert.bind(name_of(round.state)).bind(round.revision).bind(round.call).step();
-    round.id = database_.last_insert_id();
-  }
-  update(round);
+  const std::lock_guard lock(mutex_);
+  // The details hold the id, which is known once there is a row.
+  Transaction transaction(database_);
+  database_.execute("INSERT INTO rounds (state, revision, call, details) VALUES ('', 0, 0, '')");
+  round.id = database_.last_insert_id();
+  write(round);
+  transaction.commit();
 }
 
 void RoundStore::update(const Round& round) {
   const std::lock_guard lock(mutex_);
+  write(round);
+}
+
+void RoundStore::write(const Round& round) {
   Statement statement(
       database_, "UPDATE rounds SET state = ?, revision = ?, call = ?, details = ? WHERE id = ?");
   statement.bind(name_of(round.state))
@@ -57,17 +59,9 @@ void RoundStore::update(const Round& round) {
 
 std::vector<Round> RoundStore::select(const std::string& condition) const {
   const std::lock_guard lock(mutex_);
-  Statement statement(database_, "SELECT id, details FROM rounds " + condition);
+  Statement statement(database_, "SELECT details FROM rounds " + condition);
   std::vector<Round> rounds;
-  while (statement.step()) {
-    const auto id = statement.integer(0);
-    try {
-      rounds.push_back(round_from(nlohmann::json::parse(statement.text(1))));
-    } catch (const nlohmann::json::exception&) {
-      // A process ended between begin()'s two statements.
-      rounds.push_back({.id = id, .state = RoundState::interrupted});
-    }
-  }
+  while (statement.step()) rounds.push_back(round_from(nlohmann::json::parse(statement.text(0))));
   return rounds;
 }
 

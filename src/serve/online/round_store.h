@@ -40,6 +40,7 @@ class RoundStore {
   std::int64_t answered_call() const;
 
  private:
+  void write(const Round& round);
   std::vector<Round> select(const std::string& condition) const;
   std::int64_t number(const std::string& sql) const;
 

@@ -48,7 +48,7 @@ function makeRound(round) {
 async function showOnline(view, name) {
   try {
     const online = await call(`/v1/models/${name}/online`);
-    view.online.state.textContent = `${online.examples} samples, ${online.waiting} not trained yet`
+    view.online.state.textContent = `${online.examples} ${online.examples === 1 ? 'sample' : 'samples'}, ${online.waiting} not trained yet`
       + (online.called ? ', a round is asked for' : '')
       // A learner takes a model up with its first sample.
       + (online.running || online.examples === 0 ? '' : '; nothing learns: start the server with --online, or sullae online');

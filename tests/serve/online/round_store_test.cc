@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "serve/online/lock.h"
 #include "serve/online/trigger.h"
@@ -50,6 +51,24 @@ TEST_F(RoundStoreTest, KeepsRoundsAsTheyAre) {
   EXPECT_EQ(store.counts(),
             (std::map<std::string, std::int64_t>{{"interrupted", 1}, {"published", 1}}));
   EXPECT_TRUE(store.unfinished().empty());
+}
+
+TEST_F(RoundStoreTest, ARoundIsSeenWholeOrNotAtAll) {
+  constexpr std::int64_t kRounds = 100;
+  RoundStore store(file_);
+  std::jthread learner([&] {
+    RoundStore own(file_);
+    for (std::int64_t i = 0; i < kRounds; ++i) {
+      Round round{.trigger = "count", .revision = i};
+      own.begin(round);
+    }
+  });
+  std::size_t seen = 0;
+  while (seen < kRounds) {
+    const auto rounds = store.newest(kRounds);
+    for (const Round& round : rounds) ASSERT_EQ(round.trigger, "count");
+    seen = rounds.size();
+  }
 }
 
 TEST_F(RoundStoreTest, KnowsWhichCallsAreAnswered) {
