@@ -23,6 +23,12 @@ std::int64_t label_of(const AddedSample& sample, const ModelDescription& descrip
   return *label;
 }
 
+void check_label(std::int64_t label, std::int64_t classes, const std::string& place) {
+  if (label < 0 || label >= classes)
+    throw InputError(
+        fmt::format("{}: has a label {}, and the model has {} classes", place, label, classes));
+}
+
 Refinement Recipe::refine(const ModelDescription&, const TrainOptions&,
                           const std::vector<AddedSample>&, World&) const {
   throw InputError(fmt::format("models of the recipe {} are not trained further", name()));

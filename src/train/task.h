@@ -88,6 +88,8 @@ struct AddedSample {
 
 /// The class that `sample` is given. Throws InputError for one that the model does not know.
 std::int64_t label_of(const AddedSample& sample, const ModelDescription& description);
+/// Throws InputError where the label of an old sample at `place` is no class of a model that has `classes`.
+void check_label(std::int64_t label, std::int64_t classes, const std::string& place);
 
 /// What a trained model is trained further with: what it was trained on, and behind it samples that came since, in
 /// both splits: for training, and to be judged by as test samples are, without augmentation.

@@ -106,10 +106,12 @@ class Reader : private TomlFile {
   std::string device(const toml::node& node) const {
     const auto value = text(node);
     constexpr std::string_view kNumbered = "cuda:";
+    constexpr int kMost = 99;
+    int index = -1;
+    if (value.starts_with(kNumbered))
+      std::from_chars(value.data() + kNumbered.size(), value.data() + value.size(), index);
     const bool numbered =
-        value.starts_with(kNumbered) && value.size() > kNumbered.size() &&
-        value.size() <= kNumbered.size() + 2 &&
-        value.find_first_not_of("0123456789", kNumbered.size()) == std::string::npos;
+        index >= 0 && index <= kMost && value == fmt::format("{}{}", kNumbered, index);
     if (value != "cpu" && value != "cuda" && !numbered)
       fail(node, fmt::format("'{}': expected cpu, cuda or cuda:N", value));
     return value;

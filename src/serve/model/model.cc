@@ -34,23 +34,6 @@ std::vector<std::string> read_lines(const fs::path& version, const std::string& 
   return lines;
 }
 
-// Throws InputError where it is not there.
-torch::Device device_of(const ModelConfig& config) {
-  const torch::Device device(config.device);
-  if (device.is_cpu()) return device;
-  if (config.quantize != "none")
-    throw InputError(fmt::format("device = '{}': quantize = '{}' needs device = 'cpu'",
-                                 config.device, config.quantize));
-  const int there = static_cast<int>(torch::cuda::device_count());
-  if (there == 0)
-    throw InputError(
-        fmt::format("device = '{}': there is no GPU, or a libtorch without CUDA", config.device));
-  if (device.has_index() && device.index() >= there)
-    throw InputError(
-        fmt::format("device = '{}': this machine's GPUs are 0 to {}", config.device, there - 1));
-  return device;
-}
-
 // Of a module that says nothing of itself but the names of its inputs.
 std::vector<TensorSignature> signatures_of(const torch::jit::Module& module) {
   std::vector<TensorSignature> inputs;
@@ -83,9 +66,7 @@ bool agrees(const nlohmann::json& expect, const nlohmann::json& found, double to
 }  // namespace
 
 Model::Model(const fs::path& directory, const ModelConfig& config)
-    : config_(config),
-      max_batch_size_(std::max<std::int64_t>(config.max_batch_size, 1)),
-      device_(device_of(config)) {
+    : config_(config), max_batch_size_(std::max<std::int64_t>(config.max_batch_size, 1)) {
   if (fs::exists(directory / train::kModelFile)) {
     load_checkpoint(directory / train::kModelFile);
   } else if (fs::exists(directory / kScriptFile)) {
@@ -103,7 +84,7 @@ void Model::load_checkpoint(const fs::path& file) {
   sullae::load_checkpoint(file, *network);
   network->eval();
   const auto* classifier = dynamic_cast<const train::Classifier*>(network.get());
-  network_ = std::make_unique<Network>(classifier->script(), device_, config_.quantize);
+  network_ = std::make_unique<Network>(classifier->script(), config_);
   codec_ = description.input == train::InputKind::text ? make_text_codec(description)
                                                        : make_image_codec(description);
 }
@@ -137,7 +118,7 @@ void Model::load_torchscript(const fs::path& file) {
     auto inputs = config_.inputs.empty() ? signatures_of(module) : config_.inputs;
     codec_ = make_tensor_codec(std::move(inputs), config_.outputs, batched);
   }
-  network_ = std::make_unique<Network>(std::move(module), device_, config_.quantize);
+  network_ = std::make_unique<Network>(std::move(module), config_);
 }
 
 std::vector<std::vector<torch::Tensor>> Model::run(const std::vector<const Rows*>& requests) const {

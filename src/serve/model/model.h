@@ -44,7 +44,6 @@ class Model {
   ModelConfig config_;
   std::string platform_;
   std::int64_t max_batch_size_;
-  torch::Device device_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<Codec> codec_;
 };

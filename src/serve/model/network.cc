@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/runtime/jit_exception.h>
+#include <torch/cuda.h>
 
 #include "serve/model/quantize.h"
 #include "sullae/error.h"
@@ -25,17 +26,34 @@ void collect(const torch::jit::IValue& value, std::vector<torch::Tensor>& into) 
   }
 }
 
+// Throws InputError where it is not there.
+torch::Device device_of(const ModelConfig& config) {
+  const torch::Device device(config.device);
+  if (device.is_cpu()) return device;
+  if (config.quantize != "none")
+    throw InputError(fmt::format("device = '{}': quantize = '{}' needs device = 'cpu'",
+                                 config.device, config.quantize));
+  const int there = static_cast<int>(torch::cuda::device_count());
+  if (there == 0)
+    throw InputError(
+        fmt::format("device = '{}': there is no GPU, or a libtorch without CUDA", config.device));
+  if (device.has_index() && device.index() >= there)
+    throw InputError(
+        fmt::format("device = '{}': this machine's GPUs are 0 to {}", config.device, there - 1));
+  return device;
+}
+
 }  // namespace
 
-Network::Network(torch::jit::Module module, torch::Device device, const std::string& quantize)
-    : module_(std::move(module)), device_(device) {
+Network::Network(torch::jit::Module module, const ModelConfig& config)
+    : module_(std::move(module)), device_(device_of(config)) {
   // Profiling would compile anew whenever batches of other sizes come, while requests wait.
   torch::jit::getProfilingMode() = false;
   try {
     module_.eval();
     module_.to(device_);
     module_ = torch::jit::freeze(module_);
-    if (quantize == "int8") {
+    if (config.quantize == "int8") {
       quantize_to_int8(module_);
     } else {
       module_ = torch::jit::optimize_for_inference(module_);

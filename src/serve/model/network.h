@@ -3,18 +3,20 @@
 
 #include <torch/script.h>
 
-#include <string>
 #include <vector>
+
+#include "serve/model/config.h"
 
 namespace sullae::serve {
 
 /// Any thread may call run(), several at once.
 class Network {
  public:
-  /// Freezes `module` on `device`: what only training needs is removed, weights become constants, norms are
-  /// folded into the convolutions before them. With `quantize` "int8", the weights of linear layers and LSTMs
-  /// become 8-bit numbers and their inputs are quantised as they come. Throws Error.
-  Network(torch::jit::Module module, torch::Device device, const std::string& quantize);
+  /// Freezes `module` on the device of `config`: what only training needs is removed, weights become constants,
+  /// norms are folded into the convolutions before them. With its `quantize` "int8", the weights of linear layers
+  /// and LSTMs become 8-bit numbers and their inputs are quantised as they come. Throws InputError for a device
+  /// that is not there, and Error.
+  Network(torch::jit::Module module, const ModelConfig& config);
 
   /// Tensors in the host's memory, as they come and go. One an output, whether the module returns a tensor, or a
   /// tuple, list or dictionary of them. Throws Error with what libtorch says.

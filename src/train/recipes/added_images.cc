@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "data/decorators.h"
-#include "train/recipes/splits.h"
 #include "train/replay.h"
 
 namespace sullae::train {

@@ -86,10 +86,4 @@ Splits open_splits(const TrainOptions& options, data::DamageLog& damage,
   return splits;
 }
 
-void check_label(std::int64_t label, std::int64_t classes, const std::string& place) {
-  if (label < 0 || label >= classes)
-    throw InputError(
-        fmt::format("{}: has a label {}, and the model has {} classes", place, label, classes));
-}
-
 }  // namespace sullae::train

@@ -1,7 +1,6 @@
 // Which files are for training and which for testing.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -23,8 +22,5 @@ struct Splits {
 /// found; the test set's are the training set's. Throws InputError.
 Splits open_splits(const TrainOptions& options, data::DamageLog& damage,
                    const std::vector<std::string>& classes = {});
-
-/// Throws InputError where the label of a sample at `place` is no class of a model that has `classes`.
-void check_label(std::int64_t label, std::int64_t classes, const std::string& place);
 
 }  // namespace sullae::train

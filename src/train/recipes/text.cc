@@ -206,16 +206,16 @@ class TextRecipe final : public Recipe {
   Refinement refine(const ModelDescription& description, const TrainOptions& options,
                     const std::vector<AddedSample>& added, World&) const override {
     Source source = read_source(options, description.classes);
+    const auto classes = description.integer("classes");
     // What an operator says of a text takes the place of what was said before.
     std::unordered_set<std::string_view> replaced;
     for (const auto& sample : added) replaced.insert(sample.input);
     for (auto* texts : {&source.train, &source.test}) {
-      for (const auto& text : *texts)
-        check_label(text.label, description.integer("classes"), source.description);
+      for (const auto& text : *texts) check_label(text.label, classes, source.description);
       std::erase_if(*texts, [&](const auto& text) { return replaced.contains(text.text); });
     }
     Refinement refinement;
-    refinement.old_by_class.resize(static_cast<std::size_t>(description.integer("classes")));
+    refinement.old_by_class.resize(static_cast<std::size_t>(classes));
     for (std::size_t i = 0; i < source.train.size(); ++i)
       refinement.old_by_class[static_cast<std::size_t>(source.train[i].label)].push_back(i);
     refinement.first_added = source.train.size();

@@ -253,6 +253,8 @@ TEST(ModelConfig, SaysWhatIsWrongAndWhere) {
       {"\nmax_batch_size = -1\n", "line 2: expected a whole number from 0"},
       {"quantize = \"int4\"", "line 1: 'int4': expected one of none, int8"},
       {"device = \"gpu\"", "'gpu': expected cpu, cuda or cuda:N"},
+      {"device = \"cuda:08\"", "'cuda:08': expected cpu, cuda or cuda:N"},
+      {"device = \"cuda:100\"", "'cuda:100': expected cpu, cuda or cuda:N"},
       {"device = \"cuda:\"", "'cuda:': expected cpu, cuda or cuda:N"},
       {"version_policy = \"newest\"", "'newest': expected latest, latest:N, all, or versions"},
       {"version_policy = \"1,x\"", "expected latest, latest:N, all, or versions"},
