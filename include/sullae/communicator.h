@@ -61,10 +61,12 @@ class Communicator {
   virtual void fail(std::string_view reason) { static_cast<void>(reason); }
 
   /// What the operations from here on are part of; empty: nothing. Ranks whose labels differ (`plan`
-  /// tells equal names apart) get a MismatchError that shows them. A communicator may ignore it.
-  virtual void set_label(std::string_view name, std::uint64_t plan) {
+  /// tells equal names apart, `turn` repetitions of the same) get a MismatchError that shows them. A
+  /// communicator may ignore it.
+  virtual void set_label(std::string_view name, std::uint64_t plan, unsigned turn) {
     static_cast<void>(name);
     static_cast<void>(plan);
+    static_cast<void>(turn);
   }
 
   /// Memory in which buffers of allreduce are fastest (a segment that the host's ranks share),

@@ -88,12 +88,14 @@ struct AsyncOptions {
 };
 
 /// What a planned operation is, for the timeline and for telling ranks apart whose plans differ:
-/// where the name or `plan` differs between ranks, all get a MismatchError that shows both.
+/// where the name, `plan` or `turn` differs between ranks, all get a MismatchError that shows both.
 struct PlannedOptions {
   std::string name = {};
   std::size_t bytes = 0;
   /// A hash of the whole plan, the same on every rank.
   std::uint64_t plan = 0;
+  /// Tells repetitions of one operation apart, modulo 256.
+  unsigned turn = 0;
 };
 
 /// One tensor of a grouped operation. `in` and `out` may be the same.
@@ -145,9 +147,10 @@ class World {
   /// several ranks, "self" for a world of one.
   std::string backend() const;
 
-  /// out[i] = the reduction of every rank's in[i]. Every rank receives the same bits.
+  /// out[i] = the reduction of every rank's in[i]. Every rank receives the same bits. A minimum or maximum is not a
+  /// number where any rank's value is none. `shape` is what the memory holds, as text: ranks must agree on it.
   void allreduce(const void* in, void* out, std::size_t count, DataType type,
-                 ReduceOp op = ReduceOp::sum);
+                 ReduceOp op = ReduceOp::sum, std::string_view shape = {});
   /// As allreduce, but only `root` receives; `out` is not touched elsewhere.
   void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root);
   /// Reduces `in` (size() × `count` elements) and leaves part r (`count` elements) in rank r's

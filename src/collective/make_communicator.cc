@@ -31,7 +31,8 @@ class Maker {
                                                            : shm::WaitMode::foreground,
                           .timeout = config_.timeout,
                           .stall_warning = config_.stall_warning,
-                          .rendezvous_timeout = config_.rendezvous_timeout},
+                          .rendezvous_timeout = config_.rendezvous_timeout,
+                          .failure = channel_.failure},
         channel_.buffers);
   }
 
@@ -62,7 +63,8 @@ class Maker {
                                   .background = channel_.background,
                                   .timeout = config_.timeout,
                                   .stall_warning = config_.stall_warning,
-                                  .rendezvous_timeout = config_.rendezvous_timeout}),
+                                  .rendezvous_timeout = config_.rendezvous_timeout,
+                                  .failure = channel_.failure}),
         config_.allreduce_algorithm);
   }
 

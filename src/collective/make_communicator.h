@@ -7,6 +7,7 @@
 #include "base/config.h"
 #include "collective/shm/shared_buffers.h"
 #include "sullae/communicator.h"
+#include "transport/failure.h"
 #include "transport/topology.h"
 
 namespace sullae {
@@ -18,6 +19,8 @@ struct ChannelOptions {
   bool background = false;
   /// Shared by all channels of a world, so that a buffer which one allocated is fast in all.
   std::shared_ptr<shm::SharedBuffers> buffers;
+  /// Of the world that the channel belongs to: ends every wait once it happens. Never null.
+  std::shared_ptr<const Failure> failure = std::make_shared<Failure>();
 };
 
 /// Throws InputError, with those that there are, for a transport or an algorithm that there is not.

@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include "base/log.h"
-#include "sullae/error.h"
 
 namespace sullae {
 
@@ -40,24 +39,14 @@ void BackgroundQueue::run() {
       entry = std::move(entries_.front());
       entries_.pop_front();
     }
-    execute(entry);
-  }
-}
-
-void BackgroundQueue::execute(Entry& entry) {
-  std::exception_ptr error = broken_;
-  if (!error) {
+    std::exception_ptr error;
     try {
       entry.operation();
-    } catch (const PeerError&) {
-      error = broken_ = std::current_exception();
-    } catch (const TimeoutError&) {
-      error = broken_ = std::current_exception();
     } catch (...) {
       error = std::current_exception();  // rethrown where the user waits
     }
+    entry.completion->finish(error);
   }
-  entry.completion->finish(error);
 }
 
 }  // namespace sullae

@@ -13,8 +13,6 @@
 
 namespace sullae {
 
-/// After an operation failed because a rank is gone, all later ones fail with the same error, since
-/// they could only time out.
 class BackgroundQueue {
  public:
   /// `rank` tags the thread's log lines.
@@ -33,14 +31,12 @@ class BackgroundQueue {
     std::shared_ptr<Completion> completion;
   };
   void run();
-  void execute(Entry& entry);
 
   std::mutex mutex_;  // guards entries_ and ending_
   std::condition_variable changed_;
   std::deque<Entry> entries_;
   bool ending_ = false;
 
-  std::exception_ptr broken_;  // touched by the queue's thread alone
   std::thread thread_;
 };
 

@@ -22,6 +22,16 @@ constexpr std::chrono::seconds kLongWait{1};
 constexpr std::uint64_t kIdleCycles = 1000;
 constexpr std::chrono::microseconds kIdlePatience{10000};
 
+std::string what_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& exception) {
+    return exception.what();
+  } catch (...) {  // a user's operation may throw anything
+    return "an exception that is no std::exception";
+  }
+}
+
 }  // namespace
 
 Engine::Engine(std::unique_ptr<Communicator> communicator, Timeline& timeline,
@@ -33,7 +43,8 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, Timeline& timeline,
       executor_(*communicator_, timeline, communicator_->allocate_shared(options.fusion_threshold),
                 options.fusion_threshold),
       negotiator_(communicator_->rank(), world_ranks, options.cache_capacity),
-      stall_inspector_(options.stall_warning, options.stall_timeout) {
+      stall_inspector_(options.stall_warning, options.stall_timeout),
+      name_(world_ranks[static_cast<std::size_t>(communicator_->rank())]) {
   if (options.autotune.on && communicator_->rank() == 0 && communicator_->size() > 1) {
     const auto algorithms = communicator_->allreduce_algorithms();
     autotuner_.emplace(candidates_around({.fusion_threshold = options.fusion_threshold,
@@ -79,6 +90,12 @@ void Engine::submit(std::unique_ptr<Submission> submission) {
   submission->completion->finish(ended_);  // does not change any more
 }
 
+void Engine::fail() {
+  const std::lock_guard lock(mutex_);
+  failed_ = true;
+  changed_.notify_all();
+}
+
 int Engine::join() {
   std::shared_ptr<Join> join;
   {
@@ -98,9 +115,27 @@ void Engine::run(int log_rank) {
   try {
     while (cycle()) {
     }
-  } catch (const Error&) {
-    end_with(std::current_exception());
+  } catch (...) {  // a user's compression may throw anything
+    const auto error = std::current_exception();
+    end_failed(error);
+    leave_channel(what_of(error));
   }
+}
+
+// The other ranks' engines wait for this one in the middle of a cycle: they are told why, and that it is gone.
+void Engine::leave_channel(const std::string& reason) {
+  try {
+    communicator_->fail(fmt::format("rank {} cannot go on: {}", name_, reason));
+  } catch (const Error&) {
+    // They are gone themselves, which is why this one ends.
+  }
+  communicator_.reset();
+}
+
+// All channels of the world end here with the first error.
+void Engine::end_failed(const std::exception_ptr& error) {
+  options_.failure->set(error);
+  end_with(options_.failure->first());
 }
 
 bool Engine::cycle() {
@@ -112,6 +147,12 @@ bool Engine::cycle() {
   if (idle) return true;
 
   Decision decision = negotiator_.apply(said);
+  if (decision.failed) {
+    const auto& [rank, reason] = *decision.failed;
+    end_failed(std::make_exception_ptr(
+        PeerError(rank, fmt::format("rank {} cannot go on: {}", rank, reason))));
+    return false;
+  }
   for (Refused& refused : decision.refused) {
     refused.mine->completion->finish(refused.error);
     --unfinished_;
@@ -208,10 +249,11 @@ void Engine::take_inbox() {
   {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, patience(), [this] {
-      return !inbox_.empty() || !given_up_.empty() || join_ ||
+      return !inbox_.empty() || !given_up_.empty() || join_ || failed_ ||
              (leaving_ && !said_leaving_ && unfinished_ == 0);
     });
     taken.swap(inbox_);
+    if (failed_) negotiator_.fail(what_of(options_.failure->first()));
     for (GivenUp& one : given_up_) negotiator_.give_up(std::move(one));
     given_up_.clear();
     if (join_ && !joining_) {

@@ -20,6 +20,7 @@
 #include "engine/stall_inspector.h"
 #include "engine/submission.h"
 #include "sullae/communicator.h"
+#include "transport/failure.h"
 
 namespace sullae::engine {
 
@@ -35,6 +36,8 @@ struct EngineOptions {
   /// empty, tells the other ranks. Null compares nothing.
   std::shared_ptr<SetWatch> set_watch;
   std::string set;
+  /// Of the world: what ends the engine is put here, on every rank. Never null.
+  std::shared_ptr<Failure> failure = std::make_shared<Failure>();
 };
 
 /// A thread that takes part in cycles: tell the others what is new here, hear what is new there, run
@@ -50,6 +53,8 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   void submit(std::unique_ptr<Submission> submission);
+  /// The world has failed here: every rank's engine ends, with this rank's reason.
+  void fail();
   /// Returns when every rank has joined: the last one that did. Throws what ended the engine.
   int join();
 
@@ -71,10 +76,12 @@ class Engine {
   std::vector<std::shared_ptr<const Request>> to_tune_by(const Decision& decision) const;
   void tune(const std::vector<std::shared_ptr<const Request>>& done);
   void end_with(const std::exception_ptr& error);
+  void end_failed(const std::exception_ptr& error);
+  void leave_channel(const std::string& reason);
   std::chrono::microseconds patience() const;
 
   EngineOptions options_;
-  std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<Communicator> communicator_;  // null once this engine has left in the middle of a cycle
   Timeline& timeline_;
   CycleExchange exchange_;
   Executor executor_;
@@ -82,6 +89,7 @@ class Engine {
   StallInspector stall_inspector_;
   SetComparison set_comparison_;        // of the world's engine
   std::optional<Autotuner> autotuner_;  // of rank 0
+  int name_;  // this rank's, in messages
   std::chrono::steady_clock::time_point next_inspection_;
   std::uint64_t idle_cycles_ = 0;
   std::size_t unfinished_ = 0;  // submitted here and not done
@@ -94,6 +102,7 @@ class Engine {
   std::vector<GivenUp> given_up_;
   std::shared_ptr<Join> join_;
   std::exception_ptr ended_;
+  bool failed_ = false;
   bool leaving_ = false;
   std::chrono::steady_clock::time_point leave_by_;
 

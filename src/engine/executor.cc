@@ -53,7 +53,7 @@ void Executor::run(std::vector<Agreed> agreed) {
         complete(agreed[i], std::current_exception());
       }
     }
-  } catch (const Error&) {
+  } catch (...) {  // a user's compression may throw anything
     for (Agreed& one : agreed) {
       if (one.request) complete(one, std::current_exception());
     }

@@ -57,9 +57,12 @@ int World::cross_rank() const { return impl_->topology().cross_rank(); }
 std::string World::backend() const { return impl_->backend(); }
 int World::cross_size() const { return impl_->topology().cross_size(); }
 
-void World::allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
-  impl_->run(Operation::allreduce, count * element_size(type),
-             [&](Communicator& c) { c.allreduce(in, out, count, type, op); });
+void World::allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
+                      std::string_view shape) {
+  impl_->run(Operation::allreduce, count * element_size(type), [&](Communicator& c) {
+    impl_->set_shape(shape);
+    c.allreduce(in, out, count, type, op);
+  });
 }
 void World::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
                    int root) {

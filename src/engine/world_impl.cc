@@ -83,12 +83,14 @@ std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
 World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::string name)
     : session_(std::move(session)), topology_(std::move(topology)), name_(std::move(name)) {
   const auto buffers = std::make_shared<shm::SharedBuffers>();
-  foreground_ = make_channel("foreground", false, buffers);
-  planned_ = make_channel("planned", true, buffers);
+  foreground_ = make_channel("foreground", false, buffers, failure_);
+  planned_ = make_channel("planned", true, buffers, failure_);
   const Config& config = session_->config;
   // The engine allocates its fusion buffer here, before two threads could allocate in any order.
   engine_.emplace(
-      make_channel("negotiated", true, buffers), timeline_, topology_.names,
+      // Its waits do not end with the world: the engine is what tells the other ranks.
+      make_channel("negotiated", true, buffers, std::make_shared<Failure>()), timeline_,
+      topology_.names,
       engine::EngineOptions{.cycle_time = config.cycle_time,
                             .fusion_threshold = config.fusion_threshold,
                             .cache_capacity = config.cache_capacity,
@@ -100,17 +102,27 @@ World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::stri
                                          .warmup_samples = config.autotune_warmup_samples,
                                          .steps_per_sample = config.autotune_steps_per_sample},
                             .set_watch = session_->set_watch,
-                            .set = name_});
+                            .set = name_,
+                            .failure = failure_});
   queue_.emplace(topology_.size > 1 ? topology_.names[static_cast<std::size_t>(topology_.rank)]
                                     : -1);
 }
 
 std::unique_ptr<Communicator> World::Impl::make_channel(
-    const std::string& channel, bool background, std::shared_ptr<shm::SharedBuffers> buffers) {
+    const std::string& channel, bool background, std::shared_ptr<shm::SharedBuffers> buffers,
+    std::shared_ptr<const Failure> failure) {
   if (topology_.size == 1) return std::make_unique<SelfCommunicator>();
   return make_communicator(
       *session_->store, topology_, session_->config,
-      {.name = name_ + channel, .background = background, .buffers = std::move(buffers)});
+      {.name = name_ + channel,
+       .background = background,
+       .buffers = std::move(buffers),
+       .failure = std::move(failure)});
+}
+
+// The engine tells the other ranks, which wait for this one in vain.
+void World::Impl::fail(const std::exception_ptr& error) {
+  if (failure_->set(error) && engine_) engine_->fail();
 }
 
 // The file is written while the others can still be reached.
@@ -136,8 +148,10 @@ std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&
                                                 const PlannedOptions& options) {
   auto completion = std::make_shared<Completion>();
   auto labelled = [this, call = std::move(call), options] {
-    planned_->set_label(options.name, options.plan);
-    call(*planned_);
+    guarded([&] {
+      planned_->set_label(options.name, options.plan, options.turn);
+      call(*planned_);
+    });
   };
   if (!timeline_.on()) {
     queue_->submit(std::move(labelled), completion);

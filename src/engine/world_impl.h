@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "sullae/communicator.h"
 #include "sullae/device.h"
 #include "sullae/sullae.h"
+#include "transport/failure.h"
 #include "transport/store/store_server.h"
 #include "transport/topology.h"
 
@@ -53,8 +55,18 @@ class World::Impl {
   template <class Phase, class Call>
   void run(Phase phase, std::size_t bytes, const Call& call) {
     const std::lock_guard lock(foreground_mutex_);
-    const engine::Span span(timeline_, engine::Lane::blocking, phase, "", bytes);
-    call(*foreground_);
+    guarded([&] {
+      const engine::Span span(timeline_, engine::Lane::blocking, phase, "", bytes);
+      set_shape({});
+      call(*foreground_);
+    });
+  }
+
+  /// Of the blocking collective that is about to run.
+  void set_shape(std::string_view shape) {
+    if (shape.empty() && !has_shape_) return;
+    has_shape_ = !shape.empty();
+    foreground_->set_label(shape, 0, 0);
   }
 
   /// The planned path.
@@ -77,19 +89,45 @@ class World::Impl {
   void check_counts(std::span<const std::size_t> counts) const;
 
  private:
+  // Runs `call` unless the world has failed. Ranks that disagree are told so before data moves, and the
+  // world goes on; after any other error they are out of step.
+  template <class Call>
+  void guarded(const Call& call) {
+    failure_->check();
+    try {
+      call();
+    } catch (const MismatchError&) {
+      throw;
+    } catch (const InputError&) {
+      throw;
+    } catch (const PeerError&) {
+      // Who is gone may have said why: the engine hears of it.
+      failure_->check_within(kReasonLimit);
+      fail(std::current_exception());
+      throw;
+    } catch (...) {  // a user's operation may throw anything
+      fail(std::current_exception());
+      throw;
+    }
+  }
+  void fail(const std::exception_ptr& error);
+  static constexpr std::chrono::milliseconds kReasonLimit{500};
   std::unique_ptr<Communicator> make_channel(const std::string& channel, bool background,
-                                             std::shared_ptr<shm::SharedBuffers> buffers);
+                                             std::shared_ptr<shm::SharedBuffers> buffers,
+                                             std::shared_ptr<const Failure> failure);
   void check_same_set(const std::vector<int>& ranks);
   std::unique_ptr<DeviceCommunicator> make_device_communicator(int device);
 
   std::shared_ptr<Session> session_;
   Topology topology_;
   std::string name_;
+  std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
   engine::Timeline timeline_;  // outlives the threads, which record in it
   int process_sets_ = 0;       // made so far
   std::atomic<std::uint64_t> next_number_{0};
-  std::mutex foreground_mutex_;  // guards foreground_
+  std::mutex foreground_mutex_;  // guards the two below
   std::unique_ptr<Communicator> foreground_;
+  bool has_shape_ = false;
   std::unique_ptr<Communicator> planned_;  // used by the queue's thread alone
   // Operations without a name, by kind.
   std::array<std::atomic<std::uint64_t>, kOperations> unnamed_{};

@@ -1,9 +1,13 @@
 #include <fmt/format.h>
 #include <torch/cuda.h>
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
+#include <type_traits>
 
+#include "base/hash.h"
+#include "collective/gather_texts.h"
 #include "sullae/communicator.h"
 #include "sullae/torch.h"
 #include "torch/device_order.h"
@@ -62,6 +66,10 @@ std::size_t count_of(const torch::Tensor& tensor) {
   return static_cast<std::size_t>(tensor.numel());
 }
 
+std::string shape_of(const torch::Tensor& tensor) {
+  return fmt::format("[{}]", fmt::join(tensor.sizes(), ", "));
+}
+
 // Rows along dimension 0 and the elements of one.
 std::int64_t divide_rows(const torch::Tensor& tensor, int size, const char* what) {
   if (tensor.dim() == 0 || tensor.size(0) % size != 0) {
@@ -69,6 +77,23 @@ std::int64_t divide_rows(const torch::Tensor& tensor, int size, const char* what
                                  what, size));
   }
   return tensor.size(0) / size;
+}
+
+// Values of different names have nothing to do with each other.
+void check_same_names(const std::map<std::string, double>& metrics, World& world) {
+  std::string names;
+  for (const auto& [name, value] : metrics) names += (names.empty() ? "" : ", ") + name;
+  auto digest = static_cast<std::int64_t>(fnv1a(names, kFnvStart));
+  std::vector<std::int64_t> digests(static_cast<std::size_t>(world.size()));
+  world.allgather(&digest, digests.data(), 1, DataType::int64);
+  if (std::ranges::count(digests, digest) == world.size()) return;
+  std::vector<std::string> all;
+  world.submit([&](Communicator& communicator) { all = gather_texts(communicator, names); }).wait();
+  const auto other = std::ranges::find_if(all, [&](const auto& one) { return one != all[0]; });
+  throw MismatchError(
+      fmt::format("average_metrics: ranks have different metrics: rank 0 has ({}), but rank {} has "
+                  "({}): expected the same names on every rank",
+                  all[0], other - all.begin(), *other));
 }
 
 }  // namespace
@@ -83,8 +108,13 @@ void allreduce(torch::Tensor& tensor, ReduceOp op, World& world) {
   const Reachable reachable(tensor, world, op);
   const torch::Tensor& values = reachable.values();
   const DataType type = data_type(values.scalar_type(), "allreduce: the tensor");
+  const std::string shape = shape_of(values);
   reachable.run(world, [&](auto& with) {
-    with.allreduce(values.data_ptr(), values.data_ptr(), count_of(values), type, op);
+    if constexpr (std::is_same_v<decltype(with), World&>) {
+      with.allreduce(values.data_ptr(), values.data_ptr(), count_of(values), type, op, shape);
+    } else {
+      with.allreduce(values.data_ptr(), values.data_ptr(), count_of(values), type, op);
+    }
   });
   copy_back(tensor, values);
 }
@@ -96,7 +126,7 @@ Handle allreduce_async(torch::Tensor& tensor, ReduceOp op, const AsyncOptions& o
   }
   const DataType type = data_type(tensor.scalar_type(), "allreduce_async: the tensor");
   AsyncOptions with_shape = options;
-  with_shape.shape = fmt::format("[{}]", fmt::join(tensor.sizes(), ", "));
+  with_shape.shape = shape_of(tensor);
   const Handle handle = world.allreduce_async(tensor.data_ptr(), tensor.data_ptr(),
                                               count_of(tensor), type, op, with_shape);
   handle.then([tensor](const std::exception_ptr&) {});  // keeps it alive until then
@@ -166,6 +196,7 @@ torch::Tensor alltoall(const torch::Tensor& tensor, World& world) {
 
 std::map<std::string, double> average_metrics(const std::map<std::string, double>& metrics,
                                               double weight, World& world) {
+  check_same_names(metrics, world);
   std::vector<double> sums{weight};
   for (const auto& [name, value] : metrics) sums.push_back(value * weight);
   world.allreduce(sums.data(), sums.data(), sums.size(), DataType::float64, ReduceOp::sum);

@@ -1,11 +1,12 @@
 #include "torch/gradient_bucket.h"
 
+#include <fmt/format.h>
+
 #include <thread>
 
 #include "torch/tensor_type.h"
 
 namespace sullae {
-
 GradientBucket::GradientBucket(PlannedBucket plan, const std::vector<PlannedParameter>& parameters,
                                const DistributedOptimizerOptions& options, PlannedOptions label,
                                World& world)
@@ -93,10 +94,10 @@ void GradientBucket::prepare(bool stepping) {
 void GradientBucket::start_planned(bool stepping) {
   prepare(stepping);
   if (device_ != nullptr) {
-    turn_.emplace(*device_, plan_.device);
+    turn_of_device_.emplace(*device_, plan_.device);
     device_->allreduce(flat_.data_ptr(), flat_.data_ptr(), plan_.gradient_elements,
                        data_type(plan_.type, "a bucket"), op_);
-    turn_->end();
+    turn_of_device_->end();
   }
   handle_ = world_.submit([this](Communicator& communicator) { reduce(communicator); }, label_);
 }
@@ -104,7 +105,8 @@ void GradientBucket::start_planned(bool stepping) {
 void GradientBucket::start_negotiated(bool stepping) {
   prepare(stepping);
   handle_ = world_.allreduce_async(flat_.data_ptr(), flat_.data_ptr(), plan_.total_elements(),
-                                   data_type(plan_.type, "a bucket"), op_, {.name = label_.name});
+                                   data_type(plan_.type, "a bucket"), op_,
+                                   {.name = label_.name, .shape = described_turn()});
 }
 
 void GradientBucket::reduce(Communicator& communicator) {
@@ -137,32 +139,69 @@ void GradientBucket::reduce_flags(Communicator& communicator) {
                          op_ == ReduceOp::adasum ? ReduceOp::sum : op_);
 }
 
-void GradientBucket::finish() {
-  handle_.wait();
-  if (turn_) turn_->await();
+void GradientBucket::wait_for_reduction() {
+  try {
+    handle_.wait();
+  } catch (const MismatchError& error) {
+    started_ = false;
+    throw MismatchError(fmt::format(
+        "{}; ranks must step the same optimizers, and run backward() and clear gradients equally "
+        "often in a step",
+        error.what()));
+  }
+  if (turn_of_device_) turn_of_device_->await();
   started_ = false;
+}
+
+// Compared between ranks, as the label of the planned path is.
+std::string GradientBucket::described_turn() const {
+  return label_.turn == 0 ? "" : fmt::format("once more ({})", label_.turn);
+}
+
+void GradientBucket::reopen(const std::vector<bool>& kept) {
   missing_ = plan_.parameters.size();
+  if (!started_) return;
+  wait_for_reduction();
+  ++label_.turn;
+  if (plan_.sparse) return;
+  const torch::Tensor flags = flags_.to(torch::kFloat64);
+  for (std::size_t place = 0; place < plan_.parameters.size(); ++place) {
+    if (!in_place(place)) continue;
+    if (kept[place]) {
+      give_gradient(place, flags);
+    } else {
+      gradients_[place].zero_();
+    }
+  }
+}
+
+void GradientBucket::finish() {
+  wait_for_reduction();
+  missing_ = plan_.parameters.size();
+  label_.turn = 0;
   if (plan_.sparse) {
     parameter(0).mutable_grad() =
         rows_used_ ? rows_.to_tensor(parameter(0).sizes()) : torch::Tensor();
     return;
   }
-  const double everybody = op_ == ReduceOp::average ? 1 : world_.size();
   const torch::Tensor flags = flags_.to(torch::kFloat64);
-  const double* const flag = flags.data_ptr<double>();
-  anyone_stepped_ = flag[plan_.flags() - 1] != 0;
-  for (std::size_t place = 0; place < plan_.parameters.size(); ++place) {
-    const torch::Tensor& tensor = parameter(place);
-    presence_[place] = flag[place] == 0           ? Presence::nowhere
-                       : flag[place] == everybody ? Presence::everywhere
-                                                  : Presence::on_some_ranks;
-    if (presence_[place] == Presence::nowhere) {
-      tensor.mutable_grad() = torch::Tensor();
-    } else if (in_place(place)) {
-      tensor.mutable_grad() = gradients_[place];
-    } else {
-      tensor.mutable_grad() = gradients_[place].to(tensor.device());
-    }
+  anyone_stepped_ = flags[static_cast<std::int64_t>(plan_.flags()) - 1].item<double>() != 0;
+  for (std::size_t place = 0; place < plan_.parameters.size(); ++place) give_gradient(place, flags);
+}
+
+void GradientBucket::give_gradient(std::size_t place, const torch::Tensor& flags) {
+  const torch::Tensor& tensor = parameter(place);
+  const double everybody = op_ == ReduceOp::average ? 1 : world_.size();
+  const double flag = flags.data_ptr<double>()[place];
+  presence_[place] = flag == 0           ? Presence::nowhere
+                     : flag == everybody ? Presence::everywhere
+                                         : Presence::on_some_ranks;
+  if (presence_[place] == Presence::nowhere) {
+    tensor.mutable_grad() = torch::Tensor();
+  } else if (in_place(place)) {
+    tensor.mutable_grad() = gradients_[place];
+  } else {
+    tensor.mutable_grad() = gradients_[place].to(tensor.device());
   }
 }
 

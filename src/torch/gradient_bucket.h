@@ -53,6 +53,12 @@ class GradientBucket {
   void start_negotiated(bool stepping);
   /// Waits for the result and gives every parameter its gradient. Then a new step begins.
   void finish();
+  /// Takes nothing any more, after the reduction that may be under way has ended: the step goes on, and all is to be
+  /// taken anew. Gradients that are `kept`, by place, become the reduction's result where they live in the bucket;
+  /// of the others, which were cleared meanwhile, nothing is left.
+  void reopen(const std::vector<bool>& kept);
+  /// Whether the gradient at `place` lives here, so that it is the result itself.
+  bool holds_gradient(std::size_t place) const { return !plan_.sparse && in_place(place); }
 
   /// Of the last step, for dense buckets.
   Presence presence(std::size_t place) const { return presence_[place]; }
@@ -66,6 +72,9 @@ class GradientBucket {
   SparseRows rows_of(const torch::Tensor& gradient) const;
   void reduce(Communicator& communicator);
   void prepare(bool stepping);
+  void wait_for_reduction();
+  void give_gradient(std::size_t place, const torch::Tensor& flags);
+  std::string described_turn() const;
   void reduce_flags(Communicator& communicator);
   void lay_out();
   // Whether a parameter's gradient is its place in the bucket.
@@ -77,12 +86,12 @@ class GradientBucket {
   const std::vector<PlannedParameter>& parameters_;
   ReduceOp op_;
   World& world_;
-  PlannedOptions label_;
+  PlannedOptions label_;  // its turn counts the reductions in this step
   std::unique_ptr<Compression> compression_;
   // Where the gradients are on a GPU that others can reach: they are reduced there, and the flags, in
   // host memory, tell of ranks that are gone.
   DeviceCommunicator* device_ = nullptr;
-  std::optional<DeviceTurn> turn_;
+  std::optional<DeviceTurn> turn_of_device_;
   torch::Tensor flat_;
   torch::Tensor flags_;
   std::vector<torch::Tensor> gradients_;  // views of flat_, by place

@@ -6,12 +6,27 @@
 
 namespace sullae {
 
-void Labels::set(std::string_view name, std::uint64_t plan) {
-  // Never 0, which is no label.
-  current_ = name.empty() ? 0 : fnv1a(name, kFnvStart ^ plan) | 1U;
-  if (name.empty() || names_.contains(current_)) return;
-  names_[current_] = plan == 0 ? fmt::format("'{}'", name)
-                               : fmt::format("'{}' of plan {:08x}", name, plan & 0xffffffffU);
+namespace {
+
+// A hash, a turn in 8 bits, and a bit that is always set, since 0 is no label.
+constexpr int kTurnShift = 1;
+constexpr std::uint64_t kTurnMask = 0xff << kTurnShift;
+// Labels of shapes may be ever new.
+constexpr std::size_t kMostNames = 10000;
+
+}  // namespace
+
+void Labels::set(std::string_view name, std::uint64_t plan, unsigned turn) {
+  if (name.empty()) {
+    current_ = 0;
+    return;
+  }
+  const std::uint64_t label = (fnv1a(name, kFnvStart ^ plan) | 1U) & ~kTurnMask;
+  current_ = label | ((std::uint64_t{turn} << kTurnShift) & kTurnMask);
+  if (names_.contains(label)) return;
+  if (names_.size() >= kMostNames) names_.clear();
+  names_[label] = plan == 0 ? fmt::format("'{}'", name)
+                            : fmt::format("'{}' of plan {:08x}", name, plan & 0xffffffffU);
 }
 
 MismatchError Labels::mismatch(int rank, const Signature& mine, int other_rank,
@@ -23,10 +38,11 @@ MismatchError Labels::mismatch(int rank, const Signature& mine, int other_rank,
 
 std::string Labels::describe(const Signature& signature) const {
   if (signature.label == 0) return signature.describe();
-  const auto known = names_.find(signature.label);
-  return fmt::format(
-      "{} for {}", signature.describe(),
-      known != names_.end() ? known->second : "something that this rank has not planned");
+  const auto known = names_.find(signature.label & ~kTurnMask);
+  const auto turn = (signature.label & kTurnMask) >> kTurnShift;
+  return fmt::format("{} for {}{}", signature.describe(),
+                     known != names_.end() ? known->second : "something else",
+                     turn == 0 ? "" : fmt::format(" once more ({})", turn));
 }
 
 }  // namespace sullae

@@ -15,8 +15,9 @@ namespace sullae {
 /// Remembers the names of the labels that were set here, for messages.
 class Labels {
  public:
-  /// Of the operations from here on. An empty name: no label. `plan` tells equal names apart.
-  void set(std::string_view name, std::uint64_t plan);
+  /// Of the operations from here on. An empty name: no label. `plan` tells equal names apart, and `turn`, modulo
+  /// 256, repetitions of the same.
+  void set(std::string_view name, std::uint64_t plan, unsigned turn);
   /// `signature` with the current label.
   Signature stamp(Signature signature) const {
     signature.label = current_;
@@ -31,7 +32,7 @@ class Labels {
   std::string describe(const Signature& signature) const;
 
   std::uint64_t current_ = 0;
-  std::map<std::uint64_t, std::string> names_;
+  std::map<std::uint64_t, std::string> names_;  // by label, of turn 0
 };
 
 }  // namespace sullae

@@ -22,10 +22,15 @@ void Transport::raise_alarm(std::string_view text) {
   std::array<char, kAlarmBytes> message{};
   std::ranges::copy(text.substr(0, kAlarmBytes - 1), message.begin());
   std::vector<Request> sending;
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer != rank()) sending.push_back(send(peer, alarm_tag_, message.data(), message.size()));
+  try {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer != rank()) sending.push_back(send(peer, alarm_tag_, message.data(), message.size()));
+    }
+    wait(sending);
+  } catch (...) {
+    abandon();
+    throw;
   }
-  wait(sending);
 }
 
 void Transport::throw_alarm(const std::array<char, kAlarmBytes>& message) {

@@ -13,8 +13,7 @@
 
 namespace sullae {
 
-/// A message on its way. Made by Transport::send and receive, ended by Transport::wait, which every
-/// request must reach.
+/// A message on its way. Made by Transport::send and receive, ended by Transport::wait or abandon.
 struct Request {
   void* native = nullptr;  ///< the transport's own; null when done
   int peer = 0;
@@ -47,8 +46,8 @@ class Transport {
   /// The name of rank `peer` in the world, for messages.
   virtual int world_rank(int peer) const = 0;
 
-  /// Starts to send; the memory must stay as it is until the request is done. Messages may be
-  /// empty.
+  /// Starts to send; the memory must stay as it is until the request is done or abandoned. Messages may
+  /// be empty.
   virtual Request send(int peer, std::uint64_t tag, const void* data, std::size_t bytes) = 0;
   /// Starts to receive a message of exactly `bytes`.
   virtual Request receive(int peer, std::uint64_t tag, void* data, std::size_t bytes) = 0;
@@ -57,6 +56,9 @@ class Transport {
   /// a peer has raised one. After PeerError or TimeoutError the transport is of no further use.
   virtual void wait(std::span<Request> requests) = 0;
   void wait(Request& request) { wait({&request, 1}); }
+  /// Lets go of all requests that have not reached their end, after an error: when it returns, nothing is read
+  /// from or written to their memory any more.
+  virtual void abandon() noexcept = 0;
 
   /// Alarms for the messages to come have this tag, until the next call.
   void set_alarm_tag(std::uint64_t tag) { alarm_tag_ = tag; }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/failure.h"
 #include "transport/store/store.h"
 #include "transport/transport.h"
 
@@ -20,6 +21,8 @@ struct TransportOptions {
   std::chrono::milliseconds timeout{};             ///< of each wait
   std::chrono::milliseconds stall_warning{};       ///< after which a wait is reported; 0: never
   std::chrono::milliseconds rendezvous_timeout{};  ///< of finding the peers
+  /// Ends every wait once it happens. Never null.
+  std::shared_ptr<const Failure> failure = std::make_shared<Failure>();
 };
 
 struct TransportKind {

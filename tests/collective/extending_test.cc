@@ -32,6 +32,7 @@ class Counting final : public Transport {
     return inner_->receive(peer, tag, data, bytes);
   }
   void wait(std::span<Request> requests) override { inner_->wait(requests); }
+  void abandon() noexcept override { inner_->abandon(); }
 
  private:
   std::unique_ptr<Transport> inner_;

@@ -113,17 +113,5 @@ TEST(BackgroundQueue, RunsInOrderAndReportsWhatWasThrown) {
   completions[4]->wait();
 }
 
-TEST(BackgroundQueue, AfterTheLossOfARankRefusesTheRest) {
-  BackgroundQueue queue(0);
-  int ran = 0;
-  auto lost = std::make_shared<Completion>();
-  auto later = std::make_shared<Completion>();
-  queue.submit([] { throw PeerError(3, "rank 3 died"); }, lost);
-  queue.submit([&] { ++ran; }, later);
-  EXPECT_THROW(lost->wait(), PeerError);
-  EXPECT_THROW(later->wait(), PeerError);
-  EXPECT_EQ(ran, 0);
-}
-
 }  // namespace
 }  // namespace sullae::testing

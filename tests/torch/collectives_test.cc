@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include "sullae/torch.h"
+#include "support/errors.h"
 #include "support/ranks.h"
 
 namespace sullae::testing {
@@ -95,6 +96,37 @@ TEST(Broadcast, MakesModelsAndOptimizersEqual) {
       EXPECT_TRUE(torch::equal(copy, parameter.detach()));
     }
   });
+}
+
+TEST(TensorCollectives, EqualSizesOfDifferentShapesAreAMismatch) {
+  for (const char* transport : {"shm", "ucx"}) {
+    const auto errors = run_ranks_catching({.size = 2, .transport = transport}, [](World& world) {
+      auto tensor = world.rank() == 0 ? torch::ones({3, 4}) : torch::ones({2, 6});
+      allreduce(tensor, ReduceOp::sum, world);
+    });
+    EXPECT_TRUE(contains(errors[0], "rank 0 called allreduce (sum) of 12 float32 for '[3, 4]'"))
+        << errors[0];
+    EXPECT_TRUE(contains(errors[1], "called allreduce (sum) of 12 float32 for '[2, 6]'") ||
+                contains(errors[1], "for '[3, 4]'"))
+        << errors[1];
+  }
+  run_ranks({.size = 2}, [](World& world) {
+    for (int i = 0; i < 3; ++i) {
+      auto tensor = torch::ones({i, 4});
+      allreduce(tensor, ReduceOp::sum, world);
+      int value = 1;
+      world.allreduce(&value, &value, 1, DataType::int32);
+      EXPECT_EQ(value, 2);
+    }
+  });
+}
+
+TEST(AverageMetrics, RefusesOtherNames) {
+  const auto errors = run_ranks_catching({.size = 2}, [](World& world) {
+    average_metrics({{world.rank() == 0 ? "loss" : "accuracy", 1.0}, {"n", 2.0}}, 1, world);
+  });
+  for (const auto& error : errors)
+    EXPECT_TRUE(contains(error, "rank 0 has (loss, n), but rank 1 has (accuracy, n)")) << error;
 }
 
 }  // namespace

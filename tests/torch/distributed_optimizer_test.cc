@@ -102,26 +102,6 @@ TEST(DistributedOptimizer, AdasumCombinesEachParameterByItself) {
   }
 }
 
-TEST(DistributedOptimizer, OneBackwardTooManyIsAnErrorWithTheParametersName) {
-  run_ranks({.size = 2}, [](World& world) {
-    auto a = parameter({1.0});
-    torch::optim::SGD sgd({a}, 1.0);
-    DistributedOptimizer optimizer(sgd, named({{"layer.weight", a}}), {}, world);
-    (a * 1.0).backward();
-    optimizer.step();
-    (a * 1.0).backward();
-    try {
-      (a * 1.0).backward();
-      ADD_FAILURE() << "expected an error";
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what())
-                    .find("'layer.weight' got a gradient after its allreduce had started"),
-                std::string::npos)
-          << error.what();
-    }
-  });
-}
-
 TEST(DistributedOptimizer, GradientsAndBackwardOutliveIt) {
   run_ranks({.size = 2}, [](World& world) {
     auto a = parameter({1.0, 2.0});

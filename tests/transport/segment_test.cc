@@ -37,11 +37,11 @@ TEST(Segment, OfThisProcessIsUsedWhereItIs) {
 
 TEST(Segment, LivesAsLongAsAnyOwner) {
   Segment first = Segment::create(100);
-  const auto memory = first.share();
+  const Segment second = first;
   const auto handle = first.handle();
   first = Segment();
-  *memory = std::byte{1};
-  EXPECT_EQ(Segment::open(handle).data(), memory.get());
+  *second.data() = std::byte{1};
+  EXPECT_EQ(Segment::open(handle).data(), second.data());
 }
 
 TEST(Segment, ThatIsGoneIsAnError) {

@@ -173,10 +173,10 @@ void HierarchicalCommunicator::set_allreduce_algorithm(const std::string& name) 
   if (cross_) cross_->set_allreduce_algorithm(name);
 }
 
-void HierarchicalCommunicator::set_label(std::string_view name, std::uint64_t plan) {
-  local_->set_label(name, plan);
-  if (cross_) cross_->set_label(name, plan);
-  flat_->set_label(name, plan);
+void HierarchicalCommunicator::set_label(std::string_view name, std::uint64_t plan, unsigned turn) {
+  local_->set_label(name, plan, turn);
+  if (cross_) cross_->set_label(name, plan, turn);
+  flat_->set_label(name, plan, turn);
 }
 
 }  // namespace sullae

@@ -48,7 +48,7 @@ class HierarchicalCommunicator final : public Communicator {
   std::vector<std::string> allreduce_algorithms() const override;
   void set_allreduce_algorithm(const std::string& name) override;
   void fail(std::string_view reason) override;
-  void set_label(std::string_view name, std::uint64_t plan) override;
+  void set_label(std::string_view name, std::uint64_t plan, unsigned turn) override;
 
   std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override {
     return local_->allocate_shared(bytes);

@@ -33,7 +33,8 @@ class Scratch {
   std::size_t size_ = 0;
 };
 
-/// Messages of one collective. A step's tag must be the same on both sides.
+/// Messages of one collective. A step's tag must be the same on both sides. Whatever send(), receive() or wait()
+/// throws, no message of the collective is under way any more when they do, so its memory may go.
 class Exchange {
  public:
   Exchange(Transport& transport, std::uint64_t sequence, Scratch& scratch, const Labels& labels)
@@ -43,13 +44,15 @@ class Exchange {
   int size() const { return transport_.size(); }
 
   Request send(int peer, std::uint64_t step, const void* data, std::size_t bytes) {
-    return transport_.send(peer, make_tag(sequence_, step), data, bytes);
+    return guarded([&] { return transport_.send(peer, make_tag(sequence_, step), data, bytes); });
   }
   Request receive(int peer, std::uint64_t step, void* data, std::size_t bytes) {
-    return transport_.receive(peer, make_tag(sequence_, step), data, bytes);
+    return guarded([&] { return transport_.receive(peer, make_tag(sequence_, step), data, bytes); });
   }
-  void wait(Request& request) { transport_.wait(request); }
-  void wait(std::span<Request> requests) { transport_.wait(requests); }
+  void wait(Request& request) { wait({&request, 1}); }
+  void wait(std::span<Request> requests) {
+    guarded([&] { transport_.wait(requests); });
+  }
   /// Memory of the communicator, to be used by one algorithm at a time.
   std::byte* scratch(std::size_t bytes) { return scratch_.at_least(bytes); }
   void send_and_receive(int to, const void* out, std::size_t out_bytes, int from, void* in,
@@ -62,6 +65,16 @@ class Exchange {
   void check_same(const Signature& mine, int peer, const Signature& theirs) const;
 
  private:
+  template <class Call>
+  auto guarded(const Call& call) -> decltype(call()) {
+    try {
+      return call();
+    } catch (...) {  // a user's operation may have ended the world with anything
+      transport_.abandon();
+      throw;
+    }
+  }
+
   Transport& transport_;
   std::uint64_t sequence_;
   Scratch& scratch_;

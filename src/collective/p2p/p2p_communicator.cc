@@ -20,7 +20,11 @@ void P2pCommunicator::run(const Collective& collective) {
   } catch (const Alarm&) {
     throw;
   } catch (const MismatchError& error) {
+    transport_->abandon();
     transport_->raise_alarm(error.what());
+    throw;
+  } catch (...) {  // such as std::bad_alloc, with messages under way
+    transport_->abandon();
     throw;
   }
 }

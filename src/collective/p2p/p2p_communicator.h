@@ -35,7 +35,9 @@ class P2pCommunicator final : public Communicator {
   std::vector<std::string> allreduce_algorithms() const override;
   void set_allreduce_algorithm(const std::string& name) override { algorithm_ = name; }
   void fail(std::string_view reason) override;
-  void set_label(std::string_view name, std::uint64_t plan) override { labels_.set(name, plan); }
+  void set_label(std::string_view name, std::uint64_t plan, unsigned turn) override {
+    labels_.set(name, plan, turn);
+  }
 
   /// Ordinary memory: messages gain nothing from any other.
   std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override {

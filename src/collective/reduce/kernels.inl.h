@@ -30,16 +30,17 @@ struct Product {
     return static_cast<T>(a * b);
   }
 };
+// What is not a number on one rank is not a number in the result, whichever rank has it: as in libtorch.
 struct Min {
   template <class T>
   static T apply(T a, T b) {
-    return b < a ? b : a;
+    return b < a || b != b ? b : a;
   }
 };
 struct Max {
   template <class T>
   static T apply(T a, T b) {
-    return a < b ? b : a;
+    return a < b || b != b ? b : a;
   }
 };
 

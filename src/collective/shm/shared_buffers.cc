@@ -1,19 +1,41 @@
 #include "collective/shm/shared_buffers.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/copy.h"
 
 namespace sullae::shm {
+namespace {
+
+constexpr std::size_t kLine = 64;
+
+// A word behind each part that its owner sets when it lets go of it.
+std::atomic<std::uint32_t>& let_go_of(const Segment& segment) {
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+  return *reinterpret_cast<std::atomic<std::uint32_t>*>(segment.data() + segment.size() - kLine);
+}
+
+std::shared_ptr<std::byte> owner_of(const Segment& segment) {
+  return {segment.data(), [segment](std::byte*) { let_go_of(segment).store(1); }};
+}
+
+}  // namespace
+
+bool SharedBuffers::Buffer::let_go_by_all() const {
+  return own.expired() && std::ranges::all_of(others, [](const Segment& other) {
+           return let_go_of(other).load() != 0;
+         });
+}
 
 std::shared_ptr<std::byte> SharedBuffers::allocate(Group& group, std::size_t bytes) {
-  const Segment own = Segment::create(std::max<std::size_t>(bytes, 64));
+  const Segment own = Segment::create((bytes + kLine - 1) / kLine * kLine + kLine);
   const SegmentHandle handle = own.handle();
   const Signature signature{.operation = Operation::allocate, .count = bytes};
   group.exchange(signature, std::as_bytes(std::span(&handle, 1)));
 
-  std::shared_ptr<std::byte> memory = own.share();
-  Buffer buffer{.own = memory, .begin = own.data(), .bytes = own.size()};
+  std::shared_ptr<std::byte> memory = owner_of(own);
+  Buffer buffer{.own = memory, .begin = own.data(), .bytes = own.size() - kLine};
   for (int i = 0; i < group.size(); ++i) {
     SegmentHandle other;
     copy_bytes(&other, group.payload(i), sizeof other);
@@ -23,7 +45,7 @@ std::shared_ptr<std::byte> SharedBuffers::allocate(Group& group, std::size_t byt
   // Nobody may let go of its part before everybody has opened it.
   group.step();
   const std::lock_guard lock(mutex_);
-  std::erase_if(buffers_, [](const auto& entry) { return entry.second.own.expired(); });
+  std::erase_if(buffers_, [](const auto& entry) { return entry.second.let_go_by_all(); });
   buffers_.emplace(next_++, std::move(buffer));
   return memory;
 }

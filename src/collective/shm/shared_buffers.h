@@ -21,7 +21,8 @@ struct SharedPlace {
 };
 
 /// Any thread may call. Allocations must come in the same order on every rank, so all of them
-/// through one group.
+/// through one group. Ranks may let go of a buffer at different times: each keeps the others' parts mapped until
+/// all have.
 class SharedBuffers {
  public:
   /// Collective: a segment of this rank, mapped by all others of `group`. It is freed when the last
@@ -40,6 +41,8 @@ class SharedBuffers {
     std::size_t bytes = 0;
     std::vector<std::byte*> addresses;  // of every rank's part
     std::vector<Segment> others;
+
+    bool let_go_by_all() const;
   };
 
   mutable std::mutex mutex_;  // guards all below

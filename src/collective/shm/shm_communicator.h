@@ -36,8 +36,8 @@ class ShmCommunicator final : public Communicator {
                 std::span<const std::size_t> receive_counts, DataType type) override;
   void barrier() override { group_.exchange({}); }
   void fail(std::string_view reason) override { group_.fail(reason); }
-  void set_label(std::string_view name, std::uint64_t plan) override {
-    group_.set_label(name, plan);
+  void set_label(std::string_view name, std::uint64_t plan, unsigned turn) override {
+    group_.set_label(name, plan, turn);
   }
 
   std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override {

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
 #include <type_traits>
+
+#include "sullae/error.h"
 
 namespace sullae::engine {
 namespace {
 
-enum Flags : std::uint8_t { kJoined = 1, kLeaving = 2, kSettings = 4 };
+enum Flags : std::uint8_t { kJoined = 1, kLeaving = 2, kSettings = 4, kFailed = 8 };
+
+// More than any cache holds.
+constexpr std::size_t kMostNumbers = std::size_t{1} << 24;
 
 class Writer {
  public:
@@ -40,11 +44,17 @@ class Reader {
     const auto length = get<std::uint32_t>();
     return std::string(take(length));
   }
+  /// How many entries of at least `least_bytes` follow.
+  std::size_t get_count(std::size_t least_bytes) {
+    const auto count = get<std::uint32_t>();
+    if (count > rest_.size() / least_bytes)
+      throw Error("a rank's announcement counts more than it holds");
+    return count;
+  }
 
  private:
-  // Both ends are this program, so anything else is a bug in it.
   std::string_view take(std::size_t bytes) {
-    if (bytes > rest_.size()) throw std::logic_error("an announcement ends too early");
+    if (bytes > rest_.size()) throw Error("a rank's announcement ends too early");
     const auto part = rest_.substr(0, bytes);
     rest_.remove_prefix(bytes);
     return part;
@@ -76,7 +86,8 @@ std::string Announcement::encode() const {
   if (empty()) return {};
   Writer writer;
   writer.put(static_cast<std::uint8_t>((joined ? kJoined : 0) | (leaving ? kLeaving : 0) |
-                                       (settings ? kSettings : 0)));
+                                       (settings ? kSettings : 0) |
+                                       (failed ? kFailed : 0)));
   const auto runs = runs_of(cached);
   writer.put(static_cast<std::uint32_t>(runs.size()));
   for (const Run& run : runs) writer.put(run);
@@ -104,6 +115,7 @@ std::string Announcement::encode() const {
     writer.put_text(one.name);
     writer.put(one.ended);
   }
+  if (failed) writer.put_text(*failed);
   if (settings) {
     writer.put(settings->fusion_threshold);
     writer.put(settings->cycle_time);
@@ -119,37 +131,40 @@ Announcement Announcement::decode(std::string_view bytes) {
   const auto flags = reader.get<std::uint8_t>();
   announcement.joined = (flags & kJoined) != 0;
   announcement.leaving = (flags & kLeaving) != 0;
-  for (auto runs = reader.get<std::uint32_t>(); runs > 0; --runs) {
+  for (auto runs = reader.get_count(sizeof(Run)); runs > 0; --runs) {
     const Run run = reader.get<Run>();
+    if (run.length > kMostNumbers - announcement.cached.size())
+      throw Error("a rank's announcement names more operations than there can be");
     for (std::uint32_t i = 0; i < run.length; ++i) announcement.cached.push_back(run.first + i);
   }
-  for (auto requests = reader.get<std::uint32_t>(); requests > 0; --requests) {
+  for (auto requests = reader.get_count(sizeof(Signature)); requests > 0; --requests) {
     Request request;
     request.name = reader.get_text();
     request.signature = reader.get<Signature>();
     request.prescale = reader.get<double>();
     request.postscale = reader.get<double>();
-    request.sizes.resize(reader.get<std::uint32_t>());
+    request.sizes.resize(reader.get_count(sizeof(std::uint64_t)));
     for (auto& size : request.sizes) size = reader.get<std::uint64_t>();
     request.compression = reader.get_text();
     request.shape = reader.get_text();
     announcement.requests.push_back(std::move(request));
   }
-  for (auto names = reader.get<std::uint32_t>(); names > 0; --names) {
+  for (auto names = reader.get_count(2 * sizeof(std::uint32_t)); names > 0; --names) {
     GivenUp one;
     one.name = reader.get_text();
     one.reason = reader.get_text();
     announcement.given_up.push_back(std::move(one));
   }
-  for (auto waits = reader.get<std::uint32_t>(); waits > 0; --waits) {
+  for (auto waits = reader.get_count(2 * sizeof(std::uint32_t)); waits > 0; --waits) {
     Waiting one;
     one.set = reader.get_text();
-    one.members.resize(reader.get<std::uint32_t>());
+    one.members.resize(reader.get_count(sizeof(int)));
     for (int& member : one.members) member = reader.get<int>();
     one.name = reader.get_text();
     one.ended = reader.get<bool>();
     announcement.waiting.push_back(std::move(one));
   }
+  if ((flags & kFailed) != 0) announcement.failed = reader.get_text();
   if ((flags & kSettings) != 0) {
     announcement.settings = Settings{.fusion_threshold = reader.get<std::size_t>(),
                                      .cycle_time = reader.get<std::chrono::microseconds>(),

@@ -29,6 +29,8 @@ struct Announcement {
   bool joined = false;
   /// This rank leaves after this cycle.
   bool leaving = false;
+  /// This rank cannot go on, for this reason: no rank can.
+  std::optional<std::string> failed;
   /// Decided by rank 0 alone, since the ranks' clocks differ.
   std::vector<GivenUp> given_up;
   /// For the comparison of process sets.
@@ -38,12 +40,13 @@ struct Announcement {
   std::optional<Settings> settings;
 
   bool empty() const {
-    return cached.empty() && requests.empty() && !joined && !leaving && given_up.empty() &&
-           waiting.empty() && !settings;
+    return cached.empty() && requests.empty() && !joined && !leaving && !failed &&
+           given_up.empty() && waiting.empty() && !settings;
   }
 
   /// A compact form: nothing at all for an empty one, and runs of consecutive numbers.
   std::string encode() const;
+  /// Throws Error for what encode() does not write.
   static Announcement decode(std::string_view bytes);
 };
 

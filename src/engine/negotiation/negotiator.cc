@@ -81,14 +81,21 @@ Decision Negotiator::apply(std::span<const std::string> announcements) {
     Announcement announcement = Announcement::decode(bytes);
     if (announcement.leaving && decision.leaving < 0)
       decision.leaving = world_ranks_[static_cast<std::size_t>(rank)];
+    if (announcement.failed && !decision.failed)
+      decision.failed.emplace(world_ranks_[static_cast<std::size_t>(rank)],
+                              std::move(*announcement.failed));
     if (announcement.joined) {
       joined_.insert(rank);
       last_joined = rank;
     }
     if (announcement.settings) decision.settings = std::move(announcement.settings);
+    const bool joined = announcement.joined;
     hear(rank, std::move(announcement), decision);
+    if (joined) forgive(rank);
   }
   if (last_joined >= 0) finish_joins(last_joined, decision);
+  // Not before: ranks that are heard later in this cycle mean the numbers that were known before it.
+  for (Entry& entry : std::exchange(done_, {})) remember(std::move(entry));
   return decision;
 }
 
@@ -102,6 +109,9 @@ void Negotiator::hear(int rank, Announcement announcement, Decision& decision) {
 }
 
 void Negotiator::hear_cached(int rank, std::uint32_t number, Decision& decision) {
+  if (number >= cache_.size())
+    throw Error(fmt::format("the announcement of rank {} names operation {} of {}",
+                            world_ranks_[static_cast<std::size_t>(rank)], number, cache_.size()));
   Entry& entry = *cache_[number];
   const std::string& name = entry.request->name;
   if (tell_failure(name, rank, decision)) return;
@@ -155,9 +165,8 @@ void Negotiator::complete_if_ready(Entry& entry, Decision& decision) {
   entry.last_used = cycle_;
   if (fresh_.empty()) return;
   if (const auto fresh = fresh_.find(request->name); fresh != fresh_.end()) {
-    Entry done = std::move(fresh->second);
+    done_.push_back(std::move(fresh->second));
     fresh_.erase(fresh);
-    remember(std::move(done));
   }
 }
 
@@ -175,16 +184,30 @@ void Negotiator::finish_joins(int last, Decision& decision) {
   joined_.clear();
 }
 
+// Who has joined counts as having submitted everything, so there is nothing left to tell it.
+void Negotiator::forgive(int rank) {
+  for (auto& [name, failures] : failures_) {
+    for (Failure& failure : failures) failure.untold.erase(rank);
+    std::erase_if(failures, [](const Failure& failure) { return failure.untold.empty(); });
+  }
+  std::erase_if(failures_, [](const auto& entry) { return entry.second.empty(); });
+}
+
 bool Negotiator::tell_failure(const std::string& name, int rank, Decision& decision) {
   if (failures_.empty()) return false;
-  const auto failure = failures_.find(name);
-  if (failure == failures_.end() || !failure->second.untold.contains(rank)) return false;
+  const auto found = failures_.find(name);
+  if (found == failures_.end()) return false;
+  std::vector<Failure>& failures = found->second;
+  // The name may have failed again among those that were told: each rank hears of all, the oldest first.
+  const auto failure = std::ranges::find_if(
+      failures, [rank](const Failure& one) { return one.untold.contains(rank); });
+  if (failure == failures.end()) return false;
   if (rank == rank_) {
-    if (auto mine = take_mine(name))
-      decision.refused.push_back({std::move(mine), failure->second.error});
+    if (auto mine = take_mine(name)) decision.refused.push_back({std::move(mine), failure->error});
   }
-  failure->second.untold.erase(rank);
-  if (failure->second.untold.empty()) failures_.erase(failure);
+  failure->untold.erase(rank);
+  if (failure->untold.empty()) failures.erase(failure);
+  if (failures.empty()) failures_.erase(found);
   return true;
 }
 
@@ -200,7 +223,7 @@ void Negotiator::fail(const std::string& name, const std::exception_ptr& error,
   }
   if (const auto fresh = fresh_.find(name); fresh != fresh_.end() && !fresh->second.mine)
     fresh_.erase(fresh);
-  if (!untold.empty()) failures_.insert_or_assign(name, Failure{std::move(untold), error});
+  if (!untold.empty()) failures_[name].push_back({std::move(untold), error});
 }
 
 std::exception_ptr Negotiator::mismatch(const std::string& name, int rank, const Request& one,
@@ -258,7 +281,8 @@ void Negotiator::remember(Entry entry) {
   if (capacity_ == 0 || entry.request->unnamed()) return;
   const std::string& name = entry.request->name;
   if (const auto known = numbers_.find(name); known != numbers_.end()) {
-    *cache_[known->second] = std::move(entry);
+    Entry& old = *cache_[known->second];
+    if (old.submitted.empty()) old = std::move(entry);
     return;
   }
   if (cache_.size() < capacity_) {

@@ -12,6 +12,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -42,6 +43,8 @@ struct Decision {
   int last_joined = -1;                          ///< the last rank to join, when all have
   std::optional<Settings> settings;              ///< to change to, before anything runs
   int leaving = -1;                              ///< the first rank that leaves, if any does
+  /// The first rank that cannot go on, if any, and why: nothing runs any more.
+  std::optional<std::pair<int, std::string>> failed;
 };
 
 /// An operation that some ranks have submitted and others have not.
@@ -64,6 +67,7 @@ class Negotiator {
   void submit(std::unique_ptr<Submission> submission);
   void join() { next_.joined = true; }
   void leave() { next_.leaving = true; }
+  void fail(std::string reason) { next_.failed = std::move(reason); }
   void change(Settings settings) { next_.settings = std::move(settings); }
   void give_up(GivenUp one) { next_.given_up.push_back(std::move(one)); }
   void tell(std::vector<Waiting> waiting) { next_.waiting = std::move(waiting); }
@@ -100,6 +104,7 @@ class Negotiator {
   void note(Entry& entry, int rank, Decision& decision);
   void complete_if_ready(Entry& entry, Decision& decision);
   void finish_joins(int last, Decision& decision);
+  void forgive(int rank);
   bool tell_failure(const std::string& name, int rank, Decision& decision);
   void fail(const std::string& name, const std::exception_ptr& error, Decision& decision);
   std::exception_ptr mismatch(const std::string& name, int rank, const Request& one, int other_rank,
@@ -122,7 +127,8 @@ class Negotiator {
   std::vector<std::unique_ptr<Entry>> cache_;
   std::unordered_map<std::string, std::uint32_t> numbers_;  // of what is in the cache
   std::map<std::string, Entry> fresh_;  // what is not, ordered alike on all ranks
-  std::map<std::string, Failure> failures_;
+  std::vector<Entry> done_;             // in this cycle, to be remembered at its end
+  std::map<std::string, std::vector<Failure>> failures_;
   RankSet joined_;
 };
 

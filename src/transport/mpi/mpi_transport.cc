@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/deadline.h"
+#include "base/log.h"
 #include "base/stall_warning.h"
 #include "sullae/error.h"
 
@@ -152,6 +153,7 @@ class MpiTransport final : public Transport {
     check_peer(MPI_Isend(data, type.count(), type.type(), peer, short_tag(tag), communicator_,
                          request.get()),
                peer);
+    pending_.push_back({request.get(), false});
     return {request.release(), peer, bytes, false};
   }
 
@@ -161,38 +163,53 @@ class MpiTransport final : public Transport {
     check_peer(MPI_Irecv(data, type.count(), type.type(), peer, short_tag(tag), communicator_,
                          request.get()),
                peer);
-    expected_.push_back(request.get());
+    pending_.push_back({request.get(), true});
     return {request.release(), peer, bytes, true};
   }
 
   void wait(std::span<Request> requests) override {
     const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
     StallWarning warning(options_.stall_warning);
-    try {
-      for (Request& request : requests) {
-        for (int tries = 0; request.native != nullptr && !finish(request); ++tries) {
-          if (tries < spins_) continue;
-          heed_alarm();
-          if (tries < spins_ + kYields) {
-            ::sched_yield();
-          } else {
-            std::this_thread::sleep_for(kNap);
-            warning.check("a collective", world_rank(rank()), world_rank(request.peer));
-          }
-          if (deadline.passed()) fail_timeout(request, deadline);
+    for (Request& request : requests) {
+      for (int tries = 0; request.native != nullptr && !finish(request); ++tries) {
+        if (tries < spins_) continue;
+        heed_failure();
+        heed_alarm();
+        if (tries < spins_ + kYields) {
+          ::sched_yield();
+        } else {
+          std::this_thread::sleep_for(kNap);
+          warning.check("a collective", world_rank(rank()), world_rank(request.peer));
         }
+        if (deadline.passed()) fail_timeout(request, deadline);
       }
-    } catch (const Error&) {
-      for (void* native : expected_) abandon(native);
-      expected_.clear();
-      for (Request& request : requests) {
-        // MPI may still read what was to be sent: the request is left to it.
-        if (request.native != nullptr && !request.receives)
-          delete static_cast<MPI_Request*>(request.native);
-        request.native = nullptr;
-      }
-      throw;
     }
+  }
+
+  void abandon() noexcept override {
+    for (const Pending& one : pending_) {
+      if (one.receives) MPI_Cancel(one.request);
+    }
+    const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
+    while (!pending_.empty() && !deadline.passed()) {
+      std::erase_if(pending_, [](const Pending& one) {
+        int done = 0;
+        if (MPI_Test(one.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0)
+          return false;
+        delete one.request;
+        return true;
+      });
+      // MPI still reads from what could not be sent to a rank that is gone, and writes nothing there.
+      if (broken_ && std::ranges::none_of(pending_, &Pending::receives)) return forget();
+      if (!pending_.empty()) std::this_thread::sleep_for(kNap);
+    }
+    if (pending_.empty()) return;
+    broken_ = true;
+    if (std::ranges::none_of(pending_, &Pending::receives)) return forget();
+    // MPI has no way to take a message back that has begun to come, and would write into memory that
+    // belongs to others by now.
+    log::warning("MPI has not let go of a message {}: ending the job", deadline.describe());
+    MPI_Abort(MPI_COMM_WORLD, 1);
   }
 
  private:
@@ -204,7 +221,7 @@ class MpiTransport final : public Transport {
     MPI_Status status;
     const int code = MPI_Test(native, &done, &status);
     if (code == MPI_SUCCESS && done == 0) return false;
-    if (request.receives) std::erase(expected_, request.native);
+    std::erase_if(pending_, [&](const Pending& one) { return one.request == native; });
     request.native = nullptr;
     const std::unique_ptr<MPI_Request> owner(native);
     int kind = MPI_SUCCESS;
@@ -241,15 +258,28 @@ class MpiTransport final : public Transport {
     throw late(request.peer, deadline);
   }
 
-  static void abandon(void* native) {
-    const std::unique_ptr<MPI_Request> request(static_cast<MPI_Request*>(native));
-    MPI_Cancel(request.get());
-    MPI_Request_free(request.get());
+  void heed_failure() {
+    try {
+      options_.failure->check();
+    } catch (...) {  // whatever ended the world
+      broken_ = true;
+      throw;
+    }
   }
+
+  void forget() noexcept {
+    for (const Pending& one : pending_) delete one.request;
+    pending_.clear();
+  }
+
+  struct Pending {
+    MPI_Request* request;
+    bool receives;
+  };
 
   TransportOptions options_;
   MPI_Comm communicator_;
-  std::vector<void*> expected_;  // receives that have not completed
+  std::vector<Pending> pending_;  // requests that have not completed
   int spins_ = 0;
   bool broken_ = false;
 };

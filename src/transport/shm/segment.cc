@@ -86,7 +86,6 @@ Segment Segment::open(const SegmentHandle& handle) {
 }
 
 std::byte* Segment::data() const { return mapping_ ? mapping_->data() : nullptr; }
-std::shared_ptr<std::byte> Segment::share() const { return {mapping_, data()}; }
 std::size_t Segment::size() const { return mapping_ ? mapping_->bytes() : 0; }
 
 SegmentHandle Segment::handle() const {

@@ -33,8 +33,6 @@ class Segment {
   static Segment open(const SegmentHandle& handle);
 
   std::byte* data() const;
-  /// The memory as an owner of its own, which keeps it mapped.
-  std::shared_ptr<std::byte> share() const;
   std::size_t size() const;
   SegmentHandle handle() const;
 

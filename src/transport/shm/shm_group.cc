@@ -259,6 +259,7 @@ void Group::sleep_until(int member, const Ready& ready) {
       if (ready()) return;
       fail_gone(member);
     }
+    options_.failure->check();
     if (deadline.passed()) {
       throw TimeoutError(fmt::format("{}: rank {} waited for rank {}, which did not join {}",
                                      name(operation_), world_rank(index()), world_rank(member),

@@ -22,11 +22,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/fd.h"
+#include "transport/failure.h"
 #include "transport/labels.h"
 #include "transport/shm/segment.h"
 #include "transport/signature.h"
@@ -72,6 +74,8 @@ struct GroupOptions {
   std::chrono::milliseconds timeout{};             ///< of each wait within a collective
   std::chrono::milliseconds stall_warning{};       ///< after which a wait is reported; 0: never
   std::chrono::milliseconds rendezvous_timeout{};  ///< of the constructor
+  /// Ends every wait once it happens. Never null.
+  std::shared_ptr<const Failure> failure = std::make_shared<Failure>();
 };
 
 /// One thread at a time may call. Every member must make the same calls in the same order.
@@ -87,7 +91,9 @@ class Group {
   int world_rank(int member) const { return options_.ranks[static_cast<std::size_t>(member)]; }
 
   /// Of the operations from here on; see Labels.
-  void set_label(std::string_view name, std::uint64_t plan) { labels_.set(name, plan); }
+  void set_label(std::string_view name, std::uint64_t plan, unsigned turn) {
+    labels_.set(name, plan, turn);
+  }
 
   /// Announces an operation and waits until every member has announced its own. Throws
   /// MismatchError on every member if they are not the same.

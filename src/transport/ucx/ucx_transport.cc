@@ -9,6 +9,9 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/host.h"
@@ -24,6 +27,9 @@ constexpr int kForegroundSpins = 300;
 constexpr int kBackgroundSpins = 10;
 constexpr std::chrono::milliseconds kPollPeriod{100};
 constexpr std::chrono::milliseconds kCloseLimit{3000};
+// So long what is under way may take to end after the group has failed.
+constexpr std::chrono::milliseconds kAbandonLimit{100};
+constexpr std::chrono::microseconds kNap{50};
 // Up to so many ranks connect to each other when the transport is made, more with the first message:
 // each connection takes a socket at both ends.
 constexpr std::size_t kConnectedAtOnce = 64;
@@ -125,33 +131,17 @@ class UcxTransport final : public Transport {
   UcxTransport(Store& store, TransportOptions options)
       : store_(store),
         options_(std::move(options)),
-        worker_(context_),
         peers_(options_.ranks.size()) {
+    worker_.emplace(context_);
     spins_ = options_.background ? kBackgroundSpins : kForegroundSpins;
-    store_.set(address_key(rank()), worker_.address(), rendezvous_deadline());
+    store_.set(address_key(rank()), worker_->address(), rendezvous_deadline());
     if (peers_.size() <= kConnectedAtOnce) greet_all();
   }
 
   ~UcxTransport() override {
     // What was sent last may still be in UCX's buffers: closing flushes it, unless the peer is
     // gone.
-    std::vector<void*> closing;
-    for (Peer& peer : peers_) {
-      if (peer.endpoint == nullptr) continue;
-      ucp_request_param_t params{};
-      if (broken_ || peer.failure != UCS_OK) {
-        params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-        params.flags = UCP_EP_CLOSE_FLAG_FORCE;
-      }
-      void* request = ucp_ep_close_nbx(peer.endpoint, &params);
-      if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
-    }
-    const auto limit = Clock::now() + kCloseLimit;
-    for (void* request : closing) {
-      while (ucp_request_check_status(request) == UCS_INPROGRESS && Clock::now() < limit)
-        ucp_worker_progress(worker_.handle);
-      ucp_request_free(request);
-    }
+    close_endpoints();
   }
   UcxTransport(const UcxTransport&) = delete;
   UcxTransport& operator=(const UcxTransport&) = delete;
@@ -162,48 +152,72 @@ class UcxTransport final : public Transport {
   int world_rank(int peer) const override { return options_.ranks[static_cast<std::size_t>(peer)]; }
 
   Request send(int peer, std::uint64_t tag, const void* data, std::size_t bytes) override {
+    check_usable(peer);
     const ucp_request_param_t params{};
     const auto full_tag = tag | static_cast<std::uint64_t>(rank()) << kSenderShift;
     void* native = ucp_tag_send_nbx(endpoint(peer), data, bytes, full_tag, &params);
     if (UCS_PTR_IS_ERR(native)) fail_peer(peer, UCS_PTR_STATUS(native));
+    if (native != nullptr) pending_.push_back(native);
     return {native, peer, bytes, false};
   }
 
   Request receive(int peer, std::uint64_t tag, void* data, std::size_t bytes) override {
+    check_usable(peer);
     ucp_request_param_t params{};
     // An immediate completion would not tell the length; a request does.
     params.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     const auto full_tag = tag | static_cast<std::uint64_t>(peer) << kSenderShift;
     void* native =
-        ucp_tag_recv_nbx(worker_.handle, data, bytes, full_tag, ~std::uint64_t{0}, &params);
+        ucp_tag_recv_nbx(worker_->handle, data, bytes, full_tag, ~std::uint64_t{0}, &params);
     if (UCS_PTR_IS_ERR(native)) fail_peer(peer, UCS_PTR_STATUS(native));
+    pending_.push_back(native);
     endpoint(peer);  // so that its death is noticed
-    expected_.push_back(native);
     return {native, peer, bytes, true};
   }
 
   void wait(std::span<Request> requests) override {
     const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
     StallWarning warning(options_.stall_warning);
-    try {
-      for (Request& request : requests) {
-        int idle = 0;
-        while (request.native != nullptr && !finish(request)) {
-          if (const Peer& peer = peers_[static_cast<std::size_t>(request.peer)];
-              peer.failure != UCS_OK) {
-            fail_peer(request.peer, peer.failure);
-          }
-          if (++idle > 1 && deadline.passed()) fail_timeout(request, deadline);
-          if (idle > 1) heed_alarm();
-          if (idle > 1) warning.check("a collective", world_rank(rank()), world_rank(request.peer));
-          worker_.progress(spins_, std::min(kPollPeriod, deadline.remaining()));
+    for (Request& request : requests) {
+      int idle = 0;
+      while (request.native != nullptr && !finish(request)) {
+        if (const Peer& peer = peers_[static_cast<std::size_t>(request.peer)];
+            peer.failure != UCS_OK) {
+          fail_peer(request.peer, peer.failure);
         }
+        if (++idle > 1) {
+          heed_failure();
+          if (deadline.passed()) fail_timeout(request, deadline);
+          heed_alarm();
+          warning.check("a collective", world_rank(rank()), world_rank(request.peer));
+        }
+        worker_->progress(spins_, std::min(kPollPeriod, deadline.remaining()));
       }
-    } catch (const Error&) {
-      abandon_expected();
-      for (Request& request : requests) abandon(request);
-      throw;
     }
+  }
+
+  void abandon() noexcept override {
+    if (pending_.empty()) return;
+    for (void* native : pending_) ucp_request_cancel(worker_->handle, native);
+    // A cancelled receive ends at once unless its message has begun to come; a send cannot be taken back. In a
+    // group that goes on, both end when the peer has come as far.
+    const auto limit = Clock::now() + (broken_ ? kAbandonLimit : options_.timeout);
+    for (;;) {
+      std::erase_if(pending_, [](void* native) {
+        if (ucp_request_check_status(native) == UCS_INPROGRESS) return false;
+        ucp_request_free(native);
+        return true;
+      });
+      if (pending_.empty()) return;
+      if (Clock::now() >= limit) break;
+      if (ucp_worker_progress(worker_->handle) == 0) std::this_thread::sleep_for(kNap);
+    }
+    // UCX lets go of the rest with its worker.
+    broken_ = true;
+    for (void* native : pending_) ucp_request_free(native);
+    pending_.clear();
+    close_endpoints();
+    worker_.reset();
   }
 
  private:
@@ -243,9 +257,9 @@ class UcxTransport final : public Transport {
     // A connection that the peer made and that broke since must be noticed before: UCX 1.13 would
     // answer over it, fail, and later abort the process (uct_tcp_ep_connect adds the endpoint's
     // send capability after it was scheduled for destruction).
-    while (ucp_worker_progress(worker_.handle) != 0) {
+    while (ucp_worker_progress(worker_->handle) != 0) {
     }
-    const ucs_status_t status = ucp_ep_create(worker_.handle, &params, &peer.endpoint);
+    const ucs_status_t status = ucp_ep_create(worker_->handle, &params, &peer.endpoint);
     if (status != UCS_OK) fail_peer(member, status);
     return peer.endpoint;
   }
@@ -256,7 +270,7 @@ class UcxTransport final : public Transport {
     const ucs_status_t status = request.receives ? ucp_tag_recv_request_test(request.native, &info)
                                                  : ucp_request_check_status(request.native);
     if (status == UCS_INPROGRESS) return false;
-    if (request.receives) std::erase(expected_, request.native);
+    std::erase(pending_, request.native);
     ucp_request_free(request.native);
     request.native = nullptr;
     if (status == UCS_ERR_MESSAGE_TRUNCATED ||
@@ -270,18 +284,22 @@ class UcxTransport final : public Transport {
   void heed_alarm() {
     ucp_tag_recv_info_t info{};
     ucp_tag_message_h found =
-        ucp_tag_probe_nb(worker_.handle, alarm_tag(), kTagWithoutSender, /*remove=*/1, &info);
+        ucp_tag_probe_nb(worker_->handle, alarm_tag(), kTagWithoutSender, /*remove=*/1, &info);
     if (found == nullptr) return;
     std::array<char, kAlarmBytes> message{};
     const ucp_request_param_t params{};
     void* native =
-        ucp_tag_msg_recv_nbx(worker_.handle, message.data(), message.size(), found, &params);
+        ucp_tag_msg_recv_nbx(worker_->handle, message.data(), message.size(), found, &params);
     if (UCS_PTR_IS_PTR(native)) {
       while (ucp_request_check_status(native) == UCS_INPROGRESS)
-        ucp_worker_progress(worker_.handle);
+        ucp_worker_progress(worker_->handle);
       ucp_request_free(native);
     }
     throw_alarm(message);
+  }
+
+  void check_usable(int peer) const {
+    if (!worker_) throw gone(peer, "UCX was ended after an earlier error");
   }
 
   [[noreturn]] void fail_peer(int peer, ucs_status_t status) {
@@ -295,31 +313,42 @@ class UcxTransport final : public Transport {
     throw late(request.peer, deadline);
   }
 
-  // The collective ends with an error, and all memory that it receives into goes back to its
-  // owners, so UCX must let go of it.
-  void abandon_expected() {
-    for (void* native : expected_) cancel(native);
-    expected_.clear();
+  void heed_failure() {
+    try {
+      options_.failure->check();
+    } catch (...) {  // whatever ended the world
+      broken_ = true;
+      throw;
+    }
   }
 
-  void abandon(Request& request) {
-    if (request.native != nullptr && !request.receives) cancel(request.native);
-    request.native = nullptr;
-  }
-
-  void cancel(void* native) {
-    ucp_request_cancel(worker_.handle, native);
-    for (int i = 0; i < 1000 && ucp_request_check_status(native) == UCS_INPROGRESS; ++i)
-      ucp_worker_progress(worker_.handle);
-    ucp_request_free(native);
+  // What was sent last may still be in UCX's buffers: closing flushes it, unless the peer is gone.
+  void close_endpoints() {
+    std::vector<void*> closing;
+    for (Peer& peer : peers_) {
+      if (peer.endpoint == nullptr) continue;
+      ucp_request_param_t params{};
+      if (broken_ || peer.failure != UCS_OK) {
+        params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+        params.flags = UCP_EP_CLOSE_FLAG_FORCE;
+      }
+      void* request = ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &params);
+      if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
+    }
+    const auto limit = Clock::now() + kCloseLimit;
+    for (void* request : closing) {
+      while (ucp_request_check_status(request) == UCS_INPROGRESS && Clock::now() < limit)
+        ucp_worker_progress(worker_->handle);
+      ucp_request_free(request);
+    }
   }
 
   Store& store_;
   TransportOptions options_;
   Context context_;
-  Worker worker_;
+  std::optional<Worker> worker_;  // gone where abandon() had to end it
   std::vector<Peer> peers_;
-  std::vector<void*> expected_;  // receives that have not completed
+  std::vector<void*> pending_;  // requests that have not completed
   int spins_ = 0;
   bool broken_ = false;
 };

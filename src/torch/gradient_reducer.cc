@@ -1,0 +1,286 @@
+#include "torch/gradient_reducer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace sullae {
+namespace {
+
+using Change = GradientMark::Change;
+
+// After so many steps alike the planned path is taken again.
+constexpr int kAlikeSteps = 10;
+
+}  // namespace
+
+GradientReducer::GradientReducer(std::vector<PlannedParameter> parameters,
+                                 const DistributedOptimizerOptions& options, World& world)
+    : options_(options),
+      world_(world),
+      number_(world.next_number()),
+      parameters_(std::move(parameters)),
+      states_(parameters_.size()) {
+  seen_.kinds.resize(parameters_.size(), FirstStep::none);
+}
+
+// A world of one listens too: what is an error on several ranks is one there.
+std::shared_ptr<GradientReducer> GradientReducer::make(std::vector<PlannedParameter> parameters,
+                                                       const DistributedOptimizerOptions& options,
+                                                       World& world) {
+  const std::shared_ptr<GradientReducer> reducer(
+      new GradientReducer(std::move(parameters), options, world));
+  for (std::size_t i = 0; i < reducer->parameters_.size(); ++i)
+    reducer->accumulators_.push_back(listen(reducer, reducer->parameters_[i].tensor, i));
+  return reducer;
+}
+
+void GradientReducer::synchronize() {
+  if (synchronized_) return;
+  const torch::NoGradGuard guard;
+  settle();
+  if (world_.size() > 1) reduce();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    ParameterState& state = states_[i];
+    state.passes = 0;
+    state.taken = false;
+    state.reduced = gradient(i).defined();
+    state.mark = GradientMark(gradient(i));
+  }
+  synchronized_ = true;
+}
+
+// What was started for gradients that are thrown away comes to its end first: it reads their memory.
+void GradientReducer::zero_grad() {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) reopen(b);
+  for (ParameterState& state : states_) {
+    state.passes = 0;
+    state.reduced = false;
+  }
+  if (buckets_.empty()) seen_.ready_order.clear();
+  for (const PlannedParameter& parameter : parameters_)
+    parameter.tensor.mutable_grad() = torch::Tensor();
+  backward_start_.reset();
+  synchronized_ = false;
+}
+
+// More backward passes than were planned, and passes after gradients were thrown away, are right as well: what
+// is under way comes to its end, and the bucket is reduced once more.
+void GradientReducer::before_gradient(std::size_t index) {
+  const torch::NoGradGuard guard;
+  ParameterState& state = states_[index];
+  const bool cleared = is_cleared(index);
+  if (state.taken) reopen(state.bucket);
+  if (cleared) {
+    state.passes = 0;
+    state.reduced = false;
+  } else if (options_.op == ReduceOp::adasum &&
+             (state.reduced || state.passes >= options_.backward_passes_per_step)) {
+    throw Error(fmt::format(
+        "parameter '{}' got another gradient after those of {} backward pass{} were combined, "
+        "which op adasum cannot add to: call zero_grad() before, or set backward_passes_per_step",
+        parameters_[index].name, options_.backward_passes_per_step,
+        options_.backward_passes_per_step == 1 ? "" : "es"));
+  }
+  share_out(index);
+}
+
+void GradientReducer::on_gradient(std::size_t index) {
+  ParameterState& state = states_[index];
+  synchronized_ = false;
+  if (!backward_start_) backward_start_ = std::chrono::steady_clock::now();
+  ++state.passes;
+  state.mark = GradientMark(gradient(index));
+  if (buckets_.empty()) {
+    const auto number = static_cast<std::int64_t>(index);
+    if (std::ranges::find(seen_.ready_order, number) == seen_.ready_order.end())
+      seen_.ready_order.push_back(number);
+    return;
+  }
+  if (state.passes < options_.backward_passes_per_step) return;
+  const torch::NoGradGuard guard;
+  take(index);
+  if (!options_.overlap) return;
+  if (!negotiated_) {
+    start_in_order();
+  } else if (GradientBucket& bucket = *buckets_[state.bucket];
+             bucket.full() && bucket.is_plain()) {
+    bucket.start_negotiated(stepping_);
+  }
+}
+
+void GradientReducer::reduce() {
+  if (backward_start_) world_.mark("BACKWARD", "from the first gradient on", *backward_start_);
+  if (buckets_.empty()) make_plan();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    // What backward did not reach, or reached fewer times than planned.
+    if (!states_[i].taken) take(i);
+  }
+  start_in_order();
+  const auto waiting = std::chrono::steady_clock::now();
+  for (const auto& bucket : buckets_) bucket->finish();
+  world_.mark("WAIT", "for gradients", waiting);
+  backward_start_.reset();
+  next_start_ = 0;
+  choose_path();
+}
+
+// By a zero_grad(), of ours or of libtorch, which may fill with zeros: who writes to a gradient and then runs
+// backward again has cleared it.
+bool GradientReducer::is_cleared(std::size_t index) const {
+  if (!gradient(index).defined()) return true;
+  const ParameterState& state = states_[index];
+  const Change change = state.mark.change(gradient(index));
+  if (change == Change::none) return false;
+  if (state.passes > 0 && change == Change::replaced && options_.overlap) throw_changed(index);
+  if (state.passes > 0) return options_.overlap;
+  // After a step it may have been clipped; only adasum minds.
+  return options_.op == ReduceOp::adasum && state.reduced &&
+         gradient(index).count_nonzero().item<std::int64_t>() == 0;
+}
+
+// A gradient that is added to has been agreed on already: in the next sum it counts once.
+void GradientReducer::share_out(std::size_t index) {
+  ParameterState& state = states_[index];
+  const bool counts_once = options_.op == ReduceOp::sum && world_.rank() != 0;
+  if (std::exchange(state.reduced, false) && counts_once && gradient(index).defined()) {
+    if (gradient(index).is_sparse()) {
+      parameters_[index].tensor.mutable_grad() = torch::Tensor();
+    } else {
+      parameters_[index].tensor.mutable_grad().zero_();
+    }
+  }
+}
+
+void GradientReducer::take(std::size_t index) {
+  ParameterState& state = states_[index];
+  share_out(index);
+  buckets_[state.bucket]->take(state.place);
+  state.taken = true;
+  state.mark = GradientMark(gradient(index));
+}
+
+// Gives the bucket's gradients back as they would be after a step, but those that were cleared since.
+void GradientReducer::reopen(std::size_t number) {
+  GradientBucket& bucket = *buckets_[number];
+  const auto& members = bucket.members();
+  std::vector<bool> kept(members.size());
+  for (std::size_t place = 0; place < members.size(); ++place) {
+    const std::size_t index = members[place];
+    kept[place] = states_[index].mark.change(gradient(index)) == Change::none;
+  }
+  const bool reduced = bucket.started();
+  bucket.reopen(kept);
+  for (std::size_t place = 0; place < members.size(); ++place) {
+    ParameterState& state = states_[members[place]];
+    state.taken = false;
+    if (reduced && kept[place])
+      state.reduced = bucket.holds_gradient(place) && gradient(members[place]).defined();
+    state.mark = GradientMark(gradient(members[place]));
+  }
+  next_start_ = std::min(next_start_, number);
+}
+
+// What was changed since backward: gradients that were removed are reduced as such; others cannot be told from
+// what the reduction has written, which may be under way where it overlaps with backward.
+void GradientReducer::settle() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    ParameterState& state = states_[i];
+    if (state.passes == 0 && !state.taken) continue;
+    switch (state.mark.change(gradient(i))) {
+      case Change::none:
+        break;
+      case Change::removed:
+        if (state.taken) reopen(state.bucket);
+        break;
+      case Change::replaced:
+      case Change::written:
+        if (options_.overlap) throw_changed(i);
+        if (state.taken) reopen(state.bucket);
+    }
+  }
+}
+
+void GradientReducer::throw_changed(std::size_t index) const {
+  throw Error(fmt::format(
+      "the gradient of parameter '{}' was changed between backward() and synchronize(), while "
+      "ranks may have been reducing it: call synchronize() first, then clip or change gradients, "
+      "then step(); call DistributedOptimizer::zero_grad() to throw them away",
+      parameters_[index].name));
+}
+
+// The first step has run backward without overlap; now all ranks agree on the plan.
+void GradientReducer::make_plan() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const torch::Tensor& gradient = parameters_[i].tensor.grad();
+    if (gradient.defined())
+      seen_.kinds[i] = is_row_sparse(gradient) ? FirstStep::sparse : FirstStep::dense;
+  }
+  const FirstStep agreed = agree(seen_, world_);
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    parameters_[i].sparse =
+        agreed.kinds[i] == FirstStep::sparse && options_.op != ReduceOp::adasum;
+  const std::vector<std::size_t> order(agreed.ready_order.begin(), agreed.ready_order.end());
+  auto plans = plan_buckets(parameters_, order, options_.bucket_bytes);
+  const std::uint64_t plan_hash = hash_of(plans);
+  for (std::size_t b = 0; b < plans.size(); ++b) {
+    for (std::size_t place = 0; place < plans[b].parameters.size(); ++place) {
+      ParameterState& state = states_[plans[b].parameters[place]];
+      state.bucket = b;
+      state.place = place;
+    }
+    PlannedOptions label{.name = bucket_name(b, plans[b].parameters), .plan = plan_hash};
+    buckets_.push_back(std::make_unique<GradientBucket>(std::move(plans[b]), parameters_,
+                                                        options_, std::move(label), world_));
+  }
+}
+
+std::string GradientReducer::bucket_name(std::size_t index, const std::vector<std::size_t>& members) const {
+  std::string text = number_ == 0 ? "" : fmt::format("optimizer {} ", number_);
+  text += fmt::format("bucket {}", index);
+  if (!members.empty()) text += ": " + parameters_[members.front()].name;
+  if (members.size() > 1) text += " … " + parameters_[members.back()].name;
+  return text;
+}
+
+// In the plan's order on every rank, whatever order this rank's gradients came in. On the
+// negotiated path this is the end of a step: what could not start by itself does here.
+void GradientReducer::start_in_order() {
+  for (; next_start_ < buckets_.size() && buckets_[next_start_]->full(); ++next_start_) {
+    GradientBucket& bucket = *buckets_[next_start_];
+    if (bucket.started()) continue;
+    if (negotiated_ && bucket.is_plain()) {
+      bucket.start_negotiated(stepping_);
+    } else {
+      bucket.start_planned(stepping_);
+    }
+  }
+}
+
+// The planned path starts buckets in one order, so one gradient that a rank lacks holds back all
+// behind it until that rank's step(). Where steps differ in which gradients there are, buckets are
+// negotiated instead, in whatever order they become full, until steps are alike again. Every rank
+// sees the same flags and so chooses the same.
+void GradientReducer::choose_path() {
+  std::vector<Presence> now;
+  for (const auto& bucket : buckets_) {
+    if (bucket->sparse()) continue;
+    for (std::size_t place = 0; place < bucket->members().size(); ++place)
+      now.push_back(bucket->presence(place));
+  }
+  const bool alike =
+      now == presence_ && std::ranges::find(now, Presence::on_some_ranks) == now.end();
+  const bool first = presence_.empty();
+  presence_ = std::move(now);
+  if (first || !anyone_stepped()) return;
+  alike_steps_ = alike ? alike_steps_ + 1 : 0;
+  negotiated_ = !alike || (negotiated_ && alike_steps_ < kAlikeSteps);
+}
+
+bool GradientReducer::anyone_stepped() const {
+  return std::ranges::any_of(
+      buckets_, [](const auto& bucket) { return !bucket->sparse() && bucket->anyone_stepped(); });
+}
+
+}  // namespace sullae

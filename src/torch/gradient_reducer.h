@@ -1,0 +1,93 @@
+// Gradients of one model, reduced over ranks while backward goes on.
+#pragma once
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sullae/torch.h"
+#include "torch/bucket_plan.h"
+#include "torch/gradient_bucket.h"
+#include "torch/gradient_hooks.h"
+#include "torch/gradient_mark.h"
+
+namespace sullae {
+
+/// Used by the thread that trains. Several backward passes between two synchronize(), planned or not, add up, and
+/// gradients may be cleared at any moment: what is under way comes to its end, and the bucket is reduced once more.
+/// Ranks that do so at different moments are told apart by their buckets' labels.
+class GradientReducer final : public GradientListener {
+ public:
+  /// Of parameters that are the same on every rank. Listens to them from here on.
+  static std::shared_ptr<GradientReducer> make(std::vector<PlannedParameter> parameters,
+                                               const DistributedOptimizerOptions& options,
+                                               World& world);
+
+  /// Waits until every gradient is reduced, unless that was done since the last backward. Throws Error where
+  /// gradients were changed since backward, on one rank as on many.
+  void synchronize();
+  /// After the optimizer's step: gradients may be synchronized again.
+  void begin_step() { synchronized_ = false; }
+  /// Removes all gradients, and forgets what was taken of them.
+  void zero_grad();
+
+  /// Whether this rank takes steps of its own, or only follows the others' with zeros.
+  void set_stepping(bool stepping) { stepping_ = stepping; }
+  /// Whether any rank took a step of its own when gradients were last reduced.
+  bool anyone_stepped() const;
+
+  void before_gradient(std::size_t index) override;
+  void on_gradient(std::size_t index) override;
+
+ private:
+  struct ParameterState {
+    int passes = 0;        // backward passes that reached it since the last step
+    bool taken = false;    // by its bucket, in this step
+    bool reduced = false;  // its gradient is already what all ranks agree on
+    GradientMark mark;     // of its gradient, when it was last seen
+    std::size_t bucket = 0;
+    std::size_t place = 0;  // among the bucket's members
+  };
+
+  GradientReducer(std::vector<PlannedParameter> parameters,
+                  const DistributedOptimizerOptions& options, World& world);
+  const torch::Tensor& gradient(std::size_t index) const {
+    return parameters_[index].tensor.grad();
+  }
+  void reduce();
+  bool is_cleared(std::size_t index) const;
+  void share_out(std::size_t index);
+  void take(std::size_t index);
+  void reopen(std::size_t number);
+  void settle();
+  [[noreturn]] void throw_changed(std::size_t index) const;
+  void make_plan();
+  std::string bucket_name(std::size_t index, const std::vector<std::size_t>& members) const;
+  void start_in_order();
+  void choose_path();
+
+  DistributedOptimizerOptions options_;
+  World& world_;
+  std::uint64_t number_;  // tells several optimizers of one world apart
+  std::vector<PlannedParameter> parameters_;
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
+  std::vector<ParameterState> states_;
+  FirstStep seen_;
+  // In the order in which they are started; made by the first step.
+  std::vector<std::unique_ptr<GradientBucket>> buckets_;
+  std::size_t next_start_ = 0;
+  bool synchronized_ = false;
+  bool stepping_ = true;  // this rank has not joined
+  bool negotiated_ = false;
+  int alike_steps_ = 0;
+  std::vector<Presence> presence_;  // of the last step's gradients
+  std::optional<std::chrono::steady_clock::time_point> backward_start_;
+};
+
+}  // namespace sullae
