@@ -26,7 +26,14 @@ struct ServeOptions {
   /// Threads that read requests and write answers; 0: one a processor.
   int http_threads = 0;
   std::size_t max_body_bytes = std::size_t{64} << 20;
+  /// Of all HTTP requests that are being read or answered, with what their JSON becomes: what does not fit is refused
+  /// (503), or, where it never could, 413.
+  std::size_t max_inflight_bytes = std::size_t{512} << 20;
+  /// Fewer where the process may not have so many descriptors (ulimit -n).
   std::size_t max_connections = 10000;
+  /// Without tokens, requests must name this machine in their header Host: by an address, as localhost, by its name,
+  /// by `host`, or by one of these. Pages of other sites may not send requests.
+  std::vector<std::string> allowed_hosts = {};
   /// Between looks at the repository.
   std::chrono::milliseconds poll{1000};
   /// How long a client may take to send a request, and a connection may stay open between two.

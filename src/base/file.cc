@@ -2,15 +2,12 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+
 #include "base/system_error.h"
 
 namespace sullae {
 namespace {
-
-void sync_directory(const std::filesystem::path& directory) {
-  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd) ::fsync(fd.get());
-}
 
 std::filesystem::path directory_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
@@ -55,6 +52,22 @@ void AtomicFile::commit() {
     throw system_error("{} cannot be put in place", target_.string());
   fd_.reset();
   sync_directory(directory_of(target_));
+}
+
+std::optional<std::vector<std::filesystem::path>> entries_of(const std::filesystem::path& directory,
+                                                             std::error_code& error) {
+  std::vector<std::filesystem::path> entries;
+  std::filesystem::directory_iterator at(directory, error);
+  for (; !error && at != std::filesystem::directory_iterator(); at.increment(error))
+    entries.push_back(at->path());
+  if (error) return std::nullopt;
+  std::ranges::sort(entries);
+  return entries;
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd) ::fsync(fd.get());
 }
 
 void write_file(const std::filesystem::path& file, std::string_view text) {

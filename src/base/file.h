@@ -4,8 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "base/fd.h"
 
@@ -32,6 +35,14 @@ class AtomicFile {
   std::filesystem::path temporary_;
   UniqueFd fd_;
 };
+
+/// What is in `directory`, in the order of names; nothing, with `error` set, where it cannot be read whole. Does not
+/// throw: folders come and go.
+std::optional<std::vector<std::filesystem::path>> entries_of(const std::filesystem::path& directory,
+                                                             std::error_code& error);
+
+/// Puts a change of names in `directory` on the disk.
+void sync_directory(const std::filesystem::path& directory);
 
 /// Replaces `file` with `text`, atomically.
 void write_file(const std::filesystem::path& file, std::string_view text);

@@ -60,6 +60,15 @@ class ServeCommand final : public Command {
         ->check(positive_integer())
         ->capture_default_str()
         ->type_name("MB");
+    app->add_option("--max-inflight-megabytes", max_inflight_megabytes_,
+                    "Memory for all HTTP requests that are read or answered; more are refused (503)")
+        ->check(positive_integer())
+        ->capture_default_str()
+        ->type_name("MB");
+    app->add_option("--allowed-host", options_.allowed_hosts,
+                    "Without tokens: a name that clients may call this server by (repeatable)")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->type_name("NAME");
     app->add_option("--max-connections", options_.max_connections, "More are refused (503)")
         ->check(positive_integer())
         ->capture_default_str()
@@ -94,6 +103,7 @@ class ServeCommand final : public Command {
     options_.read_timeout = milliseconds(read_seconds_);
     options_.drain_timeout = milliseconds(drain_seconds_);
     options_.max_body_bytes = static_cast<std::size_t>(max_body_megabytes_) << 20;
+    options_.max_inflight_bytes = static_cast<std::size_t>(max_inflight_megabytes_) << 20;
     // Blocked before there are threads, so that all inherit it and only this one is told.
     sigset_t signals;
     ::sigemptyset(&signals);
@@ -125,6 +135,7 @@ class ServeCommand final : public Command {
   double read_seconds_ = 30;
   double drain_seconds_ = 30;
   int max_body_megabytes_ = 64;
+  int max_inflight_megabytes_ = 512;
   bool online_ = false;
   int online_ranks_ = 1;
 };

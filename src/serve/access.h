@@ -23,7 +23,7 @@ class Access {
   ///   role = "operate"      # read, infer or operate
   ///   token = "…"           # at least 16 characters
   ///
-  /// Throws InputError that says where.
+  /// Throws InputError that says where, also for a file that others may write to.
   explicit Access(const std::filesystem::path& file);
 
   bool open() const { return tokens_.empty(); }

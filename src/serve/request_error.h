@@ -11,8 +11,10 @@ enum class Refusal {
   unauthenticated,  ///< no token, or one that is not known
   forbidden,        ///< the token's role does not allow it
   not_found,        ///< no such model, version or path
+  wrong_method,     ///< the path is there, for another method
   conflict,         ///< what was asked for cannot be done in the present state
   too_large,
+  unsupported_type,  ///< a body of another type than is taken
   overloaded,  ///< too many requests wait already
   timeout,     ///< waited for too long
   unavailable  ///< the model is not ready, or the server is about to end

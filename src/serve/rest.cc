@@ -1,10 +1,13 @@
 #include "serve/rest.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <boost/asio/post.hpp>
 #include <charconv>
+#include <limits>
 
+#include "base/host.h"
 #include "serve/page/page.h"
 #include "serve/protocol/infer_json.h"
 #include "serve/protocol/json_tensors.h"
@@ -19,40 +22,10 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kJsonSize = "Inference-Header-Content-Length";
-
-int hex(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-std::string percent_decoded(std::string_view text) {
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool coded =
-        text[i] == '%' && i + 2 < text.size() && hex(text[i + 1]) >= 0 && hex(text[i + 2]) >= 0;
-    result += coded ? static_cast<char>(hex(text[i + 1]) * 16 + hex(text[i + 2])) : text[i];
-    if (coded) i += 2;
-  }
-  return result;
-}
-
-std::vector<std::string> split_path(std::string_view path) {
-  std::vector<std::string> parts;
-  while (!path.empty()) {
-    const auto slash = std::min(path.find('/'), path.size());
-    if (slash > 0) parts.push_back(percent_decoded(path.substr(0, slash)));
-    path.remove_prefix(std::min(slash + 1, path.size()));
-  }
-  return parts;
-}
-
-void need_method(const HttpRequest& request, const char* method) {
-  if (request.method != method)
-    throw RequestError(Refusal::invalid,
-                       fmt::format("{} {}: expected {}", request.method, request.path, method));
-}
+// A longer body is read and computed elsewhere than in the thread that took it.
+constexpr std::size_t kLargeBody = std::size_t{16} << 10;
+// The C library keeps memory in pieces: after requests of such size it is asked to give back what it can.
+constexpr std::size_t kTrimmedBody = std::size_t{4} << 20;
 
 std::optional<std::size_t> json_size_of(const HttpRequest& request) {
   const auto text = request.header("inference-header-content-length");
@@ -64,204 +37,229 @@ std::optional<std::size_t> json_size_of(const HttpRequest& request) {
   return size;
 }
 
-// "name" and "action" of "name:action"; a name may hold no colon.
-std::pair<std::string, std::string> split_action(const std::string& segment) {
-  const auto colon = segment.find(':');
-  if (colon == std::string::npos) return {segment, ""};
-  return {segment.substr(0, colon), segment.substr(colon + 1)};
+bool is_json(std::string_view content_type) {
+  const auto type = content_type.substr(0, content_type.find(';'));
+  return type == "application/json" || type == "application/json ";
 }
 
-}  // namespace
-
-std::string RestApi::need(const HttpRequest& request, Role role) const {
-  return access_.check(request.header("authorization"), role);
+// A page of another site can send texts and forms without asking, and no JSON.
+void need_json(const HttpRequest& head) {
+  if (head.method != "POST" || is_json(head.header("content-type"))) return;
+  throw RequestError(Refusal::unsupported_type,
+                     "expected a header 'Content-Type: application/json': this changes the server");
 }
 
-HttpResponse RestApi::refuse(int status, const std::string& message) {
-  return json_response({{"error", message}}, status);
+std::int64_t whole_number(const json& object, const char* name, std::int64_t most) {
+  const auto found = object.find(name);
+  const bool good = found != object.end() && found->is_number_integer() &&
+                    (!found->is_number_unsigned() ||
+                     found->get<std::uint64_t>() <= static_cast<std::uint64_t>(most)) &&
+                    found->get<std::int64_t>() >= 0 && found->get<std::int64_t>() <= most;
+  if (!good)
+    throw RequestError(Refusal::invalid, "expected {\"version\": N, \"percent\": 0 to 100}");
+  return found->get<std::int64_t>();
 }
 
-void RestApi::handle(HttpRequest request, Respond respond) {
+// `answer` responds, or throws what is responded then.
+template <class Answer>
+void answer_or_fail(const Respond& respond, const Answer& answer) {
   try {
-    const Path path = split_path(request.path);
-    if (handle_server(request, path, respond)) return;
-    if (!path.empty() && path[0] == "v2" && handle_v2(request, path, respond)) return;
-    if (!path.empty() && path[0] == "v1" && handle_v1(request, path, respond)) return;
-    throw RequestError(Refusal::not_found, fmt::format("there is nothing at {}", request.path));
+    answer();
   } catch (const std::exception&) {
     respond(failure_response(std::current_exception()));
   }
 }
 
-bool RestApi::handle_server(const HttpRequest& request, const Path& path, const Respond& respond) {
-  if (path.empty()) {
-    need_method(request, "GET");
-    respond({.content_type = "text/html; charset=utf-8",
-             .body = page(),
-             .headers = {{"Cache-Control", "no-cache"}}});
-    return true;
-  }
-  if (path == Path{"metrics"}) {
-    need_method(request, "GET");
-    need(request, Role::read);
-    respond({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics()});
-    return true;
-  }
-  return false;
+}  // namespace
+
+RestApi::RestApi(Repository& repository, ModelStores& stores, const Access& access,
+                 const std::vector<std::string>& hosts)
+    : repository_(repository),
+      examples_(stores),
+      online_(stores),
+      access_(access),
+      hosts_(hosts),
+      large_(static_cast<std::size_t>(available_cpus())) {}
+
+HttpResponse RestApi::refuse(int status, const std::string& message) {
+  return json_response({{"error", message}}, status);
 }
 
-bool RestApi::handle_v2(HttpRequest& request, const Path& path, const Respond& respond) {
-  if (path.size() == 1) {
-    need_method(request, "GET");
-    respond(json_response(server_metadata()));
-    return true;
+std::optional<HttpResponse> RestApi::refuse_early(const HttpRequest& head) {
+  try {
+    check_head(head);
+  } catch (const std::exception&) {
+    return failure_response(std::current_exception());
   }
-  if (path[1] == "health" && path.size() == 3) {
-    need_method(request, "GET");
-    const bool live = path[2] == "live";
-    if (!live && path[2] != "ready") return false;
-    const bool good = live || repository_.ready();
-    respond(json_response({{path[2], good}}, good ? 200 : 503));
-    return true;
-  }
-  if (path[1] == "repository") {
-    if (path.size() == 3 && path[2] == "index") {
-      need(request, Role::read);
-      respond(json_response(repository_index(repository_.index())));
-      return true;
-    }
-    if (path.size() == 5 && path[2] == "models" && path[4] == "load") {
-      operate(request, path[3], "reload", respond);
-      return true;
-    }
-    return false;
-  }
-  if (path[1] != "models" || path.size() < 3) return false;
-  std::string version;
-  std::size_t next = 3;
-  if (path.size() >= 5 && path[3] == "versions") {
-    version = path[4];
-    next = 5;
-  }
-  const std::string action = path.size() > next ? path[next] : "";
-  if (path.size() > next + 1) return false;
-  if (action == "infer") {
-    infer(request, path[2], version, respond);
-  } else if (action == "ready") {
-    repository_.choose(path[2], version);
-    respond(json_response({{"name", path[2]}, {"ready", true}}));
-  } else if (action.empty()) {
-    need_method(request, "GET");
-    need(request, Role::read);
-    const auto chosen = repository_.choose(path[2], version);
-    respond(json_response(model_metadata(repository_.status(path[2]), chosen->model())));
-  } else {
-    return false;
-  }
-  return true;
+  return std::nullopt;
 }
 
-bool RestApi::handle_v1(HttpRequest& request, const Path& path, const Respond& respond) {
-  if (path.size() < 2 || path[1] != "models") return false;
-  if (path.size() == 2) {
-    need_method(request, "GET");
-    need(request, Role::read);
-    respond(json_response(overview(repository_.index())));
-    return true;
+void RestApi::check_head(const HttpRequest& head) const {
+  if (access_.open()) {
+    if (const auto objection = hosts_.objection(head.header("host"), head.header("origin"));
+        !objection.empty())
+      throw RequestError(Refusal::forbidden, objection);
   }
-  if (path.size() == 3) {
-    const auto [model, action] = split_action(path[2]);
-    if (action == "predict") {
-      predict(request, model, "", respond);
-    } else if (action.empty()) {
-      need_method(request, "GET");
-      need(request, Role::read);
-      respond(json_response(version_states(repository_.status(model))));
-    } else {
-      operate(request, model, action, respond);
-    }
-    return true;
-  }
-  if (path.size() == 4 && path[3] == "examples") {
-    handle_examples(request, path[2], respond);
-    return true;
-  }
-  if (path.size() == 4 && path[3] == "online") {
-    handle_online(request, path[2], respond);
-    return true;
-  }
-  if (path.size() == 5 && path[3] == "versions") {
-    const auto [version, action] = split_action(path[4]);
-    if (action == "predict") {
-      predict(request, path[2], version, respond);
-      return true;
-    }
-    if (action.empty()) {
-      need_method(request, "GET");
-      need(request, Role::read);
-      const auto chosen = repository_.choose(path[2], version);
-      auto status = repository_.status(path[2]);
-      std::erase_if(status.versions, [&](const auto& v) { return v.number != chosen->number(); });
-      respond(json_response(version_states(status)));
-      return true;
-    }
-  }
-  return false;
+  const Match match = find_route(head);
+  if (match.route.role != Role::none)
+    access_.check(head.header("authorization"), match.route.role);
+  if (match.route.role == Role::operate) need_json(head);
+  if (!match.model.empty()) repository_.expect(match.model);
 }
 
-void RestApi::infer(const HttpRequest& request, const std::string& model,
-                    const std::string& version, const Respond& respond) {
-  need_method(request, "POST");
-  need(request, Role::infer);
-  const auto chosen = repository_.choose(model, version);
-  auto parsed =
-      std::make_shared<HttpInferRequest>(parse_infer_request(request.body, json_size_of(request)));
+void RestApi::handle(HttpRequest request, Respond respond) {
+  try {
+    const auto asked = std::make_shared<Asked>();
+    asked->request = std::move(request);
+    asked->match = find_route(asked->request);
+    const Role role = asked->match.route.role;
+    if (role != Role::none)
+      asked->author = access_.check(asked->request.header("authorization"), role);
+    answer(asked, respond);
+  } catch (const std::exception&) {
+    respond(failure_response(std::current_exception()));
+  }
+}
+
+void RestApi::answer(const AskedPointer& asked, const Respond& respond) {
+  const auto& [route, model, version] = asked->match;
+  const auto elsewhere = [&](boost::asio::thread_pool& pool) {
+    boost::asio::post(pool, [this, asked, respond] {
+      answer_or_fail(respond, [&] { respond(answer_slowly(*asked)); });
+    });
+  };
+  switch (route.call) {
+    case Call::page:
+      return respond({.content_type = "text/html; charset=utf-8",
+                      .body = page(),
+                      .headers = {{"Cache-Control", "no-cache"},
+                                  {"X-Frame-Options", "DENY"},
+                                  {"X-Content-Type-Options", "nosniff"}}});
+    case Call::server_metadata:
+      return respond(json_response(server_metadata()));
+    case Call::live:
+      return respond(json_response({{"live", true}}));
+    case Call::ready: {
+      const bool ready = repository_.ready();
+      return respond(json_response({{"ready", ready}}, ready ? 200 : 503));
+    }
+    case Call::model_ready:
+      repository_.look_up(model, version);
+      return respond(json_response({{"name", model}, {"ready", true}}));
+    case Call::infer:
+    case Call::predict: {
+      if (asked->request.body.size() <= kLargeBody) return compute(*asked, respond);
+      boost::asio::post(large_, [this, asked, respond] {
+        answer_or_fail(respond, [&] { compute(*asked, respond); });
+        if (asked->request.body.size() >= kTrimmedBody) ::malloc_trim(0);
+      });
+      return;
+    }
+    case Call::load:
+    case Call::roll_back:
+    case Call::set_canary:
+    case Call::reload:
+      return elsewhere(operators_);
+    case Call::post_examples:
+      boost::asio::post(disk_, [this, asked, respond] {
+        answer_or_fail(respond, [&] {
+          const auto chosen = repository_.look_up(asked->match.model, "");
+          examples_.post(asked->match.model, chosen->model().codec(), asked->request,
+                         asked->author, respond);
+        });
+      });
+      return;
+    default:
+      return elsewhere(disk_);
+  }
+}
+
+void RestApi::compute(const Asked& asked, const Respond& respond) {
+  asked.match.route.call == Call::infer ? infer(asked, respond) : predict(asked, respond);
+}
+
+HttpResponse RestApi::answer_slowly(const Asked& asked) {
+  const auto& [route, model, version] = asked.match;
+  switch (route.call) {
+    case Call::metrics:
+      return {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics()};
+    case Call::model_metadata: {
+      const auto chosen = repository_.look_up(model, version);
+      return json_response(model_metadata(repository_.status(model), chosen->model()));
+    }
+    case Call::repository_index:
+      return json_response(repository_index(repository_.index()));
+    case Call::models:
+      return json_response(overview(repository_.index()));
+    case Call::version_states: {
+      auto status = repository_.status(model);
+      if (!version.empty()) {
+        const auto chosen = repository_.look_up(model, version);
+        std::erase_if(status.versions, [&](const auto& v) { return v.number != chosen->number(); });
+      }
+      return json_response(version_states(status));
+    }
+    case Call::train:
+      return online_.call(model, asked.author);
+    case Call::get_examples: {
+      const auto chosen = repository_.look_up(model, "");
+      return examples_.get(model, chosen->model().codec(), asked.request.query);
+    }
+    case Call::online_status:
+      return online_.status(model, asked.request.query);
+    default:
+      return change(asked);
+  }
+}
+
+HttpResponse RestApi::change(const Asked& asked) {
+  const auto& [route, model, version] = asked.match;
+  if (route.call == Call::roll_back)
+    return json_response(overview({repository_.roll_back(model)}));
+  if (route.call == Call::set_canary) {
+    const json body = parse_json(asked.request.body, asked.request.memory.get());
+    if (!body.is_object() || body.size() != 2)
+      throw RequestError(Refusal::invalid, "expected {\"version\": N, \"percent\": 0 to 100}");
+    constexpr std::int64_t kAnyVersion = std::numeric_limits<std::int64_t>::max();
+    return json_response(overview(
+        {repository_.set_canary(model, whole_number(body, "version", kAnyVersion),
+                                static_cast<int>(whole_number(body, "percent", 100)))}));
+  }
+  return json_response(overview({repository_.reload(model)}));
+}
+
+// `respond` keeps the request's part of the memory until there is an answer.
+void RestApi::infer(const Asked& asked, const Respond& respond) {
+  const auto chosen = repository_.choose(asked.match.model, asked.match.version);
+  const HttpRequest& request = asked.request;
+  auto parsed = std::make_shared<HttpInferRequest>(
+      parse_infer_request(request.body, json_size_of(request), request.memory.get()));
   InferRequest infer_request = std::move(parsed->request);
   parsed->request = {.id = infer_request.id};
-  Version::infer(chosen, std::move(infer_request), [parsed, respond](Version::Result result) {
-    if (result.error) return respond(failure_response(result.error));
-    auto written = write_infer_response(result.response, *parsed);
-    HttpResponse response{.body = std::move(written.body)};
-    if (written.json_size) {
-      response.content_type = "application/octet-stream";
-      response.headers.emplace_back(kJsonSize, std::to_string(*written.json_size));
-    }
-    respond(std::move(response));
-  });
-}
-
-void RestApi::predict(const HttpRequest& request, const std::string& model,
-                      const std::string& version, const Respond& respond) {
-  need_method(request, "POST");
-  need(request, Role::infer);
-  const auto chosen = repository_.choose(model, version);
-  const json body = parse_json(request.body);
-  const PredictForm form = predict_form(body);
-  Version::infer(chosen, predict_request(body, chosen->model().codec()),
-                 [form, respond](Version::Result result) {
+  Version::infer(chosen, std::move(infer_request),
+                 [parsed, respond, memory = request.memory](Version::Result result) {
                    if (result.error) return respond(failure_response(result.error));
-                   respond(json_response(predict_response(result.response.outputs, form)));
+                   auto written = write_infer_response(result.response, *parsed);
+                   HttpResponse response{.body = std::move(written.body)};
+                   if (written.json_size) {
+                     response.content_type = "application/octet-stream";
+                     response.headers.emplace_back(kJsonSize, std::to_string(*written.json_size));
+                   }
+                   respond(std::move(response));
                  });
 }
 
-void RestApi::handle_examples(const HttpRequest& request, const std::string& model,
-                              const Respond& respond) {
-  const std::string author = need(request, Role::operate);
-  const auto chosen = repository_.choose(model, "");
-  if (request.method == "GET") {
-    respond(examples_.get(model, chosen->model().codec(), request.query));
-  } else {
-    need_method(request, "POST");
-    examples_.post(model, chosen->model().codec(), request.body, author, respond);
-  }
-}
-
-void RestApi::handle_online(const HttpRequest& request, const std::string& model,
-                            const Respond& respond) {
-  need_method(request, "GET");
-  need(request, Role::read);
-  repository_.expect(model);
-  respond(online_.status(model, request.query));
+void RestApi::predict(const Asked& asked, const Respond& respond) {
+  const auto chosen = repository_.choose(asked.match.model, asked.match.version);
+  const HttpRequest& request = asked.request;
+  const json body = parse_json(request.body, request.memory.get());
+  const PredictForm form = predict_form(body);
+  chosen->check_rows(rows_in(body, form));
+  Version::infer(chosen, predict_request(body, chosen->model().codec()),
+                 [form, respond, memory = request.memory](Version::Result result) {
+                   if (result.error) return respond(failure_response(result.error));
+                   respond(json_response(predict_response(result.response.outputs, form)));
+                 });
 }
 
 std::string RestApi::metrics() {
@@ -272,46 +270,6 @@ std::string RestApi::metrics() {
   for (const auto& model : models) names.push_back(model.name);
   online_.write_metrics(names, text);
   return text.text();
-}
-
-void RestApi::operate(const HttpRequest& request, const std::string& model,
-                      const std::string& action, const Respond& respond) {
-  need_method(request, "POST");
-  const std::string author = need(request, Role::operate);
-  repository_.expect(model);
-  std::function<ModelStatus()> change;
-  if (action == "train") return respond(online_.call(model, author));
-  if (action == "rollback") {
-    change = [this, model] {
-      return repository_.roll_back(model);
-    };
-  } else if (action == "reload") {
-    change = [this, model] {
-      return repository_.reload(model);
-    };
-  } else if (action == "canary") {
-    const json body = parse_json(request.body);
-    if (!body.is_object() || !body.value("version", json()).is_number_integer() ||
-        !body.value("percent", json()).is_number_integer())
-      throw RequestError(Refusal::invalid, "expected {\"version\": N, \"percent\": 0 to 100}");
-    change = [this, model, version = body["version"].get<std::int64_t>(),
-              percent = body["percent"].get<int>()] {
-      return repository_.set_canary(model, version, percent);
-    };
-  } else {
-    throw RequestError(
-        Refusal::not_found,
-        fmt::format("there is no call ':{}'; there are predict, rollback, canary, reload and train",
-                    action));
-  }
-  // It may load a version, for which this thread has no time.
-  boost::asio::post(operators_, [change = std::move(change), respond] {
-    try {
-      respond(json_response(overview({change()})));
-    } catch (const std::exception&) {
-      respond(failure_response(std::current_exception()));
-    }
-  });
 }
 
 }  // namespace sullae::serve

@@ -1,52 +1,63 @@
-// The HTTP interface: which path does what, for whom.
+// The HTTP interface: what each call does.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "serve/access.h"
 #include "serve/http/http.h"
+#include "serve/http/origin.h"
 #include "serve/online/examples_api.h"
 #include "serve/online/online_api.h"
 #include "serve/repository/repository.h"
+#include "serve/routes.h"
 
 namespace sullae::serve {
 
 /// Open Inference Protocol v2, TensorFlow Serving's predict API, the operators' calls, metrics and the page.
 class RestApi final : public HttpHandler {
  public:
-  /// All must outlive this object.
-  RestApi(Repository& repository, ModelStores& stores, const Access& access)
-      : repository_(repository), examples_(stores), online_(stores), access_(access) {}
+  /// All must outlive this object. `hosts` are names that this server goes by, where there are no tokens.
+  RestApi(Repository& repository, ModelStores& stores, const Access& access,
+          const std::vector<std::string>& hosts);
 
+  std::optional<HttpResponse> refuse_early(const HttpRequest& head) override;
   void handle(HttpRequest request, Respond respond) override;
   HttpResponse refuse(int status, const std::string& message) override;
 
  private:
-  using Path = std::vector<std::string>;
-  // Each answers, or returns false where the path is none of its own.
-  bool handle_server(const HttpRequest& request, const Path& path, const Respond& respond);
-  bool handle_v2(HttpRequest& request, const Path& path, const Respond& respond);
-  bool handle_v1(HttpRequest& request, const Path& path, const Respond& respond);
-  void infer(const HttpRequest& request, const std::string& model, const std::string& version,
-             const Respond& respond);
-  void predict(const HttpRequest& request, const std::string& model, const std::string& version,
-               const Respond& respond);
-  void operate(const HttpRequest& request, const std::string& model, const std::string& action,
-               const Respond& respond);
-  void handle_examples(const HttpRequest& request, const std::string& model,
-                       const Respond& respond);
-  void handle_online(const HttpRequest& request, const std::string& model, const Respond& respond);
+  /// A request that may be answered.
+  struct Asked {
+    HttpRequest request;
+    Match match;
+    std::string author;
+  };
+  using AskedPointer = std::shared_ptr<const Asked>;
+
+  void check_head(const HttpRequest& head) const;
+  // In a thread that reads requests: nothing that takes long.
+  void answer(const AskedPointer& asked, const Respond& respond);
+  // In a thread that may wait.
+  HttpResponse answer_slowly(const Asked& asked);
+  void compute(const Asked& asked, const Respond& respond);
+  void infer(const Asked& asked, const Respond& respond);
+  void predict(const Asked& asked, const Respond& respond);
+  HttpResponse change(const Asked& asked);
   std::string metrics();
-  std::string need(const HttpRequest& request, Role role) const;
 
   Repository& repository_;
   ExamplesApi examples_;
   OnlineApi online_;
   const Access& access_;
-  // For what operators ask for. Last, so that it ends first.
+  KnownHosts hosts_;
+  // Last, so that they end first: what operators ask for, which may load a model; what reads from the disk; large
+  // requests, which take long to read.
   boost::asio::thread_pool operators_{1};
+  boost::asio::thread_pool disk_{2};
+  boost::asio::thread_pool large_;
 };
 
 }  // namespace sullae::serve

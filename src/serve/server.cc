@@ -22,6 +22,13 @@ void limit_arenas(int http_threads) {
   ::mallopt(M_ARENA_MAX, http_threads + available_cpus() + kOthers);
 }
 
+// What the server listens at is a name of its own.
+std::vector<std::string> hosts_of(const ServeOptions& options) {
+  auto hosts = options.allowed_hosts;
+  hosts.push_back(options.host);
+  return hosts;
+}
+
 }  // namespace
 
 class InferenceServer::Impl {
@@ -31,7 +38,7 @@ class InferenceServer::Impl {
         access_(options.tokens_file.empty() ? serve::Access() : serve::Access(options.tokens_file)),
         repository_({.directory = options.repository, .poll = options.poll}),
         stores_(options.repository),
-        rest_(repository_, stores_, access_) {
+        rest_(repository_, stores_, access_, hosts_of(options)) {
     if (access_.open() && options.host != "127.0.0.1" && options.host != "localhost")
       log::warning(
           "{} can be reached from other machines, and without --tokens-file everybody may "
@@ -46,6 +53,7 @@ class InferenceServer::Impl {
                                  .port = options.http_port,
                                  .threads = http_threads,
                                  .max_body_bytes = options.max_body_bytes,
+                                 .max_inflight_bytes = options.max_inflight_bytes,
                                  .max_connections = options.max_connections,
                                  .read_timeout = options.read_timeout,
                                  .idle_timeout = options.idle_timeout,
@@ -61,9 +69,13 @@ class InferenceServer::Impl {
                                  .tls_certificate = options.tls_certificate,
                                  .tls_key = options.tls_key},
         repository_, access_);
+    repository_.on_look([this] { grpc_->set_ready(repository_.ready()); });
     repository_.start();
   }
-  ~Impl() { stop(); }
+  ~Impl() {
+    stop();
+    repository_.stop();  // it tells gRPC what it sees
+  }
 
   std::uint16_t http_port() const { return http_->port(); }
   std::uint16_t grpc_port() const { return grpc_->port(); }

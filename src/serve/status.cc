@@ -12,6 +12,10 @@ int http_status(Refusal refusal) {
       return 403;
     case Refusal::not_found:
       return 404;
+    case Refusal::wrong_method:
+      return 405;
+    case Refusal::unsupported_type:
+      return 415;
     case Refusal::conflict:
       return 409;
     case Refusal::too_large:

@@ -28,11 +28,12 @@ HttpAnswer HttpClient::ask(const std::string& method, const std::string& target,
                            const std::map<std::string, std::string>& headers) {
   http::request<http::string_body> request(http::string_to_verb(method), target, 11);
   request.set(http::field::host, "localhost");
+  if (method == "POST") request.set(http::field::content_type, "application/json");
   for (const auto& [name, value] : headers) request.set(name, value);
   request.body() = body;
   request.prepare_payload();
   http::write(impl_->stream, request);
-  return read_answer();
+  return method == "HEAD" ? read_head() : read_answer();
 }
 
 void HttpClient::send(const std::string& bytes) {
@@ -43,9 +44,13 @@ void HttpClient::finish_sending() {
   impl_->stream.socket().shutdown(net::ip::tcp::socket::shutdown_send);
 }
 
-HttpAnswer HttpClient::read_answer() {
+HttpAnswer HttpClient::read_answer() { return read(/*with_body=*/true); }
+HttpAnswer HttpClient::read_head() { return read(/*with_body=*/false); }
+
+HttpAnswer HttpClient::read(bool with_body) {
   http::response_parser<http::string_body> parser;
   parser.body_limit(boost::none);
+  parser.skip(!with_body);
   http::read(impl_->stream, impl_->buffer, parser);
   const auto message = parser.release();
   HttpAnswer answer{

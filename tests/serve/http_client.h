@@ -39,10 +39,13 @@ class HttpClient {
   /// Ends this side's half of the connection.
   void finish_sending();
   HttpAnswer read_answer();
+  /// Of HEAD, which has no body whatever its Content-Length says.
+  HttpAnswer read_head();
   /// Whether the server ends the connection without another byte.
   bool is_closed();
 
  private:
+  HttpAnswer read(bool with_body);
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -116,13 +116,16 @@ TEST_F(ServerTest, SaysWhatIsWrong) {
        "the request has no rows"},
       {"POST", "/v1/models/m:predict", R"({"instances": [[1,2],[1,2],[1,2],[1,2],[1,2]]})", 400,
        "5 rows, expected at most 4 in a request"},
-      {"GET", "/v2/models/m/infer", "", 400, "expected POST"},
+      {"GET", "/v2/models/m/infer", "", 405, "expected POST"},
+      {"POST", "/metrics", "", 405, "expected GET"},
+      {"POST", "/v1/models/m:canary", R"({"version": 1, "percent": 4294967346})", 400,
+       "0 to 100"},
       {"POST", "/v2/models/n/infer", kInfer, 404, "there is no model 'n'"},
       {"POST", "/v2/models/m/versions/9/infer", kInfer, 404, "model 'm' serves no version 9"},
       {"POST", "/v1/models/m:explain", "{}", 404, "there is no call ':explain'"},
       {"GET", "/v3", "", 404, "there is nothing at /v3"},
       {"GET", "/../../etc/passwd", "", 404, "there is nothing at"},
-      {"GET", "/v2/models/..%2f..%2fetc", "", 404, "there is no model '../../etc'"},
+      {"GET", "/v2/models/..%2f..%2fetc", "", 404, "there is no model"},
       {"POST", "/v1/models/m:canary", "{}", 400,
        "expected {\"version\": N, \"percent\": 0 to 100}"},
       {"POST", "/v1/models/m:rollback", "{}", 409, "there is no version before 1"}};
@@ -147,7 +150,7 @@ TEST_F(ServerTest, StandsClientsThatMisbehave) {
   }
   {
     auto http = client();  // announces 100 MB, and is told at once
-    http.send("POST /v2/models/m/infer HTTP/1.1\r\nContent-Length: 104857600\r\n\r\n{");
+    http.send("POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 104857600\r\n\r\n{");
     EXPECT_EQ(http.read_answer().status, 413);
   }
   {
@@ -157,12 +160,12 @@ TEST_F(ServerTest, StandsClientsThatMisbehave) {
   }
   {
     auto http = client();
-    http.send("GET / HTTP/1.1\r\nA: " + std::string(100000, 'a') + "\r\n\r\n");
+    http.send("GET / HTTP/1.1\r\nHost: localhost\r\nA: " + std::string(100000, 'a') + "\r\n\r\n");
     EXPECT_EQ(http.read_answer().status, 431);
   }
   {
     auto http = client();  // a header that never ends
-    http.send("GET / HTTP/1.1\r\nA: ");
+    http.send("GET / HTTP/1.1\r\nHost: localhost\r\nA: ");
     EXPECT_EQ(http.read_answer().status, 408);
   }
   {
@@ -172,25 +175,25 @@ TEST_F(ServerTest, StandsClientsThatMisbehave) {
   {
     auto http = client();  // asks before it sends
     http.send(
-        "POST /v1/models/m:predict HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 22\r\n\r\n");
+        "POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 22\r\n\r\n");
     EXPECT_EQ(http.read_answer().status, 100);
     http.send(R"({"instances": [[1,2]]})");
     EXPECT_EQ(http.read_answer().status, 200);
   }
   {
     auto http = client();  // ends its half, and still gets its answer
-    http.send("GET /v2 HTTP/1.1\r\n\r\n");
+    http.send("GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n");
     http.finish_sending();
     EXPECT_EQ(http.read_answer().status, 200);
     EXPECT_TRUE(http.is_closed());
   }
   {
     auto http = client();  // two requests at once
-    http.send("GET /v2 HTTP/1.1\r\n\r\nGET /v2/health/live HTTP/1.1\r\n\r\n");
+    http.send("GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\nGET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
     EXPECT_EQ(http.read_answer().json()["name"], "sullae");
     EXPECT_EQ(http.read_answer().json()["live"], true);
   }
-  { client().send("POST /v2/models/m/infer HTTP/1.1\r\nContent-Length: 50\r\n\r\n{"); }
+  { client().send("POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{"); }
   EXPECT_EQ(client().post("/v2/models/m/infer", std::string(kInfer)).status, 200);
 }
 
@@ -252,11 +255,14 @@ TEST_F(ServerTest, SaysWhichTokensCannotBe) {
 
 TEST_F(ServerTest, APortThatIsTakenIsNamed) {
   client();
+  const TemporaryDirectory elsewhere;
   ServeOptions other = options_;
+  other.repository = elsewhere.path();
   other.http_port = server_->http_port();
   EXPECT_TRUE(contains(error_of([&] { InferenceServer server(other); }),
                        "127.0.0.1:" + std::to_string(other.http_port) + ": cannot listen"));
   other = options_;
+  other.repository = elsewhere.path();
   other.grpc_port = server_->grpc_port();
   EXPECT_TRUE(contains(error_of([&] { InferenceServer server(other); }), "cannot listen for gRPC"));
   other.host = "nowhere";
@@ -290,7 +296,7 @@ TEST_F(ServerTest, RequestsThatHaveBegunAreAnsweredBeforeItStops) {
   auto idle = client();
   idle.get("/v2");
   const std::string body = R"({"instances": [[1,2]]})";
-  http.send("POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: " + std::to_string(body.size()) +
+  http.send("POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
             "\r\n\r\n" + body);
   while (!contains(client().get("/metrics").body,
                    "nv_inference_pending_request_count{model=\"m\",version=\"1\"} 1"))

@@ -34,6 +34,7 @@ class Batcher::Impl {
   std::vector<Work> take(Queue& queue);
   void fail_expired(std::unique_lock<std::mutex>& lock);
   void compute(std::vector<Work> batch) const;
+  void compute_one_by_one(std::vector<Work> batch) const;
 
   BatcherOptions options_;
   Run run_;
@@ -163,9 +164,21 @@ void Batcher::Impl::serve() {
     }
     auto batch = take(next->second);
     if (next->second.empty()) queues_.erase(next);
+    // Whoever else was told of what is left may have gone back to sleep until this batch's time.
+    const bool left = !queues_.empty();
     lock.unlock();
+    if (left) filled_.notify_one();
     compute(std::move(batch));
     lock.lock();
+  }
+}
+
+// What is wrong with one request is not the others' fault.
+void Batcher::Impl::compute_one_by_one(std::vector<Work> batch) const {
+  for (Work& work : batch) {
+    std::vector<Work> alone;
+    alone.push_back(std::move(work));
+    compute(std::move(alone));
   }
 }
 
@@ -184,6 +197,7 @@ void Batcher::Impl::compute(std::vector<Work> batch) const {
   } catch (const std::exception&) {
     error = std::current_exception();
   }
+  if (error && batch.size() > 1) return compute_one_by_one(std::move(batch));
   timing.compute = Clock::now() - start;
   timing.first_of_batch = true;
   for (std::size_t i = 0; i < batch.size(); ++i) {

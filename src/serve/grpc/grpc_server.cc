@@ -1,9 +1,14 @@
 #include "serve/grpc/grpc_server.h"
 
 #include <fmt/format.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
 
+#include <algorithm>
 #include <fstream>
+#include <limits>
+#include <mutex>
 #include <sstream>
 
 #include "base/version.h"
@@ -30,6 +35,9 @@ StatusCode code_of(Refusal refusal) {
       return StatusCode::PERMISSION_DENIED;
     case Refusal::not_found:
       return StatusCode::NOT_FOUND;
+    case Refusal::wrong_method:
+    case Refusal::unsupported_type:
+      return StatusCode::INVALID_ARGUMENT;
     case Refusal::conflict:
       return StatusCode::FAILED_PRECONDITION;
     case Refusal::too_large:
@@ -84,7 +92,7 @@ class Service final : public inference::GRPCInferenceService::CallbackService {
                                  inference::ModelReadyResponse* response) override {
     return answer(context, [&] {
       try {
-        repository_.choose(request->name(), request->version());
+        repository_.look_up(request->name(), request->version());
         response->set_ready(true);
       } catch (const RequestError& error) {
         if (error.refusal() != Refusal::unavailable) throw;
@@ -108,7 +116,7 @@ class Service final : public inference::GRPCInferenceService::CallbackService {
                                     inference::ModelMetadataResponse* response) override {
     return answer(context, [&] {
       need(*context, Role::read);
-      const auto version = repository_.choose(request->name(), request->version());
+      const auto version = repository_.look_up(request->name(), request->version());
       const auto& model = version->model();
       response->set_name(request->name());
       response->set_platform(model.platform());
@@ -186,21 +194,36 @@ class GrpcServer::Impl {
           {read_file(options.tls_key), read_file(options.tls_certificate)});
       credentials = grpc::SslServerCredentials(tls);
     }
-    const auto address = fmt::format("{}:{}", options.host, options.port);
+    const bool is_v6 = options.host.find(':') != std::string::npos;
+    const auto host = is_v6 ? fmt::format("[{}]", options.host) : options.host;
+    const auto address = fmt::format("{}:{}", host, options.port);
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     builder.AddListeningPort(address, credentials, &port_);
     // Without it a second server would share the port, and get every other call.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+    builder.SetMaxReceiveMessageSize(static_cast<int>(
+        std::min<std::size_t>(options.max_message_bytes, std::numeric_limits<int>::max())));
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0)
       throw Error(fmt::format("{}: cannot listen for gRPC", address));
+    set_ready(false);
   }
   ~Impl() { shutdown(); }
 
   std::uint16_t port() const { return static_cast<std::uint16_t>(port_); }
 
+  void set_ready(bool ready) {
+    const std::lock_guard lock(mutex_);
+    if (server_ == nullptr) return;
+    auto* const health = server_->GetHealthCheckService();
+    health->SetServingStatus(ready);
+    health->SetServingStatus(inference::GRPCInferenceService::service_full_name(), ready);
+  }
+
   void shutdown() {
+    const std::lock_guard lock(mutex_);
     if (server_ == nullptr) return;
     server_->Shutdown(std::chrono::system_clock::now() + drain_timeout_);
     server_.reset();
@@ -209,7 +232,8 @@ class GrpcServer::Impl {
  private:
   std::chrono::milliseconds drain_timeout_;
   Service service_;
-  std::unique_ptr<grpc::Server> server_;
+  std::mutex mutex_;
+  std::unique_ptr<grpc::Server> server_;  // guarded by mutex_
   int port_ = 0;
 };
 
@@ -218,6 +242,7 @@ GrpcServer::GrpcServer(const GrpcServerOptions& options, Repository& repository,
     : impl_(std::make_unique<Impl>(options, repository, access)) {}
 GrpcServer::~GrpcServer() = default;
 std::uint16_t GrpcServer::port() const { return impl_->port(); }
+void GrpcServer::set_ready(bool ready) { impl_->set_ready(ready); }
 void GrpcServer::shutdown() { impl_->shutdown(); }
 
 }  // namespace sullae::serve

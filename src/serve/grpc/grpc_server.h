@@ -23,7 +23,7 @@ struct GrpcServerOptions {
   std::string tls_key = {};
 };
 
-/// Serves from the constructor until shutdown().
+/// Serves from the constructor until shutdown(), with the health and reflection services. Any thread.
 class GrpcServer {
  public:
   /// `repository` and `access` must outlive this object. Throws Error for a port that is taken.
@@ -31,6 +31,8 @@ class GrpcServer {
   ~GrpcServer();
 
   std::uint16_t port() const;
+  /// What the health service (grpc.health.v1) says.
+  void set_ready(bool ready);
   /// Takes no more calls, and waits for those that have begun.
   void shutdown();
 

@@ -3,10 +3,14 @@
 
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "serve/http/budget.h"
 
 namespace sullae::serve {
 
@@ -18,6 +22,8 @@ struct HttpRequest {
   /// Names in lower case.
   std::map<std::string, std::string, std::less<>> headers;
   std::string body;
+  /// What the body, and whatever is made of it, may take of the memory for all requests.
+  std::shared_ptr<Reservation> memory;
 
   /// Empty where there is no such header. `name` in lower case.
   std::string_view header(std::string_view name) const {
@@ -40,7 +46,9 @@ using Respond = std::function<void(HttpResponse)>;
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
-  /// Answers `request` with `respond`, at once or later. Must not throw.
+  /// Asked when the header is there, before a body is read: an answer refuses the request. Must not throw.
+  virtual std::optional<HttpResponse> refuse_early(const HttpRequest& head) = 0;
+  /// Answers `request` with `respond`, at once or later; HEAD as GET. Must not throw, and must not keep the thread.
   virtual void handle(HttpRequest request, Respond respond) = 0;
   /// An answer to what is no request that handle() could be given (413, say).
   virtual HttpResponse refuse(int status, const std::string& message) = 0;

@@ -1,11 +1,14 @@
 #include "serve/http/server.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <condition_variable>
 #include <mutex>
@@ -22,10 +25,45 @@ namespace sullae::serve {
 namespace net = boost::asio;
 using tcp = net::ip::tcp;
 
+namespace {
+
+// For files, models, gRPC and all else that is open.
+constexpr std::size_t kOtherDescriptors = 256;
+// How long no connection is taken after one could not be, since trying again at once would not end.
+constexpr std::chrono::milliseconds kAcceptPause{100};
+
+// As many as there can be descriptors for, of `wanted`.
+std::size_t possible_connections(std::size_t wanted) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+  const auto needed = static_cast<rlim_t>(wanted + kOtherDescriptors);
+  if (limit.rlim_cur < needed) {
+    limit.rlim_cur = std::min(needed, limit.rlim_max);
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+  }
+  if (limit.rlim_cur >= needed) return wanted;
+  const std::size_t possible =
+      limit.rlim_cur > 2 * kOtherDescriptors ? limit.rlim_cur - kOtherDescriptors
+                                             : std::max<std::size_t>(limit.rlim_cur / 2, 1);
+  log::warning(
+      "--max-connections {}: {} are possible with the {} descriptors that this process may have "
+      "(ulimit -n)",
+      wanted, possible, limit.rlim_cur);
+  return possible;
+}
+
+}  // namespace
+
 class HttpServer::Impl final : public SessionHost {
  public:
   Impl(const HttpServerOptions& options, HttpHandler& handler)
-      : options_(options), handler_(handler), acceptor_(net::make_strand(io_)) {
+      : options_(options),
+        handler_(handler),
+        budget_(options.max_inflight_bytes),
+        max_connections_(possible_connections(options.max_connections)),
+        acceptor_(net::make_strand(io_)),
+        pause_(acceptor_.get_executor()) {
     if (options_.tls_certificate.empty() != options_.tls_key.empty())
       throw InputError("TLS: expected a certificate and a key");
     if (!options_.tls_certificate.empty()) load_certificate();
@@ -42,6 +80,8 @@ class HttpServer::Impl final : public SessionHost {
     return sessions_.size();
   }
 
+  std::size_t max_connections() const { return max_connections_; }
+
   void shutdown() {
     {
       std::unique_lock lock(mutex_);
@@ -50,6 +90,7 @@ class HttpServer::Impl final : public SessionHost {
       net::post(acceptor_.get_executor(), [this] {
         boost::system::error_code ignored;
         acceptor_.close(ignored);
+        pause_.cancel();
       });
       for (Session* session : sessions_) session->close_if_idle();
       ended_.wait_for(lock, options_.drain_timeout, [&] { return sessions_.empty(); });
@@ -65,6 +106,7 @@ class HttpServer::Impl final : public SessionHost {
   // SessionHost
   const HttpServerOptions& options() const override { return options_; }
   HttpHandler& handler() override { return handler_; }
+  Budget& budget() override { return budget_; }
   bool draining() const override { return draining_; }
   void add(Session& session) override {
     const std::lock_guard lock(mutex_);
@@ -117,14 +159,23 @@ class HttpServer::Impl final : public SessionHost {
                            [this](boost::system::error_code error, tcp::socket socket) {
                              if (error == net::error::operation_aborted || !acceptor_.is_open())
                                return;
-                             if (!error) start(std::move(socket));
+                             if (error) return accept_later();
+                             start(std::move(socket));
                              accept();
                            });
   }
 
+  // Out of descriptors, say.
+  void accept_later() {
+    pause_.expires_after(kAcceptPause);
+    pause_.async_wait([this](boost::system::error_code error) {
+      if (!error && acceptor_.is_open()) accept();
+    });
+  }
+
   void start(tcp::socket socket) {
     boost::system::error_code ignored;
-    if (connections() >= options_.max_connections) {
+    if (connections() >= max_connections_) {
       constexpr std::string_view kBusy =
           "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
       socket.write_some(net::buffer(kBusy), ignored);
@@ -137,6 +188,8 @@ class HttpServer::Impl final : public SessionHost {
 
   HttpServerOptions options_;
   HttpHandler& handler_;
+  Budget budget_;  // outlives what sessions have taken of it
+  std::size_t max_connections_;
   std::optional<net::ssl::context> tls_;
   std::atomic<bool> draining_ = false;
   mutable std::mutex mutex_;
@@ -147,6 +200,7 @@ class HttpServer::Impl final : public SessionHost {
   // Requests that are being computed are no work that the context knows of.
   net::executor_work_guard<net::io_context::executor_type> work_{io_.get_executor()};
   tcp::acceptor acceptor_;
+  net::steady_timer pause_;
   std::uint16_t port_ = 0;
   std::vector<std::thread> threads_;
 };
@@ -156,6 +210,8 @@ HttpServer::HttpServer(const HttpServerOptions& options, HttpHandler& handler)
 HttpServer::~HttpServer() = default;
 std::uint16_t HttpServer::port() const { return impl_->port(); }
 std::size_t HttpServer::connections() const { return impl_->connections(); }
+std::size_t HttpServer::max_connections() const { return impl_->max_connections(); }
+const Budget& HttpServer::budget() const { return static_cast<SessionHost&>(*impl_).budget(); }
 void HttpServer::shutdown() { impl_->shutdown(); }
 
 }  // namespace sullae::serve

@@ -17,8 +17,12 @@ struct HttpServerOptions {
   std::uint16_t port = 8000;
   int threads = 1;
   std::size_t max_body_bytes = std::size_t{64} << 20;
+  /// Of all requests that are being read or answered.
+  std::size_t max_inflight_bytes = std::size_t{512} << 20;
+  /// Fewer where the process may not have so many descriptors.
   std::size_t max_connections = 10000;
-  /// How long a client may take to send a request once it has begun, and to take the answer.
+  /// How long a client may take to send a request, from its first byte or the connection's start, and to take the
+  /// answer.
   std::chrono::milliseconds read_timeout{30000};
   /// How long a connection may stay open between requests.
   std::chrono::milliseconds idle_timeout{75000};
@@ -40,6 +44,9 @@ class HttpServer {
   /// Where it listens.
   std::uint16_t port() const;
   std::size_t connections() const;
+  /// At most.
+  std::size_t max_connections() const;
+  const Budget& budget() const;
   /// Takes no more connections, lets requests that have begun be answered, and ends.
   void shutdown();
 

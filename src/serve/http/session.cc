@@ -7,6 +7,9 @@
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl.hpp>
 #include <optional>
+#include <utility>
+
+#include "serve/http/framing.h"
 
 namespace sullae::serve {
 namespace {
@@ -20,7 +23,20 @@ using PlainStream = beast::tcp_stream;
 using TlsStream = beast::ssl_stream<beast::tcp_stream>;
 
 constexpr std::uint32_t kMaxHeaderBytes = 64 << 10;
+// A header, or what goes with a chunk of a body: its extensions, and trailers after the last one.
+constexpr std::size_t kMaxBufferBytes = std::size_t{128} << 10;
+// Read also where the request is refused, since that is cheaper than another connection.
+constexpr std::uint64_t kSmallBody = 64 << 10;
+constexpr std::uint64_t kAnyBody = ~std::uint64_t{0};
+constexpr std::size_t kReadBytes = std::size_t{16} << 10;
 constexpr auto kLinger = std::chrono::seconds(2);
+// What a client may still send while it is being told to go.
+constexpr std::size_t kMaxDiscarded = std::size_t{64} << 20;
+
+constexpr const char* kTooSlow = "the request took too long to arrive";
+constexpr const char* kFull =
+    "requests of all clients take as much memory as they may (--max-inflight-megabytes): try again "
+    "later";
 
 std::string lower(beast::string_view text) {
   std::string result(text);
@@ -36,7 +52,9 @@ std::pair<int, std::string> explain(const ErrorCode& error, const HttpServerOpti
     return {413, "the body has more than " + std::to_string(options.max_body_bytes) +
                      " bytes, which is the most that is taken (--max-body-megabytes)"};
   if (error == http::error::header_limit) return {431, "the headers are too long"};
-  if (error == beast::error::timeout) return {408, "the request took too long to arrive"};
+  if (error == beast::error::timeout) return {408, kTooSlow};
+  if (error == http::error::buffer_overflow)
+    return {400, "a chunk's extensions or the trailers are too long"};
   return {400, "the request is no HTTP: " + error.message()};
 }
 
@@ -58,10 +76,10 @@ class StreamSession final : public Session,
         self->tcp_stream().expires_after(self->host_.options().read_timeout);
         self->stream_.async_handshake(net::ssl::stream_base::server, [self](ErrorCode error) {
           self->tcp_stream().expires_never();
-          if (!error) self->read_header(self->host_.options().read_timeout);
+          if (!error) self->await_request(self->host_.options().read_timeout);
         });
       } else {
-        self->read_header(self->host_.options().read_timeout);
+        self->await_request(self->host_.options().read_timeout);
       }
     });
   }
@@ -76,17 +94,31 @@ class StreamSession final : public Session,
  private:
   beast::tcp_stream& tcp_stream() { return beast::get_lowest_layer(stream_); }
 
-  void read_header(std::chrono::milliseconds limit) {
+  // Waits for a request at most `limit`. Once it has begun, it has read_timeout to come.
+  void await_request(std::chrono::milliseconds limit) {
     if (host_.draining()) return;
     timed_out_ = false;
+    if (buffer_.size() > 0) return read_header();
+    idle_ = true;
+    limit_reading(limit);
+    stream_.async_read_some(
+        buffer_.prepare(kReadBytes),
+        [self = this->shared_from_this()](ErrorCode error, std::size_t bytes) {
+          self->idle_ = false;
+          self->timer_.cancel();
+          if (error) return;  // the client is gone, or never said anything
+          self->buffer_.commit(bytes);
+          self->read_header();
+        });
+  }
+
+  void read_header() {
+    limit_reading(host_.options().read_timeout);
     parser_.emplace();
     parser_->body_limit(host_.options().max_body_bytes);
     parser_->header_limit(kMaxHeaderBytes);
-    idle_ = buffer_.size() == 0;
-    limit_reading(limit);
     http::async_read_header(stream_, buffer_, *parser_,
                             [self = this->shared_from_this()](ErrorCode error, std::size_t) {
-                              self->idle_ = false;
                               self->on_header(error);
                             });
   }
@@ -102,12 +134,36 @@ class StreamSession final : public Session,
     });
   }
 
+  // Trailers, which come with the body, are no part of the request: they could bring a second token.
   void on_header(ErrorCode error) {
+    head_only_ = false;
     if (error) return on_read_error(error, parser_->got_some());
-    limit_reading(host_.options().read_timeout);
-    const auto& fields = parser_->get();
-    if (beast::iequals(fields[http::field::expect], "100-continue") && !parser_->is_done())
-      return write_continue();
+    const auto& header = parser_->get();
+    version_ = header.version();
+    head_only_ = header.method() == http::verb::head;
+    if (auto doubt = doubt_about(header)) return refuse(400, *doubt);
+    const auto text = header.target();
+    auto target = parse_target({text.data(), text.size()});
+    if (!target) return refuse(400, "the target is no path");
+    request_ = {};
+    request_.method = std::string(header.method_string());
+    request_.path = std::move(target->path);
+    request_.query = std::move(target->query);
+    for (const auto& field : header) {
+      auto& value = request_.headers[lower(field.name_string())];
+      if (!value.empty()) value += ", ";
+      value += std::string(field.value());
+    }
+    if (!target->host.empty()) request_.headers["host"] = std::move(target->host);
+    const bool asks = beast::iequals(header[http::field::expect], "100-continue");
+    refusal_ = host_.handler().refuse_early(request_);
+    if (refusal_ && (asks || parser_->content_length_remaining().value_or(kAnyBody) > kSmallBody)) {
+      timer_.cancel();
+      keep_alive_ = parser_->is_done() && header.keep_alive();
+      return write(*std::exchange(refusal_, std::nullopt));
+    }
+    request_.memory = std::make_shared<Reservation>(host_.budget());
+    if (asks && !parser_->is_done()) return write_continue();
     read_body();
   }
 
@@ -120,12 +176,20 @@ class StreamSession final : public Session,
                       });
   }
 
+  // Memory is taken for what has come, not for what was announced, which costs a client nothing.
   void read_body() {
-    http::async_read(stream_, buffer_, *parser_,
-                     [self = this->shared_from_this()](ErrorCode error, std::size_t) {
-                       if (error) return self->on_read_error(error, true);
-                       self->handle();
-                     });
+    if (parser_->is_done()) return handle();
+    http::async_read_some(
+        stream_, buffer_, *parser_,
+        [self = this->shared_from_this()](ErrorCode error, std::size_t) {
+          if (error) return self->on_read_error(error, true);
+          const auto& body = self->parser_->get().body();
+          // What was announced is in one piece; else the text may be as large again while it grows.
+          const bool announced = self->parser_->content_length().has_value();
+          if (!self->request_.memory->grow_to(announced ? body.size() : 2 * body.size()))
+            return self->refuse(503, kFull);
+          self->read_body();
+        });
   }
 
   void on_read_error(ErrorCode error, bool begun) {
@@ -137,29 +201,30 @@ class StreamSession final : public Session,
         error == net::ssl::error::stream_truncated || !begun)
       return;
     const auto [status, message] = explain(error, host_.options());
+    refuse(status, message);
+  }
+
+  // Nothing more is read from this connection.
+  void refuse(int status, const std::string& message) {
+    timer_.cancel();
     keep_alive_ = false;
+    request_ = {};
+    parser_.reset();
     write(host_.handler().refuse(status, message));
   }
 
   void handle() {
-    auto message = parser_->release();
-    keep_alive_ = message.keep_alive();
-    version_ = message.version();
-    HttpRequest request;
-    request.method = std::string(message.method_string());
-    const std::string target(message.target());
-    const auto question = target.find('?');
-    request.path = target.substr(0, question);
-    if (question != std::string::npos) request.query = target.substr(question + 1);
-    for (const auto& field : message) {
-      auto& value = request.headers[lower(field.name_string())];
-      if (!value.empty()) value += ", ";
-      value += std::string(field.value());
-    }
-    request.body = std::move(message.body());
     timer_.cancel();
-    host_.handler().handle(std::move(request), [self = this->shared_from_this()](
-                                                   HttpResponse response) {
+    keep_alive_ = parser_->keep_alive();
+    if (refusal_) {
+      request_ = {};
+      parser_.reset();
+      return write(*std::exchange(refusal_, std::nullopt));
+    }
+    request_.body = std::move(parser_->get().body());
+    parser_.reset();
+    host_.handler().handle(std::exchange(request_, {}), [self = this->shared_from_this()](
+                                                            HttpResponse response) {
       net::dispatch(self->stream_.get_executor(), [self, response = std::move(response)]() mutable {
         self->write(std::move(response));
       });
@@ -172,8 +237,12 @@ class StreamSession final : public Session,
     message_->set(http::field::content_type, response.content_type);
     for (const auto& [name, value] : response.headers) message_->set(name, value);
     message_->keep_alive(keep_alive_ && !host_.draining());
-    message_->body() = std::move(response.body);
-    message_->prepare_payload();
+    if (head_only_) {
+      message_->content_length(response.body.size());
+    } else {
+      message_->body() = std::move(response.body);
+      message_->prepare_payload();
+    }
     tcp_stream().expires_after(host_.options().read_timeout);
     http::async_write(stream_, *message_,
                       [self = this->shared_from_this()](ErrorCode error, std::size_t) {
@@ -181,7 +250,7 @@ class StreamSession final : public Session,
                         self->tcp_stream().expires_never();
                         if (!self->message_->keep_alive()) return self->finish();
                         self->message_.reset();
-                        self->read_header(self->host_.options().idle_timeout);
+                        self->await_request(self->host_.options().idle_timeout);
                       });
   }
 
@@ -194,23 +263,29 @@ class StreamSession final : public Session,
   }
   void discard() {
     buffer_.clear();
-    tcp_stream().async_read_some(buffer_.prepare(std::size_t{64} << 10),
-                                 [self = this->shared_from_this()](ErrorCode error, std::size_t) {
-                                   if (!error) self->discard();
-                                 });
+    tcp_stream().async_read_some(
+        buffer_.prepare(std::size_t{64} << 10),
+        [self = this->shared_from_this()](ErrorCode error, std::size_t bytes) {
+          self->discarded_ += bytes;
+          if (!error && self->discarded_ < kMaxDiscarded) self->discard();
+        });
   }
 
   SessionHost& host_;
   Stream stream_;
   net::steady_timer timer_;  // of reading
-  beast::flat_buffer buffer_;
+  beast::flat_buffer buffer_{kMaxBufferBytes};
+  HttpRequest request_;
+  std::optional<HttpResponse> refusal_;  // of a request whose short body is read, so that the connection can go on
   std::optional<http::request_parser<http::string_body>> parser_;
   std::optional<http::response<http::empty_body>> continue_;
   std::optional<http::response<http::string_body>> message_;
   unsigned version_ = 11;
+  std::size_t discarded_ = 0;
   bool keep_alive_ = false;
   bool idle_ = false;
   bool timed_out_ = false;
+  bool head_only_ = false;  // the request is HEAD: its answer has no body
 };
 
 }  // namespace

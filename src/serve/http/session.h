@@ -21,6 +21,7 @@ class SessionHost {
   virtual ~SessionHost() = default;
   virtual const HttpServerOptions& options() const = 0;
   virtual HttpHandler& handler() = 0;
+  virtual Budget& budget() = 0;
   virtual bool draining() const = 0;
   virtual void add(Session& session) = 0;
   virtual void remove(Session& session) = 0;

@@ -27,6 +27,8 @@ struct Rows {
 class Codec {
  public:
   virtual ~Codec() = default;
+  /// Whether the first dimension of inputs counts rows.
+  virtual bool is_batched() const { return true; }
   virtual const std::vector<TensorSignature>& inputs() const = 0;
   virtual const std::vector<TensorSignature>& outputs() const = 0;
   /// Throws RequestError (invalid).

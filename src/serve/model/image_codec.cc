@@ -89,6 +89,9 @@ class ImageCodec final : public Codec {
     }
     auto pixels = torch::empty(shape);
     copy_bytes(pixels.data_ptr<float>(), input.data.data(), input.data.size());
+    if (!torch::isfinite(pixels).all().item<bool>())
+      throw RequestError(Refusal::invalid,
+                         fmt::format("input '{}': a pixel is no finite number", kInput));
     return {.count = shape[0], .tensors = {pixels}};
   }
 

@@ -6,6 +6,7 @@
 #include <torch/cuda.h>
 
 #include "serve/model/quantize.h"
+#include "serve/request_error.h"
 #include "sullae/error.h"
 
 namespace sullae::serve {
@@ -24,6 +25,19 @@ void collect(const torch::jit::IValue& value, std::vector<torch::Tensor>& into) 
     throw Error(
         fmt::format("the model returned a value of type {}, expected tensors", value.tagKind()));
   }
+}
+
+// The interpreter tells where in the program it happened, over many lines, and what in the last one that is not empty.
+[[noreturn]] void fail(std::string_view trace) {
+  std::string_view what = trace;
+  for (std::string_view rest = trace; !rest.empty();) {
+    const auto end = std::min(rest.find('\n'), rest.size());
+    const auto line = rest.substr(0, end);
+    if (line.find_first_not_of(" \t") != std::string_view::npos) what = line;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  throw RequestError(Refusal::invalid,
+                     fmt::format("the model cannot compute this request: {}", what));
 }
 
 // Throws InputError where it is not there.
@@ -74,9 +88,11 @@ std::vector<torch::Tensor> Network::run(std::vector<torch::jit::IValue> inputs) 
     collect(module_.forward(std::move(inputs)), outputs);
     for (auto& output : outputs) output = output.to(torch::kCPU);
   } catch (const c10::Error& error) {
-    throw Error(error.what_without_backtrace());
+    fail(error.what_without_backtrace());
   } catch (const torch::jit::JITException& error) {
-    throw Error(error.what());
+    fail(error.what());
+  } catch (const std::runtime_error& error) {  // as the interpreter wraps what its operations throw
+    fail(error.what());
   }
   return outputs;
 }

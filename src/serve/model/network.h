@@ -19,7 +19,8 @@ class Network {
   Network(torch::jit::Module module, const ModelConfig& config);
 
   /// Tensors in the host's memory, as they come and go. One an output, whether the module returns a tensor, or a
-  /// tuple, list or dictionary of them. Throws Error with what libtorch says.
+  /// tuple, list or dictionary of them. Throws RequestError (invalid) with what libtorch says:
+  /// numbers of a request may be out of the model's range.
   std::vector<torch::Tensor> run(std::vector<torch::jit::IValue> inputs) const;
 
  private:

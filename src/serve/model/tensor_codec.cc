@@ -24,6 +24,7 @@ class TensorCodec final : public Codec {
               bool batched)
       : inputs_(std::move(inputs)), outputs_(std::move(outputs)), batched_(batched) {}
 
+  bool is_batched() const override { return batched_; }
   const std::vector<TensorSignature>& inputs() const override { return inputs_; }
   const std::vector<TensorSignature>& outputs() const override { return outputs_; }
 
@@ -65,9 +66,13 @@ class TensorCodec final : public Codec {
   }
 
   std::vector<InferTensor> encode(const std::vector<torch::Tensor>& outputs) const override {
+    if (outputs.size() < outputs_.size())
+      throw Error(fmt::format("the model returned {} outputs, config.toml says {}", outputs.size(),
+                              outputs_.size()));
     std::vector<InferTensor> tensors;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const auto value = outputs[i].to(torch::kCPU).contiguous();
+      if (i < outputs_.size()) check_declared(outputs_[i], value);
       tensors.push_back(
           {.name = i < outputs_.size() ? outputs_[i].name : fmt::format("OUTPUT__{}", i),
            .datatype = datatype_of(value.scalar_type()),
@@ -109,6 +114,16 @@ class TensorCodec final : public Codec {
     auto tensor = torch::empty(input.shape, scalar_type_of(input.datatype));
     copy_bytes(tensor.data_ptr(), input.data.data(), input.data.size());
     return tensor;
+  }
+
+  static void check_declared(const TensorSignature& declared, const torch::Tensor& value) {
+    if (datatype_of(value.scalar_type()) == declared.datatype &&
+        fits(value.sizes().vec(), declared.shape))
+      return;
+    throw Error(fmt::format("output '{}': the model returned {} [{}], config.toml says {} [{}]",
+                            declared.name, name_of(datatype_of(value.scalar_type())),
+                            fmt::join(value.sizes(), ", "), name_of(declared.datatype),
+                            fmt::join(declared.shape, ", ")));
   }
 
   std::string names() const {

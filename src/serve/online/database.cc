@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include "base/log.h"
-#include "sullae/error.h"
+#include "serve/request_error.h"
 
 namespace sullae::serve {
 namespace {
@@ -22,6 +23,8 @@ Database::Database(const std::filesystem::path& file) : name_(file.string()) {
     throw Error(fmt::format("{}: cannot be opened: {}", name_, message));
   }
   ::sqlite3_busy_timeout(connection_, kBusyMilliseconds);
+  struct stat now {};
+  if (::stat(name_.c_str(), &now) == 0) place_ = {now.st_dev, now.st_ino};
   try {
     execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
   } catch (const Error&) {
@@ -32,14 +35,32 @@ Database::Database(const std::filesystem::path& file) : name_(file.string()) {
 
 Database::~Database() { ::sqlite3_close(connection_); }
 
+bool Database::is_in_place() const {
+  struct stat now {};
+  return ::stat(name_.c_str(), &now) == 0 && place_ == std::pair(now.st_dev, now.st_ino);
+}
+
 void Database::fail(const char* what) const {
-  throw Error(fmt::format("{}: {}: {}", name_, what, ::sqlite3_errmsg(connection_)));
+  const std::string message = fmt::format("{}: {}: {}", name_, what, ::sqlite3_errmsg(connection_));
+  switch (::sqlite3_errcode(connection_)) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      throw RequestError(Refusal::unavailable,
+                         message + " (by another process, for more than 10 s): try again later");
+    case SQLITE_FULL:
+    case SQLITE_READONLY:
+      throw RequestError(Refusal::unavailable, message);
+    default:
+      throw Error(message);
+  }
 }
 
 void Database::execute(const std::string& sql) {
   if (::sqlite3_exec(connection_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK)
     fail("cannot be changed");
 }
+
+bool Database::in_transaction() const { return ::sqlite3_get_autocommit(connection_) == 0; }
 
 std::int64_t Database::last_insert_id() const { return ::sqlite3_last_insert_rowid(connection_); }
 
@@ -103,7 +124,8 @@ Transaction::Transaction(Database& database) : database_(database) {
 }
 
 Transaction::~Transaction() {
-  if (!open_) return;
+  // SQLite has rolled back already where the disk is full.
+  if (!open_ || !database_.in_transaction()) return;
   try {
     database_.execute("ROLLBACK");
   } catch (const Error& error) {

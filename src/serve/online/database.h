@@ -1,10 +1,13 @@
 // SQLite, with exceptions and owners.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -24,6 +27,9 @@ class Database {
   /// One or more statements without a result. Throws Error.
   void execute(const std::string& sql);
   std::int64_t last_insert_id() const;
+  bool in_transaction() const;
+  /// Whether the file that was opened is still what its name stands for.
+  bool is_in_place() const;
   /// What a query answers with one number; 0 where it answers with none. Throws Error.
   std::int64_t number(const std::string& sql);
 
@@ -33,6 +39,7 @@ class Database {
 
   std::string name_;
   sqlite3* connection_ = nullptr;
+  std::pair<dev_t, ino_t> place_{};
 };
 
 /// A statement with values for its question marks. Used as its Database.

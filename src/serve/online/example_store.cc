@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "serve/online/clock.h"
+#include "serve/request_error.h"
 
 namespace sullae::serve {
 namespace {
@@ -34,7 +35,7 @@ constexpr const char* kHolds = "revision NOT IN (SELECT revision FROM changes WH
 
 }  // namespace
 
-ExampleStore::ExampleStore(const std::filesystem::path& file) : database_(file) {
+ExampleStore::ExampleStore(const std::filesystem::path& file) : database_(file), reader_(file) {
   database_.execute(kSchema);
 }
 
@@ -44,6 +45,9 @@ std::vector<StoreResult> ExampleStore::put(const std::vector<ExampleChange>& cha
   std::vector<StoreResult> results;
   for (const ExampleChange& change : changes) results.push_back(put(change));
   transaction.commit();
+  if (!is_in_place())
+    throw RequestError(Refusal::unavailable,
+                       "the file of the samples was removed or replaced meanwhile: try again");
   return results;
 }
 
@@ -84,8 +88,8 @@ StoreResult ExampleStore::put(const ExampleChange& change) {
 
 std::vector<StoredExample> ExampleStore::select(const char* condition, std::int64_t since,
                                                 std::int64_t limit) const {
-  const std::lock_guard lock(mutex_);
-  Statement statement(database_,
+  const std::lock_guard lock(reading_mutex_);
+  Statement statement(reader_,
                       fmt::format("SELECT changes.key, input, label, author, time, revision "
                                   "FROM examples JOIN changes USING (revision) "
                                   "WHERE {} AND revision > ? ORDER BY revision LIMIT ?",
@@ -113,9 +117,9 @@ std::vector<StoredExample> ExampleStore::all() const {
 }
 
 std::pair<std::int64_t, std::int64_t> ExampleStore::count_since(std::int64_t since) const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(reading_mutex_);
   Statement statement(
-      database_,
+      reader_,
       fmt::format("SELECT count(*), min(time) FROM examples JOIN changes USING (revision) "
                   "WHERE {} AND revision > ?",
                   kHolds));
@@ -124,20 +128,20 @@ std::pair<std::int64_t, std::int64_t> ExampleStore::count_since(std::int64_t sin
 }
 
 std::string ExampleStore::identity() const {
-  const std::lock_guard lock(mutex_);
-  Statement statement(database_, "SELECT id FROM identity");
+  const std::lock_guard lock(reading_mutex_);
+  Statement statement(reader_, "SELECT id FROM identity");
   statement.step();
   return statement.text(0);
 }
 
 std::int64_t ExampleStore::size() const {
-  const std::lock_guard lock(mutex_);
-  return database_.number(fmt::format("SELECT count(*) FROM examples WHERE {}", kHolds));
+  const std::lock_guard lock(reading_mutex_);
+  return reader_.number(fmt::format("SELECT count(*) FROM examples WHERE {}", kHolds));
 }
 
 std::int64_t ExampleStore::revision() const {
-  const std::lock_guard lock(mutex_);
-  return database_.number("SELECT max(revision) FROM changes");
+  const std::lock_guard lock(reading_mutex_);
+  return reader_.number("SELECT max(revision) FROM changes");
 }
 
 }  // namespace sullae::serve

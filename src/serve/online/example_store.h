@@ -66,6 +66,8 @@ class ExampleStore {
   std::pair<std::int64_t, std::int64_t> count_since(std::int64_t since) const;
   std::int64_t size() const;
   std::int64_t revision() const;
+  /// Whether the file is still there under its name: what is put into one that was removed is lost with it.
+  bool is_in_place() const { return database_.is_in_place(); }
   /// Of this file and no other: revisions of different files have nothing to do with each other.
   std::string identity() const;
 
@@ -74,8 +76,11 @@ class ExampleStore {
   std::vector<StoredExample> select(const char* condition, std::int64_t since,
                                     std::int64_t limit) const;
 
-  mutable std::mutex mutex_;
-  mutable Database database_;  // guarded by mutex_
+  std::mutex mutex_;
+  Database database_;  // guarded by mutex_
+  // Who writes may wait for another process; who reads need not.
+  mutable std::mutex reading_mutex_;
+  mutable Database reader_;  // guarded by reading_mutex_
 };
 
 }  // namespace sullae::serve

@@ -81,9 +81,9 @@ std::string input_of(const Codec& codec) {
   return inputs[0].name;
 }
 
-std::vector<Example> parse_examples(const std::string& body, const Codec& codec) {
+std::vector<Example> parse_examples(const HttpRequest& request, const Codec& codec) {
   const std::string input = input_of(codec);
-  const json parsed = parse_json(body);
+  const json parsed = parse_json(request.body, request.memory.get());
   const auto list = parsed.is_object() ? parsed.find("examples") : parsed.end();
   if (!parsed.is_object() || list == parsed.end() || !list->is_array())
     throw RequestError(
@@ -101,11 +101,13 @@ std::vector<Example> parse_examples(const std::string& body, const Codec& codec)
 
 }  // namespace
 
-void ExamplesApi::post(const std::string& model, const Codec& codec, const std::string& body,
+void ExamplesApi::post(const std::string& model, const Codec& codec, const HttpRequest& request,
                        const std::string& author, const Respond& respond) {
-  stores_.of(model).writer.put(
-      parse_examples(body, codec), author,
-      [respond](const StoreResult& result, const std::exception_ptr& error) {
+  const auto store = stores_.of(model);
+  store->writer.put(
+      parse_examples(request, codec), author,
+      [respond, memory = request.memory](const StoreResult& result,
+                                         const std::exception_ptr& error) {
         if (error) return respond(failure_response(error));
         respond(json_response({{"added", result.added},
                                {"replaced", result.replaced},
@@ -120,7 +122,8 @@ HttpResponse ExamplesApi::get(const std::string& model, const Codec& codec,
   const std::string input = input_of(codec);
   const auto since = number_of(query, "since", 0);
   const auto limit = std::min(number_of(query, "limit", kUsualLimit), kMostAtOnce);
-  ExampleStore& store = stores_.of(model).examples;
+  const auto model_store = stores_.of(model);
+  const ExampleStore& store = model_store->examples;
   auto list = json::array();
   for (const StoredExample& stored : store.changed_since(since, limit)) {
     const auto& [key, given, label] = stored.example;

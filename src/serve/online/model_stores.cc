@@ -2,16 +2,19 @@
 
 namespace sullae::serve {
 
-ModelStore& ModelStores::of(const std::string& model) {
+std::shared_ptr<ModelStore> ModelStores::of(const std::string& model) {
   const std::lock_guard lock(mutex_);
   auto& store = stores_[model];
-  if (!store) store = std::make_unique<ModelStore>(directory_of(model) / kExamplesFile);
-  return *store;
+  // Whoever still has the old one keeps it until then.
+  if (store && !store->examples.is_in_place()) store.reset();
+  if (!store) store = std::make_shared<ModelStore>(directory_of(model) / kExamplesFile);
+  return store;
 }
 
-ModelStore* ModelStores::find(const std::string& model) {
-  if (!std::filesystem::exists(directory_of(model) / kExamplesFile)) return nullptr;
-  return &of(model);
+std::shared_ptr<ModelStore> ModelStores::find(const std::string& model) {
+  std::error_code error;
+  if (!std::filesystem::exists(directory_of(model) / kExamplesFile, error)) return nullptr;
+  return of(model);
 }
 
 }  // namespace sullae::serve

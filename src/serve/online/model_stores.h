@@ -28,16 +28,16 @@ class ModelStores {
  public:
   explicit ModelStores(std::filesystem::path repository) : repository_(std::move(repository)) {}
 
-  /// Of a model that is there. Throws Error.
-  ModelStore& of(const std::string& model);
+  /// Of a model that is there; of the file that is there now. Throws Error.
+  std::shared_ptr<ModelStore> of(const std::string& model);
   /// Null where no samples were ever given.
-  ModelStore* find(const std::string& model);
+  std::shared_ptr<ModelStore> find(const std::string& model);
   std::filesystem::path directory_of(const std::string& model) const { return repository_ / model; }
 
  private:
   std::filesystem::path repository_;
   std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<ModelStore>> stores_;  // guarded by mutex_
+  std::map<std::string, std::shared_ptr<ModelStore>> stores_;  // guarded by mutex_
 };
 
 }  // namespace sullae::serve

@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS calls (
 
 }  // namespace
 
-RoundStore::RoundStore(const std::filesystem::path& file) : database_(file) {
+RoundStore::RoundStore(const std::filesystem::path& file) : database_(file), reader_(file) {
   database_.execute(kSchema);
 }
 
@@ -58,8 +58,8 @@ void RoundStore::write(const Round& round) {
 }
 
 std::vector<Round> RoundStore::select(const std::string& condition) const {
-  const std::lock_guard lock(mutex_);
-  Statement statement(database_, "SELECT details FROM rounds " + condition);
+  const std::lock_guard lock(reading_mutex_);
+  Statement statement(reader_, "SELECT details FROM rounds " + condition);
   std::vector<Round> rounds;
   while (statement.step()) rounds.push_back(round_from(nlohmann::json::parse(statement.text(0))));
   return rounds;
@@ -74,8 +74,8 @@ std::vector<Round> RoundStore::unfinished() const {
 }
 
 std::int64_t RoundStore::number(const std::string& sql) const {
-  const std::lock_guard lock(mutex_);
-  return database_.number(sql);
+  const std::lock_guard lock(reading_mutex_);
+  return reader_.number(sql);
 }
 
 std::int64_t RoundStore::attempted_revision() const {
@@ -83,8 +83,8 @@ std::int64_t RoundStore::attempted_revision() const {
 }
 
 std::map<std::string, std::int64_t> RoundStore::counts() const {
-  const std::lock_guard lock(mutex_);
-  Statement statement(database_, "SELECT state, count(*) FROM rounds GROUP BY state");
+  const std::lock_guard lock(reading_mutex_);
+  Statement statement(reader_, "SELECT state, count(*) FROM rounds GROUP BY state");
   std::map<std::string, std::int64_t> counts;
   while (statement.step()) counts[statement.text(0)] = statement.integer(1);
   return counts;

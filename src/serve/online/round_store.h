@@ -44,8 +44,11 @@ class RoundStore {
   std::vector<Round> select(const std::string& condition) const;
   std::int64_t number(const std::string& sql) const;
 
-  mutable std::mutex mutex_;
-  mutable Database database_;  // guarded by mutex_
+  std::mutex mutex_;
+  Database database_;  // guarded by mutex_
+  // Who writes may wait for another process; who reads need not.
+  mutable std::mutex reading_mutex_;
+  mutable Database reader_;  // guarded by reading_mutex_
 };
 
 }  // namespace sullae::serve

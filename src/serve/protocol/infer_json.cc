@@ -87,12 +87,13 @@ void parse_outputs(const json& body, HttpInferRequest& parsed) {
 
 }  // namespace
 
-HttpInferRequest parse_infer_request(std::string_view body, std::optional<std::size_t> json_size) {
+HttpInferRequest parse_infer_request(std::string_view body, std::optional<std::size_t> json_size,
+                                     Reservation* memory) {
   if (json_size && *json_size > body.size())
     refuse(fmt::format("Inference-Header-Content-Length is {}, but the body has {} bytes",
                        *json_size, body.size()));
   std::string_view binary = json_size ? body.substr(*json_size) : std::string_view();
-  const json parsed_body = parse_json(json_size ? body.substr(0, *json_size) : body);
+  const json parsed_body = parse_json(json_size ? body.substr(0, *json_size) : body, memory);
   if (!parsed_body.is_object()) refuse("expected an object with \"inputs\"");
   HttpInferRequest parsed;
   if (const auto id = parsed_body.find("id"); id != parsed_body.end()) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "serve/http/budget.h"
 #include "serve/tensors.h"
 
 namespace sullae::serve {
@@ -22,7 +23,9 @@ struct HttpInferRequest {
 
 /// `json_size` is the Inference-Header-Content-Length, where there is one: the JSON's length in `body`, which
 /// binary data follows. Throws RequestError (invalid).
-HttpInferRequest parse_infer_request(std::string_view body, std::optional<std::size_t> json_size);
+/// `memory` is as for parse_json().
+HttpInferRequest parse_infer_request(std::string_view body, std::optional<std::size_t> json_size,
+                                     Reservation* memory = nullptr);
 
 struct HttpInferResponse {
   std::string body;

@@ -56,11 +56,21 @@ void append_boolean(const json& value, InferTensor& tensor) {
   append(tensor, static_cast<char>(value.get<bool>()));
 }
 
-// Lists within lists within lists would be walked through by recursion.
-void check_depth(std::string_view text) {
+// What a text becomes takes many times its own bytes: a value is 16, its place in a list that grows up to twice as
+// many more, a list, an object or a text has memory of its own.
+constexpr std::size_t kElementBytes = 48;
+constexpr std::size_t kContainerBytes = 96;
+constexpr std::size_t kTextBytes = 64;
+
+// Returns about how much memory parsing would take. Lists within lists within lists would be walked through by
+// recursion, so their depth is limited.
+std::size_t estimate(std::string_view text) {
   constexpr int kMost = 64;
   int depth = 0;
   bool in_string = false;
+  std::size_t elements = 1;
+  std::size_t containers = 0;
+  std::size_t texts = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (in_string) {
@@ -68,7 +78,11 @@ void check_depth(std::string_view text) {
       in_string = c != '"';
     } else if (c == '"') {
       in_string = true;
+      ++texts;
+    } else if (c == ',') {
+      ++elements;
     } else if (c == '[' || c == '{') {
+      ++containers;
       if (++depth > kMost)
         throw RequestError(Refusal::invalid,
                            fmt::format("the body is nested more than {} deep", kMost));
@@ -76,6 +90,23 @@ void check_depth(std::string_view text) {
       --depth;
     }
   }
+  return text.size() + elements * kElementBytes + containers * kContainerBytes +
+         texts * kTextBytes;
+}
+
+void reserve(Reservation& memory, std::size_t bytes) {
+  constexpr std::size_t kMegabyte = std::size_t{1} << 20;
+  const std::size_t all = memory.bytes() + bytes;
+  if (all > memory.budget().limit())
+    throw RequestError(
+        Refusal::too_large,
+        fmt::format("the body's JSON would take {} MB, which is more than all requests may "
+                    "(--max-inflight-megabytes {}); send tensors as binary data",
+                    all / kMegabyte, memory.budget().limit() / kMegabyte));
+  if (!memory.grow_to(all))
+    throw RequestError(Refusal::unavailable,
+                       "requests of all clients take as much memory as they may "
+                       "(--max-inflight-megabytes): try again later");
 }
 
 bool is_base64(const json& value) { return value.is_object() && value.contains("b64"); }
@@ -140,8 +171,9 @@ json real(double value) { return std::isfinite(value) ? json(value) : json(nullp
 
 }  // namespace
 
-json parse_json(std::string_view text) {
-  check_depth(text);
+json parse_json(std::string_view text, Reservation* memory) {
+  const std::size_t bytes = estimate(text);
+  if (memory != nullptr) reserve(*memory, bytes);
   try {
     return json::parse(text);
   } catch (const json::exception& error) {  // also a number beyond all doubles

@@ -55,6 +55,11 @@ PredictForm predict_form(const json& body) {
   return body.contains("instances") ? PredictForm::rows : PredictForm::columns;
 }
 
+std::int64_t rows_in(const json& body, PredictForm form) {
+  const json& rows = body[form == PredictForm::rows ? "instances" : "inputs"];
+  return rows.is_array() ? static_cast<std::int64_t>(rows.size()) : 0;
+}
+
 InferRequest predict_request(const json& body, const Codec& codec) {
   InferRequest request;
   const auto& inputs = codec.inputs();

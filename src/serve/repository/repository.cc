@@ -1,18 +1,49 @@
 #include "serve/repository/repository.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <iterator>
 
+#include "base/file.h"
 #include "base/log.h"
+#include "serve/repository/serving_state.h"
 #include "serve/request_error.h"
+#include "train/export.h"
 
 namespace sullae::serve {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kLockFile = ".serving.lock";
+
+// Null where the folder cannot be written to. Throws InputError where another process has it.
+UniqueFd try_lock(const fs::path& file) {
+  constexpr mode_t kMode = 0666;
+  UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode));
+  if (!fd) return fd;
+  struct flock whole = {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  if (::fcntl(fd.get(), F_OFD_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES))
+    throw InputError(fmt::format(
+        "{}: another server serves this repository: end it, or serve a copy of the folder",
+        file.parent_path().string()));
+  return fd;
+}
+
+// Folders without versions and configuration are something else, such as lost+found.
+bool is_model(const fs::path& directory) {
+  std::error_code error;
+  const auto versions = versions_in(directory, error);
+  // One that cannot be listed is reported as a model with a problem, if it has ever been one.
+  return !versions || !versions->empty() || fs::exists(directory / train::kModelConfig, error);
+}
 
 // What a model may be called: what is safe in a path, and in a metric's label.
 bool is_model_name(const std::string& name) {
@@ -29,9 +60,13 @@ Repository::Repository(const RepositoryOptions& options) : options_(options) {
         fmt::format("{}: is no folder; expected a model repository: "
                     "DIR/<model>/<version>/model.ckpt or model.pt",
                     options_.directory.string()));
+  // Two servers would overwrite each other's notes of what is served. A folder that cannot be written to has none.
+  lock_ = try_lock(options_.directory / kLockFile);
 }
 
-Repository::~Repository() {
+Repository::~Repository() { stop(); }
+
+void Repository::stop() {
   {
     const std::lock_guard lock(watch_mutex_);
     stopping_ = true;
@@ -44,28 +79,66 @@ void Repository::start() {
   find_models();
   for (const auto& model : models()) update(*model);
   started_ = true;
+  if (on_look_) on_look_();
   watcher_ = std::thread([this] { watch(); });
 }
 
+// A folder that cannot be listed now is taken to be as it was.
 void Repository::find_models() {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(options_.directory, error)) {
-    const auto name = entry.path().filename().string();
-    if (!entry.is_directory(error) || !is_model_name(name)) continue;
-    const std::unique_lock lock(mutex_);
-    if (!models_.contains(name))
-      models_.emplace(name, std::make_shared<ServedModel>(name, entry.path()));
+  const auto entries = entries_of(options_.directory, error);
+  if (!entries) {
+    log::warning("{}: cannot be listed: {}", options_.directory.string(), error.message());
+    return;
   }
+  std::set<std::string> there;
+  for (const fs::path& entry : *entries) {
+    const auto name = entry.filename().string();
+    if (!fs::is_directory(entry, error) || !is_model_name(name)) continue;
+    if (const auto way = link_out_of(options_.directory, entry); !way.empty()) {
+      if (refused_.insert(name).second) log::warning("model {}: is not served: {}", name, way);
+      continue;
+    }
+    refused_.erase(name);
+    if (is_model(entry)) there.insert(name);
+  }
+  std::vector<std::shared_ptr<ServedModel>> gone;
+  {
+    const std::unique_lock lock(mutex_);
+    for (const auto& name : there) {
+      if (!models_.contains(name))
+        models_.emplace(name, std::make_shared<ServedModel>(name, options_.directory));
+    }
+    std::erase_if(models_, [&](const auto& entry) {
+      if (!there.contains(entry.first)) gone.push_back(entry.second);
+      return !there.contains(entry.first);
+    });
+  }
+  for (const auto& model : gone) forget(model);
 }
 
+// Its versions live until their last request is answered.
+void Repository::forget(const std::shared_ptr<ServedModel>& model) {
+  log::info("model {}: its folder is gone, and it is no longer served", model->name());
+  auto versions = model->take_versions();
+  const std::lock_guard lock(retired_mutex_);
+  std::ranges::move(versions, std::back_inserter(retired_));
+}
+
+// What is wrong with one model's folder is none of the others' business.
 void Repository::update(ServedModel& model, bool at_once) {
-  const std::lock_guard lock(update_mutex_);
-  for (auto& version : model.update(at_once)) retired_.push_back(std::move(version));
+  try {
+    auto dropped = model.update(at_once);
+    const std::lock_guard lock(retired_mutex_);
+    std::ranges::move(dropped, std::back_inserter(retired_));
+  } catch (const std::exception& error) {
+    model.report(error.what());
+  }
 }
 
 // A version is destroyed here and not where its last request ended, which would hold that thread up.
 void Repository::free_unused() {
-  const std::lock_guard lock(update_mutex_);
+  const std::lock_guard lock(retired_mutex_);
   const auto before = retired_.size();
   std::erase_if(retired_, [](const auto& version) { return version.use_count() == 1; });
   // Weights are freed in pieces that the C library would keep.
@@ -79,13 +152,15 @@ void Repository::watch() {
     find_models();
     for (const auto& model : models()) update(*model);
     free_unused();
+    if (on_look_) on_look_();
     lock.lock();
   }
 }
 
 bool Repository::ready() const {
-  return started_ &&
-         std::ranges::all_of(models(), [](const auto& model) { return model->answers(); });
+  if (!started_) return false;
+  const auto all = models();
+  return all.empty() || std::ranges::any_of(all, [](const auto& model) { return model->answers(); });
 }
 
 std::shared_ptr<ServedModel> Repository::find(const std::string& model) const {
@@ -98,15 +173,26 @@ std::shared_ptr<ServedModel> Repository::find(const std::string& model) const {
 
 std::shared_ptr<Version> Repository::choose(const std::string& model,
                                             const std::string& version) const {
+  return find_version(model, version, ServedModel::Turn::taken);
+}
+
+std::shared_ptr<Version> Repository::look_up(const std::string& model,
+                                             const std::string& version) const {
+  return find_version(model, version, ServedModel::Turn::left);
+}
+
+std::shared_ptr<Version> Repository::find_version(const std::string& model,
+                                                  const std::string& version,
+                                                  ServedModel::Turn turn) const {
   const auto served = find(model);
-  if (version.empty()) return served->choose(std::nullopt);
+  if (version.empty()) return served->choose(std::nullopt, turn);
   std::int64_t number = 0;
   const char* const end = version.data() + version.size();
   const auto [stop, error] = std::from_chars(version.data(), end, number);
   if (error != std::errc{} || stop != end || number < 1)
     throw RequestError(Refusal::not_found,
                        fmt::format("version '{}': expected a number from 1", version));
-  return served->choose(number);
+  return served->choose(number, turn);
 }
 
 ModelStatus Repository::status(const std::string& model) const { return find(model)->status(); }

@@ -5,14 +5,17 @@
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <shared_mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/fd.h"
 #include "serve/repository/served_model.h"
 
 namespace sullae::serve {
@@ -23,10 +26,11 @@ struct RepositoryOptions {
   std::chrono::milliseconds poll{1000};
 };
 
-/// Any thread may call it. A thread of its own loads and frees versions.
+/// Any thread may call it. A thread of its own loads and frees versions, one after the other; what operators ask for
+/// does not wait for other models'.
 class Repository {
  public:
-  /// Throws InputError where there is no such folder.
+  /// Throws InputError where there is no such folder, and where another server serves it.
   explicit Repository(const RepositoryOptions& options);
   ~Repository();
   Repository(const Repository&) = delete;
@@ -34,11 +38,18 @@ class Repository {
 
   /// Looks for the first time, and returns when every model that can be loaded is. Then watches.
   void start();
-  /// Whether start() has ended and every model has a version that answers.
+  /// Looks no more. What is loaded answers on.
+  void stop();
+  /// Whether start() has ended and, where there are models, one of them answers: a model that does not is none of the
+  /// others' business, and says so of itself.
   bool ready() const;
+  /// Called after each look at the folders, and before start(). In the repository's thread.
+  void on_look(std::function<void()> call) { on_look_ = std::move(call); }
 
-  /// Throws RequestError (not_found, unavailable).
+  /// The version that a request goes to. Throws RequestError (not_found, unavailable).
   std::shared_ptr<Version> choose(const std::string& model, const std::string& version) const;
+  /// The same for those who only look: they take no turn of the canary's share.
+  std::shared_ptr<Version> look_up(const std::string& model, const std::string& version) const;
   /// Throws RequestError (not_found) where there is no such model.
   void expect(const std::string& model) const { find(model); }
   /// Throws RequestError (not_found).
@@ -54,7 +65,10 @@ class Repository {
  private:
   std::shared_ptr<ServedModel> find(const std::string& model) const;
   std::vector<std::shared_ptr<ServedModel>> models() const;
+  std::shared_ptr<Version> find_version(const std::string& model, const std::string& version,
+                                        ServedModel::Turn turn) const;
   void find_models();
+  void forget(const std::shared_ptr<ServedModel>& model);
   void update(ServedModel& model, bool at_once = false);
   void free_unused();
   void watch();
@@ -64,9 +78,11 @@ class Repository {
   std::map<std::string, std::shared_ptr<ServedModel>> models_;  // guarded by mutex_
   std::atomic<bool> started_ = false;
 
-  // Updates of models, one at a time: loading takes memory and processors.
-  std::mutex update_mutex_;
-  std::vector<std::shared_ptr<Version>> retired_;  // guarded by update_mutex_
+  std::mutex retired_mutex_;
+  std::vector<std::shared_ptr<Version>> retired_;  // guarded by retired_mutex_
+  std::set<std::string> refused_;                  // folders that are no models; of the watching thread
+  UniqueFd lock_;                                  // of the folder: one server a repository
+  std::function<void()> on_look_;
 
   std::mutex watch_mutex_;
   std::condition_variable stop_;

@@ -39,10 +39,11 @@ struct ModelStatus {
   std::string problem;
 };
 
-/// Any thread; update() in one at a time.
+/// Any thread.
 class ServedModel {
  public:
-  ServedModel(std::string name, std::filesystem::path directory);
+  /// Of the folder `name` of `repository`.
+  ServedModel(const std::string& name, std::filesystem::path repository);
 
   const std::string& name() const { return name_; }
 
@@ -53,17 +54,24 @@ class ServedModel {
   /// A version that has just been written is loaded when it is as it was a moment ago, since copying may
   /// go on; the first call, and one with `at_once`, take what there is.
   std::vector<std::shared_ptr<Version>> update(bool at_once = false);
+  /// Why the folder cannot be looked at now, for status().
+  void report(const std::string& problem);
+  /// All that are loaded, when the model is gone. It answers no more.
+  std::vector<std::shared_ptr<Version>> take_versions();
+
+  /// Whether a request takes its turn in the canary's share.
+  enum class Turn { taken, left };
 
   /// The version that a request goes to: `number`, or else the one that is served, or the canary by its
   /// share. Throws RequestError (not_found, unavailable).
-  std::shared_ptr<Version> choose(std::optional<std::int64_t> number) const;
+  std::shared_ptr<Version> choose(std::optional<std::int64_t> number, Turn turn = Turn::taken) const;
   /// Whether there is a version that answers.
   bool answers() const;
   /// Looks at the folder too, for versions that are not loaded.
   ModelStatus status() const;
 
-  /// Withdraws the version that is served; the one before takes its place with the next update(). Also
-  /// after a restart. Throws RequestError (conflict) where there is none before.
+  /// Withdraws the version that is served; the one before takes its place, at once where it is loaded, else with
+  /// the next update(). Also after a restart. Throws RequestError (conflict) where there is none before.
   std::int64_t roll_back();
   /// Sends `percent` of the requests to `number`, loading it with the next update(); 0 ends it, 100 makes it
   /// the one that is served. Throws RequestError (not_found, invalid).
@@ -89,6 +97,7 @@ class ServedModel {
   std::set<std::int64_t> candidates(const std::set<std::int64_t>& found) const;
   void read_config();
   bool is_settled(std::int64_t number);
+  std::string way_out() const;
   void load(std::int64_t number);
   std::vector<std::shared_ptr<Version>> settle(const std::set<std::int64_t>& found);
   void choose_default(const std::set<std::int64_t>& keep);
@@ -98,14 +107,17 @@ class ServedModel {
   void write_state();
 
   std::string name_;
+  std::filesystem::path repository_;
   std::filesystem::path directory_;
 
+  std::mutex update_mutex_;  // held by update(): one at a time
   std::mutex state_mutex_;
   ServingState written_;  // guarded by state_mutex_: what the file says
   mutable std::mutex mutex_;
   ModelConfig config_;  // guarded by mutex_, as all below
   std::filesystem::file_time_type config_time_{};
-  std::string problem_;
+  std::string config_problem_;  // why config.toml is not used
+  std::string problem_;         // why the folder cannot be looked at
   std::map<std::int64_t, Entry> entries_;
   std::map<std::int64_t, Files> unsettled_;  // seen once, and perhaps still being copied
   bool looked_ = false;                      // update() has been called before

@@ -45,10 +45,24 @@ void Version::check_outputs(const InferRequest& request) const {
   }
 }
 
+void Version::check_rows(std::int64_t rows) const {
+  if (model_.codec().is_batched() && rows > model_.max_batch_size())
+    throw RequestError(Refusal::invalid, fmt::format("{} rows, expected at most {} in a request",
+                                                     rows, model_.max_batch_size()));
+}
+
+// Before they are decoded, which takes far more memory than they did on their way.
+void Version::check_rows(const InferRequest& request) const {
+  for (const InferTensor& input : request.inputs) {
+    if (!input.shape.empty()) check_rows(input.shape.front());
+  }
+}
+
 void Version::infer(const std::shared_ptr<Version>& self, InferRequest request, Done done) {
   const auto start = Clock::now();
   try {
     self->check_outputs(request);
+    self->check_rows(request);
     Rows rows = self->model_.codec().decode(request);
     const auto count = rows.count;
     const auto decoded = Clock::now() - start;

@@ -32,6 +32,8 @@ class Version {
   std::int64_t number() const { return number_; }
   const Model& model() const { return model_; }
   const VersionMetrics& metrics() const { return metrics_; }
+  /// Throws RequestError (invalid) for more rows than a request may have.
+  void check_rows(std::int64_t rows) const;
   std::int64_t waiting() const { return batcher_->waiting(); }
 
   /// Answers `request`. `done` is called once, in whatever thread, also where the request is refused.
@@ -40,6 +42,7 @@ class Version {
 
  private:
   void check_outputs(const InferRequest& request) const;
+  void check_rows(const InferRequest& request) const;
   Result finish(Batcher::Outcome outcome, const InferRequest& request);
 
   std::string model_name_;

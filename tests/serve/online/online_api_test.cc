@@ -195,7 +195,7 @@ TEST_F(OnlineApiTest, SaysWhatIsWrong) {
   EXPECT_EQ(http.post("/v1/models/texts:train", std::string(), token).status, 403);
   EXPECT_EQ(http.ask("GET", "/v1/models/none/online", "", token).status, 404);
   EXPECT_EQ(http.ask("GET", "/v1/models/texts/online?limit=x", "", token).status, 400);
-  EXPECT_EQ(http.ask("POST", "/v1/models/texts/online", "", token).status, 400);
+  EXPECT_EQ(http.ask("POST", "/v1/models/texts/online", "", token).status, 405);
   const auto ranks =
       run_program({sullae_program(), "serve", repository_, "--online", "--online-ranks", "none"});
   EXPECT_EQ(ranks.exit_code, 2);

@@ -1,0 +1,243 @@
+// What update() does: looking at the folder, loading and dropping versions.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "serve/repository/served_model.h"
+#include "serve/repository/serving_state.h"
+#include "train/export.h"
+
+namespace sullae::serve {
+
+namespace fs = std::filesystem;
+
+ServedModel::Files ServedModel::look_at(const fs::path& directory) {
+  Files files;
+  std::error_code error;
+  const auto entries = entries_of(directory, error);
+  for (const fs::path& entry : entries.value_or(std::vector<fs::path>())) {
+    if (fs::is_directory(fs::symlink_status(entry, error))) {
+      const Files below = look_at(entry);
+      files.bytes += below.bytes;
+      files.newest = std::max(files.newest, below.newest);
+    }
+    if (!fs::is_regular_file(entry, error)) continue;
+    const auto bytes = fs::file_size(entry, error);
+    if (!error) files.bytes += static_cast<std::int64_t>(bytes);
+    const auto time = fs::last_write_time(entry, error);
+    if (!error) files.newest = std::max(files.newest, time);
+  }
+  return files;
+}
+
+void ServedModel::read_config() {
+  const fs::path file = directory_ / train::kModelConfig;
+  std::error_code error;
+  const auto time = fs::last_write_time(file, error);
+  const bool missing = error == std::errc::no_such_file_or_directory;
+  const std::lock_guard lock(mutex_);
+  if (!error && time == config_time_) return;
+  if (missing && config_time_ == fs::file_time_type{} && !config_.written &&
+      config_problem_.empty())
+    return;
+  config_time_ = error ? fs::file_time_type{} : time;
+  std::string problem;
+  try {
+    if (error && !missing)
+      throw InputError(fmt::format("{}: cannot be read: {}", file.string(), error.message()));
+    config_ = read_model_config(file);
+    // What was refused may be right under the new configuration.
+    std::erase_if(entries_, [](const auto& entry) {
+      return entry.second.status.state == VersionState::refused;
+    });
+  } catch (const std::exception& wrong) {
+    problem = wrong.what();
+  }
+  if (std::exchange(config_problem_, problem) != problem && !problem.empty())
+    log::warning("model {}: {}", name_, problem);
+}
+
+std::set<std::int64_t> ServedModel::candidates(const std::set<std::int64_t>& found) const {
+  std::set<std::int64_t> numbers;
+  for (const std::int64_t number : found) {
+    const auto entry = entries_.find(number);
+    const bool refused =
+        entry != entries_.end() && entry->second.status.state == VersionState::refused;
+    if (!refused && !withdrawn_.contains(number)) numbers.insert(number);
+  }
+  return numbers;
+}
+
+std::set<std::int64_t> ServedModel::wanted(const std::set<std::int64_t>& numbers) const {
+  std::set<std::int64_t> result;
+  const auto& policy = config_.version_policy;
+  for (const std::int64_t number : policy.versions) {
+    if (numbers.contains(number)) result.insert(number);
+  }
+  for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
+    // A canary is one more version, and not the newest that is served.
+    if (canary_percent_ > 0 && *number == canary_) continue;
+    if (result.size() < policy.latest) result.insert(*number);
+  }
+  if (canary_percent_ > 0 && numbers.contains(canary_)) result.insert(canary_);
+  return result;
+}
+
+std::vector<std::shared_ptr<Version>> ServedModel::update(bool at_once) {
+  const std::lock_guard updating(update_mutex_);
+  read_config();
+  const auto found = versions_in(directory_);  // or all stays as it is
+  report({});
+  forget_changed(found);
+  // Until nothing is left to load: where the newest version is refused, the one before it is wanted.
+  std::set<std::int64_t> tried;
+  for (auto number = next_to_load(found, tried); number > 0; number = next_to_load(found, tried)) {
+    tried.insert(number);
+    if (at_once || is_settled(number)) load(number);
+  }
+  auto dropped = settle(found);
+  try {
+    write_state();
+  } catch (const Error& error) {
+    // A repository that cannot be written to is served all the same.
+    log::warning("model {}: what is served cannot be noted down: {}", name_, error.what());
+  }
+  return dropped;
+}
+
+std::vector<std::shared_ptr<Version>> ServedModel::settle(const std::set<std::int64_t>& found) {
+  std::vector<std::shared_ptr<Version>> dropped;
+  const std::lock_guard lock(mutex_);
+  looked_ = true;
+  const auto keep = wanted(candidates(found));
+  choose_default(keep);
+  for (auto& [number, entry] : entries_) {
+    if (!entry.version || keep.contains(number) || number == serving_) continue;
+    log::info("model {}: version {} is no longer served", name_, number);
+    dropped.push_back(std::exchange(entry.version, nullptr));
+    entry.status.state =
+        withdrawn_.contains(number) ? VersionState::withdrawn : VersionState::waiting;
+  }
+  return dropped;
+}
+
+void ServedModel::forget_changed(const std::set<std::int64_t>& found) {
+  std::map<std::int64_t, Files> refused;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(entries_, [&](const auto& entry) {
+      return !entry.second.version && !found.contains(entry.first);
+    });
+    for (const auto& [number, entry] : entries_) {
+      if (entry.status.state == VersionState::refused) refused[number] = entry.files;
+    }
+  }
+  // Requests must not wait for the disk.
+  std::erase_if(refused, [&](const auto& version) {
+    return look_at(directory_ / std::to_string(version.first)) == version.second;
+  });
+  // A refused version whose files have changed since is another one.
+  const std::lock_guard lock(mutex_);
+  for (const auto& [number, files] : refused) {
+    const auto entry = entries_.find(number);
+    if (entry == entries_.end()) continue;  // forgotten by a call in the meantime
+    entry->second.status.state = VersionState::waiting;
+    entry->second.status.reason.clear();
+  }
+}
+
+// The newest first, so that service begins, and goes on, with what is wanted most. 0 for none.
+std::int64_t ServedModel::next_to_load(const std::set<std::int64_t>& found,
+                                       const std::set<std::int64_t>& tried) {
+  const std::lock_guard lock(mutex_);
+  const auto numbers = wanted(candidates(found));
+  for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
+    if (!entries_[*number].version && !tried.contains(*number)) return *number;
+  }
+  return 0;
+}
+
+// Of the files that all versions share.
+std::string ServedModel::way_out() const {
+  std::error_code error;
+  for (const fs::path& entry : entries_of(directory_, error).value_or(std::vector<fs::path>())) {
+    if (fs::is_directory(entry, error)) continue;
+    if (auto way = link_out_of(repository_, entry); !way.empty()) return way;
+  }
+  return {};
+}
+
+bool ServedModel::is_settled(std::int64_t number) {
+  constexpr auto kFresh = std::chrono::milliseconds(500);
+  const Files files = look_at(directory_ / std::to_string(number));
+  const std::lock_guard lock(mutex_);
+  const auto seen = unsettled_.find(number);
+  const bool fresh = looked_ && fs::file_time_type::clock::now() - files.newest < kFresh;
+  if (fresh && (seen == unsettled_.end() || seen->second != files)) {
+    unsettled_[number] = files;
+    return false;
+  }
+  unsettled_.erase(number);
+  return true;
+}
+
+void ServedModel::load(std::int64_t number) {
+  const fs::path directory = directory_ / std::to_string(number);
+  ModelConfig config;
+  std::string reason;
+  {
+    const std::lock_guard lock(mutex_);
+    auto& status = entries_[number].status;
+    status.number = number;
+    status.state = VersionState::loading;
+    config = config_;
+    // Without its configuration a version would be served without its golden requests.
+    reason = config_problem_;
+  }
+  if (reason.empty()) reason = way_out();
+  if (reason.empty()) reason = way_out_of(repository_, directory);
+  const Files files = look_at(directory);
+  const auto start = Clock::now();
+  std::shared_ptr<Version> version;
+  try {
+    if (reason.empty()) version = std::make_shared<Version>(name_, number, directory, config);
+  } catch (const std::exception& error) {
+    reason = error.what();
+  }
+  const std::lock_guard lock(mutex_);
+  Entry& entry = entries_[number];
+  entry.files = files;
+  if (!version) {
+    entry.status.state = VersionState::refused;
+    entry.status.reason = reason;
+    log::warning("model {}: version {} is refused: {}", name_, number, reason);
+    return;
+  }
+  entry.version = std::move(version);
+  entry.status = {.number = number, .state = VersionState::ready};
+  if (serving_ > 0 && number > serving_ && config.new_version_percent < 100) {
+    canary_ = number;
+    canary_percent_ = config.new_version_percent;
+  }
+  log::info("model {}: version {} is ready ({}, {:.1f} s)", name_, number,
+            entry.version->model().platform(),
+            std::chrono::duration<double>(Clock::now() - start).count());
+}
+
+void ServedModel::choose_default(const std::set<std::int64_t>& keep) {
+  std::int64_t newest = 0;
+  for (const std::int64_t number : keep) {
+    const bool is_canary = canary_percent_ > 0 && number == canary_;
+    if (entries_[number].version && !is_canary) newest = number;
+  }
+  // Where nothing else is ready, a version that is not wanted any more is better than none.
+  if (newest == 0 || newest == serving_) return;
+  log::info("model {}: version {} answers now{}", name_, newest,
+            serving_ > 0 ? fmt::format(", instead of {}", serving_) : "");
+  serving_ = newest;
+}
+
+}  // namespace sullae::serve

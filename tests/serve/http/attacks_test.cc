@@ -1,0 +1,216 @@
+// What a server must not spend on requests that it refuses, and to whom it must not listen.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "serve/http_client.h"
+#include "serve/models.h"
+#include "serve/online/database.h"
+#include "sullae/serve.h"
+#include "support/errors.h"
+#include "support/temporary_directory.h"
+
+namespace sullae::testing {
+namespace {
+
+using nlohmann::json;
+
+std::size_t resident_bytes() {
+  std::ifstream status("/proc/self/statm");
+  std::size_t pages = 0;
+  status >> pages >> pages;
+  return pages * 4096;
+}
+
+class Attacks : public ::testing::Test {
+ protected:
+  Attacks() {
+    put_text(model_ / "config.toml", std::string("max_batch_size = 4\n") + kConstantConfig);
+    put_constant(model_, 1, 7);
+    options_.repository = directory_.path();
+    options_.http_port = 0;
+    options_.grpc_port = 0;
+    options_.poll = std::chrono::milliseconds(20);
+  }
+  HttpClient client() {
+    if (!server_) server_.emplace(options_);
+    return HttpClient(server_->http_port());
+  }
+  void protect() {
+    const auto file = directory_.path() / ".tokens.toml";
+    put_text(file, "[[token]]\nname = \"a\"\nrole = \"operate\"\ntoken = \"aaaaaaaaaaaaaaaa\"\n");
+    options_.tokens_file = file;
+  }
+
+  TemporaryDirectory directory_;
+  std::filesystem::path model_ = directory_.path() / "m";
+  ServeOptions options_;
+  std::optional<InferenceServer> server_;
+};
+
+TEST_F(Attacks, TokensPathsAndMethodsAreCheckedBeforeTheBodyComes) {
+  protect();
+  client();
+  const std::tuple<const char*, const char*, int> cases[] = {
+      {"POST /v1/models/m:predict", "", 401},
+      {"POST /v1/models/m:predict", "Authorization: Bearer wrongwrongwrongw\r\n", 401},
+      {"POST /nowhere", "Authorization: Bearer aaaaaaaaaaaaaaaa\r\n", 404},
+      {"POST /v1/models/n:predict", "Authorization: bearer aaaaaaaaaaaaaaaa\r\n", 404},
+      {"PUT /v1/models/m:predict", "Authorization: Bearer aaaaaaaaaaaaaaaa\r\n", 405},
+      {"POST /v1/models/m/examples", "Authorization: Bearer aaaaaaaaaaaaaaaa\r\n", 415}};
+  for (const auto& [line, header, status] : cases) {
+    SCOPED_TRACE(line);
+    auto http = client();
+    // Not a byte of the body is sent.
+    http.send(std::string(line) + " HTTP/1.1\r\nHost: localhost\r\n" + header +
+              "Content-Length: 60000000\r\n\r\n");
+    EXPECT_EQ(http.read_answer().status, status);
+    EXPECT_TRUE(http.is_closed());
+  }
+}
+
+TEST_F(Attacks, ExtensionsOfChunksAndTrailersAreLimited) {
+  client();
+  const auto before = resident_bytes();
+  for (const std::string& start :
+       {std::string("1;x="), std::string("1\r\n \r\n0\r\nX: "), std::string("1")}) {
+    auto http = client();
+    http.send("POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" +
+              start);
+    const std::string more(1 << 20, start == "1" ? '0' : 'a');
+    try {
+      for (int i = 0; i < 60; ++i) http.send(more);
+    } catch (const std::exception&) {
+      // The server has closed the connection, as it should.
+    }
+  }
+  EXPECT_LT(resident_bytes(), before + (40U << 20));
+  EXPECT_EQ(client().get("/v2/health/live").status, 200);
+}
+
+TEST_F(Attacks, BodiesOfAllClientsShareOneBudget) {
+  options_.max_inflight_bytes = 8 << 20;
+  options_.max_body_bytes = 6 << 20;
+  client();
+  const std::string head =
+      "POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6000000\r\n\r\n";
+  auto first = client();
+  first.send(head + std::string(5 << 20, ' '));
+  // The first is still being sent when the second takes what is left.
+  int status = 0;
+  for (int tries = 0; status != 503 && tries < 50; ++tries) {
+    auto second = client();
+    try {
+      second.send(head + std::string(6000000 - 1, ' '));
+    } catch (const std::exception&) {
+      // Refused while it was sending.
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    try {
+      second.send(" ");
+      const auto answer = second.read_answer();
+      status = answer.status;
+      EXPECT_TRUE(status != 503 || contains(answer.body, "--max-inflight-megabytes"));
+    } catch (const std::exception&) {
+      status = 503;  // told and closed before this client looked
+    }
+  }
+  EXPECT_EQ(status, 503);
+  first.send(std::string(6000000 - (5 << 20), ' '));
+  EXPECT_NE(first.read_answer().status, 503);
+  EXPECT_EQ(client().post("/v1/models/m:predict", json{{"instances", {{1, 2}}}}).status, 200);
+}
+
+TEST_F(Attacks, JsonThatWouldGrowBeyondTheBudgetIsRefusedBeforeItIsParsed) {
+  options_.max_inflight_bytes = 64 << 20;
+  auto http = client();
+  const auto before = resident_bytes();
+  std::string lists = R"({"instances":[[])";
+  for (int i = 0; i < 1000000; ++i) lists += ",[]";
+  const auto answer = http.post("/v1/models/m:predict", lists + "]}");
+  EXPECT_EQ(answer.status, 413) << answer.body;
+  EXPECT_TRUE(contains(answer.body, "more than all requests may"));
+  EXPECT_LT(resident_bytes(), before + (64U << 20));
+}
+
+TEST_F(Attacks, RowsAreCountedBeforeTheyAreDecoded) {
+  auto http = client();
+  std::string rows = R"({"instances":[[1,2])";
+  for (int i = 0; i < 100000; ++i) rows += ",[1,2]";
+  const auto answer = http.post("/v1/models/m:predict", rows + "]}");
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_TRUE(contains(answer.body, "100001 rows, expected at most 4 in a request")) << answer.body;
+}
+
+TEST_F(Attacks, PagesOfOtherSitesAreNotListenedTo) {
+  options_.allowed_hosts = {"serving.example"};
+  auto http = client();
+  const auto status = [&](const std::string& method, const std::map<std::string, std::string>& headers) {
+    return http.ask(method, method == "GET" ? "/v1/models" : "/v1/models/m:rollback", "", headers)
+        .status;
+  };
+  for (const char* host :
+       {"localhost", "LOCALHOST:8000", "127.0.0.1:8000", "[::1]:8000", "10.0.0.7", "serving.example"})
+    EXPECT_EQ(status("GET", {{"Host", host}}), 200) << host;
+  for (const char* host : {"evil.example", "localhost.evil.example", "evil.example:8000"})
+    EXPECT_EQ(status("GET", {{"Host", host}}), 403) << host;
+  EXPECT_EQ(status("POST", {{"Origin", "http://evil.example"}}), 403);
+  EXPECT_EQ(status("POST", {{"Origin", "null"}}), 403);
+  EXPECT_EQ(status("POST", {{"Origin", "http://localhost:1234"}}), 403);
+  EXPECT_EQ(status("POST", {{"Content-Type", "text/plain"}}), 415);
+  EXPECT_EQ(status("POST", {{"Content-Type", "application/x-www-form-urlencoded"}}), 415);
+  EXPECT_EQ(status("POST", {{"Origin", "http://localhost"}}), 409);  // there is none before
+  EXPECT_EQ(status("POST", {{"Content-Type", "application/json; charset=utf-8"}}), 409);
+}
+
+TEST_F(Attacks, WithTokensNamesDoNotMatter) {
+  protect();
+  auto http = client();
+  EXPECT_EQ(http.ask("GET", "/v1/models", "",
+                     {{"Host", "any.example"}, {"Authorization", "Bearer aaaaaaaaaaaaaaaa"}})
+                .status,
+            200);
+}
+
+// The idle timeout is for connections without a request; a header that has begun has less time.
+TEST_F(Attacks, TheNextHeaderHasTheReadTimeout) {
+  options_.read_timeout = std::chrono::milliseconds(200);
+  options_.idle_timeout = std::chrono::seconds(60);
+  auto http = client();
+  EXPECT_EQ(http.get("/v2").status, 200);
+  http.send("GET /v2 HTTP/1.1\r\nHos");
+  EXPECT_EQ(http.read_answer().status, 408);
+}
+
+TEST_F(Attacks, HeadAndWrongMethodsAreAnswered) {
+  auto http = client();
+  const auto head = http.ask("HEAD", "/v2/health/live", "");
+  EXPECT_EQ(head.status, 200);
+  EXPECT_EQ(head.body, "");
+  EXPECT_EQ(http.get("/v2/health/live").json(), json({{"live", true}}));
+  EXPECT_EQ(http.ask("DELETE", "/v2/health/live", "").status, 405);
+  EXPECT_EQ(http.ask("OPTIONS", "/v1/models/m:predict", "").status, 405);
+}
+
+TEST_F(Attacks, ALockedDatabaseStopsNobodyElse) {
+  put_text(model_ / "config.toml", std::string("max_batch_size = 4\n") + kConstantConfig);
+  auto http = client();
+  serve::Database other(model_ / "examples.db");
+  other.execute("PRAGMA user_version = 0");
+  const serve::Transaction held(other);
+  // More of them than there are threads for the disk.
+  std::vector<std::unique_ptr<HttpClient>> waiting;
+  for (int i = 0; i < 6; ++i) {
+    waiting.push_back(std::make_unique<HttpClient>(server_->http_port()));
+    waiting.back()->send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  }
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(client().get("/v2/health/live").status, 200);
+    EXPECT_EQ(client().post("/v1/models/m:predict", json{{"instances", {{1, 2}}}}).status, 200);
+  }
+}
+
+}  // namespace
+}  // namespace sullae::testing
