@@ -53,7 +53,7 @@ with tempfile.TemporaryDirectory(dir=pathlib.Path(options.checkpoint).parent.par
 
     def ask(path, body=None):
         data = None if body is None else json.dumps(body).encode()
-        return json.load(urllib.request.urlopen(urllib.request.Request(address + path, data), timeout=120))
+        return json.load(urllib.request.urlopen(urllib.request.Request(address + path, data, {"Content-Type": "application/json"}), timeout=120))
 
     def overview():
         return ask("/v1/models")["models"][0]

@@ -72,7 +72,8 @@ class Server:
 
 
 def ask(connection, path, body=None):
-    connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body))
+    connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body),
+                       {"Content-Type": "application/json"})
     response = connection.getresponse()
     answer = response.read()
     if response.status != 200:

@@ -13,7 +13,7 @@ cmake --build --preset fuzz
 
 # Something to start from: the smallest files of each kind.
 seeds=build/fuzz/seeds
-mkdir -p "$seeds"/{csv,tsv,example,idx,infer,jpeg,tar,tfrecord}
+mkdir -p "$seeds"/{csv,tsv,example,http,idx,infer,jpeg,negotiator,store,tar,tfrecord}
 printf '1,"a ""b"" c"\r\n2,d\n' >"$seeds/csv/quoted"
 printf 'id\tdocument\tlabel\n1\ta "b"\t0\n' >"$seeds/tsv/header"
 printf '\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x01a' >"$seeds/idx/images"
@@ -28,7 +28,12 @@ base64 -d >"$seeds/jpeg/grey" <<'JPEG'
 eFxlZ2P/wAALCAACAAIBAREA/8QAFAABAAAAAAAAAAAAAAAAAAAABv/EABQQAQAAAAAAAAAAAAAAAAAAAAD/2gAIAQEAAD8AX//Z
 JPEG
 
-for parser in csv tsv example idx infer jpeg tar tfrecord; do
+printf '\377POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1;x=y\r\na\r\n0\r\nT: u\r\n\r\nHEAD /refused HTTP/1.1\r\nHost: h\r\n\r\n' >"$seeds/http/chunked"
+printf '\20POST http://h/b?c HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabcGET / HTTP/1.0\r\n\r\n' >"$seeds/http/length"
+printf '\3\1\300\301\302\0\200\0\243\0' >"$seeds/negotiator/joins"
+printf '\1\1\3\0\0\0\1\0\0\0kv' >"$seeds/store/set"
+
+for parser in csv tsv example http idx infer jpeg negotiator store tar tfrecord; do
   mkdir -p "build/fuzz/corpus/$parser"
   echo "fuzzing $parser for $seconds s"
   "build/fuzz/bin/${parser}_fuzzer" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=65536 -print_final_stats=1 \

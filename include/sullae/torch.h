@@ -60,7 +60,7 @@ torch::Tensor reducescatter(const torch::Tensor& tensor, ReduceOp op = ReduceOp:
 torch::Tensor alltoall(const torch::Tensor& tensor, World& world = sullae::world());
 
 /// The weighted mean over all ranks of each metric. `weight` is what this rank's values stand for,
-/// e.g. its number of samples; the names must be the same on every rank.
+/// e.g. its number of samples. Throws MismatchError on every rank where their names differ.
 std::map<std::string, double> average_metrics(const std::map<std::string, double>& metrics,
                                               double weight = 1.0, World& world = sullae::world());
 
@@ -103,12 +103,21 @@ struct DistributedOptimizerOptions {
 /// a while instead, so that a gradient that is missing holds back no other. A rank that
 /// steps another optimizer than the others gets, as they do, a MismatchError with both buckets' names.
 ///
-/// Used by the thread that trains. Errors of the background are thrown by synchronize() and step().
+/// As in one process, gradients of several backward passes add up, whether they were planned
+/// (backward_passes_per_step spares reductions) or not, and may be cleared at any moment: a backward that is thrown
+/// away, a step that is left out, a discriminator's gradients from the generator's loss. All ranks must do so alike.
+/// Between backward() and synchronize() gradients may be under way, and must not be changed in another way: clip after
+/// synchronize(). Where the parts of a batch are uneven, weight each rank's loss by its samples:
+/// loss * (own samples * size() / all samples).
+///
+/// A parameter belongs to one DistributedOptimizer at a time. Used by the thread that trains. Errors of the background
+/// are thrown by synchronize() and step().
 class DistributedOptimizer {
  public:
-  /// `optimizer` must outlive this object. `parameters` are those that it updates:
-  /// module->named_parameters(). Collective. Throws InputError for a parameter of an element type
-  /// that cannot be reduced, MismatchError on every rank when their parameters are not the same.
+  /// `optimizer` must outlive this object. `parameters` are those that it updates, all and no others:
+  /// module->named_parameters(); with MixedPrecision those of the model. Collective. Throws InputError for a parameter of
+  /// an element type that cannot be reduced, and for one of another DistributedOptimizer, MismatchError on every rank
+  /// when their parameters are not the same.
   DistributedOptimizer(torch::optim::Optimizer& optimizer,
                        const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                        DistributedOptimizerOptions options = {}, World& world = sullae::world());
@@ -126,7 +135,7 @@ class DistributedOptimizer {
   /// that all models stay equal. What the program does around step(), such as a schedule of the
   /// learning rate, it cannot repeat. Returns on every rank, with the last rank to join.
   int join();
-  /// Removes all gradients. The optimizer's own zero_grad() works as well.
+  /// Removes all gradients, at any moment. The optimizer's and the module's own zero_grad() work as well.
   void zero_grad();
 
  private:

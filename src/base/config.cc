@@ -101,6 +101,13 @@ Config Config::from(const Environment& environment) {
   if (auto log = environment("SULLAE_AUTOTUNE_LOG")) config.autotune_log = *log;
   if (auto timeline = environment("SULLAE_TIMELINE")) config.timeline = *timeline;
   if (auto host_id = environment("SULLAE_HOST_ID")) config.host_id = *host_id;
+  if (auto secret = environment("SULLAE_JOB_SECRET")) {
+    constexpr std::size_t kMost = 256;
+    if (secret->size() > kMost || secret->find('\n') != std::string::npos)
+      throw InputError(
+          fmt::format("SULLAE_JOB_SECRET: expected one line of at most {} bytes", kMost));
+    config.job_secret = *secret;
+  }
   return config;
 }
 

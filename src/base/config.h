@@ -39,6 +39,8 @@ struct Config {
   bool hierarchical_nccl = false;
   /// SULLAE_HOST_ID: replaces the detected identity of this host; ranks that share it share memory.
   std::string host_id;
+  /// SULLAE_JOB_SECRET: what the job's processes greet each other with at the rendezvous; `sullae run` draws one.
+  std::string job_secret;
 
   /// SULLAE_FUSION_THRESHOLD (bytes): small tensors are reduced together up to this size.
   std::size_t fusion_threshold = std::size_t{64} << 20;

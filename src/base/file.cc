@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/failpoint.h"
 #include "base/system_error.h"
 
 namespace sullae {
@@ -20,6 +21,7 @@ AtomicFile::AtomicFile(std::filesystem::path target)
       temporary_(target_.string() + fmt::format(".tmp-{}", ::getpid())) {
   fd_ = UniqueFd(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!fd_) throw system_error("{} cannot be written", target_.string());
+  failpoint("file.created");
 }
 
 AtomicFile::~AtomicFile() {
@@ -46,11 +48,14 @@ void AtomicFile::write_at(std::size_t offset, const void* data, std::size_t byte
 }
 
 void AtomicFile::commit() {
+  failpoint("file.written");
   if (::fsync(fd_.get()) != 0)
     throw system_error("{} cannot be written to the disk", target_.string());
+  failpoint("file.synced");
   if (::rename(temporary_.c_str(), target_.c_str()) != 0)
     throw system_error("{} cannot be put in place", target_.string());
   fd_.reset();
+  failpoint("file.renamed");
   sync_directory(directory_of(target_));
 }
 

@@ -100,6 +100,14 @@ class DataCommand final : public Command {
     if (shard_->parsed()) writing_.format = format_of_input();
     if (writing_.files == 0) writing_.files = usual_files(world);
     writing_.threads = workers_;
+    writing_.decode = skip_damaged_;
+    for (const auto& file : data::find_part_files({paths_.begin(), paths_.end()})) {
+      std::error_code error;
+      if (std::filesystem::equivalent(file.parent_path().empty() ? "." : file.parent_path(),
+                                      writing_.output, error))
+        throw InputError(fmt::format("--output {}: holds what is read: expected another folder",
+                                     writing_.output.string()));
+    }
     writing_.rank = world.rank();
     writing_.ranks = world.size();
     const auto ranks = static_cast<std::size_t>(world.size());
@@ -111,6 +119,7 @@ class DataCommand final : public Command {
         static_cast<std::int64_t>(done.bytes), static_cast<std::int64_t>(damage.count())};
     world.allreduce(sums, sums, 4, DataType::int64);
     if (world.rank() == 0) {
+      data::remove_other_parts(writing_);
       fmt::print("wrote {} samples to {} file{} in {} ({:.1f} MB){}\n", sums[0], sums[1],
                  sums[1] == 1 ? "" : "s", writing_.output.string(),
                  static_cast<double>(sums[2]) / 1e6,

@@ -38,9 +38,10 @@ std::vector<Event> read_events(const std::filesystem::path& file) {
                         .start = one.at("ts"),
                         .duration = one.at("dur")});
     }
-  } catch (const nlohmann::json::exception& error) {
-    throw InputError(
-        fmt::format("timeline {}: is not one of Sullae's: {}", file.string(), error.what()));
+  } catch (const nlohmann::json::exception&) {
+    throw InputError(fmt::format(
+        "{}: is no timeline of Sullae's: expected a file that `sullae run --timeline FILE` wrote",
+        file.string()));
   }
   return events;
 }

@@ -55,8 +55,10 @@ Session::Session(const WorldOptions& options) : config(merge(options)) {
   if (options.size == 1) return;
   const Deadline deadline(config.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
   const StoreAddress address = StoreAddress::parse(options.store);
-  if (options.serve_store && options.rank == 0) server = std::make_unique<StoreServer>(address);
-  store = std::make_unique<Store>(address, deadline, fmt::format("{}/", options.generation));
+  if (options.serve_store && options.rank == 0) 
+    server = std::make_unique<StoreServer>(address, config.job_secret);
+  store = std::make_unique<Store>(address, deadline, fmt::format("{}/", options.generation),
+                                  config.job_secret);
 }
 
 Session::~Session() {

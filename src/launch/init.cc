@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "base/config.h"
 #include "launch/environment.h"
 #include "sullae/sullae.h"
 #include "transport/store/store_server.h"
@@ -43,7 +44,9 @@ World& init() {
     options.generation = state.worlds++;
     if (options.serve_store && options.rank == 0 && options.size > 1) {
       if (!state.store_server)
-        state.store_server = std::make_unique<StoreServer>(StoreAddress::parse(options.store));
+        state.store_server =
+            std::make_unique<StoreServer>(StoreAddress::parse(options.store),
+                                          Config::from(process_environment()).job_secret);
       options.serve_store = false;
     }
     // A launcher reads the output through a pipe: whole lines as they are written, and none lost

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
@@ -56,6 +57,14 @@ int exit_code_of(int status) {
 void say(const std::string& text) {
   const std::string line = fmt::format("sullae run: {}\n", text);
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+// What only the job's processes know.
+std::string draw_secret() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    throw system_error("getrandom");
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
 // Signals that end the job, as a file descriptor, for as long as the object lives.
@@ -131,13 +140,13 @@ class Job {
         placements.size() == 1 && is_this_host(placements[0].host.name) && options_.store_port == 0;
     if (one_host) {
       store_address_ = fmt::format("unix:sullae-run-{}-{}", ::getuid(), ::getpid());
-      store_.emplace(StoreAddress::parse(store_address_));
+      store_.emplace(StoreAddress::parse(store_address_), secret_);
       return;
     }
     StoreAddress everywhere;
     everywhere.host = "0.0.0.0";
     everywhere.port = options_.store_port;
-    store_.emplace(everywhere);
+    store_.emplace(everywhere, secret_);
     store_address_ = fmt::format(
         "{}:{}", options_.store_host.empty() ? host_name() : options_.store_host, store_->port());
   }
@@ -313,6 +322,7 @@ class Job {
     }
     spec.environment.insert_or_assign("SULLAE_STORE", store_address_);
     spec.environment.insert_or_assign("SULLAE_SERVE_STORE", "0");
+    spec.environment.insert_or_assign("SULLAE_JOB_SECRET", secret_);
     return spec;
   }
 
@@ -330,6 +340,7 @@ class Job {
   RankOutput output_;
   std::optional<StoreServer> store_;
   std::string store_address_;
+  std::string secret_ = draw_secret();
   std::vector<AgentProcess> agents_;
   std::map<int, std::string> pids_;
   std::set<int> ended_;  // ranks

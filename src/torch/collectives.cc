@@ -122,7 +122,9 @@ void allreduce(torch::Tensor& tensor, ReduceOp op, World& world) {
 Handle allreduce_async(torch::Tensor& tensor, ReduceOp op, const AsyncOptions& options,
                        World& world) {
   if (!tensor.device().is_cpu() || tensor.layout() != torch::kStrided || !tensor.is_contiguous()) {
-    throw InputError("allreduce_async takes a contiguous dense tensor in host memory");
+    throw InputError(fmt::format(
+        "allreduce_async: tensor '{}' {}: expected a contiguous dense one in host memory",
+        options.name.empty() ? "without a name" : options.name, shape_of(tensor)));
   }
   const DataType type = data_type(tensor.scalar_type(), "allreduce_async: the tensor");
   AsyncOptions with_shape = options;

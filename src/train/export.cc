@@ -8,6 +8,7 @@
 #include <charconv>
 #include <csignal>
 
+#include "base/failpoint.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/host.h"
@@ -88,12 +89,20 @@ fs::path export_version(const fs::path& repository, const std::string& name,
   const fs::path making = making_in(model);
   fs::remove_all(making);
   fs::create_directory(making);
+  failpoint("publish.begun");
   try {
     write_checkpoint(making / kModelFile, checkpoint);
+    failpoint("publish.written");
     for (;;) {
       const fs::path version = model / std::to_string(largest_version(model) + 1);
       fs::rename(making, version, error);
-      if (!error) return version;
+      if (!error) {
+        failpoint("publish.renamed");
+        // The version is there after a power failure too, and so is its model.
+        sync_directory(model);
+        sync_directory(repository);
+        return version;
+      }
       // Another process took the number.
       if (!fs::exists(version))
         throw Error(fmt::format("{}: {}", version.string(), error.message()));

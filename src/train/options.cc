@@ -87,14 +87,10 @@ TrainOptions checked_options(TrainOptions options, int world_size) {
     options.lr *= world_size;
   }
   const int parts = world_size * options.accumulation_steps * options.scale_up;
-  require(options.batch_size % world_size == 0,
-          fmt::format("--batch-size {}: the samples of a step are divided equally among the {} "
-                      "ranks: expected a multiple of {}",
-                      options.batch_size, world_size, world_size));
-  require(options.batch_size % parts == 0,
+  require(options.batch_size >= parts,
           fmt::format(
               "--batch-size {}: {} ranks, --accumulation-steps {} and --scale-up {} divide it: "
-              "expected a multiple of {}",
+              "expected at least {}",
               options.batch_size, world_size, options.accumulation_steps, options.scale_up, parts));
   make_schedule(options, 1);
   require_writable(options.report, "report");

@@ -63,10 +63,11 @@ std::size_t Stepper::parts_a_step() const {
          static_cast<std::size_t>(options_.scale_up);
 }
 
-StepResult Stepper::step(const std::vector<Batch>& parts, double lr) {
+StepResult Stepper::step(const std::vector<Batch>& parts, double lr,
+                         std::optional<std::size_t> samples) {
   for (auto& group : optimizer_->param_groups()) group.options().set_lr(lr);
   zero_grad();
-  StepResult result{.loss = backward(parts)};
+  StepResult result{.loss = backward(parts, samples)};
   result.skipped = !reduce();
   if (!result.skipped) {
     clip();
@@ -93,19 +94,21 @@ void Stepper::zero_grad() {
 }
 
 torch::Tensor Stepper::loss_of(torch::nn::Module& model, const Batch& batch,
-                               std::int64_t total) const {
+                               double total) const {
   const Batch moved = batch.to(device_, type_);
   const auto scores = dynamic_cast<Classifier&>(model).scores(moved).to(torch::kFloat32);
   const auto loss = torch::nn::functional::cross_entropy(
       scores, moved.labels,
       torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(options_.label_smoothing));
-  return loss * (static_cast<double>(batch.size()) / static_cast<double>(total));
+  return loss * (static_cast<double>(batch.size()) / total);
 }
 
-// The parts' losses add up to the mean over the whole.
-double Stepper::backward(const std::vector<Batch>& parts) {
-  std::int64_t total = 0;
-  for (const Batch& part : parts) total += part.size();
+// The parts' losses add up to the mean over the whole: of this rank where it steps alone, else, on average over the
+// ranks, of all of them.
+double Stepper::backward(const std::vector<Batch>& parts, std::optional<std::size_t> samples) {
+  double total = 0;
+  for (const Batch& part : parts) total += static_cast<double>(part.size());
+  if (samples && distributed_) total = static_cast<double>(*samples) / world_.size();
   std::vector<double> losses(parts.size());
   const auto run = [&](torch::nn::Module& model, std::size_t part) {
     const auto loss = loss_of(model, parts[part], total);

@@ -10,14 +10,12 @@ namespace sullae::train {
 /// epochs. Used by the training thread.
 class Throughput {
  public:
-  explicit Throughput(int ranks) : ranks_(ranks) {}
-
-  /// After each step: this rank's samples, and the seconds it has waited so far, in all.
+  /// After each step: all ranks' samples, and the seconds that this one has waited so far, in all.
   void step(std::size_t samples, double waiting_for_data, double waiting_for_ranks);
   /// Until the next step.
   void pause();
 
-  double samples_per_second() const { return rate(static_cast<double>(samples_) * ranks_); }
+  double samples_per_second() const { return rate(static_cast<double>(samples_)); }
   double seconds_a_step() const { return steps_ > 0 ? seconds_ / static_cast<double>(steps_) : 0; }
   double part_waiting_for_data() const { return rate(data_); }
   double part_waiting_for_ranks() const { return rate(communication_); }
@@ -28,7 +26,6 @@ class Throughput {
   using Clock = std::chrono::steady_clock;
   double rate(double amount) const { return seconds_ > 0 ? amount / seconds_ : 0; }
 
-  int ranks_;
   bool running_ = false;
   Clock::time_point last_{};
   double last_data_ = 0;

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <utility>
 
+#include "sullae/data/order.h"
 #include "sullae/torch.h"
 #include "train/checkpoints.h"
 #include "train/evaluation.h"
@@ -31,6 +33,14 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// "1234" or "1.2 million".
+std::string count_of(std::int64_t parameters) {
+  constexpr std::int64_t kMillion = 1'000'000;
+  return parameters < kMillion / 10
+             ? fmt::to_string(parameters)
+             : fmt::format("{:.1f} million", static_cast<double>(parameters) / kMillion);
+}
+
 std::unique_ptr<Task> make_task(const Recipe& recipe, const TrainOptions& options, World& world) {
   // The weights are drawn from the seed; rank 0's are then everybody's.
   torch::manual_seed(options.seed);
@@ -47,16 +57,9 @@ class Run {
         world_(world),
         progress_(world.rank() == 0, options.log_interval),
         task_(make_task(recipe, options, world)),
-        batch_(static_cast<std::size_t>(options.batch_size / world.size())),
-        sampler_(task_->size(Split::train),
-                 {.seed = options.seed,
-                  .block = batch_,
-                  .shuffle_buffer = static_cast<std::size_t>(options.shuffle_buffer)},
-                 world),
-        steps_per_epoch_(
-            static_cast<std::int64_t>((sampler_.indices().size() + batch_ - 1) / batch_)),
-        schedule_(make_schedule(options, steps_per_epoch_)),
-        throughput_(world.size()) {
+        batch_(static_cast<std::size_t>(options.batch_size)),
+        steps_per_epoch_(count_steps()),
+        schedule_(make_schedule(options, steps_per_epoch_)) {
     state_.samples_a_step = options.batch_size;
     if (world.rank() == 0) {
       if (!options.checkpoint_dir.empty())
@@ -94,8 +97,8 @@ class Run {
     for (const auto& parameter : task_->model()->parameters())
       report_.parameters += parameter.numel();
     progress_.line(fmt::format(
-        "{}: {}; {:.1f} million parameters; {} rank{} of {} thread{}, {} samples a step",
-        report_.recipe, report_.data, static_cast<double>(report_.parameters) / 1e6, world_.size(),
+        "{}: {}; {} parameters; {} rank{} of {} thread{}, {} samples a step", report_.recipe,
+        report_.data, count_of(report_.parameters), world_.size(),
         world_.size() == 1 ? "" : "s", report_.threads, report_.threads == 1 ? "" : "s",
         options_.batch_size));
   }
@@ -140,18 +143,53 @@ class Run {
     if (!state_.scaler.empty()) stepper_->scaler().load_state(state_.scaler);
   }
 
-  // This rank's part of each step that is left of the epoch, divided as the stepper wants it.
-  BatchPlan plan_epoch() {
-    sampler_.set_epoch(static_cast<std::size_t>(state_.epoch));
-    const auto& mine = sampler_.indices();
-    const std::size_t parts = stepper_->parts_a_step();
+  // The last step of an epoch has what is left. Where ranks wait for each other within it, for their norms, each
+  // must have a sample.
+  std::int64_t count_steps() const {
+    const std::size_t size = task_->size(Split::train);
+    const std::size_t left = size % batch_;
+    const bool too_few = options_.sync_batch_norm && left < static_cast<std::size_t>(world_.size());
+    const std::size_t steps = size / batch_ + (left > 0 && !too_few ? 1 : 0);
+    if (steps == 0)
+      throw InputError(fmt::format("{} samples for {} ranks with --sync-batch-norm: expected more",
+                                   size, world_.size()));
+    return static_cast<std::int64_t>(steps);
+  }
+
+  // Of all ranks.
+  std::size_t samples_in(std::int64_t step) const {
+    return std::min(batch_, task_->size(Split::train) - static_cast<std::size_t>(step) * batch_);
+  }
+
+  // This rank's samples of a step, as even as can be: [first, last) among those of all ranks.
+  std::pair<std::size_t, std::size_t> part_of(std::int64_t step) const {
+    const auto ranks = static_cast<std::size_t>(world_.size());
+    const auto rank = static_cast<std::size_t>(world_.rank());
+    const std::size_t count = samples_in(step);
+    return {count * rank / ranks, count * (rank + 1) / ranks};
+  }
+
+  // Into how many parts they are divided, for the stepper: none is empty.
+  std::size_t parts_in(std::int64_t step) const {
+    const auto [first, last] = part_of(step);
+    return std::min(stepper_->parts_a_step(), last - first);
+  }
+
+  // Each step that is left of the epoch.
+  BatchPlan plan_epoch() const {
+    const auto order =
+        data::epoch_order(task_->size(Split::train),
+                          {.seed = options_.seed,
+                           .shuffle_buffer = static_cast<std::size_t>(options_.shuffle_buffer)},
+                          static_cast<std::size_t>(state_.epoch));
     BatchPlan plan;
-    for (std::size_t begin = static_cast<std::size_t>(state_.step) * batch_; begin < mine.size();
-         begin += batch_) {
-      const std::size_t count = std::min(batch_, mine.size() - begin);
+    for (std::int64_t step = state_.step; step < steps_per_epoch_; ++step) {
+      const auto [first, last] = part_of(step);
+      const std::size_t parts = parts_in(step);
       for (std::size_t part = 0; part < parts; ++part) {
         const auto at = [&](std::size_t p) {
-          return mine.begin() + static_cast<std::ptrdiff_t>(begin + count * p / parts);
+          return order.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(step) * batch_ +
+                                                             first + (last - first) * p / parts);
         };
         plan.emplace_back(at(part), at(part + 1));
       }
@@ -165,16 +203,17 @@ class Run {
     const double data_before = throughput_.waiting_for_data();
     while (state_.step < steps_per_epoch_ && !ended()) {
       std::vector<Batch> parts;
-      for (std::size_t part = 0; part < stepper_->parts_a_step(); ++part) {
+      const std::size_t samples = samples_in(state_.step);
+      for (std::size_t part = parts_in(state_.step); part > 0; --part) {
         auto batch = stream->next();
         if (batch && batch->size() > 0) parts.push_back(std::move(*batch));
       }
       const double lr = schedule_(state_.steps);
-      const StepResult result = stepper_->step(parts, lr);
+      const StepResult result = stepper_->step(parts, lr, samples);
       state_.loss_sum += result.loss;
       ++state_.step;
       ++state_.steps;
-      throughput_.step(batch_, data_before + stream->seconds_waited(),
+      throughput_.step(samples, data_before + stream->seconds_waited(),
                        stepper_->seconds_waiting_for_ranks());
       show(result.loss, lr);
       if (options_.checkpoint_steps > 0 && state_.steps % options_.checkpoint_steps == 0 &&
@@ -336,8 +375,7 @@ class Run {
   World& world_;
   Progress progress_;
   std::unique_ptr<Task> task_;
-  std::size_t batch_;  // samples of this rank in a step
-  DistributedSampler sampler_;
+  std::size_t batch_;  // samples of all ranks in a step
   std::int64_t steps_per_epoch_;
   Schedule schedule_;
   Throughput throughput_;

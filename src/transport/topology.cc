@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/failpoint.h"
 #include "base/host.h"
 #include "sullae/error.h"
 
@@ -61,7 +62,9 @@ Topology Topology::discover(Store& store, int rank, int size, const std::string&
         "two processes both say that they are rank {} of {}: each rank must be started once", rank,
         size));
   }
+  failpoint("rendezvous.claimed");
   store.set(key(rank), identity, deadline);
+  failpoint("rendezvous.told");
   std::vector<std::string> identities;
   for (int r = 0; r < size; ++r) {
     try {
@@ -72,6 +75,7 @@ Topology Topology::discover(Store& store, int rank, int size, const std::string&
                       host_name(), r, deadline.describe()));
     }
   }
+  failpoint("rendezvous.known");
   return from_hosts(rank, identities);
 }
 

@@ -38,6 +38,53 @@ class DataCommand : public Files {
   }
 };
 
+TEST_F(DataCommand, LeavesNothingOfAnEarlierConversion) {
+  const auto images = write_images(11);
+  const auto output = path("parts");
+  for (const char* files : {"4", "2"}) {
+    const auto result = data_command({"convert", images, "--output", output, "--files", files});
+    ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+  }
+  EXPECT_EQ(all_of(output), all_of(images));
+  EXPECT_FALSE(std::filesystem::exists(output / "part-00003-of-00004.tfrecord"));
+  const auto onto_itself = data_command({"convert", output, "--output", output, "--to", "tar"});
+  EXPECT_EQ(onto_itself.exit_code, 1);
+  EXPECT_TRUE(contains(onto_itself.standard_error, "holds what is read: expected another folder"))
+      << onto_itself.standard_error;
+  EXPECT_EQ(all_of(output), all_of(images));
+}
+
+TEST_F(DataCommand, TarOutputKnowsItsClasses) {
+  const auto output = path("tars");
+  ASSERT_EQ(data_command({"convert", write_images(6), "--output", output, "--to", "tar"}).exit_code, 0);
+  EXPECT_EQ(open_dataset({output})->classes(), (std::vector<std::string>{"ant", "cat"}));
+}
+
+TEST_F(DataCommand, SkipDamagedLeavesOutImagesThatCannotBeDecoded) {
+  {
+    TarWriter tar(path("images.tar"));
+    tar.write("ant/1.jpg", one_colour_jpeg(64, 64, 1, 2, 3));
+    auto torn = one_colour_jpeg(64, 64, 3, 2, 1);
+    torn.resize(torn.size() - 200);
+    tar.write("ant/2.jpg", torn);
+    tar.close();
+  }
+  const auto result = data_command(
+      {"convert", path("images.tar"), "--output", path("whole"), "--skip-damaged"});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_output, "wrote 1 samples")) << result.standard_output;
+  EXPECT_TRUE(contains(result.standard_error, "ant/2.jpg")) << result.standard_error;
+}
+
+TEST_F(DataCommand, PicturesOfOtherKindsAreNotIgnoredWithoutAWord) {
+  std::filesystem::create_directories(path("folder") / "ant");
+  write("folder/ant/1.jpg", one_colour_jpeg(8, 8, 1, 2, 3));
+  write("folder/ant/2.png", "png");
+  const auto result = data_command({"inspect", path("folder")});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "1 file is no JPEG and left out")) << result.standard_error;
+}
+
 TEST_F(DataCommand, ConvertsToBothFormatsAndBack) {
   const auto images = write_images(11);
   for (const std::string format : {"tfrecord", "tar"}) {

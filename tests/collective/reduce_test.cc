@@ -101,5 +101,32 @@ TEST(ReductionKernels, TheAverageOfBooleansIsRefused) {
   EXPECT_THROW(reduction::check_supported(DataType::boolean, ReduceOp::average), InputError);
 }
 
+// Whichever rank has it, in whatever place of a vector.
+TEST(ReductionKernels, WhatIsNotANumberStaysNone) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const auto* set : reduction::available_kernel_sets()) {
+    for (const ReduceOp op : {ReduceOp::min, ReduceOp::max, ReduceOp::sum}) {
+      for (std::size_t odd = 0; odd < 3; ++odd) {
+        std::vector<std::vector<double>> doubles(3, std::vector<double>(37, 1.0));
+        std::vector<std::vector<float>> floats(3, std::vector<float>(37, 1.0F));
+        doubles[odd][odd * 11] = nan;
+        floats[odd][odd * 11] = static_cast<float>(nan);
+        const auto run = [&](auto& values, DataType type) {
+          std::vector<const void*> inputs;
+          for (auto& one : values) inputs.push_back(one.data());
+          auto out = values[0];
+          void* output = out.data();
+          set->kernels[static_cast<std::size_t>(type)](
+              {inputs.data(), inputs.size(), &output, 1, out.size(), op, 3});
+          for (std::size_t i = 0; i < out.size(); ++i)
+            EXPECT_EQ(std::isnan(out[i]), i == odd * 11) << set->name << ' ' << name(op);
+        };
+        run(doubles, DataType::float64);
+        run(floats, DataType::float32);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sullae::testing

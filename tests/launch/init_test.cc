@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/failpoint.h"
 #include "support/errors.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
@@ -183,6 +184,22 @@ TEST(Init, ARankThatIsKilledIsNamedWhateverIsGoingOn) {
       }
       EXPECT_LE(files_in_shared_memory(), before);
     }
+  }
+}
+
+// Whichever step of the rendezvous a rank dies in: the others are told, and nothing is left.
+TEST(Init, ARankThatDiesInTheRendezvousIsNamed) {
+  for (const auto moment : kFailpoints) {
+    if (!moment.starts_with("rendezvous.")) continue;
+    SCOPED_TRACE(moment);
+    const auto result = run_program(
+        {sullae_program(), "run", "-np", "3", "sh", "-c",
+         "[ \"$SULLAE_RANK\" = 1 ] && export SULLAE_CRASH_AT=" + std::string(moment) + "; exec " +
+             INIT_PROGRAM},
+        {{"SULLAE_RENDEZVOUS_TIMEOUT", "20"}});
+    EXPECT_EQ(result.exit_code, 128 + SIGKILL);
+    EXPECT_TRUE(contains(result.standard_error, "rank 1 (process")) << result.standard_error;
+    EXPECT_TRUE(contains(result.standard_error, "was killed by signal 9")) << result.standard_error;
   }
 }
 

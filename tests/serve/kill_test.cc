@@ -1,8 +1,11 @@
 // A server that is killed while versions come and go serves a whole one when it starts again.
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <thread>
 
+#include "base/failpoint.h"
 #include "serve/http_client.h"
 #include "serve/models.h"
 #include "serve/server_program.h"
@@ -34,6 +37,39 @@ TEST(Kill, AWholeVersionAnswersAfterwards) {
     const auto body = answer.json();
     EXPECT_EQ(body["outputs"][0]["data"][0].get<double>(),
               std::stod(body["model_version"].get<std::string>()));
+  }
+}
+
+// An upload that was answered is there; one that was cut off is there whole or not at all.
+TEST(Kill, AnUploadIsThereWholeOrNotAtAll) {
+  for (const auto moment : kFailpoints) {
+    if (!moment.starts_with("examples.")) continue;
+    SCOPED_TRACE(moment);
+    const TemporaryDirectory directory;
+    const auto model = directory.path() / "texts";
+    put_text(model / "words.txt", "good\nbad\n");
+    put_text(model / "classes.txt", "0\n1\n");
+    put_text(model / "config.toml",
+             "preprocessing = \"text\"\nvocabulary = \"words.txt\"\nclasses = \"classes.txt\"\n");
+    put_script(model, 1,
+               "def forward(self, words, lengths):\n"
+               "    return torch.stack([lengths, torch.sum(words, 1)], 1) * 1.0\n");
+    const auto body = R"({"examples": [{"key": "a", "text": "good film", "label": "1"},
+                                       {"key": "b", "text": "bad film", "label": "0"}]})";
+    {
+      ::setenv("SULLAE_CRASH_AT", std::string(moment).c_str(), 1);
+      ServerProgram server(directory.path());
+      ::unsetenv("SULLAE_CRASH_AT");
+      EXPECT_THROW(HttpClient(server.port()).post("/v1/models/texts/examples", std::string(body)),
+                   std::exception);
+      EXPECT_EQ(server.program().wait().exit_code, 128 + SIGKILL);
+    }
+    ServerProgram server(directory.path());
+    HttpClient http(server.port());
+    const auto size = http.get("/v1/models/texts/examples").json()["size"].get<int>();
+    EXPECT_EQ(size, moment == "examples.stored" ? 2 : 0);
+    EXPECT_EQ(http.post("/v1/models/texts/examples", std::string(body)).status, 200);
+    EXPECT_EQ(http.get("/v1/models/texts/examples").json()["size"], 2);
   }
 }
 

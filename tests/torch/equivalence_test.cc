@@ -165,5 +165,41 @@ TEST(EqualRuns, AreEqualToTheBit) {
   for (const auto& result : results) EXPECT_EQ(relative_difference(result, results[0]), 0.0);
 }
 
+// Parts of a batch need not be equal: each rank's loss is weighted by its samples.
+TEST(UnevenParts, CountByTheirSamples) {
+  torch::manual_seed(11);
+  const auto batch = torch::randn({10, 3}, torch::kFloat64);
+  const auto start = torch::randn({1, 3}, torch::kFloat64);
+  std::vector<torch::Tensor> ends;
+  std::mutex mutex;
+  for (const int size : {1, 2, 3, 4}) {
+    run_ranks({.size = size}, [&](World& world) {
+      auto weight = start.clone().requires_grad_();
+      torch::OrderedDict<std::string, torch::Tensor> parameters;
+      parameters.insert("weight", weight);
+      torch::optim::SGD sgd({weight}, 0.1);
+      DistributedOptimizer optimizer(sgd, parameters, {}, world);
+      for (int step = 0; step < 5; ++step) {
+        // 10, 9, 8, 7 and 2 samples: of four ranks two have none in the end.
+        const std::int64_t samples = step < 4 ? 10 - step : 2;
+        const std::int64_t first = samples * world.rank() / world.size();
+        const std::int64_t last = samples * (world.rank() + 1) / world.size();
+        optimizer.zero_grad();
+        if (last > first) {
+          const auto mine = batch.narrow(0, first, last - first);
+          const auto loss = torch::tanh(torch::linear(mine, weight)).pow(2).mean();
+          (loss * static_cast<double>((last - first) * world.size()) / static_cast<double>(samples))
+              .backward();
+        }
+        optimizer.step();
+      }
+      const std::lock_guard lock(mutex);
+      ends.push_back(weight.detach().clone());
+    });
+  }
+  for (const auto& end : ends)
+    EXPECT_LT((end - ends[0]).abs().max().item<double>(), 1e-10);
+}
+
 }  // namespace
 }  // namespace sullae::testing

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -132,6 +133,49 @@ TEST(StoreServer, StrangersAreDropped) {
   ::close(stranger);
   store.set("still", "there", soon());
   EXPECT_EQ(store.get("still", soon()), "there");
+}
+
+TEST(StoreServer, ListensToItsOwnJobAlone) {
+  const StoreServer server(kAnyPort, "the right one");
+  Store store(address_of(server), soon(), {}, "the right one");
+  store.set("key", "value", soon());
+  for (const char* secret : {"", "the right on", "the right one and more", "the wrong one"}) {
+    const auto error = error_of([&] {
+      Store stranger(address_of(server), soon(), {}, secret);
+      stranger.get("key", soon());
+    });
+    EXPECT_TRUE(contains(error, "SULLAE_JOB_SECRET differs") || contains(error, "is gone")) << error;
+  }
+  EXPECT_EQ(store.get("key", soon()), "value");
+}
+
+// It goes on when there are descriptors again, and does not turn in circles meanwhile.
+TEST(StoreServer, StandsARunOutOfDescriptors) {
+  const StoreServer server(kAnyPort);
+  Store store(address_of(server), soon());
+  const int stranger = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  rlimit none = limit;
+  none.rlim_cur = 3;
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<std::uint16_t>(server.port()));
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(stranger, reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+  rusage before{};
+  ::getrusage(RUSAGE_SELF, &before);
+  std::this_thread::sleep_for(std::chrono::milliseconds{500});
+  rusage after{};
+  ::getrusage(RUSAGE_SELF, &after);
+  store.set("still", "there", soon());
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  // Half a second of turning would be thousands of switches.
+  EXPECT_LT(after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw, 200);
+  Store another(address_of(server), soon());
+  EXPECT_EQ(another.get("still", soon()), "there");
+  ::close(stranger);
 }
 
 TEST(StoreAddress, IsParsed) {

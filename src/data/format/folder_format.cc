@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "data/format/format.h"
 #include "data/record/byte_file.h"
 
@@ -36,8 +37,13 @@ class FolderDataset final : public Dataset {
         add_class(entry, options);
       } else if (is_jpeg_name(entry.string())) {
         images_.push_back({entry, kNoClass});
+      } else {
+        meet_other(entry);
       }
     }
+    if (others_ > 0)
+      log::warning("{}: {} file{} no JPEG and left out, such as {}: convert them first",
+                   folder.string(), others_, others_ == 1 ? " is" : "s are", first_other_.string());
   }
 
   std::size_t size() const override { return images_.size(); }
@@ -63,7 +69,11 @@ class FolderDataset final : public Dataset {
   void add_class(const fs::path& folder, const DatasetOptions& options) {
     const std::size_t before = images_.size();
     for (const auto& file : sorted_entries(folder)) {
-      if (is_jpeg_name(file.string())) images_.push_back({file, classes_.size()});
+      if (is_jpeg_name(file.string())) {
+        images_.push_back({file, classes_.size()});
+      } else {
+        meet_other(file);
+      }
     }
     if (images_.size() == before) {
       meet_damage(options, fmt::format("{}: the folder of a class has no images, expected files "
@@ -73,6 +83,14 @@ class FolderDataset final : public Dataset {
     classes_.push_back(folder.filename().string());
   }
 
+  // Pictures of other kinds, which a user would miss.
+  void meet_other(const fs::path& file) {
+    if (!has_extension(file, {".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".PNG"})) return;
+    if (others_++ == 0) first_other_ = file;
+  }
+
+  std::size_t others_ = 0;
+  fs::path first_other_;
   std::vector<ImageFile> images_;
   std::vector<std::string> classes_;
 };

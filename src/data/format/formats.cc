@@ -2,6 +2,8 @@
 
 #include "data/format/format.h"
 
+#include <fstream>
+
 namespace sullae::data {
 
 const std::vector<Format>& formats() {
@@ -28,6 +30,13 @@ bool has_extension(const std::filesystem::path& path,
 
 bool is_jpeg_name(std::string_view name) {
   return has_extension(std::filesystem::path(name), {".jpg", ".jpeg"}) && !name.ends_with(".gz");
+}
+
+std::vector<std::string> classes_beside(const std::filesystem::path& path) {
+  std::ifstream stream(path.parent_path() / "classes.txt");
+  std::vector<std::string> classes;
+  for (std::string line; std::getline(stream, line);) classes.push_back(line);
+  return classes;
 }
 
 }  // namespace sullae::data

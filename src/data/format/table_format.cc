@@ -5,6 +5,7 @@
 #include <charconv>
 #include <set>
 
+#include "base/log.h"
 #include "data/format/format.h"
 #include "data/table/columns.h"
 #include "data/table/rows.h"
@@ -39,8 +40,17 @@ class TableDataset final : public Dataset {
     rows_ = std::move(index.rows);
     if (rows_.empty()) throw InputError(fmt::format("{}: has no rows", file_->name()));
     columns_ = choose_columns(fields_of(0), options, label_first, place(0));
-    if (columns_.header) rows_.erase(rows_.begin());
+    if (columns_.header) {
+      const auto names = fields_of(0);
+      std::vector<std::string> texts;
+      for (const std::size_t text : columns_.texts) texts.push_back(names[text]);
+      log::info("{}: the label is column '{}', the text {} '{}'", file_->name(),
+                names[columns_.label], texts.size() == 1 ? "column" : "columns",
+                fmt::join(texts, "', '"));
+      rows_.erase(rows_.begin());
+    }
     find_classes();
+    check_classes();
   }
 
   std::size_t size() const override { return rows_.size(); }
@@ -95,6 +105,16 @@ class TableDataset final : public Dataset {
       }
     }
     classes_.assign(labels.begin(), labels.end());
+  }
+
+  // Texts that were taken for labels would train on nonsense without a word.
+  void check_classes() const {
+    constexpr std::size_t kMany = 100;
+    if (classes_.size() <= kMany || 2 * classes_.size() < rows_.size()) return;
+    throw InputError(fmt::format(
+        "{}: {} different labels in {} rows, such as '{}': expected classes; say which column is "
+        "the label with --label-column",
+        file_->name(), classes_.size(), rows_.size(), classes_.front()));
   }
 
   std::shared_ptr<const ByteFile> file_;

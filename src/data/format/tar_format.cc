@@ -54,7 +54,11 @@ class TarDataset final : public Dataset {
       labelled = labelled || is_webdataset_label(name.extension);
     }
     std::erase_if(samples_, [&](const auto& sample) { return !holds_data(sample); });
-    if (!labelled) find_classes();
+    if (labelled) {
+      numbered_classes_ = classes_beside(path);
+    } else {
+      find_classes();
+    }
   }
 
   std::size_t size() const override { return samples_.size(); }
@@ -62,7 +66,9 @@ class TarDataset final : public Dataset {
     const TarMember& first = members_[samples_[i].front()];
     return fmt::format("{}, record {} ({}), offset {}", file_->name(), i, first.name, first.offset);
   }
-  const std::vector<std::string>& classes() const override { return classes_; }
+  const std::vector<std::string>& classes() const override {
+    return classes_.empty() ? numbered_classes_ : classes_;
+  }
 
   Example read(std::size_t i) const override {
     Example example;
@@ -115,7 +121,8 @@ class TarDataset final : public Dataset {
   std::vector<TarMember> members_;
   std::vector<std::vector<std::size_t>> samples_;  // of members
   bool by_folder_ = false;
-  std::vector<std::string> classes_;
+  std::vector<std::string> classes_;           // that samples are of by their names
+  std::vector<std::string> numbered_classes_;  // that their labels are numbers of
 };
 
 }  // namespace

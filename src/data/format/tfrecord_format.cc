@@ -1,25 +1,15 @@
 #include <fmt/format.h>
 
-#include <fstream>
-
 #include "data/format/format.h"
 #include "data/record/tfrecord_frame.h"
 
 namespace sullae::data {
 namespace {
 
-// The classes' names, a line each, in a file beside those of the records.
-std::vector<std::string> read_classes(const std::filesystem::path& directory) {
-  std::ifstream stream(directory / "classes.txt");
-  std::vector<std::string> classes;
-  for (std::string line; std::getline(stream, line);) classes.push_back(line);
-  return classes;
-}
-
 class TFRecordDataset final : public Dataset {
  public:
   TFRecordDataset(const std::filesystem::path& path, const DatasetOptions& options)
-      : file_(ByteFile::open(path)), classes_(read_classes(path.parent_path())) {
+      : file_(ByteFile::open(path)), classes_(classes_beside(path)) {
     TFRecordIndex index = index_tfrecords(*file_, path);
     if (!index.problem.empty()) meet_damage(options, index.problem);
     records_ = std::move(index.records);

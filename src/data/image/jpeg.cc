@@ -43,6 +43,11 @@ struct JpegDecoder::State {
 
 namespace {
 
+// A file of some kilobytes may say that it is a picture of gigabytes. Of a progressive one all coefficients are in
+// memory at once, up to 6 bytes a pixel; of others a few rows.
+constexpr std::size_t kMost = 200'000'000;
+constexpr std::size_t kMostProgressive = 25'000'000;
+
 std::string_view kind_of(std::string_view bytes) {
   if (bytes.empty()) return "empty";
   if (bytes.starts_with("\x89PNG")) return "a PNG file";
@@ -77,6 +82,12 @@ JpegDecoder::JpegDecoder(std::string_view jpeg) : state_(std::make_unique<State>
     problem = "has CMYK colours, expected grey, YCbCr or RGB";
   } else if (s.decoder.jpeg_color_space == JCS_UNKNOWN) {
     problem = fmt::format("has {} colour components, expected 1 or 3", s.decoder.num_components);
+  } else if (const std::size_t pixels = size().rows * size().columns,
+             most = ::jpeg_has_multiple_scans(&s.decoder) ? kMostProgressive : kMost;
+             pixels > most) {
+    problem = fmt::format("has {} x {} pixels, expected at most {} million{}", size().columns,
+                          size().rows, most / 1'000'000,
+                          most == kMost ? "" : " where it is progressive");
   }
   if (!problem.empty()) {
     ::jpeg_destroy_decompress(&s.decoder);

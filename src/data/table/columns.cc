@@ -10,9 +10,12 @@
 namespace sullae::data {
 namespace {
 
-constexpr std::array<std::string_view, 4> kLabelNames = {"label", "class", "category", "target"};
-constexpr std::array<std::string_view, 7> kTextNames = {
-    "text", "document", "title", "description", "sentence", "review", "content"};
+constexpr std::array<std::string_view, 11> kLabelNames = {
+    "label",     "labels",   "class", "category", "target", "sentiment",
+    "sentiments", "polarity", "stars", "rating",   "intent"};
+constexpr std::array<std::string_view, 14> kTextNames = {
+    "text",   "document", "title",      "description", "sentence", "review", "content",
+    "body",   "comment",  "comments",   "message",     "tweet",    "phrase", "reviews"};
 
 std::string lower(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -59,6 +62,22 @@ bool names_columns(const std::vector<std::string>& row, const DatasetOptions& op
   });
 }
 
+// The label where its name says nothing, and one column alone is no text by its name.
+std::size_t only_other(const std::vector<std::string>& first_row, const DatasetOptions& options,
+                       const std::string& where) {
+  const auto texts = split_names(options.text_columns);
+  std::vector<std::size_t> others;
+  for (std::size_t i = 0; i < first_row.size(); ++i) {
+    if (!is_one_of(first_row[i], kTextNames) &&
+        std::ranges::find(texts, first_row[i]) == texts.end())
+      others.push_back(i);
+  }
+  if (others.size() == 1) return others.front();
+  throw InputError(fmt::format("{}: has columns {}: none is a label by its name; say which with "
+                               "--label-column",
+                               where, fmt::join(first_row, ", ")));
+}
+
 }  // namespace
 
 Columns choose_columns(const std::vector<std::string>& first_row, const DatasetOptions& options,
@@ -75,8 +94,9 @@ Columns choose_columns(const std::vector<std::string>& first_row, const DatasetO
   } else if (columns.header) {
     const auto found = std::ranges::find_if(
         first_row, [](const std::string& name) { return is_one_of(name, kLabelNames); });
-    if (found != first_row.end())
-      columns.label = static_cast<std::size_t>(found - first_row.begin());
+    columns.label = found != first_row.end()
+                        ? static_cast<std::size_t>(found - first_row.begin())
+                        : only_other(first_row, options, where);
   }
   for (const auto& name : split_names(options.text_columns))
     columns.texts.push_back(find_column(name, first_row, columns.header, where));

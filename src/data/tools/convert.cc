@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "sullae/data/image.h"
 #include "sullae/data/tar.h"
 #include "sullae/data/tfrecord.h"
 
@@ -58,7 +59,33 @@ void check(const ConvertOptions& options) {
         fmt::format("{}: cannot be made: {}", options.output.string(), error.message()));
 }
 
+void check_image(const Example& example, const std::string& place) {
+  const auto* const jpeg = example.bytes(feature::kImage);
+  if (jpeg == nullptr) return;
+  try {
+    decode_jpeg(*jpeg);
+  } catch (const DamagedRecord& error) {
+    throw DamagedRecord(fmt::format("{}: {}", place, error.what()));
+  }
+}
+
+// Of part 3 of 8, say: "-of-00008.tfrecord".
+std::string ending_of(const ConvertOptions& options) {
+  return fmt::format("-of-{:05}.{}{}", options.files, options.format, options.compress ? ".gz" : "");
+}
+
 }  // namespace
+
+void remove_other_parts(const ConvertOptions& options) {
+  std::error_code error;
+  const auto entries = entries_of(options.output, error);
+  for (const auto& entry : entries.value_or(std::vector<std::filesystem::path>())) {
+    const std::string name = entry.filename().string();
+    const bool part = name.starts_with("part-") && name.find("-of-") == 10 &&
+                      (name.find(".tfrecord") == 19 || name.find(".tar") == 19);
+    if (part && name.find(ending_of(options)) != 10) std::filesystem::remove(entry, error);
+  }
+}
 
 Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageLog& damage,
                   const ShowProgress& show) {
@@ -73,13 +100,14 @@ Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageL
       mine, options.threads, show, [&](std::size_t part, std::atomic<std::size_t>& done) {
         const std::size_t index = part * ranks + rank;
         const auto file =
-            options.output / fmt::format("part-{:05}-of-{:05}.{}{}", index, options.files,
-                                         options.format, options.compress ? ".gz" : "");
+            options.output / fmt::format("part-{:05}{}", index, ending_of(options));
         const auto writer = make_part(options.format, file);
         const std::size_t end = order.size() * (index + 1) / options.files;
         for (std::size_t i = order.size() * index / options.files; i < end; ++i, ++done) {
           try {
-            writer->write(i, dataset.read(order[i]));
+            const Example example = dataset.read(order[i]);
+            if (options.decode) check_image(example, dataset.place(order[i]));
+            writer->write(i, example);
             ++written;
           } catch (const DamagedRecord& error) {
             damage.meet(error.what());

@@ -16,6 +16,8 @@ struct ConvertOptions {
   std::size_t files = 1;
   bool compress = false;
   std::size_t threads = 1;
+  /// Images that cannot be decoded are damaged records, too.
+  bool decode = false;
   /// Written in the order of an epoch that is shuffled so; in the order of the data set otherwise.
   OrderOptions order = {.shuffle = false};
   /// This process writes each ranks-th file.
@@ -34,5 +36,9 @@ struct Converted {
 /// written; what is not whole does not stay.
 Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageLog& damage,
                   const ShowProgress& show);
+
+/// Removes part files of earlier conversions from the output's folder: those that are not of this one. By one process,
+/// after all have written theirs.
+void remove_other_parts(const ConvertOptions& options);
 
 }  // namespace sullae::data

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "base/failpoint.h"
 #include "base/hash.h"
 #include "serve/online/clock.h"
 #include "serve/request_error.h"
@@ -44,7 +45,9 @@ std::vector<StoreResult> ExampleStore::put(const std::vector<ExampleChange>& cha
   Transaction transaction(database_);
   std::vector<StoreResult> results;
   for (const ExampleChange& change : changes) results.push_back(put(change));
+  failpoint("examples.written");
   transaction.commit();
+  failpoint("examples.stored");
   if (!is_in_place())
     throw RequestError(Refusal::unavailable,
                        "the file of the samples was removed or replaced meanwhile: try again");

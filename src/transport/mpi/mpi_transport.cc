@@ -25,6 +25,8 @@ constexpr int kBackgroundSpins = 20;
 constexpr int kYields = 20;
 // MPI has no descriptor to sleep on.
 constexpr std::chrono::microseconds kNap{50};
+// So long what was to be sent may take to arrive after its collective has failed.
+constexpr std::chrono::milliseconds kSendLimit{100};
 
 // MPI promises tags up to 32767; every implementation in use has 31 bits.
 constexpr std::uint64_t kTagMask = 0x7fffffff;
@@ -191,6 +193,7 @@ class MpiTransport final : public Transport {
       if (one.receives) MPI_Cancel(one.request);
     }
     const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
+    const auto sends_until = std::chrono::steady_clock::now() + kSendLimit;
     while (!pending_.empty() && !deadline.passed()) {
       std::erase_if(pending_, [](const Pending& one) {
         int done = 0;
@@ -199,13 +202,13 @@ class MpiTransport final : public Transport {
         delete one.request;
         return true;
       });
-      // MPI still reads from what could not be sent to a rank that is gone, and writes nothing there.
-      if (broken_ && std::ranges::none_of(pending_, &Pending::receives)) return forget();
+      // What its receiver does not expect any more, MPI keeps for ever. It reads there at most, and only if it is
+      // asked for after all.
+      const bool patient = !broken_ && std::chrono::steady_clock::now() < sends_until;
+      if (!patient && std::ranges::none_of(pending_, &Pending::receives)) return forget();
       if (!pending_.empty()) std::this_thread::sleep_for(kNap);
     }
     if (pending_.empty()) return;
-    broken_ = true;
-    if (std::ranges::none_of(pending_, &Pending::receives)) return forget();
     // MPI has no way to take a message back that has begun to come, and would write into memory that
     // belongs to others by now.
     log::warning("MPI has not let go of a message {}: ending the job", deadline.describe());

@@ -1,6 +1,6 @@
 // The store's wire format, shared by client and server. Integers are little-endian.
 //
-// A client greets with kGreeting. Then each request is {u8 command, u32 key bytes, u32 value bytes,
+// A client greets with kGreeting, the job's secret, and a line's end. Then each request is {u8 command, u32 key bytes, u32 value bytes,
 // key, value} and each reply {u32 value bytes, value}. `get` is answered when the key exists. A
 // server that reads anything else closes the connection.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace sullae::store_protocol {
 
-inline constexpr std::string_view kGreeting = "SULLAE-STORE-1\n";
+inline constexpr std::string_view kGreeting = "SULLAE-STORE-2 ";
 
 enum class Command : std::uint8_t { set = 1, get = 2, add = 3 };
 
@@ -20,6 +20,7 @@ struct [[gnu::packed]] RequestHeader {
   std::uint32_t value_bytes;
 };
 
+inline constexpr std::uint32_t kMaxSecretBytes = 256;
 inline constexpr std::uint32_t kMaxKeyBytes = 1024;
 inline constexpr std::uint32_t kMaxValueBytes = 1U << 24;
 

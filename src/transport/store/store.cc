@@ -10,6 +10,7 @@
 
 #include "base/config.h"
 #include "base/system_error.h"
+#include "transport/store/peer_user.h"
 #include "transport/store/protocol.h"
 
 namespace sullae {
@@ -49,7 +50,8 @@ UniqueFd try_connect(const ResolvedAddress& resolved, const Deadline& deadline) 
 
 }  // namespace
 
-Store::Store(const StoreAddress& address, const Deadline& deadline, std::string prefix)
+Store::Store(const StoreAddress& address, const Deadline& deadline, std::string prefix,
+             std::string_view secret)
     : address_(address.to_string()), prefix_(std::move(prefix)) {
   std::string failure = "no answer";
   // The rank that serves may start later than this one, and its name may not be known yet.
@@ -73,7 +75,11 @@ Store::Store(const StoreAddress& address, const Deadline& deadline, std::string 
     }
     std::this_thread::sleep_for(std::min(pause, deadline.remaining()));
   }
-  send_all(store_protocol::kGreeting, deadline);
+  // The names of abstract sockets can be guessed, and taken by anybody on this machine.
+  if (address.is_unix() && !is_own_or_root(peer_user(fd_.get())))
+    throw Error(fmt::format("the rendezvous store at {} is another user's ({})", address_,
+                            peer_user(fd_.get())));
+  send_all(fmt::format("{}{}\n", store_protocol::kGreeting, secret), deadline);
 }
 
 void Store::set(std::string_view key, std::string_view value, const Deadline& deadline) {
@@ -141,8 +147,8 @@ void Store::receive_all(char* into, std::size_t bytes, const Deadline& deadline)
       fd_.reset();
       throw Error(
           fmt::format("the rendezvous store at {} closed the connection: the rank or the launcher "
-                      "that served it "
-                      "ended, or the program there is not a Sullae store",
+                      "that served it ended, the program there is not a Sullae store, or it serves "
+                      "another job (SULLAE_JOB_SECRET differs)",
                       address_));
     } else if (errno == EAGAIN) {
       if (!wait_ready(fd_.get(), POLLIN, deadline)) fail_timeout(deadline);

@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/system_error.h"
+#include "transport/store/peer_user.h"
 #include "transport/store/protocol.h"
 
 namespace sullae {
@@ -23,6 +24,9 @@ namespace {
 
 using store_protocol::Command;
 using store_protocol::RequestHeader;
+
+// How long no client is taken after one could not be.
+constexpr std::chrono::milliseconds kAcceptPause{100};
 
 UniqueFd listen_on(const StoreAddress& address) {
   std::string failure = "no address found";
@@ -54,6 +58,21 @@ int port_of(int fd) {
   return 0;
 }
 
+bool may_become_greeting(std::string_view input) {
+  constexpr auto kStart = store_protocol::kGreeting;
+  return input.size() <= kStart.size() + store_protocol::kMaxSecretBytes &&
+         input.substr(0, kStart.size()) == kStart.substr(0, input.size());
+}
+
+// Takes equally long for all texts of a length.
+bool equal(std::string_view one, std::string_view other) {
+  if (one.size() != other.size()) return false;
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < one.size(); ++i)
+    difference |= static_cast<unsigned char>(one[i]) ^ static_cast<unsigned char>(other[i]);
+  return difference == 0;
+}
+
 struct Client {
   UniqueFd fd;
   std::string input;
@@ -71,8 +90,10 @@ void reply(Client& client, std::string_view value) {
 
 class StoreServer::Impl {
  public:
-  explicit Impl(const StoreAddress& address)
-      : listener_(listen_on(address)),
+  Impl(const StoreAddress& address, std::string secret)
+      : greeting_(fmt::format("{}{}", store_protocol::kGreeting, secret)),
+        checks_user_(address.is_unix()),
+        listener_(listen_on(address)),
         port_(port_of(listener_.get())),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         thread_([this] { serve(); }) {}
@@ -95,14 +116,17 @@ class StoreServer::Impl {
     std::vector<pollfd> polled;
     std::vector<int> ids;
     for (;;) {
-      polled.assign({{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}});
+      // Out of descriptors, a client that waits would wake this thread without end.
+      const bool accepts = std::chrono::steady_clock::now() >= accept_again_;
+      polled.assign({{wake_.get(), POLLIN, 0}, {listener_.get(), static_cast<short>(accepts ? POLLIN : 0), 0}});
       ids.clear();
       for (const auto& [id, client] : clients_) {
         const short events = client.output.empty() ? POLLIN : POLLIN | POLLOUT;
         polled.push_back({client.fd.get(), events, 0});
         ids.push_back(id);
       }
-      if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) return;
+      const int limit = accepts ? -1 : static_cast<int>(kAcceptPause.count());
+      if (::poll(polled.data(), polled.size(), limit) < 0 && errno != EINTR) return;
       if (polled[0].revents != 0) return;
       if (polled[1].revents != 0) accept_clients();
       for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -114,7 +138,12 @@ class StoreServer::Impl {
   void accept_clients() {
     for (;;) {
       UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!fd) return;
+      if (!fd) {
+        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+          accept_again_ = std::chrono::steady_clock::now() + kAcceptPause;
+        return;
+      }
+      if (checks_user_ && !is_own_or_root(peer_user(fd.get()))) continue;
       const int yes = 1;
       ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
       clients_[next_id_++].fd = std::move(fd);
@@ -138,20 +167,16 @@ class StoreServer::Impl {
   bool serve_client(int id) {
     Client& client = clients_.at(id);
     char buffer[65536];
-    for (;;) {
-      const auto n = ::recv(client.fd.get(), buffer, sizeof buffer, 0);
-      if (n > 0) {
-        client.input.append(buffer, static_cast<std::size_t>(n));
-        continue;
-      }
-      if (n == 0 || (errno != EAGAIN && errno != EINTR)) return false;
-      break;
-    }
+    // What is read is looked at before more is read: strangers may send without end.
+    const auto n = ::recv(client.fd.get(), buffer, sizeof buffer, 0);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return false;
+    if (n > 0) client.input.append(buffer, static_cast<std::size_t>(n));
     if (!client.greeted) {
-      const auto greeting = store_protocol::kGreeting;
-      if (client.input.size() < greeting.size()) return greeting.starts_with(client.input);
-      if (!client.input.starts_with(greeting)) return false;
-      client.input.erase(0, greeting.size());
+      const auto end = client.input.find('\n');
+      // The secret is compared whole: who could try its beginning would find it byte by byte.
+      if (end == std::string::npos) return may_become_greeting(client.input);
+      if (!equal(std::string_view(client.input).substr(0, end), greeting_)) return false;
+      client.input.erase(0, end + 1);
       client.greeted = true;
     }
     while (const std::size_t used = handle_request(id, client)) {
@@ -221,6 +246,8 @@ class StoreServer::Impl {
     return true;
   }
 
+  std::string greeting_;
+  bool checks_user_;  // of clients
   UniqueFd listener_;
   int port_;
   UniqueFd wake_;
@@ -228,6 +255,7 @@ class StoreServer::Impl {
   // Touched by the serving thread alone.
   std::map<int, Client> clients_;
   int next_id_ = 0;
+  std::chrono::steady_clock::time_point accept_again_{};
   std::unordered_map<std::string, std::string> values_;
   std::unordered_map<std::string, long long> counters_;
   std::unordered_map<std::string, std::vector<int>> waiting_;
@@ -239,7 +267,8 @@ class StoreServer::Impl {
   std::thread thread_;
 };
 
-StoreServer::StoreServer(const StoreAddress& address) : impl_(std::make_unique<Impl>(address)) {}
+StoreServer::StoreServer(const StoreAddress& address, std::string secret)
+    : impl_(std::make_unique<Impl>(address, std::move(secret))) {}
 StoreServer::~StoreServer() = default;
 int StoreServer::port() const { return impl_->port(); }
 void StoreServer::drain() { impl_->drain(kDrainLimit); }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 
 #include "transport/store/address.h"
 
@@ -12,9 +13,9 @@ namespace sullae {
 /// Serves from a thread of its own until it is destroyed. Any number of clients.
 class StoreServer {
  public:
-  /// Listens on `address`; port 0 takes a free one. Throws Error where the port is in use or may
-  /// not be bound.
-  explicit StoreServer(const StoreAddress& address);
+  /// Listens on `address`; port 0 takes a free one. Clients must greet with `secret`, which only the job's processes
+  /// know; at a unix address they must be this user's. Throws Error where the port is in use or may not be bound.
+  explicit StoreServer(const StoreAddress& address, std::string secret = {});
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;

@@ -29,6 +29,8 @@ constexpr std::chrono::milliseconds kPollPeriod{100};
 constexpr std::chrono::milliseconds kCloseLimit{3000};
 // So long what is under way may take to end after the group has failed.
 constexpr std::chrono::milliseconds kAbandonLimit{100};
+// And in a group that goes on, until its peers have come as far.
+constexpr std::chrono::milliseconds kPeersLimit{5000};
 constexpr std::chrono::microseconds kNap{50};
 // Up to so many ranks connect to each other when the transport is made, more with the first message:
 // each connection takes a socket at both ends.
@@ -201,7 +203,7 @@ class UcxTransport final : public Transport {
     for (void* native : pending_) ucp_request_cancel(worker_->handle, native);
     // A cancelled receive ends at once unless its message has begun to come; a send cannot be taken back. In a
     // group that goes on, both end when the peer has come as far.
-    const auto limit = Clock::now() + (broken_ ? kAbandonLimit : options_.timeout);
+    const auto limit = Clock::now() + (broken_ ? kAbandonLimit : kPeersLimit);
     for (;;) {
       std::erase_if(pending_, [](void* native) {
         if (ucp_request_check_status(native) == UCS_INPROGRESS) return false;

@@ -225,5 +225,20 @@ TEST(ImageTransforms, RefuseWhatCannotBe) {
   EXPECT_TRUE(contains(error_of([] { ImageTransform({.deviation = {0, 1, 1}}); }), "deviations"));
 }
 
+// A file of some kilobytes that says it is a picture of gigabytes costs nothing.
+TEST(Jpeg, PicturesBeyondAllSizesAreRefusedByTheirHeader) {
+  auto bytes = one_colour_jpeg(16, 16, 1, 2, 3);
+  for (const char frame : {'\xc0', '\xc2'}) {  // baseline, progressive
+    for (std::size_t i = 0; i + 9 < bytes.size(); ++i) {
+      if (bytes[i] != '\xff' || (bytes[i + 1] != '\xc0' && bytes[i + 1] != '\xc2')) continue;
+      bytes[i + 1] = frame;
+      bytes.replace(i + 5, 4, "\xff\xdc\xff\xdc");
+      break;
+    }
+    const auto error = error_of([&] { decode_jpeg(bytes); });
+    EXPECT_TRUE(contains(error, "has 65500 x 65500 pixels, expected at most")) << error;
+  }
+}
+
 }  // namespace
 }  // namespace sullae::testing

@@ -49,6 +49,12 @@ TEST_F(Table, TsvTakesQuotesAsTheyAre) {
 TEST_F(Table, ColumnsAreFoundOrNamed) {
   EXPECT_EQ(read("a.tsv", "text one\tgood\ntext two\tbad\n")[0].label, 1);  // bad, good
   EXPECT_EQ(read("a.csv", "review,stars\nnice,5\n", {.label_column = "stars"})[0].text, "nice");
+  // Sets call these columns many things; what is no text by its name is the label where it is alone.
+  for (const char* header : {"review,sentiment", "Review,Polarity", "tweet,y", "comment,is_spam"}) {
+    const auto guessed = read("a.csv", std::string(header) + "\nnice,5\nbad,1\n");
+    EXPECT_EQ(guessed[0].text, "nice") << header;
+    EXPECT_EQ(guessed[0].label, 1) << header;
+  }
   EXPECT_EQ(read("a.csv", "x,nice,5\n", {.text_columns = "2", .label_column = "3"})[0].text,
             "nice");
   EXPECT_EQ(read("a.csv", "title,class,description\nt,1,d\n")[0].text, "t d");
@@ -84,6 +90,12 @@ TEST_F(Table, SaysWhereAndWhatIsWrong) {
                        "line 2, offset 4: byte 2 (0xc0) is not UTF-8"));
   EXPECT_TRUE(contains(error("a.csv", ""), "has no rows"));
   EXPECT_TRUE(contains(error("a.csv", "abc\n"), "has one column, expected a label and a text"));
+  EXPECT_TRUE(contains(error("a.csv", "review,one,two\na,1,2\n"),
+                       "has columns review, one, two: none is a label by its name; say which with "
+                       "--label-column"));
+  std::string many = "text,label\n";
+  for (int i = 0; i < 300; ++i) many += "x," + std::to_string(i) + "\n";
+  EXPECT_TRUE(contains(error("a.csv", many), "300 different labels in 300 rows, such as '0'"));
 }
 
 TEST_F(Table, DamagedRowsAreSkippedAndCountedWhenAsked) {

@@ -282,6 +282,9 @@ TEST_F(Online, StandsBeingKilled) {
   EXPECT_EQ(versions(), (std::set<std::int64_t>{1, 2})) << "published once";
   for (const auto& entry : std::filesystem::directory_iterator(model_))
     EXPECT_FALSE(entry.path().filename().string().starts_with(".making")) << entry.path();
+  // One of those that were killed may have published, and this one have only begun to look.
+  while (!OnlineLock::is_held(model_) && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const auto second = run_program({sullae_program(), "online", repository_, "--once"});
   EXPECT_EQ(second.exit_code, 1);
   EXPECT_TRUE(contains(second.standard_error, "another process learns for this model"))

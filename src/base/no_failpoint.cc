@@ -1,0 +1,7 @@
+#include "base/failpoint.h"
+
+namespace sullae {
+
+void failpoint(std::string_view) {}
+
+}  // namespace sullae
