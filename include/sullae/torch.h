@@ -133,7 +133,8 @@ class DistributedOptimizer {
   /// This rank has run out of data: until every rank has called join(), it takes part in the others'
   /// steps with gradients of zero (an average still divides by all ranks) and makes the same steps, so
   /// that all models stay equal. What the program does around step(), such as a schedule of the
-  /// learning rate, it cannot repeat. Returns on every rank, with the last rank to join.
+  /// learning rate, it cannot repeat; nor more than one reduction a step: with several backward passes, set
+  /// backward_passes_per_step. Returns on every rank, with the last rank to join.
   int join();
   /// Removes all gradients, at any moment. The optimizer's and the module's own zero_grad() work as well.
   void zero_grad();

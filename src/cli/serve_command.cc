@@ -60,8 +60,9 @@ class ServeCommand final : public Command {
         ->check(positive_integer())
         ->capture_default_str()
         ->type_name("MB");
-    app->add_option("--max-inflight-megabytes", max_inflight_megabytes_,
-                    "Memory for all HTTP requests that are read or answered; more are refused (503)")
+    app->add_option(
+           "--max-inflight-megabytes", max_inflight_megabytes_,
+           "Memory for all HTTP requests that are read or answered; more are refused (503)")
         ->check(positive_integer())
         ->capture_default_str()
         ->type_name("MB");

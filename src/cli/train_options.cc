@@ -58,7 +58,8 @@ void declare_data(CLI::App& app, TrainOptions& o) {
 void declare_course(CLI::App& app, TrainOptions& o) {
   Group group(app, "Course");
   group.add("--epochs", o.epochs, "Times through the training data", "N");
-  group.add("--batch-size", o.batch_size, "Samples a step, over all ranks together; ranks may have uneven parts", "N");
+  group.add("--batch-size", o.batch_size,
+            "Samples a step, over all ranks together; ranks may have uneven parts", "N");
   group.flag("--scale-with-ranks", o.scale_with_ranks,
              "--batch-size and --lr are those of one rank: multiply both by the number of ranks");
   group.add("--accumulation-steps", o.accumulation_steps,

@@ -126,8 +126,9 @@ void Engine::run(int log_rank) {
 void Engine::leave_channel(const std::string& reason) {
   try {
     communicator_->fail(fmt::format("rank {} cannot go on: {}", name_, reason));
-  } catch (const Error&) {
+  } catch (const std::exception& error) {
     // They are gone themselves, which is why this one ends.
+    log::info("the other ranks' engines were not told: {}", error.what());
   }
   communicator_.reset();
 }
@@ -151,6 +152,11 @@ bool Engine::cycle() {
     const auto& [rank, reason] = *decision.failed;
     end_failed(std::make_exception_ptr(
         PeerError(rank, fmt::format("rank {} cannot go on: {}", rank, reason))));
+    // What was agreed or refused in this very cycle is in no other hands.
+    for (const Refused& one : decision.refused) one.mine->completion->finish(one.error);
+    for (const Agreed& one : decision.agreed) {
+      if (one.mine) one.mine->completion->finish(options_.failure->first());
+    }
     return false;
   }
   for (Refused& refused : decision.refused) {

@@ -81,7 +81,8 @@ class Engine {
   std::chrono::microseconds patience() const;
 
   EngineOptions options_;
-  std::unique_ptr<Communicator> communicator_;  // null once this engine has left in the middle of a cycle
+  std::unique_ptr<Communicator>
+      communicator_;  // null once this engine has left in the middle of a cycle
   Timeline& timeline_;
   CycleExchange exchange_;
   Executor executor_;
@@ -89,7 +90,7 @@ class Engine {
   StallInspector stall_inspector_;
   SetComparison set_comparison_;        // of the world's engine
   std::optional<Autotuner> autotuner_;  // of rank 0
-  int name_;  // this rank's, in messages
+  int name_;                            // this rank's, in messages
   std::chrono::steady_clock::time_point next_inspection_;
   std::uint64_t idle_cycles_ = 0;
   std::size_t unfinished_ = 0;  // submitted here and not done

@@ -55,7 +55,7 @@ Session::Session(const WorldOptions& options) : config(merge(options)) {
   if (options.size == 1) return;
   const Deadline deadline(config.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
   const StoreAddress address = StoreAddress::parse(options.store);
-  if (options.serve_store && options.rank == 0) 
+  if (options.serve_store && options.rank == 0)
     server = std::make_unique<StoreServer>(address, config.job_secret);
   store = std::make_unique<Store>(address, deadline, fmt::format("{}/", options.generation),
                                   config.job_secret);
@@ -110,16 +110,15 @@ World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::stri
                                     : -1);
 }
 
-std::unique_ptr<Communicator> World::Impl::make_channel(
-    const std::string& channel, bool background, std::shared_ptr<shm::SharedBuffers> buffers,
-    std::shared_ptr<const Failure> failure) {
+std::unique_ptr<Communicator> World::Impl::make_channel(const std::string& channel, bool background,
+                                                        std::shared_ptr<shm::SharedBuffers> buffers,
+                                                        std::shared_ptr<const Failure> failure) {
   if (topology_.size == 1) return std::make_unique<SelfCommunicator>();
-  return make_communicator(
-      *session_->store, topology_, session_->config,
-      {.name = name_ + channel,
-       .background = background,
-       .buffers = std::move(buffers),
-       .failure = std::move(failure)});
+  return make_communicator(*session_->store, topology_, session_->config,
+                           {.name = name_ + channel,
+                            .background = background,
+                            .buffers = std::move(buffers),
+                            .failure = std::move(failure)});
 }
 
 // The engine tells the other ranks, which wait for this one in vain.
@@ -131,8 +130,10 @@ void World::Impl::fail(const std::exception_ptr& error) {
 World::Impl::~Impl() {
   try {
     stop_timeline();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     log::warning("timeline: {}", error.what());
+  } catch (...) {  // the world may have failed with anything
+    log::warning("timeline: not written, since the world has failed");
   }
 }
 
@@ -143,6 +144,7 @@ void World::Impl::start_timeline(const std::filesystem::path& file) {
 
 void World::Impl::stop_timeline() {
   const std::lock_guard lock(foreground_mutex_);
+  if (timeline_.on()) failure_->check();  // ranks that are out of step cannot gather it
   timeline_.stop(*foreground_, topology_.names);
 }
 

@@ -44,9 +44,8 @@ World& init() {
     options.generation = state.worlds++;
     if (options.serve_store && options.rank == 0 && options.size > 1) {
       if (!state.store_server)
-        state.store_server =
-            std::make_unique<StoreServer>(StoreAddress::parse(options.store),
-                                          Config::from(process_environment()).job_secret);
+        state.store_server = std::make_unique<StoreServer>(
+            StoreAddress::parse(options.store), Config::from(process_environment()).job_secret);
       options.serve_store = false;
     }
     // A launcher reads the output through a pipe: whole lines as they are written, and none lost

@@ -56,7 +56,8 @@ Access::Access(const std::filesystem::path& file) {
     const auto* entry = node.as_table();
     for (const auto& [key, value] : entry == nullptr ? toml::table() : *entry) {
       if (key != "name" && key != "role" && key != "token")
-        source.fail(value, fmt::format("'{}' is no setting; there are: name, role, token", key.str()));
+        source.fail(value,
+                    fmt::format("'{}' is no setting; there are: name, role, token", key.str()));
     }
     const auto field = [&](const char* name) {
       return entry == nullptr ? std::string() : (*entry)[name].value_or(std::string());
@@ -81,9 +82,10 @@ std::string Access::check(std::string_view authorization, Role needed) const {
   if (open()) return "anonymous";
   // The scheme's case does not matter (RFC 9110, section 11.1).
   constexpr std::string_view kBearer = "bearer ";
-  const bool bearer = authorization.size() > kBearer.size() &&
-                      std::ranges::equal(authorization.substr(0, kBearer.size()), kBearer,
-                                         [](char given, char good) { return (given | 0x20) == good; });
+  const bool bearer =
+      authorization.size() > kBearer.size() &&
+      std::ranges::equal(authorization.substr(0, kBearer.size()), kBearer,
+                         [](char given, char good) { return (given | 0x20) == good; });
   if (!bearer)
     throw RequestError(Refusal::unauthenticated, "expected a header 'Authorization: Bearer TOKEN'");
   authorization.remove_prefix(kBearer.size());

@@ -15,9 +15,9 @@ enum class Refusal {
   conflict,         ///< what was asked for cannot be done in the present state
   too_large,
   unsupported_type,  ///< a body of another type than is taken
-  overloaded,  ///< too many requests wait already
-  timeout,     ///< waited for too long
-  unavailable  ///< the model is not ready, or the server is about to end
+  overloaded,        ///< too many requests wait already
+  timeout,           ///< waited for too long
+  unavailable        ///< the model is not ready, or the server is about to end
 };
 
 class RequestError : public Error {

@@ -101,8 +101,13 @@ void RestApi::check_head(const HttpRequest& head) const {
       throw RequestError(Refusal::forbidden, objection);
   }
   const Match match = find_route(head);
-  if (match.route.role != Role::none)
-    access_.check(head.header("authorization"), match.route.role);
+  const auto length = head.header("content-length");
+  // Everybody may ask for some of these: their bodies, which mean nothing, must not take what others need.
+  constexpr std::size_t kMostDigits = 5;
+  if (match.route.method == "GET" &&
+      (!head.header("transfer-encoding").empty() || length.size() > kMostDigits))
+    throw RequestError(Refusal::invalid, fmt::format("{} takes no body", head.method));
+  if (match.route.role != Role::none) access_.check(head.header("authorization"), match.route.role);
   if (match.route.role == Role::operate) need_json(head);
   if (!match.model.empty()) repository_.expect(match.model);
 }
@@ -164,8 +169,8 @@ void RestApi::answer(const AskedPointer& asked, const Respond& respond) {
       boost::asio::post(disk_, [this, asked, respond] {
         answer_or_fail(respond, [&] {
           const auto chosen = repository_.look_up(asked->match.model, "");
-          examples_.post(asked->match.model, chosen->model().codec(), asked->request,
-                         asked->author, respond);
+          examples_.post(asked->match.model, chosen->model().codec(), asked->request, asked->author,
+                         respond);
         });
       });
       return;
@@ -214,16 +219,15 @@ HttpResponse RestApi::answer_slowly(const Asked& asked) {
 
 HttpResponse RestApi::change(const Asked& asked) {
   const auto& [route, model, version] = asked.match;
-  if (route.call == Call::roll_back)
-    return json_response(overview({repository_.roll_back(model)}));
+  if (route.call == Call::roll_back) return json_response(overview({repository_.roll_back(model)}));
   if (route.call == Call::set_canary) {
     const json body = parse_json(asked.request.body, asked.request.memory.get());
     if (!body.is_object() || body.size() != 2)
       throw RequestError(Refusal::invalid, "expected {\"version\": N, \"percent\": 0 to 100}");
     constexpr std::int64_t kAnyVersion = std::numeric_limits<std::int64_t>::max();
-    return json_response(overview(
-        {repository_.set_canary(model, whole_number(body, "version", kAnyVersion),
-                                static_cast<int>(whole_number(body, "percent", 100)))}));
+    return json_response(
+        overview({repository_.set_canary(model, whole_number(body, "version", kAnyVersion),
+                                         static_cast<int>(whole_number(body, "percent", 100)))}));
   }
   return json_response(overview({repository_.reload(model)}));
 }
@@ -237,15 +241,17 @@ void RestApi::infer(const Asked& asked, const Respond& respond) {
   InferRequest infer_request = std::move(parsed->request);
   parsed->request = {.id = infer_request.id};
   Version::infer(chosen, std::move(infer_request),
-                 [parsed, respond, memory = request.memory](Version::Result result) {
-                   if (result.error) return respond(failure_response(result.error));
-                   auto written = write_infer_response(result.response, *parsed);
-                   HttpResponse response{.body = std::move(written.body)};
-                   if (written.json_size) {
-                     response.content_type = "application/octet-stream";
-                     response.headers.emplace_back(kJsonSize, std::to_string(*written.json_size));
-                   }
-                   respond(std::move(response));
+                 [parsed, respond, memory = request.memory](const Version::Result& result) {
+                   answer_or_fail(respond, [&] {
+                     if (result.error) std::rethrow_exception(result.error);
+                     auto written = write_infer_response(result.response, *parsed);
+                     HttpResponse response{.body = std::move(written.body)};
+                     if (written.json_size) {
+                       response.content_type = "application/octet-stream";
+                       response.headers.emplace_back(kJsonSize, std::to_string(*written.json_size));
+                     }
+                     respond(std::move(response));
+                   });
                  });
 }
 
@@ -256,9 +262,11 @@ void RestApi::predict(const Asked& asked, const Respond& respond) {
   const PredictForm form = predict_form(body);
   chosen->check_rows(rows_in(body, form));
   Version::infer(chosen, predict_request(body, chosen->model().codec()),
-                 [form, respond, memory = request.memory](Version::Result result) {
-                   if (result.error) return respond(failure_response(result.error));
-                   respond(json_response(predict_response(result.response.outputs, form)));
+                 [form, respond, memory = request.memory](const Version::Result& result) {
+                   answer_or_fail(respond, [&] {
+                     if (result.error) std::rethrow_exception(result.error);
+                     respond(json_response(predict_response(result.response.outputs, form)));
+                   });
                  });
 }
 

@@ -55,8 +55,8 @@ class RestApi final : public HttpHandler {
   KnownHosts hosts_;
   // Last, so that they end first: what operators ask for, which may load a model; what reads from the disk; large
   // requests, which take long to read.
-  boost::asio::thread_pool operators_{1};
-  boost::asio::thread_pool disk_{2};
+  boost::asio::thread_pool operators_{4};
+  boost::asio::thread_pool disk_{4};
   boost::asio::thread_pool large_;
 };
 

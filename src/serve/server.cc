@@ -48,6 +48,29 @@ class InferenceServer::Impl {
     limit_arenas(http_threads);
     // The ports are taken before models are loaded, which can take long: a mistake shows at once, and
     // health checks are answered.
+    try {
+      start(options, http_threads);
+    } catch (...) {  // requests that have begun to come use all this
+      stop();
+      repository_.stop();
+      throw;
+    }
+  }
+  ~Impl() {
+    stop();
+    repository_.stop();  // it tells gRPC what it sees
+  }
+
+  std::uint16_t http_port() const { return http_->port(); }
+  std::uint16_t grpc_port() const { return grpc_->port(); }
+
+  void stop() {
+    if (grpc_) grpc_->shutdown();
+    if (http_) http_->shutdown();
+  }
+
+ private:
+  void start(const ServeOptions& options, int http_threads) {
     http_ = std::make_unique<serve::HttpServer>(
         serve::HttpServerOptions{.host = options.host,
                                  .port = options.http_port,
@@ -65,6 +88,7 @@ class InferenceServer::Impl {
         serve::GrpcServerOptions{.host = options.host == "localhost" ? "127.0.0.1" : options.host,
                                  .port = options.grpc_port,
                                  .max_message_bytes = options.max_body_bytes,
+                                 .max_inflight_bytes = options.max_inflight_bytes,
                                  .drain_timeout = options.drain_timeout,
                                  .tls_certificate = options.tls_certificate,
                                  .tls_key = options.tls_key},
@@ -72,20 +96,7 @@ class InferenceServer::Impl {
     repository_.on_look([this] { grpc_->set_ready(repository_.ready()); });
     repository_.start();
   }
-  ~Impl() {
-    stop();
-    repository_.stop();  // it tells gRPC what it sees
-  }
 
-  std::uint16_t http_port() const { return http_->port(); }
-  std::uint16_t grpc_port() const { return grpc_->port(); }
-
-  void stop() {
-    grpc_->shutdown();
-    http_->shutdown();
-  }
-
- private:
   BlasThreads blas_threads_;
   serve::Access access_;
   // Before all that may still answer a request, and so destroyed after it.

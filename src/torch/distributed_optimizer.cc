@@ -18,9 +18,11 @@ namespace {
 void check_covers(const torch::optim::Optimizer& optimizer,
                   const std::vector<PlannedParameter>& parameters) {
   std::multiset<std::vector<std::int64_t>> updated;
+  std::set<const void*> seen;
   for (const auto& group : optimizer.param_groups()) {
     for (const auto& parameter : group.params()) {
-      if (parameter.requires_grad()) updated.insert(parameter.sizes().vec());
+      if (parameter.requires_grad() && seen.insert(parameter.unsafeGetTensorImpl()).second)
+        updated.insert(parameter.sizes().vec());
     }
   }
   for (const PlannedParameter& parameter : parameters) {
@@ -45,8 +47,8 @@ void check_options(const DistributedOptimizerOptions& options) {
     throw InputError("DistributedOptimizer: backward_passes_per_step must be at least 1");
   if (options.op != ReduceOp::average && options.op != ReduceOp::sum &&
       options.op != ReduceOp::adasum) {
-    throw InputError(fmt::format(
-        "DistributedOptimizer: op is {}, expected average, sum or adasum", name(options.op)));
+    throw InputError(fmt::format("DistributedOptimizer: op is {}, expected average, sum or adasum",
+                                 name(options.op)));
   }
   if (options.op == ReduceOp::adasum && !options.compression.empty())
     throw InputError("DistributedOptimizer: adasum does not go with compression");
@@ -74,8 +76,10 @@ class DistributedOptimizer::Impl {
       : optimizer_(optimizer), world_(world) {
     check_options(options);
     std::vector<PlannedParameter> planned;
+    std::set<const void*> seen;  // weights that modules share are one parameter under several names
     for (const auto& item : parameters) {
       if (!item.value().requires_grad()) continue;
+      if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
       data_type(item.value().scalar_type(), fmt::format("parameter '{}'", item.key()));
       planned.push_back({.name = item.key(), .tensor = item.value()});
     }

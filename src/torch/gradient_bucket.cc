@@ -159,10 +159,11 @@ std::string GradientBucket::described_turn() const {
 }
 
 void GradientBucket::reopen(const std::vector<bool>& kept) {
+  // Also a pass that other ranks may have reduced: this one's next must not be paired with it.
+  if (missing_ < plan_.parameters.size()) ++label_.turn;
   missing_ = plan_.parameters.size();
   if (!started_) return;
   wait_for_reduction();
-  ++label_.turn;
   if (plan_.sparse) return;
   const torch::Tensor flags = flags_.to(torch::kFloat64);
   for (std::size_t place = 0; place < plan_.parameters.size(); ++place) {

@@ -92,6 +92,7 @@ void GradientReducer::on_gradient(std::size_t index) {
   if (!backward_start_) backward_start_ = std::chrono::steady_clock::now();
   ++state.passes;
   state.mark = GradientMark(gradient(index));
+  if (world_.size() == 1) return;
   if (buckets_.empty()) {
     const auto number = static_cast<std::int64_t>(index);
     if (std::ranges::find(seen_.ready_order, number) == seen_.ready_order.end())
@@ -104,8 +105,7 @@ void GradientReducer::on_gradient(std::size_t index) {
   if (!options_.overlap) return;
   if (!negotiated_) {
     start_in_order();
-  } else if (GradientBucket& bucket = *buckets_[state.bucket];
-             bucket.full() && bucket.is_plain()) {
+  } else if (GradientBucket& bucket = *buckets_[state.bucket]; bucket.full() && bucket.is_plain()) {
     bucket.start_negotiated(stepping_);
   }
 }
@@ -219,8 +219,7 @@ void GradientReducer::make_plan() {
   }
   const FirstStep agreed = agree(seen_, world_);
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    parameters_[i].sparse =
-        agreed.kinds[i] == FirstStep::sparse && options_.op != ReduceOp::adasum;
+    parameters_[i].sparse = agreed.kinds[i] == FirstStep::sparse && options_.op != ReduceOp::adasum;
   const std::vector<std::size_t> order(agreed.ready_order.begin(), agreed.ready_order.end());
   auto plans = plan_buckets(parameters_, order, options_.bucket_bytes);
   const std::uint64_t plan_hash = hash_of(plans);
@@ -231,12 +230,13 @@ void GradientReducer::make_plan() {
       state.place = place;
     }
     PlannedOptions label{.name = bucket_name(b, plans[b].parameters), .plan = plan_hash};
-    buckets_.push_back(std::make_unique<GradientBucket>(std::move(plans[b]), parameters_,
-                                                        options_, std::move(label), world_));
+    buckets_.push_back(std::make_unique<GradientBucket>(std::move(plans[b]), parameters_, options_,
+                                                        std::move(label), world_));
   }
 }
 
-std::string GradientReducer::bucket_name(std::size_t index, const std::vector<std::size_t>& members) const {
+std::string GradientReducer::bucket_name(std::size_t index,
+                                         const std::vector<std::size_t>& members) const {
   std::string text = number_ == 0 ? "" : fmt::format("optimizer {} ", number_);
   text += fmt::format("bucket {}", index);
   if (!members.empty()) text += ": " + parameters_[members.front()].name;

@@ -58,16 +58,11 @@ Stepper::Stepper(torch::nn::Module& model, const TrainOptions& options, World& w
 
 Stepper::~Stepper() = default;
 
-std::size_t Stepper::parts_a_step() const {
-  return static_cast<std::size_t>(options_.accumulation_steps) *
-         static_cast<std::size_t>(options_.scale_up);
-}
-
 StepResult Stepper::step(const std::vector<Batch>& parts, double lr,
                          std::optional<std::size_t> samples) {
   for (auto& group : optimizer_->param_groups()) group.options().set_lr(lr);
   zero_grad();
-  StepResult result{.loss = backward(parts, samples)};
+  StepResult result = backward(parts, samples);
   result.skipped = !reduce();
   if (!result.skipped) {
     clip();
@@ -93,8 +88,7 @@ void Stepper::zero_grad() {
   }
 }
 
-torch::Tensor Stepper::loss_of(torch::nn::Module& model, const Batch& batch,
-                               double total) const {
+torch::Tensor Stepper::loss_of(torch::nn::Module& model, const Batch& batch, double total) const {
   const Batch moved = batch.to(device_, type_);
   const auto scores = dynamic_cast<Classifier&>(model).scores(moved).to(torch::kFloat32);
   const auto loss = torch::nn::functional::cross_entropy(
@@ -105,9 +99,10 @@ torch::Tensor Stepper::loss_of(torch::nn::Module& model, const Batch& batch,
 
 // The parts' losses add up to the mean over the whole: of this rank where it steps alone, else, on average over the
 // ranks, of all of them.
-double Stepper::backward(const std::vector<Batch>& parts, std::optional<std::size_t> samples) {
-  double total = 0;
-  for (const Batch& part : parts) total += static_cast<double>(part.size());
+StepResult Stepper::backward(const std::vector<Batch>& parts, std::optional<std::size_t> samples) {
+  double own = 0;
+  for (const Batch& part : parts) own += static_cast<double>(part.size());
+  double total = own;
   if (samples && distributed_) total = static_cast<double>(*samples) / world_.size();
   std::vector<double> losses(parts.size());
   const auto run = [&](torch::nn::Module& model, std::size_t part) {
@@ -126,7 +121,7 @@ double Stepper::backward(const std::vector<Batch>& parts, std::optional<std::siz
   }
   double sum = 0;
   for (const double loss : losses) sum += loss;
-  return sum;
+  return {.loss = sum, .own_loss = own > 0 ? sum * total / own : 0};
 }
 
 // Returns whether the gradients are finite: on every rank the same where they were reduced.

@@ -16,6 +16,7 @@ namespace sullae::train {
 
 struct StepResult {
   double loss = 0;       ///< its average over ranks is the mean over all their samples
+  double own_loss = 0;   ///< mean over this rank's samples; 0 where it has none
   bool skipped = false;  ///< gradients overflowed: no weight has changed
 };
 
@@ -32,13 +33,11 @@ class Stepper {
   LossScaler& scaler() { return scaler_; }
   const LossScaler& scaler() const { return scaler_; }
 
-  /// `parts` are this rank's batch, divided as parts_a_step() says; perhaps none. Parts of a batch of `samples` over
+  /// `parts` are this rank's batch, divided for accumulation and replicas; perhaps none. Parts of a batch of `samples` over
   /// all ranks count by their samples, however uneven, so that the step is that of one process; without `samples`,
   /// ranks count equally. Collective.
   StepResult step(const std::vector<Batch>& parts, double lr,
                   std::optional<std::size_t> samples = std::nullopt);
-  /// Into how many parts a rank's batch is divided.
-  std::size_t parts_a_step() const;
   /// Weights and moments that ranks have changed apart are averaged, so that rank 0's are everybody's. Collective.
   void join_weights();
 
@@ -53,7 +52,7 @@ class Stepper {
   /// Gradients of the master weights are averaged, and not those of the model.
   bool reduces_in_float32() const { return mixed_ && options_.allreduce_precision == "float32"; }
   void zero_grad();
-  double backward(const std::vector<Batch>& parts, std::optional<std::size_t> samples);
+  StepResult backward(const std::vector<Batch>& parts, std::optional<std::size_t> samples);
   torch::Tensor loss_of(torch::nn::Module& model, const Batch& batch, double total) const;
   bool reduce();
   void clip();

@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <utility>
 
-#include "sullae/data/order.h"
 #include "sullae/torch.h"
 #include "train/checkpoints.h"
 #include "train/evaluation.h"
@@ -20,6 +18,7 @@
 #include "train/seen/metrics_file.h"
 #include "train/seen/progress.h"
 #include "train/seen/report_page.h"
+#include "train/step_plan.h"
 #include "train/stepper.h"
 #include "train/throughput.h"
 #include "train/trained_on.h"
@@ -57,8 +56,8 @@ class Run {
         world_(world),
         progress_(world.rank() == 0, options.log_interval),
         task_(make_task(recipe, options, world)),
-        batch_(static_cast<std::size_t>(options.batch_size)),
-        steps_per_epoch_(count_steps()),
+        plan_(task_->size(Split::train), options, world.rank(), world.size()),
+        steps_per_epoch_(plan_.steps()),
         schedule_(make_schedule(options, steps_per_epoch_)) {
     state_.samples_a_step = options.batch_size;
     if (world.rank() == 0) {
@@ -96,11 +95,10 @@ class Run {
     report_.configuration = options_.configuration;
     for (const auto& parameter : task_->model()->parameters())
       report_.parameters += parameter.numel();
-    progress_.line(fmt::format(
-        "{}: {}; {} parameters; {} rank{} of {} thread{}, {} samples a step", report_.recipe,
-        report_.data, count_of(report_.parameters), world_.size(),
-        world_.size() == 1 ? "" : "s", report_.threads, report_.threads == 1 ? "" : "s",
-        options_.batch_size));
+    progress_.line(fmt::format("{}: {}; {} parameters; {} rank{} of {} thread{}, {} samples a step",
+                               report_.recipe, report_.data, count_of(report_.parameters),
+                               world_.size(), world_.size() == 1 ? "" : "s", report_.threads,
+                               report_.threads == 1 ? "" : "s", options_.batch_size));
   }
 
   bool ended() const { return options_.max_steps > 0 && state_.steps >= options_.max_steps; }
@@ -143,68 +141,15 @@ class Run {
     if (!state_.scaler.empty()) stepper_->scaler().load_state(state_.scaler);
   }
 
-  // The last step of an epoch has what is left. Where ranks wait for each other within it, for their norms, each
-  // must have a sample.
-  std::int64_t count_steps() const {
-    const std::size_t size = task_->size(Split::train);
-    const std::size_t left = size % batch_;
-    const bool too_few = options_.sync_batch_norm && left < static_cast<std::size_t>(world_.size());
-    const std::size_t steps = size / batch_ + (left > 0 && !too_few ? 1 : 0);
-    if (steps == 0)
-      throw InputError(fmt::format("{} samples for {} ranks with --sync-batch-norm: expected more",
-                                   size, world_.size()));
-    return static_cast<std::int64_t>(steps);
-  }
-
-  // Of all ranks.
-  std::size_t samples_in(std::int64_t step) const {
-    return std::min(batch_, task_->size(Split::train) - static_cast<std::size_t>(step) * batch_);
-  }
-
-  // This rank's samples of a step, as even as can be: [first, last) among those of all ranks.
-  std::pair<std::size_t, std::size_t> part_of(std::int64_t step) const {
-    const auto ranks = static_cast<std::size_t>(world_.size());
-    const auto rank = static_cast<std::size_t>(world_.rank());
-    const std::size_t count = samples_in(step);
-    return {count * rank / ranks, count * (rank + 1) / ranks};
-  }
-
-  // Into how many parts they are divided, for the stepper: none is empty.
-  std::size_t parts_in(std::int64_t step) const {
-    const auto [first, last] = part_of(step);
-    return std::min(stepper_->parts_a_step(), last - first);
-  }
-
-  // Each step that is left of the epoch.
-  BatchPlan plan_epoch() const {
-    const auto order =
-        data::epoch_order(task_->size(Split::train),
-                          {.seed = options_.seed,
-                           .shuffle_buffer = static_cast<std::size_t>(options_.shuffle_buffer)},
-                          static_cast<std::size_t>(state_.epoch));
-    BatchPlan plan;
-    for (std::int64_t step = state_.step; step < steps_per_epoch_; ++step) {
-      const auto [first, last] = part_of(step);
-      const std::size_t parts = parts_in(step);
-      for (std::size_t part = 0; part < parts; ++part) {
-        const auto at = [&](std::size_t p) {
-          return order.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(step) * batch_ +
-                                                             first + (last - first) * p / parts);
-        };
-        plan.emplace_back(at(part), at(part + 1));
-      }
-    }
-    return plan;
-  }
-
   void train_epoch() {
-    const auto stream =
-        task_->batches(Split::train, plan_epoch(), static_cast<std::size_t>(state_.epoch));
+    const auto stream = task_->batches(
+        Split::train, plan_.of_epoch(static_cast<std::size_t>(state_.epoch), state_.step),
+        static_cast<std::size_t>(state_.epoch));
     const double data_before = throughput_.waiting_for_data();
     while (state_.step < steps_per_epoch_ && !ended()) {
       std::vector<Batch> parts;
-      const std::size_t samples = samples_in(state_.step);
-      for (std::size_t part = parts_in(state_.step); part > 0; --part) {
+      const std::size_t samples = plan_.samples_in(state_.step);
+      for (std::size_t part = plan_.parts_in(state_.step); part > 0; --part) {
         auto batch = stream->next();
         if (batch && batch->size() > 0) parts.push_back(std::move(*batch));
       }
@@ -215,7 +160,7 @@ class Run {
       ++state_.steps;
       throughput_.step(samples, data_before + stream->seconds_waited(),
                        stepper_->seconds_waiting_for_ranks());
-      show(result.loss, lr);
+      show(result.own_loss, lr);
       if (options_.checkpoint_steps > 0 && state_.steps % options_.checkpoint_steps == 0 &&
           state_.step < steps_per_epoch_)
         save(/*best=*/false);
@@ -375,7 +320,7 @@ class Run {
   World& world_;
   Progress progress_;
   std::unique_ptr<Task> task_;
-  std::size_t batch_;  // samples of all ranks in a step
+  StepPlan plan_;
   std::int64_t steps_per_epoch_;
   Schedule schedule_;
   Throughput throughput_;

@@ -56,7 +56,8 @@ TEST_F(DataCommand, LeavesNothingOfAnEarlierConversion) {
 
 TEST_F(DataCommand, TarOutputKnowsItsClasses) {
   const auto output = path("tars");
-  ASSERT_EQ(data_command({"convert", write_images(6), "--output", output, "--to", "tar"}).exit_code, 0);
+  ASSERT_EQ(data_command({"convert", write_images(6), "--output", output, "--to", "tar"}).exit_code,
+            0);
   EXPECT_EQ(open_dataset({output})->classes(), (std::vector<std::string>{"ant", "cat"}));
 }
 
@@ -69,8 +70,8 @@ TEST_F(DataCommand, SkipDamagedLeavesOutImagesThatCannotBeDecoded) {
     tar.write("ant/2.jpg", torn);
     tar.close();
   }
-  const auto result = data_command(
-      {"convert", path("images.tar"), "--output", path("whole"), "--skip-damaged"});
+  const auto result =
+      data_command({"convert", path("images.tar"), "--output", path("whole"), "--skip-damaged"});
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_TRUE(contains(result.standard_output, "wrote 1 samples")) << result.standard_output;
   EXPECT_TRUE(contains(result.standard_error, "ant/2.jpg")) << result.standard_error;
@@ -82,7 +83,8 @@ TEST_F(DataCommand, PicturesOfOtherKindsAreNotIgnoredWithoutAWord) {
   write("folder/ant/2.png", "png");
   const auto result = data_command({"inspect", path("folder")});
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
-  EXPECT_TRUE(contains(result.standard_error, "1 file is no JPEG and left out")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "1 file is no JPEG and left out"))
+      << result.standard_error;
 }
 
 TEST_F(DataCommand, ConvertsToBothFormatsAndBack) {

@@ -42,7 +42,9 @@ void expect_refused(World& world, const std::string& reason) {
       [&] { world.barrier_async({.name = "late"}).wait(); },
       [&] { world.submit([](Communicator& c) { c.barrier(); }).wait(); },
       [&] { world.allocate_shared(64); },
-      [&] { world.process_set({0}); }};
+      [&] {
+        world.process_set({0});
+      }};
   for (const auto& call : calls) {
     const auto error = message_of(call);
     EXPECT_TRUE(contains(error, reason)) << "'" << error << "'";
@@ -62,9 +64,8 @@ TEST_P(FailedWorld, RefusesEveryCallAfterATimeout) {
           std::vector<float> values(count);
           const auto attempt = [&](float value) {
             std::ranges::fill(values, value);
-            return message_of([&] {
-              world.allreduce(values.data(), values.data(), count, DataType::float32);
-            });
+            return message_of(
+                [&] { world.allreduce(values.data(), values.data(), count, DataType::float32); });
           };
           if (world.rank() == 0) {
             EXPECT_TRUE(contains(attempt(1), reason));
@@ -98,6 +99,23 @@ TEST_P(FailedWorld, SaysWhoCannotGoOnAndWhy) {
     EXPECT_TRUE(world.rank() == 1 || contains(error, "rank 1 cannot go on")) << error;
     expect_refused(world, "disk on fire");
   });
+}
+
+// What is agreed in the very cycle in which the world ends, ends too.
+TEST_P(FailedWorld, EndsWhatIsUnderWay) {
+  for (int i = 0; i < 30; ++i) {
+    run_ranks({.size = 3, .transport = GetParam()}, [](World& world) {
+      std::vector<float> values(8, 1.0F);
+      std::vector<Handle> handles;
+      for (int n = 0; n < 20; ++n) {
+        handles.push_back(world.allreduce_async(values.data() + n % 8, values.data() + n % 8, 1,
+                                                DataType::float32));
+        if (n == 10 && world.rank() == 2)
+          world.submit([](Communicator&) { throw std::runtime_error("the end"); });
+      }
+      for (auto& handle : handles) message_of([&] { handle.wait(); });  // or this test does not end
+    });
+  }
 }
 
 class Throwing final : public Compression {

@@ -104,7 +104,8 @@ TEST_F(Timelines, AreSummedUp) {
 TEST_F(Timelines, SayWhatIsWrong) {
   EXPECT_TRUE(contains(error_of([&] { summarize_timeline(file()); }), "cannot be opened"));
   write("{}");
-  EXPECT_TRUE(contains(error_of([&] { summarize_timeline(file()); }), "is no timeline of Sullae's"));
+  EXPECT_TRUE(
+      contains(error_of([&] { summarize_timeline(file()); }), "is no timeline of Sullae's"));
   const auto errors = run_ranks_catching({.size = 2}, [&](World& world) {
     world.start_timeline(directory_.path() / "absent" / "timeline.json");
     world.stop_timeline();

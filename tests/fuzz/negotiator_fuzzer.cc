@@ -28,8 +28,9 @@ class Ranks {
 
   void submit(std::size_t rank, int name, std::size_t count, ReduceOp op) {
     auto submission = std::make_unique<Submission>();
-    submission->request = {.name = std::to_string(name),
-                           .signature = {.operation = Operation::allreduce, .op = op, .count = count}};
+    submission->request = {
+        .name = std::to_string(name),
+        .signature = {.operation = Operation::allreduce, .op = op, .count = count}};
     ++outstanding_[rank];
     ranks_[rank].submit(std::move(submission));
   }

@@ -15,8 +15,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace sullae;
   if (size < 1) return 0;
-  static const auto address =
-      StoreAddress::parse("unix:sullae-fuzz-" + std::to_string(::getpid()));
+  static const auto address = StoreAddress::parse("unix:sullae-fuzz-" + std::to_string(::getpid()));
   static auto* const server = new StoreServer(address, "secret");
   static_cast<void>(server);
   const Deadline deadline(std::chrono::seconds(10), "the fuzzer's patience");
@@ -24,7 +23,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   {
     const auto resolved = resolve(address).front();
     const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&resolved.storage), resolved.length) != 0)
+    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&resolved.storage),
+                  resolved.length) != 0)
       std::abort();
     std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
     if (data[0] % 2 == 1) bytes = std::string(store_protocol::kGreeting) + "secret\n" + bytes;

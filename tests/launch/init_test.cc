@@ -192,11 +192,11 @@ TEST(Init, ARankThatDiesInTheRendezvousIsNamed) {
   for (const auto moment : kFailpoints) {
     if (!moment.starts_with("rendezvous.")) continue;
     SCOPED_TRACE(moment);
-    const auto result = run_program(
-        {sullae_program(), "run", "-np", "3", "sh", "-c",
-         "[ \"$SULLAE_RANK\" = 1 ] && export SULLAE_CRASH_AT=" + std::string(moment) + "; exec " +
-             INIT_PROGRAM},
-        {{"SULLAE_RENDEZVOUS_TIMEOUT", "20"}});
+    const auto result =
+        run_program({sullae_program(), "run", "-np", "3", "sh", "-c",
+                     "[ \"$SULLAE_RANK\" = 1 ] && export SULLAE_CRASH_AT=" + std::string(moment) +
+                         "; exec " + INIT_PROGRAM},
+                    {{"SULLAE_RENDEZVOUS_TIMEOUT", "20"}});
     EXPECT_EQ(result.exit_code, 128 + SIGKILL);
     EXPECT_TRUE(contains(result.standard_error, "rank 1 (process")) << result.standard_error;
     EXPECT_TRUE(contains(result.standard_error, "was killed by signal 9")) << result.standard_error;

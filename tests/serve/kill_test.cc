@@ -25,7 +25,9 @@ TEST(Kill, AWholeVersionAnswersAfterwards) {
       HttpClient http(server.port());
       // Killed while it loads, switches or notes down what it serves.
       put_constant(model, version, version);
-      http.send("POST /v1/models/m:rollback HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n");
+      http.send(
+          "POST /v1/models/m:rollback HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+          "application/json\r\nContent-Length: 0\r\n\r\n");
       std::this_thread::sleep_for(std::chrono::milliseconds(7 * version));
       server.kill();
     }

@@ -118,8 +118,7 @@ TEST_F(ServerTest, SaysWhatIsWrong) {
        "5 rows, expected at most 4 in a request"},
       {"GET", "/v2/models/m/infer", "", 405, "expected POST"},
       {"POST", "/metrics", "", 405, "expected GET"},
-      {"POST", "/v1/models/m:canary", R"({"version": 1, "percent": 4294967346})", 400,
-       "0 to 100"},
+      {"POST", "/v1/models/m:canary", R"({"version": 1, "percent": 4294967346})", 400, "0 to 100"},
       {"POST", "/v2/models/n/infer", kInfer, 404, "there is no model 'n'"},
       {"POST", "/v2/models/m/versions/9/infer", kInfer, 404, "model 'm' serves no version 9"},
       {"POST", "/v1/models/m:explain", "{}", 404, "there is no call ':explain'"},
@@ -150,7 +149,9 @@ TEST_F(ServerTest, StandsClientsThatMisbehave) {
   }
   {
     auto http = client();  // announces 100 MB, and is told at once
-    http.send("POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 104857600\r\n\r\n{");
+    http.send(
+        "POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+        "104857600\r\n\r\n{");
     EXPECT_EQ(http.read_answer().status, 413);
   }
   {
@@ -175,7 +176,8 @@ TEST_F(ServerTest, StandsClientsThatMisbehave) {
   {
     auto http = client();  // asks before it sends
     http.send(
-        "POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 22\r\n\r\n");
+        "POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\nExpect: "
+        "100-continue\r\nContent-Length: 22\r\n\r\n");
     EXPECT_EQ(http.read_answer().status, 100);
     http.send(R"({"instances": [[1,2]]})");
     EXPECT_EQ(http.read_answer().status, 200);
@@ -189,11 +191,16 @@ TEST_F(ServerTest, StandsClientsThatMisbehave) {
   }
   {
     auto http = client();  // two requests at once
-    http.send("GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\nGET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    http.send(
+        "GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\nGET /v2/health/live HTTP/1.1\r\nHost: "
+        "localhost\r\n\r\n");
     EXPECT_EQ(http.read_answer().json()["name"], "sullae");
     EXPECT_EQ(http.read_answer().json()["live"], true);
   }
-  { client().send("POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{"); }
+  {
+    client().send(
+        "POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{");
+  }
   EXPECT_EQ(client().post("/v2/models/m/infer", std::string(kInfer)).status, 200);
 }
 
@@ -296,8 +303,8 @@ TEST_F(ServerTest, RequestsThatHaveBegunAreAnsweredBeforeItStops) {
   auto idle = client();
   idle.get("/v2");
   const std::string body = R"({"instances": [[1,2]]})";
-  http.send("POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
-            "\r\n\r\n" + body);
+  http.send("POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+            std::to_string(body.size()) + "\r\n\r\n" + body);
   while (!contains(client().get("/metrics").body,
                    "nv_inference_pending_request_count{model=\"m\",version=\"1\"} 1"))
     std::this_thread::yield();

@@ -197,8 +197,7 @@ TEST(UnevenParts, CountByTheirSamples) {
       ends.push_back(weight.detach().clone());
     });
   }
-  for (const auto& end : ends)
-    EXPECT_LT((end - ends[0]).abs().max().item<double>(), 1e-10);
+  for (const auto& end : ends) EXPECT_LT((end - ends[0]).abs().max().item<double>(), 1e-10);
 }
 
 }  // namespace

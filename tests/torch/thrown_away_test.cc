@@ -2,98 +2,15 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <functional>
 #include <limits>
-#include <mutex>
 
 #include "sullae/torch.h"
 #include "support/errors.h"
 #include "support/ranks.h"
+#include "torch/small_net.h"
 
 namespace sullae::testing {
 namespace {
-
-using Weights = std::vector<torch::Tensor>;
-
-torch::nn::Sequential mlp(int in, int out, std::uint64_t seed) {
-  torch::manual_seed(seed);
-  torch::nn::Sequential net(torch::nn::Linear(in, 16), torch::nn::Tanh(), torch::nn::Linear(16, 16),
-                            torch::nn::Tanh(), torch::nn::Linear(16, out));
-  net->to(torch::kFloat64);
-  return net;
-}
-
-torch::Tensor drawn(int rows, int columns, std::int64_t seed) {
-  torch::manual_seed(static_cast<std::uint64_t>(seed));
-  return torch::randn({rows, columns}, torch::kFloat64);
-}
-
-constexpr int kRows = 12;
-
-// This rank's rows of the batch of a step.
-torch::Tensor part(const torch::Tensor& batch, const World& world) {
-  const int rows = kRows / world.size();
-  return batch.narrow(0, world.rank() * rows, rows);
-}
-
-Weights copy_of(const std::vector<torch::Tensor>& parameters) {
-  Weights copies;
-  for (const auto& parameter : parameters) copies.push_back(parameter.detach().clone());
-  return copies;
-}
-
-// Small buckets, so that several are under way at any moment.
-DistributedOptimizerOptions small_buckets(ReduceOp op = ReduceOp::average) {
-  return {.op = op, .bucket_bytes = 256};
-}
-
-// What `program` makes of its weights is the same, whatever the number of ranks.
-void expect_as_in_one_process(const std::function<Weights(World&)>& program) {
-  std::mutex mutex;
-  Weights alone;
-  for (const int size : {1, 2, 3}) {
-    run_ranks({.size = size}, [&](World& world) {
-      const Weights weights = program(world);
-      const std::lock_guard lock(mutex);
-      if (size == 1) alone = weights;
-      ASSERT_EQ(weights.size(), alone.size());
-      for (std::size_t i = 0; i < weights.size(); ++i) {
-        EXPECT_LT((weights[i] - alone[i]).abs().max().item<double>(), 1e-10)
-            << "weight " << i << " on rank " << world.rank() << " of " << size;
-      }
-    });
-  }
-}
-
-// Made before the ranks run: they would draw from one generator at once.
-struct Data {
-  torch::nn::Sequential net = mlp(4, 1, 1);
-  std::vector<torch::Tensor> batches;
-  Data() {
-    for (int i = 0; i < 8; ++i) batches.push_back(drawn(kRows, 4, 100 + i));
-  }
-  torch::nn::Sequential clone() const {
-    return torch::nn::Sequential(std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone()));
-  }
-};
-
-enum class Clear { ours, optimizers_own, to_none };
-
-struct Trained {
-  Trained(const Data& data, World& world, DistributedOptimizerOptions options = small_buckets())
-      : net(data.clone()),
-        sgd(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)),
-        optimizer(sgd, net->named_parameters(), options, world) {}
-  torch::Tensor loss(const torch::Tensor& batch) { return net->forward(batch).pow(2).mean(); }
-  void clear(Clear how) {
-    if (how == Clear::ours) return optimizer.zero_grad();
-    if (how == Clear::optimizers_own) return sgd.zero_grad();
-    for (auto& parameter : net->parameters()) parameter.mutable_grad() = torch::Tensor();
-  }
-  torch::nn::Sequential net;
-  torch::optim::SGD sgd;
-  DistributedOptimizer optimizer;
-};
 
 class Clearing : public ::testing::TestWithParam<Clear> {};
 INSTANTIATE_TEST_SUITE_P(Every, Clearing,
@@ -196,7 +113,8 @@ TEST_P(Operations, AnyNumberOfBackwardPassesAddsUp) {
         // What the ranks have adds up to the whole where it is summed.
         const double share = GetParam() == ReduceOp::sum ? 1.0 / world.size() : 1.0;
         for (std::size_t step = 0; step < 6; ++step) {
-          if (step != 3) trained.optimizer.zero_grad();  // and once gradients are added to the last step's
+          if (step != 3)
+            trained.optimizer.zero_grad();  // and once gradients are added to the last step's
           for (std::size_t pass = 0; pass < 1 + step % 3; ++pass)
             (trained.loss(part(data.batches[step + pass], world)) * share).backward();
           trained.optimizer.step();
@@ -286,96 +204,28 @@ TEST(Exceptions, InTheMiddleOfBackwardMayBeCaught) {
   });
 }
 
-// On one rank as on two.
-TEST(Mistakes, AreTheSameErrorOnAnyNumberOfRanks) {
+// An autoencoder whose two halves are one module, say.
+TEST(SharedWeights, AreOneParameter) {
   const Data data;
-  for (const int size : {1, 2}) {
-    for (const bool first_step : {true, false}) {
-      run_ranks({.size = size}, [&](World& world) {
-        Trained trained(data, world);
-        const auto backward = [&](std::size_t step) {
-          trained.loss(part(data.batches[step], world)).backward();
-        };
-        if (!first_step) {
-          backward(0);
-          trained.optimizer.step();
-          trained.optimizer.zero_grad();
-        }
-        backward(1);
-        {
-          const torch::NoGradGuard guard;
-          for (auto& parameter : trained.net->parameters()) parameter.mutable_grad().mul_(0.1);
-        }
-        const auto error = error_of([&] { trained.optimizer.step(); });
-        EXPECT_TRUE(contains(error, "was changed between backward() and synchronize()")) << error;
-        EXPECT_TRUE(contains(error, "call synchronize() first, then clip")) << error;
-        trained.optimizer.zero_grad();
-        backward(2);
-        trained.optimizer.step();
-      });
+  expect_as_in_one_process([&](World& world) {
+    torch::nn::Linear half(4, 4);
+    {
+      const torch::NoGradGuard guard;
+      half->to(torch::kFloat64);
+      for (auto& parameter : half->parameters()) parameter.fill_(0.25);
     }
-    run_ranks({.size = size}, [&](World& world) {
-      Trained trained(data, world, small_buckets(ReduceOp::adasum));
-      for (int step = 0; step < 2; ++step) {
-        trained.optimizer.zero_grad();
-        trained.loss(part(data.batches[0], world)).backward();
-        const auto error =
-            error_of([&] { trained.loss(part(data.batches[1], world)).backward(); });
-        EXPECT_TRUE(contains(error, "which op adasum cannot add to: call zero_grad()")) << error;
-        trained.optimizer.zero_grad();
-        trained.loss(part(data.batches[0], world)).backward();
-        trained.optimizer.step();
-      }
-    });
-  }
-}
-
-TEST(Mistakes, OptimizersMustCoverTheirParametersAndShareNone) {
-  const Data data;
-  for (const int size : {1, 2}) {
-    run_ranks({.size = size}, [&](World& world) {
-      auto net = data.clone();
-      torch::optim::SGD sgd(net->parameters(), 0.1);
-      auto some = net->named_parameters();
-      torch::OrderedDict<std::string, torch::Tensor> fewer;
-      for (std::size_t i = 0; i + 1 < some.size(); ++i) fewer.insert(some[i].key(), some[i].value());
-      auto error = error_of([&] { DistributedOptimizer(sgd, fewer, {}, world); });
-      EXPECT_TRUE(contains(error, "the optimizer updates 1 more parameter (the first [1])")) << error;
-      auto more = net->named_parameters();
-      more.insert("extra", torch::ones({5, 5}, torch::kFloat64).requires_grad_());
-      error = error_of([&] { DistributedOptimizer(sgd, more, {}, world); });
-      EXPECT_TRUE(contains(error, "parameter 'extra' [5, 5] is none that the optimizer updates"))
-          << error;
-      const DistributedOptimizer first(sgd, net->named_parameters(), {}, world);
-      error = error_of([&] { DistributedOptimizer(sgd, net->named_parameters(), {}, world); });
-      EXPECT_TRUE(contains(error, "parameter '0.weight' belongs to another DistributedOptimizer"))
-          << error;
-      EXPECT_TRUE(contains(error, "into one optimizer, as groups")) << error;
-    });
-  }
-}
-
-TEST(Mistakes, ADifferentNumberOfBackwardPassesIsToldToAll) {
-  const Data data;
-  run_ranks({.size = 2}, [&](World& world) {
-    Trained trained(data, world);
-    std::string error;
-    for (std::size_t step = 0; step < 4 && error.empty(); ++step) {
-      try {
-        trained.optimizer.zero_grad();
-        trained.loss(part(data.batches[step], world)).backward();
-        if (step == 2 && world.rank() == 1) {
-          trained.optimizer.zero_grad();
-          trained.loss(part(data.batches[step], world)).backward();
-        }
-        trained.optimizer.step();
-      } catch (const MismatchError& mismatch) {
-        error = mismatch.what();
-      }
+    torch::nn::Sequential twice;
+    twice->push_back("one", half);
+    twice->push_back("other", half);
+    torch::optim::SGD sgd(half->parameters(), 0.1);
+    DistributedOptimizer optimizer(sgd, twice->named_parameters(), small_buckets(), world);
+    for (std::size_t step = 0; step < 4; ++step) {
+      optimizer.zero_grad();
+      const auto batch = part(data.batches[step], world);
+      (twice->forward(batch) - batch).pow(2).mean().backward();
+      optimizer.step();
     }
-    EXPECT_TRUE(contains(error, "4.weight' of plan")) << error;
-    EXPECT_TRUE(contains(error, "once more (1)")) << error;
-    EXPECT_TRUE(contains(error, "run backward() and clear gradients equally often")) << error;
+    return copy_of(half->parameters());
   });
 }
 

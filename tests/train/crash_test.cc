@@ -1,9 +1,9 @@
 // A run that is killed at every step of writing a checkpoint, or of publishing a version: what was there is there, what is there is whole, and
 // the next run goes on.
 #include "base/failpoint.h"
+#include "sullae/torch/checkpoint.h"
 #include "support/errors.h"
 #include "train/fixture.h"
-#include "sullae/torch/checkpoint.h"
 
 namespace sullae::testing {
 namespace {
@@ -13,8 +13,9 @@ class Crash : public Train {
   ProgramResult train_until(const std::string& moment) {
     std::map<std::string, std::string> environment;
     if (!moment.empty()) environment["SULLAE_CRASH_AT"] = moment;
-    return train(1, {"--epochs", "2", "--max-steps", "40", "--checkpoint-dir", checkpoints_,
-                     "--checkpoint-steps", "10", "--resume", "--export", models_},
+    return train(1,
+                 {"--epochs", "2", "--max-steps", "40", "--checkpoint-dir", checkpoints_,
+                  "--checkpoint-steps", "10", "--resume", "--export", models_},
                  environment);
   }
   // All that go by a checkpoint's name.
@@ -45,7 +46,8 @@ TEST_F(Crash, AtEveryStepOfACheckpointLeavesWholeOnes) {
     EXPECT_GT(whole_checkpoints(checkpoints_), 0);
     const auto resumed = train_until("");
     EXPECT_EQ(resumed.exit_code, 0) << resumed.standard_error;
-    EXPECT_TRUE(contains(resumed.standard_output, "resuming after step")) << resumed.standard_output;
+    EXPECT_TRUE(contains(resumed.standard_output, "resuming after step"))
+        << resumed.standard_output;
     for (const auto& file : files_in(checkpoints_)) {
       if (file.find(".tmp-") != std::string::npos) ADD_FAILURE() << file << " was left behind";
     }

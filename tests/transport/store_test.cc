@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -144,7 +145,8 @@ TEST(StoreServer, ListensToItsOwnJobAlone) {
       Store stranger(address_of(server), soon(), {}, secret);
       stranger.get("key", soon());
     });
-    EXPECT_TRUE(contains(error, "SULLAE_JOB_SECRET differs") || contains(error, "is gone")) << error;
+    EXPECT_TRUE(contains(error, "SULLAE_JOB_SECRET differs") || contains(error, "is gone"))
+        << error;
   }
   EXPECT_EQ(store.get("key", soon()), "value");
 }
@@ -154,11 +156,20 @@ TEST(StoreServer, StandsARunOutOfDescriptors) {
   const StoreServer server(kAnyPort);
   Store store(address_of(server), soon());
   const int stranger = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  rlimit none = limit;
-  none.rlim_cur = 3;
-  ::setrlimit(RLIMIT_NOFILE, &none);
+  // As many as there are now, and no more.
+  struct Limit {
+    Limit() {
+      ::getrlimit(RLIMIT_NOFILE, &before);
+      const int next = ::dup(0);
+      ::close(next);
+      rlimit full = before;
+      full.rlim_cur = static_cast<rlim_t>(next);
+      ::setrlimit(RLIMIT_NOFILE, &full);
+    }
+    ~Limit() { ::setrlimit(RLIMIT_NOFILE, &before); }
+    rlimit before{};
+  };
+  std::optional<Limit> full(std::in_place);
   sockaddr_in name{};
   name.sin_family = AF_INET;
   name.sin_port = htons(static_cast<std::uint16_t>(server.port()));
@@ -170,7 +181,7 @@ TEST(StoreServer, StandsARunOutOfDescriptors) {
   rusage after{};
   ::getrusage(RUSAGE_SELF, &after);
   store.set("still", "there", soon());
-  ::setrlimit(RLIMIT_NOFILE, &limit);
+  full.reset();
   // Half a second of turning would be thousands of switches.
   EXPECT_LT(after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw, 200);
   Store another(address_of(server), soon());

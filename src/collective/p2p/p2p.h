@@ -47,7 +47,8 @@ class Exchange {
     return guarded([&] { return transport_.send(peer, make_tag(sequence_, step), data, bytes); });
   }
   Request receive(int peer, std::uint64_t step, void* data, std::size_t bytes) {
-    return guarded([&] { return transport_.receive(peer, make_tag(sequence_, step), data, bytes); });
+    return guarded(
+        [&] { return transport_.receive(peer, make_tag(sequence_, step), data, bytes); });
   }
   void wait(Request& request) { wait({&request, 1}); }
   void wait(std::span<Request> requests) {

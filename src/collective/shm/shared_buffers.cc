@@ -17,7 +17,9 @@ std::atomic<std::uint32_t>& let_go_of(const Segment& segment) {
 }
 
 std::shared_ptr<std::byte> owner_of(const Segment& segment) {
-  return {segment.data(), [segment](std::byte*) { let_go_of(segment).store(1); }};
+  return {segment.data(), [segment](std::byte*) {
+            let_go_of(segment).store(1);
+          }};
 }
 
 }  // namespace

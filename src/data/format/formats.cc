@@ -1,8 +1,7 @@
 #include <algorithm>
+#include <fstream>
 
 #include "data/format/format.h"
-
-#include <fstream>
 
 namespace sullae::data {
 

@@ -20,6 +20,7 @@ namespace sullae::data {
 struct JpegDecoder::State {
   jpeg_decompress_struct decoder{};
   jpeg_error_mgr errors{};
+  jpeg_progress_mgr progress{};
   std::jmp_buf escape{};
   char message[JMSG_LENGTH_MAX] = {};
 
@@ -35,6 +36,14 @@ struct JpegDecoder::State {
     if (level < 0 &&
         (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE))
       fail(decoder);
+  }
+  // Each scan of a progressive file may be some bytes for a client, and a pass over the picture here.
+  static void count_scans(j_common_ptr decoder) {
+    constexpr int kMostScans = 100;
+    if (reinterpret_cast<j_decompress_ptr>(decoder)->input_scan_number <= kMostScans) return;
+    auto& state = *static_cast<State*>(decoder->client_data);
+    std::snprintf(state.message, sizeof state.message, "it has more than %d scans", kMostScans);
+    std::longjmp(state.escape, 1);
   }
   [[noreturn]] void raise() const {
     throw DamagedRecord(fmt::format("cannot be decoded: {}", message));
@@ -72,6 +81,8 @@ JpegDecoder::JpegDecoder(std::string_view jpeg) : state_(std::make_unique<State>
     s.raise();
   }
   ::jpeg_create_decompress(&s.decoder);
+  s.progress.progress_monitor = State::count_scans;
+  s.decoder.progress = &s.progress;
   ::jpeg_mem_src(&s.decoder, reinterpret_cast<const unsigned char*>(jpeg.data()),
                  static_cast<unsigned long>(jpeg.size()));
   ::jpeg_read_header(&s.decoder, TRUE);
@@ -85,9 +96,9 @@ JpegDecoder::JpegDecoder(std::string_view jpeg) : state_(std::make_unique<State>
   } else if (const std::size_t pixels = size().rows * size().columns,
              most = ::jpeg_has_multiple_scans(&s.decoder) ? kMostProgressive : kMost;
              pixels > most) {
-    problem = fmt::format("has {} x {} pixels, expected at most {} million{}", size().columns,
-                          size().rows, most / 1'000'000,
-                          most == kMost ? "" : " where it is progressive");
+    problem =
+        fmt::format("has {} x {} pixels, expected at most {} million{}", size().columns,
+                    size().rows, most / 1'000'000, most == kMost ? "" : " where it is progressive");
   }
   if (!problem.empty()) {
     ::jpeg_destroy_decompress(&s.decoder);

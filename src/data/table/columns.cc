@@ -11,11 +11,11 @@ namespace sullae::data {
 namespace {
 
 constexpr std::array<std::string_view, 11> kLabelNames = {
-    "label",     "labels",   "class", "category", "target", "sentiment",
+    "label",      "labels",   "class", "category", "target", "sentiment",
     "sentiments", "polarity", "stars", "rating",   "intent"};
 constexpr std::array<std::string_view, 14> kTextNames = {
-    "text",   "document", "title",      "description", "sentence", "review", "content",
-    "body",   "comment",  "comments",   "message",     "tweet",    "phrase", "reviews"};
+    "text", "document", "title",    "description", "sentence", "review", "content",
+    "body", "comment",  "comments", "message",     "tweet",    "phrase", "reviews"};
 
 std::string lower(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -73,9 +73,10 @@ std::size_t only_other(const std::vector<std::string>& first_row, const DatasetO
       others.push_back(i);
   }
   if (others.size() == 1) return others.front();
-  throw InputError(fmt::format("{}: has columns {}: none is a label by its name; say which with "
-                               "--label-column",
-                               where, fmt::join(first_row, ", ")));
+  throw InputError(
+      fmt::format("{}: has columns {}: none is a label by its name; say which with "
+                  "--label-column",
+                  where, fmt::join(first_row, ", ")));
 }
 
 }  // namespace
@@ -94,9 +95,8 @@ Columns choose_columns(const std::vector<std::string>& first_row, const DatasetO
   } else if (columns.header) {
     const auto found = std::ranges::find_if(
         first_row, [](const std::string& name) { return is_one_of(name, kLabelNames); });
-    columns.label = found != first_row.end()
-                        ? static_cast<std::size_t>(found - first_row.begin())
-                        : only_other(first_row, options, where);
+    columns.label = found != first_row.end() ? static_cast<std::size_t>(found - first_row.begin())
+                                             : only_other(first_row, options, where);
   }
   for (const auto& name : split_names(options.text_columns))
     columns.texts.push_back(find_column(name, first_row, columns.header, where));

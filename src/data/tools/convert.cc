@@ -71,7 +71,8 @@ void check_image(const Example& example, const std::string& place) {
 
 // Of part 3 of 8, say: "-of-00008.tfrecord".
 std::string ending_of(const ConvertOptions& options) {
-  return fmt::format("-of-{:05}.{}{}", options.files, options.format, options.compress ? ".gz" : "");
+  return fmt::format("-of-{:05}.{}{}", options.files, options.format,
+                     options.compress ? ".gz" : "");
 }
 
 }  // namespace
@@ -99,8 +100,7 @@ Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageL
   work_in_parallel(
       mine, options.threads, show, [&](std::size_t part, std::atomic<std::size_t>& done) {
         const std::size_t index = part * ranks + rank;
-        const auto file =
-            options.output / fmt::format("part-{:05}{}", index, ending_of(options));
+        const auto file = options.output / fmt::format("part-{:05}{}", index, ending_of(options));
         const auto writer = make_part(options.format, file);
         const std::size_t end = order.size() * (index + 1) / options.files;
         for (std::size_t i = order.size() * index / options.files; i < end; ++i, ++done) {

@@ -86,8 +86,7 @@ std::string Announcement::encode() const {
   if (empty()) return {};
   Writer writer;
   writer.put(static_cast<std::uint8_t>((joined ? kJoined : 0) | (leaving ? kLeaving : 0) |
-                                       (settings ? kSettings : 0) |
-                                       (failed ? kFailed : 0)));
+                                       (settings ? kSettings : 0) | (failed ? kFailed : 0)));
   const auto runs = runs_of(cached);
   writer.put(static_cast<std::uint32_t>(runs.size()));
   for (const Run& run : runs) writer.put(run);

@@ -4,6 +4,7 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 
 #include <algorithm>
 #include <fstream>
@@ -61,6 +62,9 @@ Status status_of(const std::exception_ptr& error) {
     return {StatusCode::INTERNAL, failure.what()};
   }
 }
+
+// Calls of a connection at a time.
+constexpr int kMostStreams = 256;
 
 std::string read_file(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
@@ -142,11 +146,15 @@ class Service final : public inference::GRPCInferenceService::CallbackService {
       need(*context, Role::infer);
       const auto version = repository_.choose(request->model_name(), request->model_version());
       Version::infer(version, from_grpc(*request),
-                     [reactor, response, id = request->id()](Version::Result result) {
-                       if (result.error) return reactor->Finish(status_of(result.error));
-                       response->set_id(id);
-                       to_grpc(result.response, *response);
-                       reactor->Finish(Status::OK);
+                     [reactor, response, id = request->id()](const Version::Result& result) {
+                       try {
+                         if (result.error) std::rethrow_exception(result.error);
+                         response->set_id(id);
+                         to_grpc(result.response, *response);
+                         reactor->Finish(Status::OK);
+                       } catch (const std::exception&) {
+                         reactor->Finish(status_of(std::current_exception()));
+                       }
                      });
     } catch (const std::exception&) {
       reactor->Finish(status_of(std::current_exception()));
@@ -204,6 +212,10 @@ class GrpcServer::Impl {
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.SetMaxReceiveMessageSize(static_cast<int>(
         std::min<std::size_t>(options.max_message_bytes, std::numeric_limits<int>::max())));
+    grpc::ResourceQuota quota("sullae");
+    quota.Resize(options.max_inflight_bytes);
+    builder.SetResourceQuota(quota);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0)

@@ -17,6 +17,8 @@ struct GrpcServerOptions {
   /// 0: any that is free.
   std::uint16_t port = 8001;
   std::size_t max_message_bytes = std::size_t{64} << 20;
+  /// Of all calls.
+  std::size_t max_inflight_bytes = std::size_t{512} << 20;
   std::chrono::milliseconds drain_timeout{30000};
   /// PEM files; both or none.
   std::string tls_certificate = {};

@@ -10,8 +10,7 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 
 bool all_digits(beast::string_view text) {
-  return !text.empty() &&
-         std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
 bool is_host(beast::string_view text) {

@@ -47,7 +47,8 @@ std::string KnownHosts::objection(std::string_view host, std::string_view origin
         without_port(host));
   if (origin.empty()) return {};
   const auto scheme = origin.find("://");
-  if (scheme != std::string_view::npos && lower(origin.substr(scheme + 3)) == lower(host)) return {};
+  if (scheme != std::string_view::npos && lower(origin.substr(scheme + 3)) == lower(host))
+    return {};
   return fmt::format("pages of '{}' may not send requests to this server", origin);
 }
 

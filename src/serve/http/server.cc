@@ -43,9 +43,9 @@ std::size_t possible_connections(std::size_t wanted) {
     ::getrlimit(RLIMIT_NOFILE, &limit);
   }
   if (limit.rlim_cur >= needed) return wanted;
-  const std::size_t possible =
-      limit.rlim_cur > 2 * kOtherDescriptors ? limit.rlim_cur - kOtherDescriptors
-                                             : std::max<std::size_t>(limit.rlim_cur / 2, 1);
+  const std::size_t possible = limit.rlim_cur > 2 * kOtherDescriptors
+                                   ? limit.rlim_cur - kOtherDescriptors
+                                   : std::max<std::size_t>(limit.rlim_cur / 2, 1);
   log::warning(
       "--max-connections {}: {} are possible with the {} descriptors that this process may have "
       "(ulimit -n)",

@@ -23,6 +23,7 @@ using PlainStream = beast::tcp_stream;
 using TlsStream = beast::ssl_stream<beast::tcp_stream>;
 
 constexpr std::uint32_t kMaxHeaderBytes = 64 << 10;
+constexpr std::ptrdiff_t kMostFields = 100;
 // A header, or what goes with a chunk of a body: its extensions, and trailers after the last one.
 constexpr std::size_t kMaxBufferBytes = std::size_t{128} << 10;
 // Read also where the request is refused, since that is cheaper than another connection.
@@ -99,17 +100,17 @@ class StreamSession final : public Session,
     if (host_.draining()) return;
     timed_out_ = false;
     if (buffer_.size() > 0) return read_header();
+    buffer_.shrink_to_fit();  // connections that wait for their next request are many
     idle_ = true;
     limit_reading(limit);
-    stream_.async_read_some(
-        buffer_.prepare(kReadBytes),
-        [self = this->shared_from_this()](ErrorCode error, std::size_t bytes) {
-          self->idle_ = false;
-          self->timer_.cancel();
-          if (error) return;  // the client is gone, or never said anything
-          self->buffer_.commit(bytes);
-          self->read_header();
-        });
+    stream_.async_read_some(buffer_.prepare(kReadBytes),
+                            [self = this->shared_from_this()](ErrorCode error, std::size_t bytes) {
+                              self->idle_ = false;
+                              self->timer_.cancel();
+                              if (error) return;  // the client is gone, or never said anything
+                              self->buffer_.commit(bytes);
+                              self->read_header();
+                            });
   }
 
   void read_header() {
@@ -141,6 +142,8 @@ class StreamSession final : public Session,
     const auto& header = parser_->get();
     version_ = header.version();
     head_only_ = header.method() == http::verb::head;
+    if (std::distance(header.begin(), header.end()) > kMostFields)
+      return refuse(431, "there are too many headers");
     if (auto doubt = doubt_about(header)) return refuse(400, *doubt);
     const auto text = header.target();
     auto target = parse_target({text.data(), text.size()});
@@ -276,7 +279,8 @@ class StreamSession final : public Session,
   net::steady_timer timer_;  // of reading
   beast::flat_buffer buffer_{kMaxBufferBytes};
   HttpRequest request_;
-  std::optional<HttpResponse> refusal_;  // of a request whose short body is read, so that the connection can go on
+  std::optional<HttpResponse>
+      refusal_;  // of a request whose short body is read, so that the connection can go on
   std::optional<http::request_parser<http::string_body>> parser_;
   std::optional<http::response<http::empty_body>> continue_;
   std::optional<http::response<http::string_body>> message_;

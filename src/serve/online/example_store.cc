@@ -122,10 +122,9 @@ std::vector<StoredExample> ExampleStore::all() const {
 std::pair<std::int64_t, std::int64_t> ExampleStore::count_since(std::int64_t since) const {
   const std::lock_guard lock(reading_mutex_);
   Statement statement(
-      reader_,
-      fmt::format("SELECT count(*), min(time) FROM examples JOIN changes USING (revision) "
-                  "WHERE {} AND revision > ?",
-                  kHolds));
+      reader_, fmt::format("SELECT count(*), min(time) FROM examples JOIN changes USING (revision) "
+                           "WHERE {} AND revision > ?",
+                           kHolds));
   if (!statement.bind(since).step()) return {0, 0};
   return {statement.integer(0), statement.integer(1)};
 }

@@ -104,17 +104,16 @@ std::vector<Example> parse_examples(const HttpRequest& request, const Codec& cod
 void ExamplesApi::post(const std::string& model, const Codec& codec, const HttpRequest& request,
                        const std::string& author, const Respond& respond) {
   const auto store = stores_.of(model);
-  store->writer.put(
-      parse_examples(request, codec), author,
-      [respond, memory = request.memory](const StoreResult& result,
-                                         const std::exception_ptr& error) {
-        if (error) return respond(failure_response(error));
-        respond(json_response({{"added", result.added},
-                               {"replaced", result.replaced},
-                               {"removed", result.removed},
-                               {"unchanged", result.unchanged},
-                               {"revision", result.revision}}));
-      });
+  store->writer.put(parse_examples(request, codec), author,
+                    [respond, memory = request.memory](const StoreResult& result,
+                                                       const std::exception_ptr& error) {
+                      if (error) return respond(failure_response(error));
+                      respond(json_response({{"added", result.added},
+                                             {"replaced", result.replaced},
+                                             {"removed", result.removed},
+                                             {"unchanged", result.unchanged},
+                                             {"revision", result.revision}}));
+                    });
 }
 
 HttpResponse ExamplesApi::get(const std::string& model, const Codec& codec,

@@ -90,8 +90,7 @@ std::size_t estimate(std::string_view text) {
       --depth;
     }
   }
-  return text.size() + elements * kElementBytes + containers * kContainerBytes +
-         texts * kTextBytes;
+  return text.size() + elements * kElementBytes + containers * kContainerBytes + texts * kTextBytes;
 }
 
 void reserve(Reservation& memory, std::size_t bytes) {

@@ -85,6 +85,7 @@ void Repository::start() {
 
 // A folder that cannot be listed now is taken to be as it was.
 void Repository::find_models() {
+  const std::lock_guard finding(find_mutex_);
   std::error_code error;
   const auto entries = entries_of(options_.directory, error);
   if (!entries) {
@@ -94,27 +95,36 @@ void Repository::find_models() {
   std::set<std::string> there;
   for (const fs::path& entry : *entries) {
     const auto name = entry.filename().string();
-    if (!fs::is_directory(entry, error) || !is_model_name(name)) continue;
+    const bool is_folder = fs::is_directory(entry, error);
+    const bool unknown = error && error != std::errc::no_such_file_or_directory;
+    if (!is_model_name(name) || (!is_folder && !unknown)) continue;
     if (const auto way = link_out_of(options_.directory, entry); !way.empty()) {
       if (refused_.insert(name).second) log::warning("model {}: is not served: {}", name, way);
       continue;
     }
     refused_.erase(name);
-    if (is_model(entry)) there.insert(name);
+    if (unknown || is_model(entry)) there.insert(name);
   }
   std::vector<std::shared_ptr<ServedModel>> gone;
   {
-    const std::unique_lock lock(mutex_);
+    std::map<std::string, std::shared_ptr<ServedModel>> fresh;
     for (const auto& name : there) {
-      if (!models_.contains(name))
-        models_.emplace(name, std::make_shared<ServedModel>(name, options_.directory));
+      if (!knows(name))
+        fresh.emplace(name, std::make_shared<ServedModel>(name, options_.directory));
     }
+    const std::unique_lock lock(mutex_);
+    models_.merge(fresh);
     std::erase_if(models_, [&](const auto& entry) {
       if (!there.contains(entry.first)) gone.push_back(entry.second);
       return !there.contains(entry.first);
     });
   }
   for (const auto& model : gone) forget(model);
+}
+
+bool Repository::knows(const std::string& model) const {
+  const std::shared_lock lock(mutex_);
+  return models_.contains(model);
 }
 
 // Its versions live until their last request is answered.
@@ -149,7 +159,11 @@ void Repository::watch() {
   std::unique_lock lock(watch_mutex_);
   while (!stop_.wait_for(lock, options_.poll, [&] { return stopping_; })) {
     lock.unlock();
-    find_models();
+    try {
+      find_models();
+    } catch (const std::exception& error) {
+      log::warning("{}: cannot be looked at: {}", options_.directory.string(), error.what());
+    }
     for (const auto& model : models()) update(*model);
     free_unused();
     if (on_look_) on_look_();
@@ -160,7 +174,8 @@ void Repository::watch() {
 bool Repository::ready() const {
   if (!started_) return false;
   const auto all = models();
-  return all.empty() || std::ranges::any_of(all, [](const auto& model) { return model->answers(); });
+  return all.empty() ||
+         std::ranges::any_of(all, [](const auto& model) { return model->answers(); });
 }
 
 std::shared_ptr<ServedModel> Repository::find(const std::string& model) const {

@@ -68,6 +68,7 @@ class Repository {
   std::shared_ptr<Version> find_version(const std::string& model, const std::string& version,
                                         ServedModel::Turn turn) const;
   void find_models();
+  bool knows(const std::string& model) const;
   void forget(const std::shared_ptr<ServedModel>& model);
   void update(ServedModel& model, bool at_once = false);
   void free_unused();
@@ -80,7 +81,8 @@ class Repository {
 
   std::mutex retired_mutex_;
   std::vector<std::shared_ptr<Version>> retired_;  // guarded by retired_mutex_
-  std::set<std::string> refused_;                  // folders that are no models; of the watching thread
+  std::mutex find_mutex_;                          // one look at the folders at a time
+  std::set<std::string> refused_;                  // links that lead out; guarded by find_mutex_
   UniqueFd lock_;                                  // of the folder: one server a repository
   std::function<void()> on_look_;
 

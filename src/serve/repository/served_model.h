@@ -64,7 +64,8 @@ class ServedModel {
 
   /// The version that a request goes to: `number`, or else the one that is served, or the canary by its
   /// share. Throws RequestError (not_found, unavailable).
-  std::shared_ptr<Version> choose(std::optional<std::int64_t> number, Turn turn = Turn::taken) const;
+  std::shared_ptr<Version> choose(std::optional<std::int64_t> number,
+                                  Turn turn = Turn::taken) const;
   /// Whether there is a version that answers.
   bool answers() const;
   /// Looks at the folder too, for versions that are not loaded.

@@ -55,6 +55,7 @@ void ServedModel::read_config() {
     });
   } catch (const std::exception& wrong) {
     problem = wrong.what();
+    config_time_ = fs::file_time_type{};  // it may be read next time
   }
   if (std::exchange(config_problem_, problem) != problem && !problem.empty())
     log::warning("model {}: {}", name_, problem);
@@ -164,7 +165,8 @@ std::int64_t ServedModel::next_to_load(const std::set<std::int64_t>& found,
 std::string ServedModel::way_out() const {
   std::error_code error;
   for (const fs::path& entry : entries_of(directory_, error).value_or(std::vector<fs::path>())) {
-    if (fs::is_directory(entry, error)) continue;
+    // Other versions are looked at when they are loaded.
+    if (train::version_number(entry.filename().string()) > 0) continue;
     if (auto way = link_out_of(repository_, entry); !way.empty()) return way;
   }
   return {};

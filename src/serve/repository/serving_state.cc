@@ -22,15 +22,17 @@ constexpr const char* kFile = ".serving.json";
 
 ServingState read_serving_state(const fs::path& directory) {
   ServingState state;
+  std::error_code error;
+  if (!fs::is_regular_file(directory / kFile, error)) return state;
   std::ifstream stream(directory / kFile);
   if (!stream) return state;
   try {
     const auto json = nlohmann::json::parse(stream);
     state = {.serving = json.value("serving", std::int64_t{0}),
              .withdrawn = json.at("withdrawn").get<std::set<std::int64_t>>()};
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const std::exception& wrong) {
     log::warning("{}: cannot be read, and is ignored: {}", (directory / kFile).string(),
-                 error.what());
+                 wrong.what());
   }
   return state;
 }
@@ -47,8 +49,13 @@ std::optional<std::set<std::int64_t>> versions_in(const fs::path& directory,
   std::set<std::int64_t> numbers;
   for (const fs::path& entry : *entries) {
     const auto number = train::version_number(entry.filename().string());
-    std::error_code gone;
-    if (number > 0 && fs::is_directory(entry, gone)) numbers.insert(number);
+    if (number == 0) continue;
+    std::error_code unknown;
+    if (fs::is_directory(entry, unknown)) numbers.insert(number);
+    if (unknown && unknown != std::errc::no_such_file_or_directory) {
+      error = unknown;
+      return std::nullopt;
+    }
   }
   return numbers;
 }
@@ -64,8 +71,19 @@ std::set<std::int64_t> versions_in(const fs::path& directory) {
 std::string link_out_of(const fs::path& repository, const fs::path& path) {
   std::error_code error;
   const fs::path root = fs::canonical(repository, error);
-  const fs::path real = fs::canonical(path, error);
-  if (error) return {};  // it is gone, or cannot be read, which reading will say
+  if (error) return {};  // it is gone, which reading will say
+  // What a link stands for need not be there yet.
+  constexpr int kMostLinks = 40;
+  fs::path target = path;
+  std::error_code missing;
+  for (int links = 0; links < kMostLinks && fs::is_symlink(fs::symlink_status(target, missing));
+       ++links)
+    target = target.parent_path() / fs::read_symlink(target, missing);
+  const fs::path real = fs::weakly_canonical(target, error);
+  if (error)
+    return fs::is_symlink(fs::symlink_status(path, error))
+               ? fmt::format("{}: is a link that cannot be followed", path.string())
+               : std::string();
   const auto [end, rest] = std::ranges::mismatch(root, real);
   if (end == root.end()) return {};
   return fmt::format("{}: is a link that leads out of the model repository, to {}", path.string(),
@@ -73,13 +91,17 @@ std::string link_out_of(const fs::path& repository, const fs::path& path) {
 }
 
 std::string way_out_of(const fs::path& repository, const fs::path& path) {
-  if (auto way = link_out_of(repository, path); !way.empty()) return way;
-  std::error_code error;
-  if (!fs::is_directory(path, error)) return {};
-  const auto entries = entries_of(path, error);
-  for (const fs::path& entry : entries.value_or(std::vector<fs::path>())) {
-    const bool below = fs::is_symlink(entry, error) || fs::is_directory(entry, error);
-    if (auto way = below ? way_out_of(repository, entry) : std::string(); !way.empty()) return way;
+  std::set<fs::path> seen;  // links may lead in circles
+  std::vector<fs::path> waiting = {path};
+  while (!waiting.empty()) {
+    const fs::path next = waiting.back();
+    waiting.pop_back();
+    if (auto way = link_out_of(repository, next); !way.empty()) return way;
+    std::error_code error;
+    if (!fs::is_directory(next, error) || !seen.insert(fs::canonical(next, error)).second) continue;
+    for (const fs::path& entry : entries_of(next, error).value_or(std::vector<fs::path>())) {
+      if (fs::is_symlink(entry, error) || fs::is_directory(entry, error)) waiting.push_back(entry);
+    }
   }
   return {};
 }

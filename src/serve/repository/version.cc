@@ -54,7 +54,11 @@ void Version::check_rows(std::int64_t rows) const {
 // Before they are decoded, which takes far more memory than they did on their way.
 void Version::check_rows(const InferRequest& request) const {
   for (const InferTensor& input : request.inputs) {
-    if (!input.shape.empty()) check_rows(input.shape.front());
+    if (input.datatype == Datatype::bytes) {
+      check_rows(static_cast<std::int64_t>(input.strings.size()));
+    } else if (!input.shape.empty()) {
+      check_rows(input.shape.front());
+    }
   }
 }
 

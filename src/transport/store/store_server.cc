@@ -92,7 +92,7 @@ class StoreServer::Impl {
  public:
   Impl(const StoreAddress& address, std::string secret)
       : greeting_(fmt::format("{}{}", store_protocol::kGreeting, secret)),
-        checks_user_(address.is_unix()),
+        checks_user_(address.is_unix() && secret.empty()),
         listener_(listen_on(address)),
         port_(port_of(listener_.get())),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -118,7 +118,8 @@ class StoreServer::Impl {
     for (;;) {
       // Out of descriptors, a client that waits would wake this thread without end.
       const bool accepts = std::chrono::steady_clock::now() >= accept_again_;
-      polled.assign({{wake_.get(), POLLIN, 0}, {listener_.get(), static_cast<short>(accepts ? POLLIN : 0), 0}});
+      polled.assign({{wake_.get(), POLLIN, 0},
+                     {listener_.get(), static_cast<short>(accepts ? POLLIN : 0), 0}});
       ids.clear();
       for (const auto& [id, client] : clients_) {
         const short events = client.output.empty() ? POLLIN : POLLIN | POLLOUT;
@@ -247,7 +248,7 @@ class StoreServer::Impl {
   }
 
   std::string greeting_;
-  bool checks_user_;  // of clients
+  bool checks_user_;  // of clients that need not know a secret
   UniqueFd listener_;
   int port_;
   UniqueFd wake_;

@@ -14,7 +14,7 @@ namespace sullae {
 class StoreServer {
  public:
   /// Listens on `address`; port 0 takes a free one. Clients must greet with `secret`, which only the job's processes
-  /// know; at a unix address they must be this user's. Throws Error where the port is in use or may not be bound.
+  /// know; without one, at a unix address, they must be this user's. Throws Error where the port is in use or may not be bound.
   explicit StoreServer(const StoreAddress& address, std::string secret = {});
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;

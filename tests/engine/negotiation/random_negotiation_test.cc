@@ -18,13 +18,13 @@ struct Plan {
   int ranks = 2;
   std::size_t capacity = 16;
   int names = 4;
-  int rounds = 100;         ///< of every name, each in an order of its own on every rank
-  int most_at_once = 3;     ///< submissions of a rank in a cycle
-  double mismatches = 0;    ///< the share of operations that one rank submits differently
-  double new_shapes = 0;    ///< of operations that all ranks submit with another size than before
-  double given_up = 0;      ///< of cycles in which rank 0 gives up the oldest operation
-  bool joins = false;       ///< every now and then ranks run out of data at different times
-  bool leaves = false;      ///< a rank leaves in the end, with operations in flight
+  int rounds = 100;       ///< of every name, each in an order of its own on every rank
+  int most_at_once = 3;   ///< submissions of a rank in a cycle
+  double mismatches = 0;  ///< the share of operations that one rank submits differently
+  double new_shapes = 0;  ///< of operations that all ranks submit with another size than before
+  double given_up = 0;    ///< of cycles in which rank 0 gives up the oldest operation
+  bool joins = false;     ///< every now and then ranks run out of data at different times
+  bool leaves = false;    ///< a rank leaves in the end, with operations in flight
 };
 
 // What one rank is to submit, and what became of it.

@@ -77,8 +77,10 @@ TEST_F(Attacks, ExtensionsOfChunksAndTrailersAreLimited) {
   for (const std::string& start :
        {std::string("1;x="), std::string("1\r\n \r\n0\r\nX: "), std::string("1")}) {
     auto http = client();
-    http.send("POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" +
-              start);
+    http.send(
+        "POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n" +
+        start);
     const std::string more(1 << 20, start == "1" ? '0' : 'a');
     try {
       for (int i = 0; i < 60; ++i) http.send(more);
@@ -144,15 +146,59 @@ TEST_F(Attacks, RowsAreCountedBeforeTheyAreDecoded) {
   EXPECT_TRUE(contains(answer.body, "100001 rows, expected at most 4 in a request")) << answer.body;
 }
 
+// Whatever the shape says, and over gRPC's form of it too.
+TEST_F(Attacks, TextsAreRowsWhateverTheirShapeSays) {
+  put_text(model_ / "words.txt", "a\nb\n");
+  put_text(model_ / "classes.txt", "bad\ngood\n");
+  put_text(model_ / "config.toml",
+           "max_batch_size = 4\npreprocessing = \"text\"\nvocabulary = \"words.txt\"\nclasses = "
+           "\"classes.txt\"\n");
+  put_script(model_, 2,
+             "def forward(self, words, lengths):\n"
+             "    return torch.stack([lengths, torch.sum(words, 1)], 1) * 1.0\n");
+  auto http = client();
+  const auto answer = http.post("/v2/models/m/infer", json::parse(R"({"inputs": [{"name": "text",
+      "shape": [1, 5], "datatype": "BYTES", "data": ["a", "b", "a", "b", "a"]}]})"));
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_TRUE(contains(answer.body, "5 rows, expected at most 4 in a request")) << answer.body;
+}
+
+TEST_F(Attacks, AnOutputWithoutRowsIsNoPrediction) {
+  put_script(model_, 2,
+             "def forward(self, x):\n"
+             "    return x, torch.sum(x)\n");
+  put_text(model_ / "config.toml", "");
+  auto http = client();
+  const auto answer = http.post("/v1/models/m:predict", json{{"instances", {{1.5, 2.5}}}});
+  EXPECT_EQ(answer.status, 400) << answer.body;
+  EXPECT_TRUE(contains(answer.body, "has not one entry a row: ask with")) << answer.body;
+}
+
+TEST_F(Attacks, WhatTakesNoBodyTakesNone) {
+  auto http = client();
+  http.send("GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000000\r\n\r\n");
+  EXPECT_EQ(http.read_answer().status, 400);
+  EXPECT_TRUE(http.is_closed());
+}
+
+TEST_F(Attacks, HeadersAreCounted) {
+  auto http = client();
+  std::string fields;
+  for (int i = 0; i < 10000; ++i) fields += "ab:\r\n";
+  http.send("GET /v2 HTTP/1.1\r\nHost: localhost\r\n" + fields + "\r\n");
+  EXPECT_EQ(http.read_answer().status, 431);
+}
+
 TEST_F(Attacks, PagesOfOtherSitesAreNotListenedTo) {
   options_.allowed_hosts = {"serving.example"};
   auto http = client();
-  const auto status = [&](const std::string& method, const std::map<std::string, std::string>& headers) {
+  const auto status = [&](const std::string& method,
+                          const std::map<std::string, std::string>& headers) {
     return http.ask(method, method == "GET" ? "/v1/models" : "/v1/models/m:rollback", "", headers)
         .status;
   };
-  for (const char* host :
-       {"localhost", "LOCALHOST:8000", "127.0.0.1:8000", "[::1]:8000", "10.0.0.7", "serving.example"})
+  for (const char* host : {"localhost", "LOCALHOST:8000", "127.0.0.1:8000", "[::1]:8000",
+                           "10.0.0.7", "serving.example"})
     EXPECT_EQ(status("GET", {{"Host", host}}), 200) << host;
   for (const char* host : {"evil.example", "localhost.evil.example", "evil.example:8000"})
     EXPECT_EQ(status("GET", {{"Host", host}}), 403) << host;

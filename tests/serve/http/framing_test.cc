@@ -56,7 +56,10 @@ TEST_F(Framing, DoubtfulRequestsAreRefusedAndTheConnectionClosed) {
       kPost + "Transfer-Encoding : chunked\r\n\r\n" + chunked,
       kPost + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n" + chunked,
       kPost + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked,
-      kPost + "Transfer-Encoding: \x0b" "chunked\r\n\r\n" + chunked,
+      kPost +
+          "Transfer-Encoding: \x0b"
+          "chunked\r\n\r\n" +
+          chunked,
       kPost + " Transfer-Encoding: chunked\r\n\r\n" + chunked,
       "POST /a HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked,
       // Content-Length that is not one number.
@@ -115,7 +118,8 @@ TEST_F(Framing, WhatIsCommonIsTaken) {
       {kPost + "Content-Length: 3\r\n\r\nabc", "POST /a? h abc"},
       {kPost + "content-length:3\r\n\r\nabc", "POST /a? h abc"},
       {kPost + "Transfer-Encoding: Chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "POST /a? h abc"},
-      {kPost + "Transfer-Encoding: chunked\r\n\r\n1;x=y\r\na\r\n2\r\nbc\r\n0\r\nX-Late: token\r\n\r\n",
+      {kPost +
+           "Transfer-Encoding: chunked\r\n\r\n1;x=y\r\na\r\n2\r\nbc\r\n0\r\nX-Late: token\r\n\r\n",
        "POST /a? h abc"},  // trailers are no part of the request
       {"POST http://other:8000/b/c?d=e HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n",
        "POST /b/c?d=e other:8000 "},

@@ -139,6 +139,23 @@ TEST_F(Folders, LinksOutOfTheRepositoryAreRefused) {
   }
 }
 
+TEST_F(Folders, LinksInCirclesAndNotesThatAreFoldersAreStood) {
+  fs::create_directory(model_ / "1" / "more");
+  fs::create_symlink(".", model_ / "1" / "a");
+  fs::create_symlink(".", model_ / "1" / "b");
+  fs::create_directory(model_ / ".serving.json");
+  start();
+  EXPECT_TRUE(answers("m"));
+}
+
+TEST_F(Folders, WhatALinkStandsForNeedNotBeThereYet) {
+  const TemporaryDirectory outside;
+  fs::create_symlink(outside.path() / "later", model_ / "examples.db");
+  start();
+  EXPECT_TRUE(contains(refusal("m"), "is a link that leads out of the model repository"))
+      << refusal("m");
+}
+
 TEST_F(Folders, AWrongConfigurationRefusesVersionsThatAreNewUnderIt) {
   put_text(model_ / "config.toml",
            std::string("[[golden]]\ninstance = [1, 2]\nexpect = [99.0]\n") + kConstantConfig);

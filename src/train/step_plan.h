@@ -1,0 +1,44 @@
+// Which samples a rank trains on in which step.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "train/options.h"
+#include "train/task.h"
+
+namespace sullae::train {
+
+/// A step has --batch-size samples of an epoch's order over all ranks, the last one what is left: what one process would
+/// train on. Ranks have as even parts of it as can be, and perhaps none. Any thread.
+class StepPlan {
+ public:
+  /// For `size` samples. Throws InputError where no step has samples enough.
+  StepPlan(std::size_t size, const TrainOptions& options, int rank, int ranks);
+
+  /// In an epoch.
+  std::int64_t steps() const { return steps_; }
+  /// Of all ranks.
+  std::size_t samples_in(std::int64_t step) const;
+  /// Into how many parts this rank's samples of a step are divided: as accumulation and replicas want it, but none is
+  /// empty.
+  std::size_t parts_in(std::int64_t step) const;
+  /// This rank's parts of all steps from `first` on, one after the other.
+  BatchPlan of_epoch(std::size_t epoch, std::int64_t first) const;
+
+ private:
+  // Of this rank, among those of all ranks in a step: [first, last).
+  std::pair<std::size_t, std::size_t> part_of(std::int64_t step) const;
+
+  std::size_t size_;
+  std::size_t batch_;
+  std::size_t parts_;  // that a rank's samples are divided into
+  std::size_t rank_;
+  std::size_t ranks_;
+  std::uint64_t seed_;
+  std::size_t shuffle_buffer_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace sullae::train
