@@ -155,19 +155,26 @@ TEST(StoreServer, ListensToItsOwnJobAlone) {
 TEST(StoreServer, StandsARunOutOfDescriptors) {
   const StoreServer server(kAnyPort);
   Store store(address_of(server), soon());
+  store.set("it", "is accepted", soon());
   const int stranger = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   // As many as there are now, and no more.
   struct Limit {
     Limit() {
       ::getrlimit(RLIMIT_NOFILE, &before);
-      const int next = ::dup(0);
+      // poll() takes no more descriptors than the limit, whatever their numbers.
+      while (taken.empty() || taken.back() < 32) taken.push_back(::dup(1));
+      const int next = ::dup(1);
       ::close(next);
       rlimit full = before;
       full.rlim_cur = static_cast<rlim_t>(next);
       ::setrlimit(RLIMIT_NOFILE, &full);
     }
-    ~Limit() { ::setrlimit(RLIMIT_NOFILE, &before); }
+    ~Limit() {
+      ::setrlimit(RLIMIT_NOFILE, &before);
+      for (const int fd : taken) ::close(fd);
+    }
     rlimit before{};
+    std::vector<int> taken;
   };
   std::optional<Limit> full(std::in_place);
   sockaddr_in name{};

@@ -127,7 +127,11 @@ class StoreServer::Impl {
         ids.push_back(id);
       }
       const int limit = accepts ? -1 : static_cast<int>(kAcceptPause.count());
-      if (::poll(polled.data(), polled.size(), limit) < 0 && errno != EINTR) return;
+      if (::poll(polled.data(), polled.size(), limit) < 0) {
+        // Also where the limit of descriptors was lowered below what is open: it may be raised again.
+        std::this_thread::sleep_for(kAcceptPause);
+        continue;
+      }
       if (polled[0].revents != 0) return;
       if (polled[1].revents != 0) accept_clients();
       for (std::size_t i = 0; i < ids.size(); ++i) {
