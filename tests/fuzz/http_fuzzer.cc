@@ -23,8 +23,8 @@ class Host final : public SessionHost, public HttpHandler {
 
   std::optional<HttpResponse> refuse_early(const HttpRequest& head) override {
     // Only what has one reading gets here.
-    if (head.path.empty() ||
-        head.headers.contains("transfer-encoding") && head.headers.contains("content-length"))
+    if (head.path.empty()) std::abort();
+    if (head.headers.contains("transfer-encoding") && head.headers.contains("content-length"))
       std::abort();
     if (head.path == "/refused") return HttpResponse{.status = 401};
     return std::nullopt;

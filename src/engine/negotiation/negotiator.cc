@@ -42,6 +42,14 @@ Negotiator::Negotiator(int rank, std::vector<int> world_ranks, std::size_t cache
 
 void Negotiator::submit(std::unique_ptr<Submission> submission) {
   const Request& request = submission->request;
+  if (joined_.contains(rank_)) {
+    auto error = std::make_exception_ptr(InputError(fmt::format(
+        "{} '{}' was submitted after join(), before every rank had joined: a rank that has "
+        "joined only follows the others",
+        name(request.signature.operation), request.name)));
+    refused_.push_back({std::move(submission), std::move(error)});
+    return;
+  }
   if (has_mine(request.name)) {
     refused_.push_back(
         {std::move(submission),
@@ -117,8 +125,8 @@ void Negotiator::hear_cached(int rank, std::uint32_t number, Decision& decision)
   if (tell_failure(name, rank, decision)) return;
   if (const Entry* other = fresh_.empty() ? nullptr : in_flight(name);
       other != nullptr && other != &entry) {
-    fail(name, mismatch(name, other->first_rank, *other->request, rank, *entry.request), decision);
-    tell_failure(name, rank, decision);
+    fail_for(rank, name, mismatch(name, other->first_rank, *other->request, rank, *entry.request),
+             decision);
     return;
   }
   note(entry, rank, decision);
@@ -129,8 +137,8 @@ void Negotiator::hear_request(int rank, Request request, Decision& decision) {
   if (tell_failure(name, rank, decision)) return;
   const Entry* const other = in_flight(name);
   if (other != nullptr && !(*other->request == request)) {
-    fail(name, mismatch(name, other->first_rank, *other->request, rank, request), decision);
-    tell_failure(name, rank, decision);
+    fail_for(rank, name, mismatch(name, other->first_rank, *other->request, rank, request),
+             decision);
     return;
   }
   Entry& entry = fresh_.try_emplace(name, size()).first->second;
@@ -164,7 +172,9 @@ void Negotiator::complete_if_ready(Entry& entry, Decision& decision) {
   entry.submitted.clear();
   entry.last_used = cycle_;
   if (fresh_.empty()) return;
-  if (const auto fresh = fresh_.find(request->name); fresh != fresh_.end()) {
+  // Not what this rank, which has joined, wants under the name of one that the others have ended.
+  if (const auto fresh = fresh_.find(request->name);
+      fresh != fresh_.end() && &fresh->second == &entry) {
     done_.push_back(std::move(fresh->second));
     fresh_.erase(fresh);
   }
@@ -224,6 +234,14 @@ void Negotiator::fail(const std::string& name, const std::exception_ptr& error,
   if (const auto fresh = fresh_.find(name); fresh != fresh_.end() && !fresh->second.mine)
     fresh_.erase(fresh);
   if (!untold.empty()) failures_[name].push_back({std::move(untold), error});
+}
+
+// What `rank` announces does not fit. It is told even where it joins with the same words, and so is not missing.
+void Negotiator::fail_for(int rank, const std::string& name, const std::exception_ptr& error,
+                          Decision& decision) {
+  fail(name, error, decision);
+  if (tell_failure(name, rank, decision) || rank != rank_) return;
+  if (auto mine = take_mine(name)) decision.refused.push_back({std::move(mine), error});
 }
 
 std::exception_ptr Negotiator::mismatch(const std::string& name, int rank, const Request& one,

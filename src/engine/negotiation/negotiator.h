@@ -107,6 +107,8 @@ class Negotiator {
   void forgive(int rank);
   bool tell_failure(const std::string& name, int rank, Decision& decision);
   void fail(const std::string& name, const std::exception_ptr& error, Decision& decision);
+  void fail_for(int rank, const std::string& name, const std::exception_ptr& error,
+                Decision& decision);
   std::exception_ptr mismatch(const std::string& name, int rank, const Request& one, int other_rank,
                               const Request& other) const;
   void give_up_on(const GivenUp& one, Decision& decision);

@@ -221,7 +221,10 @@ class StoreServer::Impl {
         return total;
       case Command::add: {
         long long& counter = counters_[key];
-        counter += std::atoll(value.c_str());
+        // What a stranger adds may be any number.
+        counter =
+            static_cast<long long>(static_cast<unsigned long long>(counter) +
+                                   static_cast<unsigned long long>(std::atoll(value.c_str())));
         reply(client, std::to_string(counter));
         return total;
       }

@@ -217,6 +217,36 @@ TEST(Negotiator, GoesOnWithoutThoseThatHaveJoined) {
   EXPECT_TRUE(ranks.cycle()[0].agreed.empty());
 }
 
+// Found by the fuzzer: it could be lost where the others ended an operation of that name in the same cycle.
+TEST(Negotiator, ARankThatHasJoinedSubmitsNothing) {
+  Ranks ranks(2);
+  ranks[1].join();
+  ranks.submit(1, allreduce("a", 4));  // with its last words
+  ranks.submit(0, allreduce("a", 4));
+  EXPECT_EQ(names_of(ranks.cycle()[1]), Names{"a"});
+  ranks.submit(1, allreduce("a", 5));
+  const auto decisions = ranks.cycle();
+  ASSERT_EQ(decisions[1].refused.size(), 1U);
+  EXPECT_TRUE(contains(message_of(decisions[1].refused[0].error),
+                       "'a' was submitted after join(), before every rank had joined"));
+  ranks[0].join();
+  ranks.cycle();
+  for (int rank = 0; rank < 2; ++rank) ranks.submit(rank, allreduce("a", 5));
+  EXPECT_EQ(names_of(ranks.cycle()[1]), Names{"a"});
+}
+
+// Found by the fuzzer: it waited for ever.
+TEST(Negotiator, AMismatchIsToldToARankThatJoinsWithTheSameWords) {
+  Ranks ranks(2);
+  ranks.submit(0, allreduce("a", 4));
+  ranks.submit(1, allreduce("a", 5));
+  ranks[1].join();
+  for (const auto& decision : ranks.cycle()) {
+    ASSERT_EQ(decision.refused.size(), 1U);
+    EXPECT_TRUE(contains(message_of(decision.refused[0].error), "ranks disagree about 'a'"));
+  }
+}
+
 TEST(Negotiator, ZerosAreNoContributionToAMaximum) {
   Ranks ranks(2);
   Request request = allreduce("a", 4);
