@@ -12,6 +12,7 @@
 #include "serve/request_error.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
+#include "support/wait_until.h"
 
 namespace sullae::testing {
 namespace {
@@ -40,14 +41,6 @@ class Folders : public ::testing::Test {
   }
   std::string refusal(const std::string& model) {
     return error_of([&] { repository_->choose(model, ""); });
-  }
-  template <class Condition>
-  void wait_until(const Condition& condition) {
-    const auto limit = Clock::now() + std::chrono::seconds(60);
-    while (!condition()) {
-      ASSERT_LT(Clock::now(), limit);
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
   }
   // After this the repository has looked at least once.
   void wait_for_a_look() {

@@ -11,6 +11,7 @@
 #include "serve/request_error.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
+#include "support/wait_until.h"
 
 namespace sullae::testing {
 namespace {
@@ -47,15 +48,6 @@ class RepositoryTest : public ::testing::Test {
       if (status.number == number) return status;
     }
     return {};
-  }
-  // Waits, for as long as a test may take, until the repository's thread has done it.
-  template <class Condition>
-  void wait_until(const Condition& condition) {
-    const auto limit = Clock::now() + std::chrono::seconds(60);
-    while (!condition()) {
-      ASSERT_LT(Clock::now(), limit);
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
   }
   void wait_for(float constant) {
     wait_until([&] { return ask() == constant; });
