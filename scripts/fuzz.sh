@@ -13,7 +13,30 @@ cmake --build --preset fuzz
 
 # Something to start from: the smallest files of each kind.
 seeds=build/fuzz/seeds
-mkdir -p "$seeds"/{csv,tsv,example,http,idx,infer,jpeg,negotiator,store,tar,tfrecord}
+mkdir -p "$seeds"/{config,csv,tsv,example,http,idx,infer,jpeg,negotiator,store,tar,tfrecord}
+cat >"$seeds/config/all" <<'TOML'
+max_batch_size = 4
+max_queue_delay_microseconds = 1
+device = "cuda:1"
+instances = 2
+quantize = "int8"
+version_policy = "1,3"
+new_version_percent = 10
+preprocessing = "image"
+mean = [0.5, 1, 2e-1]
+centre_share = 0.8
+[[inputs]]
+name = "x"
+datatype = "FP32"
+shape = [-1, 2]
+[[golden]]
+instance = { a = [1, "b", true], c = 1.5 }
+expect = [1, 2]
+tolerance = 0.1
+[online]
+data = "d"
+replay = 4
+TOML
 printf '1,"a ""b"" c"\r\n2,d\n' >"$seeds/csv/quoted"
 printf 'id\tdocument\tlabel\n1\ta "b"\t0\n' >"$seeds/tsv/header"
 printf '\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x01a' >"$seeds/idx/images"
@@ -33,7 +56,7 @@ printf '\20POST http://h/b?c HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect:
 printf '\3\1\300\301\302\0\200\0\243\0' >"$seeds/negotiator/joins"
 printf '\1\1\3\0\0\0\1\0\0\0kv' >"$seeds/store/set"
 
-for parser in csv tsv example http idx infer jpeg negotiator store tar tfrecord; do
+for parser in config csv tsv example http idx infer jpeg negotiator store tar tfrecord; do
   mkdir -p "build/fuzz/corpus/$parser"
   echo "fuzzing $parser for $seconds s"
   "build/fuzz/bin/${parser}_fuzzer" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=65536 -print_final_stats=1 \

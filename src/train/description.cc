@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sullae/error.h"
+#include "sullae/torch/checkpoint.h"
 
 namespace sullae::train {
 

@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "sullae/data/text.h"
-#include "sullae/torch/checkpoint.h"
+
+namespace sullae {
+struct CheckpointMetadata;
+}
 
 namespace sullae::train {
 

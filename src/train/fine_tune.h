@@ -5,22 +5,10 @@
 
 #include "sullae/sullae.h"
 #include "train/evaluation.h"
+#include "train/fine_tune_options.h"
 #include "train/task.h"
 
 namespace sullae::train {
-
-struct FineTuneOptions {
-  int epochs = 10;
-  /// Samples a step over all ranks together.
-  int batch_size = 64;
-  /// At the first step; it falls linearly to 0.
-  double lr = 1e-3;
-  /// Old samples that are trained with each changed one.
-  double replay = 4;
-  /// Test samples that are judged by, drawn at random; 0 takes all.
-  std::size_t test_samples = 10000;
-  std::uint64_t seed = 1;
-};
 
 struct Measured {
   Evaluation before;

@@ -8,14 +8,27 @@
 
 namespace sullae {
 
-PeerError Transport::gone(int peer, std::string_view reason) const {
-  return {world_rank(peer), fmt::format("rank {} died or left while rank {} waited for it ({})",
-                                        world_rank(peer), world_rank(rank()), reason)};
+void Transport::fail_peer(int peer, std::string_view reason) {
+  broken_ = true;
+  throw PeerError(world_rank(peer),
+                  fmt::format("rank {} died or left while rank {} waited for it ({})",
+                              world_rank(peer), world_rank(rank()), reason));
 }
 
-TimeoutError Transport::late(int peer, const Deadline& deadline) const {
-  return TimeoutError(fmt::format("rank {} waited for rank {}, which did not join {}",
-                                  world_rank(rank()), world_rank(peer), deadline.describe()));
+void Transport::fail_timeout(const Request& request, const Deadline& deadline) {
+  broken_ = true;
+  throw TimeoutError(fmt::format("rank {} waited for rank {}, which did not join {}",
+                                 world_rank(rank()), world_rank(request.peer),
+                                 deadline.describe()));
+}
+
+void Transport::check_world(const Failure& failure) {
+  try {
+    failure.check();
+  } catch (...) {  // whatever ended the world
+    broken_ = true;
+    throw;
+  }
 }
 
 void Transport::raise_alarm(std::string_view text) {

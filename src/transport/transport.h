@@ -10,6 +10,7 @@
 
 #include "base/deadline.h"
 #include "sullae/error.h"
+#include "transport/failure.h"
 
 namespace sullae {
 
@@ -71,9 +72,14 @@ class Transport {
   /// Throws the Alarm in a message of kAlarmBytes.
   [[noreturn]] static void throw_alarm(const std::array<char, kAlarmBytes>& message);
 
-  // The errors of wait(). `reason` is the library's own word for what happened.
-  PeerError gone(int peer, std::string_view reason) const;
-  TimeoutError late(int peer, const Deadline& deadline) const;
+  // The errors of wait() after which the transport is of no further use. `reason` is the library's own word for
+  // what happened.
+  [[noreturn]] void fail_peer(int peer, std::string_view reason);
+  [[noreturn]] void fail_timeout(const Request& request, const Deadline& deadline);
+  /// Throws what has ended the world, if anything has.
+  void check_world(const Failure& failure);
+  void set_broken() { broken_ = true; }
+  bool broken() const { return broken_; }
   /// `sent` is how many bytes came, or "more".
   MismatchError other_length(const Request& request, std::string_view sent) const;
 
@@ -81,6 +87,7 @@ class Transport {
   static constexpr std::uint64_t kNoAlarm = make_tag(0xffffff, 0xfffe);
 
   std::uint64_t alarm_tag_ = kNoAlarm;
+  bool broken_ = false;
 };
 
 }  // namespace sullae

@@ -1,4 +1,5 @@
 // The gRPC form of the protocol, with a client generated from its definition.
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 #include "sullae/serve.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
+#include "support/wait_until.h"
 
 namespace sullae::testing {
 namespace {
@@ -28,15 +30,14 @@ class GrpcTest : public ::testing::Test {
     options.max_body_bytes = 1 << 20;
     if (with_tokens) options.tokens_file = directory_.path() / "tokens.toml";
     server_.emplace(options);
-    stub_ = inference::GRPCInferenceService::NewStub(grpc::CreateChannel(
-        "127.0.0.1:" + std::to_string(server_->grpc_port()), grpc::InsecureChannelCredentials()));
-    for (bool ready = false; !ready;) {
+    channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->grpc_port()),
+                                   grpc::InsecureChannelCredentials());
+    stub_ = inference::GRPCInferenceService::NewStub(channel_);
+    wait_until([&] {
       grpc::ClientContext context;
       inference::ServerReadyResponse response;
-      ASSERT_TRUE(stub_->ServerReady(&context, {}, &response).ok());
-      ready = response.ready();
-      if (!ready) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+      return stub_->ServerReady(&context, {}, &response).ok() && response.ready();
+    });
   }
   grpc::Status infer(const inference::ModelInferRequest& request,
                      inference::ModelInferResponse& response, const std::string& token = "") {
@@ -44,6 +45,37 @@ class GrpcTest : public ::testing::Test {
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
     if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
     return stub_->ModelInfer(&context, request, &response);
+  }
+  /// What a method of a service that there is no generated client for answers, in bytes.
+  std::string ask(const std::string& method, std::string request) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    grpc::CompletionQueue queue;
+    grpc::GenericStub generic(channel_);
+    const auto call = generic.PrepareCall(&context, method, &queue);
+    const auto done = [&] {
+      void* tag = nullptr;
+      bool good = false;
+      return queue.Next(&tag, &good) && good;
+    };
+    call->StartCall(nullptr);
+    EXPECT_TRUE(done());
+    const grpc::Slice slice(request);
+    call->WriteLast(grpc::ByteBuffer(&slice, 1), {}, nullptr);
+    EXPECT_TRUE(done());
+    grpc::ByteBuffer answer;
+    call->Read(&answer, nullptr);
+    std::string bytes;
+    if (done()) {
+      std::vector<grpc::Slice> slices;
+      answer.Dump(&slices);
+      for (const auto& part : slices)
+        bytes.append(reinterpret_cast<const char*>(part.begin()), part.size());
+    }
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    EXPECT_TRUE(done());
+    return status.ok() ? bytes : status.error_message();
   }
   static inference::ModelInferRequest request() {
     inference::ModelInferRequest request;
@@ -59,6 +91,7 @@ class GrpcTest : public ::testing::Test {
 
   TemporaryDirectory directory_;
   std::optional<InferenceServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<inference::GRPCInferenceService::Stub> stub_;
 };
 
@@ -153,6 +186,30 @@ TEST_F(GrpcTest, SaysWhatIsWrong) {
   message = request();
   message.add_raw_input_contents(std::string(2 << 20, '\0'));
   expect(message, grpc::StatusCode::RESOURCE_EXHAUSTED, "message larger than max");
+}
+
+// As grpc_health_probe and Kubernetes ask: HealthCheckRequest{service = 1} -> HealthCheckResponse{status = 1}.
+TEST_F(GrpcTest, HealthIsTheUsualService) {
+  start();
+  const std::string service = "inference.GRPCInferenceService";
+  const std::string serving = "\x08\x01";
+  const std::string named = '\x0a' + std::string(1, static_cast<char>(service.size())) + service;
+  // Readiness follows within a poll.
+  wait_until([&] { return ask("/grpc.health.v1.Health/Check", "") == serving; });
+  EXPECT_EQ(ask("/grpc.health.v1.Health/Check", named), serving);
+  EXPECT_NE(ask("/grpc.health.v1.Health/Check", "\x0a\x01x"), serving);
+  std::filesystem::remove_all(directory_.path() / "m");
+  const std::string not_serving = "\x08\x02";
+  wait_until([&] { return ask("/grpc.health.v1.Health/Check", named) == not_serving; });
+}
+
+// As grpcurl asks: ServerReflectionRequest{list_services = 7}.
+TEST_F(GrpcTest, ServicesCanBeListed) {
+  start();
+  const auto services = ask("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                            std::string("\x3a\0", 2));
+  EXPECT_TRUE(contains(services, "inference.GRPCInferenceService"));
+  EXPECT_TRUE(contains(services, "grpc.health.v1.Health"));
 }
 
 TEST_F(GrpcTest, TokensHaveRoles) {

@@ -49,15 +49,9 @@ TEST(Kill, AnUploadIsThereWholeOrNotAtAll) {
     SCOPED_TRACE(moment);
     const TemporaryDirectory directory;
     const auto model = directory.path() / "texts";
-    put_text(model / "words.txt", "good\nbad\n");
-    put_text(model / "classes.txt", "0\n1\n");
-    put_text(model / "config.toml",
-             "preprocessing = \"text\"\nvocabulary = \"words.txt\"\nclasses = \"classes.txt\"\n");
-    put_script(model, 1,
-               "def forward(self, words, lengths):\n"
-               "    return torch.stack([lengths, torch.sum(words, 1)], 1) * 1.0\n");
-    const auto body = R"({"examples": [{"key": "a", "text": "good film", "label": "1"},
-                                       {"key": "b", "text": "bad film", "label": "0"}]})";
+    put_text_model(model);
+    const auto body = R"({"examples": [{"key": "a", "text": "good film", "label": "good"},
+                                       {"key": "b", "text": "bad film", "label": "bad"}]})";
     {
       ::setenv("SULLAE_CRASH_AT", std::string(moment).c_str(), 1);
       ServerProgram server(directory.path());

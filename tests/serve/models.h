@@ -32,7 +32,18 @@ inline void put_text(const std::filesystem::path& file, const std::string& text)
   std::ofstream(file) << text;
 }
 
-/// The configuration of such versions.
+/// A classifier of texts into "bad" and "good" that has learnt nothing, with its configuration.
+inline void put_text_model(const std::filesystem::path& model, int version = 1) {
+  put_text(model / "words.txt", "a\nb\n");
+  put_text(model / "classes.txt", "bad\ngood\n");
+  put_text(model / "config.toml",
+           "preprocessing = \"text\"\nvocabulary = \"words.txt\"\nclasses = \"classes.txt\"\n");
+  put_script(model, version,
+             "def forward(self, words, lengths):\n"
+             "    return torch.stack([lengths, torch.sum(words, 1)], 1) * 1.0\n");
+}
+
+/// The configuration of versions that put_constant() makes.
 inline constexpr const char* kConstantConfig = R"(
 [[inputs]]
 name = "x"

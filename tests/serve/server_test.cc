@@ -5,42 +5,15 @@
 #include <fstream>
 #include <thread>
 
-#include "serve/http_client.h"
-#include "serve/models.h"
-#include "sullae/serve.h"
+#include "serve/constant_server.h"
 #include "support/errors.h"
-#include "support/temporary_directory.h"
 
 namespace sullae::testing {
 namespace {
 
 using nlohmann::json;
 
-class ServerTest : public ::testing::Test {
- protected:
-  ServerTest() {
-    put_text(model_ / "config.toml", std::string("max_batch_size = 4\n") + kConstantConfig);
-    put_constant(model_, 1, 7);
-    options_.repository = directory_.path();
-    options_.http_port = 0;
-    options_.grpc_port = 0;
-    options_.poll = std::chrono::milliseconds(20);
-  }
-  HttpClient client() {
-    if (!server_) {
-      // What was just written is taken to be whole when it is as it was a moment ago.
-      server_.emplace(options_);
-      while (HttpClient(server_->http_port()).get("/v2/health/ready").status != 200)
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return HttpClient(server_->http_port());
-  }
-
-  TemporaryDirectory directory_;
-  std::filesystem::path model_ = directory_.path() / "m";
-  ServeOptions options_;
-  std::optional<InferenceServer> server_;
-};
+using ServerTest = ConstantServerTest;
 
 constexpr const char* kInfer =
     R"({"id": "a", "inputs": [{"name": "x", "shape": [2, 2], "datatype": "FP32", "data": [1, 2, 3, 4]}]})";

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sullae/torch/checkpoint.h"
+
 namespace sullae::train {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AddedSample, input, label)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FineTuneOptions, epochs, batch_size, lr, replay, test_samples,

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "train/fine_tune.h"
+#include "train/fine_tune_options.h"
 
 namespace sullae::serve {
 

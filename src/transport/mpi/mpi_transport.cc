@@ -139,7 +139,7 @@ class MpiTransport final : public Transport {
   ~MpiTransport() override {
     int ended = 0;
     MPI_Finalized(&ended);
-    if (!broken_ && ended == 0) MPI_Comm_free(&communicator_);
+    if (!broken() && ended == 0) MPI_Comm_free(&communicator_);
   }
   MpiTransport(const MpiTransport&) = delete;
   MpiTransport& operator=(const MpiTransport&) = delete;
@@ -175,8 +175,8 @@ class MpiTransport final : public Transport {
     for (Request& request : requests) {
       for (int tries = 0; request.native != nullptr && !finish(request); ++tries) {
         if (tries < spins_) continue;
-        heed_failure();
-        heed_alarm();
+        check_world(*options_.failure);
+        check_alarm();
         if (tries < spins_ + kYields) {
           ::sched_yield();
         } else {
@@ -204,7 +204,7 @@ class MpiTransport final : public Transport {
       });
       // What its receiver does not expect any more, MPI keeps for ever. It reads there at most, and only if it is
       // asked for after all.
-      const bool patient = !broken_ && std::chrono::steady_clock::now() < sends_until;
+      const bool patient = !broken() && std::chrono::steady_clock::now() < sends_until;
       if (!patient && std::ranges::none_of(pending_, &Pending::receives)) return forget();
       if (!pending_.empty()) std::this_thread::sleep_for(kNap);
     }
@@ -239,7 +239,7 @@ class MpiTransport final : public Transport {
     return true;
   }
 
-  void heed_alarm() {
+  void check_alarm() {
     int found = 0;
     MPI_Message handle = MPI_MESSAGE_NULL;
     MPI_Improbe(MPI_ANY_SOURCE, short_tag(alarm_tag()), communicator_, &found, &handle,
@@ -252,22 +252,7 @@ class MpiTransport final : public Transport {
 
   void check_peer(int code, int peer) {
     if (code == MPI_SUCCESS) return;
-    broken_ = true;
-    throw gone(peer, fmt::format("MPI: {}", describe(code)));
-  }
-
-  [[noreturn]] void fail_timeout(const Request& request, const Deadline& deadline) {
-    broken_ = true;
-    throw late(request.peer, deadline);
-  }
-
-  void heed_failure() {
-    try {
-      options_.failure->check();
-    } catch (...) {  // whatever ended the world
-      broken_ = true;
-      throw;
-    }
+    fail_peer(peer, fmt::format("MPI: {}", describe(code)));
   }
 
   void forget() noexcept {
@@ -284,7 +269,6 @@ class MpiTransport final : public Transport {
   MPI_Comm communicator_;
   std::vector<Pending> pending_;  // requests that have not completed
   int spins_ = 0;
-  bool broken_ = false;
 };
 
 }  // namespace

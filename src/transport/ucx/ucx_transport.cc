@@ -72,7 +72,7 @@ class UcxTransport final : public Transport {
     const ucp_request_param_t params{};
     const auto full_tag = tag | static_cast<std::uint64_t>(rank()) << kSenderShift;
     void* native = ucp_tag_send_nbx(endpoint(peer), data, bytes, full_tag, &params);
-    if (UCS_PTR_IS_ERR(native)) fail_peer(peer, UCS_PTR_STATUS(native));
+    if (UCS_PTR_IS_ERR(native)) fail_status(peer, UCS_PTR_STATUS(native));
     if (native != nullptr) pending_.push_back(native);
     return {native, peer, bytes, false};
   }
@@ -85,7 +85,7 @@ class UcxTransport final : public Transport {
     const auto full_tag = tag | static_cast<std::uint64_t>(peer) << kSenderShift;
     void* native =
         ucp_tag_recv_nbx(worker_->handle, data, bytes, full_tag, ~std::uint64_t{0}, &params);
-    if (UCS_PTR_IS_ERR(native)) fail_peer(peer, UCS_PTR_STATUS(native));
+    if (UCS_PTR_IS_ERR(native)) fail_status(peer, UCS_PTR_STATUS(native));
     pending_.push_back(native);
     endpoint(peer);  // so that its death is noticed
     return {native, peer, bytes, true};
@@ -99,12 +99,12 @@ class UcxTransport final : public Transport {
       while (request.native != nullptr && !finish(request)) {
         if (const Peer& peer = peers_[static_cast<std::size_t>(request.peer)];
             peer.failure != UCS_OK) {
-          fail_peer(request.peer, peer.failure);
+          fail_status(request.peer, peer.failure);
         }
         if (++idle > 1) {
-          heed_failure();
+          check_world(*options_.failure);
           if (deadline.passed()) fail_timeout(request, deadline);
-          heed_alarm();
+          check_alarm();
           warning.check("a collective", world_rank(rank()), world_rank(request.peer));
         }
         worker_->progress(spins_, std::min(kPollPeriod, deadline.remaining()));
@@ -117,7 +117,7 @@ class UcxTransport final : public Transport {
     for (void* native : pending_) ucp_request_cancel(worker_->handle, native);
     // A cancelled receive ends at once unless its message has begun to come; a send cannot be taken back. In a
     // group that goes on, both end when the peer has come as far.
-    const auto limit = Clock::now() + (broken_ ? kAbandonLimit : kPeersLimit);
+    const auto limit = Clock::now() + (broken() ? kAbandonLimit : kPeersLimit);
     for (;;) {
       std::erase_if(pending_, [](void* native) {
         if (ucp_request_check_status(native) == UCS_INPROGRESS) return false;
@@ -129,7 +129,7 @@ class UcxTransport final : public Transport {
       if (ucp_worker_progress(worker_->handle) == 0) std::this_thread::sleep_for(kNap);
     }
     // UCX lets go of the rest with its worker.
-    broken_ = true;
+    set_broken();
     for (void* native : pending_) ucp_request_free(native);
     pending_.clear();
     close_endpoints();
@@ -176,7 +176,7 @@ class UcxTransport final : public Transport {
     while (ucp_worker_progress(worker_->handle) != 0) {
     }
     const ucs_status_t status = ucp_ep_create(worker_->handle, &params, &peer.endpoint);
-    if (status != UCS_OK) fail_peer(member, status);
+    if (status != UCS_OK) fail_status(member, status);
     return peer.endpoint;
   }
 
@@ -193,11 +193,11 @@ class UcxTransport final : public Transport {
         (status == UCS_OK && request.receives && info.length != request.bytes)) {
       throw other_length(request, status == UCS_OK ? fmt::to_string(info.length) : "more");
     }
-    if (status != UCS_OK) fail_peer(request.peer, status);
+    if (status != UCS_OK) fail_status(request.peer, status);
     return true;
   }
 
-  void heed_alarm() {
+  void check_alarm() {
     ucp_tag_recv_info_t info{};
     ucp_tag_message_h found =
         ucp_tag_probe_nb(worker_->handle, alarm_tag(), kTagWithoutSender, /*remove=*/1, &info);
@@ -214,28 +214,13 @@ class UcxTransport final : public Transport {
     throw_alarm(message);
   }
 
-  void check_usable(int peer) const {
-    if (!worker_) throw gone(peer, "UCX was ended after an earlier error");
+  void check_usable(int peer) {
+    if (!worker_) fail_peer(peer, "UCX was ended after an earlier error");
   }
 
-  [[noreturn]] void fail_peer(int peer, ucs_status_t status) {
-    heed_alarm();  // a peer that has left may have said why
-    broken_ = true;
-    throw gone(peer, fmt::format("UCX: {}", ucs_status_string(status)));
-  }
-
-  [[noreturn]] void fail_timeout(const Request& request, const Deadline& deadline) {
-    broken_ = true;
-    throw late(request.peer, deadline);
-  }
-
-  void heed_failure() {
-    try {
-      options_.failure->check();
-    } catch (...) {  // whatever ended the world
-      broken_ = true;
-      throw;
-    }
+  [[noreturn]] void fail_status(int peer, ucs_status_t status) {
+    check_alarm();  // a peer that has left may have said why
+    fail_peer(peer, fmt::format("UCX: {}", ucs_status_string(status)));
   }
 
   // What was sent last may still be in UCX's buffers: closing flushes it, unless the peer is gone.
@@ -244,7 +229,7 @@ class UcxTransport final : public Transport {
     for (Peer& peer : peers_) {
       if (peer.endpoint == nullptr) continue;
       ucp_request_param_t params{};
-      if (broken_ || peer.failure != UCS_OK) {
+      if (broken() || peer.failure != UCS_OK) {
         params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
         params.flags = UCP_EP_CLOSE_FLAG_FORCE;
       }
@@ -266,7 +251,6 @@ class UcxTransport final : public Transport {
   std::vector<Peer> peers_;
   std::vector<void*> pending_;  // requests that have not completed
   int spins_ = 0;
-  bool broken_ = false;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "serve/request_error.h"
 #include "support/errors.h"
+#include "support/wait_until.h"
 
 namespace sullae::testing {
 namespace {
@@ -110,6 +111,23 @@ TEST(Batcher, ADelayGathersABatch) {
   for (int i = 0; i < 6; ++i) futures.push_back(submit(batcher, rows_of(1)));
   for (auto& future : futures) EXPECT_FALSE(future.get().error);
   EXPECT_EQ(doubler.batches, (std::vector<std::int64_t>{3, 3}));
+}
+
+// A thread that waits for its batch's time is told of what another thread leaves.
+TEST(Batcher, AFullBatchIsNotLeftWhileAThreadSleeps) {
+  Doubler doubler;
+  doubler.open = false;
+  Batcher batcher({.max_batch_size = 3, .max_queue_delay = std::chrono::hours(1), .instances = 2},
+                  std::ref(doubler));
+  std::vector<std::future<Batcher::Outcome>> futures;
+  futures.push_back(submit(batcher, rows_of(1, 0, /*key=*/0)));
+  // Both threads sleep: the oldest batch is not full.
+  futures.push_back(submit(batcher, rows_of(3, 0, /*key=*/1)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  futures.push_back(submit(batcher, rows_of(2, 0, /*key=*/0)));
+  wait_until([&] { return doubler.count() == 2; });
+  doubler.release();
+  for (auto& future : futures) EXPECT_FALSE(future.get().error);
 }
 
 TEST(Batcher, AFullQueueRefuses) {

@@ -5,12 +5,9 @@
 #include <fstream>
 #include <thread>
 
-#include "serve/http_client.h"
-#include "serve/models.h"
+#include "serve/constant_server.h"
 #include "serve/online/database.h"
-#include "sullae/serve.h"
 #include "support/errors.h"
-#include "support/temporary_directory.h"
 
 namespace sullae::testing {
 namespace {
@@ -24,30 +21,13 @@ std::size_t resident_bytes() {
   return pages * 4096;
 }
 
-class Attacks : public ::testing::Test {
+class Attacks : public ConstantServerTest {
  protected:
-  Attacks() {
-    put_text(model_ / "config.toml", std::string("max_batch_size = 4\n") + kConstantConfig);
-    put_constant(model_, 1, 7);
-    options_.repository = directory_.path();
-    options_.http_port = 0;
-    options_.grpc_port = 0;
-    options_.poll = std::chrono::milliseconds(20);
-  }
-  HttpClient client() {
-    if (!server_) server_.emplace(options_);
-    return HttpClient(server_->http_port());
-  }
   void protect() {
     const auto file = directory_.path() / ".tokens.toml";
     put_text(file, "[[token]]\nname = \"a\"\nrole = \"operate\"\ntoken = \"aaaaaaaaaaaaaaaa\"\n");
     options_.tokens_file = file;
   }
-
-  TemporaryDirectory directory_;
-  std::filesystem::path model_ = directory_.path() / "m";
-  ServeOptions options_;
-  std::optional<InferenceServer> server_;
 };
 
 TEST_F(Attacks, TokensPathsAndMethodsAreCheckedBeforeTheBodyComes) {
@@ -148,14 +128,8 @@ TEST_F(Attacks, RowsAreCountedBeforeTheyAreDecoded) {
 
 // Whatever the shape says, and over gRPC's form of it too.
 TEST_F(Attacks, TextsAreRowsWhateverTheirShapeSays) {
-  put_text(model_ / "words.txt", "a\nb\n");
-  put_text(model_ / "classes.txt", "bad\ngood\n");
-  put_text(model_ / "config.toml",
-           "max_batch_size = 4\npreprocessing = \"text\"\nvocabulary = \"words.txt\"\nclasses = "
-           "\"classes.txt\"\n");
-  put_script(model_, 2,
-             "def forward(self, words, lengths):\n"
-             "    return torch.stack([lengths, torch.sum(words, 1)], 1) * 1.0\n");
+  put_text_model(model_, 2);
+  std::ofstream(model_ / "config.toml", std::ios::app) << "max_batch_size = 4\n";
   auto http = client();
   const auto answer = http.post("/v2/models/m/infer", json::parse(R"({"inputs": [{"name": "text",
       "shape": [1, 5], "datatype": "BYTES", "data": ["a", "b", "a", "b", "a"]}]})"));

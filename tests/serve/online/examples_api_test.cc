@@ -18,13 +18,7 @@ using nlohmann::json;
 class ExamplesApiTest : public ::testing::Test {
  protected:
   ExamplesApiTest() {
-    put_text(model_ / "words.txt", "a\nb\n");
-    put_text(model_ / "classes.txt", "bad\ngood\n");
-    put_text(model_ / "config.toml",
-             "preprocessing = \"text\"\nvocabulary = \"words.txt\"\nclasses = \"classes.txt\"\n");
-    put_script(model_, 1,
-               "def forward(self, words, lengths):\n"
-               "    return torch.stack([lengths, torch.sum(words, 1)], 1) * 1.0\n");
+    put_text_model(model_);
     start();
   }
   void start() { server_.emplace(directory_.path()); }
@@ -91,6 +85,43 @@ TEST_F(ExamplesApiTest, SaysWhatIsWrongAndKeepsNothingOfIt) {
   EXPECT_EQ(http.get("/v1/models/m/examples?since=x").status, 400);
   EXPECT_EQ(http.get("/v1/models/n/examples").status, 404);
   EXPECT_EQ(all(http)["size"], 0);
+}
+
+// What is acknowledged from then on is in a file that has a name.
+TEST_F(ExamplesApiTest, AFileThatWasRemovedIsMadeAnew) {
+  HttpClient http(server_->port());
+  const auto add = [&](const std::string& key) {
+    return http.post("/v1/models/m/examples",
+                     json{{"examples", {{{"key", key}, {"text", "a"}, {"label", "good"}}}}});
+  };
+  EXPECT_EQ(add("lost").status, 200);
+  for (const char* suffix : {"", "-wal", "-shm"})
+    std::filesystem::remove(model_ / (std::string("examples.db") + suffix));
+  EXPECT_EQ(add("kept").status, 200);
+  EXPECT_EQ(all(http)["size"], 1);
+  server_->kill();
+  start();
+  HttpClient again(server_->port());
+  const auto stored = all(again);
+  ASSERT_EQ(stored["size"], 1);
+  EXPECT_EQ(stored["examples"][0]["key"], "kept");
+}
+
+TEST_F(ExamplesApiTest, AFileThatIsNoDatabaseHarmsNobodyElse) {
+  put_text_model(directory_.path() / "n");
+  server_->kill();
+  put_text(model_ / "examples.db", std::string(10000, 'x'));
+  start();
+  HttpClient http(server_->port());
+  const json body = {{"examples", {{{"text", "a"}, {"label", "good"}}}}};
+  const auto refused = http.post("/v1/models/m/examples", body);
+  EXPECT_EQ(refused.status, 500);
+  EXPECT_TRUE(contains(refused.body, "examples.db")) << refused.body;
+  EXPECT_EQ(http.post("/v1/models/n/examples", body).status, 200);
+  const auto metrics = http.get("/metrics");
+  EXPECT_EQ(metrics.status, 200);
+  EXPECT_TRUE(contains(metrics.body, "sullae_online_store_broken{model=\"m\"} 1")) << metrics.body;
+  EXPECT_TRUE(contains(metrics.body, "sullae_online_examples{model=\"n\"} 1")) << metrics.body;
 }
 
 TEST_F(ExamplesApiTest, WhatWasAcknowledgedIsThereOnceAfterAKill) {
