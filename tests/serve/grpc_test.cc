@@ -33,6 +33,9 @@ class GrpcTest : public ::testing::Test {
     channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->grpc_port()),
                                    grpc::InsecureChannelCredentials());
     stub_ = inference::GRPCInferenceService::NewStub(channel_);
+  }
+  void start_and_wait(bool with_tokens = false) {
+    start(with_tokens);
     wait_until([&] {
       grpc::ClientContext context;
       inference::ServerReadyResponse response;
@@ -96,7 +99,7 @@ class GrpcTest : public ::testing::Test {
 };
 
 TEST_F(GrpcTest, SpeaksTheOpenInferenceProtocol) {
-  start();
+  start_and_wait();
   {
     grpc::ClientContext context;
     inference::ServerLiveResponse response;
@@ -154,7 +157,7 @@ TEST_F(GrpcTest, SpeaksTheOpenInferenceProtocol) {
 }
 
 TEST_F(GrpcTest, SaysWhatIsWrong) {
-  start();
+  start_and_wait();
   const auto expect = [&](const inference::ModelInferRequest& message, grpc::StatusCode code,
                           const char* text) {
     inference::ModelInferResponse response;
@@ -189,23 +192,25 @@ TEST_F(GrpcTest, SaysWhatIsWrong) {
 }
 
 // As grpc_health_probe and Kubernetes ask: HealthCheckRequest{service = 1} -> HealthCheckResponse{status = 1}.
-TEST_F(GrpcTest, HealthIsTheUsualService) {
+TEST_F(GrpcTest, HealthIsTheUsualServiceAndFollowsReadiness) {
+  const auto model = directory_.path() / "m";
+  put_text(model / "1" / "model.pt", "no module");
   start();
   const std::string service = "inference.GRPCInferenceService";
-  const std::string serving = "\x08\x01";
   const std::string named = '\x0a' + std::string(1, static_cast<char>(service.size())) + service;
-  // Readiness follows within a poll.
-  wait_until([&] { return ask("/grpc.health.v1.Health/Check", "") == serving; });
-  EXPECT_EQ(ask("/grpc.health.v1.Health/Check", named), serving);
-  EXPECT_NE(ask("/grpc.health.v1.Health/Check", "\x0a\x01x"), serving);
-  std::filesystem::remove_all(directory_.path() / "m");
+  const std::string serving = "\x08\x01";
   const std::string not_serving = "\x08\x02";
-  wait_until([&] { return ask("/grpc.health.v1.Health/Check", named) == not_serving; });
+  EXPECT_EQ(ask("/grpc.health.v1.Health/Check", ""), not_serving);
+  EXPECT_EQ(ask("/grpc.health.v1.Health/Check", named), not_serving);
+  EXPECT_NE(ask("/grpc.health.v1.Health/Check", "\x0a\x01x"), not_serving);
+  put_constant(model, 2, 7);
+  wait_until([&] { return ask("/grpc.health.v1.Health/Check", named) == serving; });
+  EXPECT_EQ(ask("/grpc.health.v1.Health/Check", ""), serving);
 }
 
 // As grpcurl asks: ServerReflectionRequest{list_services = 7}.
 TEST_F(GrpcTest, ServicesCanBeListed) {
-  start();
+  start_and_wait();
   const auto services = ask("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
                             std::string("\x3a\0", 2));
   EXPECT_TRUE(contains(services, "inference.GRPCInferenceService"));
@@ -213,7 +218,7 @@ TEST_F(GrpcTest, ServicesCanBeListed) {
 }
 
 TEST_F(GrpcTest, TokensHaveRoles) {
-  start(/*with_tokens=*/true);
+  start_and_wait(/*with_tokens=*/true);
   auto message = request();
   message.add_raw_input_contents(std::string(8, '\0'));
   inference::ModelInferResponse response;
