@@ -39,6 +39,10 @@ struct Doubler {
     open = true;
     opened.notify_all();
   }
+  void close() {
+    const std::lock_guard lock(mutex);
+    open = false;
+  }
   std::size_t count() {
     const std::lock_guard lock(mutex);
     return batches.size();
@@ -120,12 +124,19 @@ TEST(Batcher, AFullBatchIsNotLeftWhileAThreadSleeps) {
   Batcher batcher({.max_batch_size = 3, .max_queue_delay = std::chrono::hours(1), .instances = 2},
                   std::ref(doubler));
   std::vector<std::future<Batcher::Outcome>> futures;
+  // Both threads have work, and then wait for more.
+  for (int i = 0; i < 2; ++i) futures.push_back(submit(batcher, rows_of(3)));
+  wait_until([&] { return doubler.count() == 2; });
+  doubler.release();
+  for (auto& future : futures) EXPECT_FALSE(future.get().error);
+  futures.clear();
+  doubler.close();
   futures.push_back(submit(batcher, rows_of(1, 0, /*key=*/0)));
-  // Both threads sleep: the oldest batch is not full.
   futures.push_back(submit(batcher, rows_of(3, 0, /*key=*/1)));
+  // The oldest batch is not full, and both threads sleep; one that has not come so far sees what is left anyway.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   futures.push_back(submit(batcher, rows_of(2, 0, /*key=*/0)));
-  wait_until([&] { return doubler.count() == 2; });
+  wait_until([&] { return doubler.count() == 4; });
   doubler.release();
   for (auto& future : futures) EXPECT_FALSE(future.get().error);
 }
