@@ -3,6 +3,7 @@
 and the HTTP layer alone against nginx that answers a constant.
 
     bench/serving.py REPOSITORY/nsmc/1/model.ckpt [--texts ratings_test.txt.gz] [--users 1,11,51,101,200,400]
+    bench/serving.py … --earlier OTHER/build/release/bin/sullae     an earlier build instead of the peers
 
 Flask runs as its own server with threads, and under gunicorn with a process and with a thread pool a processor; its best is
 what is compared. Medians of several rounds."""
@@ -22,6 +23,7 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("checkpoint")
 parser.add_argument("--texts", default="../shared/data/nsmc/ratings_test.txt.gz")
 parser.add_argument("--users", default="1,11,51,101,200,400")
+parser.add_argument("--earlier")
 parser.add_argument("--seconds", type=int, default=8)
 parser.add_argument("--rounds", type=int, default=3)
 options = parser.parse_args()
@@ -79,7 +81,8 @@ with tempfile.TemporaryDirectory() as folder:
     os.link(options.checkpoint, folder / "models" / "nsmc" / "1" / "model.ckpt") if os.stat(
         options.checkpoint).st_dev == os.stat(folder).st_dev else shutil.copy(
             options.checkpoint, folder / "models" / "nsmc" / "1" / "model.ckpt")
-    subprocess.run([binaries / "to_torchscript", options.checkpoint, folder], check=True)
+    if not options.earlier:
+        subprocess.run([binaries / "to_torchscript", options.checkpoint, folder], check=True)
     texts = folder / "texts"
     with gzip.open(options.texts, "rt") as file:
         rows = [line.rstrip("\n").split("\t")[1] for line in list(file)[1:3001]]
@@ -89,10 +92,14 @@ with tempfile.TemporaryDirectory() as folder:
     flask = {"MODEL_DIR": str(folder), "PYTHONPATH": str(here / "serving"), "PORT": str(port)}
     gunicorn = [python, "-m", "gunicorn", "-b", f"127.0.0.1:{port}", "--backlog", "2048", "flask_app:app"]
     sullae_port = free_port()
-    servers = {
-        "sullae": (Server([binaries / "sullae", "serve", folder / "models", "--http-port", str(sullae_port), "--grpc-port", "0"],
-                          f"http://127.0.0.1:{sullae_port}/v2/health/ready"),
-                   f"http://127.0.0.1:{sullae_port}/v1/models/nsmc:predict"),
+
+    def serving(program):
+        return (Server([program, "serve", folder / "models", "--http-port", str(sullae_port), "--grpc-port", "0"],
+                       f"http://127.0.0.1:{sullae_port}/v2/health/ready"),
+                f"http://127.0.0.1:{sullae_port}/v1/models/nsmc:predict")
+
+    servers = {"sullae": serving(binaries / "sullae")}
+    servers |= {"earlier": serving(options.earlier)} if options.earlier else {
         "flask": (Server([python, here / "serving" / "flask_app.py"], f"http://127.0.0.1:{port}/",
                          {**flask, "TORCH_THREADS": str(processors)}), f"http://127.0.0.1:{port}/predict"),
         "gunicorn": (Server([*gunicorn, "-w", str(processors)], f"http://127.0.0.1:{port}/", flask),
@@ -118,6 +125,9 @@ with tempfile.TemporaryDirectory() as folder:
         print(f"{'':>5} {'ratio':<17} {statistics.median([r[0] for r in results[users, 'sullae']]) / peer:>9.1f}x")
     peer = max(rate for name, rate in best.items() if name != "sullae")
     print(f"best throughput: sullae {best['sullae']:.0f}, the peer {peer:.0f} requests/s: {best['sullae'] / peer:.1f}x\n")
+
+    if options.earlier:
+        raise SystemExit(0)
 
     configuration = folder / "nginx.conf"
     configuration.write_text(f"""worker_processes {processors}; daemon off; pid {folder}/pid; error_log /dev/null;

@@ -5,6 +5,7 @@
 #   scripts/setup.sh test      what the tests use, too
 #   scripts/setup.sh bench     the peers that the benchmarks run against, too
 #   scripts/setup.sh fuzz      clang and its fuzzer, too
+#   scripts/setup.sh lint      clang-format and clang-tidy, too
 set -euo pipefail
 
 packages=(
@@ -27,6 +28,9 @@ if [[ "${1:-}" == bench ]]; then
 fi
 if [[ "${1:-}" == fuzz ]]; then
   packages+=(clang-14 libclang-rt-14-dev)
+fi
+if [[ "${1:-}" == lint ]]; then
+  packages+=(clang-format clang-tidy)
 fi
 
 missing=()
