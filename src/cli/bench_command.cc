@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/config.h"
+#include "base/rounded.h"
 #include "cli/commands.h"
 #include "cli/validators.h"
 #include "engine/collective_benchmark.h"
@@ -113,7 +114,7 @@ class BenchCommand final : public Command {
     const bool in_a_job = world.size > 1 || process_environment()("SULLAE_RANK");
     if (!in_a_job && ranks_ > 1) return start_ranks();
     world.transport = transport_;
-    measure(*World::create(world));
+    measure(World::create(world));
     return 0;
   }
 
@@ -150,16 +151,16 @@ class BenchCommand final : public Command {
     return run_job(job);
   }
 
-  void measure(World& world) const {
+  void measure(const World& world) const {
     const bool prints = world.rank() == 0;
     auto results = nlohmann::json::array();
     if (prints && !json_) print_head(world);
     run_benchmark(world, options_, [&](const BenchmarkResult& result) {
       if (!prints) return;
       results.push_back({{"bytes", result.bytes},
-                         {"latency_us", result.latency_us},
-                         {"algbw_gbps", result.algbw_gbps},
-                         {"busbw_gbps", result.busbw_gbps},
+                         {"latency_us", rounded(result.latency_us)},
+                         {"algbw_gbps", rounded(result.algbw_gbps)},
+                         {"busbw_gbps", rounded(result.busbw_gbps)},
                          {"backend", result.backend}});
       if (json_) return;
       fmt::print("{:>14} {:>14.2f} {:>14.3f} {:>14.3f}\n", result.bytes, result.latency_us,

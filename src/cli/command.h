@@ -3,11 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace sullae::cli {
 
-/// A new one is a file and a line in commands.cc.
+/// A new one is a file and a line in commands.cc, or in torch_commands.cc where it needs libtorch.
 class Command {
  public:
   virtual ~Command() = default;
@@ -17,6 +18,9 @@ class Command {
   virtual int run() = 0;
 };
 
+/// Those of this program: of sullae, or of sullae-torch.
 std::vector<std::unique_ptr<Command>> make_commands();
+/// Becomes the program that `words` are for; returns where that is this one. Throws Error.
+void hand_over(const std::vector<std::string>& words);
 
 }  // namespace sullae::cli

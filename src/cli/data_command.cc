@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "cli/commands.h"
+#include "cli/other_commands.h"
 #include "cli/progress_bar.h"
 #include "cli/validators.h"
 #include "data/tools/convert.h"
@@ -17,9 +18,7 @@ namespace {
 class DataCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
-    CLI::App* app = program.add_subcommand(
-        "data",
-        "Convert, divide, show and check data sets; alone, or as the ranks of `sullae run`");
+    CLI::App* app = program.add_subcommand("data", description_of("data"));
     app->require_subcommand(1);
     app->footer(
         "Reads csv, tsv, idx, tfrecord, folders of images and tar archives, also compressed "
@@ -44,7 +43,7 @@ class DataCommand final : public Command {
   }
 
   int run() override {
-    World& world = init();
+    const World world = init();
     const int code = run_in(world);
     shutdown();
     return code;
@@ -87,7 +86,7 @@ class DataCommand final : public Command {
         ->type_name("N");
   }
 
-  int run_in(World& world) {
+  int run_in(const World& world) {
     // Verifying goes on after damage, to find all of it.
     data::DamageLog damage(skip_damaged_ || verify_->parsed());
     reading_.damage = &damage;
@@ -96,7 +95,7 @@ class DataCommand final : public Command {
     return show(*set, damage, world);
   }
 
-  int write(const data::Dataset& set, data::DamageLog& damage, World& world) {
+  int write(const data::Dataset& set, data::DamageLog& damage, const World& world) {
     if (shard_->parsed()) writing_.format = format_of_input();
     if (writing_.files == 0) writing_.files = usual_files(world);
     writing_.threads = workers_;
@@ -152,7 +151,7 @@ class DataCommand final : public Command {
                                  static_cast<std::size_t>(world.size()));
   }
 
-  int show(const data::Dataset& set, data::DamageLog& damage, World& world) {
+  int show(const data::Dataset& set, data::DamageLog& damage, const World& world) {
     const bool verifying = verify_->parsed();
     ProgressBar bar(verifying ? "verifying" : "reading",
                     set.size() / static_cast<std::size_t>(world.size()), world.rank() == 0);

@@ -101,6 +101,8 @@ std::string unknown_command(CLI::App* app, const std::vector<std::string>& words
 }
 
 int run(int argc, char** argv) {
+  const auto words = prepare(argc, argv);
+  sullae::cli::hand_over(words);
   CLI::App program("Sullae: distributed deep learning for C++", "sullae");
   program.set_version_flag("--version", std::string("sullae ") + sullae::kVersion);
   program.require_subcommand(1);
@@ -114,7 +116,6 @@ int run(int argc, char** argv) {
   std::vector<CLI::App*> parsers;
   for (const auto& command : commands) parsers.push_back(command->declare(program));
 
-  const auto words = prepare(argc, argv);
   if (words.empty()) {
     std::fputs(program.help().c_str(), stderr);
     return 2;

@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/other_commands.h"
 #include "cli/validators.h"
 #include "sullae/serve.h"
 
@@ -8,10 +9,7 @@ namespace {
 class OnlineCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
-    CLI::App* app = program.add_subcommand(
-        "online",
-        "Train served models further on the samples that operators correct, and publish what is "
-        "better;\nalone, or as a rank of `sullae run`");
+    CLI::App* app = program.add_subcommand("online", description_of("online"));
     app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     app->add_option("repository", options_.repository,
                     "The model repository that `sullae serve` serves")
@@ -34,7 +32,7 @@ class OnlineCommand final : public Command {
 
   int run() override {
     options_.poll = std::chrono::milliseconds(static_cast<std::int64_t>(poll_seconds_ * 1000));
-    World& world = init();
+    const World world = init();
     learn_online(options_, world);
     shutdown();
     return 0;

@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/other_commands.h"
 #include "train/seen/report.h"
 
 namespace sullae::cli {
@@ -9,9 +10,7 @@ namespace {
 class ReportCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
-    CLI::App* app = program.add_subcommand("report",
-                                           "Compare training runs: a table of the reports that "
-                                           "`sullae train --report` wrote, each against the first");
+    CLI::App* app = program.add_subcommand("report", description_of("report"));
     app->add_option("FILE", files_, "Reports to compare")->required();
     return app;
   }

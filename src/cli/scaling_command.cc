@@ -9,7 +9,9 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/rounded.h"
 #include "cli/commands.h"
+#include "cli/other_commands.h"
 #include "cli/validators.h"
 #include "launch/launcher.h"
 #include "launch/remote_shell.h"
@@ -36,10 +38,7 @@ struct Trial {
 class ScalingCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
-    CLI::App* app = program.add_subcommand(
-        "scaling",
-        "Train a model with more and more workers, as replicas in one process (scale-up) and as "
-        "processes (scale-out), and compare time, accuracy and efficiency");
+    CLI::App* app = program.add_subcommand("scaling", description_of("scaling"));
     app->footer(
         "What follows the model goes to `sullae train`:\n"
         "  sullae scaling mnist --np 1,2,4 --output scaling.html --epochs 1");
@@ -181,8 +180,8 @@ class ScalingCommand final : public Command {
                          {"seconds", trial.report.seconds},
                          {"test_accuracy", trial.report.test_accuracy},
                          {"samples_per_second", trial.report.samples_per_second},
-                         {"speedup", speedup(trial, trials)},
-                         {"efficiency", efficiency(trial, trials)}});
+                         {"speedup", rounded(speedup(trial, trials))},
+                         {"efficiency", rounded(efficiency(trial, trials))}});
     }
     train::write_scaling_page(output_, points);
     auto json = std::filesystem::path(output_).replace_extension(".json");

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/online_process.h"
+#include "cli/other_commands.h"
 #include "cli/validators.h"
 #include "sullae/serve.h"
 
@@ -15,9 +16,7 @@ namespace {
 class ServeCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
-    CLI::App* app = program.add_subcommand(
-        "serve",
-        "Serve the models of a repository over HTTP and gRPC; new versions without a pause");
+    CLI::App* app = program.add_subcommand("serve", description_of("serve"));
     app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     app->add_option("repository", options_.repository,
                     "The model repository: DIR/<model>/<version>/ with model.ckpt (from `sullae "

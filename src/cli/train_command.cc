@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/other_commands.h"
 #include "cli/toml_config.h"
 #include "cli/train_options.h"
 #include "sullae/sullae.h"
@@ -14,8 +15,7 @@ namespace {
 class TrainCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
-    CLI::App* app =
-        program.add_subcommand("train", "Train a ready model; alone, or as a rank of `sullae run`");
+    CLI::App* app = program.add_subcommand("train", description_of("train"));
     app->require_subcommand(1);
     app->footer("Every model takes the usual options: 'sullae train mnist --help'.");
     for (const auto& recipe : train::recipes()) declare_recipe(*app, *recipe);
@@ -33,7 +33,7 @@ class TrainCommand final : public Command {
         std::fputs(choice->options.configuration.c_str(), stdout);
         return 0;
       }
-      World& world = init();
+      const World world = init();
       if (world.rank() == 0 && !choice->config.empty())
         fmt::print("configuration ({} and the command line):\n{}\n", choice->config,
                    choice->options.configuration);

@@ -23,7 +23,36 @@ std::string quote(const std::string& word) {
 
 }  // namespace
 
-std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kProgram = "sullae";
+constexpr const char* kTorchProgram = "sullae-torch";
+
+fs::path running_program() { return fs::read_symlink("/proc/self/exe"); }
+
+// `beside` the running program, or where it is when both are installed.
+std::string other_program(const char* beside, const char* installed) {
+  const fs::path folder = running_program().parent_path();
+  const fs::path near = folder / beside;
+  return fs::exists(near) ? near.string() : (folder / installed).lexically_normal().string();
+}
+
+}  // namespace
+
+std::string own_program() {
+  const fs::path running = running_program();
+  return running.filename() == kTorchProgram ? other_program(kProgram, "../../bin/sullae")
+                                             : running.string();
+}
+
+std::string torch_program() {
+  const fs::path running = running_program();
+  return running.filename() == kTorchProgram
+             ? running.string()
+             : other_program(kTorchProgram, "../libexec/sullae/sullae-torch");
+}
 
 std::vector<std::string> remote_command(const std::string& remote_shell, const std::string& host,
                                         const std::vector<std::string>& command) {

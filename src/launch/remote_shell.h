@@ -9,6 +9,8 @@ namespace sullae {
 
 /// The path of the program that runs.
 std::string own_program();
+/// The path of sullae-torch, which has the commands that need libtorch: beside `sullae`, or in libexec/sullae.
+std::string torch_program();
 
 /// The words that run `command` on `host` through `remote_shell` ("ssh -p 2222"): its words, the
 /// host, and one quoted command line.

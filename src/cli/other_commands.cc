@@ -1,0 +1,34 @@
+#include "cli/other_commands.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "launch/remote_shell.h"
+#include "sullae/error.h"
+
+namespace sullae::cli {
+
+void become_other_program(const std::vector<std::string>& words) {
+  const bool other =
+      !words.empty() && std::ranges::any_of(kTorchCommands, [&](const auto& command) {
+        return words.front() == command.name;
+      });
+  if (!other) return;
+  const auto program = torch_program();
+  std::string name = "sullae";  // as its messages and ps show it
+  std::vector<char*> arguments = {name.data()};
+  auto copies = words;
+  for (auto& word : copies) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execv(program.c_str(), arguments.data());
+  throw Error(
+      fmt::format("{}: cannot be started: {}: expected it beside sullae, or in libexec/sullae",
+                  program, std::generic_category().message(errno)));
+}
+
+}  // namespace sullae::cli
