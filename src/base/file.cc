@@ -1,11 +1,15 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/failpoint.h"
 #include "base/system_error.h"
+#include "sullae/error.h"
 
 namespace sullae {
 namespace {
@@ -73,6 +77,31 @@ std::optional<std::vector<std::filesystem::path>> entries_of(const std::filesyst
 void sync_directory(const std::filesystem::path& directory) {
   const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd) ::fsync(fd.get());
+}
+
+std::string read_file(const std::filesystem::path& file, std::size_t most) {
+  const auto refuse = [&](const std::string& why) {
+    throw InputError(fmt::format("{}: {}", file.string(), why));
+  };
+  // O_NONBLOCK: to open a pipe would wait for its other end.
+  const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (!fd || ::fstat(fd.get(), &status) != 0)
+    refuse(fmt::format("cannot be read: {}", std::generic_category().message(errno)));
+  if (!S_ISREG(status.st_mode)) refuse("is no regular file");
+  if (static_cast<std::uint64_t>(status.st_size) > most)
+    refuse(fmt::format("has {} bytes, expected at most {}", status.st_size, most));
+  std::string text;
+  char part[std::size_t{64} << 10];
+  for (;;) {
+    const auto count = ::read(fd.get(), part, sizeof part);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0)
+      refuse(fmt::format("cannot be read: {}", std::generic_category().message(errno)));
+    if (count == 0) return text;
+    text.append(part, static_cast<std::size_t>(count));
+    if (text.size() > most) refuse(fmt::format("has more than {} bytes", most));
+  }
 }
 
 void write_file(const std::filesystem::path& file, std::string_view text) {

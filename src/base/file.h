@@ -44,6 +44,10 @@ std::optional<std::vector<std::filesystem::path>> entries_of(const std::filesyst
 /// Puts a change of names in `directory` on the disk.
 void sync_directory(const std::filesystem::path& directory);
 
+/// The whole of `file`, which somebody may have put there by mistake: throws InputError that names it where it is no
+/// regular file (reading a pipe would wait for ever), cannot be read, or has more than `most` bytes.
+std::string read_file(const std::filesystem::path& file, std::size_t most);
+
 /// Replaces `file` with `text`, atomically.
 void write_file(const std::filesystem::path& file, std::string_view text);
 

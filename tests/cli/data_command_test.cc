@@ -87,6 +87,37 @@ TEST_F(DataCommand, PicturesOfOtherKindsAreNotIgnoredWithoutAWord) {
       << result.standard_error;
 }
 
+TEST_F(DataCommand, NorInArchives) {
+  TarWriter tar(path("mixed.tar"));
+  tar.write("ant/1.jpg", one_colour_jpeg(8, 8, 1, 2, 3));
+  tar.write("ant/2.png", "png");
+  tar.close();
+  const auto result = data_command({"inspect", path("mixed.tar")});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "1 file is no JPEG and left out, such as ant/2.png"))
+      << result.standard_error;
+}
+
+// Without --skip-damaged, which decodes every image.
+TEST_F(DataCommand, ConvertRefusesWhatIsNoImageOrIsCutOff) {
+  auto torn = one_colour_jpeg(64, 64, 3, 2, 1);
+  torn.resize(torn.size() - 10);
+  for (const auto& [content, message] : {std::pair<std::string, std::string>{torn, "it is cut off"},
+                                         {"a text", "is no JPEG file, expected a JPEG file"},
+                                         {"", "is empty, expected a JPEG file"}}) {
+    {
+      TarWriter tar(path("images.tar"));
+      tar.write("ant/1.jpg", one_colour_jpeg(64, 64, 1, 2, 3));
+      tar.write("ant/2.jpg", content);
+      tar.close();
+    }
+    const auto result = data_command({"convert", path("images.tar"), "--output", path("out")});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_TRUE(contains(result.standard_error, "ant/2.jpg")) << result.standard_error;
+    EXPECT_TRUE(contains(result.standard_error, message)) << result.standard_error;
+  }
+}
+
 TEST_F(DataCommand, ConvertsToBothFormatsAndBack) {
   const auto images = write_images(11);
   for (const std::string format : {"tfrecord", "tar"}) {

@@ -24,8 +24,9 @@ struct LabelledText {
 /// none; damaged ones go to `damage`.
 std::vector<LabelledText> read_texts(const Dataset& dataset, DamageLog& damage);
 
-/// The words of a text, cut at white space.
-std::vector<std::string_view> split_words(std::string_view text);
+/// The words of a text, cut at white space; the first `most` of them.
+std::vector<std::string_view> split_words(std::string_view text,
+                                          std::size_t most = std::string_view::npos);
 
 /// ASCII letters in lower case and ASCII punctuation as words of its own; other characters as they are.
 std::string normalise_english(std::string_view text);

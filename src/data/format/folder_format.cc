@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/log.h"
 #include "data/format/format.h"
 #include "data/record/byte_file.h"
 
@@ -38,12 +37,10 @@ class FolderDataset final : public Dataset {
       } else if (is_jpeg_name(entry.string())) {
         images_.push_back({entry, kNoClass});
       } else {
-        meet_other(entry);
+        others_.note(entry);
       }
     }
-    if (others_ > 0)
-      log::warning("{}: {} file{} no JPEG and left out, such as {}: convert them first",
-                   folder.string(), others_, others_ == 1 ? " is" : "s are", first_other_.string());
+    others_.report(folder.string());
   }
 
   std::size_t size() const override { return images_.size(); }
@@ -72,7 +69,7 @@ class FolderDataset final : public Dataset {
       if (is_jpeg_name(file.string())) {
         images_.push_back({file, classes_.size()});
       } else {
-        meet_other(file);
+        others_.note(file);
       }
     }
     if (images_.size() == before) {
@@ -83,14 +80,7 @@ class FolderDataset final : public Dataset {
     classes_.push_back(folder.filename().string());
   }
 
-  // Pictures of other kinds, which a user would miss.
-  void meet_other(const fs::path& file) {
-    if (!has_extension(file, {".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".PNG"})) return;
-    if (others_++ == 0) first_other_ = file;
-  }
-
-  std::size_t others_ = 0;
-  fs::path first_other_;
+  OtherPictures others_;
   std::vector<ImageFile> images_;
   std::vector<std::string> classes_;
 };

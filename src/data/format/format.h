@@ -44,4 +44,17 @@ std::vector<std::string> classes_beside(const std::filesystem::path& path);
 /// Whether a file name is that of a JPEG file.
 bool is_jpeg_name(std::string_view name);
 
+/// Counts pictures that are no JPEG files, which a user would miss, and warns of them once.
+class OtherPictures {
+ public:
+  /// Of any file that is left out.
+  void note(const std::filesystem::path& file);
+  /// `where` is the folder or archive.
+  void report(const std::string& where) const;
+
+ private:
+  std::size_t count_ = 0;
+  std::string first_;
+};
+
 }  // namespace sullae::data

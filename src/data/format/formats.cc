@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "base/log.h"
 #include "data/format/format.h"
 
 namespace sullae::data {
@@ -29,6 +30,17 @@ bool has_extension(const std::filesystem::path& path,
 
 bool is_jpeg_name(std::string_view name) {
   return has_extension(std::filesystem::path(name), {".jpg", ".jpeg"}) && !name.ends_with(".gz");
+}
+
+void OtherPictures::note(const std::filesystem::path& file) {
+  if (!has_extension(file, {".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"})) return;
+  if (count_++ == 0) first_ = file.string();
+}
+
+void OtherPictures::report(const std::string& where) const {
+  if (count_ == 0) return;
+  log::warning("{}: {} file{} no JPEG and left out, such as {}: convert them first", where, count_,
+               count_ == 1 ? " is" : "s are", first_);
 }
 
 std::vector<std::string> classes_beside(const std::filesystem::path& path) {

@@ -53,7 +53,13 @@ class TarDataset final : public Dataset {
       last_key = name.key;
       labelled = labelled || is_webdataset_label(name.extension);
     }
-    std::erase_if(samples_, [&](const auto& sample) { return !holds_data(sample); });
+    OtherPictures others;
+    std::erase_if(samples_, [&](const auto& sample) {
+      if (holds_data(sample)) return false;
+      for (const std::size_t member : sample) others.note(members_[member].name);
+      return true;
+    });
+    others.report(path.string());
     if (labelled) {
       numbered_classes_ = classes_beside(path);
     } else {

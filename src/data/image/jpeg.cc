@@ -40,9 +40,20 @@ struct JpegDecoder::State {
   // Each scan of a progressive file may be some bytes for a client, and a pass over the picture here.
   static void count_scans(j_common_ptr decoder) {
     constexpr int kMostScans = 100;
-    if (reinterpret_cast<j_decompress_ptr>(decoder)->input_scan_number <= kMostScans) return;
+    constexpr double kMostPixels = 300e6;  // of all scans together: 12 of the largest picture
+    const auto& now = *reinterpret_cast<j_decompress_ptr>(decoder);
+    const double pixels = double(now.input_scan_number) * now.image_width * now.image_height;
+    const bool large = now.input_scan_number > 1 && pixels > kMostPixels;
+    if (now.input_scan_number <= kMostScans && !large) return;
     auto& state = *static_cast<State*>(decoder->client_data);
-    std::snprintf(state.message, sizeof state.message, "it has more than %d scans", kMostScans);
+    if (large) {
+      std::snprintf(
+          state.message, sizeof state.message,
+          "it has %d and more scans of %u x %u pixels, expected at most %.0f million pixels in all",
+          now.input_scan_number, now.image_width, now.image_height, kMostPixels / 1e6);
+    } else {
+      std::snprintf(state.message, sizeof state.message, "it has more than %d scans", kMostScans);
+    }
     std::longjmp(state.escape, 1);
   }
   [[noreturn]] void raise() const {

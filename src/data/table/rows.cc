@@ -14,6 +14,12 @@ class RowFinder {
   RowFinder(std::string name, const TableStyle& style) : name_(std::move(name)), style_(style) {}
 
   void take(std::string_view piece) {
+    // Spreadsheets write a mark for UTF-8, which is no part of the first field.
+    constexpr std::string_view kMark = "\xef\xbb\xbf";
+    if (offset_ == 0 && piece.starts_with(kMark)) {
+      offset_ = row_start_ = field_start_ = kMark.size();
+      piece.remove_prefix(kMark.size());
+    }
     for (const char c : piece) {
       step(c);
       ++offset_;

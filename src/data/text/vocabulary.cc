@@ -7,10 +7,11 @@
 
 namespace sullae::data {
 
-std::vector<std::string_view> split_words(std::string_view text) {
+std::vector<std::string_view> split_words(std::string_view text, std::size_t most) {
   constexpr std::string_view kSpaces = " \t\r\n\v\f";
   std::vector<std::string_view> words;
-  for (auto begin = text.find_first_not_of(kSpaces); begin != std::string_view::npos;) {
+  for (auto begin = text.find_first_not_of(kSpaces);
+       begin != std::string_view::npos && words.size() < most;) {
     const auto end = std::min(text.find_first_of(kSpaces, begin), text.size());
     words.push_back(text.substr(begin, end - begin));
     begin = text.find_first_not_of(kSpaces, end);
@@ -62,10 +63,7 @@ std::int64_t Vocabulary::number_of(std::string_view word) const {
 
 std::vector<std::int64_t> Vocabulary::encode(std::string_view text, std::size_t max_words) const {
   std::vector<std::int64_t> numbers;
-  for (const auto word : split_words(text)) {
-    if (numbers.size() == max_words) break;
-    numbers.push_back(number_of(word));
-  }
+  for (const auto word : split_words(text, max_words)) numbers.push_back(number_of(word));
   if (numbers.empty()) numbers.push_back(kUnknown);
   return numbers;
 }

@@ -16,7 +16,7 @@ struct ConvertOptions {
   std::size_t files = 1;
   bool compress = false;
   std::size_t threads = 1;
-  /// Images that cannot be decoded are damaged records, too.
+  /// Decodes every image, to find what is damaged within; the header and the end are always looked at.
   bool decode = false;
   /// Written in the order of an epoch that is shuffled so; in the order of the data set otherwise.
   OrderOptions order = {.shuffle = false};

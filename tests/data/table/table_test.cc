@@ -117,5 +117,17 @@ TEST(Rows, SplitAsRfc4180Says) {
       contains(error_of([&] { split_row("\"a", csv); }), "byte 3: the quoted field is not closed"));
 }
 
+// Spreadsheets put a mark for UTF-8 in front.
+TEST_F(Table, AByteOrderMarkIsNoPartOfTheFirstColumn) {
+  const std::string mark = "\xef\xbb\xbf";
+  const auto rows = read("a.csv", mark + "stars,words\n5,good\n1,bad\n",
+                         {.text_columns = "words", .label_column = "stars"});
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[1].text, "bad");
+  EXPECT_EQ(read("b.csv", mark + "\"1\",\"quoted, from the first byte\"\n")[0].text,
+            "quoted, from the first byte");
+  EXPECT_EQ(read("c.csv", "1,a" + mark + "b\n")[0].text, "a" + mark + "b");
+}
+
 }  // namespace
 }  // namespace sullae::testing
