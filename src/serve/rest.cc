@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <boost/asio/post.hpp>
+#include <boost/beast/core/string.hpp>
 #include <charconv>
 #include <limits>
 
@@ -38,8 +39,10 @@ std::optional<std::size_t> json_size_of(const HttpRequest& request) {
 }
 
 bool is_json(std::string_view content_type) {
-  const auto type = content_type.substr(0, content_type.find(';'));
-  return type == "application/json" || type == "application/json ";
+  constexpr std::string_view kJson = "application/json";
+  auto type = content_type.substr(0, content_type.find(';'));
+  while (type.ends_with(' ')) type.remove_suffix(1);
+  return boost::beast::iequals({type.data(), type.size()}, {kJson.data(), kJson.size()});
 }
 
 // A page of another site can send texts and forms without asking, and no JSON.
@@ -92,6 +95,10 @@ std::optional<HttpResponse> RestApi::refuse_early(const HttpRequest& head) {
     return failure_response(std::current_exception());
   }
   return std::nullopt;
+}
+
+void RestApi::gave_up(std::size_t bytes) {
+  if (bytes >= kTrimmedBody) boost::asio::post(large_, [] { ::malloc_trim(0); });
 }
 
 void RestApi::check_head(const HttpRequest& head) const {
@@ -153,7 +160,9 @@ void RestApi::answer(const AskedPointer& asked, const Respond& respond) {
       return respond(json_response({{"name", model}, {"ready", true}}));
     case Call::infer:
     case Call::predict: {
-      if (asked->request.body.size() <= kLargeBody) return compute(*asked, respond);
+      const bool quick = asked->request.body.size() <= kLargeBody &&
+                         !repository_.look_up(model, version)->model().codec().decodes_slowly();
+      if (quick) return compute(*asked, respond);
       boost::asio::post(large_, [this, asked, respond] {
         answer_or_fail(respond, [&] { compute(*asked, respond); });
         if (asked->request.body.size() >= kTrimmedBody) ::malloc_trim(0);
@@ -165,8 +174,10 @@ void RestApi::answer(const AskedPointer& asked, const Respond& respond) {
     case Call::set_canary:
     case Call::reload:
       return elsewhere(operators_);
+    case Call::train:
+      return elsewhere(writers_);
     case Call::post_examples:
-      boost::asio::post(disk_, [this, asked, respond] {
+      boost::asio::post(writers_, [this, asked, respond] {
         answer_or_fail(respond, [&] {
           const auto chosen = repository_.look_up(asked->match.model, "");
           examples_.post(asked->match.model, chosen->model().codec(), asked->request, asked->author,
@@ -237,7 +248,8 @@ void RestApi::infer(const Asked& asked, const Respond& respond) {
   const auto chosen = repository_.choose(asked.match.model, asked.match.version);
   const HttpRequest& request = asked.request;
   auto parsed = std::make_shared<HttpInferRequest>(
-      parse_infer_request(request.body, json_size_of(request), request.memory.get()));
+      parse_infer_request(request.body, json_size_of(request), request.memory.get(),
+                          [&](std::int64_t rows) { chosen->check_rows(rows); }));
   InferRequest infer_request = std::move(parsed->request);
   parsed->request = {.id = infer_request.id};
   Version::infer(chosen, std::move(infer_request),

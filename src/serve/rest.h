@@ -27,6 +27,7 @@ class RestApi final : public HttpHandler {
   std::optional<HttpResponse> refuse_early(const HttpRequest& head) override;
   void handle(HttpRequest request, Respond respond) override;
   HttpResponse refuse(int status, const std::string& message) override;
+  void gave_up(std::size_t bytes) override;
 
  private:
   /// A request that may be answered.
@@ -53,10 +54,11 @@ class RestApi final : public HttpHandler {
   OnlineApi online_;
   const Access& access_;
   KnownHosts hosts_;
-  // Last, so that they end first: what operators ask for, which may load a model; what reads from the disk; large
-  // requests, which take long to read.
+  // Last, so that they end first: what operators ask for, which may load a model; what reads from the disk; what
+  // writes there, which waits for others' locks; requests that take long to read.
   boost::asio::thread_pool operators_{4};
   boost::asio::thread_pool disk_{4};
+  boost::asio::thread_pool writers_{4};
   boost::asio::thread_pool large_;
 };
 

@@ -2,13 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/file.h"
 #include "sullae/error.h"
 
 namespace sullae::serve {
 
 toml::table TomlFile::parse() const {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  const std::string text = read_file(name_, kMostBytes);
   try {
-    return toml::parse_file(name_);
+    return toml::parse(text, name_);
   } catch (const toml::parse_error& error) {
     throw InputError(
         fmt::format("{}, line {}: {}", name_, error.source().begin.line, error.description()));
@@ -16,14 +21,17 @@ toml::table TomlFile::parse() const {
 }
 
 void TomlFile::apply(const toml::table& table, const Settings& settings) const {
+  std::vector<std::string> known;
+  for (const auto& setting : settings) known.push_back(setting.first);
+  expect_keys(table, known);
+  for (const auto& [key, node] : table) settings.at(std::string(key.str()))(node);
+}
+
+void TomlFile::expect_keys(const toml::table& table, const std::vector<std::string>& known) const {
   for (const auto& [key, node] : table) {
-    const auto found = settings.find(std::string(key.str()));
-    if (found == settings.end()) {
-      std::string known;
-      for (const auto& setting : settings) known += (known.empty() ? "" : ", ") + setting.first;
-      fail(node, fmt::format("'{}' is no setting; there are: {}", key.str(), known));
-    }
-    found->second(node);
+    if (std::ranges::find(known, key.str()) == known.end())
+      fail(node,
+           fmt::format("'{}' is no setting; there are: {}", key.str(), fmt::join(known, ", ")));
   }
 }
 

@@ -57,6 +57,9 @@ class TomlFile {
     };
   }
 
+  /// Throws for a key of `table` that is none of `known`.
+  void expect_keys(const toml::table& table, const std::vector<std::string>& known) const;
+
   [[noreturn]] void fail(const toml::node& node, const std::string& message) const;
 
  private:

@@ -123,7 +123,7 @@ void Batcher::Impl::fail_expired(std::unique_lock<std::mutex>& lock) {
   const auto limit = Clock::now() - options_.timeout;
   for (auto entry = queues_.begin(); entry != queues_.end();) {
     Queue& queue = entry->second;
-    while (!queue.empty() && queue.front().enqueued < limit) {
+    while (!queue.empty() && queue.front().enqueued <= limit) {
       waiting_ -= queue.front().rows.count;
       expired.push_back(std::move(queue.front()));
       queue.pop_front();
@@ -159,7 +159,8 @@ void Batcher::Impl::serve() {
     for (const Work& work : next->second) rows += work.rows.count;
     const auto until = next->second.front().enqueued + options_.max_queue_delay;
     if (!ending_ && rows < options_.max_batch_size && Clock::now() < until) {
-      filled_.wait_until(lock, until);
+      const auto expires = next->second.front().enqueued + options_.timeout;
+      filled_.wait_until(lock, std::min<Clock::time_point>(until, expires));
       continue;
     }
     auto batch = take(next->second);

@@ -145,7 +145,8 @@ class Service final : public inference::GRPCInferenceService::CallbackService {
     try {
       need(*context, Role::infer);
       const auto version = repository_.choose(request->model_name(), request->model_version());
-      Version::infer(version, from_grpc(*request),
+      Version::infer(version,
+                     from_grpc(*request, [&](std::int64_t rows) { version->check_rows(rows); }),
                      [reactor, response, id = request->id()](const Version::Result& result) {
                        try {
                          if (result.error) std::rethrow_exception(result.error);

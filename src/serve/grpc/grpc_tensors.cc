@@ -56,7 +56,7 @@ void take_contents(const Contents& contents, InferTensor& tensor) {
 
 }  // namespace
 
-InferRequest from_grpc(const inference::ModelInferRequest& message) {
+InferRequest from_grpc(const inference::ModelInferRequest& message, const CheckRows& check) {
   const int raw = message.raw_input_contents_size();
   if (raw > 0 && raw != message.inputs_size()) {
     throw RequestError(
@@ -72,13 +72,14 @@ InferRequest from_grpc(const inference::ModelInferRequest& message) {
                        .datatype = parse_datatype(input.datatype()),
                        .shape = {input.shape().begin(), input.shape().end()}};
     if (raw == 0) {
+      if (tensor.datatype == Datatype::bytes) check(input.contents().bytes_contents_size());
       take_contents(input.contents(), tensor);
     } else if (input.has_contents()) {
       throw RequestError(
           Refusal::invalid,
           fmt::format("input '{}' has both contents and raw_input_contents", tensor.name));
     } else {
-      set_raw_content(message.raw_input_contents(i), tensor);
+      set_raw_content(message.raw_input_contents(i), tensor, check);
     }
     check_element_count(tensor);
     request.inputs.push_back(std::move(tensor));

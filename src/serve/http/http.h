@@ -50,6 +50,8 @@ class HttpHandler {
   virtual std::optional<HttpResponse> refuse_early(const HttpRequest& head) = 0;
   /// Answers `request` with `respond`, at once or later; HEAD as GET. Must not throw, and must not keep the thread.
   virtual void handle(HttpRequest request, Respond respond) = 0;
+  /// A request was refused or broke off after so many bytes of memory were taken for it, which are free again.
+  virtual void gave_up(std::size_t) {}
   /// An answer to what is no request that handle() could be given (413, say).
   virtual HttpResponse refuse(int status, const std::string& message) = 0;
 };

@@ -20,7 +20,11 @@ std::string lower(std::string_view text) {
 
 // Of "name:8000", "[::1]:8000" and "name".
 std::string_view without_port(std::string_view host) {
-  if (host.starts_with('[')) return host.substr(1, host.find(']') - 1);
+  if (host.starts_with('[')) {
+    const auto end = std::min(host.find(']'), host.size());
+    const auto rest = host.substr(std::min(end + 1, host.size()));
+    return rest.empty() || rest.front() == ':' ? host.substr(1, end - 1) : host;
+  }
   return host.substr(0, host.rfind(':'));
 }
 

@@ -69,7 +69,7 @@ class HttpServer::Impl final : public SessionHost {
     if (!options_.tls_certificate.empty()) load_certificate();
     listen();
     accept();
-    for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { io_.run(); });
+    for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
   }
 
   ~Impl() override { shutdown(); }
@@ -119,6 +119,18 @@ class HttpServer::Impl final : public SessionHost {
   }
 
  private:
+  // What a session throws ends it alone.
+  void run() {
+    for (;;) {
+      try {
+        io_.run();
+        return;
+      } catch (const std::exception& error) {
+        log::warning("a connection was closed: {}", error.what());
+      }
+    }
+  }
+
   void load_certificate() {
     tls_.emplace(net::ssl::context::tls_server);
     tls_->set_options(net::ssl::context::default_workarounds | net::ssl::context::no_sslv2 |

@@ -1,11 +1,13 @@
 #include "serve/http/session.h"
 
+#include <algorithm>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl.hpp>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -118,6 +120,7 @@ class StreamSession final : public Session,
     parser_.emplace();
     parser_->body_limit(host_.options().max_body_bytes);
     parser_->header_limit(kMaxHeaderBytes);
+    parser_->on_chunk_header(check_chunk_);
     http::async_read_header(stream_, buffer_, *parser_,
                             [self = this->shared_from_this()](ErrorCode error, std::size_t) {
                               self->on_header(error);
@@ -202,17 +205,23 @@ class StreamSession final : public Session,
     if (error == http::error::end_of_stream || error == net::error::operation_aborted ||
         error == net::error::connection_reset || error == net::error::eof ||
         error == net::ssl::error::stream_truncated || !begun)
-      return;
+      return forget_request();
     const auto [status, message] = explain(error, host_.options());
     refuse(status, message);
+  }
+
+  void forget_request() {
+    const auto bytes = request_.memory ? request_.memory->bytes() : 0;
+    request_ = {};
+    parser_.reset();
+    host_.handler().gave_up(bytes);
   }
 
   // Nothing more is read from this connection.
   void refuse(int status, const std::string& message) {
     timer_.cancel();
     keep_alive_ = false;
-    request_ = {};
-    parser_.reset();
+    forget_request();
     write(host_.handler().refuse(status, message));
   }
 
@@ -281,6 +290,14 @@ class StreamSession final : public Session,
   HttpRequest request_;
   std::optional<HttpResponse>
       refusal_;  // of a request whose short body is read, so that the connection can go on
+  // A line feed in an extension would end the line for another server (RFC 9112, section 7.1.1).
+  std::function<void(std::uint64_t, beast::string_view, ErrorCode&)> check_chunk_ =
+      [](std::uint64_t, beast::string_view extensions, ErrorCode& error) {
+        const bool control = std::ranges::any_of(extensions, [](char c) {
+          return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
+        });
+        if (control) error = http::error::bad_chunk_extension;
+      };
   std::optional<http::request_parser<http::string_body>> parser_;
   std::optional<http::response<http::empty_body>> continue_;
   std::optional<http::response<http::string_body>> message_;

@@ -23,6 +23,9 @@ struct Rows {
   std::uint64_t key = 0;
 };
 
+/// Longer texts are refused.
+inline constexpr std::size_t kMostTextBytes = std::size_t{1} << 20;
+
 /// Any thread may call one object.
 class Codec {
  public:
@@ -31,6 +34,8 @@ class Codec {
   virtual bool is_batched() const { return true; }
   virtual const std::vector<TensorSignature>& inputs() const = 0;
   virtual const std::vector<TensorSignature>& outputs() const = 0;
+  /// Whether decode() may take long for what are few bytes.
+  virtual bool decodes_slowly() const { return false; }
   /// Throws RequestError (invalid).
   virtual Rows decode(const InferRequest& request) const = 0;
   /// The network's input for all of `rows`, one after the other.

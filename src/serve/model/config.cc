@@ -148,6 +148,7 @@ class Reader : private TomlFile {
       if (table == nullptr || !table->get("name") || !table->get("datatype") ||
           !table->get("shape") || table->get("shape")->as_array() == nullptr)
         fail(item, "expected a table with name, datatype and shape");
+      expect_keys(*table, {"name", "datatype", "shape"});
       TensorSignature signature{.name = text(*table->get("name")), .shape = {}};
       try {
         signature.datatype = parse_datatype(text(*table->get("datatype")));
@@ -167,9 +168,12 @@ class Reader : private TomlFile {
       const auto* table = item.as_table();
       if (table == nullptr || !table->get("instance") || !table->get("expect"))
         fail(item, "expected a table with instance and expect");
+      expect_keys(*table, {"instance", "expect", "tolerance"});
       GoldenRequest request{.instance = to_json(*table->get("instance")),
                             .expect = to_json(*table->get("expect"))};
-      if (const auto* tolerance = table->get("tolerance")) request.tolerance = number(*tolerance);
+      constexpr double kLargestTolerance = 1e9;
+      if (const auto* tolerance = table->get("tolerance"))
+        request.tolerance = number(*tolerance, 0, kLargestTolerance);
       config_.golden.push_back(std::move(request));
     }
   }
@@ -215,7 +219,8 @@ class Reader : private TomlFile {
 }  // namespace
 
 ModelConfig read_model_config(const fs::path& file) {
-  if (!fs::exists(file)) return {};
+  std::error_code error;
+  if (fs::status(file, error).type() == fs::file_type::not_found) return {};
   return Reader(file).read();
 }
 

@@ -37,6 +37,7 @@ class ImageCodec final : public Codec {
   const std::vector<TensorSignature>& inputs() const override { return inputs_; }
   const std::vector<TensorSignature>& outputs() const override { return output_.signatures(); }
 
+  bool decodes_slowly() const override { return true; }
   Rows decode(const InferRequest& request) const override {
     const InferTensor& input = only_input(request, kInput);
     if (input.datatype == Datatype::fp32) return take_pixels(input);

@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <sstream>
 
+#include "base/file.h"
 #include "serve/protocol/predict.h"
 #include "sullae/torch/checkpoint.h"
 #include "train/export.h"
@@ -24,8 +25,8 @@ std::vector<std::string> read_lines(const fs::path& version, const std::string& 
   if (name.find("..") != std::string::npos || fs::path(name).is_absolute())
     throw InputError(fmt::format("'{}': expected a file of the model", name));
   if (!fs::exists(file)) file = version.parent_path() / name;
-  std::ifstream stream(file);
-  if (!stream) throw InputError(fmt::format("{}: cannot be read", file.string()));
+  constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+  std::istringstream stream(read_file(file, kMostBytes));
   std::vector<std::string> lines;
   for (std::string line; std::getline(stream, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
@@ -67,9 +68,16 @@ bool agrees(const nlohmann::json& expect, const nlohmann::json& found, double to
 
 Model::Model(const fs::path& directory, const ModelConfig& config)
     : config_(config), max_batch_size_(std::max<std::int64_t>(config.max_batch_size, 1)) {
-  if (fs::exists(directory / train::kModelFile)) {
+  const auto has = [&](const char* name) {
+    const auto type = fs::status(directory / name).type();
+    if (type == fs::file_type::not_found) return false;
+    if (type == fs::file_type::regular) return true;
+    // A pipe, say, which reading would wait for.
+    throw InputError(fmt::format("{}: is no regular file", (directory / name).string()));
+  };
+  if (has(train::kModelFile)) {
     load_checkpoint(directory / train::kModelFile);
-  } else if (fs::exists(directory / kScriptFile)) {
+  } else if (has(kScriptFile)) {
     load_torchscript(directory / kScriptFile);
   } else {
     throw InputError(fmt::format("{}: expected {} (a Sullae checkpoint) or {} (TorchScript)",

@@ -28,6 +28,10 @@ class TextCodec final : public Codec {
     Rows rows{.count = static_cast<std::int64_t>(input.strings.size())};
     std::size_t longest = 1;
     for (const auto& text : input.strings) {
+      if (text.size() > kMostTextBytes)
+        throw RequestError(Refusal::invalid,
+                           fmt::format("input '{}', text {}: has {} bytes, expected at most {}",
+                                       kInput, rows.words.size(), text.size(), kMostTextBytes));
       rows.words.push_back(encoder_.encode(text));
       longest = std::max(longest, rows.words.back().size());
     }

@@ -11,6 +11,14 @@ namespace sullae::serve {
 namespace {
 
 constexpr int kBusyMilliseconds = 10000;
+constexpr const char* kLogSuffix = "-wal";
+
+// Zeros for a file that is not there.
+std::pair<dev_t, ino_t> place_of(const std::string& file) {
+  struct stat now {};
+  if (::stat(file.c_str(), &now) != 0) return {};
+  return {now.st_dev, now.st_ino};
+}
 
 }  // namespace
 
@@ -23,8 +31,7 @@ Database::Database(const std::filesystem::path& file) : name_(file.string()) {
     throw Error(fmt::format("{}: cannot be opened: {}", name_, message));
   }
   ::sqlite3_busy_timeout(connection_, kBusyMilliseconds);
-  struct stat now {};
-  if (::stat(name_.c_str(), &now) == 0) place_ = {now.st_dev, now.st_ino};
+  place_ = place_of(name_);
   try {
     execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
   } catch (const Error&) {
@@ -35,9 +42,16 @@ Database::Database(const std::filesystem::path& file) : name_(file.string()) {
 
 Database::~Database() { ::sqlite3_close(connection_); }
 
-bool Database::is_in_place() const {
-  struct stat now {};
-  return ::stat(name_.c_str(), &now) == 0 && place_ == std::pair(now.st_dev, now.st_ino);
+bool Database::is_in_place() const { return place_of(name_) == place_; }
+
+void Database::note_log() { log_place_ = place_of(name_ + kLogSuffix); }
+
+void Database::expect_log() const {
+  if (place_of(name_ + kLogSuffix) == log_place_) return;
+  throw Error(
+      fmt::format("{}{}: was removed or replaced while it was in use: stop the processes that use "
+                  "it, which saves what they hold, and start them again",
+                  name_, kLogSuffix));
 }
 
 void Database::fail(const char* what) const {

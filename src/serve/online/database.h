@@ -30,6 +30,10 @@ class Database {
   bool in_transaction() const;
   /// Whether the file that was opened is still what its name stands for.
   bool is_in_place() const;
+  /// From here on expect_log() knows the log file that commits go to; after the first of them.
+  void note_log();
+  /// Throws Error where the log was removed or replaced since: commits would be lost with this process.
+  void expect_log() const;
   /// What a query answers with one number; 0 where it answers with none. Throws Error.
   std::int64_t number(const std::string& sql);
 
@@ -40,6 +44,7 @@ class Database {
   std::string name_;
   sqlite3* connection_ = nullptr;
   std::pair<dev_t, ino_t> place_{};
+  std::pair<dev_t, ino_t> log_place_{};
 };
 
 /// A statement with values for its question marks. Used as its Database.

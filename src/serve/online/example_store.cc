@@ -38,10 +38,12 @@ constexpr const char* kHolds = "revision NOT IN (SELECT revision FROM changes WH
 
 ExampleStore::ExampleStore(const std::filesystem::path& file) : database_(file), reader_(file) {
   database_.execute(kSchema);
+  database_.note_log();
 }
 
 std::vector<StoreResult> ExampleStore::put(const std::vector<ExampleChange>& changes) {
   const std::lock_guard lock(mutex_);
+  if (is_in_place()) database_.expect_log();
   Transaction transaction(database_);
   std::vector<StoreResult> results;
   for (const ExampleChange& change : changes) results.push_back(put(change));
@@ -51,6 +53,7 @@ std::vector<StoreResult> ExampleStore::put(const std::vector<ExampleChange>& cha
   if (!is_in_place())
     throw RequestError(Refusal::unavailable,
                        "the file of the samples was removed or replaced meanwhile: try again");
+  database_.expect_log();
   return results;
 }
 
@@ -90,7 +93,7 @@ StoreResult ExampleStore::put(const ExampleChange& change) {
 }
 
 std::vector<StoredExample> ExampleStore::select(const char* condition, std::int64_t since,
-                                                std::int64_t limit) const {
+                                                std::int64_t limit, std::size_t most_bytes) const {
   const std::lock_guard lock(reading_mutex_);
   Statement statement(reader_,
                       fmt::format("SELECT changes.key, input, label, author, time, revision "
@@ -99,24 +102,27 @@ std::vector<StoredExample> ExampleStore::select(const char* condition, std::int6
                                   condition));
   statement.bind(since).bind(limit);
   std::vector<StoredExample> list;
-  while (statement.step()) {
+  std::size_t bytes = 0;
+  while (bytes <= most_bytes && statement.step()) {
     list.push_back({.example = {.key = statement.text(0),
                                 .input = statement.text(1),
                                 .label = statement.text(2)},
                     .author = statement.text(3),
                     .time = statement.integer(4),
                     .revision = statement.integer(5)});
+    bytes += list.back().example.input.size();
   }
   return list;
 }
 
-std::vector<StoredExample> ExampleStore::changed_since(std::int64_t since,
-                                                       std::int64_t limit) const {
-  return select("true", since, limit);
+std::vector<StoredExample> ExampleStore::changed_since(std::int64_t since, std::int64_t limit,
+                                                       std::size_t most_bytes) const {
+  return select("true", since, limit, most_bytes);
 }
 
 std::vector<StoredExample> ExampleStore::all() const {
-  return select(kHolds, 0, std::numeric_limits<std::int64_t>::max());
+  return select(kHolds, 0, std::numeric_limits<std::int64_t>::max(),
+                std::numeric_limits<std::size_t>::max());
 }
 
 std::pair<std::int64_t, std::int64_t> ExampleStore::count_since(std::int64_t since) const {

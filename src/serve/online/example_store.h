@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -58,8 +59,10 @@ class ExampleStore {
   /// Error.
   std::vector<StoreResult> put(const std::vector<ExampleChange>& changes);
   /// Samples that have changed after revision `since`, in the order of their changes, at most `limit`. Those that were
-  /// taken back have no label.
-  std::vector<StoredExample> changed_since(std::int64_t since, std::int64_t limit) const;
+  /// taken back have no label. It ends with the first sample by which the inputs are more than `most_bytes`.
+  std::vector<StoredExample> changed_since(
+      std::int64_t since, std::int64_t limit,
+      std::size_t most_bytes = std::numeric_limits<std::size_t>::max()) const;
   /// In the order of their changes, without those that were taken back; as for all below.
   std::vector<StoredExample> all() const;
   /// How many samples have changed after revision `since`, and the time of the first of these changes.
@@ -73,8 +76,8 @@ class ExampleStore {
 
  private:
   StoreResult put(const ExampleChange& change);
-  std::vector<StoredExample> select(const char* condition, std::int64_t since,
-                                    std::int64_t limit) const;
+  std::vector<StoredExample> select(const char* condition, std::int64_t since, std::int64_t limit,
+                                    std::size_t most_bytes) const;
 
   std::mutex mutex_;
   Database database_;  // guarded by mutex_

@@ -20,6 +20,8 @@ constexpr const char* kText = "text";
 constexpr const char* kImage = "image";
 constexpr std::int64_t kMostAtOnce = 10000;
 constexpr std::int64_t kUsualLimit = 1000;
+// Of samples in an answer, beyond the first: who asks goes on with the last revision.
+constexpr std::size_t kMostAnswerBytes = std::size_t{16} << 20;
 
 std::string member(const json& example, const char* name, std::size_t index) {
   const auto found = example.find(name);
@@ -61,6 +63,12 @@ Example parse_example(const json& example, std::size_t index, const std::string&
   const auto label = example.find("label");
   const bool removes = label != example.end() && label->is_null();
   // What is taken back is known by its key alone, where it was given one.
+  if (const auto text = example.find(kText);
+      text != example.end() && text->is_string() &&
+      text->get_ref<const std::string&>().size() > kMostTextBytes)
+    throw RequestError(Refusal::invalid,
+                       fmt::format("example {}: \"text\" has {} bytes, expected at most {}", index,
+                                   text->get_ref<const std::string&>().size(), kMostTextBytes));
   if (!removes || result.key.empty())
     result.input = input == kText ? member(example, kText, index) : image(example, index, codec);
   if (removes) return result;
@@ -124,7 +132,7 @@ HttpResponse ExamplesApi::get(const std::string& model, const Codec& codec,
   const auto model_store = stores_.of(model);
   const ExampleStore& store = model_store->examples;
   auto list = json::array();
-  for (const StoredExample& stored : store.changed_since(since, limit)) {
+  for (const StoredExample& stored : store.changed_since(since, limit, kMostAnswerBytes)) {
     const auto& [key, given, label] = stored.example;
     list.push_back({{"key", key},
                     {"label", nullptr},

@@ -24,7 +24,7 @@ constexpr const char* kEnd = "end";
 
 class Learner {
  public:
-  Learner(const OnlineOptions& options, World& world) : options_(options), world_(world) {}
+  Learner(const OnlineOptions& options, const World& world) : options_(options), world_(world) {}
 
   void run(const std::stop_token& stop) {
     for (;;) {
@@ -108,7 +108,7 @@ class Learner {
   }
 
   const OnlineOptions& options_;
-  World& world_;
+  World world_;
   // On rank 0.
   std::map<std::string, std::unique_ptr<OnlineModel>> models_;
   std::string last_;            // that was trained
@@ -118,7 +118,7 @@ class Learner {
 
 }  // namespace
 
-void learn_online(const OnlineOptions& options, World& world, const std::stop_token& stop) {
+void learn_online(const OnlineOptions& options, const World& world, const std::stop_token& stop) {
   std::error_code error;
   if (!fs::is_directory(options.repository, error))
     throw InputError(

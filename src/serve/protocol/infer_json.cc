@@ -45,7 +45,7 @@ std::optional<std::size_t> binary_size(const json& input) {
   return found->get<std::size_t>();
 }
 
-InferTensor parse_input(const json& input, std::string_view& binary) {
+InferTensor parse_input(const json& input, std::string_view& binary, const CheckRows& check) {
   if (!input.is_object()) refuse("\"inputs\": expected objects");
   InferTensor tensor;
   tensor.name = member(input, "name", json::value_t::string, "input").get<std::string>();
@@ -61,13 +61,15 @@ InferTensor parse_input(const json& input, std::string_view& binary) {
     if (*bytes > binary.size())
       refuse(fmt::format("{}: {} bytes of binary data announced, {} are there", where, *bytes,
                          binary.size()));
-    set_raw_content(binary.substr(0, *bytes), tensor);
+    set_raw_content(binary.substr(0, *bytes), tensor, check);
     binary.remove_prefix(*bytes);
   } else {
     if (tensor.datatype == Datatype::fp16 || tensor.datatype == Datatype::bf16)
       refuse(fmt::format("{}: {} has no JSON form, send it as binary data", where,
                          name_of(tensor.datatype)));
-    append_elements(member(input, "data", json::value_t::array, where.c_str()), tensor);
+    const json& data = member(input, "data", json::value_t::array, where.c_str());
+    if (check && tensor.datatype == Datatype::bytes) check(static_cast<std::int64_t>(data.size()));
+    append_elements(data, tensor);
   }
   check_element_count(tensor);
   return tensor;
@@ -88,7 +90,7 @@ void parse_outputs(const json& body, HttpInferRequest& parsed) {
 }  // namespace
 
 HttpInferRequest parse_infer_request(std::string_view body, std::optional<std::size_t> json_size,
-                                     Reservation* memory) {
+                                     Reservation* memory, const CheckRows& check) {
   if (json_size && *json_size > body.size())
     refuse(fmt::format("Inference-Header-Content-Length is {}, but the body has {} bytes",
                        *json_size, body.size()));
@@ -102,7 +104,7 @@ HttpInferRequest parse_infer_request(std::string_view body, std::optional<std::s
   }
   parsed.binary_by_default = truth(parsed_body, "binary_data_output", false);
   for (const json& input : member(parsed_body, "inputs", json::value_t::array, "request"))
-    parsed.request.inputs.push_back(parse_input(input, binary));
+    parsed.request.inputs.push_back(parse_input(input, binary, check));
   if (!binary.empty())
     refuse(fmt::format("{} bytes of binary data belong to no input", binary.size()));
   parse_outputs(parsed_body, parsed);
@@ -150,22 +152,30 @@ std::string join_strings(const std::vector<std::string>& strings) {
   return bytes;
 }
 
-std::vector<std::string> split_strings(std::string_view bytes, std::string_view name) {
+std::vector<std::string> split_strings(std::string_view bytes, std::string_view name,
+                                       const CheckRows& check) {
+  const auto each = [&](const auto& take) {
+    for (std::string_view left = bytes; !left.empty();) {
+      std::uint32_t size = 0;
+      if (left.size() >= sizeof size) std::memcpy(&size, left.data(), sizeof size);
+      if (left.size() < sizeof size || size > left.size() - sizeof size)
+        refuse(fmt::format("tensor '{}': its BYTES end within an element", name));
+      take(left.substr(sizeof size, size));
+      left.remove_prefix(sizeof size + size);
+    }
+  };
+  std::int64_t count = 0;
+  each([&](std::string_view) { ++count; });
+  if (check) check(count);
   std::vector<std::string> strings;
-  while (!bytes.empty()) {
-    std::uint32_t size = 0;
-    if (bytes.size() >= sizeof size) std::memcpy(&size, bytes.data(), sizeof size);
-    if (bytes.size() < sizeof size || size > bytes.size() - sizeof size)
-      refuse(fmt::format("tensor '{}': its BYTES end within an element", name));
-    strings.emplace_back(bytes.substr(sizeof size, size));
-    bytes.remove_prefix(sizeof size + size);
-  }
+  strings.reserve(static_cast<std::size_t>(count));
+  each([&](std::string_view element) { strings.emplace_back(element); });
   return strings;
 }
 
-void set_raw_content(std::string_view bytes, InferTensor& tensor) {
+void set_raw_content(std::string_view bytes, InferTensor& tensor, const CheckRows& check) {
   if (tensor.datatype == Datatype::bytes) {
-    tensor.strings = split_strings(bytes, tensor.name);
+    tensor.strings = split_strings(bytes, tensor.name, check);
   } else {
     tensor.data = bytes;
   }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +14,10 @@
 #include "serve/tensors.h"
 
 namespace sullae::serve {
+
+/// Told how many elements a tensor of BYTES has before they are made, which take far more memory than on their way;
+/// throws RequestError where they are too many.
+using CheckRows = std::function<void(std::int64_t)>;
 
 /// A request, with how its answer is to be written.
 struct HttpInferRequest {
@@ -23,9 +29,9 @@ struct HttpInferRequest {
 
 /// `json_size` is the Inference-Header-Content-Length, where there is one: the JSON's length in `body`, which
 /// binary data follows. Throws RequestError (invalid).
-/// `memory` is as for parse_json().
+/// `memory` is as for parse_json(), `check` as for set_raw_content().
 HttpInferRequest parse_infer_request(std::string_view body, std::optional<std::size_t> json_size,
-                                     Reservation* memory = nullptr);
+                                     Reservation* memory = nullptr, const CheckRows& check = {});
 
 struct HttpInferResponse {
   std::string body;
@@ -39,8 +45,9 @@ HttpInferResponse write_infer_response(const InferResponse& response,
 /// have them.
 std::string join_strings(const std::vector<std::string>& strings);
 /// Throws RequestError (invalid); `name` is for the message.
-std::vector<std::string> split_strings(std::string_view bytes, std::string_view name);
+std::vector<std::string> split_strings(std::string_view bytes, std::string_view name,
+                                       const CheckRows& check = {});
 /// Puts raw content into `tensor`, as its datatype says. Throws RequestError (invalid).
-void set_raw_content(std::string_view bytes, InferTensor& tensor);
+void set_raw_content(std::string_view bytes, InferTensor& tensor, const CheckRows& check = {});
 
 }  // namespace sullae::serve

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <numeric>
+#include <random>
 #include <utility>
 
 #include "base/log.h"
@@ -69,18 +72,25 @@ std::vector<std::shared_ptr<Version>> ServedModel::take_versions() {
   return versions;
 }
 
+// Of a hundred turns in a row as many as the percentage says, in an order that is another one each time: clients that
+// send good and bad requests, or requests of two kinds, in turn must not find the canary in all of one kind.
+bool ServedModel::is_canarys(std::uint64_t turn) const {
+  constexpr std::uint64_t kRound = 100;
+  const std::uint64_t round = turn / kRound;
+  const auto place = static_cast<std::size_t>(turn % kRound);
+  std::array<std::uint8_t, kRound> order{};
+  std::iota(order.begin(), order.end(), std::uint8_t{0});
+  std::shuffle(order.begin(), order.end(), std::minstd_rand(static_cast<std::uint32_t>(round + 1)));
+  return order[place] < canary_percent_;
+}
+
 std::shared_ptr<Version> ServedModel::choose(std::optional<std::int64_t> number,
                                              Turn taking) const {
   const std::lock_guard lock(mutex_);
   if (!number) {
-    // Spread evenly: of any hundred requests in a row, as many as the percentage says.
-    if (canary_percent_ > 0 && taking == Turn::taken) {
-      const auto turn = turn_++;
-      const auto share = static_cast<std::uint64_t>(canary_percent_);
+    if (canary_percent_ > 0 && taking == Turn::taken && is_canarys(turn_++)) {
       const auto canary = entries_.find(canary_);
-      if ((turn + 1) * share / 100 != turn * share / 100 && canary != entries_.end() &&
-          canary->second.version)
-        return canary->second.version;
+      if (canary != entries_.end() && canary->second.version) return canary->second.version;
     }
     number = serving_;
   }

@@ -93,6 +93,7 @@ class ServedModel {
     Files files;  // when it was tried
   };
 
+  bool is_canarys(std::uint64_t turn) const;
   static Files look_at(const std::filesystem::path& directory);
   std::set<std::int64_t> wanted(const std::set<std::int64_t>& candidates) const;
   std::set<std::int64_t> candidates(const std::set<std::int64_t>& found) const;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/file.h"
@@ -38,24 +39,32 @@ void ServedModel::read_config() {
   std::error_code error;
   const auto time = fs::last_write_time(file, error);
   const bool missing = error == std::errc::no_such_file_or_directory;
-  const std::lock_guard lock(mutex_);
-  if (!error && time == config_time_) return;
-  if (missing && config_time_ == fs::file_time_type{} && !config_.written &&
-      config_problem_.empty())
-    return;
-  config_time_ = error ? fs::file_time_type{} : time;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error && time == config_time_) return;
+    if (missing && config_time_ == fs::file_time_type{} && !config_.written &&
+        config_problem_.empty())
+      return;
+  }
+  // Requests must not wait for the disk.
   std::string problem;
+  std::optional<ModelConfig> config;
   try {
     if (error && !missing)
       throw InputError(fmt::format("{}: cannot be read: {}", file.string(), error.message()));
-    config_ = read_model_config(file);
+    config = read_model_config(file);
+  } catch (const std::exception& wrong) {
+    problem = wrong.what();
+  }
+  const std::lock_guard lock(mutex_);
+  // One that could not be read may be next time.
+  config_time_ = config && !error ? time : fs::file_time_type{};
+  if (config) {
+    config_ = *std::move(config);
     // What was refused may be right under the new configuration.
     std::erase_if(entries_, [](const auto& entry) {
       return entry.second.status.state == VersionState::refused;
     });
-  } catch (const std::exception& wrong) {
-    problem = wrong.what();
-    config_time_ = fs::file_time_type{};  // it may be read next time
   }
   if (std::exchange(config_problem_, problem) != problem && !problem.empty())
     log::warning("model {}: {}", name_, problem);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -23,11 +22,10 @@ constexpr const char* kFile = ".serving.json";
 ServingState read_serving_state(const fs::path& directory) {
   ServingState state;
   std::error_code error;
-  if (!fs::is_regular_file(directory / kFile, error)) return state;
-  std::ifstream stream(directory / kFile);
-  if (!stream) return state;
+  if (fs::status(directory / kFile, error).type() == fs::file_type::not_found) return state;
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
   try {
-    const auto json = nlohmann::json::parse(stream);
+    const auto json = nlohmann::json::parse(read_file(directory / kFile, kMostBytes));
     state = {.serving = json.value("serving", std::int64_t{0}),
              .withdrawn = json.at("withdrawn").get<std::set<std::int64_t>>()};
   } catch (const std::exception& wrong) {
@@ -52,7 +50,9 @@ std::optional<std::set<std::int64_t>> versions_in(const fs::path& directory,
     if (number == 0) continue;
     std::error_code unknown;
     if (fs::is_directory(entry, unknown)) numbers.insert(number);
-    if (unknown && unknown != std::errc::no_such_file_or_directory) {
+    // A link that leads nowhere, or in a circle, is no version.
+    if (unknown && unknown != std::errc::no_such_file_or_directory &&
+        unknown != std::errc::too_many_symbolic_link_levels) {
       error = unknown;
       return std::nullopt;
     }

@@ -182,6 +182,17 @@ TEST(Batcher, WhatWaitedTooLongIsToldSoAndNotComputed) {
   EXPECT_EQ(doubler.batches.size(), 1U);
 }
 
+TEST(Batcher, TheTimeoutIsKeptWhereTheDelayIsLonger) {
+  Doubler doubler;
+  Batcher batcher({.max_batch_size = 4,
+                   .max_queue_delay = std::chrono::hours(1),
+                   .timeout = std::chrono::milliseconds(50)},
+                  std::ref(doubler));
+  const auto outcome = submit(batcher, rows_of(1)).get();
+  EXPECT_TRUE(contains(error_of([&] { std::rethrow_exception(outcome.error); }),
+                       "waited for more than 50 ms (timeout_milliseconds)"));
+}
+
 TEST(Batcher, AFailureIsToldToAllOfTheBatch) {
   Batcher batcher(
       {.max_batch_size = 4},

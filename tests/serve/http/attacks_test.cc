@@ -232,5 +232,58 @@ TEST_F(Attacks, ALockedDatabaseStopsNobodyElse) {
   }
 }
 
+TEST_F(Attacks, ElementsOfBytesAreCountedBeforeTheyAreMade) {
+  put_text_model(model_, 2);
+  auto http = client();
+  wait_until([&] { return http.get("/v1/models/m").json()["model_version_status"].size() == 2; });
+  constexpr std::size_t kElements = 5'000'000;
+  const std::string head = R"({"inputs": [{"name": "text", "shape": [5000000], "datatype": "BYTES",
+      "parameters": {"binary_data_size": 20000000}}]})";
+  const auto before = resident_bytes();
+  const auto answer = http.post("/v2/models/m/infer", head + std::string(4 * kElements, '\0'),
+                                {{"Inference-Header-Content-Length", std::to_string(head.size())}});
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_TRUE(contains(answer.body, "5000000 rows, expected at most")) << answer.body;
+  EXPECT_LT(resident_bytes(), before + (100U << 20));
+}
+
+TEST_F(Attacks, LongTextsAreRefused) {
+  put_text_model(model_, 2);
+  auto http = client();
+  wait_until([&] { return http.get("/v1/models/m").json()["model_version_status"].size() == 2; });
+  const std::string text((1 << 20) + 1, 'a');
+  auto answer = http.post("/v1/models/m:predict", json{{"instances", {"a", text}}});
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_TRUE(contains(answer.body, "text 1: has 1048577 bytes, expected at most 1048576"))
+      << answer.body;
+  answer =
+      http.post("/v1/models/m/examples", json{{"examples", {{{"text", text}, {"label", "good"}}}}});
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_TRUE(contains(answer.body, "\\\"text\\\" has 1048577 bytes, expected at most 1048576"))
+      << answer.body;
+}
+
+// Others read while :train and uploads wait for whoever holds the lock.
+TEST_F(Attacks, WhatWaitsForALockOnTheSamplesStopsNoReader) {
+  put_text_model(model_, 2);
+  auto http = client();
+  wait_until([&] { return http.get("/v1/models/m").json()["model_version_status"].size() == 2; });
+  http.post("/v1/models/m/examples", json{{"examples", {{{"text", "a"}, {"label", "good"}}}}});
+  serve::Database other(model_ / "examples.db");
+  std::vector<std::unique_ptr<HttpClient>> waiting;
+  {
+    const serve::Transaction held(other);
+    for (int i = 0; i < 8; ++i) {
+      waiting.push_back(std::make_unique<HttpClient>(server_->http_port()));
+      waiting.back()->send(
+          "POST /v1/models/m:train HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+          "application/json\r\nContent-Length: 0\r\n\r\n");
+    }
+    for (const char* path : {"/metrics", "/v1/models", "/v2/models/m", "/v1/models/m/examples"})
+      EXPECT_EQ(client().get(path).status, 200) << path;
+  }
+  for (auto& one : waiting) EXPECT_EQ(one->read_answer().status, 200);
+}
+
 }  // namespace
 }  // namespace sullae::testing

@@ -41,6 +41,10 @@ const std::string kHidden = "GET /hidden HTTP/1.1\r\nHost: h\r\n\r\n";
 TEST_F(Framing, DoubtfulRequestsAreRefusedAndTheConnectionClosed) {
   const std::string chunked = "0\r\n\r\n";
   const std::string cases[] = {
+      // Control characters in a chunk's extension, where a quoted text may seem to hide them.
+      kPost + "Transfer-Encoding: chunked\r\n\r\n5;a=\"\nabcd\"\r\nabcde\r\n" + chunked,
+      kPost + "Transfer-Encoding: chunked\r\n\r\n5;a=\"" + std::string(1, '\0') +
+          "\"\r\nabcde\r\n" + chunked,
       // Transfer-Encoding that is not just chunked.
       kPost + "Transfer-Encoding: identity\r\n\r\n",
       kPost + "Transfer-Encoding: chunked, identity\r\n\r\n",

@@ -1,6 +1,7 @@
 // Operators correct samples while the server runs, and while it is killed.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <set>
 #include <thread>
 
@@ -105,6 +106,46 @@ TEST_F(ExamplesApiTest, AFileThatWasRemovedIsMadeAnew) {
   const auto stored = all(again);
   ASSERT_EQ(stored["size"], 1);
   EXPECT_EQ(stored["examples"][0]["key"], "kept");
+}
+
+// What would be lost with the process is not acknowledged; what was is saved when it ends.
+TEST_F(ExamplesApiTest, ALogThatWasRemovedIsNotWrittenTo) {
+  HttpClient http(server_->port());
+  const json body = {{"examples", {{{"key", "a"}, {"text", "a"}, {"label", "good"}}}}};
+  EXPECT_EQ(http.post("/v1/models/m/examples", body).status, 200);
+  for (const char* suffix : {"-wal", "-shm"})
+    std::filesystem::remove(model_ / (std::string("examples.db") + suffix));
+  const json more = {{"examples", {{{"key", "b"}, {"text", "b"}, {"label", "good"}}}}};
+  const auto refused = http.post("/v1/models/m/examples", more);
+  EXPECT_EQ(refused.status, 500);
+  EXPECT_TRUE(contains(refused.body, "examples.db-wal: was removed or replaced")) << refused.body;
+  server_->program().signal(SIGTERM);
+  EXPECT_EQ(server_->program().wait().exit_code, 0);
+  start();
+  HttpClient again(server_->port());
+  EXPECT_EQ(all(again)["size"], 1);
+  EXPECT_EQ(again.post("/v1/models/m/examples", more).status, 200);
+}
+
+TEST_F(ExamplesApiTest, AnAnswerWithMuchInItIsCutAndGoesOn) {
+  HttpClient http(server_->port());
+  constexpr int kSamples = 20;
+  for (int i = 0; i < kSamples; ++i) {
+    const json body = {
+        {"examples",
+         {{{"key", std::to_string(i)}, {"text", std::string(1 << 20, 'a')}, {"label", "good"}}}}};
+    ASSERT_EQ(http.post("/v1/models/m/examples", body).status, 200);
+  }
+  std::size_t found = 0;
+  int answers = 0;
+  for (std::int64_t since = 0; found < kSamples; ++answers) {
+    const auto part = http.get("/v1/models/m/examples?since=" + std::to_string(since)).json();
+    ASSERT_FALSE(part["examples"].empty());
+    found += part["examples"].size();
+    since = part["examples"].back()["revision"];
+  }
+  EXPECT_EQ(found, kSamples);
+  EXPECT_EQ(answers, 2);
 }
 
 TEST_F(ExamplesApiTest, AFileThatIsNoDatabaseHarmsNobodyElse) {

@@ -1,6 +1,7 @@
 // Folders that come and go, cannot be read, lead elsewhere, or are no models: they harm nobody else.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <cstring>
@@ -203,11 +204,45 @@ TEST_F(Folders, LookingTakesNoTurnOfTheCanary) {
   put_constant(model_, 2, 2);
   wait_until([&] { return repository_->status("m").canary == 2; });
   int canary = 0;
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 100; ++i) {
     if (repository_->choose("m", "")->number() == 2) ++canary;
     EXPECT_EQ(repository_->look_up("m", "")->number(), 1);
   }
-  EXPECT_EQ(canary, 5);
+  EXPECT_EQ(canary, 50);
+}
+
+// Reading a pipe would wait for whoever writes to it.
+TEST_F(Folders, WhatIsNoRegularFileIsRefused) {
+  const auto make_pipe = [](const fs::path& file) {
+    fs::create_directories(file.parent_path());
+    ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  };
+  const auto put = [&](const std::string& model, const std::string& pipe) {
+    put_text(directory_.path() / model / "config.toml", kConstantConfig);
+    if (pipe != "1/model.pt") put_constant(directory_.path() / model, 1, 1);
+    fs::remove(directory_.path() / model / pipe);
+    make_pipe(directory_.path() / model / pipe);
+  };
+  put("config", "config.toml");
+  put("script", "1/model.pt");
+  put("checkpoint", "1/model.ckpt");
+  put_text_model(directory_.path() / "words");
+  fs::remove(directory_.path() / "words" / "words.txt");
+  make_pipe(directory_.path() / "words" / "words.txt");
+  make_pipe(directory_.path() / "m" / ".serving.json");
+  start();
+  wait_for_a_look();
+  EXPECT_TRUE(answers("m"));
+  for (const char* model : {"config", "script", "checkpoint", "words"})
+    EXPECT_TRUE(contains(refusal(model), "is no regular file")) << model << ": " << refusal(model);
+}
+
+TEST_F(Folders, ALinkThatLeadsInACircleIsNoVersion) {
+  start();
+  wait_until([&] { return answers("m"); });
+  fs::create_symlink("7", model_ / "7");
+  put_constant(model_, 8, 8);
+  wait_until([&] { return repository_->status("m").serving == 8; });
 }
 
 }  // namespace

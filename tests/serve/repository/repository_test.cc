@@ -145,6 +145,14 @@ TEST_F(RepositoryTest, ACanaryGetsItsShare) {
     return canary;
   };
   EXPECT_EQ(share(), 60);
+  // Whatever clients send in turn: every second request finds about as many canaries.
+  int canary = 0;
+  for (int i = 0; i < 1000; ++i) {
+    canary += ask() == 1 ? 1 : 0;
+    ask();
+  }
+  EXPECT_GT(canary, 200);
+  EXPECT_LT(canary, 400);
   EXPECT_EQ(ask("1"), 1);
   repository_->set_canary("m", 1, 0);
   wait_until([&] { return version(1).state == VersionState::waiting; });
