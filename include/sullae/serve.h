@@ -85,7 +85,7 @@ struct OnlineOptions {
 /// is not cut short. Collective: all ranks of `world` call it. Throws InputError for a folder or a model that is not
 /// there or that another process looks after; what goes wrong in a round is recorded and logged instead, and
 /// thrown only where there are several ranks.
-void learn_online(const OnlineOptions& options, World& world = sullae::world(),
+void learn_online(const OnlineOptions& options, const World& world = sullae::world(),
                   const std::stop_token& stop = {});
 
 }  // namespace sullae

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -105,8 +106,11 @@ struct TensorBuffers {
   std::size_t count = 0;
 };
 
-/// A group of ranks that compute together. One object owns every connection, thread and segment; a
-/// process may have several, and ranks may be threads of one process, each with a World of its own.
+/// A group of ranks that compute together. Objects are handles: copies refer to the same world, which has every
+/// connection, thread and segment, and which this rank leaves with leave(), with shutdown() where init() joined it, or
+/// when the last copy goes. A process may be in several worlds, and ranks may be threads of one process, each with a
+/// World of its own. What is made from a world (optimizers, process sets, samplers) keeps a copy: after leave() it
+/// throws Error instead of meeting nobody, and is to be made anew from the next world.
 ///
 /// Blocking collectives must be called by every rank, in the same order on every rank. They run in
 /// the calling thread and may be called from any one thread at a time (others wait).
@@ -123,16 +127,23 @@ struct TensorBuffers {
 ///
 /// Every collective throws PeerError when a rank died or left, TimeoutError when one did not come
 /// in time, and MismatchError when ranks disagree about what to do. After the first two the World
-/// is of no further use.
+/// is of no further use: leave it, and join another. Every call but those that ask for ranks throws Error after
+/// leave().
 class World {
  public:
   /// Joins the world. Collective. Throws TimeoutError that names the rank which did not come,
   /// InputError for options that cannot be.
-  static std::unique_ptr<World> create(const WorldOptions& options);
-  /// Completes what was submitted and leaves.
-  ~World();
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
+  static World create(const WorldOptions& options);
+  // A copy costs as much as one of a shared pointer. There is no empty World, so a move is a copy.
+  World(const World&) = default;
+  World& operator=(const World&) = default;
+  ~World() = default;
+
+  /// Completes what was submitted and leaves, for all copies. Calls that other threads are in end first. A second
+  /// call does nothing.
+  void leave() const;
+  /// Whether leave() was called.
+  bool has_left() const;
 
   int rank() const;
   int size() const;
@@ -147,96 +158,105 @@ class World {
   /// several ranks, "self" for a world of one.
   std::string backend() const;
 
+  // Blocking collectives. Where there is a `shape` it is what the memory holds, as text: ranks must agree on it.
+
   /// out[i] = the reduction of every rank's in[i]. Every rank receives the same bits. A minimum or maximum is not a
-  /// number where any rank's value is none. `shape` is what the memory holds, as text: ranks must agree on it.
+  /// number where any rank's value is none.
   void allreduce(const void* in, void* out, std::size_t count, DataType type,
-                 ReduceOp op = ReduceOp::sum, std::string_view shape = {});
+                 ReduceOp op = ReduceOp::sum, std::string_view shape = {}) const;
   /// As allreduce, but only `root` receives; `out` is not touched elsewhere.
-  void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root);
+  void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
+              int root) const;
   /// Reduces `in` (size() × `count` elements) and leaves part r (`count` elements) in rank r's
   /// `out`.
   void reducescatter(const void* in, void* out, std::size_t count, DataType type,
-                     ReduceOp op = ReduceOp::sum);
+                     ReduceOp op = ReduceOp::sum) const;
   /// The same with a part of counts[r] elements for rank r; `counts` is equal on every rank.
   void reducescatterv(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
-                      ReduceOp op = ReduceOp::sum);
+                      ReduceOp op = ReduceOp::sum, std::string_view shape = {}) const;
   /// `out` becomes every rank's `in` (`count` elements each), in the order of ranks.
-  void allgather(const void* in, void* out, std::size_t count, DataType type);
+  void allgather(const void* in, void* out, std::size_t count, DataType type) const;
   /// The same with counts[r] elements from rank r; `counts` is equal on every rank.
-  void allgatherv(const void* in, void* out, std::span<const std::size_t> counts, DataType type);
+  void allgatherv(const void* in, void* out, std::span<const std::size_t> counts, DataType type,
+                  std::string_view shape = {}) const;
   /// `data` becomes root's.
-  void broadcast(void* data, std::size_t count, DataType type, int root);
+  void broadcast(void* data, std::size_t count, DataType type, int root,
+                 std::string_view shape = {}) const;
   /// Sends the r-th `count` elements of `in` to rank r; `out` is what arrives, in the order of
   /// ranks.
-  void alltoall(const void* in, void* out, std::size_t count, DataType type);
+  void alltoall(const void* in, void* out, std::size_t count, DataType type) const;
   /// The same with send_counts[r] elements for rank r and receive_counts[r] from rank r.
   void alltoallv(const void* in, std::span<const std::size_t> send_counts, void* out,
-                 std::span<const std::size_t> receive_counts, DataType type);
+                 std::span<const std::size_t> receive_counts, DataType type,
+                 std::string_view shape = {}) const;
   /// Returns when every rank has called it.
-  void barrier();
+  void barrier() const;
 
   /// The same, in the background. Spans are copied; buffers must live until the handle is done.
   /// What throws in a blocking collective is thrown by the handle, and InputError here.
   Handle allreduce_async(const void* in, void* out, std::size_t count, DataType type,
-                         ReduceOp op = ReduceOp::sum, const AsyncOptions& options = {});
+                         ReduceOp op = ReduceOp::sum, const AsyncOptions& options = {}) const;
   /// Several allreduces under one name that complete together.
   Handle grouped_allreduce_async(std::span<const TensorBuffers> tensors, DataType type,
-                                 ReduceOp op = ReduceOp::sum, const AsyncOptions& options = {});
+                                 ReduceOp op = ReduceOp::sum,
+                                 const AsyncOptions& options = {}) const;
   Handle reduce_async(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
-                      int root, const AsyncOptions& options = {});
+                      int root, const AsyncOptions& options = {}) const;
   Handle reducescatterv_async(const void* in, void* out, std::span<const std::size_t> counts,
                               DataType type, ReduceOp op = ReduceOp::sum,
-                              const AsyncOptions& options = {});
+                              const AsyncOptions& options = {}) const;
   Handle allgatherv_async(const void* in, void* out, std::span<const std::size_t> counts,
-                          DataType type, const AsyncOptions& options = {});
+                          DataType type, const AsyncOptions& options = {}) const;
   Handle broadcast_async(void* data, std::size_t count, DataType type, int root,
-                         const AsyncOptions& options = {});
+                         const AsyncOptions& options = {}) const;
   Handle alltoallv_async(const void* in, std::span<const std::size_t> send_counts, void* out,
                          std::span<const std::size_t> receive_counts, DataType type,
-                         const AsyncOptions& options = {});
-  Handle barrier_async(const AsyncOptions& options = {});
+                         const AsyncOptions& options = {}) const;
+  Handle barrier_async(const AsyncOptions& options = {}) const;
   /// This rank has run out of data: until every rank has said so, it takes part with zeros in the
   /// asynchronous sums, gathers and broadcasts of the others. Returns the last rank to join.
-  int join();
+  int join() const;
 
   /// The planned path, for adapters that submit the same operations in the same order on every
   /// rank: a sequence of collectives, run in the background as one operation and without
   /// negotiation, in the order of submission; see sullae/communicator.h.
-  Handle submit(std::function<void(Communicator&)> operation, const PlannedOptions& options = {});
+  Handle submit(std::function<void(Communicator&)> operation,
+                const PlannedOptions& options = {}) const;
   /// For adapters that have tensors on GPUs; see sullae/device.h. The first call is collective: every
   /// rank names the GPU that it uses. Null where tensors must go through host memory: without NCCL in
   /// this build, where two ranks share a GPU, or with SULLAE_DEVICE_TRANSPORT=host.
-  DeviceCommunicator* device_communicator(int device);
+  std::shared_ptr<DeviceCommunicator> device_communicator(int device) const;
   /// 0, 1, 2, …: the same on every rank for an adapter's objects that are made in the same order.
-  std::uint64_t next_number();
+  std::uint64_t next_number() const;
 
   /// Records what every rank does from here to stop_timeline(), or to the end of the world, in one
   /// file that Perfetto and chrome://tracing open; `sullae timeline FILE` sums it up. Both are
   /// collective; rank 0 writes. SULLAE_TIMELINE=FILE (`sullae run --timeline`) records from the
   /// start. Throws InputError where it is on already, Error where the file cannot be written.
-  void start_timeline(const std::filesystem::path& file);
-  void stop_timeline();
+  void start_timeline(const std::filesystem::path& file) const;
+  void stop_timeline() const;
   /// Adds a span of the program's own, from `start` until now. Any thread may call.
-  void mark(const char* phase, std::string_view name, std::chrono::steady_clock::time_point start);
+  void mark(const char* phase, std::string_view name,
+            std::chrono::steady_clock::time_point start) const;
 
   /// A world of some of the ranks, numbered anew in ascending order, with collectives, order and
   /// threads of its own; sets may overlap and be used at the same time. Collective over this world:
-  /// every rank gives the same ranks. Null on ranks that are not in it. It may outlive this world.
+  /// every rank gives the same ranks. Empty on ranks that are not in it. It may outlive this world.
   /// Throws InputError for ranks that do not exist or come twice, MismatchError when ranks give
   /// different ones.
-  std::unique_ptr<World> process_set(std::vector<int> ranks);
+  std::optional<World> process_set(std::vector<int> ranks) const;
 
   /// Zeroed memory, 64-byte aligned, in which buffers of allreduce are fastest: a segment that the
   /// host's ranks share, where each rank reduces its share straight from its peers' memory.
   /// Collective, with the same `bytes` everywhere. It lives as long as somebody holds it, even
   /// after the World; it must not be let go while an operation uses it.
-  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes);
+  std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) const;
 
  private:
   class Impl;
   explicit World(std::unique_ptr<Impl> impl);
   static Handle handle_of(std::shared_ptr<Completion> completion);
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 /// Joins the world that the environment describes, in this order: SULLAE_RANK, SULLAE_SIZE and
@@ -244,12 +264,13 @@ class World {
 /// Open MPI's; PMIx's and PMI's; Slurm's; TensorFlow's TF_CONFIG. With none of them it is a world
 /// of one. Call it once, before the first collective, from the main thread. A second call returns
 /// the same world.
-World& init();
-/// Leaves the world that init() joined, so that init() may be called again. Done at exit by itself.
+World init();
+/// Leaves the world that init() joined, so that init() may be called again. What was made from the old world is to be
+/// made anew. Done at exit by itself.
 void shutdown();
 bool is_initialized();
 /// The world that init() joined. Throws Error before init().
-World& world();
+World world();
 
 inline int rank() { return world().rank(); }
 inline int size() { return world().size(); }

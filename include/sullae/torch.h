@@ -33,7 +33,7 @@
 namespace sullae {
 
 /// The GPU of this rank (by its local rank) where libtorch sees one, else the CPU.
-torch::Device local_device(World& world = sullae::world());
+torch::Device local_device(const World& world = sullae::world());
 
 // Collectives on tensors.
 // Tensors of float32/64, float16, bfloat16, int8/32/64, uint8 and bool, on any device and with any
@@ -41,37 +41,40 @@ torch::Device local_device(World& world = sullae::world());
 // every rank in the same order.
 
 /// In place; the same shape on every rank.
-void allreduce(torch::Tensor& tensor, ReduceOp op = ReduceOp::sum, World& world = sullae::world());
+void allreduce(torch::Tensor& tensor, ReduceOp op = ReduceOp::sum,
+               const World& world = sullae::world());
 /// In place, in the background; see World::allreduce_async. The tensor must be contiguous and in
 /// host memory, and is kept alive until the handle is done. Throws InputError otherwise.
 Handle allreduce_async(torch::Tensor& tensor, ReduceOp op = ReduceOp::sum,
-                       const AsyncOptions& options = {}, World& world = sullae::world());
+                       const AsyncOptions& options = {}, const World& world = sullae::world());
 /// In place.
-void broadcast(torch::Tensor& tensor, int root, World& world = sullae::world());
+void broadcast(torch::Tensor& tensor, int root, const World& world = sullae::world());
 /// Every rank's tensor, concatenated along dimension 0 in the order of ranks. Dimension 0 may
 /// differ between ranks, the others may not.
-torch::Tensor allgather(const torch::Tensor& tensor, World& world = sullae::world());
+torch::Tensor allgather(const torch::Tensor& tensor, const World& world = sullae::world());
 /// Reduces tensors of the same shape and returns this rank's part: dimension 0 is divided among the
 /// ranks, and must be a multiple of their number.
 torch::Tensor reducescatter(const torch::Tensor& tensor, ReduceOp op = ReduceOp::sum,
-                            World& world = sullae::world());
+                            const World& world = sullae::world());
 /// Sends the r-th of size() equal parts along dimension 0 to rank r and returns what arrives, in
 /// the order of ranks.
-torch::Tensor alltoall(const torch::Tensor& tensor, World& world = sullae::world());
+torch::Tensor alltoall(const torch::Tensor& tensor, const World& world = sullae::world());
 
 /// The weighted mean over all ranks of each metric. `weight` is what this rank's values stand for,
 /// e.g. its number of samples. Throws MismatchError on every rank where their names differ.
 std::map<std::string, double> average_metrics(const std::map<std::string, double>& metrics,
-                                              double weight = 1.0, World& world = sullae::world());
+                                              double weight = 1.0,
+                                              const World& world = sullae::world());
 
 // Equal starts
 
 /// Every parameter and buffer of `module` becomes root's.
-void broadcast_parameters(torch::nn::Module& module, int root, World& world = sullae::world());
+void broadcast_parameters(torch::nn::Module& module, int root,
+                          const World& world = sullae::world());
 /// The optimizer's state and options become root's. The parameters must be the same, in the same
 /// order, on every rank.
 void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root,
-                               World& world = sullae::world());
+                               const World& world = sullae::world());
 
 // Training
 
@@ -120,7 +123,8 @@ class DistributedOptimizer {
   /// when their parameters are not the same.
   DistributedOptimizer(torch::optim::Optimizer& optimizer,
                        const torch::OrderedDict<std::string, torch::Tensor>& parameters,
-                       DistributedOptimizerOptions options = {}, World& world = sullae::world());
+                       DistributedOptimizerOptions options = {},
+                       const World& world = sullae::world());
   ~DistributedOptimizer();
   DistributedOptimizer(const DistributedOptimizer&) = delete;
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
@@ -175,7 +179,7 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
  public:
   /// Shards `dataset_size` samples among the ranks of `world`.
   explicit DistributedSampler(std::size_t dataset_size, DistributedSamplerOptions options = {},
-                              World& world = sullae::world());
+                              const World& world = sullae::world());
   /// The same for a given rank of a given size.
   DistributedSampler(std::size_t dataset_size, int rank, int size,
                      DistributedSamplerOptions options = {});

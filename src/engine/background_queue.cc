@@ -3,30 +3,42 @@
 #include <pthread.h>
 
 #include "base/log.h"
+#include "engine/own_thread.h"
+#include "sullae/error.h"
 
 namespace sullae {
 
 BackgroundQueue::BackgroundQueue(int rank)
     : thread_([this, rank] {
         ::pthread_setname_np(::pthread_self(), "sullae-engine");
+        engine::in_own_thread = true;
         log::set_rank(rank);
         run();
       }) {}
 
-BackgroundQueue::~BackgroundQueue() {
+BackgroundQueue::~BackgroundQueue() { stop(); }
+
+void BackgroundQueue::stop() {
+  const std::lock_guard one(stopping_);
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
     changed_.notify_all();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void BackgroundQueue::submit(std::function<void()> operation,
                              std::shared_ptr<Completion> completion) {
-  const std::lock_guard lock(mutex_);
-  entries_.push_back({std::move(operation), std::move(completion)});
-  changed_.notify_one();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ending_) {
+      entries_.push_back({std::move(operation), std::move(completion)});
+      changed_.notify_one();
+      return;
+    }
+  }
+  completion->finish(std::make_exception_ptr(Error("this rank has left the world")));
 }
 
 void BackgroundQueue::run() {

@@ -17,11 +17,12 @@ class BackgroundQueue {
  public:
   /// `rank` tags the thread's log lines.
   explicit BackgroundQueue(int rank);
-  /// Runs what was submitted, then ends.
   ~BackgroundQueue();
   BackgroundQueue(const BackgroundQueue&) = delete;
   BackgroundQueue& operator=(const BackgroundQueue&) = delete;
 
+  /// Runs what was submitted, then ends. What is submitted later fails.
+  void stop();
   /// Any thread may call. `completion` finishes when `operation` has returned or thrown.
   void submit(std::function<void()> operation, std::shared_ptr<Completion> completion);
 
@@ -32,7 +33,8 @@ class BackgroundQueue {
   };
   void run();
 
-  std::mutex mutex_;  // guards entries_ and ending_
+  std::mutex stopping_;  // one call of stop() at a time
+  std::mutex mutex_;     // guards entries_ and ending_
   std::condition_variable changed_;
   std::deque<Entry> entries_;
   bool ending_ = false;

@@ -23,8 +23,8 @@ struct Buffers {
 // link carries.
 struct Kind {
   const char* name;
-  Handle (*start)(World&, const Buffers&, std::size_t count, DataType, const AsyncOptions&);
-  void (*call)(World&, const Buffers&, std::size_t count, DataType);
+  Handle (*start)(const World&, const Buffers&, std::size_t count, DataType, const AsyncOptions&);
+  void (*call)(const World&, const Buffers&, std::size_t count, DataType);
   double (*bus_factor)(double ranks);
 };
 
@@ -39,58 +39,60 @@ std::vector<std::size_t> equal_parts(const World& world, std::size_t count) {
 
 const std::array kKinds = {
     Kind{"allreduce",
-         [](World& w, const Buffers& b, std::size_t n, DataType t, const AsyncOptions& o) {
+         [](const World& w, const Buffers& b, std::size_t n, DataType t, const AsyncOptions& o) {
            return w.allreduce_async(b.in, b.in, n, t, ReduceOp::sum, o);
          },
-         [](World& w, const Buffers& b, std::size_t n, DataType t) {
+         [](const World& w, const Buffers& b, std::size_t n, DataType t) {
            w.allreduce(b.in, b.in, n, t);
          },
          there_and_back},
     Kind{"allgather",
-         [](World& w, const Buffers& b, std::size_t n, DataType t, const AsyncOptions& o) {
+         [](const World& w, const Buffers& b, std::size_t n, DataType t, const AsyncOptions& o) {
            return w.allgatherv_async(b.in, b.out, equal_parts(w, n), t, o);
          },
-         [](World& w, const Buffers& b, std::size_t n, DataType t) {
+         [](const World& w, const Buffers& b, std::size_t n, DataType t) {
            w.allgatherv(b.in, b.out, equal_parts(w, n), t);
          },
          all_but_own},
     Kind{"reducescatter",
-         [](World& w, const Buffers& b, std::size_t n, DataType t, const AsyncOptions& o) {
+         [](const World& w, const Buffers& b, std::size_t n, DataType t, const AsyncOptions& o) {
            return w.reducescatterv_async(b.in, b.out, equal_parts(w, n), t, ReduceOp::sum, o);
          },
-         [](World& w, const Buffers& b, std::size_t n, DataType t) {
+         [](const World& w, const Buffers& b, std::size_t n, DataType t) {
            w.reducescatterv(b.in, b.out, equal_parts(w, n), t);
          },
          all_but_own},
     Kind{"broadcast",
-         [](World& w, const Buffers& b, std::size_t n, DataType t, const AsyncOptions& o) {
+         [](const World& w, const Buffers& b, std::size_t n, DataType t, const AsyncOptions& o) {
            return w.broadcast_async(b.in, n, t, 0, o);
          },
-         [](World& w, const Buffers& b, std::size_t n, DataType t) { w.broadcast(b.in, n, t, 0); },
+         [](const World& w, const Buffers& b, std::size_t n, DataType t) {
+           w.broadcast(b.in, n, t, 0);
+         },
          whole},
     Kind{"reduce",
-         [](World& w, const Buffers& b, std::size_t n, DataType t, const AsyncOptions& o) {
+         [](const World& w, const Buffers& b, std::size_t n, DataType t, const AsyncOptions& o) {
            return w.reduce_async(b.in, b.out, n, t, ReduceOp::sum, 0, o);
          },
-         [](World& w, const Buffers& b, std::size_t n, DataType t) {
+         [](const World& w, const Buffers& b, std::size_t n, DataType t) {
            w.reduce(b.in, b.out, n, t, ReduceOp::sum, 0);
          },
          whole},
     Kind{"alltoall",
-         [](World& w, const Buffers& b, std::size_t n, DataType t, const AsyncOptions& o) {
+         [](const World& w, const Buffers& b, std::size_t n, DataType t, const AsyncOptions& o) {
            const auto parts = equal_parts(w, n);
            return w.alltoallv_async(b.in, parts, b.out, parts, t, o);
          },
-         [](World& w, const Buffers& b, std::size_t n, DataType t) {
+         [](const World& w, const Buffers& b, std::size_t n, DataType t) {
            const auto parts = equal_parts(w, n);
            w.alltoallv(b.in, parts, b.out, parts, t);
          },
          all_but_own},
     Kind{"barrier",
-         [](World& w, const Buffers&, std::size_t, DataType, const AsyncOptions& o) {
+         [](const World& w, const Buffers&, std::size_t, DataType, const AsyncOptions& o) {
            return w.barrier_async(o);
          },
-         [](World& w, const Buffers&, std::size_t, DataType) { w.barrier(); }, whole},
+         [](const World& w, const Buffers&, std::size_t, DataType) { w.barrier(); }, whole},
 };
 
 const Kind& find_kind(const std::string& name) {
@@ -107,7 +109,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 // The slowest rank's.
-double slowest(World& world, double seconds) {
+double slowest(const World& world, double seconds) {
   world.allreduce(&seconds, &seconds, 1, DataType::float64, ReduceOp::max);
   return seconds;
 }
@@ -123,7 +125,7 @@ const std::vector<std::string>& benchmark_collectives() {
   return names;
 }
 
-void run_benchmark(World& world, const BenchmarkOptions& options,
+void run_benchmark(const World& world, const BenchmarkOptions& options,
                    const std::function<void(const BenchmarkResult&)>& on_result) {
   const Kind& kind = find_kind(options.collective);
   const std::size_t width = element_size(options.type);

@@ -38,7 +38,7 @@ const std::vector<std::string>& benchmark_collectives();
 
 /// Measures each size in turn; `on_result` is called on every rank as each is done. Collective.
 /// Throws InputError for a collective that does not exist.
-void run_benchmark(World& world, const BenchmarkOptions& options,
+void run_benchmark(const World& world, const BenchmarkOptions& options,
                    const std::function<void(const BenchmarkResult&)>& on_result);
 
 }  // namespace sullae

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "engine/own_thread.h"
 #include "sullae/error.h"
 
 namespace sullae::engine {
@@ -67,7 +68,11 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, Timeline& timeline,
       std::thread([this, name = communicator_->size() > 1 ? world_ranks[own] : -1] { run(name); });
 }
 
-Engine::~Engine() {
+Engine::~Engine() { leave(); }
+
+void Engine::leave() {
+  const std::lock_guard one(leave_mutex_);
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     leaving_ = true;
@@ -76,6 +81,7 @@ Engine::~Engine() {
   }
   thread_.join();
   if (options_.set_watch) options_.set_watch->remove(options_.set);
+  communicator_.reset();
 }
 
 void Engine::submit(std::unique_ptr<Submission> submission) {
@@ -111,6 +117,7 @@ int Engine::join() {
 
 void Engine::run(int log_rank) {
   ::pthread_setname_np(::pthread_self(), "sullae-engine");
+  in_own_thread = true;
   log::set_rank(log_rank);
   try {
     while (cycle()) {

@@ -47,11 +47,12 @@ class Engine {
   /// `communicator` is the engine's alone. `world_ranks` name its ranks in messages. Collective.
   Engine(std::unique_ptr<Communicator> communicator, Timeline& timeline,
          std::vector<int> world_ranks, const EngineOptions& options);
-  /// Leaves when what was submitted here is done, or after a grace period.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  /// Leaves when what was submitted here is done, or after a grace period. What is submitted later fails.
+  void leave();
   void submit(std::unique_ptr<Submission> submission);
   /// The world has failed here: every rank's engine ends, with this rank's reason.
   void fail();
@@ -97,7 +98,8 @@ class Engine {
   bool said_leaving_ = false;
   std::shared_ptr<Join> joining_;
 
-  std::mutex mutex_;  // guards all below
+  std::mutex leave_mutex_;  // one call of leave() at a time
+  std::mutex mutex_;        // guards all below
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Submission>> inbox_;
   std::vector<GivenUp> given_up_;

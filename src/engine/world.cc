@@ -24,6 +24,12 @@ engine::Submission submission_of(const void* in, void* out, std::span<const std:
           .tensors = {{.in = in, .out = out, .count = sum(counts)}}};
 }
 
+// Memory of `count` elements, which may be null where there are none.
+void check_memory(const void* memory, std::size_t count) {
+  if (memory == nullptr && count > 0)
+    throw InputError(fmt::format("a null pointer for {} elements", count));
+}
+
 }  // namespace
 
 bool Handle::done() const { return !completion_ || completion_->done(); }
@@ -42,12 +48,12 @@ Handle World::handle_of(std::shared_ptr<Completion> completion) {
   return Handle(std::move(completion));
 }
 
-std::unique_ptr<World> World::create(const WorldOptions& options) {
-  return std::unique_ptr<World>(new World(Impl::join(options)));
-}
+World World::create(const WorldOptions& options) { return World(Impl::join(options)); }
 
-World::World(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-World::~World() = default;
+World::World(std::unique_ptr<Impl> impl) : impl_(impl.release(), Impl::end) {}
+
+void World::leave() const { impl_->leave(); }
+bool World::has_left() const { return impl_->has_left(); }
 
 int World::rank() const { return impl_->topology().rank; }
 int World::size() const { return impl_->topology().size; }
@@ -58,68 +64,93 @@ std::string World::backend() const { return impl_->backend(); }
 int World::cross_size() const { return impl_->topology().cross_size(); }
 
 void World::allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
-                      std::string_view shape) {
+                      std::string_view shape) const {
+  check_memory(in, count);
+  check_memory(out, count);
   impl_->run(Operation::allreduce, count * element_size(type), [&](Communicator& c) {
     impl_->set_shape(shape);
     c.allreduce(in, out, count, type, op);
   });
 }
 void World::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
-                   int root) {
+                   int root) const {
   impl_->check_root(root);
+  check_memory(in, count);
+  check_memory(out, rank() == root ? count : 0);
   impl_->run(Operation::reduce, count * element_size(type),
              [&](Communicator& c) { c.reduce(in, out, count, type, op, root); });
 }
 void World::reducescatter(const void* in, void* out, std::size_t count, DataType type,
-                          ReduceOp op) {
+                          ReduceOp op) const {
   reducescatterv(in, out, same_for_all(count, size()), type, op);
 }
 void World::reducescatterv(const void* in, void* out, std::span<const std::size_t> counts,
-                           DataType type, ReduceOp op) {
+                           DataType type, ReduceOp op, std::string_view shape) const {
   impl_->check_counts(counts);
-  impl_->run(Operation::reducescatter, sum(counts) * element_size(type),
-             [&](Communicator& c) { c.reducescatter(in, out, counts, type, op); });
+  check_memory(in, sum(counts));
+  check_memory(out, counts[static_cast<std::size_t>(rank())]);
+  impl_->run(Operation::reducescatter, sum(counts) * element_size(type), [&](Communicator& c) {
+    impl_->set_shape(shape);
+    c.reducescatter(in, out, counts, type, op);
+  });
 }
-void World::allgather(const void* in, void* out, std::size_t count, DataType type) {
+void World::allgather(const void* in, void* out, std::size_t count, DataType type) const {
   allgatherv(in, out, same_for_all(count, size()), type);
 }
 void World::allgatherv(const void* in, void* out, std::span<const std::size_t> counts,
-                       DataType type) {
+                       DataType type, std::string_view shape) const {
   impl_->check_counts(counts);
-  impl_->run(Operation::allgather, sum(counts) * element_size(type),
-             [&](Communicator& c) { c.allgather(in, out, counts, type); });
+  check_memory(in, counts[static_cast<std::size_t>(rank())]);
+  check_memory(out, sum(counts));
+  impl_->run(Operation::allgather, sum(counts) * element_size(type), [&](Communicator& c) {
+    impl_->set_shape(shape);
+    c.allgather(in, out, counts, type);
+  });
 }
-void World::broadcast(void* data, std::size_t count, DataType type, int root) {
+void World::broadcast(void* data, std::size_t count, DataType type, int root,
+                      std::string_view shape) const {
   impl_->check_root(root);
-  impl_->run(Operation::broadcast, count * element_size(type),
-             [&](Communicator& c) { c.broadcast(data, count, type, root); });
+  check_memory(data, count);
+  impl_->run(Operation::broadcast, count * element_size(type), [&](Communicator& c) {
+    impl_->set_shape(shape);
+    c.broadcast(data, count, type, root);
+  });
 }
-void World::alltoall(const void* in, void* out, std::size_t count, DataType type) {
+void World::alltoall(const void* in, void* out, std::size_t count, DataType type) const {
   const auto counts = same_for_all(count, size());
   alltoallv(in, counts, out, counts, type);
 }
 void World::alltoallv(const void* in, std::span<const std::size_t> send_counts, void* out,
-                      std::span<const std::size_t> receive_counts, DataType type) {
+                      std::span<const std::size_t> receive_counts, DataType type,
+                      std::string_view shape) const {
   impl_->check_counts(send_counts);
   impl_->check_counts(receive_counts);
-  impl_->run(Operation::alltoall, sum(send_counts) * element_size(type),
-             [&](Communicator& c) { c.alltoall(in, send_counts, out, receive_counts, type); });
+  check_memory(in, sum(send_counts));
+  check_memory(out, sum(receive_counts));
+  impl_->run(Operation::alltoall, sum(send_counts) * element_size(type), [&](Communicator& c) {
+    impl_->set_shape(shape);
+    c.alltoall(in, send_counts, out, receive_counts, type);
+  });
 }
-void World::barrier() {
+void World::barrier() const {
   impl_->run(Operation::barrier, 0, [](Communicator& c) { c.barrier(); });
 }
 
 Handle World::allreduce_async(const void* in, void* out, std::size_t count, DataType type,
-                              ReduceOp op, const AsyncOptions& options) {
+                              ReduceOp op, const AsyncOptions& options) const {
+  check_memory(in, count);
+  check_memory(out, count);
   return handle_of(
       impl_->submit({.operation = Operation::allreduce, .type = type, .op = op, .count = count},
                     options, submission_of(in, out, count)));
 }
 Handle World::grouped_allreduce_async(std::span<const TensorBuffers> tensors, DataType type,
-                                      ReduceOp op, const AsyncOptions& options) {
+                                      ReduceOp op, const AsyncOptions& options) const {
   engine::Submission submission{.tensors = {tensors.begin(), tensors.end()}};
   std::size_t count = 0;
   for (const TensorBuffers& tensor : tensors) {
+    check_memory(tensor.in, tensor.count);
+    check_memory(tensor.out, tensor.count);
     submission.request.sizes.push_back(tensor.count);
     count += tensor.count;
   }
@@ -128,38 +159,47 @@ Handle World::grouped_allreduce_async(std::span<const TensorBuffers> tensors, Da
                     options, std::move(submission)));
 }
 Handle World::reduce_async(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
-                           int root, const AsyncOptions& options) {
+                           int root, const AsyncOptions& options) const {
   impl_->check_root(root);
+  check_memory(in, count);
+  check_memory(out, rank() == root ? count : 0);
   return handle_of(impl_->submit(
       {.operation = Operation::reduce, .type = type, .op = op, .root = root, .count = count},
       options, submission_of(in, out, count)));
 }
 Handle World::reducescatterv_async(const void* in, void* out, std::span<const std::size_t> counts,
-                                   DataType type, ReduceOp op, const AsyncOptions& options) {
+                                   DataType type, ReduceOp op, const AsyncOptions& options) const {
   impl_->check_counts(counts);
+  check_memory(in, sum(counts));
+  check_memory(out, counts[static_cast<std::size_t>(rank())]);
   return handle_of(impl_->submit(
       {.operation = Operation::reducescatter, .type = type, .op = op, .count = sum(counts)},
       options, submission_of(in, out, counts)));
 }
 Handle World::allgatherv_async(const void* in, void* out, std::span<const std::size_t> counts,
-                               DataType type, const AsyncOptions& options) {
+                               DataType type, const AsyncOptions& options) const {
   impl_->check_counts(counts);
+  check_memory(in, counts[static_cast<std::size_t>(rank())]);
+  check_memory(out, sum(counts));
   return handle_of(
       impl_->submit({.operation = Operation::allgather, .type = type, .count = sum(counts)},
                     options, submission_of(in, out, counts)));
 }
 Handle World::broadcast_async(void* data, std::size_t count, DataType type, int root,
-                              const AsyncOptions& options) {
+                              const AsyncOptions& options) const {
   impl_->check_root(root);
+  check_memory(data, count);
   return handle_of(
       impl_->submit({.operation = Operation::broadcast, .type = type, .root = root, .count = count},
                     options, submission_of(data, data, count)));
 }
 Handle World::alltoallv_async(const void* in, std::span<const std::size_t> send_counts, void* out,
                               std::span<const std::size_t> receive_counts, DataType type,
-                              const AsyncOptions& options) {
+                              const AsyncOptions& options) const {
   impl_->check_counts(send_counts);
   impl_->check_counts(receive_counts);
+  check_memory(in, sum(send_counts));
+  check_memory(out, sum(receive_counts));
   const auto own = static_cast<std::size_t>(rank());
   if (send_counts[own] != receive_counts[own]) {
     throw InputError(
@@ -172,34 +212,36 @@ Handle World::alltoallv_async(const void* in, std::span<const std::size_t> send_
   return handle_of(impl_->submit({.operation = Operation::alltoall, .type = type}, options,
                                  std::move(submission)));
 }
-Handle World::barrier_async(const AsyncOptions& options) {
+Handle World::barrier_async(const AsyncOptions& options) const {
   return handle_of(impl_->submit({.operation = Operation::barrier}, options, {}));
 }
-int World::join() { return impl_->join_others(); }
-DeviceCommunicator* World::device_communicator(int device) {
+int World::join() const { return impl_->join_others(); }
+std::shared_ptr<DeviceCommunicator> World::device_communicator(int device) const {
   return impl_->device_communicator(device);
 }
-std::uint64_t World::next_number() { return impl_->next_number(); }
+std::uint64_t World::next_number() const { return impl_->next_number(); }
 
-Handle World::submit(std::function<void(Communicator&)> operation, const PlannedOptions& options) {
+Handle World::submit(std::function<void(Communicator&)> operation,
+                     const PlannedOptions& options) const {
   return handle_of(impl_->submit(std::move(operation), options));
 }
 
-void World::start_timeline(const std::filesystem::path& file) { impl_->start_timeline(file); }
-void World::stop_timeline() { impl_->stop_timeline(); }
+void World::start_timeline(const std::filesystem::path& file) const { impl_->start_timeline(file); }
+void World::stop_timeline() const { impl_->stop_timeline(); }
 void World::mark(const char* phase, std::string_view name,
-                 std::chrono::steady_clock::time_point start) {
+                 std::chrono::steady_clock::time_point start) const {
   if (!impl_->timeline().on()) return;
   impl_->timeline().record(
       {engine::Lane::training, phase, std::string(name), start, std::chrono::steady_clock::now()});
 }
 
-std::unique_ptr<World> World::process_set(std::vector<int> ranks) {
+std::optional<World> World::process_set(std::vector<int> ranks) const {
   auto impl = impl_->process_set(std::move(ranks));
-  return impl ? std::unique_ptr<World>(new World(std::move(impl))) : nullptr;
+  if (!impl) return std::nullopt;
+  return World(std::move(impl));
 }
 
-std::shared_ptr<std::byte> World::allocate_shared(std::size_t bytes) {
+std::shared_ptr<std::byte> World::allocate_shared(std::size_t bytes) const {
   std::shared_ptr<std::byte> memory;
   submit([&](Communicator& c) { memory = c.allocate_shared(bytes); }, {.name = "allocate"}).wait();
   return memory;

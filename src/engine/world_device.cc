@@ -29,14 +29,15 @@ std::string obstacle(const std::vector<std::string>& gpus, const std::vector<int
 
 }  // namespace
 
-DeviceCommunicator* World::Impl::device_communicator(int device) {
+std::shared_ptr<DeviceCommunicator> World::Impl::device_communicator(int device) {
   const std::lock_guard lock(device_mutex_);
+  check_joined();
   if (!device_decided_) {
     if (topology_.size > 1 && session_->config.device_transport != "host")
       device_ = make_device_communicator(device);
     device_decided_ = true;
   }
-  return device_.get();
+  return device_;
 }
 
 std::unique_ptr<DeviceCommunicator> World::Impl::make_device_communicator(int device) {

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <numeric>
+#include <thread>
 
 #include "base/host.h"
 #include "base/log.h"
 #include "collective/make_communicator.h"
 #include "collective/reduce/reduce.h"
 #include "collective/self_communicator.h"
+#include "engine/own_thread.h"
 #include "engine/scale.h"
 #include "sullae/compression.h"
 
@@ -87,6 +89,7 @@ World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::stri
   const auto buffers = std::make_shared<shm::SharedBuffers>();
   foreground_ = make_channel("foreground", false, buffers, failure_);
   planned_ = make_channel("planned", true, buffers, failure_);
+  backend_ = planned_->backend();
   const Config& config = session_->config;
   // The engine allocates its fusion buffer here, before two threads could allocate in any order.
   engine_.emplace(
@@ -126,30 +129,68 @@ void World::Impl::fail(const std::exception_ptr& error) {
   if (failure_->set(error) && engine_) engine_->fail();
 }
 
-// The file is written while the others can still be reached.
-World::Impl::~Impl() {
+World::Impl::~Impl() { leave(); }
+
+void World::Impl::end(Impl* impl) {
+  if (engine::in_own_thread) {
+    std::thread([impl] { delete impl; }).detach();
+  } else {
+    delete impl;
+  }
+}
+
+void World::Impl::leave() {
+  if (left_.exchange(true)) return;
+  // The file is written while the others can still be reached.
   try {
-    stop_timeline();
+    const std::lock_guard lock(foreground_mutex_);
+    write_timeline();
   } catch (const std::exception& error) {
     log::warning("timeline: {}", error.what());
   } catch (...) {  // the world may have failed with anything
     log::warning("timeline: not written, since the world has failed");
   }
+  queue_->stop();
+  engine_->leave();
+  {
+    const std::lock_guard lock(device_mutex_);
+    device_.reset();
+  }
+  const std::lock_guard lock(foreground_mutex_);
+  planned_.reset();
+  foreground_.reset();
+  session_.reset();
+}
+
+void World::Impl::check_joined() const {
+  if (left_) {
+    throw Error(
+        "this rank has left the world (sullae::shutdown() or World::leave()): make optimizers, "
+        "samplers and process "
+        "sets anew from the world that init() joins next");
+  }
 }
 
 void World::Impl::start_timeline(const std::filesystem::path& file) {
   const std::lock_guard lock(foreground_mutex_);
+  check_joined();
   timeline_.start(*foreground_, file);
 }
 
 void World::Impl::stop_timeline() {
   const std::lock_guard lock(foreground_mutex_);
+  check_joined();
+  write_timeline();
+}
+
+void World::Impl::write_timeline() {
   if (timeline_.on()) failure_->check();  // ranks that are out of step cannot gather it
   timeline_.stop(*foreground_, topology_.names);
 }
 
 std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&)> call,
                                                 const PlannedOptions& options) {
+  check_joined();
   auto completion = std::make_shared<Completion>();
   auto labelled = [this, call = std::move(call), options] {
     guarded([&] {
@@ -175,6 +216,7 @@ std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&
 
 std::shared_ptr<Completion> World::Impl::submit(Signature signature, const AsyncOptions& options,
                                                 engine::Submission submission) {
+  check_joined();
   if (signature.operation == Operation::allreduce) {
     reduction::check_supported(signature.type, signature.op);
   } else {
@@ -209,9 +251,16 @@ std::unique_ptr<World::Impl> World::Impl::process_set(std::vector<int> ranks) {
                                  list(ranks), topology_.size - 1));
   }
   check_same_set(ranks);
-  const std::string name = fmt::format("{}set{}/", name_, process_sets_++);
+  std::shared_ptr<Session> session;
+  std::string name;
+  {
+    const std::lock_guard lock(foreground_mutex_);
+    check_joined();
+    session = session_;
+    name = fmt::format("{}set{}/", name_, process_sets_++);
+  }
   if (std::ranges::find(ranks, topology_.rank) == ranks.end()) return nullptr;
-  return std::make_unique<Impl>(session_, topology_.subset(ranks), name);
+  return std::make_unique<Impl>(std::move(session), topology_.subset(ranks), name);
 }
 
 void World::Impl::check_same_set(const std::vector<int>& ranks) {

@@ -42,19 +42,24 @@ class World::Impl {
  public:
   /// `name` tells the channels of different worlds apart. Collective.
   Impl(std::shared_ptr<Session> session, Topology topology, std::string name);
+  /// Ends `impl`, perhaps in one of its own threads: a callback may have held the last copy.
+  static void end(Impl* impl);
   static std::unique_ptr<Impl> join(const WorldOptions& options);
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
+  void leave();
+  bool has_left() const { return left_; }
   const Topology& topology() const { return topology_; }
-  std::string backend() const { return planned_->backend(); }
+  std::string backend() const { return backend_; }
 
   /// Runs a blocking collective in the calling thread. The timeline shows it as `phase`: an
   /// Operation, or a name.
   template <class Phase, class Call>
   void run(Phase phase, std::size_t bytes, const Call& call) {
     const std::lock_guard lock(foreground_mutex_);
+    check_joined();
     guarded([&] {
       const engine::Span span(timeline_, engine::Lane::blocking, phase, "", bytes);
       set_shape({});
@@ -78,8 +83,11 @@ class World::Impl {
   engine::Timeline& timeline() { return timeline_; }
   void start_timeline(const std::filesystem::path& file);
   void stop_timeline();
-  int join_others() { return engine_->join(); }
-  DeviceCommunicator* device_communicator(int device);
+  int join_others() {
+    check_joined();
+    return engine_->join();
+  }
+  std::shared_ptr<DeviceCommunicator> device_communicator(int device);
   std::uint64_t next_number() { return next_number_++; }
 
   /// Null where this rank is not among `ranks`.
@@ -111,6 +119,9 @@ class World::Impl {
     }
   }
   void fail(const std::exception_ptr& error);
+  void write_timeline();
+  // Throws Error once this rank has left.
+  void check_joined() const;
   static constexpr std::chrono::milliseconds kReasonLimit{500};
   std::unique_ptr<Communicator> make_channel(const std::string& channel, bool background,
                                              std::shared_ptr<shm::SharedBuffers> buffers,
@@ -121,19 +132,21 @@ class World::Impl {
   std::shared_ptr<Session> session_;
   Topology topology_;
   std::string name_;
+  std::string backend_;
+  std::atomic<bool> left_{false};
   std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
   engine::Timeline timeline_;  // outlives the threads, which record in it
   int process_sets_ = 0;       // made so far
   std::atomic<std::uint64_t> next_number_{0};
-  std::mutex foreground_mutex_;  // guards the two below
-  std::unique_ptr<Communicator> foreground_;
+  std::mutex foreground_mutex_;               // guards the two below
+  std::unique_ptr<Communicator> foreground_;  // null once this rank has left
   bool has_shape_ = false;
   std::unique_ptr<Communicator> planned_;  // used by the queue's thread alone
   // Operations without a name, by kind.
   std::array<std::atomic<std::uint64_t>, kOperations> unnamed_{};
   std::mutex device_mutex_;  // guards the two below
   bool device_decided_ = false;
-  std::unique_ptr<DeviceCommunicator> device_;
+  std::shared_ptr<DeviceCommunicator> device_;
   std::optional<engine::Engine> engine_;
   std::optional<BackgroundQueue> queue_;
 };

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 
 #include "base/config.h"
 #include "launch/environment.h"
@@ -16,7 +17,7 @@ struct Default {
   std::mutex mutex;  // guards all below
   // Lives until the process ends: another rank may join its next world before this one does.
   std::unique_ptr<StoreServer> store_server;
-  std::unique_ptr<World> world;
+  std::optional<World> world;
   int worlds = 0;  // joined so far
   bool leaves_at_exit = false;
 };
@@ -36,7 +37,7 @@ void leave_at_exit() {
 
 }  // namespace
 
-World& init() {
+World init() {
   Default& state = default_world();
   const std::lock_guard lock(state.mutex);
   if (!state.world) {
@@ -60,20 +61,21 @@ World& init() {
 
 void shutdown() {
   Default& state = default_world();
-  std::unique_ptr<World> leaving;
+  std::optional<World> leaving;
   {
     const std::lock_guard lock(state.mutex);
-    leaving = std::move(state.world);
+    leaving.swap(state.world);
   }
+  if (leaving) leaving->leave();
 }
 
 bool is_initialized() {
   Default& state = default_world();
   const std::lock_guard lock(state.mutex);
-  return state.world != nullptr;
+  return state.world.has_value();
 }
 
-World& world() {
+World world() {
   Default& state = default_world();
   const std::lock_guard lock(state.mutex);
   if (!state.world) throw Error("sullae::init() has not been called");

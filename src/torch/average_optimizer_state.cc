@@ -12,7 +12,7 @@ namespace {
 
 using torch::Tensor;
 
-void average(Tensor tensor, World& world) { allreduce(tensor, ReduceOp::average, world); }
+void average(Tensor tensor, const World& world) { allreduce(tensor, ReduceOp::average, world); }
 
 // Steps that a state counts; 0 where there is none yet.
 std::int64_t steps_of(const torch::optim::OptimizerParamState* state) {
@@ -25,7 +25,7 @@ std::int64_t steps_of(const torch::optim::OptimizerParamState* state) {
 
 template <class State>
 void average_adam(torch::optim::Optimizer& optimizer, const Tensor& parameter, bool amsgrad,
-                  std::int64_t steps, World& world) {
+                  std::int64_t steps, const World& world) {
   auto& state = adam_state<State>(optimizer, parameter, amsgrad);
   state.step(steps);
   average(state.exp_avg(), world);
@@ -33,7 +33,8 @@ void average_adam(torch::optim::Optimizer& optimizer, const Tensor& parameter, b
   if (amsgrad) average(state.max_exp_avg_sq(), world);
 }
 
-void average_momentum(torch::optim::Optimizer& optimizer, const Tensor& parameter, World& world) {
+void average_momentum(torch::optim::Optimizer& optimizer, const Tensor& parameter,
+                      const World& world) {
   auto& state = optimizer.state()[key_of(optimizer.state(), parameter)];
   if (state == nullptr) {
     auto fresh = std::make_unique<torch::optim::SGDParamState>();
@@ -49,7 +50,7 @@ void average_momentum(torch::optim::Optimizer& optimizer, const Tensor& paramete
 
 }  // namespace
 
-void average_optimizer_state(torch::optim::Optimizer& optimizer, World& world) {
+void average_optimizer_state(torch::optim::Optimizer& optimizer, const World& world) {
   if (world.size() == 1) return;
   const torch::NoGradGuard guard;
   // A rank on which a parameter had no gradient yet has no state for it, which means zeros.

@@ -4,7 +4,7 @@
 
 namespace sullae {
 
-void average_parameters(torch::nn::Module& module, World& world) {
+void average_parameters(torch::nn::Module& module, const World& world) {
   if (world.size() == 1) return;
   const torch::NoGradGuard guard;
   const auto average = [&](torch::Tensor tensor) {

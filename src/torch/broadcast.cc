@@ -7,7 +7,7 @@
 
 namespace sullae {
 
-void broadcast_parameters(torch::nn::Module& module, int root, World& world) {
+void broadcast_parameters(torch::nn::Module& module, int root, const World& world) {
   if (world.size() == 1) return;
   const torch::NoGradGuard guard;
   for (auto& parameter : module.parameters()) broadcast(parameter, root, world);
@@ -15,7 +15,7 @@ void broadcast_parameters(torch::nn::Module& module, int root, World& world) {
 }
 
 // libtorch's optimizers differ in what they keep, but all write themselves to an archive.
-void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root, World& world) {
+void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root, const World& world) {
   if (world.size() == 1) return;
   std::string bytes;
   if (world.rank() == root) {

@@ -77,7 +77,7 @@ std::uint64_t hash_of(const std::vector<PlannedBucket>& buckets) {
 }
 
 void check_same_parameters(const std::vector<PlannedParameter>& parameters,
-                           const DistributedOptimizerOptions& options, World& world) {
+                           const DistributedOptimizerOptions& options, const World& world) {
   // A line for the options, and one a parameter.
   std::string mine =
       fmt::format("made with op={} backward_passes_per_step={} bucket_bytes={} compression='{}'\n",
@@ -122,7 +122,7 @@ void check_same_parameters(const std::vector<PlannedParameter>& parameters,
   }
 }
 
-FirstStep agree(const FirstStep& seen, World& world) {
+FirstStep agree(const FirstStep& seen, const World& world) {
   FirstStep agreed = seen;
   world.allreduce(agreed.kinds.data(), agreed.kinds.data(), agreed.kinds.size(), DataType::int64,
                   ReduceOp::max);

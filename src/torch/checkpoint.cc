@@ -283,8 +283,15 @@ CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn:
     throw InputError(fmt::format("checkpoint {}: has no optimizer state", file.string()));
   }
   CheckpointMetadata metadata = read_metadata(extra);
+  // First, since it may not fit, and then nothing is to be loaded.
+  if (optimizer != nullptr) {
+    try {
+      load_optimizer(optimizer_archive, *optimizer);
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("checkpoint {}: {}", file.string(), error.what()));
+    }
+  }
   module.load(archive);
-  if (optimizer != nullptr) load_optimizer(optimizer_archive, *optimizer);
   return metadata;
 }
 

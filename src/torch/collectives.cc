@@ -1,3 +1,4 @@
+#include <ATen/MemoryOverlap.h>
 #include <fmt/format.h>
 #include <torch/cuda.h>
 
@@ -20,7 +21,7 @@ namespace {
 // a device communicator.
 class Reachable {
  public:
-  Reachable(const torch::Tensor& tensor, World& world, ReduceOp op = ReduceOp::sum)
+  Reachable(const torch::Tensor& tensor, const World& world, ReduceOp op = ReduceOp::sum)
       : device_(op == ReduceOp::adasum ? nullptr : device_communicator(tensor, world)) {
     if (tensor.layout() != torch::kStrided)
       throw InputError("collectives on tensors take dense tensors");
@@ -33,7 +34,7 @@ class Reachable {
 
   // Calls `call` with the device communicator, in its turn, or with the world.
   template <class Call>
-  void run(World& world, const Call& call) const {
+  void run(const World& world, const Call& call) const {
     if (device_ == nullptr) return call(world);
     DeviceTurn turn(*device_, values_.device());
     call(*device_);
@@ -42,19 +43,41 @@ class Reachable {
   }
 
  private:
-  DeviceCommunicator* device_;
+  std::shared_ptr<DeviceCommunicator> device_;
   torch::Tensor values_;
 };
 
-// What both have, under one name.
-void allgather_of(World& world, auto... arguments) { world.allgatherv(arguments...); }
-void allgather_of(DeviceCommunicator& device, auto... arguments) { device.allgather(arguments...); }
-void reducescatter_of(World& world, auto... arguments) { world.reducescatterv(arguments...); }
-void reducescatter_of(DeviceCommunicator& device, auto... arguments) {
+// What both have, under one name; a GPU's ranks have no channel for the shape.
+void allreduce_of(std::string_view shape, const World& world, auto... arguments) {
+  world.allreduce(arguments..., shape);
+}
+void allreduce_of(std::string_view, DeviceCommunicator& device, auto... arguments) {
+  device.allreduce(arguments...);
+}
+void broadcast_of(std::string_view shape, const World& world, auto... arguments) {
+  world.broadcast(arguments..., shape);
+}
+void broadcast_of(std::string_view, DeviceCommunicator& device, auto... arguments) {
+  device.broadcast(arguments...);
+}
+void allgather_of(std::string_view shape, const World& world, auto... arguments) {
+  world.allgatherv(arguments..., shape);
+}
+void allgather_of(std::string_view, DeviceCommunicator& device, auto... arguments) {
+  device.allgather(arguments...);
+}
+void reducescatter_of(std::string_view shape, const World& world, auto... arguments) {
+  world.reducescatterv(arguments..., shape);
+}
+void reducescatter_of(std::string_view, DeviceCommunicator& device, auto... arguments) {
   device.reducescatter(arguments...);
 }
-void alltoall_of(World& world, auto... arguments) { world.alltoallv(arguments...); }
-void alltoall_of(DeviceCommunicator& device, auto... arguments) { device.alltoall(arguments...); }
+void alltoall_of(std::string_view shape, const World& world, auto... arguments) {
+  world.alltoallv(arguments..., shape);
+}
+void alltoall_of(std::string_view, DeviceCommunicator& device, auto... arguments) {
+  device.alltoall(arguments...);
+}
 
 void copy_back(torch::Tensor& tensor, const torch::Tensor& values) {
   if (tensor.data_ptr() == values.data_ptr()) return;
@@ -70,6 +93,27 @@ std::string shape_of(const torch::Tensor& tensor) {
   return fmt::format("[{}]", fmt::join(tensor.sizes(), ", "));
 }
 
+// Dimension 0 may differ between ranks.
+std::string rows_of(const torch::Tensor& tensor) {
+  return fmt::format("rows of [{}]", fmt::join(tensor.sizes().slice(1), ", "));
+}
+
+void check_defined(const torch::Tensor& tensor, const char* what) {
+  if (!tensor.defined()) throw InputError(fmt::format("{}: the tensor is undefined", what));
+}
+
+// What is written to must have a place for each element.
+void check_writable(const torch::Tensor& tensor, const char* what) {
+  check_defined(tensor, what);
+  if (tensor.layout() == torch::kStrided &&
+      at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
+    throw InputError(fmt::format(
+        "{}: the tensor {} is expanded: several of its elements are one in memory; expected a "
+        "tensor that can be written to, such as its clone()",
+        what, shape_of(tensor)));
+  }
+}
+
 // Rows along dimension 0 and the elements of one.
 std::int64_t divide_rows(const torch::Tensor& tensor, int size, const char* what) {
   if (tensor.dim() == 0 || tensor.size(0) % size != 0) {
@@ -80,7 +124,7 @@ std::int64_t divide_rows(const torch::Tensor& tensor, int size, const char* what
 }
 
 // Values of different names have nothing to do with each other.
-void check_same_names(const std::map<std::string, double>& metrics, World& world) {
+void check_same_names(const std::map<std::string, double>& metrics, const World& world) {
   std::string names;
   for (const auto& [name, value] : metrics) names += (names.empty() ? "" : ", ") + name;
   auto digest = static_cast<std::int64_t>(fnv1a(names, kFnvStart));
@@ -98,29 +142,27 @@ void check_same_names(const std::map<std::string, double>& metrics, World& world
 
 }  // namespace
 
-torch::Device local_device(World& world) {
+torch::Device local_device(const World& world) {
   const auto devices = static_cast<int>(torch::cuda::device_count());
   if (devices == 0) return torch::kCPU;
   return {torch::kCUDA, static_cast<torch::DeviceIndex>(world.local_rank() % devices)};
 }
 
-void allreduce(torch::Tensor& tensor, ReduceOp op, World& world) {
+void allreduce(torch::Tensor& tensor, ReduceOp op, const World& world) {
+  check_writable(tensor, "allreduce");
   const Reachable reachable(tensor, world, op);
   const torch::Tensor& values = reachable.values();
   const DataType type = data_type(values.scalar_type(), "allreduce: the tensor");
-  const std::string shape = shape_of(values);
   reachable.run(world, [&](auto& with) {
-    if constexpr (std::is_same_v<decltype(with), World&>) {
-      with.allreduce(values.data_ptr(), values.data_ptr(), count_of(values), type, op, shape);
-    } else {
-      with.allreduce(values.data_ptr(), values.data_ptr(), count_of(values), type, op);
-    }
+    allreduce_of(shape_of(values), with, values.data_ptr(), values.data_ptr(), count_of(values),
+                 type, op);
   });
   copy_back(tensor, values);
 }
 
 Handle allreduce_async(torch::Tensor& tensor, ReduceOp op, const AsyncOptions& options,
-                       World& world) {
+                       const World& world) {
+  check_writable(tensor, "allreduce_async");
   if (!tensor.device().is_cpu() || tensor.layout() != torch::kStrided || !tensor.is_contiguous()) {
     throw InputError(fmt::format(
         "allreduce_async: tensor '{}' {}: expected a contiguous dense one in host memory",
@@ -135,22 +177,26 @@ Handle allreduce_async(torch::Tensor& tensor, ReduceOp op, const AsyncOptions& o
   return handle;
 }
 
-void broadcast(torch::Tensor& tensor, int root, World& world) {
+void broadcast(torch::Tensor& tensor, int root, const World& world) {
+  check_writable(tensor, "broadcast");
   const Reachable reachable(tensor, world);
   const torch::Tensor& values = reachable.values();
   const DataType type = data_type(values.scalar_type(), "broadcast: the tensor");
-  reachable.run(
-      world, [&](auto& with) { with.broadcast(values.data_ptr(), count_of(values), type, root); });
+  reachable.run(world, [&](auto& with) {
+    broadcast_of(shape_of(values), with, values.data_ptr(), count_of(values), type, root);
+  });
   copy_back(tensor, values);
 }
 
-torch::Tensor allgather(const torch::Tensor& tensor, World& world) {
+torch::Tensor allgather(const torch::Tensor& tensor, const World& world) {
+  check_defined(tensor, "allgather");
   const Reachable reachable(tensor.dim() == 0 ? tensor.unsqueeze(0) : tensor, world);
   const torch::Tensor& values = reachable.values();
   const DataType type = data_type(values.scalar_type(), "allgather: the tensor");
   const std::int64_t rows = values.size(0);
   std::vector<std::int64_t> all_rows(static_cast<std::size_t>(world.size()));
-  world.allgather(&rows, all_rows.data(), 1, DataType::int64);
+  const std::vector<std::size_t> one(all_rows.size(), 1);
+  world.allgatherv(&rows, all_rows.data(), one, DataType::int64, rows_of(values));
   auto shape = values.sizes().vec();
   const std::int64_t row_elements =
       std::accumulate(shape.begin() + 1, shape.end(), std::int64_t{1}, std::multiplies<>());
@@ -160,13 +206,14 @@ torch::Tensor allgather(const torch::Tensor& tensor, World& world) {
   shape[0] = std::accumulate(all_rows.begin(), all_rows.end(), std::int64_t{0});
   torch::Tensor result = torch::empty(shape, values.options());
   reachable.run(world, [&](auto& with) {
-    allgather_of(with, values.data_ptr(), result.data_ptr(), std::span<const std::size_t>(counts),
-                 type);
+    allgather_of(rows_of(values), with, values.data_ptr(), result.data_ptr(),
+                 std::span<const std::size_t>(counts), type);
   });
   return result.to(tensor.device());
 }
 
-torch::Tensor reducescatter(const torch::Tensor& tensor, ReduceOp op, World& world) {
+torch::Tensor reducescatter(const torch::Tensor& tensor, ReduceOp op, const World& world) {
+  check_defined(tensor, "reducescatter");
   const Reachable reachable(tensor, world);
   const torch::Tensor& values = reachable.values();
   auto shape = values.sizes().vec();
@@ -175,13 +222,14 @@ torch::Tensor reducescatter(const torch::Tensor& tensor, ReduceOp op, World& wor
   torch::Tensor result = torch::empty(shape, values.options());
   const std::vector<std::size_t> counts(static_cast<std::size_t>(world.size()), count_of(result));
   reachable.run(world, [&](auto& with) {
-    reducescatter_of(with, values.data_ptr(), result.data_ptr(),
+    reducescatter_of(shape_of(values), with, values.data_ptr(), result.data_ptr(),
                      std::span<const std::size_t>(counts), type, op);
   });
   return result.to(tensor.device());
 }
 
-torch::Tensor alltoall(const torch::Tensor& tensor, World& world) {
+torch::Tensor alltoall(const torch::Tensor& tensor, const World& world) {
+  check_defined(tensor, "alltoall");
   const Reachable reachable(tensor, world);
   const torch::Tensor& values = reachable.values();
   divide_rows(values, world.size(), "alltoall");
@@ -190,14 +238,14 @@ torch::Tensor alltoall(const torch::Tensor& tensor, World& world) {
   const auto ranks = static_cast<std::size_t>(world.size());
   const std::vector<std::size_t> counts(ranks, count_of(values) / ranks);
   reachable.run(world, [&](auto& with) {
-    alltoall_of(with, values.data_ptr(), std::span<const std::size_t>(counts), result.data_ptr(),
-                std::span<const std::size_t>(counts), type);
+    alltoall_of(rows_of(values), with, values.data_ptr(), std::span<const std::size_t>(counts),
+                result.data_ptr(), std::span<const std::size_t>(counts), type);
   });
   return result.to(tensor.device());
 }
 
 std::map<std::string, double> average_metrics(const std::map<std::string, double>& metrics,
-                                              double weight, World& world) {
+                                              double weight, const World& world) {
   check_same_names(metrics, world);
   std::vector<double> sums{weight};
   for (const auto& [name, value] : metrics) sums.push_back(value * weight);

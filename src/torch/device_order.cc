@@ -18,7 +18,8 @@ c10::Stream stream_of(const DeviceCommunicator& communicator, torch::Device devi
 
 }  // namespace
 
-DeviceCommunicator* device_communicator(const torch::Tensor& tensor, World& world) {
+std::shared_ptr<DeviceCommunicator> device_communicator(const torch::Tensor& tensor,
+                                                        const World& world) {
   if (!tensor.is_cuda() || tensor.layout() != torch::kStrided) return nullptr;
   return world.device_communicator(tensor.device().index());
 }

@@ -12,7 +12,8 @@ namespace sullae {
 
 /// What moves `tensor` without a copy through host memory; null where nothing does. The first call on
 /// a CUDA tensor is collective.
-DeviceCommunicator* device_communicator(const torch::Tensor& tensor, World& world);
+std::shared_ptr<DeviceCommunicator> device_communicator(const torch::Tensor& tensor,
+                                                        const World& world);
 
 /// Work of a device communicator between what libtorch's current stream has before and after it. Made
 /// of libtorch's own events, so it needs no CUDA to be compiled.

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -13,33 +16,58 @@
 namespace sullae {
 namespace {
 
+std::size_t count_parameters(const torch::optim::Optimizer& optimizer) {
+  std::size_t count = 0;
+  for (const auto& group : optimizer.param_groups()) count += group.params().size();
+  return count;
+}
+
 // Those that `optimizer` updates, or, where it updates masters in another precision, the same in number and shapes:
 // what is left out would drift apart from rank to rank.
 void check_covers(const torch::optim::Optimizer& optimizer,
                   const std::vector<PlannedParameter>& parameters) {
-  std::multiset<std::vector<std::int64_t>> updated;
+  std::vector<torch::Tensor> updated;
   std::set<const void*> seen;
   for (const auto& group : optimizer.param_groups()) {
     for (const auto& parameter : group.params()) {
       if (parameter.requires_grad() && seen.insert(parameter.unsafeGetTensorImpl()).second)
-        updated.insert(parameter.sizes().vec());
+        updated.push_back(parameter);
     }
   }
+  std::map<const void*, std::size_t> places;
+  for (std::size_t i = 0; i < updated.size(); ++i) places[updated[i].unsafeGetTensorImpl()] = i;
+  std::vector<bool> covered(updated.size());
+  // Masters, by shape.
+  std::multimap<std::vector<std::int64_t>, std::size_t> masters;
+  for (std::size_t i = 0; i < updated.size(); ++i) masters.emplace(updated[i].sizes().vec(), i);
+  const auto find = [&](const torch::Tensor& parameter) -> std::optional<std::size_t> {
+    if (const auto own = places.find(parameter.unsafeGetTensorImpl()); own != places.end())
+      return own->second;
+    const auto [first, last] = masters.equal_range(parameter.sizes().vec());
+    for (auto master = first; master != last; ++master) {
+      if (!covered[master->second] &&
+          updated[master->second].scalar_type() != parameter.scalar_type())
+        return master->second;
+    }
+    return std::nullopt;
+  };
   for (const PlannedParameter& parameter : parameters) {
-    const auto found = updated.find(parameter.tensor.sizes().vec());
-    if (found == updated.end()) {
+    const auto found = find(parameter.tensor);
+    if (!found) {
       throw InputError(fmt::format(
           "DistributedOptimizer: parameter '{}' [{}] is none that the optimizer updates: expected "
           "the parameters that the optimizer was made with, and no others",
           parameter.name, fmt::join(parameter.tensor.sizes(), ", ")));
     }
-    updated.erase(found);
+    covered[*found] = true;
   }
-  if (updated.empty()) return;
+  const auto left = static_cast<std::size_t>(std::ranges::count(covered, false));
+  if (left == 0) return;
+  const auto first = static_cast<std::size_t>(std::ranges::find(covered, false) - covered.begin());
   throw InputError(fmt::format(
       "DistributedOptimizer: the optimizer updates {} more parameter{} (the first [{}]) than were "
       "given, which ranks would change differently: expected all that the optimizer was made with",
-      updated.size(), updated.size() == 1 ? "" : "s", fmt::join(*updated.begin(), ", ")));
+      left, left == 1 ? "" : "s", fmt::join(updated[first].sizes(), ", ")));
 }
 
 void check_options(const DistributedOptimizerOptions& options) {
@@ -72,7 +100,7 @@ class DistributedOptimizer::Impl {
  public:
   Impl(torch::optim::Optimizer& optimizer,
        const torch::OrderedDict<std::string, torch::Tensor>& parameters,
-       const DistributedOptimizerOptions& options, World& world)
+       const DistributedOptimizerOptions& options, const World& world)
       : optimizer_(optimizer), world_(world) {
     check_options(options);
     std::vector<PlannedParameter> planned;
@@ -86,12 +114,28 @@ class DistributedOptimizer::Impl {
     if (world.size() > 1) check_same_parameters(planned, options, world);
     check_covers(optimizer, planned);
     check_belong_to_no_other(planned);
+    parameters_ = count_parameters(optimizer);
     reducer_ = GradientReducer::make(std::move(planned), options, world);
   }
 
-  void synchronize() { reducer_->synchronize(); }
+  // A world of one has nothing to say, and is the same error.
+  void synchronize() {
+    if (world_.has_left())
+      throw Error(
+          "DistributedOptimizer: this rank has left the world that it was made for (shutdown() or "
+          "World::leave()): "
+          "make it anew after init()");
+    reducer_->synchronize();
+  }
 
   void step() {
+    if (const auto now = count_parameters(optimizer_); now != parameters_) {
+      throw InputError(
+          fmt::format("DistributedOptimizer: the optimizer updates {} parameters, but {} when this "
+                      "was made, and the gradients of "
+                      "others are not reduced: make it after the last add_param_group()",
+                      now, parameters_));
+    }
     synchronize();
     optimizer_.step();
     reducer_->begin_step();
@@ -126,14 +170,15 @@ class DistributedOptimizer::Impl {
 
  private:
   torch::optim::Optimizer& optimizer_;
-  World& world_;
+  std::size_t parameters_ = 0;  // of the optimizer, when this was made
+  World world_;
   std::shared_ptr<GradientReducer> reducer_;
 };
 
 DistributedOptimizer::DistributedOptimizer(
     torch::optim::Optimizer& optimizer,
     const torch::OrderedDict<std::string, torch::Tensor>& parameters,
-    DistributedOptimizerOptions options, World& world)
+    DistributedOptimizerOptions options, const World& world)
     : impl_(std::make_shared<Impl>(optimizer, parameters, options, world)) {}
 DistributedOptimizer::~DistributedOptimizer() = default;
 

@@ -7,7 +7,7 @@
 
 namespace sullae {
 DistributedSampler::DistributedSampler(std::size_t dataset_size, DistributedSamplerOptions options,
-                                       World& world)
+                                       const World& world)
     : DistributedSampler(dataset_size, world.rank(), world.size(), options) {}
 
 DistributedSampler::DistributedSampler(std::size_t dataset_size, int rank, int size,

@@ -9,7 +9,7 @@
 namespace sullae {
 GradientBucket::GradientBucket(PlannedBucket plan, const std::vector<PlannedParameter>& parameters,
                                const DistributedOptimizerOptions& options, PlannedOptions label,
-                               World& world)
+                               const World& world)
     : plan_(std::move(plan)),
       parameters_(parameters),
       op_(options.op),

@@ -30,7 +30,8 @@ class GradientBucket {
  public:
   /// `parameters` outlive it. Collective.
   GradientBucket(PlannedBucket plan, const std::vector<PlannedParameter>& parameters,
-                 const DistributedOptimizerOptions& options, PlannedOptions label, World& world);
+                 const DistributedOptimizerOptions& options, PlannedOptions label,
+                 const World& world);
   /// A step that failed may have left the reduction under way: its memory must outlive that.
   ~GradientBucket();
   GradientBucket(const GradientBucket&) = delete;
@@ -85,12 +86,12 @@ class GradientBucket {
   PlannedBucket plan_;
   const std::vector<PlannedParameter>& parameters_;
   ReduceOp op_;
-  World& world_;
+  World world_;
   PlannedOptions label_;  // its turn counts the reductions in this step
   std::unique_ptr<Compression> compression_;
   // Where the gradients are on a GPU that others can reach: they are reduced there, and the flags, in
   // host memory, tell of ranks that are gone.
-  DeviceCommunicator* device_ = nullptr;
+  std::shared_ptr<DeviceCommunicator> device_;
   std::optional<DeviceTurn> turn_of_device_;
   torch::Tensor flat_;
   torch::Tensor flags_;

@@ -16,7 +16,7 @@ constexpr int kAlikeSteps = 10;
 }  // namespace
 
 GradientReducer::GradientReducer(std::vector<PlannedParameter> parameters,
-                                 const DistributedOptimizerOptions& options, World& world)
+                                 const DistributedOptimizerOptions& options, const World& world)
     : options_(options),
       world_(world),
       number_(world.next_number()),
@@ -28,7 +28,7 @@ GradientReducer::GradientReducer(std::vector<PlannedParameter> parameters,
 // A world of one listens too: what is an error on several ranks is one there.
 std::shared_ptr<GradientReducer> GradientReducer::make(std::vector<PlannedParameter> parameters,
                                                        const DistributedOptimizerOptions& options,
-                                                       World& world) {
+                                                       const World& world) {
   const std::shared_ptr<GradientReducer> reducer(
       new GradientReducer(std::move(parameters), options, world));
   for (std::size_t i = 0; i < reducer->parameters_.size(); ++i)

@@ -27,7 +27,7 @@ class GradientReducer final : public GradientListener {
   /// Of parameters that are the same on every rank. Listens to them from here on.
   static std::shared_ptr<GradientReducer> make(std::vector<PlannedParameter> parameters,
                                                const DistributedOptimizerOptions& options,
-                                               World& world);
+                                               const World& world);
 
   /// Waits until every gradient is reduced, unless that was done since the last backward. Throws Error where
   /// gradients were changed since backward, on one rank as on many.
@@ -56,7 +56,7 @@ class GradientReducer final : public GradientListener {
   };
 
   GradientReducer(std::vector<PlannedParameter> parameters,
-                  const DistributedOptimizerOptions& options, World& world);
+                  const DistributedOptimizerOptions& options, const World& world);
   const torch::Tensor& gradient(std::size_t index) const {
     return parameters_[index].tensor.grad();
   }
@@ -73,7 +73,7 @@ class GradientReducer final : public GradientListener {
   void choose_path();
 
   DistributedOptimizerOptions options_;
-  World& world_;
+  World world_;
   std::uint64_t number_;  // tells several optimizers of one world apart
   std::vector<PlannedParameter> parameters_;
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;

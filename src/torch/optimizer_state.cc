@@ -2,10 +2,51 @@
 
 #include <fmt/format.h>
 
+#include <set>
+#include <sstream>
+
+#include "sullae/error.h"
+
 namespace sullae {
 namespace {
 
 std::string options_key(std::size_t group) { return fmt::format("options{}", group); }
+
+// The names of a group's options, by which kinds of optimizers are told apart.
+std::set<std::string> names_of(torch::serialize::InputArchive& options) {
+  const auto names = options.keys();
+  return {names.begin(), names.end()};
+}
+
+std::set<std::string> names_of(const torch::optim::OptimizerParamGroup& group) {
+  torch::serialize::OutputArchive written;
+  group.options().serialize(written);
+  std::stringstream bytes;
+  written.save_to(bytes);
+  torch::serialize::InputArchive options;
+  options.load_from(bytes);
+  return names_of(options);
+}
+
+void check_fits(torch::serialize::InputArchive& archive, const torch::optim::Optimizer& optimizer) {
+  const auto& groups = optimizer.param_groups();
+  std::size_t saved = 0;
+  torch::serialize::InputArchive options;
+  for (; archive.try_read(options_key(saved), options); ++saved) {
+    if (saved >= groups.size()) continue;
+    const auto theirs = names_of(options);
+    const auto own = names_of(groups[saved]);
+    if (theirs == own) continue;
+    throw InputError(
+        fmt::format("the optimizer's state is of another kind of optimizer, one with the options "
+                    "{}; this one has {}",
+                    fmt::join(theirs, ", "), fmt::join(own, ", ")));
+  }
+  if (saved != groups.size())
+    throw InputError(
+        fmt::format("the optimizer's state has {} groups of parameters, this one has {}", saved,
+                    groups.size()));
+}
 
 }  // namespace
 
@@ -22,9 +63,15 @@ void save_optimizer(torch::serialize::OutputArchive& archive,
 }
 
 void load_optimizer(torch::serialize::InputArchive& archive, torch::optim::Optimizer& optimizer) {
+  check_fits(archive, optimizer);
   torch::serialize::InputArchive state;
   archive.read("state", state);
-  optimizer.load(state);
+  try {
+    optimizer.load(state);
+  } catch (const c10::Error& error) {
+    throw InputError(
+        fmt::format("the optimizer's state does not fit: {}", error.what_without_backtrace()));
+  }
   for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
     torch::serialize::InputArchive options;
     archive.read(options_key(i), options);

@@ -14,6 +14,7 @@ namespace sullae {
 
 void save_optimizer(torch::serialize::OutputArchive& archive,
                     const torch::optim::Optimizer& optimizer);
+/// Throws InputError, before anything is changed, for the state of an optimizer of another kind, or with other groups.
 void load_optimizer(torch::serialize::InputArchive& archive, torch::optim::Optimizer& optimizer);
 
 // libtorch keys an optimizer's state by the parameter's address: as text in some versions, as a

@@ -32,7 +32,7 @@ struct Statistics {
   double count = 0;
 };
 
-Statistics statistics_of(const torch::Tensor& input, World& world) {
+Statistics statistics_of(const torch::Tensor& input, const World& world) {
   const std::int64_t channels = input.size(1);
   const auto count = torch::full({1}, static_cast<double>(input.numel() / channels),
                                  input.options().dtype(torch::kFloat64));
@@ -47,18 +47,24 @@ Statistics statistics_of(const torch::Tensor& input, World& world) {
   return statistics;
 }
 
+// What backward needs of the world outlives whoever called forward.
+struct HeldWorld : torch::CustomClassHolder {
+  explicit HeldWorld(World held) : world(std::move(held)) {}
+  World world;
+};
+
 struct Normalise : torch::autograd::Function<Normalise> {
   static torch::Tensor forward(torch::autograd::AutogradContext* context,
                                const torch::Tensor& input, const torch::Tensor& weight,
                                const torch::Tensor& bias, const torch::Tensor& mean,
                                const torch::Tensor& inverse_deviation, double count,
-                               std::int64_t world) {
+                               const World& world) {
     const auto type = inverse_deviation.scalar_type();
     const auto normalised =
         (input.to(type) - by_channel(mean, input)) * by_channel(inverse_deviation, input);
     context->save_for_backward({normalised, weight, inverse_deviation});
     context->saved_data["count"] = count;
-    context->saved_data["world"] = world;
+    context->saved_data["world"] = c10::IValue::make_capsule(c10::make_intrusive<HeldWorld>(world));
     context->saved_data["type"] = static_cast<std::int64_t>(input.scalar_type());
     return (normalised * by_channel(weight, input) + by_channel(bias, input))
         .to(input.scalar_type());
@@ -70,7 +76,8 @@ struct Normalise : torch::autograd::Function<Normalise> {
     const torch::Tensor& normalised = saved[0];
     const torch::Tensor& weight = saved[1];
     const torch::Tensor& inverse_deviation = saved[2];
-    auto& world = *reinterpret_cast<World*>(context->saved_data["world"].toInt());
+    const auto held = context->saved_data["world"].toCapsule();
+    const World& world = static_cast<const HeldWorld&>(*held).world;
     const double count = context->saved_data["count"].toDouble();
     const auto gradient = outputs[0].to(normalised.scalar_type());
     const std::int64_t channels = gradient.size(1);
@@ -115,7 +122,7 @@ void update_running(torch::nn::BatchNorm2dImpl& norm, const Statistics& statisti
 }  // namespace
 
 torch::Tensor sync_batch_norm(const torch::Tensor& input, torch::nn::BatchNorm2dImpl& norm,
-                              World& world) {
+                              const World& world) {
   if (input.dim() < 2 || input.size(1) != norm.options.num_features()) {
     throw InputError(
         fmt::format("sync_batch_norm: the input has shape [{}], expected [batch, {}, …]",
@@ -133,8 +140,7 @@ torch::Tensor sync_batch_norm(const torch::Tensor& input, torch::nn::BatchNorm2d
   const auto weight = affine ? norm.weight : torch::ones_like(inverse_deviation);
   const auto bias = affine ? norm.bias : torch::zeros_like(inverse_deviation);
   return Normalise::apply(input, weight, bias, statistics.mean.to(type), inverse_deviation,
-                          statistics.count,
-                          static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&world)));
+                          statistics.count, world);
 }
 
 }  // namespace sullae

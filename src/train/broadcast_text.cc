@@ -2,7 +2,7 @@
 
 namespace sullae::train {
 
-std::string broadcast_text(std::string text, World& world) {
+std::string broadcast_text(std::string text, const World& world) {
   auto size = static_cast<std::int64_t>(text.size());
   world.broadcast(&size, 1, DataType::int64, 0);
   text.resize(static_cast<std::size_t>(size));

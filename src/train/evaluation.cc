@@ -25,7 +25,7 @@ BatchPlan plan_of(const std::vector<std::size_t>& samples, const World& world) {
 
 Evaluation evaluate(Task& task, Split split, const std::vector<std::size_t>& samples,
                     std::size_t epoch, const torch::Device& device, torch::ScalarType input_type,
-                    World& world) {
+                    const World& world) {
   const torch::NoGradGuard guard;
   const auto model = task.model();
   const bool was_training = model->is_training();
@@ -47,7 +47,7 @@ Evaluation evaluate(Task& task, Split split, const std::vector<std::size_t>& sam
 }
 
 Evaluation evaluate(Task& task, std::size_t epoch, const torch::Device& device,
-                    torch::ScalarType input_type, World& world) {
+                    torch::ScalarType input_type, const World& world) {
   std::vector<std::size_t> all(task.size(Split::test));
   std::iota(all.begin(), all.end(), std::size_t{0});
   return evaluate(task, Split::test, all, epoch, device, input_type, world);

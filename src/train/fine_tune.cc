@@ -16,7 +16,7 @@ namespace {
 class FineTuning {
  public:
   FineTuning(Refinement& refinement, std::size_t first_changed, const FineTuneOptions& options,
-             World& world)
+             const World& world)
       : refinement_(refinement),
         task_(*refinement.task),
         options_(options),
@@ -102,7 +102,7 @@ class FineTuning {
   Refinement& refinement_;
   Task& task_;
   const FineTuneOptions& options_;
-  World& world_;
+  World world_;
   torch::Device device_;
   std::vector<std::size_t> earlier_;
   std::vector<std::size_t> changed_;
@@ -116,7 +116,7 @@ class FineTuning {
 }  // namespace
 
 FineTuneResult fine_tune(Refinement& refinement, std::size_t first_changed,
-                         const FineTuneOptions& options, World& world,
+                         const FineTuneOptions& options, const World& world,
                          const std::function<void(std::int64_t, std::int64_t)>& progress) {
   return FineTuning(refinement, first_changed, options, world).run(progress);
 }

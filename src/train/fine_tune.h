@@ -33,7 +33,7 @@ struct FineTuneResult {
 /// earlier round, and are replayed. Each epoch draws its old samples anew. `progress` is called after each step
 /// with it and their number. Collective.
 FineTuneResult fine_tune(Refinement& refinement, std::size_t first_changed,
-                         const FineTuneOptions& options, World& world,
+                         const FineTuneOptions& options, const World& world,
                          const std::function<void(std::int64_t, std::int64_t)>& progress);
 
 }  // namespace sullae::train

@@ -20,11 +20,11 @@ constexpr const char* kState = "run";
 constexpr const char* kGenerators = "generators";
 
 // Of what this rank computes on: dropout on a GPU draws from the GPU's.
-at::Generator generator_of(World& world) {
+at::Generator generator_of(const World& world) {
   return at::globalContext().defaultGenerator(local_device(world));
 }
 
-torch::Tensor broadcast_generators(const CheckpointMetadata* metadata, World& world) {
+torch::Tensor broadcast_generators(const CheckpointMetadata* metadata, const World& world) {
   torch::Tensor generators = torch::empty({0, 0}, torch::kUInt8);
   if (metadata != nullptr) generators = metadata->tensors.at(kGenerators);
   std::int64_t shape[2] = {generators.size(0), generators.size(1)};
@@ -36,7 +36,7 @@ torch::Tensor broadcast_generators(const CheckpointMetadata* metadata, World& wo
 
 }  // namespace
 
-torch::Tensor gather_generators(World& world) {
+torch::Tensor gather_generators(const World& world) {
   return allgather(generator_of(world).get_state().unsqueeze(0), world);
 }
 
@@ -48,7 +48,7 @@ CheckpointMetadata to_metadata(const RunState& state, const torch::Tensor& gener
   return metadata;
 }
 
-RunState restore(const CheckpointMetadata* metadata, World& world) {
+RunState restore(const CheckpointMetadata* metadata, const World& world) {
   std::string text = metadata == nullptr ? "" : metadata->texts.at(kState);
   text = broadcast_text(std::move(text), world);
   const auto generators = broadcast_generators(metadata, world);

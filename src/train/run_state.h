@@ -28,7 +28,7 @@ struct RunState {
 
 /// libtorch's generator of this rank, as every rank has its own: [ranks, bytes], on every rank.
 /// Collective.
-torch::Tensor gather_generators(World& world);
+torch::Tensor gather_generators(const World& world);
 
 /// What goes into a checkpoint.
 CheckpointMetadata to_metadata(const RunState& state, const torch::Tensor& generators,
@@ -37,6 +37,6 @@ CheckpointMetadata to_metadata(const RunState& state, const torch::Tensor& gener
 /// Rank 0's state becomes everybody's. With as many ranks as before, each gets its generator back; with
 /// another number, generators go on as they are. `metadata` is that of the checkpoint on rank 0, and
 /// ignored elsewhere. Collective.
-RunState restore(const CheckpointMetadata* metadata, World& world);
+RunState restore(const CheckpointMetadata* metadata, const World& world);
 
 }  // namespace sullae::train

@@ -27,7 +27,7 @@ class Stopwatch {
 
 }  // namespace
 
-Stepper::Stepper(torch::nn::Module& model, const TrainOptions& options, World& world)
+Stepper::Stepper(torch::nn::Module& model, const TrainOptions& options, const World& world)
     : model_(model),
       options_(options),
       world_(world),

@@ -25,7 +25,7 @@ class Stepper {
  public:
   /// `model` has the weights to start from, equal on all ranks; the optimizer is made. Collective.
   /// All must outlive this object.
-  Stepper(torch::nn::Module& model, const TrainOptions& options, World& world);
+  Stepper(torch::nn::Module& model, const TrainOptions& options, const World& world);
   ~Stepper();
 
   /// Loaded before start(), where a run is resumed.
@@ -60,7 +60,7 @@ class Stepper {
 
   torch::nn::Module& model_;
   TrainOptions options_;
-  World& world_;
+  World world_;
   LocalSgd local_sgd_;
   torch::Device device_;
   torch::ScalarType type_ = torch::kFloat32;

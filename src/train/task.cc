@@ -30,7 +30,7 @@ void check_label(std::int64_t label, std::int64_t classes, const std::string& pl
 }
 
 Refinement Recipe::refine(const ModelDescription&, const TrainOptions&,
-                          const std::vector<AddedSample>&, World&) const {
+                          const std::vector<AddedSample>&, const World&) const {
   throw InputError(fmt::format("models of the recipe {} are not trained further", name()));
 }
 

@@ -115,11 +115,11 @@ class Recipe {
   /// The network that `description` is of, with fresh weights; also a Classifier.
   virtual std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const = 0;
   /// `world` is that of all ranks that train. Throws InputError.
-  virtual std::unique_ptr<Task> make(const TrainOptions& options, World& world) const = 0;
+  virtual std::unique_ptr<Task> make(const TrainOptions& options, const World& world) const = 0;
   /// To train a model of `description` further on the data that `options` name and `added`. The task's model
   /// has fresh weights. Throws InputError, also where the recipe does not do that.
   virtual Refinement refine(const ModelDescription& description, const TrainOptions& options,
-                            const std::vector<AddedSample>& added, World& world) const;
+                            const std::vector<AddedSample>& added, const World& world) const;
 };
 
 /// All recipes. A new one is a file and a line in recipes.cc.

@@ -40,7 +40,8 @@ std::string count_of(std::int64_t parameters) {
              : fmt::format("{:.1f} million", static_cast<double>(parameters) / kMillion);
 }
 
-std::unique_ptr<Task> make_task(const Recipe& recipe, const TrainOptions& options, World& world) {
+std::unique_ptr<Task> make_task(const Recipe& recipe, const TrainOptions& options,
+                                const World& world) {
   // The weights are drawn from the seed; rank 0's are then everybody's.
   torch::manual_seed(options.seed);
   auto task = recipe.make(options, world);
@@ -50,7 +51,7 @@ std::unique_ptr<Task> make_task(const Recipe& recipe, const TrainOptions& option
 
 class Run {
  public:
-  Run(const Recipe& recipe, const TrainOptions& options, World& world)
+  Run(const Recipe& recipe, const TrainOptions& options, const World& world)
       : recipe_(recipe),
         options_(options),
         world_(world),
@@ -317,7 +318,7 @@ class Run {
   const Clock::time_point start_ = Clock::now();
   const Recipe& recipe_;
   const TrainOptions& options_;
-  World& world_;
+  World world_;
   Progress progress_;
   std::unique_ptr<Task> task_;
   StepPlan plan_;
@@ -333,7 +334,7 @@ class Run {
 
 }  // namespace
 
-Report train(const Recipe& recipe, const TrainOptions& options, World& world) {
+Report train(const Recipe& recipe, const TrainOptions& options, const World& world) {
   const TrainOptions checked = checked_options(options, world.size());
   return Run(recipe, checked, world).train();
 }

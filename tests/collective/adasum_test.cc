@@ -175,17 +175,16 @@ TEST_P(HierarchicalAdasum, CombinesTheAveragesOfHosts) {
 }
 
 TEST(AdasumArguments, RefusesIntegersAndOtherReductions) {
-  const auto world = World::create({});
+  const World world = World::create({});
   std::vector<int> integers(3);
   EXPECT_EQ(error_of([&] {
-              world->allreduce(integers.data(), integers.data(), 3, DataType::int32,
-                               ReduceOp::adasum);
+              world.allreduce(integers.data(), integers.data(), 3, DataType::int32,
+                              ReduceOp::adasum);
             }),
             "adasum is for floating-point values, not for int32");
   std::vector<float> values(3);
   EXPECT_EQ(error_of([&] {
-              world->reduce(values.data(), values.data(), 3, DataType::float32, ReduceOp::adasum,
-                            0);
+              world.reduce(values.data(), values.data(), 3, DataType::float32, ReduceOp::adasum, 0);
             }),
             "adasum is a reduction for allreduce alone");
 }

@@ -194,13 +194,13 @@ TEST(AsynchronousOperations, ThatOthersNeverSubmitFail) {
 }
 
 TEST(Arguments, ThatCannotBeAreRefused) {
-  const auto world = World::create({});
+  const World world = World::create({});
   float value = 1;
-  EXPECT_THROW(world->broadcast(&value, 1, DataType::float32, 1), InputError);
-  EXPECT_THROW(world->allgatherv(&value, &value, std::vector<std::size_t>{1, 1}, DataType::float32),
+  EXPECT_THROW(world.broadcast(&value, 1, DataType::float32, 1), InputError);
+  EXPECT_THROW(world.allgatherv(&value, &value, std::vector<std::size_t>{1, 1}, DataType::float32),
                InputError);
   bool flag = true;
-  EXPECT_THROW(world->allreduce(&flag, &flag, 1, DataType::boolean, ReduceOp::average), InputError);
+  EXPECT_THROW(world.allreduce(&flag, &flag, 1, DataType::boolean, ReduceOp::average), InputError);
   EXPECT_THROW(World::create({.rank = 2, .size = 2}), InputError);
 }
 

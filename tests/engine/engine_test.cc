@@ -324,20 +324,20 @@ TEST(EngineErrors, ARankThatLeavesEndsWhatOthersWaitFor) {
 }
 
 TEST(EngineErrors, BadArgumentsAreRefusedWhereTheyAreGiven) {
-  const auto world = World::create({});
+  const World world = World::create({});
   std::int32_t value = 1;
   const std::vector<std::size_t> one = {1};
   const std::vector<std::size_t> two = {2};
   EXPECT_TRUE(contains(error_of([&] {
-                         world->allreduce_async(&value, &value, 1, DataType::int32, ReduceOp::sum,
-                                                {.prescale = 0.5});
+                         world.allreduce_async(&value, &value, 1, DataType::int32, ReduceOp::sum,
+                                               {.prescale = 0.5});
                        }),
                        "prescale and postscale are for floating-point values, not for int32"));
   EXPECT_TRUE(
-      contains(error_of([&] { world->alltoallv_async(&value, one, &value, two, DataType::int32); }),
+      contains(error_of([&] { world.alltoallv_async(&value, one, &value, two, DataType::int32); }),
                "rank 0 would send 1 elements to itself and receive 2"));
-  EXPECT_THROW(world->broadcast_async(&value, 1, DataType::int32, 1), InputError);
-  EXPECT_THROW(world->allreduce_async(&value, &value, 1, DataType::boolean, ReduceOp::average),
+  EXPECT_THROW(world.broadcast_async(&value, 1, DataType::int32, 1), InputError);
+  EXPECT_THROW(world.allreduce_async(&value, &value, 1, DataType::boolean, ReduceOp::average),
                InputError);
 }
 

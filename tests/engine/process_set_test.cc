@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <optional>
 #include <thread>
 
 #include "support/errors.h"
@@ -18,21 +19,21 @@ class ProcessSets : public ::testing::TestWithParam<Setting> {
 TEST_P(ProcessSets, NumberTheirRanksAnewAndComputeAmongThemselves) {
   run([](World& world) {
     if (world.size() < 3) return;
-    const auto ends = world.process_set({world.size() - 1, 0});
-    const auto rest = world.process_set({1, 2});
-    EXPECT_EQ(ends != nullptr, world.rank() == 0 || world.rank() == world.size() - 1);
-    for (World* const set : {ends.get(), rest.get()}) {
-      if (set == nullptr) continue;
-      EXPECT_EQ(set->size(), 2);
-      const bool first = set == ends.get() ? world.rank() == 0 : world.rank() == 1;
-      EXPECT_EQ(set->rank(), first ? 0 : 1);
+    auto ends = world.process_set({world.size() - 1, 0});
+    auto rest = world.process_set({1, 2});
+    EXPECT_EQ(ends.has_value(), world.rank() == 0 || world.rank() == world.size() - 1);
+    for (const auto* const set : {&ends, &rest}) {
+      if (!*set) continue;
+      EXPECT_EQ((*set)->size(), 2);
+      const bool first = set == &ends ? world.rank() == 0 : world.rank() == 1;
+      EXPECT_EQ((*set)->rank(), first ? 0 : 1);
       for (const std::size_t count : {std::size_t{0}, std::size_t{7}, std::size_t{70001}}) {
         std::vector<std::int64_t> values(count, world.rank() + 1);
-        set->allreduce(values.data(), values.data(), count, DataType::int64);
-        const std::int64_t sum = set == ends.get() ? world.size() + 1 : 5;
+        (*set)->allreduce(values.data(), values.data(), count, DataType::int64);
+        const std::int64_t sum = set == &ends ? world.size() + 1 : 5;
         for (const auto value : values) ASSERT_EQ(value, sum);
-        set->broadcast(values.data(), count, DataType::int64, 1);
-        set->barrier();
+        (*set)->broadcast(values.data(), count, DataType::int64, 1);
+        (*set)->barrier();
       }
     }
     world.barrier();
@@ -43,7 +44,7 @@ TEST_P(ProcessSets, NumberTheirRanksAnewAndComputeAmongThemselves) {
 TEST_P(ProcessSets, OverlapAndRunAtTheSameTime) {
   run([](World& world) {
     if (world.size() < 3) return;
-    std::vector<std::unique_ptr<World>> sets;
+    std::vector<std::optional<World>> sets;
     for (int i = 0; i < 3; ++i) sets.push_back(world.process_set({i, (i + 1) % 3}));
     std::vector<std::thread> threads;
     for (const auto& set : sets) {
@@ -74,7 +75,7 @@ TEST_P(ProcessSets, MayBeMadeOfProcessSetsAndHaveOneRank) {
     const auto same = world.process_set(all);
     ASSERT_TRUE(same);
     const auto last = same->process_set({world.size() - 1});
-    EXPECT_EQ(last != nullptr, world.rank() == world.size() - 1);
+    EXPECT_EQ(last.has_value(), world.rank() == world.size() - 1);
     int value = 5;
     if (last) last->allreduce(&value, &value, 1, DataType::int32);
     EXPECT_EQ(value, 5);
@@ -198,7 +199,7 @@ TEST(ProcessSetErrors, DisagreementIsToldToEveryRank) {
   });
 }
 
-std::string error_of_allreduce(World& in, const std::string& name) {
+std::string error_of_allreduce(const World& in, const std::string& name) {
   return error_of([&] {
     float value = 1;
     in.allreduce_async(&value, &value, 1, DataType::float32, ReduceOp::sum, {.name = name}).wait();
@@ -209,11 +210,11 @@ std::string error_of_allreduce(World& in, const std::string& name) {
 TEST(ProcessSetErrors, OneNameInDifferentSetsIsToldToAllWhoUsedIt) {
   for (const std::string transport : {"shm", "ucx"}) {
     run_ranks({.size = 4, .transport = transport}, [](World& world) {
-      const auto left = world.process_set({0, 1, 2});
-      const auto right = world.process_set({1, 2, 3});
+      auto left = world.process_set({0, 1, 2});
+      auto right = world.process_set({1, 2, 3});
       // Rank 1 has mistaken one set for the other.
-      World* const used = world.rank() == 3 || world.rank() == 1 ? right.get() : left.get();
-      const std::string error = error_of_allreduce(*used, "x");
+      World used = world.rank() == 3 || world.rank() == 1 ? *right : *left;
+      const std::string error = error_of_allreduce(used, "x");
       EXPECT_TRUE(contains(error, "ranks disagree about the process set of 'x': rank ")) << error;
       EXPECT_TRUE(contains(error, "submitted it among ranks {0, 1, 2}, but rank ") ||
                   contains(error, "submitted it among ranks {1, 2, 3}, but rank "))
@@ -237,11 +238,11 @@ TEST(ProcessSetErrors, OneNameInDifferentSetsIsToldToAllWhoUsedIt) {
 // Waiting is no error: a rank may be late in one set because of another.
 TEST(ProcessSetErrors, ALateRankIsNone) {
   run_ranks({.size = 3}, [](World& world) {
-    const auto left = world.process_set({0, 1});
-    const auto right = world.process_set({1, 2});
+    auto left = world.process_set({0, 1});
+    auto right = world.process_set({1, 2});
     if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds{2500});
-    for (World* const set : {left.get(), right.get()}) {
-      if (set != nullptr) {
+    for (const auto& set : {left, right}) {
+      if (set) {
         EXPECT_EQ(error_of_allreduce(*set, "x"), "nothing was thrown");
       }
     }

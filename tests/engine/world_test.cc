@@ -1,12 +1,16 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <functional>
+#include <future>
 #include <thread>
 
 #include "engine/background_queue.h"
 #include "sullae/communicator.h"
 #include "support/errors.h"
 #include "support/ranks.h"
+#include "support/wait_until.h"
 
 namespace sullae::testing {
 namespace {
@@ -39,11 +43,115 @@ TEST(World, RefusesATransportThatThereIsNot) {
 
 TEST(World, SeveralMayExistAtOnce) {
   run_ranks({.size = 2}, [](World& outer) {
-    const auto own = World::create({});
+    const World own = World::create({});
     int value = 1;
-    own->allreduce(&value, &value, 1, DataType::int32);
+    own.allreduce(&value, &value, 1, DataType::int32);
     EXPECT_EQ(value, 1);
     outer.allreduce(&value, &value, 1, DataType::int32);
+    EXPECT_EQ(value, 2);
+  });
+}
+
+constexpr const char* kLeft = "this rank has left the world";
+
+TEST(World, AfterLeavingEveryCopyThrowsAndKnowsItsPlace) {
+  for (const char* transport : {"shm", "ucx"}) {
+    run_ranks({.size = 2, .transport = transport}, [](World& world) {
+      const World copy = world;
+      int value = 1;
+      const Handle submitted = world.allreduce_async(&value, &value, 1, DataType::int32);
+      EXPECT_FALSE(copy.has_left());
+      copy.leave();
+      submitted.wait();  // what was submitted is completed
+      EXPECT_EQ(value, 2);
+      EXPECT_TRUE(world.has_left());
+      EXPECT_EQ(world.size(), 2);
+      const std::function<void()> calls[] = {
+          [&] { world.allreduce(&value, &value, 1, DataType::int32); },
+          [&] { world.barrier(); },
+          [&] { world.allreduce_async(&value, &value, 1, DataType::int32); },
+          [&] { world.submit([](Communicator&) {}); },
+          [&] { world.join(); },
+          [&] { world.process_set({0}); },
+          [&] { world.allocate_shared(64); },
+          [&] { world.start_timeline("/tmp/never"); },
+          [&] { world.stop_timeline(); },
+          [&] {
+            world.device_communicator(0);
+          }};
+      for (const auto& call : calls) EXPECT_TRUE(contains(error_of(call), kLeft)) << error_of(call);
+      EXPECT_EQ(value, 2);
+      world.leave();
+    });
+  }
+}
+
+TEST(World, LeavesWhileOtherThreadsCall) {
+  run_ranks({.size = 2}, [](World& world) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&, t] {
+        float value = 1;
+        const auto call = [&] {
+          if (t == 0) world.allreduce_async(&value, &value, 1, DataType::float32).wait();
+          if (t == 1) world.submit([](Communicator&) {}).wait();
+          if (t == 2) world.mark("MARK", "nothing", std::chrono::steady_clock::now());
+          if (t == 2 && world.has_left()) throw Error("this rank has left the world");
+        };
+        // Until this rank has left, or the other one, with which this one is at work.
+        for (std::string error = "nothing was thrown"; error == "nothing was thrown";)
+          error = error_of(call);
+      });
+    }
+    world.barrier();
+    world.leave();
+    for (auto& thread : threads) thread.join();
+  });
+}
+
+// The last copy may go in one of the world's own threads.
+TEST(World, ACallbackMayHoldTheLastCopy) {
+  const auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  };
+  const auto before = threads();
+  for (const bool planned : {true, false}) {
+    std::promise<void> dropped;
+    auto released = dropped.get_future().share();
+    {
+      const World world = World::create({});
+      world.submit([released](Communicator&) { released.wait(); })
+          .then([world](const std::exception_ptr&) {});
+      if (!planned)
+        world.barrier_async().then(
+            [world, released](const std::exception_ptr&) { released.wait(); });
+    }
+    dropped.set_value();
+    wait_until([&] { return threads() == before; });
+  }
+}
+
+TEST(World, NullPointersAreRefusedBeforeAnythingIsSent) {
+  run_ranks({.size = 2}, [](World& world) {
+    float value = 1;
+    const std::vector<std::size_t> counts = {1, 1};
+    const auto type = DataType::float32;
+    const std::function<void()> calls[] = {
+        [&] { world.allreduce(nullptr, &value, 1, type); },
+        [&] { world.allreduce(&value, nullptr, 1, type); },
+        [&] { world.reduce(nullptr, nullptr, 1, type, ReduceOp::sum, 0); },
+        [&] { world.reducescatterv(nullptr, &value, counts, type); },
+        [&] { world.allgatherv(&value, nullptr, counts, type); },
+        [&] { world.broadcast(nullptr, 1, type, 0); },
+        [&] { world.alltoallv(nullptr, counts, &value, counts, type); },
+        [&] { world.allreduce_async(nullptr, &value, 1, type); },
+        [&] {
+          world.broadcast_async(nullptr, 1, type, 0);
+        }};
+    for (const auto& call : calls)
+      EXPECT_TRUE(contains(error_of(call), "a null pointer for")) << error_of(call);
+    world.allreduce(nullptr, nullptr, 0, type);
+    world.allreduce(&value, &value, 1, type);
     EXPECT_EQ(value, 2);
   });
 }

@@ -29,8 +29,8 @@ std::string host_of(const RanksOptions& options, int rank) {
 }
 
 World& own_world() {
-  static const auto world = World::create(detect_world(process_environment()));
-  return *world;
+  static World world = World::create(detect_world(process_environment()));
+  return world;
 }
 
 }  // namespace
@@ -50,13 +50,13 @@ std::vector<std::string> run_ranks_catching(const RanksOptions& options,
   for (int rank = 0; rank < options.size; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        const auto world = World::create({.rank = rank,
-                                          .size = options.size,
-                                          .store = address.to_string(),
-                                          .transport = options.transport,
-                                          .host_id = host_of(options, rank),
-                                          .timeout = options.timeout});
-        body(*world);
+        World world = World::create({.rank = rank,
+                                     .size = options.size,
+                                     .store = address.to_string(),
+                                     .transport = options.transport,
+                                     .host_id = host_of(options, rank),
+                                     .timeout = options.timeout});
+        body(world);
       } catch (const std::exception& error) {
         errors[static_cast<std::size_t>(rank)] = error.what();
       }

@@ -174,5 +174,31 @@ TEST_F(Checkpoint, IntoAMissingDirectoryIsRefused) {
   EXPECT_NE(error.find("cannot be written: No such file or directory"), std::string::npos) << error;
 }
 
+TEST_F(Checkpoint, OfAnotherOptimizerIsRefusedAndNothingIsLoaded) {
+  auto model = make_model();
+  torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  model->forward(torch::randn({5, 4})).sum().backward();
+  sgd.step();
+  save_checkpoint(file_, *model, &sgd);
+  auto other = make_model();
+  const auto before = other->parameters()[0].detach().clone();
+  Adam adam(other->parameters(), torch::optim::AdamOptions(0.01));
+  auto error = error_of([&] { load_checkpoint(file_, *other, &adam); });
+  EXPECT_TRUE(contains(error, file_.string())) << error;
+  EXPECT_TRUE(contains(error, "is of another kind of optimizer")) << error;
+  torch::optim::SGD two_groups(
+      std::vector<torch::optim::OptimizerParamGroup>{
+          torch::optim::OptimizerParamGroup({other->parameters()[0]}),
+          torch::optim::OptimizerParamGroup({other->parameters()[1]})},
+      torch::optim::SGDOptions(0.1));
+  error = error_of([&] { load_checkpoint(file_, *other, &two_groups); });
+  EXPECT_TRUE(contains(error, "has 1 groups of parameters, this one has 2")) << error;
+  torch::optim::SGD fewer({other->parameters()[0]}, torch::optim::SGDOptions(0.1));
+  error = error_of([&] { load_checkpoint(file_, *other, &fewer); });
+  EXPECT_TRUE(contains(error, "the optimizer's state does not fit")) << error;
+  EXPECT_TRUE(torch::equal(other->parameters()[0], before));
+  EXPECT_TRUE(adam.state().empty());
+}
+
 }  // namespace
 }  // namespace sullae::testing

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <functional>
+
 #include "sullae/torch.h"
 #include "support/errors.h"
 #include "support/ranks.h"
@@ -127,6 +129,47 @@ TEST(AverageMetrics, RefusesOtherNames) {
   });
   for (const auto& error : errors)
     EXPECT_TRUE(contains(error, "rank 0 has (loss, n), but rank 1 has (accuracy, n)")) << error;
+}
+
+TEST(TensorCollectives, RefuseTensorsThatCannotBe) {
+  run_ranks({.size = 2}, [](World& world) {
+    torch::Tensor none;
+    const std::function<void()> undefined[] = {
+        [&] { allreduce(none, ReduceOp::sum, world); },
+        [&] { allreduce_async(none, ReduceOp::sum, {}, world); },
+        [&] { broadcast(none, 0, world); },
+        [&] { allgather(none, world); },
+        [&] { reducescatter(none, ReduceOp::sum, world); },
+        [&] {
+          alltoall(none, world);
+        }};
+    for (const auto& call : undefined)
+      EXPECT_TRUE(contains(error_of(call), "the tensor is undefined")) << error_of(call);
+    auto expanded = torch::ones({4, 4}).expand({3, 4, 4});
+    const auto error = error_of([&] { allreduce(expanded, ReduceOp::sum, world); });
+    EXPECT_TRUE(contains(error, "allreduce: the tensor [3, 4, 4] is expanded")) << error;
+    EXPECT_EQ(allgather(expanded, world).size(0), 6);  // which is only read
+  });
+}
+
+// As many elements, which mean something else.
+TEST(TensorCollectives, RanksWithOtherShapesAreTold) {
+  run_ranks({.size = 2}, [](World& world) {
+    auto tensor = world.rank() == 0 ? torch::ones({4, 4}) : torch::ones({2, 8});
+    const std::function<void()> calls[] = {
+        [&] { allreduce(tensor, ReduceOp::sum, world); }, [&] { broadcast(tensor, 0, world); },
+        [&] { allgather(tensor, world); }, [&] { reducescatter(tensor, ReduceOp::sum, world); },
+        [&] {
+          alltoall(tensor, world);
+        }};
+    for (const auto& call : calls) {
+      EXPECT_THROW(call(), MismatchError);
+      // The world goes on.
+      auto one = torch::ones({1});
+      allreduce(one, ReduceOp::sum, world);
+      EXPECT_EQ(one.item<float>(), 2);
+    }
+  });
 }
 
 }  // namespace

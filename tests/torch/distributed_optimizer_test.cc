@@ -197,26 +197,26 @@ TEST(DistributedOptimizer, ModelsThatDifferAreToldOnEveryRank) {
 }
 
 TEST(DistributedOptimizer, RefusesACompressionThatThereIsNot) {
-  const auto world = World::create({});
+  const World world = World::create({});
   auto a = parameter({1.0});
   torch::optim::SGD sgd({a}, 1.0);
-  EXPECT_THROW(DistributedOptimizer(sgd, named({{"a", a}}), {.compression = "zip"}, *world),
+  EXPECT_THROW(DistributedOptimizer(sgd, named({{"a", a}}), {.compression = "zip"}, world),
                InputError);
 }
 
 TEST(DistributedOptimizer, RefusesWhatCannotBeReduced) {
-  const auto world = World::create({});
+  const World world = World::create({});
   auto complex = torch::ones({2}, torch::kComplexFloat).requires_grad_();
   auto real = parameter({1.0});
   torch::optim::SGD sgd({real}, 1.0);
-  EXPECT_THROW(DistributedOptimizer(sgd, named({{"c", complex}}), {}, *world), InputError);
+  EXPECT_THROW(DistributedOptimizer(sgd, named({{"c", complex}}), {}, world), InputError);
   EXPECT_THROW(
-      DistributedOptimizer(sgd, named({{"r", real}}), {.backward_passes_per_step = 0}, *world),
+      DistributedOptimizer(sgd, named({{"r", real}}), {.backward_passes_per_step = 0}, world),
       InputError);
-  EXPECT_THROW(DistributedOptimizer(sgd, named({{"r", real}}), {.op = ReduceOp::max}, *world),
+  EXPECT_THROW(DistributedOptimizer(sgd, named({{"r", real}}), {.op = ReduceOp::max}, world),
                InputError);
   EXPECT_THROW(DistributedOptimizer(sgd, named({{"r", real}}),
-                                    {.op = ReduceOp::adasum, .compression = "float16"}, *world),
+                                    {.op = ReduceOp::adasum, .compression = "float16"}, world),
                InputError);
 }
 

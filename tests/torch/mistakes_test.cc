@@ -71,6 +71,12 @@ TEST(Mistakes, OptimizersMustCoverTheirParametersAndShareNone) {
       error = error_of([&] { DistributedOptimizer(sgd, more, {}, world); });
       EXPECT_TRUE(contains(error, "parameter 'extra' [5, 5] is none that the optimizer updates"))
           << error;
+      // Of another model that is built equally.
+      const auto other = data.clone();
+      error = error_of([&] { DistributedOptimizer(sgd, other->named_parameters(), {}, world); });
+      EXPECT_TRUE(
+          contains(error, "parameter '0.weight' [16, 4] is none that the optimizer updates"))
+          << error;
       const DistributedOptimizer first(sgd, net->named_parameters(), {}, world);
       error = error_of([&] { DistributedOptimizer(sgd, net->named_parameters(), {}, world); });
       EXPECT_TRUE(contains(error, "parameter '0.weight' belongs to another DistributedOptimizer"))
@@ -102,6 +108,23 @@ TEST(Mistakes, ADifferentNumberOfBackwardPassesIsToldToAll) {
     EXPECT_TRUE(contains(error, "once more (1)")) << error;
     EXPECT_TRUE(contains(error, "run backward() and clear gradients equally often")) << error;
   });
+}
+
+TEST(Mistakes, GroupsThatAreAddedLaterAreNotLeftBehindSilently) {
+  const Data data;
+  for (const int size : {1, 2}) {
+    run_ranks({.size = size}, [&](World& world) {
+      Trained trained(data, world);
+      trained.loss(part(data.batches[0], world)).backward();
+      trained.optimizer.step();
+      trained.sgd.add_param_group(
+          torch::optim::OptimizerParamGroup({torch::ones({2}, torch::kFloat64).requires_grad_()}));
+      const auto error = error_of([&] { trained.optimizer.step(); });
+      EXPECT_TRUE(contains(error, "the optimizer updates 7 parameters, but 6 when this was made"))
+          << error;
+      EXPECT_TRUE(contains(error, "after the last add_param_group()")) << error;
+    });
+  }
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module&
 
 /// Reads a checkpoint into `module` and, where given, `optimizer`. Throws CheckpointError for a file
 /// that is missing, torn, damaged or no checkpoint, and InputError for one that belongs to another
-/// model; nothing is loaded then.
+/// model or optimizer; nothing is loaded then.
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
                                    torch::optim::Optimizer* optimizer = nullptr);
 

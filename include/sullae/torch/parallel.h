@@ -19,19 +19,20 @@ namespace sullae {
 /// Every floating-point parameter and buffer of `module` becomes the mean over all ranks; other buffers
 /// become rank 0's. Local SGD (S. Stich, 2019) is: each rank steps an optimizer of its own, and every k
 /// steps calls this. Collective.
-void average_parameters(torch::nn::Module& module, World& world = sullae::world());
+void average_parameters(torch::nn::Module& module, const World& world = sullae::world());
 
 /// The moments that `optimizer` keeps become the mean over all ranks (H. Yu et al., 2019), so that ranks that step
 /// alone go on from the same point after average_parameters(), and one checkpoint is enough for all. Takes the
 /// optimizers of this library, SGD, Adam and AdamW; throws InputError for others. Collective.
-void average_optimizer_state(torch::optim::Optimizer& optimizer, World& world = sullae::world());
+void average_optimizer_state(torch::optim::Optimizer& optimizer,
+                             const World& world = sullae::world());
 
 /// Normalises `input`, [batch, channels, …], with the mean and the variance over the batches of all
 /// ranks together while `norm` is in training mode, as a process with the whole batch would; forward
 /// and backward each make one allreduce. Ranks may have batches of different sizes. Collective; all
 /// ranks must call it in the same order, from one thread each.
 torch::Tensor sync_batch_norm(const torch::Tensor& input, torch::nn::BatchNorm2dImpl& norm,
-                              World& world = sullae::world());
+                              const World& world = sullae::world());
 
 /// BatchNorm2d over all ranks, for use in its place: the same options, parameters and buffers.
 class SyncBatchNorm2dImpl : public torch::nn::BatchNorm2dImpl {

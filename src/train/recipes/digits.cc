@@ -123,11 +123,11 @@ ModelDescription describe(const Recipe& recipe, std::map<std::string, double> nu
 class DigitsRecipe : public Recipe {
  public:
   TrainOptions defaults() const override { return digits_defaults(); }
-  std::unique_ptr<Task> make(const TrainOptions& options, World&) const override {
+  std::unique_ptr<Task> make(const TrainOptions& options, const World&) const override {
     return std::make_unique<DigitsTask>(options, *this, describe(*this, options.extra));
   }
   Refinement refine(const ModelDescription& description, const TrainOptions& options,
-                    const std::vector<AddedSample>& added, World&) const override {
+                    const std::vector<AddedSample>& added, const World&) const override {
     auto task = std::make_unique<DigitsTask>(options, *this, description);
     Refinement refinement{.task = nullptr,
                           .old_by_class = task->train_by_class(),

@@ -49,7 +49,8 @@ data::ImageTransform make_transform(std::size_t size, bool small, bool augmented
   return data::ImageTransform(options);
 }
 
-ResNetOptions network_options(int depth, const ModelDescription& description, World* sync) {
+ResNetOptions network_options(int depth, const ModelDescription& description,
+                              const std::optional<World>& sync) {
   return {.depth = depth,
           .classes = description.integer("classes"),
           .small_images = description.number("small-images") != 0,
@@ -185,20 +186,20 @@ class ResNetRecipe final : public Recipe {
             {"zero-init-residual", 1, "1: the last norm of each residual block starts at 0"}};
   }
   std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
-    return std::make_shared<ResNetImpl>(network_options(depth_, description, nullptr));
+    return std::make_shared<ResNetImpl>(network_options(depth_, description, std::nullopt));
   }
-  std::unique_ptr<Task> make(const TrainOptions& options, World& world) const override {
+  std::unique_ptr<Task> make(const TrainOptions& options, const World& world) const override {
     ImageData data(options);
     ModelDescription description = describe(*this, options, data.splits);
-    auto network = std::make_shared<ResNetImpl>(
-        network_options(depth_, description, options.sync_batch_norm ? &world : nullptr));
+    auto network = std::make_shared<ResNetImpl>(network_options(
+        depth_, description, options.sync_batch_norm ? std::optional(world) : std::nullopt));
     const auto half_size_epochs = static_cast<std::size_t>(options.extra.at("half-size-epochs"));
     return std::make_unique<ImageTask>(std::move(network), std::move(description), std::move(data),
                                        options, half_size_epochs);
   }
 
   Refinement refine(const ModelDescription& description, const TrainOptions& options,
-                    const std::vector<AddedSample>& added, World&) const override {
+                    const std::vector<AddedSample>& added, const World&) const override {
     ImageData data(options, description.classes);
     const AddedImages images(added, description);
     auto train = images.behind(data.splits.train, *data.damage, options.seed);

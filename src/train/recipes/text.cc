@@ -197,14 +197,14 @@ class TextRecipe final : public Recipe {
     return std::make_shared<TextLstmImpl>(model);
   }
 
-  std::unique_ptr<Task> make(const TrainOptions& options, World&) const override {
+  std::unique_ptr<Task> make(const TrainOptions& options, const World&) const override {
     const Source source = read_source(options);
     return std::make_unique<TextTask>(*this, options_.lstm, describe(*this, options, source),
                                       source);
   }
 
   Refinement refine(const ModelDescription& description, const TrainOptions& options,
-                    const std::vector<AddedSample>& added, World&) const override {
+                    const std::vector<AddedSample>& added, const World&) const override {
     Source source = read_source(options, description.classes);
     const auto classes = description.integer("classes");
     // What an operator says of a text takes the place of what was said before.

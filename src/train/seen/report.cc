@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/rounded.h"
 #include "sullae/error.h"
 
 namespace sullae::train {
@@ -20,7 +21,15 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Report, recipe, data, world_size, threads, ep
                                    configuration, history)
 
 void Report::write(const std::filesystem::path& file) const {
-  write_file(file, nlohmann::json(*this).dump(2) + "\n");
+  Report report = *this;
+  for (double* measured : {&report.seconds, &report.samples_per_second, &report.waiting_for_data,
+                           &report.waiting_for_ranks})
+    *measured = rounded(*measured);
+  for (EpochReport& epoch : report.history) {
+    epoch.seconds = rounded(epoch.seconds);
+    epoch.samples_per_second = rounded(epoch.samples_per_second);
+  }
+  write_file(file, nlohmann::json(report).dump(2) + "\n");
 }
 
 Report Report::read(const std::filesystem::path& file) {

@@ -99,12 +99,12 @@ TEST(Compression, SaysWhatIsWrong) {
   EXPECT_TRUE(contains(error_of([] { make_compression("topk"); }), "above 0 and at most 1"));
   EXPECT_TRUE(contains(error_of([] { make_compression("topk:2"); }), "above 0 and at most 1"));
   EXPECT_TRUE(contains(error_of([] { make_compression("float16:1"); }), "takes no parameter"));
-  const auto world = World::create({});
+  const World world = World::create({});
   const std::shared_ptr<Compression> compression = make_compression("float16");
   double value = 1;
   EXPECT_TRUE(contains(error_of([&] {
-                         world->allreduce_async(&value, &value, 1, DataType::float64, ReduceOp::sum,
-                                                {.compression = compression});
+                         world.allreduce_async(&value, &value, 1, DataType::float64, ReduceOp::sum,
+                                               {.compression = compression});
                        }),
                        "not for allreduce (sum) of 1 float64"));
 }
