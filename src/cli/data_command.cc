@@ -109,8 +109,12 @@ class DataCommand final : public Command {
     }
     writing_.rank = world.rank();
     writing_.ranks = world.size();
-    const auto ranks = static_cast<std::size_t>(world.size());
-    ProgressBar bar("writing", (set.size() + ranks - 1) / ranks, world.rank() == 0);
+    // Of this rank's files.
+    std::size_t samples = 0;
+    for (auto file = static_cast<std::size_t>(world.rank()); file < writing_.files;
+         file += static_cast<std::size_t>(world.size()))
+      samples += set.size() * (file + 1) / writing_.files - set.size() * file / writing_.files;
+    ProgressBar bar("writing", samples, world.rank() == 0);
     const auto done =
         data::convert(set, writing_, damage, [&](std::size_t count) { bar.show(count); });
     std::int64_t sums[] = {

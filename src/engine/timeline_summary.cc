@@ -24,8 +24,13 @@ struct Event {
 };
 
 std::vector<Event> read_events(const std::filesystem::path& file) {
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error))
+    throw InputError(fmt::format("timeline {}: is a folder, expected a file", file.string()));
   std::ifstream stream(file);
-  if (!stream) throw InputError(fmt::format("timeline {}: cannot be opened", file.string()));
+  if (!stream)
+    throw InputError(fmt::format("timeline {}: cannot be opened: {}", file.string(),
+                                 std::generic_category().message(errno)));
   std::vector<Event> events;
   try {
     const auto json = nlohmann::json::parse(stream);

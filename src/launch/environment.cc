@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/json_message.h"
+
 namespace sullae {
 namespace {
 
@@ -165,7 +167,8 @@ std::optional<WorldOptions> from_tf_config(const Reader& reader) {
     options.store = reader.find("SULLAE_STORE").value_or(addresses.front());
     return options;
   } catch (const nlohmann::json::exception& error) {
-    throw InputError(fmt::format("TF_CONFIG is not what TensorFlow documents: {}", error.what()));
+    throw InputError(
+        fmt::format("TF_CONFIG is not what TensorFlow documents: {}", json_message(error)));
   }
 }
 

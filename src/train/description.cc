@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_message.h"
 #include "sullae/error.h"
 #include "sullae/torch/checkpoint.h"
 
@@ -55,8 +56,8 @@ ModelDescription description_of(const CheckpointMetadata& metadata, const std::s
   try {
     return nlohmann::json::parse(found->second).get<ModelDescription>();
   } catch (const nlohmann::json::exception& error) {
-    throw InputError(
-        fmt::format("{}: its description of the model cannot be read: {}", file, error.what()));
+    throw InputError(fmt::format("{}: its description of the model cannot be read: {}", file,
+                                 json_message(error)));
   }
 }
 

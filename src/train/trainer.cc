@@ -77,7 +77,10 @@ class Run {
     broadcast_parameters(*task_->model(), 0, world_);
     start_stepper(loaded);
     task_->model()->train();
-    if (state_.epoch > options_.epochs) test(options_.epochs);
+    if (state_.epoch > options_.epochs || ended()) {
+      progress_.line(fmt::format("nothing is left to train after step {}", state_.steps));
+      test(options_.epochs);
+    }
     while (state_.epoch <= options_.epochs && !ended()) train_epoch();
     if (checkpoints_) checkpoints_->wait();
     finish_report();

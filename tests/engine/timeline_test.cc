@@ -114,5 +114,12 @@ TEST_F(Timelines, SayWhatIsWrong) {
   EXPECT_EQ(errors[1], "");
 }
 
+TEST(TimelineSummary, SaysWhatCannotBeRead) {
+  EXPECT_TRUE(contains(error_of([] { summarize_timeline("/tmp"); }),
+                       "timeline /tmp: is a folder, expected a file"));
+  EXPECT_TRUE(contains(error_of([] { summarize_timeline("/none"); }),
+                       "timeline /none: cannot be opened: No such file"));
+}
+
 }  // namespace
 }  // namespace sullae::testing

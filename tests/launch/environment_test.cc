@@ -126,7 +126,8 @@ TEST(DetectWorld, UnderstandsTfConfig) {
   EXPECT_NE(error_of({{"TF_CONFIG", "{" + cluster + R"(, "task": {"type": "ps", "index": 0}})"}})
                 .find("task ps 0"),
             std::string::npos);
-  EXPECT_NE(error_of({{"TF_CONFIG", "{"}}).find("TF_CONFIG is not what TensorFlow documents"),
+  EXPECT_NE(error_of({{"TF_CONFIG", "{"}})
+                .find("TF_CONFIG is not what TensorFlow documents: parse error at line 1"),
             std::string::npos);
 }
 

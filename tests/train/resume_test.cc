@@ -47,27 +47,54 @@ class Resume : public Train {
   std::filesystem::path stopped_ = directory_.path() / "stopped";
 };
 
-TEST_F(Resume, BetweenEpochsToTheBit) {
-  const std::vector<std::pair<int, std::vector<std::string>>> runs = {
-      {1, {}},
-      {3, {}},
-      {2, {"--optimizer", "sgd", "--nesterov"}},
-      {2, {"--local-sgd", "5", "--optimizer", "sgd", "--momentum", "0.9"}},
-      {3, {"--local-sgd", "epoch"}},
-      {2, {"--precision", "bfloat16", "--accumulation-steps", "2"}},
-      // Replicas draw from one generator, in whatever order they come: no dropout here.
-      {2, {"--scale-up", "2", "--optimizer", "adamw", "--dropout", "0"}}};
-  for (const auto& [ranks, extra] : runs) {
-    std::filesystem::remove_all(straight_);
-    std::filesystem::remove_all(stopped_);
-    ASSERT_EQ(train_mlp(ranks, straight_, 4, extra).exit_code, 0);
-    ASSERT_EQ(train_mlp(ranks, stopped_, 2, extra).exit_code, 0);
-    const auto resumed = train_mlp(ranks, stopped_, 4, extra);
-    ASSERT_EQ(resumed.exit_code, 0) << resumed.standard_error;
-    EXPECT_TRUE(contains(resumed.standard_output, "resuming after epoch 2"))
-        << resumed.standard_output;
-    expect_same_bits(straight_, stopped_);
-  }
+struct Way {
+  const char* name;
+  int ranks;
+  std::vector<std::string> options;
+};
+void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
+
+class ResumeEvery : public Resume, public ::testing::WithParamInterface<Way> {};
+
+TEST_P(ResumeEvery, BetweenEpochsToTheBit) {
+  const auto& [name, ranks, extra] = GetParam();
+  ASSERT_EQ(train_mlp(ranks, straight_, 4, extra).exit_code, 0);
+  ASSERT_EQ(train_mlp(ranks, stopped_, 2, extra).exit_code, 0);
+  const auto resumed = train_mlp(ranks, stopped_, 4, extra);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.standard_error;
+  EXPECT_TRUE(contains(resumed.standard_output, "resuming after epoch 2"))
+      << resumed.standard_output;
+  expect_same_bits(straight_, stopped_);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Way, ResumeEvery,
+    ::testing::Values(
+        Way{"alone", 1, {}}, Way{"three_ranks", 3, {}},
+        Way{"nesterov", 2, {"--optimizer", "sgd", "--nesterov"}},
+        Way{"local_sgd", 2, {"--local-sgd", "5", "--optimizer", "sgd", "--momentum", "0.9"}},
+        Way{"local_sgd_by_epoch", 3, {"--local-sgd", "epoch"}},
+        Way{"bfloat16", 2, {"--precision", "bfloat16", "--accumulation-steps", "2"}},
+        // Replicas draw from one generator, in whatever order they come: no dropout here.
+        Way{"scale_up", 2, {"--scale-up", "2", "--optimizer", "adamw", "--dropout", "0"}}),
+    [](const auto& one) { return one.param.name; });
+
+TEST_F(Resume, WithNothingLeftToTrainTests) {
+  ASSERT_EQ(train_mlp(1, stopped_, 1).exit_code, 0);
+  const auto ended = train_mlp(1, stopped_, 2, {"--max-steps", "20"});
+  ASSERT_EQ(ended.exit_code, 0) << ended.standard_error;
+  EXPECT_TRUE(contains(ended.standard_output, "nothing is left to train after step 34"))
+      << ended.standard_output;
+  EXPECT_FALSE(contains(ended.standard_output, "test accuracy 0.00 %")) << ended.standard_output;
+}
+
+TEST_F(Resume, OfAnotherOptimizerIsRefused) {
+  ASSERT_EQ(train_mlp(1, stopped_, 1).exit_code, 0);
+  const auto other = train_mlp(1, stopped_, 2, {"--optimizer", "sgd"});
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_TRUE(contains(other.standard_error, "is of another kind of optimizer"))
+      << other.standard_error;
+  EXPECT_FALSE(contains(other.standard_error, "frame #")) << other.standard_error;
 }
 
 TEST_F(Resume, AfterAKillInTheMiddleOfAnEpochToTheBit) {

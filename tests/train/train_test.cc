@@ -263,8 +263,8 @@ TEST_F(Train, ReportsAreCompared) {
     EXPECT_TRUE(contains(table.standard_output, row)) << table.standard_output;
   }
   std::ofstream(one) << "{}";
-  EXPECT_TRUE(contains(run_program({sullae_program(), "report", one}).standard_error,
-                       "is not a report of sullae train"));
+  const auto other = run_program({sullae_program(), "report", one}).standard_error;
+  EXPECT_TRUE(contains(other, "is not a report of sullae train: key 'recipe' not found")) << other;
   EXPECT_TRUE(contains(run_program({sullae_program(), "report", "/none"}).standard_error,
                        "report /none: cannot be read"));
 }

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/half.h"
+#include "base/json_message.h"
 #include "serve/protocol/base64.h"
 #include "serve/request_error.h"
 
@@ -176,13 +177,8 @@ json parse_json(std::string_view text, Reservation* memory) {
   try {
     return json::parse(text);
   } catch (const json::exception& error) {  // also a number beyond all doubles
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
-    const std::string_view what = error.what();
-    const auto begin = what.find("] ");
-    throw RequestError(
-        Refusal::invalid,
-        fmt::format("the body is no JSON: {}",
-                    begin == std::string_view::npos ? what : what.substr(begin + 2)));
+    throw RequestError(Refusal::invalid,
+                       fmt::format("the body is no JSON: {}", json_message(error)));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_message.h"
 #include "base/log.h"
 #include "sullae/error.h"
 #include "train/export.h"
@@ -30,7 +31,7 @@ ServingState read_serving_state(const fs::path& directory) {
              .withdrawn = json.at("withdrawn").get<std::set<std::int64_t>>()};
   } catch (const std::exception& wrong) {
     log::warning("{}: cannot be read, and is ignored: {}", (directory / kFile).string(),
-                 wrong.what());
+                 json_message(wrong));
   }
   return state;
 }

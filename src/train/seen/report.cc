@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_message.h"
 #include "base/rounded.h"
 #include "sullae/error.h"
 
@@ -38,8 +39,8 @@ Report Report::read(const std::filesystem::path& file) {
   try {
     return nlohmann::json::parse(stream).get<Report>();
   } catch (const nlohmann::json::exception& error) {
-    throw InputError(
-        fmt::format("report {}: is not a report of sullae train: {}", file.string(), error.what()));
+    throw InputError(fmt::format("report {}: is not a report of sullae train: {}", file.string(),
+                                 json_message(error)));
   }
 }
 
