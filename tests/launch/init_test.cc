@@ -9,8 +9,8 @@
 #include "base/failpoint.h"
 #include "support/errors.h"
 #include "support/program.h"
-#include "support/wait_until.h"
 #include "support/temporary_directory.h"
+#include "support/wait_until.h"
 
 namespace sullae::testing {
 namespace {
