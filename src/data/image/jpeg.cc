@@ -155,10 +155,10 @@ PartialImage JpegDecoder::decode(unsigned eighths, const PixelRegion& region) {
   const std::size_t stride = std::size_t{3} * columns;
   pixels.resize(region.rows * stride);
   while (s.decoder.output_scanline < region.row + region.rows) {
-    constexpr std::size_t kMost = 16;
-    JSAMPROW rows[kMost];
+    constexpr std::size_t kRowsAtOnce = 16;
+    JSAMPROW rows[kRowsAtOnce];
     const std::size_t done = s.decoder.output_scanline - region.row;
-    const std::size_t count = std::min(kMost, region.rows - done);
+    const std::size_t count = std::min(kRowsAtOnce, region.rows - done);
     for (std::size_t i = 0; i < count; ++i) rows[i] = pixels.data() + (done + i) * stride;
     ::jpeg_read_scanlines(&s.decoder, rows, static_cast<JDIMENSION>(count));
   }
