@@ -9,6 +9,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/toml_text.h"
 #include "sullae/error.h"
 
 namespace sullae::cli {
@@ -71,9 +72,10 @@ void set(CLI::App& app, const std::string& key, const toml::node& node, const st
 }  // namespace
 
 void apply_toml(CLI::App& app, const std::string& file) {
+  const std::string text = read_toml(file);
   toml::table table;
   try {
-    table = toml::parse_file(file);
+    table = toml::parse(text, file);
   } catch (const toml::parse_error& error) {
     const auto line = error.source().begin.line;
     throw InputError(fmt::format("{}{}: {}", file, line > 0 ? fmt::format(", line {}", line) : "",

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 
-#include "base/file.h"
+#include "base/toml_text.h"
 #include "sullae/error.h"
 
 namespace sullae::serve {
 
 toml::table TomlFile::parse() const {
-  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
-  const std::string text = read_file(name_, kMostBytes);
+  const std::string text = read_toml(name_);
   try {
     return toml::parse(text, name_);
   } catch (const toml::parse_error& error) {
