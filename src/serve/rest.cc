@@ -82,7 +82,8 @@ RestApi::RestApi(Repository& repository, ModelStores& stores, const Access& acce
       online_(stores),
       access_(access),
       hosts_(hosts),
-      large_(static_cast<std::size_t>(available_cpus())) {}
+      large_(static_cast<std::size_t>(available_cpus())),
+      images_(static_cast<std::size_t>(available_cpus())) {}
 
 HttpResponse RestApi::refuse(int status, const std::string& message) {
   return json_response({{"error", message}}, status);
@@ -137,7 +138,7 @@ void RestApi::answer(const AskedPointer& asked, const Respond& respond) {
   const auto& [route, model, version] = asked->match;
   const auto elsewhere = [&](boost::asio::thread_pool& pool) {
     boost::asio::post(pool, [this, asked, respond] {
-      answer_or_fail(respond, [&] { respond(answer_slowly(*asked)); });
+      answer_or_fail(respond, [&] { respond(counted(*asked, answer_slowly(*asked))); });
     });
   };
   switch (route.call) {
@@ -160,10 +161,9 @@ void RestApi::answer(const AskedPointer& asked, const Respond& respond) {
       return respond(json_response({{"name", model}, {"ready", true}}));
     case Call::infer:
     case Call::predict: {
-      const bool quick = asked->request.body.size() <= kLargeBody &&
-                         !repository_.look_up(model, version)->model().codec().decodes_slowly();
-      if (quick) return compute(*asked, respond);
-      boost::asio::post(large_, [this, asked, respond] {
+      const bool images = repository_.look_up(model, version)->model().codec().decodes_slowly();
+      if (!images && asked->request.body.size() <= kLargeBody) return compute(*asked, respond);
+      boost::asio::post(images ? images_ : large_, [this, asked, respond] {
         answer_or_fail(respond, [&] { compute(*asked, respond); });
         if (asked->request.body.size() >= kTrimmedBody) ::malloc_trim(0);
       });
@@ -176,8 +176,9 @@ void RestApi::answer(const AskedPointer& asked, const Respond& respond) {
       return elsewhere(operators_);
     case Call::train:
       return elsewhere(writers_);
-    case Call::post_examples:
-      boost::asio::post(writers_, [this, asked, respond] {
+    case Call::post_examples: {
+      const bool images = repository_.look_up(model, "")->model().codec().decodes_slowly();
+      boost::asio::post(images ? images_ : writers_, [this, asked, respond] {
         answer_or_fail(respond, [&] {
           const auto chosen = repository_.look_up(asked->match.model, "");
           examples_.post(asked->match.model, chosen->model().codec(), asked->request, asked->author,
@@ -185,6 +186,7 @@ void RestApi::answer(const AskedPointer& asked, const Respond& respond) {
         });
       });
       return;
+    }
     default:
       return elsewhere(disk_);
   }
@@ -243,6 +245,18 @@ HttpResponse RestApi::change(const Asked& asked) {
   return json_response(overview({repository_.reload(model)}));
 }
 
+// An answer with much in it is part of the memory for all requests until the client has taken it.
+HttpResponse RestApi::counted(const Asked& asked, HttpResponse response) {
+  const auto& memory = asked.request.memory;
+  if (response.body.size() < kTrimmedBody || !memory) return response;
+  if (!memory->grow_to(memory->bytes() + response.body.size()))
+    throw RequestError(Refusal::unavailable,
+                       "requests and answers of all clients take as much memory as they may "
+                       "(--max-inflight-megabytes): try again later");
+  response.memory = memory;
+  return response;
+}
+
 // `respond` keeps the request's part of the memory until there is an answer.
 void RestApi::infer(const Asked& asked, const Respond& respond) {
   const auto chosen = repository_.choose(asked.match.model, asked.match.version);
@@ -252,19 +266,21 @@ void RestApi::infer(const Asked& asked, const Respond& respond) {
                           [&](std::int64_t rows) { chosen->check_rows(rows); }));
   InferRequest infer_request = std::move(parsed->request);
   parsed->request = {.id = infer_request.id};
-  Version::infer(chosen, std::move(infer_request),
-                 [parsed, respond, memory = request.memory](const Version::Result& result) {
-                   answer_or_fail(respond, [&] {
-                     if (result.error) std::rethrow_exception(result.error);
-                     auto written = write_infer_response(result.response, *parsed);
-                     HttpResponse response{.body = std::move(written.body)};
-                     if (written.json_size) {
-                       response.content_type = "application/octet-stream";
-                       response.headers.emplace_back(kJsonSize, std::to_string(*written.json_size));
-                     }
-                     respond(std::move(response));
-                   });
-                 });
+  Version::infer(
+      chosen, std::move(infer_request),
+      [parsed, respond, memory = request.memory](const Version::Result& result) {
+        answer_or_fail(respond, [&] {
+          if (result.error) std::rethrow_exception(result.error);
+          auto written = write_infer_response(result.response, *parsed);
+          HttpResponse response{.body = std::move(written.body)};
+          if (written.json_size) {
+            response.content_type = "application/octet-stream";
+            response.headers.emplace_back(kJsonSize, std::to_string(*written.json_size));
+          }
+          respond(std::move(response));
+        });
+      },
+      asked.arrived);
 }
 
 void RestApi::predict(const Asked& asked, const Respond& respond) {
@@ -273,13 +289,15 @@ void RestApi::predict(const Asked& asked, const Respond& respond) {
   const json body = parse_json(request.body, request.memory.get());
   const PredictForm form = predict_form(body);
   chosen->check_rows(rows_in(body, form));
-  Version::infer(chosen, predict_request(body, chosen->model().codec()),
-                 [form, respond, memory = request.memory](const Version::Result& result) {
-                   answer_or_fail(respond, [&] {
-                     if (result.error) std::rethrow_exception(result.error);
-                     respond(json_response(predict_response(result.response.outputs, form)));
-                   });
-                 });
+  Version::infer(
+      chosen, predict_request(body, chosen->model().codec()),
+      [form, respond, memory = request.memory](const Version::Result& result) {
+        answer_or_fail(respond, [&] {
+          if (result.error) std::rethrow_exception(result.error);
+          respond(json_response(predict_response(result.response.outputs, form)));
+        });
+      },
+      asked.arrived);
 }
 
 std::string RestApi::metrics() {

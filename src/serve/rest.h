@@ -35,6 +35,7 @@ class RestApi final : public HttpHandler {
     HttpRequest request;
     Match match;
     std::string author;
+    Clock::time_point arrived = Clock::now();
   };
   using AskedPointer = std::shared_ptr<const Asked>;
 
@@ -47,6 +48,7 @@ class RestApi final : public HttpHandler {
   void infer(const Asked& asked, const Respond& respond);
   void predict(const Asked& asked, const Respond& respond);
   HttpResponse change(const Asked& asked);
+  static HttpResponse counted(const Asked& asked, HttpResponse response);
   std::string metrics();
 
   Repository& repository_;
@@ -60,6 +62,8 @@ class RestApi final : public HttpHandler {
   boost::asio::thread_pool disk_{4};
   boost::asio::thread_pool writers_{4};
   boost::asio::thread_pool large_;
+  // Apart from those: some hundred bytes of a picture can take as long as megabytes of numbers.
+  boost::asio::thread_pool images_;
 };
 
 }  // namespace sullae::serve

@@ -1,6 +1,7 @@
 // What is left of a world after an error that leaves its ranks out of step: the first error, on every rank.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -10,6 +11,7 @@
 #include "sullae/compression.h"
 #include "support/errors.h"
 #include "support/ranks.h"
+#include "support/wait_until.h"
 
 namespace sullae::testing {
 namespace {
@@ -58,6 +60,7 @@ INSTANTIATE_TEST_SUITE_P(OverEveryTransport, FailedWorld, ::testing::Values("shm
 // Rank 1 comes late, when rank 0 has given it up and tries again: the two must not be paired.
 TEST_P(FailedWorld, RefusesEveryCallAfterATimeout) {
   for (const std::size_t count : {1U, 3000U, 300000U}) {
+    std::atomic<bool> gave_up = false;
     run_ranks(
         {.size = 2, .transport = GetParam(), .timeout = milliseconds{200}}, [&](World& world) {
           const std::string reason = "rank 0 waited for rank 1, which did not join";
@@ -70,8 +73,10 @@ TEST_P(FailedWorld, RefusesEveryCallAfterATimeout) {
           if (world.rank() == 0) {
             EXPECT_TRUE(contains(attempt(1), reason));
             EXPECT_TRUE(contains(attempt(10), reason));
+            gave_up = true;
           } else {
-            std::this_thread::sleep_for(milliseconds{600});
+            wait_until([&] { return gave_up.load(); });
+            std::this_thread::sleep_for(milliseconds{300});
             // What was rank 0's first call may still come to its end, and nothing after it.
             if (attempt(2) == kNothing) {
               for (const float value : values) ASSERT_EQ(value, 3);

@@ -7,11 +7,14 @@
 #include <grpcpp/resource_quota.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <fstream>
 #include <limits>
 #include <mutex>
 #include <sstream>
 
+#include "base/host.h"
 #include "base/version.h"
 #include "serve/grpc/grpc_tensors.h"
 #include "serve/proto/open_inference.grpc.pb.h"
@@ -144,19 +147,19 @@ class Service final : public inference::GRPCInferenceService::CallbackService {
     ServerUnaryReactor* reactor = context->DefaultReactor();
     try {
       need(*context, Role::infer);
-      const auto version = repository_.choose(request->model_name(), request->model_version());
-      Version::infer(version,
-                     from_grpc(*request, [&](std::int64_t rows) { version->check_rows(rows); }),
-                     [reactor, response, id = request->id()](const Version::Result& result) {
-                       try {
-                         if (result.error) std::rethrow_exception(result.error);
-                         response->set_id(id);
-                         to_grpc(result.response, *response);
-                         reactor->Finish(Status::OK);
-                       } catch (const std::exception&) {
-                         reactor->Finish(status_of(std::current_exception()));
-                       }
-                     });
+      auto version = repository_.choose(request->model_name(), request->model_version());
+      if (!version->model().codec().decodes_slowly()) {
+        infer(version, *request, *response, *reactor);
+        return reactor;
+      }
+      // gRPC's own threads answer all other calls.
+      boost::asio::post(images_, [=, version = std::move(version), arrived = Clock::now()] {
+        try {
+          infer(version, *request, *response, *reactor, arrived);
+        } catch (const std::exception&) {
+          reactor->Finish(status_of(std::current_exception()));
+        }
+      });
     } catch (const std::exception&) {
       reactor->Finish(status_of(std::current_exception()));
     }
@@ -164,6 +167,25 @@ class Service final : public inference::GRPCInferenceService::CallbackService {
   }
 
  private:
+  static void infer(const std::shared_ptr<Version>& version,
+                    const inference::ModelInferRequest& request,
+                    inference::ModelInferResponse& response, ServerUnaryReactor& reactor,
+                    Clock::time_point arrived = Clock::now()) {
+    Version::infer(
+        version, from_grpc(request, [&](std::int64_t rows) { version->check_rows(rows); }),
+        [&reactor, &response, id = request.id()](const Version::Result& result) {
+          try {
+            if (result.error) std::rethrow_exception(result.error);
+            response.set_id(id);
+            to_grpc(result.response, response);
+            reactor.Finish(Status::OK);
+          } catch (const std::exception&) {
+            reactor.Finish(status_of(std::current_exception()));
+          }
+        },
+        arrived);
+  }
+
   template <class Fill>
   static ServerUnaryReactor* answer(CallbackServerContext* context, Fill fill) {
     ServerUnaryReactor* reactor = context->DefaultReactor();
@@ -187,6 +209,7 @@ class Service final : public inference::GRPCInferenceService::CallbackService {
 
   Repository& repository_;
   const Access& access_;
+  boost::asio::thread_pool images_{static_cast<std::size_t>(available_cpus())};
 };
 
 }  // namespace

@@ -37,6 +37,8 @@ struct HttpResponse {
   std::string content_type = "application/json";
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
+  /// Kept until the client has taken the answer.
+  std::shared_ptr<Reservation> memory = {};
 };
 
 /// Sends a response: called once, from any thread.
@@ -50,7 +52,8 @@ class HttpHandler {
   virtual std::optional<HttpResponse> refuse_early(const HttpRequest& head) = 0;
   /// Answers `request` with `respond`, at once or later; HEAD as GET. Must not throw, and must not keep the thread.
   virtual void handle(HttpRequest request, Respond respond) = 0;
-  /// A request was refused or broke off after so many bytes of memory were taken for it, which are free again.
+  /// So many bytes of memory are free again that were taken for a request that was refused or broke off, or for a large
+  /// answer that was sent.
   virtual void gave_up(std::size_t) {}
   /// An answer to what is no request that handle() could be given (413, say).
   virtual HttpResponse refuse(int status, const std::string& message) = 0;

@@ -244,6 +244,7 @@ class StreamSession final : public Session,
   }
 
   void write(HttpResponse response) {
+    sent_memory_ = std::move(response.memory);
     message_.emplace(static_cast<http::status>(response.status), version_);
     message_->set(http::field::server, "sullae");
     message_->set(http::field::content_type, response.content_type);
@@ -260,8 +261,11 @@ class StreamSession final : public Session,
                       [self = this->shared_from_this()](ErrorCode error, std::size_t) {
                         if (error) return;
                         self->tcp_stream().expires_never();
+                        const auto sent = self->sent_memory_ ? self->sent_memory_->bytes() : 0;
+                        self->sent_memory_.reset();
                         if (!self->message_->keep_alive()) return self->finish();
                         self->message_.reset();
+                        if (sent > 0) self->host_.handler().gave_up(sent);
                         self->await_request(self->host_.options().idle_timeout);
                       });
   }
@@ -301,6 +305,7 @@ class StreamSession final : public Session,
   std::optional<http::request_parser<http::string_body>> parser_;
   std::optional<http::response<http::empty_body>> continue_;
   std::optional<http::response<http::string_body>> message_;
+  std::shared_ptr<Reservation> sent_memory_;  // of message_
   unsigned version_ = 11;
   std::size_t discarded_ = 0;
   bool keep_alive_ = false;

@@ -3,6 +3,7 @@
 
 #include <torch/script.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -36,8 +37,12 @@ class Codec {
   virtual const std::vector<TensorSignature>& outputs() const = 0;
   /// Whether decode() may take long for what are few bytes.
   virtual bool decodes_slowly() const { return false; }
-  /// Throws RequestError (invalid).
-  virtual Rows decode(const InferRequest& request) const = 0;
+  /// Throws RequestError: invalid, and timeout where it is not done by `until`.
+  virtual Rows decode(const InferRequest& request,
+                      std::chrono::steady_clock::time_point until) const = 0;
+  Rows decode(const InferRequest& request) const {
+    return decode(request, std::chrono::steady_clock::time_point::max());
+  }
   /// The network's input for all of `rows`, one after the other.
   virtual std::vector<torch::jit::IValue> collate(const std::vector<const Rows*>& rows) const = 0;
   /// The answer, of the network's outputs for the rows of one request, [count, …] each.

@@ -38,7 +38,9 @@ class ImageCodec final : public Codec {
   const std::vector<TensorSignature>& outputs() const override { return output_.signatures(); }
 
   bool decodes_slowly() const override { return true; }
-  Rows decode(const InferRequest& request) const override {
+  using Codec::decode;
+  Rows decode(const InferRequest& request,
+              std::chrono::steady_clock::time_point until) const override {
     const InferTensor& input = only_input(request, kInput);
     if (input.datatype == Datatype::fp32) return take_pixels(input);
     if (input.datatype != Datatype::bytes)
@@ -48,6 +50,13 @@ class ImageCodec final : public Codec {
     const auto count = static_cast<std::int64_t>(input.strings.size());
     auto images = torch::empty({count, 3, side_, side_});
     for (std::int64_t i = 0; i < count; ++i) {
+      if (std::chrono::steady_clock::now() > until)
+        throw RequestError(
+            Refusal::timeout,
+            fmt::format(
+                "input '{}': {} of {} images could be decoded in the time that a request has "
+                "(timeout_milliseconds)",
+                kInput, i, count));
       try {
         transform_.apply(input.strings[static_cast<std::size_t>(i)], data::Random(0, 0, 0),
                          images[i].data_ptr<float>());

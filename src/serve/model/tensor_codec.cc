@@ -28,7 +28,8 @@ class TensorCodec final : public Codec {
   const std::vector<TensorSignature>& inputs() const override { return inputs_; }
   const std::vector<TensorSignature>& outputs() const override { return outputs_; }
 
-  Rows decode(const InferRequest& request) const override {
+  using Codec::decode;
+  Rows decode(const InferRequest& request, std::chrono::steady_clock::time_point) const override {
     for (const auto& input : request.inputs) {
       if (std::ranges::none_of(inputs_, [&](const auto& s) { return s.name == input.name; }))
         throw RequestError(Refusal::invalid,

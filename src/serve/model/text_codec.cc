@@ -20,7 +20,8 @@ class TextCodec final : public Codec {
   const std::vector<TensorSignature>& inputs() const override { return inputs_; }
   const std::vector<TensorSignature>& outputs() const override { return output_.signatures(); }
 
-  Rows decode(const InferRequest& request) const override {
+  using Codec::decode;
+  Rows decode(const InferRequest& request, std::chrono::steady_clock::time_point) const override {
     const InferTensor& input = only_input(request, kInput);
     if (input.datatype != Datatype::bytes)
       throw RequestError(Refusal::invalid, fmt::format("input '{}': expected BYTES, got {}", kInput,

@@ -11,7 +11,6 @@ namespace sullae::serve {
 namespace {
 
 constexpr int kBusyMilliseconds = 10000;
-constexpr const char* kLogSuffix = "-wal";
 
 // Zeros for a file that is not there.
 std::pair<dev_t, ino_t> place_of(const std::string& file) {
@@ -32,6 +31,10 @@ Database::Database(const std::filesystem::path& file) : name_(file.string()) {
   }
   ::sqlite3_busy_timeout(connection_, kBusyMilliseconds);
   place_ = place_of(name_);
+  // SQLite's log is beside what a link stands for.
+  std::error_code error;
+  const auto real = std::filesystem::canonical(file, error);
+  log_ = (error ? name_ : real.string()) + "-wal";
   try {
     execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
   } catch (const Error&) {
@@ -44,14 +47,14 @@ Database::~Database() { ::sqlite3_close(connection_); }
 
 bool Database::is_in_place() const { return place_of(name_) == place_; }
 
-void Database::note_log() { log_place_ = place_of(name_ + kLogSuffix); }
+void Database::note_log() { log_place_ = place_of(log_); }
 
 void Database::expect_log() const {
-  if (place_of(name_ + kLogSuffix) == log_place_) return;
+  if (place_of(log_) == log_place_) return;
   throw Error(
-      fmt::format("{}{}: was removed or replaced while it was in use: stop the processes that use "
+      fmt::format("{}: was removed or replaced while it was in use: stop the processes that use "
                   "it, which saves what they hold, and start them again",
-                  name_, kLogSuffix));
+                  log_));
 }
 
 void Database::fail(const char* what) const {

@@ -42,6 +42,7 @@ class Database {
   [[noreturn]] void fail(const char* what) const;
 
   std::string name_;
+  std::string log_;
   sqlite3* connection_ = nullptr;
   std::pair<dev_t, ino_t> place_{};
   std::pair<dev_t, ino_t> log_place_{};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "serve/http/query.h"
@@ -20,6 +21,8 @@ constexpr const char* kText = "text";
 constexpr const char* kImage = "image";
 constexpr std::int64_t kMostAtOnce = 10000;
 constexpr std::int64_t kUsualLimit = 1000;
+// Of the images of an upload, which are decoded to see that they can be.
+constexpr std::chrono::seconds kDecodingLimit{10};
 // Of samples in an answer, beyond the first: who asks goes on with the last revision.
 constexpr std::size_t kMostAnswerBytes = std::size_t{16} << 20;
 
@@ -32,7 +35,8 @@ std::string member(const json& example, const char* name, std::size_t index) {
 }
 
 // A JPEG file that the model can be asked about.
-std::string image(const json& example, std::size_t index, const Codec& codec) {
+std::string image(const json& example, std::size_t index, const Codec& codec,
+                  std::chrono::steady_clock::time_point until) {
   InferRequest request{.inputs = {{.name = kImage, .datatype = Datatype::bytes, .shape = {1}}}};
   InferTensor& tensor = request.inputs[0];
   try {
@@ -41,7 +45,7 @@ std::string image(const json& example, std::size_t index, const Codec& codec) {
       throw RequestError(Refusal::invalid,
                          fmt::format("\"{}\": expected {{\"b64\": …}}, a JPEG file", kImage));
     append_elements(*found, tensor);
-    codec.decode(request);
+    codec.decode(request, until);
   } catch (const RequestError& error) {
     throw RequestError(error.refusal(), fmt::format("example {}: {}", index, error.what()));
   }
@@ -49,7 +53,8 @@ std::string image(const json& example, std::size_t index, const Codec& codec) {
 }
 
 Example parse_example(const json& example, std::size_t index, const std::string& input,
-                      const Codec& codec, const std::vector<std::string>& labels) {
+                      const Codec& codec, const std::vector<std::string>& labels,
+                      std::chrono::steady_clock::time_point until) {
   if (!example.is_object())
     throw RequestError(Refusal::invalid, fmt::format("example {}: expected an object", index));
   for (const auto& item : example.items()) {
@@ -70,7 +75,8 @@ Example parse_example(const json& example, std::size_t index, const std::string&
                        fmt::format("example {}: \"text\" has {} bytes, expected at most {}", index,
                                    text->get_ref<const std::string&>().size(), kMostTextBytes));
   if (!removes || result.key.empty())
-    result.input = input == kText ? member(example, kText, index) : image(example, index, codec);
+    result.input =
+        input == kText ? member(example, kText, index) : image(example, index, codec, until);
   if (removes) return result;
   result.label = member(example, "label", index);
   if (std::ranges::find(labels, result.label) == labels.end())
@@ -101,9 +107,10 @@ std::vector<Example> parse_examples(const HttpRequest& request, const Codec& cod
     throw RequestError(Refusal::too_large,
                        fmt::format("{} examples, expected at most {}", list->size(), kMostAtOnce));
   const auto labels = codec.labels();
+  const auto until = std::chrono::steady_clock::now() + kDecodingLimit;
   std::vector<Example> examples;
   for (const json& example : *list)
-    examples.push_back(parse_example(example, examples.size(), input, codec, labels));
+    examples.push_back(parse_example(example, examples.size(), input, codec, labels, until));
   return examples;
 }
 

@@ -159,7 +159,7 @@ std::int64_t ServedModel::roll_back() {
   for (const std::int64_t number : found) {
     if (number >= serving_) withdrawn_.insert(number);
   }
-  if (withdrawn_.contains(canary_)) canary_percent_ = 0;
+  if (withdrawn_.contains(canary_) || canary_ == *before) canary_percent_ = 0;
   log::info("model {}: version {} is rolled back", name_, serving_);
   if (const auto entry = entries_.find(*before); entry != entries_.end() && entry->second.version) {
     serving_ = *before;

@@ -24,7 +24,10 @@ int instances_of(const ModelConfig& config) {
 
 Version::Version(std::string model_name, std::int64_t number,
                  const std::filesystem::path& directory, const ModelConfig& config)
-    : model_name_(std::move(model_name)), number_(number), model_(directory, config) {
+    : model_name_(std::move(model_name)),
+      number_(number),
+      timeout_(config.timeout),
+      model_(directory, config) {
   model_.warm_up();
   model_.check_golden();
   batcher_ = std::make_unique<Batcher>(
@@ -62,12 +65,17 @@ void Version::check_rows(const InferRequest& request) const {
   }
 }
 
-void Version::infer(const std::shared_ptr<Version>& self, InferRequest request, Done done) {
+void Version::infer(const std::shared_ptr<Version>& self, InferRequest request, Done done,
+                    Clock::time_point arrived) {
   const auto start = Clock::now();
   try {
+    if (start > arrived + self->timeout_)
+      throw RequestError(
+          Refusal::timeout,
+          fmt::format("waited for more than {} ms (timeout_milliseconds)", self->timeout_.count()));
     self->check_outputs(request);
     self->check_rows(request);
-    Rows rows = self->model_.codec().decode(request);
+    Rows rows = self->model_.codec().decode(request, arrived + self->timeout_);
     const auto count = rows.count;
     const auto decoded = Clock::now() - start;
     if (count == 0) throw RequestError(Refusal::invalid, "the request has no rows");

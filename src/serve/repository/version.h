@@ -37,8 +37,9 @@ class Version {
   std::int64_t waiting() const { return batcher_->waiting(); }
 
   /// Answers `request`. `done` is called once, in whatever thread, also where the request is refused.
-  /// `self` keeps this version until then.
-  static void infer(const std::shared_ptr<Version>& self, InferRequest request, Done done);
+  /// `self` keeps this version until then. The configured timeout counts from `arrived` on.
+  static void infer(const std::shared_ptr<Version>& self, InferRequest request, Done done,
+                    Clock::time_point arrived = Clock::now());
 
  private:
   void check_outputs(const InferRequest& request) const;
@@ -47,6 +48,7 @@ class Version {
 
   std::string model_name_;
   std::int64_t number_;
+  std::chrono::milliseconds timeout_;
   Model model_;
   VersionMetrics metrics_;
   // After the model, which its threads use.

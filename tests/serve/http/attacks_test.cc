@@ -5,8 +5,10 @@
 #include <fstream>
 #include <thread>
 
+#include "data/images.h"
 #include "serve/constant_server.h"
 #include "serve/online/database.h"
+#include "serve/protocol/base64.h"
 #include "support/errors.h"
 
 namespace sullae::testing {
@@ -283,6 +285,34 @@ TEST_F(Attacks, WhatWaitsForALockOnTheSamplesStopsNoReader) {
       EXPECT_EQ(client().get(path).status, 200) << path;
   }
   for (auto& one : waiting) EXPECT_EQ(one->read_answer().status, 200);
+}
+
+// A picture of some hundred bytes can take long.
+TEST_F(Attacks, ImagesHaveTheRequestsTimeAndStopNobodyElse) {
+  const auto images = directory_.path() / "images";
+  put_text(images / "config.toml",
+           "timeout_milliseconds = 300\nmax_batch_size = 64\npreprocessing = \"image\"\n");
+  put_script(images, 1, "def forward(self, x):\n    return torch.mean(x, [2, 3])\n");
+  auto http = client();
+  wait_until([&] { return http.get("/v2/models/images/ready").status == 200; });
+  const auto jpeg =
+      make_jpeg({.width = 4000, .height = 4000}, [](unsigned, unsigned, int) { return 77; });
+  json body = {{"instances", json::array()}};
+  for (int i = 0; i < 64; ++i) body["instances"].push_back({{"b64", serve::encode_base64(jpeg)}});
+  std::vector<std::unique_ptr<HttpClient>> slow;
+  for (int i = 0; i < 4; ++i) {
+    slow.push_back(std::make_unique<HttpClient>(server_->http_port()));
+    const auto text = body.dump();
+    slow.back()->send(
+        "POST /v1/models/images:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+        std::to_string(text.size()) + "\r\n\r\n" + text);
+  }
+  EXPECT_EQ(http.post("/v1/models/m:predict", json{{"instances", {{1, 2}}}}).status, 200);
+  for (auto& one : slow) {
+    const auto answer = one->read_answer();
+    EXPECT_EQ(answer.status, 504) << answer.body;
+    EXPECT_TRUE(contains(answer.body, "timeout_milliseconds")) << answer.body;
+  }
 }
 
 }  // namespace

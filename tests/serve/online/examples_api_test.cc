@@ -127,6 +127,21 @@ TEST_F(ExamplesApiTest, ALogThatWasRemovedIsNotWrittenTo) {
   EXPECT_EQ(again.post("/v1/models/m/examples", more).status, 200);
 }
 
+// SQLite's log is beside what a link stands for.
+TEST_F(ExamplesApiTest, NorIsThatOfAFileBehindALink) {
+  server_->kill();
+  std::filesystem::create_symlink("real.db", model_ / "examples.db");
+  start();
+  HttpClient http(server_->port());
+  const json body = {{"examples", {{{"key", "a"}, {"text", "a"}, {"label", "good"}}}}};
+  EXPECT_EQ(http.post("/v1/models/m/examples", body).status, 200);
+  std::filesystem::remove(model_ / "real.db-wal");
+  const json more = {{"examples", {{{"key", "b"}, {"text", "b"}, {"label", "good"}}}}};
+  const auto refused = http.post("/v1/models/m/examples", more);
+  EXPECT_EQ(refused.status, 500) << refused.body;
+  EXPECT_TRUE(contains(refused.body, "real.db-wal: was removed or replaced")) << refused.body;
+}
+
 TEST_F(ExamplesApiTest, AnAnswerWithMuchInItIsCutAndGoesOn) {
   HttpClient http(server_->port());
   constexpr int kSamples = 20;
