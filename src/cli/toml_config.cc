@@ -1,7 +1,6 @@
 #include "cli/toml_config.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +8,8 @@
 #include <optional>
 #include <sstream>
 
-#include "base/toml_text.h"
+#include "base/file.h"
+#include "base/toml.h"
 #include "sullae/error.h"
 
 namespace sullae::cli {
@@ -72,7 +72,8 @@ void set(CLI::App& app, const std::string& key, const toml::node& node, const st
 }  // namespace
 
 void apply_toml(CLI::App& app, const std::string& file) {
-  const std::string text = read_toml(file);
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  const std::string text = read_file(file, kMostBytes);
   toml::table table;
   try {
     table = toml::parse(text, file);

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 
-#include "base/toml_text.h"
+#include "base/file.h"
 #include "sullae/error.h"
 
 namespace sullae::serve {
 
 toml::table TomlFile::parse() const {
-  const std::string text = read_toml(name_);
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  const std::string text = read_file(name_, kMostBytes);
   try {
     return toml::parse(text, name_);
   } catch (const toml::parse_error& error) {

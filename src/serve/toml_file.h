@@ -1,14 +1,14 @@
 // Values of a TOML file, with messages that say in which line what was expected.
 #pragma once
 
-#include <toml++/toml.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
+
+#include "base/toml.h"
 
 namespace sullae::serve {
 
