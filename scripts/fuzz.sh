@@ -13,7 +13,7 @@ cmake --build --preset fuzz
 
 # Something to start from: the smallest files of each kind.
 seeds=build/fuzz/seeds
-mkdir -p "$seeds"/{config,csv,tsv,example,http,idx,infer,jpeg,negotiator,store,tar,tfrecord}
+mkdir -p "$seeds"/{config,csv,tsv,example,http,idx,infer,jpeg,negotiator,store,tar,tfrecord,wire}
 cat >"$seeds/config/all" <<'TOML'
 max_batch_size = 4
 max_queue_delay_microseconds = 1
@@ -53,10 +53,12 @@ JPEG
 
 printf '\377POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1;x=y\r\na\r\n0\r\nT: u\r\n\r\nHEAD /refused HTTP/1.1\r\nHost: h\r\n\r\n' >"$seeds/http/chunked"
 printf '\20POST http://h/b?c HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabcGET / HTTP/1.0\r\n\r\n' >"$seeds/http/length"
+printf '\x0a\1m\x2a\x10\x0a\1a\x12\4FP32\x1a\1\1\x2a\0\x3a\4abcd' >"$seeds/wire/raw"
+printf '\x0a\1m\x2a\x13\x0a\1a\x12\5INT64\x1a\1\2\x2a\4\x1a\2\1\2\x22\0' >"$seeds/wire/typed"
 printf '\3\1\300\301\302\0\200\0\243\0' >"$seeds/negotiator/joins"
 printf '\1\1\3\0\0\0\1\0\0\0kv' >"$seeds/store/set"
 
-for parser in config csv tsv example http idx infer jpeg negotiator store tar tfrecord; do
+for parser in config csv tsv example http idx infer jpeg negotiator store tar tfrecord wire; do
   mkdir -p "build/fuzz/corpus/$parser"
   echo "fuzzing $parser for $seconds s"
   "build/fuzz/bin/${parser}_fuzzer" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=65536 -print_final_stats=1 \

@@ -88,11 +88,10 @@ class InferenceServer::Impl {
         serve::GrpcServerOptions{.host = options.host == "localhost" ? "127.0.0.1" : options.host,
                                  .port = options.grpc_port,
                                  .max_message_bytes = options.max_body_bytes,
-                                 .max_inflight_bytes = options.max_inflight_bytes,
                                  .drain_timeout = options.drain_timeout,
                                  .tls_certificate = options.tls_certificate,
                                  .tls_key = options.tls_key},
-        repository_, access_);
+        repository_, access_, http_->budget());
     repository_.on_look([this] { grpc_->set_ready(repository_.ready()); });
     repository_.start();
   }

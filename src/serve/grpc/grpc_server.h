@@ -8,6 +8,7 @@
 #include <string>
 
 #include "serve/access.h"
+#include "serve/budget.h"
 #include "serve/repository/repository.h"
 
 namespace sullae::serve {
@@ -17,8 +18,6 @@ struct GrpcServerOptions {
   /// 0: any that is free.
   std::uint16_t port = 8001;
   std::size_t max_message_bytes = std::size_t{64} << 20;
-  /// Of all calls.
-  std::size_t max_inflight_bytes = std::size_t{512} << 20;
   std::chrono::milliseconds drain_timeout{30000};
   /// PEM files; both or none.
   std::string tls_certificate = {};
@@ -28,8 +27,10 @@ struct GrpcServerOptions {
 /// Serves from the constructor until shutdown(), with the health and reflection services. Any thread.
 class GrpcServer {
  public:
-  /// `repository` and `access` must outlive this object. Throws Error for a port that is taken.
-  GrpcServer(const GrpcServerOptions& options, Repository& repository, const Access& access);
+  /// What is given must outlive this object. `budget` is for messages in memory; gRPC itself may have as much for what
+  /// is on its way. Throws Error for a port that is taken.
+  GrpcServer(const GrpcServerOptions& options, Repository& repository, const Access& access,
+             Budget& budget);
   ~GrpcServer();
 
   std::uint16_t port() const;

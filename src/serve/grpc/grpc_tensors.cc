@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+#include <utility>
+
 #include "serve/protocol/infer_json.h"
 #include "serve/request_error.h"
 
@@ -12,13 +15,14 @@ using Contents = inference::InferTensorContents;
 
 template <class Element, class Field>
 void append(const Field& field, InferTensor& tensor) {
+  tensor.data.reserve(sizeof(Element) * static_cast<std::size_t>(field.size()));
   for (const auto value : field) {
     const auto element = static_cast<Element>(value);
     tensor.data.append(reinterpret_cast<const char*>(&element), sizeof element);
   }
 }
 
-void take_contents(const Contents& contents, InferTensor& tensor) {
+void take_contents(Contents& contents, InferTensor& tensor) {
   switch (tensor.datatype) {
     case Datatype::boolean:
       return append<bool>(contents.bool_contents(), tensor);
@@ -43,7 +47,8 @@ void take_contents(const Contents& contents, InferTensor& tensor) {
     case Datatype::fp64:
       return append<double>(contents.fp64_contents(), tensor);
     case Datatype::bytes:
-      tensor.strings.assign(contents.bytes_contents().begin(), contents.bytes_contents().end());
+      tensor.strings.assign(std::make_move_iterator(contents.mutable_bytes_contents()->begin()),
+                            std::make_move_iterator(contents.mutable_bytes_contents()->end()));
       return;
     case Datatype::fp16:
     case Datatype::bf16:
@@ -56,7 +61,7 @@ void take_contents(const Contents& contents, InferTensor& tensor) {
 
 }  // namespace
 
-InferRequest from_grpc(const inference::ModelInferRequest& message, const CheckRows& check) {
+InferRequest from_grpc(inference::ModelInferRequest message, const CheckRows& check) {
   const int raw = message.raw_input_contents_size();
   if (raw > 0 && raw != message.inputs_size()) {
     throw RequestError(
@@ -67,19 +72,21 @@ InferRequest from_grpc(const inference::ModelInferRequest& message, const CheckR
   }
   InferRequest request{.id = message.id(), .inputs = {}, .outputs = {}};
   for (int i = 0; i < message.inputs_size(); ++i) {
-    const auto& input = message.inputs(i);
+    auto& input = *message.mutable_inputs(i);
     InferTensor tensor{.name = input.name(),
                        .datatype = parse_datatype(input.datatype()),
                        .shape = {input.shape().begin(), input.shape().end()}};
     if (raw == 0) {
       if (tensor.datatype == Datatype::bytes) check(input.contents().bytes_contents_size());
-      take_contents(input.contents(), tensor);
+      take_contents(*input.mutable_contents(), tensor);
     } else if (input.has_contents()) {
       throw RequestError(
           Refusal::invalid,
           fmt::format("input '{}' has both contents and raw_input_contents", tensor.name));
+    } else if (tensor.datatype == Datatype::bytes) {
+      tensor.strings = split_strings(message.raw_input_contents(i), tensor.name, check);
     } else {
-      set_raw_content(message.raw_input_contents(i), tensor, check);
+      tensor.data = std::move(*message.mutable_raw_input_contents(i));
     }
     check_element_count(tensor);
     request.inputs.push_back(std::move(tensor));
@@ -88,16 +95,17 @@ InferRequest from_grpc(const inference::ModelInferRequest& message, const CheckR
   return request;
 }
 
-void to_grpc(const InferResponse& response, inference::ModelInferResponse& message) {
+void to_grpc(InferResponse response, inference::ModelInferResponse& message) {
   message.set_model_name(response.model_name);
   message.set_model_version(response.model_version);
-  for (const InferTensor& tensor : response.outputs) {
+  for (InferTensor& tensor : response.outputs) {
     auto* output = message.add_outputs();
     output->set_name(tensor.name);
     output->set_datatype(name_of(tensor.datatype));
     for (const auto size : tensor.shape) output->add_shape(size);
-    *message.add_raw_output_contents() =
-        tensor.datatype == Datatype::bytes ? join_strings(tensor.strings) : tensor.data;
+    message.add_raw_output_contents(tensor.datatype == Datatype::bytes
+                                        ? join_strings(tensor.strings)
+                                        : std::move(tensor.data));
   }
 }
 

@@ -7,9 +7,9 @@
 
 namespace sullae::serve {
 
-/// Throws RequestError (invalid). `check` is as for set_raw_content().
-InferRequest from_grpc(const inference::ModelInferRequest& message, const CheckRows& check);
-/// Contents are raw, as Triton's are: they are copied once, whatever their type.
-void to_grpc(const InferResponse& response, inference::ModelInferResponse& message);
+/// Raw contents move. Throws RequestError (invalid). `check` is as for split_strings().
+InferRequest from_grpc(inference::ModelInferRequest message, const CheckRows& check);
+/// Contents are raw, as Triton's are.
+void to_grpc(InferResponse response, inference::ModelInferResponse& message);
 
 }  // namespace sullae::serve

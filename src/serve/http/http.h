@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "serve/http/budget.h"
+#include "serve/budget.h"
 
 namespace sullae::serve {
 

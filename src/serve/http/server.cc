@@ -223,7 +223,7 @@ HttpServer::~HttpServer() = default;
 std::uint16_t HttpServer::port() const { return impl_->port(); }
 std::size_t HttpServer::connections() const { return impl_->connections(); }
 std::size_t HttpServer::max_connections() const { return impl_->max_connections(); }
-const Budget& HttpServer::budget() const { return static_cast<SessionHost&>(*impl_).budget(); }
+Budget& HttpServer::budget() { return static_cast<SessionHost&>(*impl_).budget(); }
 void HttpServer::shutdown() { impl_->shutdown(); }
 
 }  // namespace sullae::serve

@@ -46,7 +46,8 @@ class HttpServer {
   std::size_t connections() const;
   /// At most.
   std::size_t max_connections() const;
-  const Budget& budget() const;
+  /// For all that clients send, in whatever way.
+  Budget& budget();
   /// Takes no more connections, lets requests that have begun be answered, and ends.
   void shutdown();
 

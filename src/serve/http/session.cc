@@ -37,9 +37,6 @@ constexpr auto kLinger = std::chrono::seconds(2);
 constexpr std::size_t kMaxDiscarded = std::size_t{64} << 20;
 
 constexpr const char* kTooSlow = "the request took too long to arrive";
-constexpr const char* kFull =
-    "requests of all clients take as much memory as they may (--max-inflight-megabytes): try again "
-    "later";
 
 std::string lower(beast::string_view text) {
   std::string result(text);
@@ -193,7 +190,7 @@ class StreamSession final : public Session,
           // What was announced is in one piece; else the text may be as large again while it grows.
           const bool announced = self->parser_->content_length().has_value();
           if (!self->request_.memory->grow_to(announced ? body.size() : 2 * body.size()))
-            return self->refuse(503, kFull);
+            return self->refuse(503, kNoMemoryLeft);
           self->read_body();
         });
   }

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "serve/http/budget.h"
+#include "serve/budget.h"
 #include "serve/tensors.h"
 
 namespace sullae::serve {

@@ -103,10 +103,7 @@ void reserve(Reservation& memory, std::size_t bytes) {
         fmt::format("the body's JSON would take {} MB, which is more than all requests may "
                     "(--max-inflight-megabytes {}); send tensors as binary data",
                     all / kMegabyte, memory.budget().limit() / kMegabyte));
-  if (!memory.grow_to(all))
-    throw RequestError(Refusal::unavailable,
-                       "requests of all clients take as much memory as they may "
-                       "(--max-inflight-megabytes): try again later");
+  if (!memory.grow_to(all)) throw RequestError(Refusal::unavailable, kNoMemoryLeft);
 }
 
 bool is_base64(const json& value) { return value.is_object() && value.contains("b64"); }

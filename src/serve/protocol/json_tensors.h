@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "serve/http/budget.h"
+#include "serve/budget.h"
 #include "serve/tensors.h"
 
 namespace sullae::serve {

@@ -8,6 +8,11 @@
 
 namespace sullae::serve {
 
+/// What a client is told for whose request there is no room now.
+inline constexpr const char* kNoMemoryLeft =
+    "requests of all clients take as much memory as they may (--max-inflight-megabytes): try again "
+    "later";
+
 /// Bytes that may be in use at a time. Any thread.
 class Budget {
  public:

@@ -28,6 +28,7 @@ class GrpcTest : public ::testing::Test {
     ServeOptions options{.repository = directory_.path(), .http_port = 0, .grpc_port = 0};
     options.poll = std::chrono::milliseconds(20);
     options.max_body_bytes = 1 << 20;
+    options.max_inflight_bytes = 8 << 20;
     if (with_tokens) options.tokens_file = directory_.path() / "tokens.toml";
     server_.emplace(options);
     channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->grpc_port()),
@@ -189,6 +190,34 @@ TEST_F(GrpcTest, SaysWhatIsWrong) {
   message = request();
   message.add_raw_input_contents(std::string(2 << 20, '\0'));
   expect(message, grpc::StatusCode::RESOURCE_EXHAUSTED, "message larger than max");
+  message = {};
+  for (int i = 0; i < 200000; ++i) message.add_inputs();
+  expect(message, grpc::StatusCode::RESOURCE_EXHAUSTED, "more than the 8 MB that all requests may");
+  const std::string service = "/inference.GRPCInferenceService/";
+  EXPECT_EQ(ask(service + "ModelInfer", "\x0a\x05x"), "this is no inference.ModelInferRequest");
+  EXPECT_EQ(ask(service + "ServerLive", std::string(1 << 19, '\0')),
+            "a message of 524288 bytes, at most 262144 were expected here");
+  EXPECT_EQ(ask(service + "ModelTrain", ""), "");
+}
+
+// Below and above what is parsed at once.
+TEST_F(GrpcTest, LargeMessagesAreAnsweredToo) {
+  start_and_wait();
+  for (const int rows : {1, 64, 65}) {
+    auto message = request();
+    message.mutable_inputs(0)->set_shape(0, rows);
+    const std::string pixels(8 * static_cast<std::size_t>(rows), '\0');
+    message.add_raw_input_contents(pixels);
+    message.set_id(std::string(300000, 'x'));
+    inference::ModelInferResponse response;
+    const auto status = infer(message, response);
+    if (rows > 64) {
+      EXPECT_TRUE(contains(status.error_message(), "at most 64")) << status.error_message();
+    } else {
+      EXPECT_TRUE(status.ok()) << status.error_message();
+      EXPECT_EQ(response.id(), message.id());
+    }
+  }
 }
 
 // As grpc_health_probe and Kubernetes ask: HealthCheckRequest{service = 1} -> HealthCheckResponse{status = 1}.
@@ -208,13 +237,31 @@ TEST_F(GrpcTest, HealthIsTheUsualServiceAndFollowsReadiness) {
   EXPECT_EQ(ask("/grpc.health.v1.Health/Check", ""), serving);
 }
 
-// As grpcurl asks: ServerReflectionRequest{list_services = 7}.
-TEST_F(GrpcTest, ServicesCanBeListed) {
+// As grpcurl asks: ServerReflectionRequest{list_services = 7, file_containing_symbol = 4, file_by_filename = 3}.
+TEST_F(GrpcTest, ServicesCanBeListedAndDescribed) {
   start_and_wait();
-  const auto services = ask("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-                            std::string("\x3a\0", 2));
-  EXPECT_TRUE(contains(services, "inference.GRPCInferenceService"));
-  EXPECT_TRUE(contains(services, "grpc.health.v1.Health"));
+  const auto field = [](int number, const std::string& text) {
+    return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(text.size())} + text;
+  };
+  for (const std::string version : {"v1", "v1alpha"}) {
+    const auto reflect = [&](const std::string& request) {
+      return ask("/grpc.reflection." + version + ".ServerReflection/ServerReflectionInfo", request);
+    };
+    const auto services = reflect(field(7, ""));
+    EXPECT_TRUE(contains(services, "inference.GRPCInferenceService"));
+    EXPECT_TRUE(contains(services, "grpc.health.v1.Health"));
+    EXPECT_TRUE(contains(services, "grpc.reflection." + version + ".ServerReflection"));
+    EXPECT_TRUE(contains(reflect(field(4, "inference.GRPCInferenceService")), "ModelInferRequest"));
+    EXPECT_TRUE(contains(reflect(field(4, "grpc.health.v1.Health")), "HealthCheckResponse"));
+    EXPECT_TRUE(
+        contains(reflect(field(3, "serve/proto/open_inference.proto")), "ModelInferRequest"));
+    EXPECT_TRUE(contains(reflect(field(4, "nobody.Service")), "'nobody.Service' is not known"));
+    EXPECT_TRUE(contains(reflect(field(6, "nobody.Type")), "'nobody.Type' is not known"));
+    EXPECT_TRUE(contains(reflect(""), "asks for nothing"));
+    EXPECT_EQ(reflect("\x3a\x05x"), "this is no grpc.reflection.v1.ServerReflectionRequest");
+    EXPECT_EQ(reflect(std::string(1 << 17, '\0')),
+              "a message of 131072 bytes, at most 65536 were expected here");
+  }
 }
 
 TEST_F(GrpcTest, TokensHaveRoles) {
@@ -223,6 +270,9 @@ TEST_F(GrpcTest, TokensHaveRoles) {
   message.add_raw_input_contents(std::string(8, '\0'));
   inference::ModelInferResponse response;
   EXPECT_EQ(infer(message, response).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  // Nor is what a stranger sends parsed, be it a message or not.
+  EXPECT_TRUE(contains(ask("/inference.GRPCInferenceService/ModelInfer", "\x0a\x05x"),
+                       "expected a header 'Authorization: Bearer TOKEN'"));
   EXPECT_TRUE(infer(message, response, std::string(16, 'a')).ok());
 }
 

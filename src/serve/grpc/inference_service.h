@@ -1,0 +1,56 @@
+// inference.GRPCInferenceService: requests come as bytes, and are parsed when their token and their memory are in order.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+#include <string>
+
+#include "serve/access.h"
+#include "serve/budget.h"
+#include "serve/proto/open_inference.grpc.pb.h"
+#include "serve/repository/repository.h"
+
+namespace sullae::serve {
+
+namespace detail {
+// Methods as bytes, by gRPC's generated code, which has a class a method for it.
+using Definition = inference::GRPCInferenceService;
+using RawInferenceService = Definition::WithRawCallbackMethod_ServerLive<
+    Definition::WithRawCallbackMethod_ServerReady<Definition::WithRawCallbackMethod_ModelReady<
+        Definition::WithRawCallbackMethod_ServerMetadata<
+            Definition::WithRawCallbackMethod_ModelMetadata<
+                Definition::WithRawCallbackMethod_ModelInfer<Definition::Service>>>>>>;
+}  // namespace detail
+
+/// gRPC calls it, in its threads.
+class InferenceService final : public detail::RawInferenceService {
+ public:
+  /// What is given must outlive this object; `budget` is for messages in memory.
+  InferenceService(Repository& repository, const Access& access, Budget& budget);
+  ~InferenceService() override;
+
+  using Reactor = grpc::ServerUnaryReactor;
+  using Context = grpc::CallbackServerContext;
+  using Bytes = grpc::ByteBuffer;
+
+  Reactor* ServerLive(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ServerReady(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ModelReady(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ServerMetadata(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ModelMetadata(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ModelInfer(Context* context, const Bytes* request, Bytes* response) override;
+
+ private:
+  class InferCall;
+
+  template <class Request, class Response, class Fill>
+  Reactor* answer(Context& context, const Bytes& wire, Bytes& answer, Role role, Fill fill);
+  void need(const Context& context, Role role) const;
+
+  Repository& repository_;
+  const Access& access_;
+  Budget& budget_;
+  // What takes long: gRPC's own threads answer all other calls.
+  boost::asio::thread_pool workers_;
+};
+
+}  // namespace sullae::serve
