@@ -34,9 +34,8 @@ class GrpcServer::Impl {
     std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
     if (!options.tls_certificate.empty()) {
       grpc::SslServerCredentialsOptions tls;
-      tls.pem_key_cert_pairs.push_back(
-          {read_file(options.tls_key, kMaxPemBytes),
-           read_file(options.tls_certificate, kMaxPemBytes)});
+      tls.pem_key_cert_pairs.push_back({read_file(options.tls_key, kMaxPemBytes),
+                                        read_file(options.tls_certificate, kMaxPemBytes)});
       credentials = grpc::SslServerCredentials(tls);
     }
     const bool is_v6 = options.host.find(':') != std::string::npos;

@@ -103,9 +103,8 @@ void to_grpc(InferResponse response, inference::ModelInferResponse& message) {
     output->set_name(tensor.name);
     output->set_datatype(name_of(tensor.datatype));
     for (const auto size : tensor.shape) output->add_shape(size);
-    message.add_raw_output_contents(tensor.datatype == Datatype::bytes
-                                        ? join_strings(tensor.strings)
-                                        : std::move(tensor.data));
+    message.add_raw_output_contents(
+        tensor.datatype == Datatype::bytes ? join_strings(tensor.strings) : std::move(tensor.data));
   }
 }
 

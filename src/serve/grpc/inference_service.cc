@@ -83,8 +83,8 @@ class InferenceService::InferCall : public std::enable_shared_from_this<InferCal
   }
 
   void infer(const std::shared_ptr<Version>& version) {
-    auto request = from_grpc(std::move(request_),
-                             [&](std::int64_t rows) { version->check_rows(rows); });
+    auto request =
+        from_grpc(std::move(request_), [&](std::int64_t rows) { version->check_rows(rows); });
     const std::string id = request.id;
     Version::infer(
         version, std::move(request),
@@ -184,9 +184,8 @@ InferenceService::Reactor* InferenceService::ModelInfer(Context* context, const 
   call->attempt([&] {
     need(*context, Role::infer);
     if (request->Length() > kQuickBytes) {
-      boost::asio::post(workers_, [this, call] {
-        call->attempt([&] { call->infer(call->read(repository_)); });
-      });
+      boost::asio::post(
+          workers_, [this, call] { call->attempt([&] { call->infer(call->read(repository_)); }); });
       return;
     }
     auto version = call->read(repository_);

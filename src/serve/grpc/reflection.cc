@@ -34,8 +34,7 @@ constexpr std::string_view kMethods[] = {
 void add_files(const FileDescriptor& file, std::set<const FileDescriptor*>& added,
                FileDescriptorResponse& response) {
   if (!added.insert(&file).second) return;
-  for (int i = 0; i < file.dependency_count(); ++i)
-    add_files(*file.dependency(i), added, response);
+  for (int i = 0; i < file.dependency_count(); ++i) add_files(*file.dependency(i), added, response);
   google::protobuf::FileDescriptorProto definition;
   file.CopyTo(&definition);
   response.add_file_descriptor_proto(definition.SerializeAsString());
@@ -108,8 +107,8 @@ class Stream final : public grpc::ServerGenericBidiReactor {
     ServerReflectionRequest request;
     if (request_.Length() > kMaxRequestBytes) {
       Finish({StatusCode::RESOURCE_EXHAUSTED,
-              fmt::format("a message of {} bytes, at most {} were expected here",
-                          request_.Length(), kMaxRequestBytes)});
+              fmt::format("a message of {} bytes, at most {} were expected here", request_.Length(),
+                          kMaxRequestBytes)});
       return;
     }
     try {

@@ -16,7 +16,8 @@ class Reflection final : public grpc::CallbackGenericService {
   /// The full names of what is to be listed.
   explicit Reflection(std::vector<std::string> services) : services_(std::move(services)) {}
 
-  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override;
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override;
 
  private:
   std::vector<std::string> services_;

@@ -55,8 +55,7 @@ std::size_t size_of(const FieldDescriptor& number) {
 std::size_t bytes_of_empty(const Descriptor& type) {
   // Those of maps are no messages in memory.
   if (type.options().map_entry()) return kEntryBytes;
-  return kObjectBytes +
-         MessageFactory::generated_factory()->GetPrototype(&type)->SpaceUsedLong();
+  return kObjectBytes + MessageFactory::generated_factory()->GetPrototype(&type)->SpaceUsedLong();
 }
 
 class Counter {
@@ -208,9 +207,8 @@ void parse(const grpc::ByteBuffer& wire, Reservation& memory, google::protobuf::
 grpc::ByteBuffer serialize(const google::protobuf::Message& message) {
   grpc::ByteBuffer wire;
   bool own = false;
-  const auto status =
-      grpc::GenericSerialize<grpc::ProtoBufferWriter, google::protobuf::Message>(message, &wire,
-                                                                                 &own);
+  const auto status = grpc::GenericSerialize<grpc::ProtoBufferWriter, google::protobuf::Message>(
+      message, &wire, &own);
   if (!status.ok()) throw Error(status.error_message());
   return wire;
 }

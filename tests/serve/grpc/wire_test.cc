@@ -35,8 +35,12 @@ std::string repeated(const std::string& part, int times) {
 
 /// Fields of all kinds, also such as nobody knows.
 std::string random_message(std::mt19937& random) {
-  const auto below = [&](int end) { return std::uniform_int_distribution<int>(0, end - 1)(random); };
-  const auto text = [&] { return std::string(static_cast<std::size_t>(below(40)), 'x'); };
+  const auto below = [&](int end) {
+    return std::uniform_int_distribution<int>(0, end - 1)(random);
+  };
+  const auto text = [&] {
+    return std::string(static_cast<std::size_t>(below(40)), 'x');
+  };
   ModelInferRequest message;
   message.set_model_name(text());
   for (int i = below(20); i > 0; --i) {
@@ -53,10 +57,9 @@ std::string random_message(std::mt19937& random) {
   for (int i = below(300); i > 0; --i) message.add_raw_input_contents(text());
   for (int i = below(300); i > 0; --i) message.add_outputs();
   // Number 100: a number, 8 bytes, 4 bytes, a text.
-  const std::string unknown[] = {std::string("\xa0\x06\x01", 3),
-                                 std::string("\xa1\x06", 2) + std::string(8, 'x'),
-                                 std::string("\xa5\x06", 2) + std::string(4, 'x'),
-                                 std::string("\xa2\x06\x02xx", 5)};
+  const std::string unknown[] = {
+      std::string("\xa0\x06\x01", 3), std::string("\xa1\x06", 2) + std::string(8, 'x'),
+      std::string("\xa5\x06", 2) + std::string(4, 'x'), std::string("\xa2\x06\x02xx", 5)};
   auto bytes = message.SerializeAsString();
   for (int i = below(300); i > 0; --i) bytes += unknown[below(4)];
   // Not packed, as some clients write them.
@@ -128,9 +131,9 @@ TEST(Wire, WhatIsNoMessageIsRefused) {
       "\x07",                              // of a type that there is not
       std::string("\x0b\x0c", 2),          // a group
       std::string("\x2a\x04\x1a\x02\x80\x80", 6) + "\x80",
-      std::string(3, '\0'),                // number 0
-      "\x80\x80\x80\x80\x80\x80",          // a number without an end
-      "\xa1\x06xxx",                       // 8 bytes that are 3
+      std::string(3, '\0'),        // number 0
+      "\x80\x80\x80\x80\x80\x80",  // a number without an end
+      "\xa1\x06xxx",               // 8 bytes that are 3
       "\xa5\x06x"};
   for (const auto& bytes : wrong) {
     Budget budget(kPlenty);
