@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "sullae/data.h"
 #include "train/models/script.h"
 
 namespace sullae::train {
@@ -9,8 +10,15 @@ namespace {
 
 constexpr double kEmbeddingDeviation = 0.1;
 
-torch::Tensor random_vectors(const TextModelOptions& options) {
-  return torch::randn({options.words, options.embedding_size}) * kEmbeddingDeviation;
+// Vectors that no training text may ever change begin, and so end, as nothing: drawn ones were noise in a quarter of
+// NSMC's test words, worth two points of accuracy more or less. Zero is as good as the mean of all words, and pairs learn
+// from it.
+torch::Tensor first_vectors(const TextModelOptions& options) {
+  auto vectors = torch::randn({options.words, options.embedding_size}) * kEmbeddingDeviation;
+  vectors[data::Vocabulary::kPadding].zero_();
+  vectors[data::Vocabulary::kUnknown].zero_();
+  vectors.slice(0, options.words - options.word_pairs).zero_();
+  return vectors;
 }
 
 }  // namespace
@@ -21,7 +29,7 @@ void TextLstmImpl::reset() {
       "embedding",
       torch::nn::Embedding(torch::nn::EmbeddingOptions(options_.words, options_.embedding_size)
                                .sparse(true)
-                               ._weight(random_vectors(options_))));
+                               ._weight(first_vectors(options_))));
   lstm_ = register_module(
       "lstm", torch::nn::LSTM(torch::nn::LSTMOptions(options_.embedding_size, options_.hidden_size)
                                   .num_layers(options_.layers)
@@ -67,7 +75,7 @@ void TextBagImpl::reset() {
                        torch::nn::EmbeddingBagOptions(options_.words, options_.embedding_size)
                            .mode(torch::kMean)
                            .sparse(true)
-                           ._weight(random_vectors(options_))));
+                           ._weight(first_vectors(options_))));
   output_ = register_module("output", torch::nn::Linear(options_.embedding_size, options_.classes));
 }
 

@@ -8,7 +8,10 @@
 namespace sullae::train {
 
 struct TextModelOptions {
+  /// Vectors, those of pairs included.
   std::int64_t words = 0;
+  /// The last ones are pairs', found by hashing.
+  std::int64_t word_pairs = 0;
   std::int64_t classes = 2;
   std::int64_t embedding_size = 300;
   std::int64_t hidden_size = 300;

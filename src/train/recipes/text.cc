@@ -188,6 +188,7 @@ class TextRecipe final : public Recipe {
 
   std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
     TextModelOptions model{.words = description.integer("words"),
+                           .word_pairs = description.integer("word-pairs"),
                            .classes = description.integer("classes"),
                            .embedding_size = description.integer("embedding-size"),
                            .dropout = description.number("dropout")};

@@ -94,5 +94,22 @@ TEST(Models, ClonesGiveTheSame) {
                                               labels});
 }
 
+// What training texts do not hold stays as it begins: drawn, it would be noise in every test.
+TEST(TextModels, VectorsThatNothingTrainsAreZero) {
+  const auto zero_rows = [](const torch::nn::Module& model) {
+    const auto vectors = model.named_parameters()["embedding.weight"];
+    std::vector<std::int64_t> rows;
+    for (std::int64_t row = 0; row < vectors.size(0); ++row) {
+      if (vectors[row].abs().sum().item<float>() == 0) rows.push_back(row);
+    }
+    return rows;
+  };
+  const TextModelOptions words{.words = 7, .embedding_size = 3, .hidden_size = 2};
+  EXPECT_EQ(zero_rows(TextLstmImpl(words)), (std::vector<std::int64_t>{0, 1}));
+  EXPECT_EQ(zero_rows(TextBagImpl(words)), (std::vector<std::int64_t>{0, 1}));
+  EXPECT_EQ(zero_rows(TextBagImpl({.words = 7, .word_pairs = 4, .embedding_size = 3})),
+            (std::vector<std::int64_t>{0, 1, 3, 4, 5, 6}));
+}
+
 }  // namespace
 }  // namespace sullae::testing
