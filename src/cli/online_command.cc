@@ -26,7 +26,7 @@ class OnlineCommand final : public Command {
         ->type_name("SECONDS");
     app->footer(
         "When and how each model learns stands under [online] in DIR/<model>/config.toml; see "
-        "docs/serving.md.");
+        "docs/online.md.");
     return app;
   }
 

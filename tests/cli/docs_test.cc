@@ -1,0 +1,147 @@
+// The pages say what is true: their links lead somewhere, their options exist, and both READMEs say the same.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "support/program.h"
+
+namespace sullae::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::vector<fs::path> pages() {
+  const fs::path root = SOURCE_DIRECTORY;
+  std::vector<fs::path> pages{root / "README.md", root / "README.ko.md"};
+  for (const auto& entry : fs::directory_iterator(root / "docs")) {
+    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  }
+  return pages;
+}
+
+std::vector<std::string> matches(const std::string& text, const std::regex& pattern) {
+  std::vector<std::string> found;
+  for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match)
+    found.push_back((*match)[1]);
+  return found;
+}
+
+/// As GitHub makes them of headings.
+std::set<std::string> anchors_of(const std::string& page) {
+  std::set<std::string> anchors;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with('#')) continue;
+    std::string anchor;
+    for (const char c : line.substr(line.find_first_not_of('#') + 1)) {
+      if (c == ' ') {
+        anchor += '-';
+      } else if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c < 0) {
+        anchor += static_cast<char>(c < 0 ? c : std::tolower(c));
+      }
+    }
+    anchors.insert(anchor);
+  }
+  return anchors;
+}
+
+TEST(Docs, LinksLeadSomewhere) {
+  const std::regex link(R"(\]\(([^)\s]+)\))");
+  const std::regex code(R"(```[^`]*```|`[^`\n]*`)");
+  for (const auto& page : pages()) {
+    const std::string text = text_of(page);
+    ASSERT_FALSE(text.empty()) << page;
+    for (const auto& target : matches(std::regex_replace(text, code, ""), link)) {
+      if (target.starts_with("http")) continue;
+      const auto hash = target.find('#');
+      const auto file = hash == 0 ? page : page.parent_path() / target.substr(0, hash);
+      ASSERT_TRUE(fs::exists(file)) << page << ": " << target;
+      if (hash != std::string::npos) {
+        EXPECT_TRUE(anchors_of(text_of(file)).contains(target.substr(hash + 1)))
+            << page << ": " << target;
+      }
+    }
+  }
+}
+
+TEST(Docs, OptionsExist) {
+  // Of other programs.
+  std::set<std::string> options{"--json", "--no-python", "--nproc-per-node", "--build",
+                                "--user", "--prefix",    "--privileged"};
+  const std::regex option(R"((--[a-z][a-z0-9-]*[a-z0-9]))");
+  std::vector<std::vector<std::string>> commands{{}};
+  for (const char* command : {"run", "bench", "timeline", "agent", "scaling", "serve", "online",
+                              "report", "data inspect", "data convert", "data shard", "data verify",
+                              "train", "train mnist", "train lstm", "train resnet50"}) {
+    std::istringstream words(command);
+    commands.emplace_back(std::istream_iterator<std::string>(words),
+                          std::istream_iterator<std::string>());
+  }
+  for (auto words : commands) {
+    words.insert(words.begin(), sullae_program());
+    words.emplace_back("--help");
+    const auto help = run_program(words);
+    ASSERT_EQ(help.exit_code, 0) << words[1] << help.standard_error;
+    options.merge([&] {
+      const auto found = matches(help.standard_output, option);
+      return std::set<std::string>(found.begin(), found.end());
+    }());
+  }
+  // Of the benchmarks, which are programs of their own.
+  const fs::path root = SOURCE_DIRECTORY;
+  for (const auto& entry : fs::recursive_directory_iterator(root / "bench")) {
+    if (entry.path().extension() != ".py") continue;
+    for (auto& name : matches(text_of(entry.path()), option)) options.insert(name);
+  }
+  for (const auto& page : pages()) {
+    for (const auto& name : matches(text_of(page), option))
+      EXPECT_TRUE(options.contains(name)) << page << ": there is no " << name;
+  }
+}
+
+// What can be compared without knowing the language: headings, blocks of commands, figures.
+TEST(Docs, TheKoreanPageKeepsStep) {
+  const fs::path root = SOURCE_DIRECTORY;
+  const std::regex figure(R"((\d[\d.,]* ?%|\d+\.\d+))");
+  const auto shape_of = [&](const std::string& page) {
+    std::vector<std::string> lines;
+    bool code = false;
+    std::istringstream stream(page);
+    for (std::string line; std::getline(stream, line);) {
+      if (line.starts_with("```")) {
+        code = !code;
+        lines.push_back(line);
+      } else if (line.starts_with("## ")) {
+        lines.emplace_back("heading");
+      } else if (code) {
+        // Comments stand behind commands.
+        lines.push_back(line.substr(0, std::min(line.find("  "), line.find("//"))));
+      }
+    }
+    return lines;
+  };
+  const auto figures_of = [&](const std::string& page) {
+    auto found = matches(page, figure);
+    std::ranges::sort(found);
+    return found;
+  };
+  const std::string english = text_of(root / "README.md");
+  const std::string korean = text_of(root / "README.ko.md");
+  EXPECT_EQ(shape_of(english), shape_of(korean));
+  EXPECT_EQ(figures_of(english), figures_of(korean));
+  EXPECT_LE(std::ranges::count(english, '\n'), 150);
+}
+
+}  // namespace
+}  // namespace sullae::testing
