@@ -8,7 +8,7 @@
 #include "serve/access.h"
 #include "serve/grpc/grpc_server.h"
 #include "serve/repository/repository.h"
-#include "serve/rest.h"
+#include "serve/rest/rest_api.h"
 #include "sullae/serve.h"
 #include "torch/blas_threads.h"
 

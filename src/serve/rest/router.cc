@@ -1,45 +1,15 @@
-#include "serve/routes.h"
+#include "serve/rest/router.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "serve/request_error.h"
 
 namespace sullae::serve {
 namespace {
-
-constexpr Route kRoutes[] = {
-    {"GET", "", Role::none, Call::page},
-    {"GET", "metrics", Role::read, Call::metrics},
-    // Open Inference Protocol v2, with the repository extension.
-    {"GET", "v2", Role::none, Call::server_metadata},
-    {"GET", "v2/health/live", Role::none, Call::live},
-    {"GET", "v2/health/ready", Role::none, Call::ready},
-    {"GET", "v2/models/{model}", Role::read, Call::model_metadata},
-    {"GET", "v2/models/{model}/versions/{version}", Role::read, Call::model_metadata},
-    {"GET", "v2/models/{model}/ready", Role::none, Call::model_ready},
-    {"GET", "v2/models/{model}/versions/{version}/ready", Role::none, Call::model_ready},
-    {"POST", "v2/models/{model}/infer", Role::infer, Call::infer},
-    {"POST", "v2/models/{model}/versions/{version}/infer", Role::infer, Call::infer},
-    {"POST", "v2/repository/index", Role::read, Call::repository_index},
-    {"GET", "v2/repository/index", Role::read, Call::repository_index},
-    {"POST", "v2/repository/models/{model}/load", Role::operate, Call::load},
-    // TensorFlow Serving's, and the operators' calls in its manner.
-    {"GET", "v1/models", Role::read, Call::models},
-    {"GET", "v1/models/{model}", Role::read, Call::version_states},
-    {"GET", "v1/models/{model}/versions/{version}", Role::read, Call::version_states},
-    {"POST", "v1/models/{model}:predict", Role::infer, Call::predict},
-    {"POST", "v1/models/{model}/versions/{version}:predict", Role::infer, Call::predict},
-    {"POST", "v1/models/{model}:rollback", Role::operate, Call::roll_back},
-    {"POST", "v1/models/{model}:canary", Role::operate, Call::set_canary},
-    {"POST", "v1/models/{model}:reload", Role::operate, Call::reload},
-    {"POST", "v1/models/{model}:train", Role::operate, Call::train},
-    {"GET", "v1/models/{model}/examples", Role::operate, Call::get_examples},
-    {"POST", "v1/models/{model}/examples", Role::operate, Call::post_examples},
-    {"GET", "v1/models/{model}/online", Role::read, Call::online_status},
-};
 
 int hex(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -79,7 +49,7 @@ std::pair<std::string_view, std::string_view> split_action(std::string_view segm
 std::optional<Match> match(const Route& route, const std::vector<std::string>& path) {
   const auto pattern = segments_of(route.pattern);
   if (pattern.size() != path.size()) return std::nullopt;
-  Match match{.route = route, .model = {}, .version = {}};
+  Match match{.route = &route, .model = {}, .version = {}};
   for (std::size_t i = 0; i < path.size(); ++i) {
     const auto [wanted, wanted_action] = split_action(pattern[i]);
     if (!wanted.starts_with('{')) {
@@ -93,27 +63,19 @@ std::optional<Match> match(const Route& route, const std::vector<std::string>& p
   return match;
 }
 
-// Of a call that there is not, those that there are.
-void explain_action(const std::vector<std::string>& path) {
-  if (path.size() != 3 || path[0] != "v1" || path[1] != "models") return;
-  const auto action = split_action(path[2]).second;
-  if (action.empty()) return;
-  throw RequestError(
-      Refusal::not_found,
-      fmt::format("there is no call '{}'; there are predict, rollback, canary, reload and train",
-                  action));
-}
-
 }  // namespace
 
-std::span<const Route> routes() { return kRoutes; }
+void Router::add(std::vector<Route> routes) {
+  routes_.insert(routes_.end(), std::make_move_iterator(routes.begin()),
+                 std::make_move_iterator(routes.end()));
+}
 
-Match find_route(const HttpRequest& head) {
+Match Router::find(const HttpRequest& head) const {
   std::vector<std::string> path;
   for (const auto segment : segments_of(head.path)) path.push_back(percent_decoded(segment));
   const std::string method = head.method == "HEAD" ? "GET" : head.method;
   std::string others;
-  for (const Route& route : kRoutes) {
+  for (const Route& route : routes_) {
     auto found = match(route, path);
     if (!found) continue;
     if (route.method == method) return *found;
@@ -124,6 +86,25 @@ Match find_route(const HttpRequest& head) {
                        fmt::format("{} {}: expected {}", head.method, head.path, others));
   explain_action(path);
   throw RequestError(Refusal::not_found, fmt::format("there is nothing at {}", head.path));
+}
+
+// Of an action that there is not, those that there are.
+void Router::explain_action(const std::vector<std::string>& path) const {
+  if (path.empty()) return;
+  const auto action = split_action(path.back()).second;
+  if (action.empty()) return;
+  std::vector<std::string> others;
+  for (const Route& route : routes_) {
+    const auto pattern = segments_of(route.pattern);
+    if (pattern.size() != path.size() || pattern[0] != path[0] || pattern.size() < 2 ||
+        pattern[1] != path[1])
+      continue;
+    if (const auto other = split_action(pattern.back()).second; !other.empty())
+      others.emplace_back(other.substr(1));
+  }
+  if (others.empty()) return;
+  throw RequestError(Refusal::not_found, fmt::format("there is no call '{}'; there are {}", action,
+                                                     fmt::join(others, ", ")));
 }
 
 }  // namespace sullae::serve

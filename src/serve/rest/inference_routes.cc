@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include <boost/asio/post.hpp>
+#include <charconv>
+#include <optional>
+
+#include "serve/protocol/infer_json.h"
+#include "serve/protocol/json_tensors.h"
+#include "serve/protocol/predict.h"
+#include "serve/request_error.h"
+#include "serve/responses.h"
+#include "serve/rest/routes.h"
+
+namespace sullae::serve {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kJsonSize = "Inference-Header-Content-Length";
+// A longer body is read and computed elsewhere than in the thread that took it.
+constexpr std::size_t kLargeBody = std::size_t{16} << 10;
+
+std::optional<std::size_t> json_size_of(const HttpRequest& request) {
+  const auto text = request.header("inference-header-content-length");
+  if (text.empty()) return std::nullopt;
+  std::size_t size = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (error != std::errc{} || stop != text.data() + text.size())
+    throw RequestError(Refusal::invalid, fmt::format("{}: expected a number of bytes", kJsonSize));
+  return size;
+}
+
+// `respond` keeps the request's part of the memory until there is an answer.
+void infer(Repository& repository, const Call& call, const Respond& respond) {
+  const auto chosen = repository.choose(call.model, call.version);
+  const HttpRequest& request = call.request;
+  auto parsed = std::make_shared<HttpInferRequest>(
+      parse_infer_request(request.body, json_size_of(request), request.memory.get(),
+                          [&](std::int64_t rows) { chosen->check_rows(rows); }));
+  InferRequest infer_request = std::move(parsed->request);
+  parsed->request = {.id = infer_request.id};
+  Version::infer(
+      chosen, std::move(infer_request),
+      [parsed, respond, memory = request.memory](const Version::Result& result) {
+        attempt(respond, [&] {
+          if (result.error) std::rethrow_exception(result.error);
+          auto written = write_infer_response(result.response, *parsed);
+          HttpResponse response{.body = std::move(written.body)};
+          if (written.json_size) {
+            response.content_type = "application/octet-stream";
+            response.headers.emplace_back(kJsonSize, std::to_string(*written.json_size));
+          }
+          respond(std::move(response));
+        });
+      },
+      call.arrived);
+}
+
+void predict(Repository& repository, const Call& call, const Respond& respond) {
+  const auto chosen = repository.choose(call.model, call.version);
+  const HttpRequest& request = call.request;
+  const json body = parse_json(request.body, request.memory.get());
+  const PredictForm form = predict_form(body);
+  chosen->check_rows(rows_in(body, form));
+  Version::infer(
+      chosen, predict_request(body, chosen->model().codec()),
+      [form, respond, memory = request.memory](const Version::Result& result) {
+        attempt(respond, [&] {
+          if (result.error) std::rethrow_exception(result.error);
+          respond(json_response(predict_response(result.response.outputs, form)));
+        });
+      },
+      call.arrived);
+}
+
+using Compute = void (*)(Repository&, const Call&, const Respond&);
+
+// In the thread that read the request, unless that takes long.
+Handler computed(Repository& repository, Workers& workers, Compute compute) {
+  return [&repository, &workers, compute](const CallPointer& call, const Respond& respond) {
+    const bool images =
+        repository.look_up(call->model, call->version)->model().codec().decodes_slowly();
+    if (!images && call->request.body.size() <= kLargeBody)
+      return compute(repository, *call, respond);
+    boost::asio::post(images ? workers.images : workers.large,
+                      [&repository, compute, call, respond] {
+                        attempt(respond, [&] { compute(repository, *call, respond); });
+                        if (call->request.body.size() >= kTrimmedBytes) ::malloc_trim(0);
+                      });
+  };
+}
+
+}  // namespace
+
+std::vector<Route> inference_routes(Repository& repository, Workers& workers) {
+  const auto by_tensors = computed(repository, workers, infer);
+  const auto by_instances = computed(repository, workers, predict);
+  return {
+      // Open Inference Protocol v2.
+      {"POST", "v2/models/{model}/infer", Role::infer, by_tensors},
+      {"POST", "v2/models/{model}/versions/{version}/infer", Role::infer, by_tensors},
+      // TensorFlow Serving's.
+      {"POST", "v1/models/{model}:predict", Role::infer, by_instances},
+      {"POST", "v1/models/{model}/versions/{version}:predict", Role::infer, by_instances},
+  };
+}
+
+}  // namespace sullae::serve

@@ -1,0 +1,55 @@
+#include <cstdint>
+#include <limits>
+
+#include "serve/protocol/json_tensors.h"
+#include "serve/protocol/status_json.h"
+#include "serve/request_error.h"
+#include "serve/responses.h"
+#include "serve/rest/routes.h"
+
+namespace sullae::serve {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kCanaryForm = "expected {\"version\": N, \"percent\": 0 to 100}";
+
+std::int64_t whole_number(const json& object, const char* name, std::int64_t most) {
+  const auto found = object.find(name);
+  const bool good = found != object.end() && found->is_number_integer() &&
+                    (!found->is_number_unsigned() ||
+                     found->get<std::uint64_t>() <= static_cast<std::uint64_t>(most)) &&
+                    found->get<std::int64_t>() >= 0 && found->get<std::int64_t>() <= most;
+  if (!good) throw RequestError(Refusal::invalid, kCanaryForm);
+  return found->get<std::int64_t>();
+}
+
+HttpResponse set_canary(Repository& repository, const Call& call) {
+  const json body = parse_json(call.request.body, call.request.memory.get());
+  if (!body.is_object() || body.size() != 2) throw RequestError(Refusal::invalid, kCanaryForm);
+  const auto version = whole_number(body, "version", std::numeric_limits<std::int64_t>::max());
+  const auto percent = static_cast<int>(whole_number(body, "percent", 100));
+  return json_response(overview({repository.set_canary(call.model, version, percent)}));
+}
+
+}  // namespace
+
+std::vector<Route> operator_routes(Repository& repository, Workers& workers) {
+  const auto reload = in(workers.operators, [&](const Call& call) {
+    return json_response(overview({repository.reload(call.model)}));
+  });
+  return {
+      {"POST", "v1/models/{model}:rollback", Role::operate,
+       in(workers.operators,
+          [&](const Call& call) {
+            return json_response(overview({repository.roll_back(call.model)}));
+          })},
+      {"POST", "v1/models/{model}:canary", Role::operate,
+       in(workers.operators, [&](const Call& call) { return set_canary(repository, call); })},
+      {"POST", "v1/models/{model}:reload", Role::operate, reload},
+      // The repository extension's name of it.
+      {"POST", "v2/repository/models/{model}/load", Role::operate, reload},
+  };
+}
+
+}  // namespace sullae::serve

@@ -1,0 +1,92 @@
+#include "serve/rest/rest_api.h"
+
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include <boost/asio/post.hpp>
+#include <boost/beast/core/string.hpp>
+
+#include "serve/request_error.h"
+#include "serve/responses.h"
+#include "serve/rest/routes.h"
+
+namespace sullae::serve {
+namespace {
+
+bool is_json(std::string_view content_type) {
+  constexpr std::string_view kJson = "application/json";
+  auto type = content_type.substr(0, content_type.find(';'));
+  while (type.ends_with(' ')) type.remove_suffix(1);
+  return boost::beast::iequals({type.data(), type.size()}, {kJson.data(), kJson.size()});
+}
+
+// A page of another site can send texts and forms without asking, and no JSON.
+void need_json(const HttpRequest& head) {
+  if (head.method != "POST" || is_json(head.header("content-type"))) return;
+  throw RequestError(Refusal::unsupported_type,
+                     "expected a header 'Content-Type: application/json': this changes the server");
+}
+
+}  // namespace
+
+RestApi::RestApi(Repository& repository, ModelStores& stores, const Access& access,
+                 const std::vector<std::string>& hosts)
+    : repository_(repository), examples_(stores), online_(stores), access_(access), hosts_(hosts) {
+  router_.add(server_routes(repository_, online_, workers_));
+  router_.add(model_routes(repository_, workers_));
+  router_.add(inference_routes(repository_, workers_));
+  router_.add(operator_routes(repository_, workers_));
+  router_.add(sample_routes(repository_, examples_, online_, workers_));
+}
+
+HttpResponse RestApi::refuse(int status, const std::string& message) {
+  return json_response({{"error", message}}, status);
+}
+
+std::optional<HttpResponse> RestApi::refuse_early(const HttpRequest& head) {
+  try {
+    check_head(head);
+  } catch (const std::exception&) {
+    return failure_response(std::current_exception());
+  }
+  return std::nullopt;
+}
+
+void RestApi::gave_up(std::size_t bytes) {
+  if (bytes >= kTrimmedBytes) boost::asio::post(workers_.large, [] { ::malloc_trim(0); });
+}
+
+void RestApi::check_head(const HttpRequest& head) const {
+  if (access_.open()) {
+    if (const auto objection = hosts_.objection(head.header("host"), head.header("origin"));
+        !objection.empty())
+      throw RequestError(Refusal::forbidden, objection);
+  }
+  const Match match = router_.find(head);
+  const auto length = head.header("content-length");
+  // Everybody may ask for some of these: their bodies, which mean nothing, must not take what others need.
+  constexpr std::size_t kMostDigits = 5;
+  if (match.route->method == "GET" &&
+      (!head.header("transfer-encoding").empty() || length.size() > kMostDigits))
+    throw RequestError(Refusal::invalid, fmt::format("{} takes no body", head.method));
+  if (match.route->role != Role::none)
+    access_.check(head.header("authorization"), match.route->role);
+  if (match.route->role == Role::operate) need_json(head);
+  if (!match.model.empty()) repository_.expect(match.model);
+}
+
+void RestApi::handle(HttpRequest request, Respond respond) {
+  attempt(respond, [&] {
+    const auto call = std::make_shared<Call>();
+    call->request = std::move(request);
+    auto match = router_.find(call->request);
+    call->model = std::move(match.model);
+    call->version = std::move(match.version);
+    const Role role = match.route->role;
+    if (role != Role::none)
+      call->author = access_.check(call->request.header("authorization"), role);
+    match.route->handler(call, respond);
+  });
+}
+
+}  // namespace sullae::serve

@@ -1,0 +1,45 @@
+// The HTTP interface: who may ask for what, and which route answers.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "serve/access.h"
+#include "serve/http/http.h"
+#include "serve/http/origin.h"
+#include "serve/online/examples_api.h"
+#include "serve/online/online_api.h"
+#include "serve/repository/repository.h"
+#include "serve/rest/router.h"
+#include "serve/rest/workers.h"
+
+namespace sullae::serve {
+
+/// Open Inference Protocol v2, TensorFlow Serving's predict API, the operators' calls, metrics and the page.
+class RestApi final : public HttpHandler {
+ public:
+  /// All must outlive this object. `hosts` are names that this server goes by, where there are no tokens.
+  RestApi(Repository& repository, ModelStores& stores, const Access& access,
+          const std::vector<std::string>& hosts);
+
+  std::optional<HttpResponse> refuse_early(const HttpRequest& head) override;
+  void handle(HttpRequest request, Respond respond) override;
+  HttpResponse refuse(int status, const std::string& message) override;
+  void gave_up(std::size_t bytes) override;
+
+  const Router& router() const { return router_; }
+
+ private:
+  void check_head(const HttpRequest& head) const;
+
+  Repository& repository_;
+  ExamplesApi examples_;
+  OnlineApi online_;
+  const Access& access_;
+  KnownHosts hosts_;
+  Router router_;
+  Workers workers_;  // last, so that they end first
+};
+
+}  // namespace sullae::serve

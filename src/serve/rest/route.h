@@ -1,0 +1,39 @@
+// A line of the table of what a client can ask for: method, path, role, and what answers.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "serve/access.h"
+#include "serve/batching/batcher.h"
+#include "serve/http/http.h"
+
+namespace sullae::serve {
+
+/// A request that may be answered.
+struct Call {
+  HttpRequest request;
+  /// Names in its path; empty where the pattern has none.
+  std::string model;
+  std::string version;
+  /// Whose token came with it; empty where none is asked for.
+  std::string author;
+  Clock::time_point arrived = Clock::now();
+};
+using CallPointer = std::shared_ptr<const Call>;
+
+/// Responds once, at once or later, or throws what is to be responded. It is called in a thread that reads requests, where
+/// nothing may take long.
+using Handler = std::function<void(const CallPointer&, const Respond&)>;
+
+struct Route {
+  /// GET answers HEAD too.
+  std::string method;
+  /// Segments, of which {model} and {version} stand for any name, perhaps with an action behind a colon.
+  std::string pattern;
+  Role role;
+  Handler handler;
+};
+
+}  // namespace sullae::serve

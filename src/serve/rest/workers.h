@@ -1,0 +1,45 @@
+// Threads beside those that read requests, and handlers that use them.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+#include <cstddef>
+#include <exception>
+#include <functional>
+
+#include "serve/responses.h"
+#include "serve/rest/route.h"
+
+namespace sullae::serve {
+
+/// The C library keeps memory in pieces: after requests of such size it is asked to give back what it can.
+inline constexpr std::size_t kTrimmedBytes = std::size_t{4} << 20;
+
+/// Each pool for what may take long in a way of its own.
+struct Workers {
+  Workers();
+
+  boost::asio::thread_pool operators{4};  ///< what operators ask for, which may load a model
+  boost::asio::thread_pool disk{4};       ///< what reads from the disk
+  boost::asio::thread_pool writers{4};    ///< what writes there, which waits for others' locks
+  boost::asio::thread_pool large;         ///< requests that take long to read
+  /// Apart from those: some hundred bytes of a picture can take as long as megabytes of numbers.
+  boost::asio::thread_pool images;
+};
+
+/// Calls `step`, and responds what it throws.
+template <class Step>
+void attempt(const Respond& respond, const Step& step) {
+  try {
+    step();
+  } catch (const std::exception&) {
+    respond(failure_response(std::current_exception()));
+  }
+}
+
+using Answer = std::function<HttpResponse(const Call&)>;
+/// A handler that answers at once.
+Handler here(Answer answer);
+/// A handler that answers in `pool`. Large answers are part of the memory for all requests until they are sent.
+Handler in(boost::asio::thread_pool& pool, Answer answer);
+
+}  // namespace sullae::serve
