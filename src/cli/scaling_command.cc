@@ -62,6 +62,7 @@ class ScalingCommand final : public Command {
 
   int run() override {
     check_model();
+    train::require_writable(output_, "output");
     const auto numbers = parse_numbers();
     if (cpus_ == 0) {
       const int most = *std::ranges::max_element(numbers);
@@ -82,6 +83,7 @@ class ScalingCommand final : public Command {
         trials.push_back({way, *report});
       }
     }
+    check_measured(trials);
     std::fputs(table(trials).c_str(), stdout);
     if (!output_.empty()) write(trials);
     return 0;
@@ -143,6 +145,12 @@ class ScalingCommand final : public Command {
 
   static double speedup(const Trial& trial, const std::vector<Trial>& trials) {
     return trial.report.samples_per_second / trials.front().report.samples_per_second;
+  }
+  // The first steps are not timed.
+  static void check_measured(const std::vector<Trial>& trials) {
+    if (std::ranges::all_of(trials, [](const auto& t) { return t.report.samples_per_second > 0; }))
+      return;
+    throw InputError("the runs were too short to be timed: give them more steps");
   }
   static double efficiency(const Trial& trial, const std::vector<Trial>& trials) {
     const double ideal =

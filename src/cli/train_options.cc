@@ -1,5 +1,7 @@
 #include "cli/train_options.h"
 
+#include <type_traits>
+
 #include "cli/validators.h"
 #include "sullae/data/dataset.h"
 #include "train/optimizers.h"
@@ -17,7 +19,14 @@ class Group {
 
   template <class Value>
   CLI::Option* add(const char* flag, Value& value, const std::string& help, const char* type) {
-    return app_.add_option(flag, value, help)->capture_default_str()->type_name(type)->group(name_);
+    auto* option =
+        app_.add_option(flag, value, help)->capture_default_str()->type_name(type)->group(name_);
+    if constexpr (std::is_integral_v<Value>) {
+      option->check(whole_number<Value>());
+    } else if constexpr (std::is_floating_point_v<Value>) {
+      option->check(any_number());
+    }
+    return option;
   }
   void flag(const char* name, bool& value, const std::string& help) {
     app_.add_flag(name, value, help)->default_str(value ? "true" : "false")->group(name_);

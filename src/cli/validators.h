@@ -21,6 +21,30 @@ inline CLI::Validator positive_integer() {
           ""};
 }
 
+/// Whatever a Value can hold. Where the least is, is for whoever uses it to say.
+template <class Value>
+CLI::Validator whole_number() {
+  return {[](const std::string& text) {
+            Value value = 0;
+            const char* const end = text.data() + text.size();
+            const auto [stop, error] = std::from_chars(text.data(), end, value);
+            const bool good = error == std::errc{} && stop == end;
+            return good ? std::string() : "'" + text + "' is not a whole number";
+          },
+          ""};
+}
+
+inline CLI::Validator any_number() {
+  return {[](const std::string& text) {
+            double value = 0;
+            const char* const end = text.data() + text.size();
+            const auto [stop, error] = std::from_chars(text.data(), end, value);
+            const bool good = error == std::errc{} && stop == end && std::isfinite(value);
+            return good ? std::string() : "'" + text + "' is not a number";
+          },
+          ""};
+}
+
 /// A number, with or without a fraction: above 0, or 0 too.
 enum class Zero { refused, allowed };
 inline CLI::Validator number(Zero zero) {

@@ -1,6 +1,10 @@
 #include "train/options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
 
 #include "sullae/error.h"
 #include "train/local_sgd.h"
@@ -30,16 +34,24 @@ void require_one_of(const std::string& value, std::initializer_list<const char*>
   throw InputError(fmt::format("--{} {}: expected one of {}", flag, value, fmt::join(names, ", ")));
 }
 
-// Better now than after hours of training.
+}  // namespace
+
 void require_writable(const std::filesystem::path& file, const char* flag) {
-  if (file.empty() || !file.has_parent_path()) return;
-  std::error_code error;
-  std::filesystem::create_directories(file.parent_path(), error);
-  require(!error, fmt::format("--{} {}: its folder cannot be made: {}", flag, file.string(),
-                              error.message()));
+  if (file.empty()) return;
+  require_writable_folder(file.has_parent_path() ? file.parent_path() : ".", flag);
+  require(!std::filesystem::is_directory(file),
+          fmt::format("--{} {}: is a folder, expected a file", flag, file.string()));
 }
 
-}  // namespace
+void require_writable_folder(const std::filesystem::path& folder, const char* flag) {
+  if (folder.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0)
+    error.assign(errno, std::system_category());
+  require(!error, fmt::format("--{}: nothing can be written to {}: {}", flag, folder.string(),
+                              error.message()));
+}
 
 std::filesystem::path where_present(const std::filesystem::path& directory) {
   return std::filesystem::is_directory(directory) ? directory : std::filesystem::path();
@@ -95,6 +107,7 @@ TrainOptions checked_options(TrainOptions options, int world_size) {
   make_schedule(options, 1);
   require_writable(options.report, "report");
   require_writable(options.metrics_file, "metrics-file");
+  require_writable_folder(options.export_dir, "export");
   return options;
 }
 

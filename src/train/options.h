@@ -115,6 +115,11 @@ struct TrainOptions {
   std::string configuration;
 };
 
+/// Makes the folder of `file`, and throws InputError, naming the flag, where nothing can be written there: better now than
+/// after hours of training. Of nothing where `file` is empty.
+void require_writable(const std::filesystem::path& file, const char* flag);
+void require_writable_folder(const std::filesystem::path& folder, const char* flag);
+
 /// `directory` where it exists, else empty: for the usual places of data sets.
 std::filesystem::path where_present(const std::filesystem::path& directory);
 

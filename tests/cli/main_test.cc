@@ -29,5 +29,27 @@ TEST(CommandLine, SaysWhichOptionWasProbablyMeant) {
   }
 }
 
+// Before anything is read or trained.
+TEST(CommandLine, ValuesAndPlacesAreCheckedAtOnce) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"train", "mnist", "--batch-size", "abc"}, "--batch-size: 'abc' is not a whole number"},
+      {{"train", "mnist", "--epochs", "1.5"}, "--epochs: '1.5' is not a whole number"},
+      {{"train", "mnist", "--lr", "fast"}, "--lr: 'fast' is not a number"},
+      {{"train", "mnist", "--export", "/proc/x"}, "--export: nothing can be written to /proc/x"},
+      {{"train", "mnist", "--report", "/proc/x/y"}, "--report: nothing can be written to /proc/x"},
+      {{"train", "mnist", "--report", "/proc"}, "--report /proc: is a folder, expected a file"},
+      {{"scaling", "mnist", "--output", "/proc/x/y"},
+       "--output: nothing can be written to /proc/x"},
+  };
+  for (const auto& [words, message] : cases) {
+    std::vector<std::string> all{sullae_program()};
+    all.insert(all.end(), words.begin(), words.end());
+    const auto result = run_program(all);
+    EXPECT_NE(result.exit_code, 0) << message;
+    EXPECT_TRUE(contains(result.standard_error, message)) << result.standard_error;
+    EXPECT_EQ(result.standard_output, "") << message;
+  }
+}
+
 }  // namespace
 }  // namespace sullae::testing

@@ -59,7 +59,26 @@ struct JpegDecoder::State {
   [[noreturn]] void raise() const {
     throw DamagedRecord(fmt::format("cannot be decoded: {}", message));
   }
+  // Nothing else is in the frame that longjmp comes back to.
+  void read_header(std::string_view jpeg);
 };
+
+void JpegDecoder::State::read_header(std::string_view jpeg) {
+  decoder.err = ::jpeg_std_error(&errors);
+  errors.error_exit = fail;
+  errors.emit_message = warn;
+  decoder.client_data = this;
+  if (setjmp(escape) != 0) {
+    ::jpeg_destroy_decompress(&decoder);
+    raise();
+  }
+  ::jpeg_create_decompress(&decoder);
+  progress.progress_monitor = count_scans;
+  decoder.progress = &progress;
+  ::jpeg_mem_src(&decoder, reinterpret_cast<const unsigned char*>(jpeg.data()),
+                 static_cast<unsigned long>(jpeg.size()));
+  ::jpeg_read_header(&decoder, TRUE);
+}
 
 namespace {
 
@@ -82,40 +101,27 @@ std::string_view kind_of(std::string_view bytes) {
 JpegDecoder::JpegDecoder(std::string_view jpeg) : state_(std::make_unique<State>()) {
   if (!jpeg.starts_with("\xff\xd8"))
     throw DamagedRecord(fmt::format("is {}, expected a JPEG file", kind_of(jpeg)));
-  State& s = *state_;
-  s.decoder.err = ::jpeg_std_error(&s.errors);
-  s.errors.error_exit = State::fail;
-  s.errors.emit_message = State::warn;
-  s.decoder.client_data = &s;
-  if (setjmp(s.escape) != 0) {
-    ::jpeg_destroy_decompress(&s.decoder);
-    s.raise();
-  }
-  ::jpeg_create_decompress(&s.decoder);
-  s.progress.progress_monitor = State::count_scans;
-  s.decoder.progress = &s.progress;
-  ::jpeg_mem_src(&s.decoder, reinterpret_cast<const unsigned char*>(jpeg.data()),
-                 static_cast<unsigned long>(jpeg.size()));
-  ::jpeg_read_header(&s.decoder, TRUE);
+  state_->read_header(jpeg);
+  auto& decoder = state_->decoder;
   std::string problem;
-  if (s.decoder.data_precision != 8) {
-    problem = fmt::format("has {} bits a sample, expected 8", s.decoder.data_precision);
-  } else if (s.decoder.jpeg_color_space == JCS_CMYK || s.decoder.jpeg_color_space == JCS_YCCK) {
+  if (decoder.data_precision != 8) {
+    problem = fmt::format("has {} bits a sample, expected 8", decoder.data_precision);
+  } else if (decoder.jpeg_color_space == JCS_CMYK || decoder.jpeg_color_space == JCS_YCCK) {
     problem = "has CMYK colours, expected grey, YCbCr or RGB";
-  } else if (s.decoder.jpeg_color_space == JCS_UNKNOWN) {
-    problem = fmt::format("has {} colour components, expected 1 or 3", s.decoder.num_components);
+  } else if (decoder.jpeg_color_space == JCS_UNKNOWN) {
+    problem = fmt::format("has {} colour components, expected 1 or 3", decoder.num_components);
   } else if (const std::size_t pixels = size().rows * size().columns,
-             most = ::jpeg_has_multiple_scans(&s.decoder) ? kMostProgressive : kMost;
+             most = ::jpeg_has_multiple_scans(&decoder) ? kMostProgressive : kMost;
              pixels > most) {
     problem =
         fmt::format("has {} x {} pixels, expected at most {} million{}", size().columns,
                     size().rows, most / 1'000'000, most == kMost ? "" : " where it is progressive");
   }
   if (!problem.empty()) {
-    ::jpeg_destroy_decompress(&s.decoder);
+    ::jpeg_destroy_decompress(&decoder);
     throw DamagedRecord("is a JPEG file that " + problem);
   }
-  s.decoder.out_color_space = JCS_RGB;
+  decoder.out_color_space = JCS_RGB;
 }
 
 JpegDecoder::~JpegDecoder() { ::jpeg_destroy_decompress(&state_->decoder); }

@@ -6,8 +6,10 @@
 namespace sullae::serve {
 
 std::shared_ptr<ModelStore> ModelStores::of(const std::string& model) {
-  const std::lock_guard lock(mutex_);
-  auto& store = stores_[model];
+  const auto place = place_of(model);
+  // Of this model alone: opening waits for locks of other processes.
+  const std::lock_guard lock(place->mutex);
+  auto& store = place->store;
   // Whoever still has the old one keeps it until then.
   if (store && !store->examples.is_in_place()) store.reset();
   if (!store) {
@@ -17,6 +19,13 @@ std::shared_ptr<ModelStore> ModelStores::of(const std::string& model) {
     store = std::make_shared<ModelStore>(file);
   }
   return store;
+}
+
+std::shared_ptr<ModelStores::Place> ModelStores::place_of(const std::string& model) {
+  const std::lock_guard lock(mutex_);
+  auto& place = places_[model];
+  if (!place) place = std::make_shared<Place>();
+  return place;
 }
 
 std::shared_ptr<ModelStore> ModelStores::find(const std::string& model) {

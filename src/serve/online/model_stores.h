@@ -35,9 +35,15 @@ class ModelStores {
   std::filesystem::path directory_of(const std::string& model) const { return repository_ / model; }
 
  private:
+  struct Place {
+    std::mutex mutex;
+    std::shared_ptr<ModelStore> store;  // guarded by mutex
+  };
+  std::shared_ptr<Place> place_of(const std::string& model);
+
   std::filesystem::path repository_;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<ModelStore>> stores_;  // guarded by mutex_
+  std::map<std::string, std::shared_ptr<Place>> places_;  // guarded by mutex_
 };
 
 }  // namespace sullae::serve
