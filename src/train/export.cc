@@ -77,13 +77,21 @@ std::int64_t version_number(const std::string& name) {
 
 fs::path export_version(const fs::path& repository, const std::string& name,
                         const SerializedCheckpoint& checkpoint) {
+  return publish_version(repository, name, kConfigText, [&](const fs::path& folder) {
+    write_checkpoint(folder / kModelFile, checkpoint);
+  });
+}
+
+fs::path publish_version(const fs::path& repository, const std::string& name,
+                         const std::string& config,
+                         const std::function<void(const fs::path&)>& write) {
   if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos)
     throw InputError(fmt::format("'{}' cannot be the name of a model", name));
   const fs::path model = repository / name;
   std::error_code error;
   fs::create_directories(model, error);
   if (error) throw Error(fmt::format("{}: {}", model.string(), error.message()));
-  if (!fs::exists(model / kModelConfig)) write_file(model / kModelConfig, kConfigText);
+  if (!fs::exists(model / kModelConfig)) write_file(model / kModelConfig, config);
   // The version gets its name when all of it is on the disk. Names that start with a dot are no versions.
   remove_abandoned(model);
   const fs::path making = making_in(model);
@@ -91,7 +99,7 @@ fs::path export_version(const fs::path& repository, const std::string& name,
   fs::create_directory(making);
   failpoint("publish.begun");
   try {
-    write_checkpoint(making / kModelFile, checkpoint);
+    write(making);
     failpoint("publish.written");
     for (;;) {
       const fs::path version = model / std::to_string(largest_version(model) + 1);

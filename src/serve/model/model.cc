@@ -18,7 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kScriptFile = "model.pt";
 
 std::vector<std::string> read_lines(const fs::path& version, const std::string& name) {
   fs::path file = version / name;
@@ -77,11 +76,11 @@ Model::Model(const fs::path& directory, const ModelConfig& config)
   };
   if (has(train::kModelFile)) {
     load_checkpoint(directory / train::kModelFile);
-  } else if (has(kScriptFile)) {
-    load_torchscript(directory / kScriptFile);
+  } else if (has(train::kScriptFile)) {
+    load_torchscript(directory / train::kScriptFile);
   } else {
     throw InputError(fmt::format("{}: expected {} (a Sullae checkpoint) or {} (TorchScript)",
-                                 directory.string(), train::kModelFile, kScriptFile));
+                                 directory.string(), train::kModelFile, train::kScriptFile));
   }
 }
 
