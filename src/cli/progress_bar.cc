@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "train/seen/progress.h"
+#include "train/monitor/progress.h"
 
 namespace sullae::cli {
 

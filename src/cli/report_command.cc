@@ -2,7 +2,7 @@
 
 #include "cli/commands.h"
 #include "cli/other_commands.h"
-#include "train/seen/report.h"
+#include "train/monitor/report.h"
 
 namespace sullae::cli {
 namespace {

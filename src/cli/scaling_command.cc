@@ -16,8 +16,8 @@
 #include "launch/launcher.h"
 #include "launch/remote_shell.h"
 #include "sullae/error.h"
-#include "train/seen/progress.h"
-#include "train/seen/report_page.h"
+#include "train/monitor/progress.h"
+#include "train/monitor/report_page.h"
 #include "train/task.h"
 
 namespace sullae::cli {

@@ -3,7 +3,7 @@
 
 #include "sullae/sullae.h"
 #include "train/options.h"
-#include "train/seen/report.h"
+#include "train/monitor/report.h"
 #include "train/task.h"
 
 namespace sullae::train {

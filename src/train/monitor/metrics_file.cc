@@ -1,4 +1,4 @@
-#include "train/seen/metrics_file.h"
+#include "train/monitor/metrics_file.h"
 
 #include <fmt/format.h>
 

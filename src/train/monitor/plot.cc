@@ -1,4 +1,4 @@
-#include "train/seen/plot.h"
+#include "train/monitor/plot.h"
 
 #include <fmt/format.h>
 

@@ -1,12 +1,12 @@
-#include "train/seen/report_page.h"
+#include "train/monitor/report_page.h"
 
 #include <fmt/format.h>
 
 #include <functional>
 
 #include "base/file.h"
-#include "train/seen/plot.h"
-#include "train/seen/progress.h"
+#include "train/monitor/plot.h"
+#include "train/monitor/progress.h"
 
 namespace sullae::train {
 namespace {

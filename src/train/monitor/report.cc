@@ -1,4 +1,4 @@
-#include "train/seen/report.h"
+#include "train/monitor/report.h"
 
 #include <fmt/format.h>
 

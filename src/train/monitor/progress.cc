@@ -1,4 +1,4 @@
-#include "train/seen/progress.h"
+#include "train/monitor/progress.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "train/seen/moment.h"
+#include "train/monitor/moment.h"
 
 namespace sullae::train {
 

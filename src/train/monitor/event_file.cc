@@ -1,4 +1,4 @@
-#include "train/seen/event_file.h"
+#include "train/monitor/event_file.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

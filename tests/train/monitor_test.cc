@@ -6,8 +6,8 @@
 #include "sullae/data/tfrecord.h"
 #include "support/errors.h"
 #include "train/fixture.h"
-#include "train/seen/plot.h"
-#include "train/seen/progress.h"
+#include "train/monitor/plot.h"
+#include "train/monitor/progress.h"
 
 namespace sullae::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "train/seen/report.h"
+#include "train/monitor/report.h"
 
 namespace sullae::train {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "train/seen/moment.h"
+#include "train/monitor/moment.h"
 
 namespace sullae::train {
 
