@@ -249,7 +249,8 @@ class World {
   /// Zeroed memory, 64-byte aligned, in which buffers of allreduce are fastest: a segment that the
   /// host's ranks share, where each rank reduces its share straight from its peers' memory.
   /// Collective, with the same `bytes` everywhere. It lives as long as somebody holds it, even
-  /// after the World; it must not be let go while an operation uses it.
+  /// after the World; it must not be let go while an operation uses it. Throws InputError for more
+  /// than 64 TiB, which no machine's addresses hold, Error where there is not as much memory.
   std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) const;
 
  private:

@@ -39,7 +39,14 @@ void Timeline::start(Communicator& communicator, std::filesystem::path file) {
     const std::lock_guard lock(mutex_);
     if (on()) throw InputError(fmt::format("the timeline is already on, for {}", file_.string()));
   }
-  communicator.barrier();
+  std::string problem;
+  try {
+    if (communicator.rank() == 0) const AtomicFile trial(file);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  problem = gather_texts(communicator, problem)[0];
+  if (!problem.empty()) throw Error(problem);
   const std::lock_guard lock(mutex_);
   events_.clear();
   file_ = std::move(file);

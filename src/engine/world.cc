@@ -7,6 +7,9 @@
 namespace sullae {
 namespace {
 
+// What 64-bit machines' addresses hold, less the system's half.
+constexpr std::size_t kMostShared = std::size_t{1} << 46;
+
 std::vector<std::size_t> same_for_all(std::size_t count, int size) {
   return std::vector<std::size_t>(static_cast<std::size_t>(size), count);
 }
@@ -242,6 +245,10 @@ std::optional<World> World::process_set(std::vector<int> ranks) const {
 }
 
 std::shared_ptr<std::byte> World::allocate_shared(std::size_t bytes) const {
+  if (bytes > kMostShared) {
+    throw InputError(
+        fmt::format("allocate_shared: {} bytes, expected at most {}", bytes, kMostShared));
+  }
   std::shared_ptr<std::byte> memory;
   submit([&](Communicator& c) { memory = c.allocate_shared(bytes); }, {.name = "allocate"}).wait();
   return memory;

@@ -86,6 +86,15 @@ TEST(World, AfterLeavingEveryCopyThrowsAndKnowsItsPlace) {
   }
 }
 
+TEST(World, GoesOnAfterMemoryThatNoMachineHas) {
+  run_ranks({.size = 2}, [](World& world) {
+    const auto error = error_of([&] { world.allocate_shared(std::size_t{1} << 60); });
+    EXPECT_TRUE(contains(error, "allocate_shared: 1152921504606846976 bytes, expected at most"))
+        << error;
+    world.barrier();
+  });
+}
+
 TEST(World, LeavesWhileOtherThreadsCall) {
   run_ranks({.size = 2}, [](World& world) {
     std::vector<std::thread> threads;

@@ -36,9 +36,15 @@ class Reader {
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
   template <class T>
   T get() {
+    static_assert(!std::is_same_v<T, bool>, "not every byte is a bool");
     T value;
     std::memcpy(&value, take(sizeof value).data(), sizeof value);
     return value;
+  }
+  bool get_bool() {
+    const auto byte = get<std::uint8_t>();
+    if (byte > 1) throw Error("a rank's announcement holds a truth that is neither 0 nor 1");
+    return byte != 0;
   }
   std::string get_text() {
     const auto length = get<std::uint32_t>();
@@ -160,7 +166,7 @@ Announcement Announcement::decode(std::string_view bytes) {
     one.members.resize(reader.get_count(sizeof(int)));
     for (int& member : one.members) member = reader.get<int>();
     one.name = reader.get_text();
-    one.ended = reader.get<bool>();
+    one.ended = reader.get_bool();
     announcement.waiting.push_back(std::move(one));
   }
   if ((flags & kFailed) != 0) announcement.failed = reader.get_text();

@@ -11,6 +11,7 @@ namespace sullae::engine {
 namespace {
 
 using sullae::testing::contains;
+using sullae::testing::error_of;
 
 Request allreduce(const std::string& name, std::size_t count, DataType type = DataType::float32) {
   return {.name = name,
@@ -18,7 +19,7 @@ Request allreduce(const std::string& name, std::size_t count, DataType type = Da
 }
 
 std::string message_of(const std::exception_ptr& error) {
-  return sullae::testing::error_of([&] { std::rethrow_exception(error); });
+  return error_of([&] { std::rethrow_exception(error); });
 }
 
 class Ranks {
@@ -294,6 +295,24 @@ TEST(Announcement, ArrivesAsItWas) {
   EXPECT_EQ(copy.given_up[1].reason, "why");
   EXPECT_EQ(copy.waiting, announcement.waiting);
   EXPECT_TRUE(Announcement{}.encode().empty());
+}
+
+TEST(Announcement, ThatNobodyWritesIsRefused) {
+  const Announcement announcement{.waiting = {{"", {}, "", true}}};
+  auto bytes = announcement.encode();
+  const auto refusal = [&] {
+    return error_of([&] { Announcement::decode(bytes); });
+  };
+  bytes.back() = 41;
+  EXPECT_TRUE(contains(refusal(), "neither 0 nor 1")) << refusal();
+  bytes.pop_back();
+  EXPECT_TRUE(contains(refusal(), "ends too early")) << refusal();
+  bytes[1] = 127;
+  EXPECT_TRUE(contains(refusal(), "counts more than it holds")) << refusal();
+  bytes = std::string(1, '\0');
+  const std::uint32_t numbers[] = {1, 0, 1U << 25};
+  bytes.append(reinterpret_cast<const char*>(numbers), sizeof numbers);
+  EXPECT_TRUE(contains(refusal(), "more operations than there can be")) << refusal();
 }
 
 TEST(Request, SaysWhatItIs) {
