@@ -1,4 +1,5 @@
 // Folders that come and go, cannot be read, lead elsewhere, or are no models: they harm nobody else.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -166,13 +167,18 @@ TEST_F(Folders, ThatCannotBeListedStayAsTheyWere) {
   EXPECT_EQ(repository_->choose("m", "1")->number(), 1);
   // No entry is gone, and none can be seen: as with a network's file system, or without descriptors.
   const auto away = directory_.path().string() + ".away";
-  fs::rename(directory_.path(), away);
-  fs::create_symlink(directory_.path().filename(), directory_.path());  // leads to itself
+  fs::create_symlink(directory_.path().filename(), away);
+  const auto exchange = [&] {
+    ASSERT_EQ(
+        ::renameat2(AT_FDCWD, away.c_str(), AT_FDCWD, directory_.path().c_str(), RENAME_EXCHANGE),
+        0);
+  };
+  exchange();  // its name is now a link that leads to itself
   wait_until([&] { return contains(repository_->status("m").problem, "cannot be listed"); });
   EXPECT_EQ(repository_->choose("m", "1")->number(), 1);
   EXPECT_EQ(repository_->choose("m", "2")->number(), 2);
-  fs::remove(directory_.path());
-  fs::rename(away, directory_.path());
+  exchange();
+  fs::remove(away);
   wait_until([&] { return repository_->status("m").problem.empty(); });
   EXPECT_EQ(repository_->choose("m", "1")->number(), 1);
 }
