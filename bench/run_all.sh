@@ -12,6 +12,7 @@ else
   echo "SKIPPED: two hosts (network namespaces need root)"
 fi
 bench/gradients.py --ranks 2 4 --rounds 3
+bench/wrapper.py
 bench/training.py --ranks 2 --rounds 3
 bench/overlap.py --rounds 3
 bench/pipeline.py

@@ -31,6 +31,7 @@ struct PlannedBucket {
   /// Elements behind the gradients: a flag for each parameter, and one for the rank.
   std::size_t flags() const { return parameters.size() + 1; }
   std::size_t total_elements() const { return gradient_elements + flags(); }
+  std::size_t bytes() const { return total_elements() * c10::elementSize(type); }
 };
 
 /// Groups `parameters` in the given order into buckets of at most `bucket_bytes`, or of one

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "torch/sparse_rows.h"
+
 namespace sullae {
 namespace {
 
@@ -21,7 +23,8 @@ GradientReducer::GradientReducer(std::vector<PlannedParameter> parameters,
       world_(world),
       number_(world.next_number()),
       parameters_(std::move(parameters)),
-      states_(parameters_.size()) {
+      states_(parameters_.size()),
+      kept_(parameters_.size()) {
   seen_.kinds.resize(parameters_.size(), FirstStep::none);
 }
 
@@ -91,6 +94,8 @@ void GradientReducer::on_gradient(std::size_t index) {
   synchronized_ = false;
   if (!backward_start_) backward_start_ = std::chrono::steady_clock::now();
   ++state.passes;
+  const torch::NoGradGuard guard;
+  if (world_.size() == 1) kept_.keep(index, parameters_[index].tensor);
   state.mark = GradientMark(gradient(index));
   if (world_.size() == 1) return;
   if (buckets_.empty()) {
@@ -100,12 +105,11 @@ void GradientReducer::on_gradient(std::size_t index) {
     return;
   }
   if (state.passes < options_.backward_passes_per_step) return;
-  const torch::NoGradGuard guard;
   take(index);
   if (!options_.overlap) return;
   if (!negotiated_) {
     start_in_order();
-  } else if (GradientBucket& bucket = *buckets_[state.bucket]; bucket.full() && bucket.is_plain()) {
+  } else if (GradientBucket& bucket = *buckets_[state.bucket]; bucket.full() && bucket.is_single_allreduce()) {
     bucket.start_negotiated(stepping_);
   }
 }
@@ -250,7 +254,7 @@ void GradientReducer::start_in_order() {
   for (; next_start_ < buckets_.size() && buckets_[next_start_]->full(); ++next_start_) {
     GradientBucket& bucket = *buckets_[next_start_];
     if (bucket.started()) continue;
-    if (negotiated_ && bucket.is_plain()) {
+    if (negotiated_ && bucket.is_single_allreduce()) {
       bucket.start_negotiated(stepping_);
     } else {
       bucket.start_planned(stepping_);
@@ -265,9 +269,8 @@ void GradientReducer::start_in_order() {
 void GradientReducer::choose_path() {
   std::vector<Presence> now;
   for (const auto& bucket : buckets_) {
-    if (bucket->sparse()) continue;
-    for (std::size_t place = 0; place < bucket->members().size(); ++place)
-      now.push_back(bucket->presence(place));
+    if (const StepFlags* flags = bucket->flags())
+      now.insert(now.end(), flags->presence.begin(), flags->presence.end());
   }
   const bool alike =
       now == presence_ && std::ranges::find(now, Presence::on_some_ranks) == now.end();
@@ -279,8 +282,10 @@ void GradientReducer::choose_path() {
 }
 
 bool GradientReducer::anyone_stepped() const {
-  return std::ranges::any_of(
-      buckets_, [](const auto& bucket) { return !bucket->sparse() && bucket->anyone_stepped(); });
+  return std::ranges::any_of(buckets_, [](const auto& bucket) {
+    const StepFlags* flags = bucket->flags();
+    return flags != nullptr && flags->anyone_stepped;
+  });
 }
 
 }  // namespace sullae

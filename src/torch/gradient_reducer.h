@@ -16,6 +16,7 @@
 #include "torch/gradient_bucket.h"
 #include "torch/gradient_hooks.h"
 #include "torch/gradient_mark.h"
+#include "torch/kept_gradients.h"
 
 namespace sullae {
 
@@ -81,6 +82,7 @@ class GradientReducer final : public GradientListener {
   FirstStep seen_;
   // In the order in which they are started; made by the first step.
   std::vector<std::unique_ptr<GradientBucket>> buckets_;
+  KeptGradients kept_;  // in a world of one, which has no buckets
   std::size_t next_start_ = 0;
   bool synchronized_ = false;
   bool stepping_ = true;  // this rank has not joined

@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+"""What DistributedOptimizer costs a program that has one rank: a training step of many small layers with libtorch alone,
+and wrapped, in turn; medians of the rounds.
+
+    bench/wrapper.py --rounds 5
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+STEP = os.path.join(ROOT, "build", "release", "bin", "bench_step")
+WAYS = {"plain": "libtorch, gradients filled with zeros", "to_none": "libtorch, gradients removed", "wrapped": "DistributedOptimizer"}
+
+
+def milliseconds(way):
+    result = subprocess.run([STEP, way], env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=600)
+    if result.returncode != 0:
+        raise SystemExit(f"{STEP} {way}\n{result.stdout}{result.stderr}")
+    return float(result.stdout.split()[1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    rounds = [{way: milliseconds(way) for way in WAYS} for _ in range(args.rounds)]
+    print(f"{'milliseconds a step':<42}{'median':>8}{'ratio':>8}")
+    for way, title in WAYS.items():
+        ratio = statistics.median(found[way] / found["plain"] for found in rounds)
+        print(f"{title:<42}{statistics.median(found[way] for found in rounds):>8.3f}{ratio:>8.2f}")
+
+
+if __name__ == "__main__":
+    main()
