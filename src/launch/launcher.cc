@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -22,8 +20,9 @@
 #include "launch/agent.h"
 #include "launch/descendants.h"
 #include "launch/frames.h"
+#include "launch/host_launcher.h"
+#include "launch/job_signals.h"
 #include "launch/output.h"
-#include "launch/process.h"
 #include "launch/remote_shell.h"
 #include "transport/store/store_server.h"
 
@@ -32,14 +31,12 @@ namespace {
 
 constexpr int kTimeoutExitCode = 124;
 
-struct AgentProcess {
+struct RunningAgent {
   Placement placement;
-  pid_t pid = 0;
-  UniqueFd input;   // the agent reads it
-  UniqueFd output;  // the agent writes it
+  bool is_here = true;
+  AgentChannel channel;
   FrameReader reader;
   bool ready = false;
-  bool local = true;
 };
 
 std::string describe_status(int status) {
@@ -67,38 +64,6 @@ std::string draw_secret() {
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
-// Signals that end the job, as a file descriptor, for as long as the object lives.
-class JobSignals {
- public:
-  JobSignals() {
-    sigset_t mask;
-    sigemptyset(&mask);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&mask, signal);
-    sigprocmask(SIG_BLOCK, &mask, &old_mask_);
-    old_pipe_ = std::signal(SIGPIPE, SIG_IGN);
-    fd_ = UniqueFd(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  ~JobSignals() {
-    sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
-    std::signal(SIGPIPE, old_pipe_);
-  }
-  JobSignals(const JobSignals&) = delete;
-  JobSignals& operator=(const JobSignals&) = delete;
-
-  int fd() const { return fd_.get(); }
-  std::optional<int> next() const {
-    signalfd_siginfo info;
-    if (::read(fd_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
-    return static_cast<int>(info.ssi_signo);
-  }
-  const sigset_t& original_mask() const { return old_mask_; }
-
- private:
-  sigset_t old_mask_{};
-  void (*old_pipe_)(int) = SIG_DFL;
-  UniqueFd fd_;
-};
-
 class Job {
  public:
   explicit Job(const JobOptions& options)
@@ -112,9 +77,9 @@ class Job {
 
   // Agents kill their ranks when their input closes.
   ~Job() {
-    for (AgentProcess& agent : agents_) {
-      agent.input.reset();
-      agent.output.reset();
+    for (RunningAgent& agent : agents_) {
+      agent.channel.input.reset();
+      agent.channel.output.reset();
     }
     wait_for_agents();
     kill_descendants();
@@ -152,31 +117,17 @@ class Job {
   }
 
   void start_agent(const Placement& placement) {
-    AgentProcess agent{.placement = placement, .local = is_this_host(placement.host.name)};
-    const auto words = agent.local ? std::vector<std::string>{own_program(), "agent"}
-                                   : remote_command(options_.remote_shell, placement.host.name,
-                                                    {own_program(), "agent"});
-    Pipe input = make_pipe();
-    Pipe output = make_pipe();
-    agent.pid = ::fork();
-    if (agent.pid < 0) throw system_error("fork");
-    if (agent.pid == 0) {
-      ::setpgid(0, 0);
-      sigprocmask(SIG_SETMASK, &signals_.original_mask(), nullptr);
-      ::dup2(input.read.get(), STDIN_FILENO);
-      ::dup2(output.write.get(), STDOUT_FILENO);
-      execute(words);
-      say(fmt::format("{} cannot be run: {}", words[0], std::strerror(errno)));
-      ::_exit(127);
-    }
-    agent.input = std::move(input.write);
-    agent.output = std::move(output.read);
-    agents_.push_back(std::move(agent));
+    const auto launcher = make_host_launcher(placement.host.name, options_);
+    agents_.push_back(
+        {.placement = placement,
+         .is_here = launcher->is_here(),
+         .channel = launcher->start({own_program(), "agent"}, signals_.original_mask())});
   }
 
   void turn() {
     std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}};
-    for (const AgentProcess& agent : agents_) polled.push_back({agent.output.get(), POLLIN, 0});
+    for (const RunningAgent& agent : agents_)
+      polled.push_back({agent.channel.output.get(), POLLIN, 0});
     if (::poll(polled.data(), polled.size(), poll_limit()) < 0 && errno != EINTR)
       throw system_error("poll");
     if (polled[0].revents != 0) on_signals();
@@ -196,11 +147,11 @@ class Job {
   }
 
   void check_deadlines() {
-    if (connect_deadline_ && std::ranges::all_of(agents_, &AgentProcess::ready))
+    if (connect_deadline_ && std::ranges::all_of(agents_, &RunningAgent::ready))
       connect_deadline_.reset();
     if (connect_deadline_ && connect_deadline_->passed()) {
       std::vector<std::string> silent;
-      for (const AgentProcess& agent : agents_) {
+      for (const RunningAgent& agent : agents_) {
         if (!agent.ready) silent.push_back(agent.placement.host.name);
       }
       throw TimeoutError(fmt::format("{} did not answer {}", fmt::join(silent, ", "),
@@ -228,23 +179,26 @@ class Job {
     }
   }
 
-  void listen(AgentProcess& agent) {
+  void listen(RunningAgent& agent) {
     std::array<char, 65536> buffer;
-    const auto n = ::read(agent.output.get(), buffer.data(), buffer.size());
+    const auto n = ::read(agent.channel.output.get(), buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) return;
     if (n <= 0) return on_agent_gone(agent);
     agent.reader.append({buffer.data(), static_cast<std::size_t>(n)});
     while (auto frame = agent.reader.next()) on_frame(agent, *frame);
   }
 
-  void on_agent_gone(AgentProcess& agent) {
-    agent.output.reset();
+  void on_agent_gone(RunningAgent& agent) {
+    agent.channel.output.reset();
     const bool unfinished = std::ranges::any_of(agent.placement.ranks,
                                                 [&](int rank) { return !ended_.contains(rank); });
     if (!unfinished) return;
     if (!agent.ready) {
       int status = 0;
-      ::waitpid(agent.pid, &status, 0);
+      if (agent.channel.pid == 0)
+        throw Error(
+            fmt::format("host {} cannot be used: its agent has gone", agent.placement.host.name));
+      ::waitpid(agent.channel.pid, &status, 0);
       throw Error(fmt::format("host {} cannot be used: the command that starts its agent {}",
                               agent.placement.host.name, describe_status(status)));
     }
@@ -257,11 +211,11 @@ class Job {
     end_all(SIGTERM, 1);
   }
 
-  void on_frame(AgentProcess& agent, const Frame& frame) {
+  void on_frame(RunningAgent& agent, const Frame& frame) {
     switch (frame.type) {
       case FrameType::ready:
         agent.ready = true;
-        write_frame(agent.input.get(), FrameType::start, -1, spec_for(agent).to_json());
+        write_frame(agent.channel.input.get(), FrameType::start, -1, spec_for(agent).to_json());
         return;
       case FrameType::started:
         pids_[frame.rank] = frame.payload;
@@ -280,14 +234,14 @@ class Job {
     }
   }
 
-  void on_rank_ended(const AgentProcess& agent, int rank, int status) {
+  void on_rank_ended(const RunningAgent& agent, int rank, int status) {
     if (!ended_.insert(rank).second) return;
     --running_;
     if (status == 0 || ending_) return;
     const int others = running_;
     say(fmt::format("rank {} (process {} on {}) {}{}", rank, pids_[rank],
-                    agent.local ? host_name() : agent.placement.host.name, describe_status(status),
-                    others > 0 ? "; ending the other ranks" : ""));
+                    agent.is_here ? host_name() : agent.placement.host.name,
+                    describe_status(status), others > 0 ? "; ending the other ranks" : ""));
     end_all(SIGTERM, exit_code_of(status));
   }
 
@@ -301,14 +255,14 @@ class Job {
   }
 
   void signal_all(int signal) {
-    for (const AgentProcess& agent : agents_) {
-      if (agent.ready) write_frame(agent.input.get(), FrameType::signal, signal, "");
+    for (const RunningAgent& agent : agents_) {
+      if (agent.ready) write_frame(agent.channel.input.get(), FrameType::signal, signal, "");
     }
     // A host that has not answered yet has nothing to end.
-    if (std::ranges::none_of(agents_, &AgentProcess::ready)) running_ = 0;
+    if (std::ranges::none_of(agents_, &RunningAgent::ready)) running_ = 0;
   }
 
-  AgentSpec spec_for(const AgentProcess& agent) const {
+  AgentSpec spec_for(const RunningAgent& agent) const {
     AgentSpec spec{.command = options_.command,
                    .directory = std::filesystem::current_path().string(),
                    .environment = options_.environment,
@@ -316,7 +270,7 @@ class Job {
                    .size = options_.ranks,
                    .cpus_per_rank = options_.cpus_per_rank,
                    .bind = options_.bind};
-    if (!agent.local) {
+    if (!agent.is_here) {
       for (const auto& [name, value] : variables_for_other_hosts())
         spec.environment.try_emplace(name, value);
     }
@@ -329,8 +283,9 @@ class Job {
   void wait_for_agents() {
     // An agent needs moments; a remote shell that hangs is not waited for.
     const Deadline deadline(options_.grace, "the grace period");
-    for (const AgentProcess& agent : agents_) {
-      while (::waitpid(agent.pid, nullptr, WNOHANG) == 0 && !deadline.passed())
+    for (const RunningAgent& agent : agents_) {
+      if (agent.channel.pid == 0) continue;
+      while (::waitpid(agent.channel.pid, nullptr, WNOHANG) == 0 && !deadline.passed())
         ::poll(nullptr, 0, 5);
     }
   }
@@ -341,7 +296,7 @@ class Job {
   std::optional<StoreServer> store_;
   std::string store_address_;
   std::string secret_ = draw_secret();
-  std::vector<AgentProcess> agents_;
+  std::vector<RunningAgent> agents_;
   std::map<int, std::string> pids_;
   std::set<int> ended_;  // ranks
   int running_;

@@ -1,0 +1,46 @@
+// The signals that end a job.
+#pragma once
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <optional>
+
+#include "base/fd.h"
+
+namespace sullae {
+
+/// As a file descriptor, and blocked, for as long as the object lives; SIGPIPE is ignored. One at a time.
+class JobSignals {
+ public:
+  JobSignals() {
+    sigset_t mask;
+    sigemptyset(&mask);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&mask, signal);
+    sigprocmask(SIG_BLOCK, &mask, &old_mask_);
+    old_pipe_ = std::signal(SIGPIPE, SIG_IGN);
+    fd_ = UniqueFd(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  ~JobSignals() {
+    sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
+    std::signal(SIGPIPE, old_pipe_);
+  }
+  JobSignals(const JobSignals&) = delete;
+  JobSignals& operator=(const JobSignals&) = delete;
+
+  int fd() const { return fd_.get(); }
+  std::optional<int> next() const {
+    signalfd_siginfo info;
+    if (::read(fd_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
+    return static_cast<int>(info.ssi_signo);
+  }
+  const sigset_t& original_mask() const { return old_mask_; }
+
+ private:
+  sigset_t old_mask_{};
+  void (*old_pipe_)(int) = SIG_DFL;
+  UniqueFd fd_;
+};
+
+}  // namespace sullae

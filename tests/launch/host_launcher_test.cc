@@ -1,0 +1,76 @@
+// A way of one's own to start agents on hosts, from outside, as docs/extending.md shows it.
+#include "launch/host_launcher.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "support/errors.h"
+#include "support/program.h"
+#include "support/temporary_directory.h"
+
+namespace sullae::testing {
+namespace {
+
+// Hosts "pretended-…" are this one; those of "pretended-far-…" have no process here that could be waited for.
+class Pretended final : public HostLauncher {
+ public:
+  explicit Pretended(std::string host) : host_(std::move(host)) {}
+  AgentChannel start(const std::vector<std::string>& agent, const sigset_t& signals) override {
+    EXPECT_EQ(agent.back(), "agent");
+    if (host_ == "pretended-broken") throw Error("pretended-broken: no such machine");
+    AgentChannel channel = start_child({sullae_program(), "agent"}, signals);
+    if (host_.starts_with("pretended-far")) channel.pid = 0;
+    return channel;
+  }
+
+ private:
+  std::string host_;
+};
+
+class HostLauncherTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    register_host_launcher(
+        [](const std::string& host, const JobOptions&) -> std::unique_ptr<HostLauncher> {
+          if (!host.starts_with("pretended-")) return nullptr;
+          return std::make_unique<Pretended>(host);
+        });
+  }
+  JobOptions job(std::vector<Host> hosts, const std::string& script) {
+    return {.command = {"sh", "-c", script},
+            .ranks = static_cast<int>(hosts.size()),
+            .hosts = std::move(hosts),
+            .environment = {{"FOLDER", directory_.path().string()}},
+            .store_host = "127.0.0.1"};
+  }
+  bool was_written(const std::string& name) const {
+    return std::filesystem::exists(directory_.path() / name);
+  }
+  TemporaryDirectory directory_;
+};
+
+TEST_F(HostLauncherTest, OfOnesOwnStartsRanks) {
+  EXPECT_EQ(run_job(job({{"pretended-a"}, {"pretended-far-b"}, {"pretended-c"}},
+                        "touch $FOLDER/$SULLAE_RANK")),
+            0);
+  for (const char* rank : {"0", "1", "2"}) EXPECT_TRUE(was_written(rank));
+}
+
+TEST_F(HostLauncherTest, ThatFailsEndsTheJob) {
+  const auto error = error_of([&] {
+    run_job(job({{"pretended-a"}, {"pretended-broken"}}, "touch $FOLDER/started"));
+  });
+  EXPECT_EQ(error, "pretended-broken: no such machine");
+  EXPECT_FALSE(was_written("started"));
+}
+
+TEST_F(HostLauncherTest, ARankThatFailsEndsTheOthersOnEveryHost) {
+  EXPECT_EQ(run_job(job({{"pretended-a"}, {"pretended-far-b"}},
+                        "[ $SULLAE_RANK = 1 ] && exit 7; sleep 100; touch $FOLDER/survived")),
+            7);
+  EXPECT_FALSE(was_written("survived"));
+}
+
+}  // namespace
+}  // namespace sullae::testing
