@@ -7,12 +7,13 @@
 # make tsan         build and test with ThreadSanitizer
 # make fuzz         run libFuzzer on the parsers of data files, a minute each
 # make format       format the sources;  make lint checks them with clang-format and clang-tidy
+# make docs         the reference of the public headers, in build/docs/html
 # make install  install under PREFIX (/usr/local)
 
 DATA ?=
 PREFIX ?= /usr/local
 
-.PHONY: demo demo-serve test build setup bench asan tsan fuzz format lint install clean
+.PHONY: demo demo-serve test build setup bench asan tsan fuzz docs format lint install clean
 
 demo: build
 	scripts/demo.sh $(if $(DATA),--data '$(DATA)')
@@ -47,6 +48,11 @@ bench:
 
 setup:
 	scripts/setup.sh
+
+docs:
+	scripts/setup.sh docs
+	mkdir -p build/docs
+	doxygen docs/Doxyfile
 
 format:
 	git ls-files '*.h' '*.cc' | xargs clang-format -i

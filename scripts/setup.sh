@@ -6,6 +6,7 @@
 #   scripts/setup.sh bench     the peers that the benchmarks run against, too
 #   scripts/setup.sh fuzz      clang and its fuzzer, too
 #   scripts/setup.sh lint      clang-format and clang-tidy, too
+#   scripts/setup.sh docs      doxygen, too
 set -euo pipefail
 
 packages=(
@@ -31,6 +32,9 @@ if [[ "${1:-}" == fuzz ]]; then
 fi
 if [[ "${1:-}" == lint ]]; then
   packages+=(clang-format clang-tidy)
+fi
+if [[ "${1:-}" == docs ]]; then
+  packages+=(doxygen)
 fi
 
 missing=()

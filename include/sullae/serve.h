@@ -15,7 +15,7 @@
 namespace sullae {
 
 struct ServeOptions {
-  /// The model repository: <model>/config.toml, and <model>/<version>/ with model.ckpt (a checkpoint of
+  /// The model repository: `MODEL/config.toml`, and `MODEL/VERSION/` with model.ckpt (a checkpoint of
   /// Sullae) or model.pt (TorchScript).
   std::filesystem::path repository;
   /// The address to listen at; loopback by default.

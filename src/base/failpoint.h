@@ -11,7 +11,7 @@ namespace sullae {
 inline constexpr std::array<std::string_view, 12> kFailpoints = {
     "file.created",    "file.written",       "file.synced",     "file.renamed",
     "publish.begun",   "publish.written",    "publish.renamed", "examples.written",
-    "examples.stored", "rendezvous.claimed", "rendezvous.told", "rendezvous.known"};
+    "examples.stored", "rendezvous.claimed", "rendezvous.announced", "rendezvous.known"};
 
 /// In builds with tests: kills this process (SIGKILL) where SULLAE_CRASH_AT is `name`, or `name:N` and this is the N-th
 /// time. Else does nothing. Any thread.

@@ -80,7 +80,7 @@ std::vector<std::string> union_of_classes(const std::vector<DatasetPtr>& parts) 
 
 }  // namespace
 
-void DamageLog::meet(const std::string& message) {
+void DamageLog::report(const std::string& message) {
   if (!skip_) throw DamagedRecord(message);
   constexpr std::size_t kReported = 10;
   const std::size_t before = count_++;

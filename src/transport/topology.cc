@@ -64,7 +64,7 @@ Topology Topology::discover(Store& store, int rank, int size, const std::string&
   }
   failpoint("rendezvous.claimed");
   store.set(key(rank), identity, deadline);
-  failpoint("rendezvous.told");
+  failpoint("rendezvous.announced");
   std::vector<std::string> identities;
   for (int r = 0; r < size; ++r) {
     try {

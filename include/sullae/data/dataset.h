@@ -22,10 +22,10 @@ class DamagedRecord : public InputError {
 /// What becomes of damaged records: thrown, or counted, reported and skipped. Any thread.
 class DamageLog {
  public:
-  /// With `skip` false, meet() throws what it is told.
+  /// With `skip` false, report() throws.
   explicit DamageLog(bool skip) : skip_(skip) {}
   /// Throws DamagedRecord with `message`, or counts it. The first ten are reported as warnings.
-  void meet(const std::string& message);
+  void report(const std::string& message);
   std::size_t count() const { return count_; }
 
  private:

@@ -142,7 +142,7 @@ void ShmCommunicator::reduce_by_reading(const Reduction& reduction) {
     const std::byte* result;
   };
   const Addresses own{reduction.in, result};
-  const auto all = group_.tell_all(std::as_bytes(std::span(&own, 1)));
+  const auto all = group_.share(std::as_bytes(std::span(&own, 1)));
   std::vector<Addresses> addresses;
   for (const auto& payload : all) {
     addresses.emplace_back();

@@ -16,7 +16,7 @@ const std::vector<Format>& formats() {
 
 void meet_damage(const DatasetOptions& options, const std::string& message) {
   if (options.damage == nullptr) throw DamagedRecord(message);
-  options.damage->meet(message);
+  options.damage->report(message);
 }
 
 bool has_extension(const std::filesystem::path& path,

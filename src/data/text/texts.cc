@@ -20,7 +20,7 @@ std::vector<LabelledText> read_texts(const Dataset& dataset, DamageLog& damage) 
       }
       texts.push_back({*text, static_cast<int>(*label)});
     } catch (const DamagedRecord& error) {
-      damage.meet(error.what());
+      damage.report(error.what());
     }
   }
   return texts;

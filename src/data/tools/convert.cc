@@ -119,7 +119,7 @@ Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageL
             writer->write(i, example);
             ++written;
           } catch (const DamagedRecord& error) {
-            damage.meet(error.what());
+            damage.report(error.what());
           }
         }
         writer->close();

@@ -72,7 +72,7 @@ Inspection inspect(const Dataset& dataset, const InspectOptions& options, Damage
               throw DamagedRecord(fmt::format("{}: {}", dataset.place(i), error.what()));
             }
           } catch (const DamagedRecord& error) {
-            damage.meet(error.what());
+            damage.report(error.what());
           }
         }
         const std::lock_guard lock(mutex);

@@ -99,7 +99,7 @@ Decision Negotiator::apply(std::span<const std::string> announcements) {
     if (announcement.settings) decision.settings = std::move(announcement.settings);
     const bool joined = announcement.joined;
     hear(rank, std::move(announcement), decision);
-    if (joined) forgive(rank);
+    if (joined) failures_.forgive(rank);
   }
   if (last_joined >= 0) finish_joins(last_joined, decision);
   // Not before: ranks that are heard later in this cycle mean the numbers that were known before it.
@@ -194,30 +194,12 @@ void Negotiator::finish_joins(int last, Decision& decision) {
   joined_.clear();
 }
 
-// Who has joined counts as having submitted everything, so there is nothing left to tell it.
-void Negotiator::forgive(int rank) {
-  for (auto& [name, failures] : failures_) {
-    for (Failure& failure : failures) failure.untold.erase(rank);
-    std::erase_if(failures, [](const Failure& failure) { return failure.untold.empty(); });
-  }
-  std::erase_if(failures_, [](const auto& entry) { return entry.second.empty(); });
-}
-
 bool Negotiator::tell_failure(const std::string& name, int rank, Decision& decision) {
-  if (failures_.empty()) return false;
-  const auto found = failures_.find(name);
-  if (found == failures_.end()) return false;
-  std::vector<Failure>& failures = found->second;
-  // The name may have failed again among those that were told: each rank hears of all, the oldest first.
-  const auto failure = std::ranges::find_if(
-      failures, [rank](const Failure& one) { return one.untold.contains(rank); });
-  if (failure == failures.end()) return false;
+  const std::exception_ptr error = failures_.take(name, rank);
+  if (error == nullptr) return false;
   if (rank == rank_) {
-    if (auto mine = take_mine(name)) decision.refused.push_back({std::move(mine), failure->error});
+    if (auto mine = take_mine(name)) decision.refused.push_back({std::move(mine), error});
   }
-  failure->untold.erase(rank);
-  if (failure->untold.empty()) failures.erase(failure);
-  if (failures.empty()) failures_.erase(found);
   return true;
 }
 
@@ -233,7 +215,7 @@ void Negotiator::fail(const std::string& name, const std::exception_ptr& error,
   }
   if (const auto fresh = fresh_.find(name); fresh != fresh_.end() && !fresh->second.mine)
     fresh_.erase(fresh);
-  if (!untold.empty()) failures_[name].push_back({std::move(untold), error});
+  failures_.add(name, std::move(untold), error);
 }
 
 // What `rank` announces does not fit. It is told even where it joins with the same words, and so is not missing.

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "engine/negotiation/announcement.h"
+#include "engine/negotiation/failures.h"
 #include "engine/negotiation/rank_set.h"
 #include "engine/submission.h"
 
@@ -91,11 +92,6 @@ class Negotiator {
     std::unique_ptr<Submission> mine;
     std::uint64_t last_used = 0;  // the cycle, of one in the cache
   };
-  // Ranks that have not submitted the operation yet are told when they do.
-  struct Failure {
-    RankSet untold;
-    std::exception_ptr error;
-  };
 
   int size() const { return static_cast<int>(world_ranks_.size()); }
   void hear(int rank, Announcement announcement, Decision& decision);
@@ -104,7 +100,6 @@ class Negotiator {
   void note(Entry& entry, int rank, Decision& decision);
   void complete_if_ready(Entry& entry, Decision& decision);
   void finish_joins(int last, Decision& decision);
-  void forgive(int rank);
   bool tell_failure(const std::string& name, int rank, Decision& decision);
   void fail(const std::string& name, const std::exception_ptr& error, Decision& decision);
   void fail_for(int rank, const std::string& name, const std::exception_ptr& error,
@@ -130,7 +125,7 @@ class Negotiator {
   std::unordered_map<std::string, std::uint32_t> numbers_;  // of what is in the cache
   std::map<std::string, Entry> fresh_;  // what is not, ordered alike on all ranks
   std::vector<Entry> done_;             // in this cycle, to be remembered at its end
-  std::map<std::string, std::vector<Failure>> failures_;
+  Failures failures_;
   RankSet joined_;
 };
 

@@ -57,7 +57,7 @@ class ImageStream final : public BatchStream {
       batch.labels.data_ptr<std::int64_t>()[slot] = label;
       return true;
     } catch (const data::DamagedRecord& error) {
-      damage_.meet(error.what());
+      damage_.report(error.what());
       return false;
     }
   }

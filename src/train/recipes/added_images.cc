@@ -56,7 +56,7 @@ ExtendedImages AddedImages::behind(const data::DatasetPtr& old, data::DamageLog&
       extended.old_by_class[static_cast<std::size_t>(*label)].push_back(kept.size());
       kept.push_back(number);
     } catch (const data::DamagedRecord& error) {
-      damage.meet(error.what());
+      damage.report(error.what());
     }
   }
   extended.old = kept.size();

@@ -134,16 +134,16 @@ void Group::try_reading_peers() {
     all = all && n == sizeof pid && pid == members_[i].pid;
   }
   const std::byte mine{all ? std::uint8_t{1} : std::uint8_t{0}};
-  can_read_peers_ = std::ranges::all_of(tell_all({&mine, 1}),
-                                        [](const auto& told) { return told[0] == std::byte{1}; });
+  can_read_peers_ = std::ranges::all_of(
+      share({&mine, 1}), [](const auto& shared) { return shared[0] == std::byte{1}; });
 }
 
-std::vector<std::array<std::byte, kCellPayload>> Group::tell_all(
-    std::span<const std::byte> payload) {
-  copy_bytes(members_[index()].told.data(), payload.data(), std::min(payload.size(), kCellPayload));
+std::vector<std::array<std::byte, kCellPayload>> Group::share(std::span<const std::byte> payload) {
+  copy_bytes(members_[index()].shared.data(), payload.data(),
+             std::min(payload.size(), kCellPayload));
   step();
   std::vector<std::array<std::byte, kCellPayload>> all;
-  for (int i = 0; i < size(); ++i) all.push_back(members_[i].told);
+  for (int i = 0; i < size(); ++i) all.push_back(members_[i].shared);
   // Nobody may tell the next before everybody has read this.
   step();
   return all;

@@ -59,7 +59,7 @@ struct alignas(128) Member {
   std::int32_t pid;
   const Member* address;  ///< of this structure, in the member's own process
   cpu_set_t cpus;
-  std::array<std::byte, kCellPayload> told;
+  std::array<std::byte, kCellPayload> shared;
 };
 
 /// How eagerly to wait. `foreground` suits a thread that has nothing else to do; `background` suits
@@ -109,7 +109,7 @@ class Group {
   /// Announces the end of a step of the current operation, and waits for everybody's.
   void step();
   /// A step in which every member tells all others up to kCellPayload bytes; by member.
-  std::vector<std::array<std::byte, kCellPayload>> tell_all(std::span<const std::byte> payload);
+  std::vector<std::array<std::byte, kCellPayload>> share(std::span<const std::byte> payload);
 
   /// Whether every member may read every other's memory (process_vm_readv, which the kernel's Yama
   /// module may restrict).
