@@ -1,7 +1,7 @@
-# make demo         install what is missing, build, train MNIST with one rank and with two, compare
+# make demo         install what is missing, build what trains, train MNIST with one rank and with two, compare
 # make demo-serve   serve a classifier of Korean texts, correct it while it is asked, and see it learn
 # make test         install what is missing, build, run every test
-# make build        build/release/bin/sullae
+# make build        build/release/bin/sullae, with all its commands
 # make bench        compare with Open MPI, Gloo and PyTorch DDP (installs them)
 # make asan         build and test with AddressSanitizer and UndefinedBehaviorSanitizer
 # make tsan         build and test with ThreadSanitizer
@@ -15,7 +15,7 @@ PREFIX ?= /usr/local
 
 .PHONY: demo demo-serve test build setup bench asan tsan fuzz docs format lint install clean
 
-demo: build
+demo:
 	scripts/demo.sh $(if $(DATA),--data '$(DATA)')
 
 demo-serve: build
@@ -23,7 +23,7 @@ demo-serve: build
 
 build: setup
 	cmake --preset release
-	cmake --build --preset release --target sullae
+	cmake --build --preset release --target programs
 
 test:
 	scripts/setup.sh test

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Trains the MNIST classifier with one rank and with two, on one processor each, and compares them.
+# Installs what is missing, builds what trains, trains the MNIST classifier with one rank and with two, on one processor
+# each, compares them, and says where the time went.
 #
 #   scripts/demo.sh [--data DIR]
 set -euo pipefail
@@ -15,6 +16,20 @@ elif (($# > 0)); then
   exit 2
 fi
 
+took=()
+phase=$SECONDS
+# Ends a phase of this name.
+lap() {
+  took+=("$1 $((SECONDS - phase)) s")
+  phase=$SECONDS
+}
+
+scripts/setup.sh
+lap installing
+cmake --preset release
+cmake --build --preset release --target trainer
+lap building
+
 reports=$(mktemp -d)
 trap 'rm -rf "$reports"' EXIT
 for ranks in 1 2; do
@@ -23,3 +38,7 @@ for ranks in 1 2; do
   echo
 done
 "$sullae" report "$reports/1.json" "$reports/2.json"
+lap training
+printf -v times '%s, ' "${took[@]}"
+echo
+echo "Time: ${times%, }."

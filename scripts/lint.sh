@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 scripts/setup.sh test
 scripts/setup.sh lint
 cmake --preset release >/dev/null
-cmake --build --preset release --target sullae sullae_serve_proto >/dev/null  # what is generated from .proto files
+cmake --build --preset release --target trainer sullae_serve_proto >/dev/null  # what is generated from .proto files
 git ls-files '*.h' '*.cc' | xargs clang-format --dry-run --Werror
 
 # clang reads neither GCC's precompiled headers nor its newest warning flags.

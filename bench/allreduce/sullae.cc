@@ -7,7 +7,7 @@
 #include "measure.h"
 
 int main(int argc, char** argv) {
-  sullae::World& world = sullae::init();
+  const sullae::World world = sullae::init();
   const bool in_bucket = argc > 1 && std::strcmp(argv[1], "--in-bucket") == 0;
   if (in_bucket) {
     ++argv;

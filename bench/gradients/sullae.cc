@@ -10,7 +10,7 @@
 #include "sullae/communicator.h"
 
 int main(int argc, char** argv) {
-  sullae::World& world = sullae::init();
+  const sullae::World world = sullae::init();
   const auto sizes = bench::sizes_named(argc > 1 ? argv[1] : "resnet50");
   const auto type = sullae::DataType::float32;
   std::size_t total = 0;

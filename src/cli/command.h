@@ -8,7 +8,8 @@
 
 namespace sullae::cli {
 
-/// A new one is a file and a line in commands.cc, or in torch_commands.cc where it needs libtorch.
+/// A new one is a file and a line in commands.cc, or in train_commands.cc or serve_commands.cc and in other_commands.h
+/// where it needs libtorch.
 class Command {
  public:
   virtual ~Command() = default;
@@ -18,7 +19,7 @@ class Command {
   virtual int run() = 0;
 };
 
-/// Those of this program: of sullae, or of sullae-torch.
+/// Those of this program: of sullae, sullae-train or sullae-serve.
 std::vector<std::unique_ptr<Command>> make_commands();
 /// Becomes the program that `words` are for; returns where that is this one. Throws Error.
 void hand_over(const std::vector<std::string>& words);

@@ -23,7 +23,7 @@ class InOtherProgram final : public Command {
 std::vector<std::unique_ptr<Command>> make_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_run_command());
-  for (const auto& command : kTorchCommands)
+  for (const auto& command : kOtherCommands)
     commands.push_back(std::make_unique<InOtherProgram>(command));
   commands.push_back(make_bench_command());
   commands.push_back(make_timeline_command());

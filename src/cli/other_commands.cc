@@ -14,12 +14,10 @@
 namespace sullae::cli {
 
 void become_other_program(const std::vector<std::string>& words) {
-  const bool other =
-      !words.empty() && std::ranges::any_of(kTorchCommands, [&](const auto& command) {
-        return words.front() == command.name;
-      });
-  if (!other) return;
-  const auto program = torch_program();
+  if (words.empty()) return;
+  const auto* const other = std::ranges::find(kOtherCommands, words.front(), &OtherCommand::name);
+  if (other == kOtherCommands.end()) return;
+  const auto program = own_program(other->program);
   std::string name = "sullae";  // as its messages and ps show it
   std::vector<char*> arguments = {name.data()};
   auto copies = words;
@@ -27,7 +25,8 @@ void become_other_program(const std::vector<std::string>& words) {
   arguments.push_back(nullptr);
   ::execv(program.c_str(), arguments.data());
   throw Error(
-      fmt::format("{}: cannot be started: {}: expected it beside sullae, or in libexec/sullae",
+      fmt::format("{}: cannot be started: {}: expected it beside sullae (`make build` builds it), "
+                  "or in libexec/sullae",
                   program, std::generic_category().message(errno)));
 }
 

@@ -91,8 +91,11 @@ class Job {
     const std::vector<Host> here{{"localhost", options_.ranks}};
     const auto placements =
         place_ranks(options_.hosts.empty() ? here : options_.hosts, options_.ranks);
-    start_store(placements);
-    for (const Placement& placement : placements) start_agent(placement);
+    std::vector<std::unique_ptr<HostLauncher>> launchers;
+    for (const Placement& placement : placements)
+      launchers.push_back(make_host_launcher(placement.host.name, options_));
+    start_store(launchers.size() == 1 && launchers.front()->is_here());
+    for (std::size_t i = 0; i < placements.size(); ++i) start_agent(placements[i], *launchers[i]);
     connect_deadline_.emplace(options_.connect_timeout, "--connect-timeout");
     if (options_.timeout.count() > 0) job_deadline_.emplace(options_.timeout, "--timeout");
     while (running_ > 0) turn();
@@ -100,10 +103,8 @@ class Job {
   }
 
  private:
-  void start_store(const std::vector<Placement>& placements) {
-    const bool one_host =
-        placements.size() == 1 && is_this_host(placements[0].host.name) && options_.store_port == 0;
-    if (one_host) {
+  void start_store(bool all_here) {
+    if (all_here && options_.store_port == 0) {
       store_address_ = fmt::format("unix:sullae-run-{}-{}", ::getuid(), ::getpid());
       store_.emplace(StoreAddress::parse(store_address_), secret_);
       return;
@@ -116,12 +117,11 @@ class Job {
         "{}:{}", options_.store_host.empty() ? host_name() : options_.store_host, store_->port());
   }
 
-  void start_agent(const Placement& placement) {
-    const auto launcher = make_host_launcher(placement.host.name, options_);
+  void start_agent(const Placement& placement, HostLauncher& launcher) {
     agents_.push_back(
         {.placement = placement,
-         .is_here = launcher->is_here(),
-         .channel = launcher->start({own_program(), "agent"}, signals_.original_mask())});
+         .is_here = launcher.is_here(),
+         .channel = launcher.start({own_program(), "agent"}, signals_.original_mask())});
   }
 
   void turn() {

@@ -23,35 +23,19 @@ std::string quote(const std::string& word) {
 
 }  // namespace
 
-namespace {
-
 namespace fs = std::filesystem;
 
-constexpr const char* kProgram = "sullae";
-constexpr const char* kTorchProgram = "sullae-torch";
-
-fs::path running_program() { return fs::read_symlink("/proc/self/exe"); }
-
-// `beside` the running program, or where it is when both are installed.
-std::string other_program(const char* beside, const char* installed) {
-  const fs::path folder = running_program().parent_path();
-  const fs::path near = folder / beside;
-  return fs::exists(near) ? near.string() : (folder / installed).lexically_normal().string();
-}
-
-}  // namespace
-
-std::string own_program() {
-  const fs::path running = running_program();
-  return running.filename() == kTorchProgram ? other_program(kProgram, "../../bin/sullae")
-                                             : running.string();
-}
-
-std::string torch_program() {
-  const fs::path running = running_program();
-  return running.filename() == kTorchProgram
-             ? running.string()
-             : other_program(kTorchProgram, "../libexec/sullae/sullae-torch");
+std::string own_program(const std::string& name) {
+  const fs::path running = fs::read_symlink("/proc/self/exe");
+  const std::string own = running.filename();
+  // Also where it was renamed.
+  if (own == name || (name == "sullae" && !own.starts_with("sullae-"))) return running.string();
+  const fs::path folder = running.parent_path();
+  for (const char* other : {".", "../libexec/sullae", "../../bin"}) {
+    const fs::path program = (folder / other / name).lexically_normal();
+    if (fs::exists(program)) return program.string();
+  }
+  return (folder / name).string();
 }
 
 std::vector<std::string> remote_command(const std::string& remote_shell, const std::string& host,
@@ -75,7 +59,7 @@ std::map<std::string, std::string> variables_for_other_hosts() {
     const auto name = text.substr(0, equals);
     const bool wanted = name == "PATH" || name == "LD_LIBRARY_PATH" ||
                         name.starts_with("SULLAE_") || name.starts_with("UCX_") ||
-                        name.starts_with("OMP_");
+                        name.starts_with("OMP_") || name.starts_with("GOMP_");
     if (wanted) variables.emplace(name, text.substr(equals + 1));
   }
   return variables;

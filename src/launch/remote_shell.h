@@ -7,10 +7,9 @@
 
 namespace sullae {
 
-/// The path of the program that runs.
-std::string own_program();
-/// The path of sullae-torch, which has the commands that need libtorch: beside `sullae`, or in libexec/sullae.
-std::string torch_program();
+/// The path of `name` of the programs that are installed together: "sullae", or one of those that it becomes, which are
+/// beside it or in libexec/sullae.
+std::string own_program(const std::string& name = "sullae");
 
 /// The words that run `command` on `host` through `remote_shell` ("ssh -p 2222"): its words, the
 /// host, and one quoted command line.
@@ -18,7 +17,7 @@ std::vector<std::string> remote_command(const std::string& remote_shell, const s
                                         const std::vector<std::string>& command);
 
 /// Those of this process's variables that ranks on other hosts get too: PATH, LD_LIBRARY_PATH, and
-/// SULLAE_…, UCX_… and OMP_….
+/// SULLAE_…, UCX_…, OMP_… and GOMP_….
 std::map<std::string, std::string> variables_for_other_hosts();
 
 }  // namespace sullae

@@ -87,6 +87,7 @@ void GradientReducer::before_gradient(std::size_t index) {
         options_.backward_passes_per_step == 1 ? "" : "es"));
   }
   share_out(index);
+  state.fresh = !gradient(index).defined();
 }
 
 void GradientReducer::on_gradient(std::size_t index) {
@@ -95,7 +96,7 @@ void GradientReducer::on_gradient(std::size_t index) {
   if (!backward_start_) backward_start_ = std::chrono::steady_clock::now();
   ++state.passes;
   const torch::NoGradGuard guard;
-  if (world_.size() == 1) kept_.keep(index, parameters_[index].tensor);
+  if (world_.size() == 1 && state.fresh) kept_.keep(index, parameters_[index].tensor);
   state.mark = GradientMark(gradient(index));
   if (world_.size() == 1) return;
   if (buckets_.empty()) {
@@ -109,7 +110,8 @@ void GradientReducer::on_gradient(std::size_t index) {
   if (!options_.overlap) return;
   if (!negotiated_) {
     start_in_order();
-  } else if (GradientBucket& bucket = *buckets_[state.bucket]; bucket.full() && bucket.is_single_allreduce()) {
+  } else if (GradientBucket& bucket = *buckets_[state.bucket];
+             bucket.full() && bucket.is_single_allreduce()) {
     bucket.start_negotiated(stepping_);
   }
 }

@@ -49,6 +49,7 @@ class GradientReducer final : public GradientListener {
  private:
   struct ParameterState {
     int passes = 0;        // backward passes that reached it since the last step
+    bool fresh = false;    // it had no gradient before this backward
     bool taken = false;    // by its bucket, in this step
     bool reduced = false;  // its gradient is already what all ranks agree on
     GradientMark mark;     // of its gradient, when it was last seen

@@ -110,6 +110,41 @@ TEST(Docs, OptionsExist) {
   }
 }
 
+// Without comments, and with one space for any white space.
+std::string normalised(const std::string& code) {
+  const std::string plain = std::regex_replace(code, std::regex(R"(//[^\n]*)"), "");
+  return std::regex_replace(plain, std::regex(R"(\s+)"), " ");
+}
+
+// What must follow one another in compiled code, whatever stands between: where the page leaves something out, has an empty
+// line, or ends a block.
+std::vector<std::string> pieces_of(const std::string& block) {
+  const std::regex between(R"(…|\.\.\.|\n\s*\};?(?=\n|$)|\n\s*\n)");
+  return {std::sregex_token_iterator(block.begin(), block.end(), between, -1), {}};
+}
+
+TEST(Docs, CodeIsCompiled) {
+  const fs::path root = SOURCE_DIRECTORY;
+  std::string compiled;
+  for (const auto& entry : fs::directory_iterator(root / "tests" / "docs"))
+    compiled += normalised(text_of(entry.path()));
+  int blocks = 0;
+  for (const auto& page : pages()) {
+    const std::string text = text_of(page);
+    for (std::size_t at = 0; (at = text.find("```cpp\n", at)) != std::string::npos; ++blocks) {
+      at += std::string("```cpp\n").size();
+      std::size_t found = 0;
+      for (const auto& part : pieces_of(text.substr(at, text.find("\n```", at) - at))) {
+        const auto piece = std::regex_replace(normalised(part), std::regex("^ +| +$"), "");
+        found = compiled.find(piece, found);
+        ASSERT_NE(found, std::string::npos) << page << ": not in tests/docs: " << piece;
+        found += piece.size();
+      }
+    }
+  }
+  EXPECT_GT(blocks, 5);
+}
+
 // What can be compared without knowing the language: headings, blocks of commands, figures.
 TEST(Docs, TheKoreanPageKeepsStep) {
   const fs::path root = SOURCE_DIRECTORY;

@@ -5,6 +5,8 @@
 #include <torch/torch.h>
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "sullae/torch.h"
 #include "support/ranks.h"
@@ -59,6 +61,40 @@ TEST(KeptGradients, ThatSomebodyHoldsAreLeftToThem) {
     program.step();
     EXPECT_NE(program.gradient().data_ptr(), seen.data_ptr());
     EXPECT_TRUE(seen.equal(then));
+  });
+}
+
+TEST(KeptGradients, ThatTheUserPutThereStayThere) {
+  alone([](Program& program) {
+    const torch::Tensor flat = torch::zeros({20});
+    program.net->weight.mutable_grad() = flat.view({5, 4});
+    program.net->bias.mutable_grad() = torch::zeros({5});
+    program.loss().backward();
+    EXPECT_EQ(program.gradient().data_ptr(), flat.data_ptr());
+    EXPECT_GT(flat.abs().sum().item<float>(), 0);
+  });
+}
+
+// What cat() gives back are parts of one tensor.
+TEST(KeptGradients, ThatShareTheirMemoryAreNotKept) {
+  run_ranks({.size = 1}, [](World& world) {
+    std::vector<torch::Tensor> parameters;
+    torch::OrderedDict<std::string, torch::Tensor> named;
+    for (int i = 0; i < 3; ++i) {
+      parameters.push_back(torch::ones({4}).requires_grad_());
+      named.insert(std::to_string(i), parameters.back());
+    }
+    torch::optim::SGD sgd(parameters, 0.01);
+    DistributedOptimizer optimizer(sgd, named, {}, world);
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      torch::cat(parameters).square().sum().backward();
+      for (const auto& parameter : parameters) {
+        EXPECT_TRUE(parameter.grad().allclose(2 * parameter.detach()));
+        EXPECT_EQ(parameter.grad().storage().data(), parameters[0].grad().storage().data());
+      }
+      optimizer.step();
+    }
   });
 }
 

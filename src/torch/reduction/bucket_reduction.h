@@ -56,7 +56,8 @@ class BucketReduction {
   virtual bool holds_gradient(std::size_t place) const = 0;
   /// Fills a gradient that lives here with zeros.
   virtual void clear(std::size_t place) = 0;
-  /// Of the last step; null where no flags travel.
+  /// Of the last step; null where no flags travel, as with sparse gradients. Dense ones must carry them: join() and the
+  /// choice between the paths live by them.
   virtual const StepFlags* flags() const { return nullptr; }
 };
 

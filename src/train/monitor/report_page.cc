@@ -89,72 +89,73 @@ std::string summary(const std::vector<Report>& reports) {
   const auto percent = [](double part) {
     return fmt::format("{:.2f} %", 100 * part);
   };
-  const std::vector<Row> rows = {
-      {"ranks",
-       [](const Report& r) {
-         return fmt::format("{}", r.world_size);
-       }},
-      {"replicas in each",
-       [](const Report& r) {
-         return fmt::format("{}", r.scale_up);
-       }},
-      {"threads a rank",
-       [](const Report& r) {
-         return fmt::format("{}", r.threads);
-       }},
-      {"parameters",
-       [](const Report& r) {
-         return fmt::format("{}", r.parameters);
-       }},
-      {"samples a step",
-       [](const Report& r) {
-         return fmt::format("{}", r.batch_size);
-       }},
-      {"epochs",
-       [](const Report& r) {
-         return fmt::format("{}", r.epochs);
-       }},
-      {"steps",
-       [](const Report& r) {
-         return fmt::format("{}", r.steps);
-       }},
-      {"test accuracy",
-       [&](const Report& r) {
-         return percent(r.test_accuracy);
-       }},
-      {"test loss",
-       [](const Report& r) {
-         return fmt::format("{:.4f}", r.test_loss);
-       }},
-      {"samples/s",
-       [](const Report& r) {
-         return fmt::format("{:.0f}", r.samples_per_second);
-       }},
-      {"scaling efficiency",
-       [&](const Report& r) {
-         const double ideal = static_cast<double>(r.world_size) * r.scale_up /
-                              (reports.front().world_size * reports.front().scale_up);
-         return percent(r.samples_per_second / reports.front().samples_per_second / ideal);
-       }},
-      {"waiting for data",
-       [&](const Report& r) {
-         return percent(r.waiting_for_data);
-       }},
-      {"waiting for ranks",
-       [&](const Report& r) {
-         return percent(r.waiting_for_ranks);
-       }},
-      {"skipped steps",
-       [](const Report& r) {
-         return fmt::format("{}", r.skipped_steps);
-       }},
-      {"damaged records",
-       [](const Report& r) {
-         return fmt::format("{}", r.damaged_records);
-       }},
-      {"time", [](const Report& r) {
-         return format_duration(r.seconds);
-       }}};
+  std::vector<Row> rows = {{"ranks",
+                            [](const Report& r) {
+                              return fmt::format("{}", r.world_size);
+                            }},
+                           {"replicas in each",
+                            [](const Report& r) {
+                              return fmt::format("{}", r.scale_up);
+                            }},
+                           {"threads a rank",
+                            [](const Report& r) {
+                              return fmt::format("{}", r.threads);
+                            }},
+                           {"parameters",
+                            [](const Report& r) {
+                              return fmt::format("{}", r.parameters);
+                            }},
+                           {"samples a step",
+                            [](const Report& r) {
+                              return fmt::format("{}", r.batch_size);
+                            }},
+                           {"epochs",
+                            [](const Report& r) {
+                              return fmt::format("{}", r.epochs);
+                            }},
+                           {"steps",
+                            [](const Report& r) {
+                              return fmt::format("{}", r.steps);
+                            }},
+                           {"test accuracy",
+                            [&](const Report& r) {
+                              return percent(r.test_accuracy);
+                            }},
+                           {"test loss",
+                            [](const Report& r) {
+                              return fmt::format("{:.4f}", r.test_loss);
+                            }},
+                           {"samples/s",
+                            [](const Report& r) {
+                              return fmt::format("{:.0f}", r.samples_per_second);
+                            }},
+                           {"waiting for data",
+                            [&](const Report& r) {
+                              return percent(r.waiting_for_data);
+                            }},
+                           {"waiting for ranks",
+                            [&](const Report& r) {
+                              return percent(r.waiting_for_ranks);
+                            }},
+                           {"skipped steps",
+                            [](const Report& r) {
+                              return fmt::format("{}", r.skipped_steps);
+                            }},
+                           {"damaged records",
+                            [](const Report& r) {
+                              return fmt::format("{}", r.damaged_records);
+                            }},
+                           {"time", [](const Report& r) {
+                              return format_duration(r.seconds);
+                            }}};
+  if (reports.size() > 1) {
+    rows.push_back({"scaling efficiency", [&](const Report& r) {
+                      const double ideal = static_cast<double>(r.world_size) * r.scale_up /
+                                           (reports.front().world_size * reports.front().scale_up);
+                      return percent(r.samples_per_second / reports.front().samples_per_second /
+                                     ideal);
+                    }});
+  }
   std::string html = "<div class=\"scroll\"><table>\n";
   for (const Row& row : rows) {
     html += fmt::format("<tr><td>{}</td>", row.title);

@@ -2,15 +2,11 @@
 
 namespace sullae::cli {
 
-// As kTorchCommands lists them.
+// Of sullae-serve, as kOtherCommands lists them.
 std::vector<std::unique_ptr<Command>> make_commands() {
   std::vector<std::unique_ptr<Command>> commands;
-  commands.push_back(make_train_command());
-  commands.push_back(make_scaling_command());
   commands.push_back(make_serve_command());
   commands.push_back(make_online_command());
-  commands.push_back(make_data_command());
-  commands.push_back(make_report_command());
   return commands;
 }
 

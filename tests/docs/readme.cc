@@ -1,0 +1,82 @@
+// The README's program, whole, and what the pages on data and programs show: compiled, so that what users copy is right.
+// cli/docs_test.cc finds each block of code in these files.
+#include <gtest/gtest.h>
+#include <sullae/data.h>
+#include <sullae/torch.h>
+#include <sullae/train.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "support/temporary_directory.h"
+
+namespace sullae::testing {
+namespace {
+
+struct NetImpl : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& x) { return linear(x); }
+  torch::nn::Linear linear = register_module("linear", torch::nn::Linear(2, 1));
+};
+TORCH_MODULE(Net);
+
+namespace program {
+
+constexpr std::size_t dataset_size = 8;
+
+int main() {
+  // clang-format off
+  sullae::init();
+  auto device = sullae::local_device();
+  Net model; model->to(device);
+  torch::optim::SGD sgd(model->parameters(), 0.01 * sullae::size());
+  sullae::DistributedOptimizer optimizer(sgd, model->named_parameters());
+  sullae::broadcast_parameters(*model, /*root=*/0);
+  auto sampler = sullae::DistributedSampler(dataset_size);
+  const auto loss = model->forward(torch::ones({1, 2}, device)).square().sum();
+  optimizer.zero_grad();
+  loss.backward();
+  optimizer.step();
+  EXPECT_EQ(sampler.indices().size(), dataset_size);
+  if (sullae::rank() == 0) sullae::save_checkpoint("model.ckpt", *model, &sgd);
+  // clang-format on
+  sullae::shutdown();
+  return 0;
+}
+
+}  // namespace program
+
+TEST(Readme, ItsProgramRuns) {
+  const TemporaryDirectory directory;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(directory.path());
+  EXPECT_EQ(program::main(), 0);
+  std::filesystem::current_path(before);
+  Net model;
+  load_checkpoint(directory.path() / "model.ckpt", *model);
+}
+
+// docs/data.md
+[[maybe_unused]] void reads_images(std::size_t i, std::uint64_t seed, std::uint64_t epoch,
+                                   float* pixels) {
+  // clang-format off
+  auto set = sullae::data::open_dataset({"train/part-*"});
+  sullae::data::ImageTransform transform({.augmentation = sullae::data::Augmentation::random_resized_crop});
+  transform.apply(set->read(i), sullae::data::Random(seed, epoch, i), pixels);
+  // clang-format on
+}
+
+// docs/programs.md
+[[maybe_unused]] void exports(const Net& model) {
+  // clang-format off
+  sullae::export_torchscript(*model, R"(
+def forward(self, words):
+    x = torch.embedding(self.embedding_weight, words)
+    return torch.softmax(torch.linear(x.mean(1), self.head_weight, self.head_bias), 1)
+)", {.repository = "models", .name = "mine",
+     .inputs = {{"words", torch::kInt64, {-1, -1}}}, .outputs = {{"probabilities", torch::kFloat32, {-1, 3}}}});
+  // clang-format on
+}
+
+}  // namespace
+}  // namespace sullae::testing
