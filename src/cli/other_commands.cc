@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "launch/process.h"
 #include "launch/remote_shell.h"
 #include "sullae/error.h"
 
@@ -23,6 +24,7 @@ void become_other_program(const std::vector<std::string>& words) {
   auto copies = words;
   for (auto& word : copies) arguments.push_back(word.data());
   arguments.push_back(nullptr);
+  limit_spinning();
   ::execv(program.c_str(), arguments.data());
   throw Error(
       fmt::format("{}: cannot be started: {}: expected it beside sullae (`make build` builds it), "

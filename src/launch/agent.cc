@@ -219,9 +219,7 @@ class Agent {
     }
     ::setenv("OMP_NUM_THREADS", fmt::to_string(cpus.threads).c_str(), /*overwrite=*/0);
     for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
-    // libgomp's threads would spin for milliseconds at the end of each parallel region, against whoever else has work
-    // for the processor. It takes this over the user's policy.
-    if (::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
+    limit_spinning();
     ::setenv("SULLAE_RANK", fmt::to_string(rank).c_str(), 1);
     ::setenv("SULLAE_SIZE", fmt::to_string(spec.size).c_str(), 1);
     ::setenv("SULLAE_LOCAL_RANK", fmt::to_string(local_rank).c_str(), 1);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <array>
+#include <cstdlib>
 
 #include "base/system_error.h"
 
@@ -12,6 +13,11 @@ Pipe make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw system_error("pipe");
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+void limit_spinning() {
+  if (::getenv("GOMP_SPINCOUNT") == nullptr)
+    ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
 }
 
 void execute(const std::vector<std::string>& words) {
