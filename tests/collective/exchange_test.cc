@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <future>
 #include <stdexcept>
 #include <thread>
 
@@ -58,9 +59,12 @@ TEST(Exchange, NothingArrivesInTheMemoryOfACollectiveThatHasFailed) {
   std::array<int, 4> memory{};
   memory.fill(1);
   const std::array<int, 4> two = {2, 2, 2, 2};
+  std::promise<void> failed;
   std::thread other([&] {
-    run(1, [&](FailingSends&, const auto& exchange) {
-      // Both collectives' messages; nobody waits for the first.
+    run(1, [&, has_failed = failed.get_future()](FailingSends&, const auto& exchange) {
+      // Both collectives' messages; nobody waits for the first. Sent earlier, it could be in the memory before
+      // the collective fails, which is allowed.
+      has_failed.wait_for(kPatience);
       std::array<int, 4> in{};
       auto first = exchange(1);
       Request late = first.send(0, 0, two.data(), sizeof two);
@@ -75,6 +79,7 @@ TEST(Exchange, NothingArrivesInTheMemoryOfACollectiveThatHasFailed) {
     EXPECT_THROW(exchange(1).send_and_receive(1, three.data(), sizeof three, 1, memory.data(),
                                               sizeof memory, 0),
                  std::runtime_error);
+    failed.set_value();
     transport.failing = false;
     // What arrives after the first collective's message shows that it would have arrived by now.
     std::array<int, 4> in{};
