@@ -2,8 +2,8 @@
 #pragma once
 
 #include "sullae/sullae.h"
-#include "train/options.h"
 #include "train/monitor/report.h"
+#include "train/options.h"
 #include "train/task.h"
 
 namespace sullae::train {

@@ -18,7 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-
 std::vector<std::string> read_lines(const fs::path& version, const std::string& name) {
   fs::path file = version / name;
   if (name.find("..") != std::string::npos || fs::path(name).is_absolute())
