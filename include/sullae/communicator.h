@@ -7,11 +7,16 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sullae/types.h"
 
 namespace sullae {
+
+namespace messages {
+class Group;
+}
 
 /// Collectives over a fixed group of ranks, blocking. Every rank makes the same calls in the same
 /// order; one thread at a time may call. Counts are in elements. `in` and `out` may be the same
@@ -51,6 +56,12 @@ class Communicator {
   virtual void adasum(const void* in, void* out, std::span<const std::size_t> tensors,
                       DataType type);
 
+  /// Messages between two ranks, the same as those of the World that this is a channel of: see World::send and
+  /// World::receive. Throw Error where the communicator was made without them.
+  void send(const void* data, std::size_t count, DataType type, int to, int tag = 0);
+  int receive(void* data, std::size_t count, DataType type, int from, int tag = 0);
+  void set_messages(std::shared_ptr<messages::Group> messages) { messages_ = std::move(messages); }
+
   /// The algorithms that set_allreduce_algorithm() understands here; what is set comes first.
   virtual std::vector<std::string> allreduce_algorithms() const { return {"auto"}; }
   /// For allreduces from here on. Every rank must choose the same.
@@ -73,6 +84,11 @@ class Communicator {
   /// zeroed, 64-byte aligned. Collective, the same `bytes` on every rank. It lives as long as
   /// somebody holds it, even after the communicator.
   virtual std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) = 0;
+
+ private:
+  messages::Group& messages();
+
+  std::shared_ptr<messages::Group> messages_;
 };
 
 }  // namespace sullae

@@ -44,12 +44,17 @@ class Handle {
   /// Calls `callback` when the operation is done, with its error or null: in the engine's thread,
   /// which it must not keep, or at once in this one when it is done already. It must not throw.
   void then(std::function<void(std::exception_ptr)> callback) const;
+  /// Of a receive that has completed: the rank that sent the message. Throws Error for anything else.
+  int source() const;
 
  private:
   friend class World;
   explicit Handle(std::shared_ptr<Completion> completion) : completion_(std::move(completion)) {}
   std::shared_ptr<Completion> completion_;
 };
+
+/// Where World::receive takes a message from, when any rank may send it.
+inline constexpr int kAnySource = -1;
 
 /// How a World finds its ranks. init() fills it from the environment; tests and tools fill it
 /// themselves.
@@ -192,7 +197,23 @@ class World {
   /// Returns when every rank has called it.
   void barrier() const;
 
-  /// The same, in the background. Spans are copied; buffers must live until the handle is done.
+  /// Messages between two ranks, which nobody else takes part in; any number of threads may call at the same time. A
+  /// receive gets the first message with its tag (at least 0) that the sender, or any, has sent and no earlier receive
+  /// got; messages of one rank with one tag arrive in order. It must expect as many elements, of the same type, as
+  /// were sent; else it throws MismatchError, as does the send where it has not ended by then.
+  ///
+  /// send() returns when the memory may be used again: a message of up to 8 KiB may wait at its receiver for its
+  /// receive, a larger one waits in the sender's memory, so that two ranks which first send large messages to each
+  /// other wait for ever, which here means SULLAE_TIMEOUT. receive() returns the rank that the message came from.
+  ///
+  /// Both throw PeerError when the other rank died or left, and TimeoutError when it did not come in time.
+  void send(const void* data, std::size_t count, DataType type, int to, int tag = 0) const;
+  int receive(void* data, std::size_t count, DataType type, int from, int tag = 0) const;
+  /// The same in the background: Handle::source() is what receive() returns.
+  Handle send_async(const void* data, std::size_t count, DataType type, int to, int tag = 0) const;
+  Handle receive_async(void* data, std::size_t count, DataType type, int from, int tag = 0) const;
+
+  /// The collectives in the background. Spans are copied; buffers must live until the handle is done.
   /// What throws in a blocking collective is thrown by the handle, and InputError here.
   Handle allreduce_async(const void* in, void* out, std::size_t count, DataType type,
                          ReduceOp op = ReduceOp::sum, const AsyncOptions& options = {}) const;
@@ -296,5 +317,13 @@ void broadcast(std::span<T> data, int root) {
   world().broadcast(data.data(), data.size(), data_type_of<T>, root);
 }
 inline void barrier() { world().barrier(); }
+template <class T>
+void send(std::span<const T> data, int to, int tag = 0) {
+  world().send(data.data(), data.size(), data_type_of<T>, to, tag);
+}
+template <class T>
+int receive(std::span<T> data, int from, int tag = 0) {
+  return world().receive(data.data(), data.size(), data_type_of<T>, from, tag);
+}
 
 }  // namespace sullae

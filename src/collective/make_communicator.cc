@@ -39,7 +39,7 @@ class Maker {
   std::unique_ptr<Communicator> flat() {
     std::vector<int> ranks(static_cast<std::size_t>(topology_.size));
     std::iota(ranks.begin(), ranks.end(), 0);
-    return messages("flat", ranks, topology_.rank);
+    return p2p("flat", ranks, topology_.rank);
   }
 
   // Null where some host has no rank with this local rank.
@@ -50,14 +50,14 @@ class Maker {
       if (local_rank >= host.size()) return nullptr;
       ranks.push_back(host[local_rank]);
     }
-    return messages(fmt::format("cross{}", local_rank), ranks, topology_.cross_rank());
+    return p2p(fmt::format("cross{}", local_rank), ranks, topology_.cross_rank());
   }
 
  private:
-  std::unique_ptr<Communicator> messages(const std::string& name, const std::vector<int>& ranks,
+  std::unique_ptr<Communicator> p2p(const std::string& name, const std::vector<int>& ranks,
                                          int index) {
     return std::make_unique<P2pCommunicator>(
-        transport().make(store_, {.name = channel_.name + '/' + name,
+        choose_transport(config_.transport).make(store_, {.name = channel_.name + '/' + name,
                                   .ranks = topology_.names_of(ranks),
                                   .index = index,
                                   .background = channel_.background,
@@ -66,12 +66,6 @@ class Maker {
                                   .rendezvous_timeout = config_.rendezvous_timeout,
                                   .failure = channel_.failure}),
         config_.allreduce_algorithm);
-  }
-
-  // The one that was asked for, or the first.
-  const TransportKind& transport() const {
-    const TransportKind* const chosen = find_transport(config_.transport);
-    return chosen != nullptr ? *chosen : transports().front();
   }
 
   Store& store_;

@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "base/log.h"
-#include "engine/own_thread.h"
+#include "base/own_thread.h"
 #include "sullae/error.h"
 
 namespace sullae {
@@ -11,7 +11,7 @@ namespace sullae {
 BackgroundQueue::BackgroundQueue(int rank)
     : thread_([this, rank] {
         ::pthread_setname_np(::pthread_self(), "sullae-engine");
-        engine::in_own_thread = true;
+        in_own_thread = true;
         log::set_rank(rank);
         run();
       }) {}

@@ -21,6 +21,10 @@ class Completion {
   /// this one. It must not throw.
   void then(Callback callback);
   void finish(const std::exception_ptr& error);
+  /// Before finish(): who sent what was received.
+  void set_source(int rank) { source_ = rank; }
+  /// After it has finished; -1 where nothing was received.
+  int source() const { return source_; }
 
  private:
   mutable std::mutex mutex_;  // guards all below
@@ -28,6 +32,7 @@ class Completion {
   bool done_ = false;
   std::exception_ptr error_;
   std::vector<Callback> callbacks_;
+  int source_ = -1;  // written before done_
 };
 
 }  // namespace sullae

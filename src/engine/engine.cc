@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "engine/own_thread.h"
+#include "base/own_thread.h"
 #include "sullae/error.h"
 
 namespace sullae::engine {

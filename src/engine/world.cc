@@ -47,6 +47,12 @@ void Handle::then(std::function<void(std::exception_ptr)> callback) const {
   }
 }
 
+int Handle::source() const {
+  if (!completion_ || !completion_->done() || completion_->source() < 0)
+    throw Error("Handle::source: not a receive that has completed");
+  return completion_->source();
+}
+
 Handle World::handle_of(std::shared_ptr<Completion> completion) {
   return Handle(std::move(completion));
 }
@@ -137,6 +143,28 @@ void World::alltoallv(const void* in, std::span<const std::size_t> send_counts, 
 }
 void World::barrier() const {
   impl_->run(Operation::barrier, 0, [](Communicator& c) { c.barrier(); });
+}
+
+void World::send(const void* data, std::size_t count, DataType type, int to, int tag) const {
+  impl_->run_message("SEND", count * element_size(type),
+                     [&](messages::Group& group) { group.send(data, count, type, to, tag); });
+}
+int World::receive(void* data, std::size_t count, DataType type, int from, int tag) const {
+  return impl_->run_message("RECEIVE", count * element_size(type), [&](messages::Group& group) {
+    return group.receive(data, count, type, from, tag);
+  });
+}
+Handle World::send_async(const void* data, std::size_t count, DataType type, int to,
+                         int tag) const {
+  return handle_of(impl_->start_message([&](messages::Group& group, auto finished) {
+    group.send_async(data, count, type, to, tag, std::move(finished));
+  }));
+}
+Handle World::receive_async(void* data, std::size_t count, DataType type, int from,
+                            int tag) const {
+  return handle_of(impl_->start_message([&](messages::Group& group, auto finished) {
+    group.receive_async(data, count, type, from, tag, std::move(finished));
+  }));
 }
 
 Handle World::allreduce_async(const void* in, void* out, std::size_t count, DataType type,

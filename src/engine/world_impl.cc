@@ -9,9 +9,10 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "collective/make_communicator.h"
+#include "collective/messages/make_messenger.h"
 #include "collective/reduce/reduce.h"
 #include "collective/self_communicator.h"
-#include "engine/own_thread.h"
+#include "base/own_thread.h"
 #include "engine/scale.h"
 #include "sullae/compression.h"
 
@@ -64,6 +65,7 @@ Session::Session(const WorldOptions& options) : config(merge(options)) {
 }
 
 Session::~Session() {
+  if (messenger) messenger->close();
   store.reset();
   if (server) server->drain();
 }
@@ -78,6 +80,7 @@ std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
     topology = Topology::discover(*session->store, options.rank, options.size,
                                   session->config.host_id, deadline);
   }
+  session->messenger = messages::make_messenger(session->store.get(), topology, session->config);
   const std::filesystem::path timeline = session->config.timeline;
   auto impl = std::make_unique<Impl>(std::move(session), std::move(topology), "");
   if (!timeline.empty()) impl->start_timeline(timeline);
@@ -85,7 +88,8 @@ std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
 }
 
 World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::string name)
-    : session_(std::move(session)), topology_(std::move(topology)), name_(std::move(name)) {
+    : session_(std::move(session)), topology_(std::move(topology)), name_(std::move(name)),
+      messages_(std::make_shared<messages::Group>(session_->messenger, name_, topology_, failure_)) {
   const auto buffers = std::make_shared<shm::SharedBuffers>();
   foreground_ = make_channel("foreground", false, buffers, failure_);
   planned_ = make_channel("planned", true, buffers, failure_);
@@ -116,12 +120,18 @@ World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::stri
 std::unique_ptr<Communicator> World::Impl::make_channel(const std::string& channel, bool background,
                                                         std::shared_ptr<shm::SharedBuffers> buffers,
                                                         std::shared_ptr<const Failure> failure) {
-  if (topology_.size == 1) return std::make_unique<SelfCommunicator>();
-  return make_communicator(*session_->store, topology_, session_->config,
-                           {.name = name_ + channel,
-                            .background = background,
-                            .buffers = std::move(buffers),
-                            .failure = std::move(failure)});
+  std::unique_ptr<Communicator> made;
+  if (topology_.size == 1) {
+    made = std::make_unique<SelfCommunicator>();
+  } else {
+    made = make_communicator(*session_->store, topology_, session_->config,
+                             {.name = name_ + channel,
+                              .background = background,
+                              .buffers = std::move(buffers),
+                              .failure = std::move(failure)});
+  }
+  made->set_messages(messages_);
+  return made;
 }
 
 // The engine tells the other ranks, which wait for this one in vain.
@@ -132,7 +142,7 @@ void World::Impl::fail(const std::exception_ptr& error) {
 World::Impl::~Impl() { leave(); }
 
 void World::Impl::end(Impl* impl) {
-  if (engine::in_own_thread) {
+  if (in_own_thread) {
     std::thread([impl] { delete impl; }).detach();
   } else {
     delete impl;
@@ -151,6 +161,7 @@ void World::Impl::leave() {
     log::warning("timeline: not written, since the world has failed");
   }
   queue_->stop();
+  messages_->leave();
   engine_->leave();
   {
     const std::lock_guard lock(device_mutex_);
@@ -186,6 +197,24 @@ void World::Impl::stop_timeline() {
 void World::Impl::write_timeline() {
   if (timeline_.on()) failure_->check();  // ranks that are out of step cannot gather it
   timeline_.stop(*foreground_, topology_.names);
+}
+
+std::shared_ptr<Completion> World::Impl::start_message(
+    const std::function<void(messages::Group&, messages::Group::Finished)>& start) {
+  check_joined();
+  failure_->check();
+  auto completion = std::make_shared<Completion>();
+  start(*messages_, [this, completion](const std::exception_ptr& error, int source) {
+    std::exception_ptr final_error;
+    try {
+      if (error) guarded([&] { std::rethrow_exception(error); });
+    } catch (...) {  // goes to whoever waits
+      final_error = std::current_exception();
+    }
+    completion->set_source(source);
+    completion->finish(final_error);
+  });
+  return completion;
 }
 
 std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&)> call,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "collective/messages/group.h"
 #include "collective/shm/shared_buffers.h"
 #include "engine/background_queue.h"
 #include "engine/engine.h"
@@ -35,6 +36,8 @@ struct Session {
   Config config;
   std::unique_ptr<StoreServer> server;
   std::unique_ptr<Store> store;
+  /// Made once the topology is known.
+  std::shared_ptr<messages::Messenger> messenger;
   std::shared_ptr<engine::SetWatch> set_watch = std::make_shared<engine::SetWatch>();
 };
 
@@ -74,6 +77,19 @@ class World::Impl {
     foreground_->set_label(shape, 0, 0);
   }
 
+  /// Runs a message in the calling thread, beside whatever others do.
+  template <class Call>
+  auto run_message(const char* phase, std::size_t bytes, const Call& call) {
+    check_joined();
+    return guarded([&] {
+      const engine::Span span(timeline_, engine::Lane::blocking, phase, "", bytes);
+      return call(*messages_);
+    });
+  }
+  /// What `start` gives its argument is what the message's end calls.
+  std::shared_ptr<Completion> start_message(
+      const std::function<void(messages::Group&, messages::Group::Finished)>& start);
+
   /// The planned path.
   std::shared_ptr<Completion> submit(std::function<void(Communicator&)> call,
                                      const PlannedOptions& options);
@@ -100,10 +116,10 @@ class World::Impl {
   // Runs `call` unless the world has failed. Ranks that disagree are told so before data moves, and the
   // world goes on; after any other error they are out of step.
   template <class Call>
-  void guarded(const Call& call) {
+  auto guarded(const Call& call) -> decltype(call()) {
     failure_->check();
     try {
-      call();
+      return call();
     } catch (const MismatchError&) {
       throw;
     } catch (const InputError&) {
@@ -135,6 +151,7 @@ class World::Impl {
   std::string backend_;
   std::atomic<bool> left_{false};
   std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
+  std::shared_ptr<messages::Group> messages_;
   engine::Timeline timeline_;  // outlives the threads, which record in it
   int process_sets_ = 0;       // made so far
   std::atomic<std::uint64_t> next_number_{0};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 namespace sullae {
@@ -29,6 +30,11 @@ void Transport::check_world(const Failure& failure) {
     broken_ = true;
     throw;
   }
+}
+
+void Transport::sleep(std::chrono::microseconds limit) {
+  constexpr std::chrono::microseconds kNap{50};
+  std::this_thread::sleep_for(std::min(limit, kNap));
 }
 
 void Transport::raise_alarm(std::string_view text) {

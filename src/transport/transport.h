@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +22,12 @@ struct Request {
   int peer = 0;
   std::size_t bytes = 0;
   bool receives = false;
+};
+
+/// A message that nobody has asked for yet.
+struct Arrival {
+  int peer = 0;
+  std::size_t bytes = 0;
 };
 
 /// A tag: the collective's number (24 bits) and a step within it (16 bits). The upper 24 bits are
@@ -57,9 +65,26 @@ class Transport {
   /// a peer has raised one. After PeerError or TimeoutError the transport is of no further use.
   virtual void wait(std::span<Request> requests) = 0;
   void wait(Request& request) { wait({&request, 1}); }
+  /// True when it is done; else makes some progress. Throws as wait() does, but for the time.
+  virtual bool test(Request& request) = 0;
+  /// The first message with this tag that waits to be received, from whomever.
+  virtual std::optional<Arrival> probe(std::uint64_t tag) = 0;
   /// Lets go of all requests that have not reached their end, after an error: when it returns, nothing is read
   /// from or written to their memory any more.
   virtual void abandon() noexcept = 0;
+
+  /// From here on the death of `peer` is noticed, if it ever is: by gone(), which says why it takes part no more.
+  virtual void watch(int peer) { static_cast<void>(peer); }
+  virtual std::optional<std::string> gone(int peer) {
+    static_cast<void>(peer);
+    return std::nullopt;
+  }
+
+  /// For a thread that has nothing to do: where prepare_sleep() is true it may call sleep(), beside other threads'
+  /// calls, which returns when something has come, after wake(), or at the limit. One that cannot tell naps.
+  virtual bool prepare_sleep() { return true; }
+  virtual void sleep(std::chrono::microseconds limit);
+  virtual void wake() noexcept {}
 
   /// Alarms for the messages to come have this tag, until the next call.
   void set_alarm_tag(std::uint64_t tag) { alarm_tag_ = tag; }

@@ -28,4 +28,9 @@ const TransportKind* find_transport(const std::string& name) {
   return found == registry().end() ? nullptr : &*found;
 }
 
+const TransportKind& choose_transport(const std::string& name) {
+  const TransportKind* const chosen = find_transport(name);
+  return chosen != nullptr ? *chosen : transports().front();
+}
+
 }  // namespace sullae

@@ -32,6 +32,8 @@ class Counting final : public Transport {
     return inner_->receive(peer, tag, data, bytes);
   }
   void wait(std::span<Request> requests) override { inner_->wait(requests); }
+  bool test(Request& request) override { return inner_->test(request); }
+  std::optional<Arrival> probe(std::uint64_t tag) override { return inner_->probe(tag); }
   void abandon() noexcept override { inner_->abandon(); }
 
  private:

@@ -37,6 +37,9 @@ void wait_for_the_other(const std::string& mode) {
   }
   if (sullae::rank() == 1) ::pause();
   if (mode == "wait") sullae::barrier();
+  if (mode == "wait-for-message") sullae::receive(all, sullae::kAnySource);
+  if (mode == "wait-for-its-message") sullae::receive(all, 1);
+  if (mode == "wait-for-receiver") sullae::send(std::span<const float>(values), 1);
   if (mode == "wait-for-later") ::sleep(1);
   sullae::allreduce_async(all, sullae::ReduceOp::sum, {.name = "gradient"}).wait();
 }

@@ -158,7 +158,8 @@ std::size_t files_in_shared_memory() {
 TEST(Init, ARankThatIsKilledIsNamedWhateverIsGoingOn) {
   for (const std::string transport : {"shm", "ucx"}) {
     for (const std::string mode :
-         {"wait", "wait-in-negotiation", "wait-in-a-stream", "wait-for-later"}) {
+         {"wait", "wait-in-negotiation", "wait-in-a-stream", "wait-for-later", "wait-for-message",
+          "wait-for-its-message", "wait-for-receiver"}) {
       SCOPED_TRACE(transport + " " + mode);
       const auto before = files_in_shared_memory();
       const auto store = "unix:" + unique_mark();

@@ -188,6 +188,18 @@ class MpiTransport final : public Transport {
     }
   }
 
+  bool test(Request& request) override { return request.native == nullptr || finish(request); }
+
+  std::optional<Arrival> probe(std::uint64_t tag) override {
+    int found = 0;
+    MPI_Status status;
+    check(MPI_Iprobe(MPI_ANY_SOURCE, short_tag(tag), communicator_, &found, &status), "probing");
+    if (found == 0) return std::nullopt;
+    MPI_Count bytes = 0;
+    MPI_Get_elements_x(&status, MPI_BYTE, &bytes);
+    return Arrival{status.MPI_SOURCE, static_cast<std::size_t>(bytes)};
+  }
+
   void abandon() noexcept override {
     for (const Pending& one : pending_) {
       if (one.receives) MPI_Cancel(one.request);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <map>
 #include <mutex>
@@ -82,6 +83,11 @@ Segment Segment::open(const SegmentHandle& handle) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!fd)
     throw system_error("shared memory: the segment of process {} cannot be opened", handle.pid);
+  // The number may mean another file by now.
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0 ||
+      static_cast<std::uint64_t>(status.st_size) != handle.bytes)
+    throw Error(fmt::format("shared memory: process {} has let go of its segment", handle.pid));
   return Segment(std::make_shared<Mapping>(std::move(fd), handle.bytes));
 }
 

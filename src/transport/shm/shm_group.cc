@@ -1,12 +1,8 @@
 #include "transport/shm/shm_group.h"
 
-#include <linux/futex.h>
-#include <poll.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstring>
 #include <new>
 
@@ -14,41 +10,14 @@
 #include "base/host.h"
 #include "base/stall_warning.h"
 #include "base/system_error.h"
+#include "transport/shm/waiting.h"
 
 namespace sullae::shm {
 namespace {
 
-// A sleeping waiter looks up this often to see whether the member that it waits for still lives.
-constexpr std::chrono::milliseconds kLivenessPeriod{100};
-
 constexpr int kForegroundSpins = 2000;
 constexpr int kBackgroundSpins = 100;
 constexpr int kOversubscribedYields = 200;
-
-void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-#endif
-}
-
-void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen,
-                std::chrono::milliseconds limit) {
-  timespec time{};
-  time.tv_sec = limit.count() / 1000;
-  time.tv_nsec = limit.count() % 1000 * 1'000'000;
-  ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &time, nullptr, 0);
-}
-
-void futex_wake_all(std::atomic<std::uint32_t>& word) {
-  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
-
-bool process_ended(int pidfd) {
-  pollfd polled{pidfd, POLLIN, 0};
-  return ::poll(&polled, 1, 0) > 0;
-}
 
 std::size_t slots_offset(int members) {
   return (static_cast<std::size_t>(members) * sizeof(Member) + 4095) / 4096 * 4096;
@@ -71,8 +40,7 @@ Group::Group(Store& store, GroupOptions options) : options_(std::move(options)) 
   store.get(key, deadline);
   pidfds_.resize(static_cast<std::size_t>(size()));
   for (int i = 0; i < size(); ++i) {
-    pidfds_[static_cast<std::size_t>(i)] =
-        UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, members_[i].pid, 0)));
+    pidfds_[static_cast<std::size_t>(i)] = open_process(members_[i].pid);
   }
   measure_cpus();
   try_reading_peers();
@@ -254,7 +222,7 @@ void Group::sleep_until(int member, const Ready& ready) {
     const std::uint32_t bell = awaited.bell.load();
     if (ready()) return;
     if (awaited.state.load() == MemberState::left ||
-        process_ended(pidfds_[static_cast<std::size_t>(member)].get())) {
+        process_ended(pidfds_[static_cast<std::size_t>(member)])) {
       // It may have announced just before it went.
       if (ready()) return;
       fail_gone(member);

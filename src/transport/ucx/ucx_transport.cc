@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/host.h"
 #include "base/stall_warning.h"
 #include "sullae/error.h"
@@ -49,6 +50,7 @@ class UcxTransport final : public Transport {
   UcxTransport(Store& store, TransportOptions options)
       : store_(store), options_(std::move(options)), peers_(options_.ranks.size()) {
     worker_.emplace(context_);
+    events_.reset(::dup(worker_->event_fd));
     spins_ = options_.background ? kBackgroundSpins : kForegroundSpins;
     store_.set(address_key(rank()), worker_->address(), rendezvous_deadline());
     if (peers_.size() <= kConnectedAtOnce) greet_all();
@@ -110,6 +112,42 @@ class UcxTransport final : public Transport {
         worker_->progress(spins_, std::min(kPollPeriod, deadline.remaining()));
       }
     }
+  }
+
+  bool test(Request& request) override {
+    if (request.native == nullptr || finish(request)) return true;
+    ucp_worker_progress(worker_->handle);
+    if (finish(request)) return true;
+    const Peer& peer = peers_[static_cast<std::size_t>(request.peer)];
+    if (peer.failure != UCS_OK) fail_status(request.peer, peer.failure);
+    return false;
+  }
+
+  std::optional<Arrival> probe(std::uint64_t tag) override {
+    if (!worker_) return std::nullopt;
+    ucp_worker_progress(worker_->handle);
+    ucp_tag_recv_info_t info{};
+    if (ucp_tag_probe_nb(worker_->handle, tag, kTagWithoutSender, /*remove=*/0, &info) == nullptr)
+      return std::nullopt;
+    return Arrival{static_cast<int>(info.sender_tag >> kSenderShift), info.length};
+  }
+
+  void watch(int peer) override {
+    check_usable(peer);
+    endpoint(peer);
+  }
+  std::optional<std::string> gone(int peer) override {
+    const ucs_status_t failure = peers_[static_cast<std::size_t>(peer)].failure;
+    if (failure == UCS_OK) return std::nullopt;
+    return fmt::format("UCX: {}", ucs_status_string(failure));
+  }
+
+  bool prepare_sleep() override {
+    return worker_ && ucp_worker_arm(worker_->handle) != UCS_ERR_BUSY;
+  }
+  void sleep(std::chrono::microseconds limit) override { ucx::sleep(events_.get(), limit); }
+  void wake() noexcept override {
+    if (worker_) ucp_worker_signal(worker_->handle);
   }
 
   void abandon() noexcept override {
@@ -248,6 +286,7 @@ class UcxTransport final : public Transport {
   TransportOptions options_;
   Context context_;
   std::optional<Worker> worker_;  // gone where abandon() had to end it
+  UniqueFd events_;               // the worker's, for a thread that may sleep while it goes
   std::vector<Peer> peers_;
   std::vector<void*> pending_;  // requests that have not completed
   int spins_ = 0;

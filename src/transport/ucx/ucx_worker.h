@@ -61,6 +61,13 @@ struct Context {
   Context& operator=(const Context&) = delete;
 };
 
+// Until something happens to the armed worker whose descriptor this is.
+inline void sleep(int event_fd, std::chrono::microseconds most) {
+  pollfd polled{event_fd, POLLIN, 0};
+  const timespec limit{most.count() / 1'000'000, most.count() % 1'000'000 * 1000};
+  ::ppoll(&polled, 1, &limit, nullptr);
+}
+
 struct Worker {
   ucp_worker_h handle = nullptr;
   int event_fd = -1;
@@ -94,8 +101,7 @@ struct Worker {
     const ucs_status_t armed = ucp_worker_arm(handle);
     if (armed == UCS_ERR_BUSY) return;
     check(armed, "arming the worker");
-    pollfd polled{event_fd, POLLIN, 0};
-    ::poll(&polled, 1, static_cast<int>(most.count()));
+    sleep(event_fd, most);
   }
 };
 

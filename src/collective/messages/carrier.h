@@ -1,0 +1,72 @@
+// The seam for what carries messages between this rank and some of the others.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "collective/messages/packet.h"
+
+namespace sullae::messages {
+
+/// The data of a large message on its way between `memory` here and rank `peer`.
+struct Bulk {
+  int peer = 0;
+  std::uint64_t id = 0;  ///< of the offer
+  std::byte* memory = nullptr;
+  std::size_t bytes = 0;
+  const void* source = nullptr;  ///< of one that is received: where it lies in the sender's process
+  std::size_t moved = 0;
+  /// The carrier's own, from the first call on; gone with this.
+  std::shared_ptr<void> state;
+};
+
+/// Who takes part no more.
+struct Gone {
+  std::string who;    ///< the process and its host, or what the transport says
+  bool died = false;  ///< or left
+};
+
+/// Packets between two ranks arrive in the order in which they were posted. One thread at a time may call, but for
+/// sleep(). Ranks are those of the world.
+class Carrier {
+ public:
+  using Take = std::function<void(int from, const Packet& packet, std::span<const std::byte> payload)>;
+
+  virtual ~Carrier() = default;
+
+  virtual bool reaches(int peer) const = 0;
+  /// Up to so many bytes travel with the packet that announces them.
+  virtual std::size_t most_payload() const = 0;
+  /// Copies both; false when there is no room now. Throws PeerError where the peer is known to be gone.
+  virtual bool post(int peer, const Packet& packet, std::span<const std::byte> payload) = 0;
+  /// Gives packets that have come to `take`, a few at most; whether there were any.
+  virtual bool poll(const Take& take) = 0;
+
+  /// Whether an offer's data comes here without the sender's help: by receive() alone.
+  virtual bool can_fetch(int peer) = 0;
+  /// Moves some more of what was announced as ready; true when all of it has left this memory, or arrived in it.
+  /// Throws PeerError.
+  virtual bool send(Bulk& bulk) = 0;
+  virtual bool receive(Bulk& bulk) = 0;
+
+  /// Nothing while `peer` takes part, or where nobody knows. That an expected one goes is always noticed. What it
+  /// sent before may still be there.
+  virtual std::optional<Gone> gone(int peer, bool expected) = 0;
+  /// Lets go of all memory of bulks after an error; when it returns none is read or written any more. The carrier
+  /// may be of no further use.
+  virtual void abandon() noexcept = 0;
+
+  /// For a thread that has nothing to do: call prepare_sleep() before a last poll(), then sleep() at most for
+  /// `limit` unless something comes in between. Any thread may call sleep() and wake().
+  virtual std::uint64_t prepare_sleep() = 0;
+  virtual void sleep(std::uint64_t prepared, std::chrono::microseconds limit) = 0;
+  virtual void wake() noexcept = 0;
+};
+
+}  // namespace sullae::messages

@@ -1,0 +1,328 @@
+#include "collective/messages/delivery.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/copy.h"
+#include "sullae/error.h"
+
+namespace sullae::messages {
+namespace {
+
+bool fits(const Operation& receive, int from, const Packet& packet) {
+  return receive.context->number == packet.context && receive.tag == packet.tag &&
+         (receive.peer == from || receive.peer == kAnyPeer);
+}
+
+std::string describe(std::uint64_t bytes, DataType type) {
+  return fmt::format("{} of {}", bytes / element_size(type), name(type));
+}
+
+}  // namespace
+
+Delivery::Delivery(int rank, int size, std::vector<std::unique_ptr<Carrier>> carriers,
+                   std::function<void(Operation&)> ended)
+    : rank_(rank),
+      carriers_(std::move(carriers)),
+      carrier_of_(static_cast<std::size_t>(size)),
+      ended_(std::move(ended)),
+      take_([this](int from, const Packet& packet, std::span<const std::byte> payload) {
+        take(from, packet, payload);
+      }) {
+  for (int peer = 0; peer < size; ++peer) {
+    const auto found =
+        std::ranges::find_if(carriers_, [&](const auto& one) { return one->reaches(peer); });
+    if (found != carriers_.end()) carrier_of_[static_cast<std::size_t>(peer)] = found->get();
+  }
+}
+
+Carrier& Delivery::carrier_to(int peer) const { return *carrier_of_[static_cast<std::size_t>(peer)]; }
+
+void Delivery::close() {
+  carriers_.clear();
+  carrier_of_.clear();
+}
+
+void Delivery::begin(Operation& operation) {
+  try {
+    operation.sends ? begin_send(operation) : begin_receive(operation);
+  } catch (const Error&) {  // the peer is gone, or was never reached
+    give_up(operation, std::current_exception());
+  }
+}
+
+void Delivery::begin_send(Operation& operation) {
+  Packet packet{.kind = PacketKind::message,
+                .type = operation.type,
+                .tag = operation.tag,
+                .context = operation.context->number,
+                .bytes = operation.bytes};
+  if (operation.peer == rank_) {
+    take(rank_, packet, {operation.memory, operation.bytes});
+    return end(operation);
+  }
+  if (operation.bytes > carrier_to(operation.peer).most_payload()) {
+    packet.kind = PacketKind::offer;
+    packet.id = ++offers_;
+    packet.place = reinterpret_cast<std::uint64_t>(operation.memory);
+    offered_.emplace(packet.id, &operation);
+  }
+  post(operation.peer, {packet, &operation, {}});
+}
+
+void Delivery::begin_receive(Operation& operation) {
+  const auto found = std::ranges::find_if(
+      early_, [&](const Early& early) { return fits(operation, early.from, early.packet); });
+  if (found == early_.end()) {
+    posted_.push_back(&operation);
+    return;
+  }
+  const Early early = std::move(*found);
+  early_.erase(found);
+  settle(operation, early.from, early.packet, early.payload);
+}
+
+void Delivery::post(int peer, Outgoing outgoing) {
+  // In order: behind what waits already.
+  const bool first = outgoing_.empty() || !outgoing_.contains(peer);
+  if (first && try_post(peer, outgoing)) return;
+  outgoing_[peer].push_back(std::move(outgoing));
+}
+
+void Delivery::answer(int peer, PacketKind kind, std::uint64_t id, std::string text) {
+  try {
+    post(peer, {{.kind = kind, .id = id}, nullptr, std::move(text)});
+  } catch (const PeerError&) {
+    // Who is gone needs none.
+  }
+}
+
+bool Delivery::try_post(int peer, const Outgoing& outgoing) {
+  const bool is_message = outgoing.packet.kind == PacketKind::message;
+  const auto payload = is_message ? std::span<const std::byte>(outgoing.operation->memory,
+                                                               outgoing.operation->bytes)
+                                  : std::as_bytes(std::span(outgoing.text));
+  if (!carrier_to(peer).post(peer, outgoing.packet, payload)) return false;
+  if (is_message) end(*outgoing.operation);
+  return true;
+}
+
+bool Delivery::flush() {
+  bool any = false;
+  std::vector<std::pair<Operation*, std::exception_ptr>> lost;
+  for (auto peer = outgoing_.begin(); peer != outgoing_.end();) {
+    auto& waiting = peer->second;
+    try {
+      while (!waiting.empty() && try_post(peer->first, waiting.front())) {
+        waiting.pop_front();
+        any = true;
+      }
+    } catch (const Error&) {  // the peer is gone
+      if (waiting.front().operation != nullptr)
+        lost.emplace_back(waiting.front().operation, std::current_exception());
+      waiting.pop_front();
+      any = true;
+    }
+    peer = waiting.empty() ? outgoing_.erase(peer) : std::next(peer);
+  }
+  for (const auto& [operation, error] : lost) give_up(*operation, error);
+  return any;
+}
+
+bool Delivery::round() {
+  bool any = false;
+  for (const auto& carrier : carriers_) any = carrier->poll(take_) || any;
+  if (!outgoing_.empty()) any = flush() || any;
+  if (!receiving_.empty()) any = move(receiving_, &Carrier::receive) || any;
+  if (!sending_.empty()) any = move(sending_, &Carrier::send) || any;
+  return any;
+}
+
+bool Delivery::move(std::list<Moving>& moving, Step step) {
+  bool any = false;
+  for (auto one = moving.begin(); one != moving.end();) {
+    const std::size_t before = one->bulk.moved;
+    Carrier& carrier = carrier_to(one->bulk.peer);
+    try {
+      if (!(carrier.*step)(one->bulk)) {
+        any = any || one->bulk.moved != before;
+        ++one;
+        continue;
+      }
+    } catch (const Error&) {
+      fail_carrier(carrier, std::current_exception());
+      return true;  // the list is another
+    }
+    any = true;
+    const Moving ended = std::move(*one);
+    one = moving.erase(one);
+    if (ended.tells_sender) answer(ended.bulk.peer, PacketKind::done, ended.bulk.id);
+    end(*ended.operation);
+  }
+  return any;
+}
+
+void Delivery::take(int from, const Packet& packet, std::span<const std::byte> payload) {
+  switch (packet.kind) {
+    case PacketKind::message:
+    case PacketKind::offer: {
+      if (closed_.contains(packet.context)) {
+        if (packet.kind == PacketKind::offer) answer(from, PacketKind::left, packet.id);
+        return;
+      }
+      const auto found = std::ranges::find_if(
+          posted_, [&](const Operation* receive) { return fits(*receive, from, packet); });
+      if (found == posted_.end()) {
+        early_.push_back({from, packet, {payload.begin(), payload.end()}});
+        return;
+      }
+      Operation& receive = **found;
+      posted_.erase(found);
+      return settle(receive, from, packet, payload);
+    }
+    case PacketKind::ready:
+      if (Operation* const send = take_offered(packet.id)) {
+        sending_.push_back(
+            {{.peer = from, .id = packet.id, .memory = send->memory, .bytes = send->bytes},
+             send,
+             false});
+      }
+      return;
+    case PacketKind::part:
+      return place_part(from, packet, payload);
+    case PacketKind::done:
+      if (Operation* const send = take_offered(packet.id)) end(*send);
+      return;
+    case PacketKind::refused:
+      if (Operation* const send = take_offered(packet.id)) {
+        end(*send, std::make_exception_ptr(MismatchError(
+                       {reinterpret_cast<const char*>(payload.data()), payload.size()})));
+      }
+      return;
+    case PacketKind::left:
+      if (Operation* const send = take_offered(packet.id)) {
+        end(*send, std::make_exception_ptr(PeerError(
+                       from, fmt::format("send: rank {} left the group before it had received the "
+                                         "message of rank {} with tag {}",
+                                         from, rank_, send->tag))));
+      }
+      return;
+  }
+}
+
+void Delivery::settle(Operation& receive, int from, const Packet& packet,
+                      std::span<const std::byte> payload) {
+  receive.source = from;
+  const bool offered = packet.kind == PacketKind::offer;
+  if (packet.type != receive.type || packet.bytes != receive.bytes) {
+    const std::string text = fmt::format(
+        "receive: rank {} expected {} from rank {} with tag {}, which sent {}", rank_,
+        describe(receive.bytes, receive.type), from, packet.tag,
+        describe(packet.bytes, packet.type));
+    if (offered) answer(from, PacketKind::refused, packet.id, text);
+    return end(receive, std::make_exception_ptr(MismatchError(text)));
+  }
+  if (!offered) {
+    copy_bytes(receive.memory, payload.data(), payload.size());
+    return end(receive);
+  }
+  bool fetches = false;
+  try {
+    fetches = carrier_to(from).can_fetch(from);
+  } catch (const Error&) {  // it cannot be reached
+    return end(receive, std::current_exception());
+  }
+  receiving_.push_back({{.peer = from,
+                         .id = packet.id,
+                         .memory = receive.memory,
+                         .bytes = receive.bytes,
+                         .source = reinterpret_cast<const void*>(packet.place)},
+                        &receive,
+                        fetches});
+  if (!fetches) answer(from, PacketKind::ready, packet.id);
+}
+
+void Delivery::place_part(int from, const Packet& packet, std::span<const std::byte> payload) {
+  for (Moving& one : receiving_) {
+    Bulk& bulk = one.bulk;
+    if (bulk.peer != from || bulk.id != packet.id) continue;
+    if (packet.place != bulk.moved || payload.size() > bulk.bytes - bulk.moved) return;
+    copy_bytes(bulk.memory + bulk.moved, payload.data(), payload.size());
+    bulk.moved += payload.size();
+    return;
+  }
+}
+
+Operation* Delivery::take_offered(std::uint64_t id) {
+  const auto found = offered_.find(id);
+  if (found == offered_.end()) return nullptr;  // it was given up
+  Operation* const operation = found->second;
+  offered_.erase(found);
+  return operation;
+}
+
+void Delivery::end(Operation& operation, const std::exception_ptr& error) {
+  operation.error = error;
+  operation.done = true;
+  ended_(operation);
+}
+
+void Delivery::give_up(Operation& operation, const std::exception_ptr& error) {
+  for (auto* const moving : {&receiving_, &sending_}) {
+    for (const Moving& one : *moving) {
+      // Only the carrier can take its memory back, and that of all others with it.
+      if (one.operation == &operation)
+        return fail_carrier(carrier_to(one.bulk.peer), error);
+    }
+  }
+  forget(operation);
+  end(operation, error);
+}
+
+void Delivery::forget(const Operation& operation) {
+  std::erase(posted_, &operation);
+  std::erase_if(offered_, [&](const auto& offer) { return offer.second == &operation; });
+  for (auto& [peer, waiting] : outgoing_)
+    std::erase_if(waiting, [&](const Outgoing& one) { return one.operation == &operation; });
+  std::erase_if(outgoing_, [](const auto& peer) { return peer.second.empty(); });
+}
+
+void Delivery::fail_carrier(Carrier& carrier, const std::exception_ptr& error) {
+  carrier.abandon();
+  std::vector<Operation*> lost;
+  for (auto* const moving : {&receiving_, &sending_}) {
+    std::erase_if(*moving, [&](const Moving& one) {
+      if (!carrier.reaches(one.bulk.peer)) return false;
+      lost.push_back(one.operation);
+      return true;
+    });
+  }
+  for (Operation* const operation : lost) end(*operation, error);
+}
+
+std::optional<Gone> Delivery::gone(int peer, bool expected) {
+  if (peer == rank_) return std::nullopt;
+  return carrier_to(peer).gone(peer, expected);
+}
+
+bool Delivery::has_outgoing(const Context& context) const {
+  const auto is_of = [&](const Operation* operation) {
+    return operation != nullptr && operation->context == &context;
+  };
+  return std::ranges::any_of(offered_, [&](const auto& offer) { return is_of(offer.second); }) ||
+         std::ranges::any_of(sending_, [&](const Moving& one) { return is_of(one.operation); }) ||
+         !outgoing_.empty();
+}
+
+void Delivery::close(const Context& context) {
+  closed_.insert(context.number);
+  for (const Early& early : early_) {
+    if (early.packet.context == context.number && early.packet.kind == PacketKind::offer)
+      answer(early.from, PacketKind::left, early.packet.id);
+  }
+  std::erase_if(early_,
+                [&](const Early& early) { return early.packet.context == context.number; });
+}
+
+}  // namespace sullae::messages

@@ -1,0 +1,101 @@
+// Which send goes with which receive, and getting the data there.
+//
+// A message of up to a few kilobytes travels in one packet, and its send is done when it is on its way; what
+// arrives before its receive is kept here. A larger one is offered, and its data moves once the receiver has a
+// place for it: never more memory than the program's own.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "collective/messages/carrier.h"
+#include "collective/messages/operation.h"
+
+namespace sullae::messages {
+
+/// Of one rank. One thread at a time may call.
+class Delivery {
+ public:
+  /// `ended` is told of each operation that has come to its end, in the middle of a call: it calls nothing here.
+  Delivery(int rank, int size, std::vector<std::unique_ptr<Carrier>> carriers,
+           std::function<void(Operation&)> ended);
+
+  /// Starts an operation, which may end it.
+  void begin(Operation& operation);
+  /// Moves what can be moved now; whether there was anything.
+  bool round();
+  /// Ends an operation that has not ended.
+  void give_up(Operation& operation, const std::exception_ptr& error);
+
+  /// See Carrier.
+  std::optional<Gone> gone(int peer, bool expected);
+  /// Whether something of this rank's is still to go out in `context`.
+  bool has_outgoing(const Context& context) const;
+  /// Drops what came for `context`, now and later.
+  void close(const Context& context);
+  /// Lets go of the carriers.
+  void close();
+
+  std::span<const std::unique_ptr<Carrier>> carriers() const { return carriers_; }
+
+ private:
+  // Something that came before its receive.
+  struct Early {
+    int from;
+    Packet packet;
+    std::vector<std::byte> payload;
+  };
+  // What waits for room at its receiver's. Its payload is the operation's memory, or text.
+  struct Outgoing {
+    Packet packet;
+    Operation* operation;
+    std::string text;
+  };
+  struct Moving {
+    Bulk bulk;
+    Operation* operation;
+    bool tells_sender;  // who learns only so that the data has been fetched
+  };
+  using Step = bool (Carrier::*)(Bulk&);
+
+  void begin_send(Operation& operation);
+  void begin_receive(Operation& operation);
+  void post(int peer, Outgoing outgoing);
+  void answer(int peer, PacketKind kind, std::uint64_t id, std::string text = {});
+  bool try_post(int peer, const Outgoing& outgoing);
+  bool flush();
+  bool move(std::list<Moving>& moving, Step step);
+  void take(int from, const Packet& packet, std::span<const std::byte> payload);
+  void place_part(int from, const Packet& packet, std::span<const std::byte> payload);
+  void settle(Operation& receive, int from, const Packet& packet,
+              std::span<const std::byte> payload);
+  void end(Operation& operation, const std::exception_ptr& error = nullptr);
+  void forget(const Operation& operation);
+  void fail_carrier(Carrier& carrier, const std::exception_ptr& error);
+  Operation* take_offered(std::uint64_t id);
+  Carrier& carrier_to(int peer) const;
+
+  int rank_;
+  std::vector<std::unique_ptr<Carrier>> carriers_;
+  std::vector<Carrier*> carrier_of_;  // by rank
+  std::function<void(Operation&)> ended_;
+  Carrier::Take take_;
+  std::vector<Operation*> posted_;  // receives without a message, in their order
+  std::list<Early> early_;          // messages without a receive, in their order
+  std::map<int, std::deque<Outgoing>> outgoing_;
+  std::unordered_map<std::uint64_t, Operation*> offered_;
+  std::list<Moving> receiving_;
+  std::list<Moving> sending_;
+  std::set<std::uint64_t> closed_;  // contexts
+  std::uint64_t offers_ = 0;
+};
+
+}  // namespace sullae::messages

@@ -1,0 +1,250 @@
+#include "collective/messages/messenger.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/own_thread.h"
+#include "sullae/error.h"
+#include "transport/shm/waiting.h"
+
+namespace sullae::messages {
+namespace {
+
+// Of kLooks looks each.
+constexpr int kBackgroundSpins = 5;
+constexpr int kLooks = 20;
+constexpr int kYields = 200;
+// With two carriers a thread can sleep on one alone.
+constexpr std::chrono::microseconds kNapBetweenTwo{200};
+// So long leave() waits for what is still to go out.
+constexpr std::chrono::seconds kLeaveLimit{5};
+
+const char* name_of(const Operation& operation) { return operation.sends ? "send" : "receive"; }
+
+}  // namespace
+
+Messenger::Messenger(const MessengerOptions& options,
+                     std::vector<std::unique_ptr<Carrier>> carriers)
+    : options_(options),
+      delivery_(options.rank, options.size, std::move(carriers), [this](Operation& operation) {
+        const auto found = std::ranges::find_if(
+            background_, [&](const auto& one) { return one.get() == &operation; });
+        if (found != background_.end()) {
+          ended_.push_back(std::move(*found));
+          background_.erase(found);
+        }
+        // Another thread may wait for this.
+        if (&operation != own_) wake();
+      }) {}
+
+Messenger::~Messenger() { close(); }
+
+void Messenger::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    wake();
+  }
+  if (thread_.joinable()) thread_.join();
+  const std::lock_guard lock(mutex_);
+  delivery_.close();
+}
+
+void Messenger::run(Operation& operation) {
+  Lock lock(mutex_);
+  if (closing_) throw Error("messages: this rank has left the world");
+  own_ = &operation;
+  delivery_.begin(operation);
+  own_ = nullptr;
+  if (!operation.done) {
+    waiting_.push_back(&operation);
+    for (int idle = 0; !operation.done;) {
+      if (go_on(lock, idle, &operation) && !operation.done) check(operation);
+    }
+    std::erase(waiting_, &operation);
+    if (left_) changed_.notify_all();
+  }
+  lock.unlock();
+  if (operation.error) std::rethrow_exception(operation.error);
+}
+
+bool Messenger::start(const std::shared_ptr<Operation>& operation) {
+  const Lock lock(mutex_);
+  if (closing_) throw Error("messages: this rank has left the world");
+  delivery_.begin(*operation);
+  if (operation->done) return true;
+  background_.push_back(operation);
+  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  wake();
+  return false;
+}
+
+void Messenger::work() {
+  in_own_thread = true;
+  log::set_rank(options_.rank);
+  Lock lock(mutex_);
+  for (int idle = 0;;) {
+    if (!ended_.empty()) {
+      call_finished(lock);
+    } else if (!background_.empty()) {
+      if (!go_on(lock, idle, nullptr)) continue;
+      const auto all = background_;
+      for (const auto& operation : all) {
+        if (!operation->done) check(*operation);
+      }
+    } else if (closing_) {
+      return;
+    } else {
+      changed_.wait(lock);
+    }
+  }
+}
+
+void Messenger::call_finished(Lock& lock) {
+  calling_.swap(ended_);
+  lock.unlock();
+  for (auto& operation : calling_) operation->finished(*operation);
+  lock.lock();
+  calling_.clear();
+  changed_.notify_all();
+}
+
+bool Messenger::go_on(Lock& lock, int& idle, const Operation* own) {
+  const bool background = own == nullptr;
+  const bool spins = idle < (background ? kBackgroundSpins : options_.spins);
+  own_ = own;
+  bool moved = delivery_.round();
+  // Locks are not let go for each look.
+  for (int i = 0; spins && !moved && i < kLooks; ++i) {
+    shm::pause_cpu();
+    moved = delivery_.round();
+  }
+  own_ = nullptr;
+  if (moved) {
+    idle = 0;
+    return false;
+  }
+  if (!spins && (background || idle >= options_.spins + kYields)) {
+    rest(lock);
+    return true;
+  }
+  ++idle;
+  lock.unlock();
+  spins ? shm::pause_cpu() : static_cast<void>(::sched_yield());
+  lock.lock();
+  return false;
+}
+
+void Messenger::rest(Lock& lock) {
+  ++asleep_;
+  const auto carriers = delivery_.carriers();
+  if (carriers.empty()) {
+    changed_.wait_for(lock, shm::kLivenessPeriod);
+  } else {
+    const auto prepared = carriers[0]->prepare_sleep();
+    lock.unlock();
+    carriers[0]->sleep(prepared, carriers.size() == 1 ? shm::kLivenessPeriod : kNapBetweenTwo);
+    lock.lock();
+  }
+  --asleep_;
+}
+
+void Messenger::wake() noexcept {
+  changed_.notify_all();
+  if (asleep_ == 0) return;
+  for (const auto& carrier : delivery_.carriers()) carrier->wake();
+}
+
+void Messenger::check(Operation& operation) {
+  if (const auto error = why_over(operation)) delivery_.give_up(operation, error);
+}
+
+std::exception_ptr Messenger::why_over(Operation& operation) {
+  if (auto error = operation.context->failure->first()) return error;
+  if (!operation.patience) {
+    operation.patience = std::make_unique<Patience>(Patience{
+        Deadline(options_.timeout, "SULLAE_TIMEOUT"), StallWarning(options_.stall_warning)});
+  }
+  const Deadline& deadline = operation.patience->deadline;
+  try {
+    check_peers(operation);
+  } catch (const PeerError&) {
+    // What it sent before it went may have come by now.
+    while (delivery_.round()) {
+    }
+    return operation.done ? nullptr : std::current_exception();
+  }
+  const auto who = operation.peer == kAnyPeer ? "any rank" : fmt::format("rank {}", operation.peer);
+  if (deadline.passed()) {
+    return std::make_exception_ptr(TimeoutError(fmt::format(
+        "{}: rank {} waited for {} (tag {}), which did not {} {}", name_of(operation),
+        options_.rank, who, operation.tag, operation.sends ? "receive it" : "send",
+        deadline.describe())));
+  }
+  if (operation.peer != kAnyPeer)
+    operation.patience->warning.check(name_of(operation), options_.rank, operation.peer);
+  return nullptr;
+}
+
+// Throws PeerError where the operation can have no end.
+void Messenger::check_peers(const Operation& operation) {
+  const auto fail = [&](int peer, const Gone& gone) {
+    throw PeerError(peer, fmt::format("{}: rank {} ({}) {} while rank {} waited for it",
+                                      name_of(operation), peer, gone.who,
+                                      gone.died ? "died" : "left the world", options_.rank));
+  };
+  if (operation.peer != kAnyPeer) {
+    if (const auto gone = delivery_.gone(operation.peer, true)) fail(operation.peer, *gone);
+    return;
+  }
+  std::optional<Gone> last;
+  int left = kAnyPeer;
+  for (const int peer : operation.context->members) {
+    if (peer == options_.rank) continue;
+    auto gone = delivery_.gone(peer, false);
+    if (gone && gone->died) fail(peer, *gone);
+    if (!gone) return;
+    last = std::move(gone);
+    left = peer;
+  }
+  if (last) fail(left, *last);
+}
+
+bool Messenger::refers_to(const Context& context) const {
+  const auto has = [&](const auto& operations) {
+    return std::ranges::any_of(operations,
+                               [&](const auto& one) { return one->context == &context; });
+  };
+  return has(background_) || has(ended_) || has(calling_) || has(waiting_);
+}
+
+void Messenger::leave(const Context& context) {
+  Lock lock(mutex_);
+  left_ = true;
+  const auto limit = Clock::now() + kLeaveLimit;
+  for (int idle = 0; delivery_.has_outgoing(context) && !context.failure->first() &&
+                     Clock::now() < limit;) {
+    go_on(lock, idle, nullptr);
+  }
+  delivery_.close(context);
+  std::vector<Operation*> rest;
+  for (const auto& operation : background_) rest.push_back(operation.get());
+  rest.insert(rest.end(), waiting_.begin(), waiting_.end());
+  for (Operation* const operation : rest) {
+    if (operation->context != &context || operation->done) continue;
+    delivery_.give_up(*operation,
+                      std::make_exception_ptr(Error(fmt::format(
+                          "{}: rank {} left the world before the message with tag {} {}",
+                          name_of(*operation), options_.rank, operation->tag,
+                          operation->sends ? "was received" : "came"))));
+  }
+  wake();
+  // A callback that leaves is in one of these itself.
+  if (std::this_thread::get_id() == thread_.get_id()) return;
+  while (refers_to(context)) changed_.wait(lock);
+}
+
+}  // namespace sullae::messages

@@ -1,0 +1,33 @@
+// What travels between two ranks so that a message gets from one's memory into the other's.
+//
+//   message   a small message, data and all
+//   offer     a large one: its data stays with the sender until the receiver has a place for it
+//   ready     the receiver's answer: send the data (not needed where it can read the sender's memory)
+//   part      a piece of that data, for a carrier that moves it in pieces
+//   done      the receiver has all of it
+//   refused   the receiver expects something else; the payload says what
+//   left      the receiver has left the group that the message is for
+#pragma once
+
+#include <cstdint>
+
+#include "sullae/types.h"
+
+namespace sullae::messages {
+
+enum class PacketKind : std::uint8_t { message, offer, ready, part, done, refused, left };
+
+/// Plain data: it lies in shared memory and goes over networks.
+struct Packet {
+  PacketKind kind = PacketKind::message;
+  DataType type = DataType::uint8;
+  std::uint16_t unused = 0;
+  std::int32_t tag = 0;
+  std::uint64_t context = 0;  ///< the group of ranks that the message belongs to
+  std::uint64_t bytes = 0;    ///< of the whole message
+  std::uint64_t id = 0;       ///< of an offer, unique among its sender's, and of what follows from it
+  std::uint64_t place = 0;    ///< of an offer: the data's address; of a part: its offset
+};
+static_assert(sizeof(Packet) == 40);
+
+}  // namespace sullae::messages

@@ -1,0 +1,233 @@
+// How messages end that cannot arrive.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "collective/messages/messenger.h"
+#include "collective/messages/shm_carrier.h"
+#include "sullae/communicator.h"
+#include "support/errors.h"
+#include "support/program.h"
+#include "support/ranks.h"
+#include "support/wait_until.h"
+#include "transport/store/store_server.h"
+
+namespace sullae::testing {
+namespace {
+
+class MessageFailures : public ::testing::TestWithParam<std::string> {
+ protected:
+  RanksOptions options(int size, std::chrono::milliseconds timeout = std::chrono::seconds{20}) {
+    return {.size = size, .transport = GetParam(), .timeout = timeout};
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(OverEveryTransport, MessageFailures, ::testing::Values("shm", "ucx"),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(MessageFailures, ARankThatDoesNotSendEndsTheWaitWithItsName) {
+  const auto errors =
+      run_ranks_catching(options(2, std::chrono::milliseconds{300}), [](World& world) {
+        int value = 0;
+        if (world.rank() == 1) {
+          std::this_thread::sleep_for(std::chrono::seconds{2});
+          return;
+        }
+        EXPECT_EQ(error_of([&] { world.receive(&value, 1, DataType::int32, 1, 7); }),
+                  "receive: rank 0 waited for rank 1 (tag 7), which did not send within 0.3 s "
+                  "(SULLAE_TIMEOUT)");
+        // The world is of no further use, and says why.
+        world.send(&value, 1, DataType::int32, 1);
+      });
+  EXPECT_TRUE(contains(errors[0], "rank 0 waited for rank 1 (tag 7)")) << errors[0];
+}
+
+TEST_P(MessageFailures, ARankThatDoesNotReceiveEndsTheWaitForALargeMessage) {
+  const auto errors =
+      run_ranks_catching(options(2, std::chrono::milliseconds{300}), [](World& world) {
+        std::vector<float> values(100000);
+        if (world.rank() == 1) {
+          std::this_thread::sleep_for(std::chrono::seconds{2});
+          return;
+        }
+        const Handle handle =
+            world.send_async(values.data(), values.size(), DataType::float32, 1, 7);
+        handle.wait();
+      });
+  EXPECT_TRUE(contains(errors[0],
+                       "send: rank 0 waited for rank 1 (tag 7), which did not receive it within "
+                       "0.3 s (SULLAE_TIMEOUT)"))
+      << errors[0];
+}
+
+TEST_P(MessageFailures, WhatWasSentBeforeARankLeftArrives) {
+  run_ranks(options(2), [](World& world) {
+    std::vector<float> values(100000, 2.0F);
+    int value = 5;
+    if (world.rank() == 1) {
+      world.send(&value, 1, DataType::int32, 0);
+      const Handle handle =
+          world.send_async(values.data(), values.size(), DataType::float32, 0, 1);
+      world.leave();
+      handle.wait();
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds{300});
+    std::vector<float> received(values.size());
+    world.receive(received.data(), received.size(), DataType::float32, 1, 1);
+    EXPECT_EQ(received, values);
+    EXPECT_EQ(world.receive(&value, 1, DataType::int32, kAnySource), 1);
+    EXPECT_EQ(value, 5);
+  });
+}
+
+TEST_P(MessageFailures, ARankThatLeftIsNamed) {
+  for (const int from : {1, kAnySource}) {
+    const auto errors = run_ranks_catching(options(2), [&](World& world) {
+      if (world.rank() == 1) return;
+      int value = 0;
+      world.receive(&value, 1, DataType::int32, from);
+    });
+    EXPECT_EQ(errors[1], "");
+    EXPECT_TRUE(contains(errors[0], "rank 1")) << errors[0];
+    EXPECT_TRUE(contains(errors[0], "left")) << errors[0];
+  }
+}
+
+// Those that wait for somebody else hear of it, too.
+TEST_P(MessageFailures, AFailureElsewhereEndsTheWait) {
+  const auto errors = run_ranks_catching(options(3), [](World& world) {
+    int value = 0;
+    if (world.rank() == 1) {
+      world.submit([](Communicator&) { throw std::runtime_error("no more memory"); }).wait();
+    } else {
+      world.receive(&value, 1, DataType::int32, world.rank() == 0 ? 2 : kAnySource);
+    }
+  });
+  EXPECT_EQ(errors[1], "no more memory");
+  for (const int rank : {0, 2}) {
+    EXPECT_TRUE(contains(errors[static_cast<std::size_t>(rank)], "no more memory"))
+        << errors[static_cast<std::size_t>(rank)];
+  }
+}
+
+TEST(MessageMistakes, AreRefused) {
+  run_ranks({.size = 2}, [](World& world) {
+    int value = 0;
+    EXPECT_EQ(error_of([&] { world.send(&value, 1, DataType::int32, 2); }),
+              "send to rank 2: expected a rank between 0 and 1");
+    EXPECT_EQ(error_of([&] { world.receive(&value, 1, DataType::int32, -2); }),
+              "receive from rank -2: expected a rank between 0 and 1, or kAnySource");
+    EXPECT_EQ(error_of([&] { world.send_async(&value, 1, DataType::int32, 1, -3); }),
+              "send to rank 1 with tag -3: expected at least 0");
+    EXPECT_EQ(error_of([&] { world.receive_async(nullptr, 4, DataType::int32, 1); }),
+              "receive from rank 1: a null pointer for 4 elements");
+    EXPECT_THROW(world.send(&value, 1, DataType::int32, kAnySource), InputError);
+    EXPECT_THROW(Handle().source(), Error);
+    EXPECT_THROW(world.barrier_async().source(), Error);
+    world.barrier();
+  });
+}
+
+TEST(MessagesAfterLeaving, EndWithAnError) {
+  run_ranks({.size = 2}, [](World& world) {
+    int value = 0;
+    const Handle handle = world.receive_async(&value, 1, DataType::int32, 1 - world.rank(), 3);
+    std::promise<std::string> told;
+    handle.then([&](std::exception_ptr error) {
+      told.set_value(error_of([&] { std::rethrow_exception(error); }));
+    });
+    world.barrier();
+    world.leave();
+    const std::string expected = "receive: rank " + std::to_string(world.rank()) +
+                                 " left the world before the message with tag 3 came";
+    EXPECT_EQ(told.get_future().get(), expected);
+    EXPECT_EQ(error_of([&] { handle.wait(); }), expected);
+    EXPECT_TRUE(contains(error_of([&] { world.send(&value, 1, DataType::int32, 0); }),
+                         "this rank has left the world"));
+  });
+}
+
+// A large message for a process set that its receiver has left, though not the world.
+TEST(MessagesAfterLeaving, AreNotWaitedForByTheirSender) {
+  run_ranks({.size = 2}, [](World& world) {
+    const auto set = world.process_set({0, 1});
+    if (world.rank() == 1) set->leave();
+    world.barrier();
+    std::vector<float> values(10000);
+    if (world.rank() == 0) {
+      EXPECT_EQ(error_of([&] { set->send(values.data(), values.size(), DataType::float32, 1, 2); }),
+                "send: rank 1 left the group before it had received the message of rank 0 with "
+                "tag 2");
+      world.send(values.data(), 1, DataType::float32, 1);
+    } else {
+      world.receive(values.data(), 1, DataType::float32, 0);
+    }
+    world.barrier();
+  });
+}
+
+TEST(Callbacks, MaySendAndReceiveThemselves) {
+  run_ranks({.size = 2}, [](World& world) {
+    const int other = 1 - world.rank();
+    std::vector<float> first(20000);
+    std::vector<float> values(20000, static_cast<float>(world.rank()));
+    std::promise<void> ended;
+    const Handle sent =
+        world.send_async(values.data(), values.size(), DataType::float32, other, 0);
+    Handle answer;
+    int value = -1;
+    world.receive_async(first.data(), first.size(), DataType::float32, other, 0)
+        .then([&](std::exception_ptr) {
+          const int own = world.rank();
+          world.send(&own, 1, DataType::int32, other, 1);
+          ended.set_value();
+        });
+    world.receive(&value, 1, DataType::int32, other, 1);
+    EXPECT_EQ(value, other);
+    sent.wait();
+    ended.get_future().wait();
+    EXPECT_EQ(first[19999], static_cast<float>(other));
+  });
+}
+
+// Where the kernel forbids to read another process's memory.
+TEST(Parts, BringLargeMessagesWithoutReadingTheSendersMemory) {
+  using namespace messages;
+  const auto address = StoreAddress::parse("unix:" + unique_mark());
+  const StoreServer server(address);
+  Failure failure;
+  const Context context{.number = 1, .members = {0, 1}, .failure = &failure};
+  const auto rank = [&](int own) {
+    Store store(address, {std::chrono::seconds{20}, "the test's patience"});
+    std::vector<std::unique_ptr<Carrier>> carriers;
+    carriers.push_back(make_shm_carrier(store, {.rank = own,
+                                                .ranks = {0, 1},
+                                                .rendezvous_timeout = std::chrono::seconds{20},
+                                                .may_fetch = false}));
+    Messenger messenger(
+        {.rank = own, .size = 2, .timeout = std::chrono::seconds{20}}, std::move(carriers));
+    for (const std::size_t bytes : {8193UL, 100003UL, 5000011UL}) {
+      std::vector<std::byte> out(bytes, std::byte{static_cast<unsigned char>(own + 1)});
+      std::vector<std::byte> in(bytes);
+      const auto send = std::make_shared<Operation>();
+      *send = {.sends = true, .context = &context, .peer = 1 - own, .memory = out.data(), .bytes = bytes};
+      std::promise<void> sent;
+      send->finished = [&](const Operation&) { sent.set_value(); };
+      if (messenger.start(send)) sent.set_value();
+      Operation receive{.context = &context, .peer = 1 - own, .memory = in.data(), .bytes = bytes};
+      messenger.run(receive);
+      sent.get_future().wait();
+      EXPECT_EQ(send->error, nullptr);
+      EXPECT_EQ(in, std::vector<std::byte>(bytes, std::byte{static_cast<unsigned char>(2 - own)}));
+    }
+    messenger.leave(context);
+  };
+  std::thread other(rank, 1);
+  rank(0);
+  other.join();
+}
+
+}  // namespace
+}  // namespace sullae::testing
