@@ -54,6 +54,17 @@ class Carrier {
   /// Throws PeerError.
   virtual bool send(Bulk& bulk) = 0;
   virtual bool receive(Bulk& bulk) = 0;
+  /// Before the first receive(): what to tell the sender so that it may help(); nothing where it cannot.
+  virtual std::optional<Packet> ask_for_help(Bulk& bulk) {
+    static_cast<void>(bulk);
+    return std::nullopt;
+  }
+  /// Does a part of what the receiver does in receive(), which asked for it; true when nothing is left to do.
+  virtual bool help(const Bulk& bulk, const Packet& asked) {
+    static_cast<void>(bulk);
+    static_cast<void>(asked);
+    return true;
+  }
 
   /// Nothing while `peer` takes part, or where nobody knows. That an expected one goes is always noticed. What it
   /// sent before may still be there.

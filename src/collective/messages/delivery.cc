@@ -90,10 +90,10 @@ void Delivery::post(int peer, Outgoing outgoing) {
   outgoing_[peer].push_back(std::move(outgoing));
 }
 
-void Delivery::answer(int peer, PacketKind kind, std::uint64_t id, std::string text) {
+void Delivery::answer(int peer, const Packet& packet, std::string text) {
   try {
-    post(peer, {{.kind = kind, .id = id}, nullptr, std::move(text)});
-  } catch (const PeerError&) {
+    post(peer, {packet, nullptr, std::move(text)});
+  } catch (const Error&) {
     // Who is gone needs none.
   }
 }
@@ -136,7 +136,15 @@ bool Delivery::round() {
   if (!outgoing_.empty()) any = flush() || any;
   if (!receiving_.empty()) any = move(receiving_, &Carrier::receive) || any;
   if (!sending_.empty()) any = move(sending_, &Carrier::send) || any;
+  if (!helping_.empty()) any = help() || any;
   return any;
+}
+
+bool Delivery::help() {
+  std::erase_if(helping_, [&](const Helping& one) {
+    return carrier_to(one.bulk.peer).help(one.bulk, one.asked);
+  });
+  return !helping_.empty();
 }
 
 bool Delivery::move(std::list<Moving>& moving, Step step) {
@@ -157,7 +165,7 @@ bool Delivery::move(std::list<Moving>& moving, Step step) {
     any = true;
     const Moving ended = std::move(*one);
     one = moving.erase(one);
-    if (ended.tells_sender) answer(ended.bulk.peer, PacketKind::done, ended.bulk.id);
+    if (ended.tells_sender) answer(ended.bulk.peer, {.kind = PacketKind::done, .id = ended.bulk.id});
     end(*ended.operation);
   }
   return any;
@@ -168,7 +176,7 @@ void Delivery::take(int from, const Packet& packet, std::span<const std::byte> p
     case PacketKind::message:
     case PacketKind::offer: {
       if (closed_.contains(packet.context)) {
-        if (packet.kind == PacketKind::offer) answer(from, PacketKind::left, packet.id);
+        if (packet.kind == PacketKind::offer) answer(from, {.kind = PacketKind::left, .id = packet.id});
         return;
       }
       const auto found = std::ranges::find_if(
@@ -187,6 +195,13 @@ void Delivery::take(int from, const Packet& packet, std::span<const std::byte> p
             {{.peer = from, .id = packet.id, .memory = send->memory, .bytes = send->bytes},
              send,
              false});
+      }
+      return;
+    case PacketKind::help:
+      if (const auto found = offered_.find(packet.id); found != offered_.end()) {
+        const Operation& send = *found->second;
+        helping_.push_back(
+            {{.peer = from, .id = packet.id, .memory = send.memory, .bytes = send.bytes}, packet});
       }
       return;
     case PacketKind::part:
@@ -220,27 +235,32 @@ void Delivery::settle(Operation& receive, int from, const Packet& packet,
         "receive: rank {} expected {} from rank {} with tag {}, which sent {}", rank_,
         describe(receive.bytes, receive.type), from, packet.tag,
         describe(packet.bytes, packet.type));
-    if (offered) answer(from, PacketKind::refused, packet.id, text);
+    if (offered) answer(from, {.kind = PacketKind::refused, .id = packet.id}, text);
     return end(receive, std::make_exception_ptr(MismatchError(text)));
   }
   if (!offered) {
     copy_bytes(receive.memory, payload.data(), payload.size());
     return end(receive);
   }
-  bool fetches = false;
+  Moving moving{{.peer = from,
+                 .id = packet.id,
+                 .memory = receive.memory,
+                 .bytes = receive.bytes,
+                 .source = reinterpret_cast<const void*>(packet.place)},
+                &receive,
+                false};
+  Packet reply{.kind = PacketKind::ready, .id = packet.id};
   try {
-    fetches = carrier_to(from).can_fetch(from);
+    Carrier& carrier = carrier_to(from);
+    moving.tells_sender = carrier.can_fetch(from);
+    const auto help = moving.tells_sender ? carrier.ask_for_help(moving.bulk) : std::nullopt;
+    if (help) reply = *help;
+    const bool replies = help || !moving.tells_sender;
+    receiving_.push_back(std::move(moving));
+    if (replies) answer(from, reply);
   } catch (const Error&) {  // it cannot be reached
-    return end(receive, std::current_exception());
+    end(receive, std::current_exception());
   }
-  receiving_.push_back({{.peer = from,
-                         .id = packet.id,
-                         .memory = receive.memory,
-                         .bytes = receive.bytes,
-                         .source = reinterpret_cast<const void*>(packet.place)},
-                        &receive,
-                        fetches});
-  if (!fetches) answer(from, PacketKind::ready, packet.id);
 }
 
 void Delivery::place_part(int from, const Packet& packet, std::span<const std::byte> payload) {
@@ -259,6 +279,7 @@ Operation* Delivery::take_offered(std::uint64_t id) {
   if (found == offered_.end()) return nullptr;  // it was given up
   Operation* const operation = found->second;
   offered_.erase(found);
+  std::erase_if(helping_, [&](const Helping& one) { return one.bulk.id == id; });
   return operation;
 }
 
@@ -282,7 +303,11 @@ void Delivery::give_up(Operation& operation, const std::exception_ptr& error) {
 
 void Delivery::forget(const Operation& operation) {
   std::erase(posted_, &operation);
-  std::erase_if(offered_, [&](const auto& offer) { return offer.second == &operation; });
+  std::erase_if(offered_, [&](const auto& offer) {
+    if (offer.second != &operation) return false;
+    std::erase_if(helping_, [&](const Helping& one) { return one.bulk.id == offer.first; });
+    return true;
+  });
   for (auto& [peer, waiting] : outgoing_)
     std::erase_if(waiting, [&](const Outgoing& one) { return one.operation == &operation; });
   std::erase_if(outgoing_, [](const auto& peer) { return peer.second.empty(); });
@@ -319,7 +344,7 @@ void Delivery::close(const Context& context) {
   closed_.insert(context.number);
   for (const Early& early : early_) {
     if (early.packet.context == context.number && early.packet.kind == PacketKind::offer)
-      answer(early.from, PacketKind::left, early.packet.id);
+      answer(early.from, {.kind = PacketKind::left, .id = early.packet.id});
   }
   std::erase_if(early_,
                 [&](const Early& early) { return early.packet.context == context.number; });

@@ -64,14 +64,20 @@ class Delivery {
     Operation* operation;
     bool tells_sender;  // who learns only so that the data has been fetched
   };
+  // What this rank, the sender, may help with.
+  struct Helping {
+    Bulk bulk;
+    Packet asked;
+  };
   using Step = bool (Carrier::*)(Bulk&);
 
   void begin_send(Operation& operation);
   void begin_receive(Operation& operation);
   void post(int peer, Outgoing outgoing);
-  void answer(int peer, PacketKind kind, std::uint64_t id, std::string text = {});
+  void answer(int peer, const Packet& packet, std::string text = {});
   bool try_post(int peer, const Outgoing& outgoing);
   bool flush();
+  bool help();
   bool move(std::list<Moving>& moving, Step step);
   void take(int from, const Packet& packet, std::span<const std::byte> payload);
   void place_part(int from, const Packet& packet, std::span<const std::byte> payload);
@@ -94,6 +100,7 @@ class Delivery {
   std::unordered_map<std::uint64_t, Operation*> offered_;
   std::list<Moving> receiving_;
   std::list<Moving> sending_;
+  std::list<Helping> helping_;  // while the receiver has not said that it is done
   std::set<std::uint64_t> closed_;  // contexts
   std::uint64_t offers_ = 0;
 };

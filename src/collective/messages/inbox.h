@@ -11,6 +11,7 @@
 #include <span>
 
 #include "collective/messages/packet.h"
+#include "collective/messages/shared_copy.h"
 #include "transport/shm/segment.h"
 
 namespace sullae::messages {
@@ -57,6 +58,10 @@ class Inbox {
   void sleep(std::uint32_t bell, std::chrono::microseconds limit) const;
   void wake() const;
 
+  /// Either side.
+  static constexpr std::size_t kCopies = 8;
+  SharedCopy& copy(std::size_t index) const { return memory_->copies[index]; }
+
   /// The owner says that it takes no more.
   void leave() { memory_->left.store(true); }
   bool owner_has_left() const { return memory_->left.load(); }
@@ -88,6 +93,7 @@ class Inbox {
     std::uint64_t mark;
     const Memory* address;              // of this structure, in the owner's process
     std::atomic<std::int32_t> process;  // written last
+    alignas(128) std::array<SharedCopy, kCopies> copies;
     std::array<Cell, kCells> cells;
     alignas(128) std::array<std::array<std::byte, kMostPayload>, kCells> payloads;
   };

@@ -3,6 +3,7 @@
 //   message   a small message, data and all
 //   offer     a large one: its data stays with the sender until the receiver has a place for it
 //   ready     the receiver's answer: send the data (not needed where it can read the sender's memory)
+//   help      the receiver copies the data itself, and the sender may do a part of that
 //   part      a piece of that data, for a carrier that moves it in pieces
 //   done      the receiver has all of it
 //   refused   the receiver expects something else; the payload says what
@@ -15,18 +16,19 @@
 
 namespace sullae::messages {
 
-enum class PacketKind : std::uint8_t { message, offer, ready, part, done, refused, left };
+enum class PacketKind : std::uint8_t { message, offer, ready, help, part, done, refused, left };
 
 /// Plain data: it lies in shared memory and goes over networks.
 struct Packet {
   PacketKind kind = PacketKind::message;
   DataType type = DataType::uint8;
-  std::uint16_t unused = 0;
-  std::int32_t tag = 0;
+  std::uint16_t copy = 0;  ///< of help: the receiver's SharedCopy
+  std::int32_t tag = 0;    ///< of help: the copy's turn
   std::uint64_t context = 0;  ///< the group of ranks that the message belongs to
   std::uint64_t bytes = 0;    ///< of the whole message
   std::uint64_t id = 0;       ///< of an offer, unique among its sender's, and of what follows from it
-  std::uint64_t place = 0;    ///< of an offer: the data's address; of a part: its offset
+  /// Of an offer: the data's address; of help: where it goes; of a part: its offset.
+  std::uint64_t place = 0;
 };
 static_assert(sizeof(Packet) == 40);
 

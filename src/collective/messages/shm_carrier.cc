@@ -20,6 +20,10 @@ namespace {
 // A round gives other threads their turn after so much.
 constexpr int kPacketsARound = 16;
 constexpr std::size_t kBytesARound = std::size_t{4} << 20;
+// From here on two processors copy faster than one.
+constexpr std::size_t kWorthHelp = 2 * SharedCopy::kPiece;
+// A sender that has been stopped may take longer than any; then it writes no more until it goes on.
+constexpr std::chrono::seconds kPieceLimit{1};
 
 class ShmCarrier final : public Carrier {
  public:
@@ -59,26 +63,46 @@ class ShmCarrier final : public Carrier {
     return bulk.moved == bulk.bytes;
   }
 
-  // Parts count themselves as they come.
   bool receive(Bulk& bulk) override {
-    Peer& peer = peer_of(bulk.peer);
-    if (!peer.readable) return bulk.moved == bulk.bytes;
+    const Peer& peer = peer_of(bulk.peer);
+    if (!peer.readable) return bulk.moved == bulk.bytes;  // parts count themselves as they come
+    if (const auto copying = std::static_pointer_cast<Copying>(bulk.state))
+      return receive_together(bulk, *copying, peer);
     const std::size_t until = std::min(bulk.bytes, bulk.moved + kBytesARound);
-    while (bulk.moved < until) {
-      iovec local{bulk.memory + bulk.moved, until - bulk.moved};
-      iovec remote{
-          const_cast<std::byte*>(static_cast<const std::byte*>(bulk.source)) + bulk.moved,
-          until - bulk.moved};
-      const auto n = ::process_vm_readv(peer.inbox.owner_process(), &local, 1, &remote, 1, 0);
-      if (n <= 0) {
-        throw PeerError(bulk.peer, fmt::format("receive: the memory of rank {} (process {} on {}) "
-                                               "cannot be read: {}",
-                                               bulk.peer, peer.inbox.owner_process(), host_name(),
-                                               n == 0 ? "nothing there" : std::strerror(errno)));
-      }
-      bulk.moved += static_cast<std::size_t>(n);
-    }
+    read(bulk, peer, bulk.moved, until - bulk.moved);
+    bulk.moved = until;
     return bulk.moved == bulk.bytes;
+  }
+
+  std::optional<Packet> ask_for_help(Bulk& bulk) override {
+    if (bulk.bytes < kWorthHelp) return std::nullopt;
+    for (std::size_t i = 0; i < Inbox::kCopies; ++i) {
+      SharedCopy& copy = inbox_.copy(i);
+      const auto turn = copy.begin();
+      if (!turn) continue;
+      bulk.state = std::make_shared<Copying>(copy, *turn);
+      return Packet{.kind = PacketKind::help,
+                    .copy = static_cast<std::uint16_t>(i),
+                    .tag = static_cast<std::int32_t>(*turn),
+                    .id = bulk.id,
+                    .place = reinterpret_cast<std::uint64_t>(bulk.memory)};
+    }
+    return std::nullopt;
+  }
+
+  bool help(const Bulk& bulk, const Packet& asked) override {
+    const Inbox& inbox = peer_of(bulk.peer).inbox;
+    SharedCopy& copy = inbox.copy(asked.copy % Inbox::kCopies);
+    const auto piece = copy.claim(static_cast<std::uint32_t>(asked.tag), bulk.bytes);
+    if (!piece) return true;
+    auto* const place = reinterpret_cast<std::byte*>(asked.place) + piece->offset;
+    if (options_.may_help &&
+        copy_all(::process_vm_writev, inbox, bulk.memory + piece->offset, place, piece->bytes)) {
+      copy.wrote(piece->bytes);
+    } else {
+      copy.lost();
+    }
+    return false;
   }
 
   std::optional<Gone> gone(int peer, bool) override {
@@ -92,7 +116,7 @@ class ShmCarrier final : public Carrier {
     }
   }
 
-  // Nobody but this rank writes to its memory.
+  // Parts that come late are dropped, and helpers are waited for when the copy ends.
   void abandon() noexcept override {}
 
   std::uint64_t prepare_sleep() override { return inbox_.bell(); }
@@ -107,6 +131,69 @@ class ShmCarrier final : public Carrier {
     UniqueFd process;
     bool readable = false;
   };
+
+  // The receiver's side of a copy that the sender helps with.
+  struct Copying {
+    SharedCopy& copy;
+    std::uint32_t turn;
+    std::size_t read = 0;  // here
+    std::size_t pieces = 0;
+
+    Copying(SharedCopy& shared, std::uint32_t its_turn) : copy(shared), turn(its_turn) {}
+    // Memory that the sender has claimed a piece of is not let go before that has been written, which takes it
+    // microseconds: it does nothing in between.
+    ~Copying() {
+      const std::size_t claimed = copy.end();
+      const auto limit = Clock::now() + kPieceLimit;
+      while (copy.pieces_written() + pieces < claimed && Clock::now() < limit) shm::pause_cpu();
+    }
+    Copying(const Copying&) = delete;
+    Copying& operator=(const Copying&) = delete;
+  };
+
+  bool receive_together(Bulk& bulk, Copying& copying, const Peer& peer) {
+    if (copying.copy.has_lost()) {  // the sender may not write here: all of it is read
+      bulk.state.reset();
+      bulk.moved = 0;
+      return false;
+    }
+    std::size_t before = copying.read;
+    while (copying.read - before < kBytesARound) {
+      const auto piece = copying.copy.claim(copying.turn, bulk.bytes);
+      if (!piece) break;
+      read(bulk, peer, piece->offset, piece->bytes);
+      copying.read += piece->bytes;
+      ++copying.pieces;
+    }
+    bulk.moved = copying.read + copying.copy.written();
+    return bulk.moved == bulk.bytes;
+  }
+
+  // Between `here` and `there`, which is in the process that owns `inbox`.
+  template <class Call>
+  static bool copy_all(const Call& call, const Inbox& inbox, std::byte* here, std::byte* there,
+                       std::size_t bytes) {
+    while (bytes > 0) {
+      iovec local{here, bytes};
+      iovec remote{there, bytes};
+      const auto n = call(inbox.owner_process(), &local, 1, &remote, 1, 0);
+      if (n <= 0) return false;
+      here += n;
+      there += n;
+      bytes -= static_cast<std::size_t>(n);
+    }
+    return true;
+  }
+
+  static void read(const Bulk& bulk, const Peer& peer, std::size_t offset, std::size_t bytes) {
+    auto* const source = const_cast<std::byte*>(static_cast<const std::byte*>(bulk.source));
+    if (copy_all(::process_vm_readv, peer.inbox, bulk.memory + offset, source + offset, bytes))
+      return;
+    throw PeerError(bulk.peer, fmt::format("receive: the memory of rank {} (process {} on {}) "
+                                           "cannot be read: {}",
+                                           bulk.peer, peer.inbox.owner_process(), host_name(),
+                                           std::strerror(errno)));
+  }
 
   static std::string key(int rank) { return fmt::format("messages/shm/{}", rank); }
   Deadline deadline() const { return {options_.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT"}; }

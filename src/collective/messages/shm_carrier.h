@@ -17,6 +17,8 @@ struct ShmCarrierOptions {
   std::chrono::milliseconds rendezvous_timeout{};
   /// Reads large messages straight from the sender's memory (process_vm_readv) where the kernel allows it.
   bool may_fetch = true;
+  /// Helps receivers of large messages: writes to their memory (process_vm_writev) while they read from this one's.
+  bool may_help = true;
 };
 
 /// This rank can be reached once it returns; the others are looked for when they are first sent to. `store` must

@@ -4,14 +4,9 @@
 #include <future>
 #include <thread>
 
-#include "collective/messages/messenger.h"
-#include "collective/messages/shm_carrier.h"
 #include "sullae/communicator.h"
 #include "support/errors.h"
-#include "support/program.h"
 #include "support/ranks.h"
-#include "support/wait_until.h"
-#include "transport/store/store_server.h"
 
 namespace sullae::testing {
 namespace {
@@ -28,14 +23,14 @@ INSTANTIATE_TEST_SUITE_P(OverEveryTransport, MessageFailures, ::testing::Values(
 
 TEST_P(MessageFailures, ARankThatDoesNotSendEndsTheWaitWithItsName) {
   const auto errors =
-      run_ranks_catching(options(2, std::chrono::milliseconds{300}), [](World& world) {
+      run_ranks_catching(options(2, std::chrono::seconds{1}), [](World& world) {
         int value = 0;
         if (world.rank() == 1) {
-          std::this_thread::sleep_for(std::chrono::seconds{2});
+          std::this_thread::sleep_for(std::chrono::seconds{4});
           return;
         }
         EXPECT_EQ(error_of([&] { world.receive(&value, 1, DataType::int32, 1, 7); }),
-                  "receive: rank 0 waited for rank 1 (tag 7), which did not send within 0.3 s "
+                  "receive: rank 0 waited for rank 1 (tag 7), which did not send within 1 s "
                   "(SULLAE_TIMEOUT)");
         // The world is of no further use, and says why.
         world.send(&value, 1, DataType::int32, 1);
@@ -45,10 +40,10 @@ TEST_P(MessageFailures, ARankThatDoesNotSendEndsTheWaitWithItsName) {
 
 TEST_P(MessageFailures, ARankThatDoesNotReceiveEndsTheWaitForALargeMessage) {
   const auto errors =
-      run_ranks_catching(options(2, std::chrono::milliseconds{300}), [](World& world) {
+      run_ranks_catching(options(2, std::chrono::seconds{1}), [](World& world) {
         std::vector<float> values(100000);
         if (world.rank() == 1) {
-          std::this_thread::sleep_for(std::chrono::seconds{2});
+          std::this_thread::sleep_for(std::chrono::seconds{4});
           return;
         }
         const Handle handle =
@@ -57,7 +52,7 @@ TEST_P(MessageFailures, ARankThatDoesNotReceiveEndsTheWaitForALargeMessage) {
       });
   EXPECT_TRUE(contains(errors[0],
                        "send: rank 0 waited for rank 1 (tag 7), which did not receive it within "
-                       "0.3 s (SULLAE_TIMEOUT)"))
+                       "1 s (SULLAE_TIMEOUT)"))
       << errors[0];
 }
 
@@ -190,43 +185,6 @@ TEST(Callbacks, MaySendAndReceiveThemselves) {
     ended.get_future().wait();
     EXPECT_EQ(first[19999], static_cast<float>(other));
   });
-}
-
-// Where the kernel forbids to read another process's memory.
-TEST(Parts, BringLargeMessagesWithoutReadingTheSendersMemory) {
-  using namespace messages;
-  const auto address = StoreAddress::parse("unix:" + unique_mark());
-  const StoreServer server(address);
-  Failure failure;
-  const Context context{.number = 1, .members = {0, 1}, .failure = &failure};
-  const auto rank = [&](int own) {
-    Store store(address, {std::chrono::seconds{20}, "the test's patience"});
-    std::vector<std::unique_ptr<Carrier>> carriers;
-    carriers.push_back(make_shm_carrier(store, {.rank = own,
-                                                .ranks = {0, 1},
-                                                .rendezvous_timeout = std::chrono::seconds{20},
-                                                .may_fetch = false}));
-    Messenger messenger(
-        {.rank = own, .size = 2, .timeout = std::chrono::seconds{20}}, std::move(carriers));
-    for (const std::size_t bytes : {8193UL, 100003UL, 5000011UL}) {
-      std::vector<std::byte> out(bytes, std::byte{static_cast<unsigned char>(own + 1)});
-      std::vector<std::byte> in(bytes);
-      const auto send = std::make_shared<Operation>();
-      *send = {.sends = true, .context = &context, .peer = 1 - own, .memory = out.data(), .bytes = bytes};
-      std::promise<void> sent;
-      send->finished = [&](const Operation&) { sent.set_value(); };
-      if (messenger.start(send)) sent.set_value();
-      Operation receive{.context = &context, .peer = 1 - own, .memory = in.data(), .bytes = bytes};
-      messenger.run(receive);
-      sent.get_future().wait();
-      EXPECT_EQ(send->error, nullptr);
-      EXPECT_EQ(in, std::vector<std::byte>(bytes, std::byte{static_cast<unsigned char>(2 - own)}));
-    }
-    messenger.leave(context);
-  };
-  std::thread other(rank, 1);
-  rank(0);
-  other.join();
 }
 
 }  // namespace
