@@ -3,6 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bench/allreduce.py --ranks 2 4 --rounds 3
+bench/messages.py
 if ((EUID == 0)); then
   sizes=(4 1024 16384 65536 262144 1048576 4194304 16777216 67108864)
   bench/allreduce.py --hosts --rounds 3 --sizes "${sizes[@]}"

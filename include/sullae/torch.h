@@ -60,6 +60,20 @@ torch::Tensor reducescatter(const torch::Tensor& tensor, ReduceOp op = ReduceOp:
 /// the order of ranks.
 torch::Tensor alltoall(const torch::Tensor& tensor, const World& world = sullae::world());
 
+// Messages between two ranks; see World::send. A tensor is received with the shape that it was sent with, or any of
+// as many elements.
+
+/// `tensor` may be changed when it returns.
+void send(const torch::Tensor& tensor, int to, int tag = 0, const World& world = sullae::world());
+/// Into `tensor`. Returns the rank that sent it; `from` may be kAnySource.
+int receive(torch::Tensor& tensor, int from, int tag = 0, const World& world = sullae::world());
+/// In the background. The tensor must be contiguous and in host memory, and is kept alive until the handle is done,
+/// up to which a sent one must not change. Throw InputError otherwise.
+Handle send_async(const torch::Tensor& tensor, int to, int tag = 0,
+                  const World& world = sullae::world());
+Handle receive_async(torch::Tensor& tensor, int from, int tag = 0,
+                     const World& world = sullae::world());
+
 /// The weighted mean over all ranks of each metric. `weight` is what this rank's values stand for,
 /// e.g. its number of samples. Throws MismatchError on every rank where their names differ.
 std::map<std::string, double> average_metrics(const std::map<std::string, double>& metrics,

@@ -1,4 +1,3 @@
-#include <ATen/MemoryOverlap.h>
 #include <fmt/format.h>
 #include <torch/cuda.h>
 
@@ -12,6 +11,7 @@
 #include "sullae/communicator.h"
 #include "sullae/torch.h"
 #include "torch/device_order.h"
+#include "torch/tensor_checks.h"
 #include "torch/tensor_type.h"
 
 namespace sullae {
@@ -89,29 +89,9 @@ std::size_t count_of(const torch::Tensor& tensor) {
   return static_cast<std::size_t>(tensor.numel());
 }
 
-std::string shape_of(const torch::Tensor& tensor) {
-  return fmt::format("[{}]", fmt::join(tensor.sizes(), ", "));
-}
-
 // Dimension 0 may differ between ranks.
 std::string rows_of(const torch::Tensor& tensor) {
   return fmt::format("rows of [{}]", fmt::join(tensor.sizes().slice(1), ", "));
-}
-
-void check_defined(const torch::Tensor& tensor, const char* what) {
-  if (!tensor.defined()) throw InputError(fmt::format("{}: the tensor is undefined", what));
-}
-
-// What is written to must have a place for each element.
-void check_writable(const torch::Tensor& tensor, const char* what) {
-  check_defined(tensor, what);
-  if (tensor.layout() == torch::kStrided &&
-      at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
-    throw InputError(fmt::format(
-        "{}: the tensor {} is expanded: several of its elements are one in memory; expected a "
-        "tensor that can be written to, such as its clone()",
-        what, shape_of(tensor)));
-  }
 }
 
 // Rows along dimension 0 and the elements of one.
@@ -163,11 +143,7 @@ void allreduce(torch::Tensor& tensor, ReduceOp op, const World& world) {
 Handle allreduce_async(torch::Tensor& tensor, ReduceOp op, const AsyncOptions& options,
                        const World& world) {
   check_writable(tensor, "allreduce_async");
-  if (!tensor.device().is_cpu() || tensor.layout() != torch::kStrided || !tensor.is_contiguous()) {
-    throw InputError(fmt::format(
-        "allreduce_async: tensor '{}' {}: expected a contiguous dense one in host memory",
-        options.name.empty() ? "without a name" : options.name, shape_of(tensor)));
-  }
+  check_plain(tensor, "allreduce_async", options.name);
   const DataType type = data_type(tensor.scalar_type(), "allreduce_async: the tensor");
   AsyncOptions with_shape = options;
   with_shape.shape = shape_of(tensor);

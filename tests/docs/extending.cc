@@ -57,6 +57,8 @@ class MyTransport final : public sullae::Transport {
   Request send(int, std::uint64_t, const void*, std::size_t) override { return {}; }
   Request receive(int, std::uint64_t, void*, std::size_t) override { return {}; }
   void wait(std::span<Request>) override {}
+  bool test(Request&) override { return true; }
+  std::optional<Arrival> probe(std::uint64_t) override { return std::nullopt; }
   void abandon() noexcept override {}
 };
 

@@ -4,25 +4,15 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
 #include "sullae/error.h"
 
 namespace sullae::messages {
-namespace {
-
-// FNV-1a: the same in every process.
-std::uint64_t number_of(std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
-}  // namespace
-
 Group::Group(std::shared_ptr<Messenger> messenger, std::string_view name, const Topology& topology,
              std::shared_ptr<const Failure> failure)
     : messenger_(std::move(messenger)),
       failure_(std::move(failure)),
-      context_{number_of(name), topology.names, failure_.get()} {}
+      context_{fnv1a(name), topology.names, failure_.get()} {}
 
 Operation Group::describe(bool sends, const void* memory, std::size_t count, DataType type,
                           int peer, int tag) const {

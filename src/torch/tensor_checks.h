@@ -1,0 +1,21 @@
+// What tensors must be so that ranks can exchange them. `what` names the call in messages.
+#pragma once
+
+#include <torch/types.h>
+
+#include <string>
+
+namespace sullae {
+
+/// "[2, 3]".
+std::string shape_of(const torch::Tensor& tensor);
+
+/// Throw InputError.
+void check_defined(const torch::Tensor& tensor, const char* what);
+/// Each element has a place of its own.
+void check_writable(const torch::Tensor& tensor, const char* what);
+/// Contiguous, dense and in host memory: it can be worked on where it is, in the background.
+void check_plain(const torch::Tensor& tensor, const char* what, const std::string& name = {});
+bool is_plain(const torch::Tensor& tensor);
+
+}  // namespace sullae
