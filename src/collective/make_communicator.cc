@@ -55,16 +55,17 @@ class Maker {
 
  private:
   std::unique_ptr<Communicator> p2p(const std::string& name, const std::vector<int>& ranks,
-                                         int index) {
+                                    int index) {
     return std::make_unique<P2pCommunicator>(
-        choose_transport(config_.transport).make(store_, {.name = channel_.name + '/' + name,
-                                  .ranks = topology_.names_of(ranks),
-                                  .index = index,
-                                  .background = channel_.background,
-                                  .timeout = config_.timeout,
-                                  .stall_warning = config_.stall_warning,
-                                  .rendezvous_timeout = config_.rendezvous_timeout,
-                                  .failure = channel_.failure}),
+        choose_transport(config_.transport)
+            .make(store_, {.name = channel_.name + '/' + name,
+                           .ranks = topology_.names_of(ranks),
+                           .index = index,
+                           .background = channel_.background,
+                           .timeout = config_.timeout,
+                           .stall_warning = config_.stall_warning,
+                           .rendezvous_timeout = config_.rendezvous_timeout,
+                           .failure = channel_.failure}),
         config_.allreduce_algorithm);
   }
 

@@ -160,8 +160,7 @@ Handle World::send_async(const void* data, std::size_t count, DataType type, int
     group.send_async(data, count, type, to, tag, std::move(finished));
   }));
 }
-Handle World::receive_async(void* data, std::size_t count, DataType type, int from,
-                            int tag) const {
+Handle World::receive_async(void* data, std::size_t count, DataType type, int from, int tag) const {
   return handle_of(impl_->start_message([&](messages::Group& group, auto finished) {
     group.receive_async(data, count, type, from, tag, std::move(finished));
   }));

@@ -8,11 +8,11 @@
 
 #include "base/host.h"
 #include "base/log.h"
+#include "base/own_thread.h"
 #include "collective/make_communicator.h"
 #include "collective/messages/make_messenger.h"
 #include "collective/reduce/reduce.h"
 #include "collective/self_communicator.h"
-#include "base/own_thread.h"
 #include "engine/scale.h"
 #include "sullae/compression.h"
 
@@ -88,8 +88,11 @@ std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
 }
 
 World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::string name)
-    : session_(std::move(session)), topology_(std::move(topology)), name_(std::move(name)),
-      messages_(std::make_shared<messages::Group>(session_->messenger, name_, topology_, failure_)) {
+    : session_(std::move(session)),
+      topology_(std::move(topology)),
+      name_(std::move(name)),
+      messages_(
+          std::make_shared<messages::Group>(session_->messenger, name_, topology_, failure_)) {
   const auto buffers = std::make_shared<shm::SharedBuffers>();
   foreground_ = make_channel("foreground", false, buffers, failure_);
   planned_ = make_channel("planned", true, buffers, failure_);

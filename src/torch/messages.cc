@@ -27,8 +27,8 @@ Handle keep_until_done(const torch::Tensor& tensor, const Handle& handle) {
 void send(const torch::Tensor& tensor, int to, int tag, const World& world) {
   check_dense(tensor, "send");
   const torch::Tensor values = tensor.detach().to(torch::kCPU).contiguous();
-  world.send(values.data_ptr(), count_of(values), data_type(values.scalar_type(), "send: the tensor"),
-             to, tag);
+  world.send(values.data_ptr(), count_of(values),
+             data_type(values.scalar_type(), "send: the tensor"), to, tag);
 }
 
 int receive(torch::Tensor& tensor, int from, int tag, const World& world) {

@@ -32,9 +32,8 @@ bool is_plain(const torch::Tensor& tensor) {
 
 void check_plain(const torch::Tensor& tensor, const char* what, const std::string& name) {
   if (is_plain(tensor)) return;
-  throw InputError(
-      fmt::format("{}: tensor '{}' {}: expected a contiguous dense one in host memory", what,
-                  name.empty() ? "without a name" : name, shape_of(tensor)));
+  throw InputError(fmt::format("{}: tensor '{}' {}: expected a contiguous dense one in host memory",
+                               what, name.empty() ? "without a name" : name, shape_of(tensor)));
 }
 
 }  // namespace sullae

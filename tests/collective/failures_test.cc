@@ -143,16 +143,15 @@ TEST_P(Failures, ARankThatLeavesIsNamed) {
 
 TEST_P(Failures, ARankThatDoesNotComeEndsTheWaitWithItsName) {
   const auto errors = run_ranks_catching(
-      {.size = 2, .transport = GetParam(), .timeout = std::chrono::seconds{1}},
-      [](World& world) {
+      {.size = 2, .transport = GetParam(), .timeout = std::chrono::seconds{1}}, [](World& world) {
         if (world.rank() == 1) {
           std::this_thread::sleep_for(std::chrono::seconds{4});
           return;
         }
         world.barrier();
       });
-  EXPECT_TRUE(contains(
-      errors[0], "rank 0 waited for rank 1, which did not join within 1 s (SULLAE_TIMEOUT)"))
+  EXPECT_TRUE(contains(errors[0],
+                       "rank 0 waited for rank 1, which did not join within 1 s (SULLAE_TIMEOUT)"))
       << errors[0];
 }
 

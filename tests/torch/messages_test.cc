@@ -64,11 +64,13 @@ TEST(TensorMessages, RefuseTensorsThatCannotBe) {
   EXPECT_EQ(error_of([&] { receive(sparse, 0, 0, world); }),
             "receive: the tensor is sparse: expected a dense one");
   EXPECT_TRUE(contains(error_of([&] { receive(expanded, 0, 0, world); }), "is expanded"));
-  EXPECT_EQ(error_of([&] { send_async(turned, 0, 0, world); }),
-            "send_async: tensor 'without a name' [3, 2]: expected a contiguous dense one in host memory");
-  EXPECT_EQ(error_of([&] { receive_async(turned, 0, 0, world); }),
-            "receive_async: tensor 'without a name' [3, 2]: expected a contiguous dense one in host "
-            "memory");
+  EXPECT_EQ(
+      error_of([&] { send_async(turned, 0, 0, world); }),
+      "send_async: tensor 'without a name' [3, 2]: expected a contiguous dense one in host memory");
+  EXPECT_EQ(
+      error_of([&] { receive_async(turned, 0, 0, world); }),
+      "receive_async: tensor 'without a name' [3, 2]: expected a contiguous dense one in host "
+      "memory");
 }
 
 }  // namespace

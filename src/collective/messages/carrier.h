@@ -36,7 +36,8 @@ struct Gone {
 /// sleep(). Ranks are those of the world.
 class Carrier {
  public:
-  using Take = std::function<void(int from, const Packet& packet, std::span<const std::byte> payload)>;
+  using Take =
+      std::function<void(int from, const Packet& packet, std::span<const std::byte> payload)>;
 
   virtual ~Carrier() = default;
 
@@ -73,6 +74,8 @@ class Carrier {
   /// may be of no further use.
   virtual void abandon() noexcept = 0;
 
+  /// Whether looking again and again takes a processor from nobody.
+  virtual bool may_spin() = 0;
   /// For a thread that has nothing to do: call prepare_sleep() before a last poll(), then sleep() at most for
   /// `limit` unless something comes in between. Any thread may call sleep() and wake().
   virtual std::uint64_t prepare_sleep() = 0;

@@ -37,7 +37,9 @@ Delivery::Delivery(int rank, int size, std::vector<std::unique_ptr<Carrier>> car
   }
 }
 
-Carrier& Delivery::carrier_to(int peer) const { return *carrier_of_[static_cast<std::size_t>(peer)]; }
+Carrier& Delivery::carrier_to(int peer) const {
+  return *carrier_of_[static_cast<std::size_t>(peer)];
+}
 
 void Delivery::close() {
   carriers_.clear();
@@ -100,9 +102,9 @@ void Delivery::answer(int peer, const Packet& packet, std::string text) {
 
 bool Delivery::try_post(int peer, const Outgoing& outgoing) {
   const bool is_message = outgoing.packet.kind == PacketKind::message;
-  const auto payload = is_message ? std::span<const std::byte>(outgoing.operation->memory,
-                                                               outgoing.operation->bytes)
-                                  : std::as_bytes(std::span(outgoing.text));
+  const auto payload =
+      is_message ? std::span<const std::byte>(outgoing.operation->memory, outgoing.operation->bytes)
+                 : std::as_bytes(std::span(outgoing.text));
   if (!carrier_to(peer).post(peer, outgoing.packet, payload)) return false;
   if (is_message) end(*outgoing.operation);
   return true;
@@ -165,7 +167,8 @@ bool Delivery::move(std::list<Moving>& moving, Step step) {
     any = true;
     const Moving ended = std::move(*one);
     one = moving.erase(one);
-    if (ended.tells_sender) answer(ended.bulk.peer, {.kind = PacketKind::done, .id = ended.bulk.id});
+    if (ended.tells_sender)
+      answer(ended.bulk.peer, {.kind = PacketKind::done, .id = ended.bulk.id});
     end(*ended.operation);
   }
   return any;
@@ -176,7 +179,8 @@ void Delivery::take(int from, const Packet& packet, std::span<const std::byte> p
     case PacketKind::message:
     case PacketKind::offer: {
       if (closed_.contains(packet.context)) {
-        if (packet.kind == PacketKind::offer) answer(from, {.kind = PacketKind::left, .id = packet.id});
+        if (packet.kind == PacketKind::offer)
+          answer(from, {.kind = PacketKind::left, .id = packet.id});
         return;
       }
       const auto found = std::ranges::find_if(
@@ -231,10 +235,10 @@ void Delivery::settle(Operation& receive, int from, const Packet& packet,
   receive.source = from;
   const bool offered = packet.kind == PacketKind::offer;
   if (packet.type != receive.type || packet.bytes != receive.bytes) {
-    const std::string text = fmt::format(
-        "receive: rank {} expected {} from rank {} with tag {}, which sent {}", rank_,
-        describe(receive.bytes, receive.type), from, packet.tag,
-        describe(packet.bytes, packet.type));
+    const std::string text =
+        fmt::format("receive: rank {} expected {} from rank {} with tag {}, which sent {}", rank_,
+                    describe(receive.bytes, receive.type), from, packet.tag,
+                    describe(packet.bytes, packet.type));
     if (offered) answer(from, {.kind = PacketKind::refused, .id = packet.id}, text);
     return end(receive, std::make_exception_ptr(MismatchError(text)));
   }
@@ -284,17 +288,16 @@ Operation* Delivery::take_offered(std::uint64_t id) {
 }
 
 void Delivery::end(Operation& operation, const std::exception_ptr& error) {
-  operation.error = error;
+  if (error) operation.error = error;
   operation.done = true;
-  ended_(operation);
+  if (&operation != own_) ended_(operation);
 }
 
 void Delivery::give_up(Operation& operation, const std::exception_ptr& error) {
   for (auto* const moving : {&receiving_, &sending_}) {
     for (const Moving& one : *moving) {
       // Only the carrier can take its memory back, and that of all others with it.
-      if (one.operation == &operation)
-        return fail_carrier(carrier_to(one.bulk.peer), error);
+      if (one.operation == &operation) return fail_carrier(carrier_to(one.bulk.peer), error);
     }
   }
   forget(operation);
@@ -346,8 +349,7 @@ void Delivery::close(const Context& context) {
     if (early.packet.context == context.number && early.packet.kind == PacketKind::offer)
       answer(early.from, {.kind = PacketKind::left, .id = early.packet.id});
   }
-  std::erase_if(early_,
-                [&](const Early& early) { return early.packet.context == context.number; });
+  std::erase_if(early_, [&](const Early& early) { return early.packet.context == context.number; });
 }
 
 }  // namespace sullae::messages

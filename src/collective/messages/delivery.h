@@ -24,9 +24,13 @@ namespace sullae::messages {
 /// Of one rank. One thread at a time may call.
 class Delivery {
  public:
-  /// `ended` is told of each operation that has come to its end, in the middle of a call: it calls nothing here.
+  /// `ended` is told of each operation that has come to its end, but for that of set_own(), in the middle of a call: it
+  /// calls nothing here.
   Delivery(int rank, int size, std::vector<std::unique_ptr<Carrier>> carriers,
            std::function<void(Operation&)> ended);
+
+  /// The operation whose end the caller sees for itself; null: none.
+  void set_own(const Operation* own) { own_ = own; }
 
   /// Starts an operation, which may end it.
   void begin(Operation& operation);
@@ -93,6 +97,7 @@ class Delivery {
   std::vector<std::unique_ptr<Carrier>> carriers_;
   std::vector<Carrier*> carrier_of_;  // by rank
   std::function<void(Operation&)> ended_;
+  const Operation* own_ = nullptr;
   Carrier::Take take_;
   std::vector<Operation*> posted_;  // receives without a message, in their order
   std::list<Early> early_;          // messages without a receive, in their order
@@ -100,7 +105,7 @@ class Delivery {
   std::unordered_map<std::uint64_t, Operation*> offered_;
   std::list<Moving> receiving_;
   std::list<Moving> sending_;
-  std::list<Helping> helping_;  // while the receiver has not said that it is done
+  std::list<Helping> helping_;      // while the receiver has not said that it is done
   std::set<std::uint64_t> closed_;  // contexts
   std::uint64_t offers_ = 0;
 };

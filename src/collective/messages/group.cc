@@ -14,46 +14,56 @@ Group::Group(std::shared_ptr<Messenger> messenger, std::string_view name, const 
       failure_(std::move(failure)),
       context_{fnv1a(name), topology.names, failure_.get()} {}
 
-Operation Group::describe(bool sends, const void* memory, std::size_t count, DataType type,
-                          int peer, int tag) const {
-  const char* const what = sends ? "send to" : "receive from";
-  const bool any = !sends && peer == kAnyPeer;
-  if (!any && (peer < 0 || peer >= static_cast<int>(context_.members.size()))) {
+void Group::check(const char* what, const void* memory, std::size_t count, int peer, int tag,
+                  bool may_be_any) const {
+  const bool known = peer >= 0 && peer < static_cast<int>(context_.members.size());
+  if (!known && !(may_be_any && peer == kAnyPeer)) {
     throw InputError(fmt::format("{} rank {}: expected a rank between 0 and {}{}", what, peer,
-                                 context_.members.size() - 1, sends ? "" : ", or kAnySource"));
+                                 context_.members.size() - 1, may_be_any ? ", or kAnySource" : ""));
   }
   if (tag < 0)
     throw InputError(fmt::format("{} rank {} with tag {}: expected at least 0", what, peer, tag));
   if (memory == nullptr && count > 0)
     throw InputError(fmt::format("{} rank {}: a null pointer for {} elements", what, peer, count));
-  return {.sends = sends,
-          .context = &context_,
-          .peer = any ? kAnyPeer : context_.members[static_cast<std::size_t>(peer)],
-          .tag = tag,
-          .type = type,
-          .memory = const_cast<std::byte*>(static_cast<const std::byte*>(memory)),
-          .bytes = count * element_size(type)};
+}
+
+Operation Group::send_of(const void* data, std::size_t count, DataType type, int to,
+                         int tag) const {
+  check("send to", data, count, to, tag, false);
+  return {true,
+          context_,
+          context_.members[static_cast<std::size_t>(to)],
+          tag,
+          type,
+          const_cast<void*>(data),
+          count * element_size(type)};
+}
+
+Operation Group::receive_of(void* data, std::size_t count, DataType type, int from, int tag) const {
+  check("receive from", data, count, from, tag, true);
+  const int peer = from == kAnyPeer ? kAnyPeer : context_.members[static_cast<std::size_t>(from)];
+  return {false, context_, peer, tag, type, data, count * element_size(type)};
 }
 
 void Group::send(const void* data, std::size_t count, DataType type, int to, int tag) {
-  Operation operation = describe(true, data, count, type, to, tag);
+  Operation operation = send_of(data, count, type, to, tag);
   messenger_->run(operation);
 }
 
 int Group::receive(void* data, std::size_t count, DataType type, int from, int tag) {
-  Operation operation = describe(false, data, count, type, from, tag);
+  Operation operation = receive_of(data, count, type, from, tag);
   messenger_->run(operation);
-  return index_of(operation.source);
+  return from == kAnyPeer ? index_of(operation.source) : from;
 }
 
 void Group::send_async(const void* data, std::size_t count, DataType type, int to, int tag,
                        Finished finished) {
-  start(describe(true, data, count, type, to, tag), std::move(finished));
+  start(send_of(data, count, type, to, tag), std::move(finished));
 }
 
 void Group::receive_async(void* data, std::size_t count, DataType type, int from, int tag,
                           Finished finished) {
-  start(describe(false, data, count, type, from, tag), std::move(finished));
+  start(receive_of(data, count, type, from, tag), std::move(finished));
 }
 
 void Group::start(Operation described, Finished finished) {

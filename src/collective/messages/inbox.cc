@@ -46,6 +46,8 @@ Inbox Inbox::create() {
   memory->owner_orders = can_order();
   std::random_device random;
   memory->mark = static_cast<std::uint64_t>(random()) << 32 | random();
+  CPU_ZERO(&memory->processors);
+  ::sched_getaffinity(0, sizeof memory->processors, &memory->processors);
   memory->address = memory;
   memory->process.store(::getpid());
   Inbox inbox(std::move(segment));
@@ -75,16 +77,16 @@ bool Inbox::push(int from, const Packet& packet, std::span<const std::byte> payl
   cell.from = from;
   cell.length = static_cast<std::uint32_t>(payload.size());
   cell.packet = packet;
-  copy_bytes(payload.size() <= kInline ? cell.payload.data()
-                                       : memory_->payloads[ticket % kCells].data(),
-             payload.data(), payload.size());
+  copy_bytes(
+      payload.size() <= kInline ? cell.payload.data() : memory_->payloads[ticket % kCells].data(),
+      payload.data(), payload.size());
   cell.turn.store(ticket + 1, std::memory_order_release);
   // The owner's threads count themselves among the sleepers before they look for this packet a last time. Either they
   // see it or they are seen here: both write `sleepers`; or, where they put all processors in order, a sender need
   // not wait until its packet has left its own.
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  const std::uint32_t sleepers = ordered_ ? memory_->sleepers.load(std::memory_order_relaxed)
-                                          : memory_->sleepers.fetch_add(0);
+  const std::uint32_t sleepers =
+      ordered_ ? memory_->sleepers.load(std::memory_order_relaxed) : memory_->sleepers.fetch_add(0);
   if (sleepers > 0) wake();
   return true;
 }

@@ -3,6 +3,8 @@
 // a sender that knows of room writes its cell without having read anything of the receiver's).
 #pragma once
 
+#include <sched.h>
+
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -19,7 +21,8 @@ namespace sullae::messages {
 /// Enough for another process of this host to find one. Plain data: it travels in the store.
 struct InboxHandle {
   shm::SegmentHandle segment;
-  std::uint64_t mark = 0;  ///< no other inbox has it: the segment's number may come to mean another one's
+  std::uint64_t mark =
+      0;  ///< no other inbox has it: the segment's number may come to mean another one's
 };
 
 /// A view of one rank's ring: its owner's, or a sender's. One thread at a time may call, but for sleep(). Any number
@@ -65,6 +68,7 @@ class Inbox {
   /// The owner says that it takes no more.
   void leave() { memory_->left.store(true); }
   bool owner_has_left() const { return memory_->left.load(); }
+  const cpu_set_t& owner_processors() const { return memory_->processors; }
   int owner_process() const { return memory_->process.load(); }
   /// Whether a thread that sees this view may read the memory of the owner's process.
   bool can_read_owner() const;
@@ -91,6 +95,7 @@ class Inbox {
     std::atomic<bool> left;
     bool owner_orders;  // its threads put all processors in order before they sleep (membarrier)
     std::uint64_t mark;
+    cpu_set_t processors;               // that the owner may run on
     const Memory* address;              // of this structure, in the owner's process
     std::atomic<std::int32_t> process;  // written last
     alignas(128) std::array<SharedCopy, kCopies> copies;

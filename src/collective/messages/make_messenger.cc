@@ -1,42 +1,26 @@
 #include "collective/messages/make_messenger.h"
 
-#include <sched.h>
-
 #include "collective/messages/shm_carrier.h"
 #include "collective/messages/transport_carrier.h"
 #include "transport/transports.h"
 
 namespace sullae::messages {
-namespace {
-
-constexpr int kSpins = 100;
-
-// Spinning pays only where every rank of this host can have a processor for itself.
-int spins_for(int ranks) {
-  cpu_set_t own;
-  CPU_ZERO(&own);
-  if (::sched_getaffinity(0, sizeof own, &own) != 0) return 0;
-  return CPU_COUNT(&own) >= ranks ? kSpins : 0;
-}
-
-}  // namespace
-
 std::shared_ptr<Messenger> make_messenger(Store* store, const Topology& topology,
                                           const Config& config) {
   const MessengerOptions options{.rank = topology.rank,
                                  .size = topology.size,
                                  .timeout = config.timeout,
-                                 .stall_warning = config.stall_warning,
-                                 .spins = spins_for(topology.local_size())};
+                                 .stall_warning = config.stall_warning};
   std::vector<std::unique_ptr<Carrier>> carriers;
   if (topology.size > 1) {
     const bool asked = find_transport(config.transport) != nullptr;
     std::vector<int> local;
     if (!asked && topology.local_size() > 1) {
       local = topology.local_ranks();
-      carriers.push_back(make_shm_carrier(*store, {.rank = topology.rank,
-                                                   .ranks = local,
-                                                   .rendezvous_timeout = config.rendezvous_timeout}));
+      carriers.push_back(
+          make_shm_carrier(*store, {.rank = topology.rank,
+                                    .ranks = local,
+                                    .rendezvous_timeout = config.rendezvous_timeout}));
     }
     if (asked || topology.cross_size() > 1) {
       auto transport = choose_transport(config.transport)

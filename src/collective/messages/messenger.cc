@@ -14,6 +14,7 @@ namespace sullae::messages {
 namespace {
 
 // Of kLooks looks each.
+constexpr int kSpins = 100;
 constexpr int kBackgroundSpins = 5;
 constexpr int kLooks = 20;
 constexpr int kYields = 200;
@@ -36,8 +37,8 @@ Messenger::Messenger(const MessengerOptions& options,
           ended_.push_back(std::move(*found));
           background_.erase(found);
         }
-        // Another thread may wait for this.
-        if (&operation != own_) wake();
+        // Another thread may wait for it.
+        wake();
       }) {}
 
 Messenger::~Messenger() { close(); }
@@ -56,9 +57,9 @@ void Messenger::close() {
 void Messenger::run(Operation& operation) {
   Lock lock(mutex_);
   if (closing_) throw Error("messages: this rank has left the world");
-  own_ = &operation;
+  delivery_.set_own(&operation);
   delivery_.begin(operation);
-  own_ = nullptr;
+  delivery_.set_own(nullptr);
   if (!operation.done) {
     waiting_.push_back(&operation);
     for (int idle = 0; !operation.done;) {
@@ -114,28 +115,33 @@ void Messenger::call_finished(Lock& lock) {
 
 bool Messenger::go_on(Lock& lock, int& idle, const Operation* own) {
   const bool background = own == nullptr;
-  const bool spins = idle < (background ? kBackgroundSpins : options_.spins);
-  own_ = own;
+  const bool spins = idle < (background ? kBackgroundSpins : kSpins) && may_spin();
+  delivery_.set_own(own);
   bool moved = delivery_.round();
   // Locks are not let go for each look.
   for (int i = 0; spins && !moved && i < kLooks; ++i) {
     shm::pause_cpu();
     moved = delivery_.round();
   }
-  own_ = nullptr;
+  delivery_.set_own(nullptr);
   if (moved) {
     idle = 0;
     return false;
   }
-  if (!spins && (background || idle >= options_.spins + kYields)) {
+  if (!spins && (background || idle >= kSpins + kYields)) {
     rest(lock);
     return true;
   }
-  ++idle;
+  idle = spins ? idle + 1 : std::max(idle, kSpins) + 1;
   lock.unlock();
   spins ? shm::pause_cpu() : static_cast<void>(::sched_yield());
   lock.lock();
   return false;
+}
+
+bool Messenger::may_spin() {
+  return std::ranges::all_of(delivery_.carriers(),
+                             [](const auto& carrier) { return carrier->may_spin(); });
 }
 
 void Messenger::rest(Lock& lock) {
@@ -179,10 +185,10 @@ std::exception_ptr Messenger::why_over(Operation& operation) {
   }
   const auto who = operation.peer == kAnyPeer ? "any rank" : fmt::format("rank {}", operation.peer);
   if (deadline.passed()) {
-    return std::make_exception_ptr(TimeoutError(fmt::format(
-        "{}: rank {} waited for {} (tag {}), which did not {} {}", name_of(operation),
-        options_.rank, who, operation.tag, operation.sends ? "receive it" : "send",
-        deadline.describe())));
+    return std::make_exception_ptr(
+        TimeoutError(fmt::format("{}: rank {} waited for {} (tag {}), which did not {} {}",
+                                 name_of(operation), options_.rank, who, operation.tag,
+                                 operation.sends ? "receive it" : "send", deadline.describe())));
   }
   if (operation.peer != kAnyPeer)
     operation.patience->warning.check(name_of(operation), options_.rank, operation.peer);
@@ -192,9 +198,9 @@ std::exception_ptr Messenger::why_over(Operation& operation) {
 // Throws PeerError where the operation can have no end.
 void Messenger::check_peers(const Operation& operation) {
   const auto fail = [&](int peer, const Gone& gone) {
-    throw PeerError(peer, fmt::format("{}: rank {} ({}) {} while rank {} waited for it",
-                                      name_of(operation), peer, gone.who,
-                                      gone.died ? "died" : "left the world", options_.rank));
+    throw PeerError(
+        peer, fmt::format("{}: rank {} ({}) {} while rank {} waited for it", name_of(operation),
+                          peer, gone.who, gone.died ? "died" : "left the world", options_.rank));
   };
   if (operation.peer != kAnyPeer) {
     if (const auto gone = delivery_.gone(operation.peer, true)) fail(operation.peer, *gone);
@@ -225,8 +231,8 @@ void Messenger::leave(const Context& context) {
   Lock lock(mutex_);
   left_ = true;
   const auto limit = Clock::now() + kLeaveLimit;
-  for (int idle = 0; delivery_.has_outgoing(context) && !context.failure->first() &&
-                     Clock::now() < limit;) {
+  for (int idle = 0;
+       delivery_.has_outgoing(context) && !context.failure->first() && Clock::now() < limit;) {
     go_on(lock, idle, nullptr);
   }
   delivery_.close(context);
@@ -235,11 +241,11 @@ void Messenger::leave(const Context& context) {
   rest.insert(rest.end(), waiting_.begin(), waiting_.end());
   for (Operation* const operation : rest) {
     if (operation->context != &context || operation->done) continue;
-    delivery_.give_up(*operation,
-                      std::make_exception_ptr(Error(fmt::format(
-                          "{}: rank {} left the world before the message with tag {} {}",
-                          name_of(*operation), options_.rank, operation->tag,
-                          operation->sends ? "was received" : "came"))));
+    delivery_.give_up(
+        *operation,
+        std::make_exception_ptr(Error(fmt::format(
+            "{}: rank {} left the world before the message with tag {} {}", name_of(*operation),
+            options_.rank, operation->tag, operation->sends ? "was received" : "came"))));
   }
   wake();
   // A callback that leaves is in one of these itself.

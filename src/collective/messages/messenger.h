@@ -19,8 +19,6 @@ struct MessengerOptions {
   int size = 1;
   std::chrono::milliseconds timeout{};        ///< of each wait
   std::chrono::milliseconds stall_warning{};  ///< after which a wait is reported; 0: never
-  /// How often to look before yielding; 0 where processors are short.
-  int spins = 0;
 };
 
 /// Of one world, for it and all of its process sets. Any thread may call.
@@ -50,6 +48,7 @@ class Messenger {
   // Another round, after a rest where there is nothing to do; true after a sleep.
   bool go_on(Lock& lock, int& idle, const Operation* own);
   void rest(Lock& lock);
+  bool may_spin();
   void check(Operation& operation);
   std::exception_ptr why_over(Operation& operation);
   void check_peers(const Operation& operation);
@@ -57,13 +56,12 @@ class Messenger {
   void wake() noexcept;
 
   MessengerOptions options_;
-  std::mutex mutex_;                 // guards all below
-  std::condition_variable changed_;  // background_, ended_ or calling_
+  std::mutex mutex_;                                    // guards all below
+  std::condition_variable changed_;                     // background_, ended_ or calling_
   std::vector<std::shared_ptr<Operation>> background_;  // asynchronous ones on their way
   std::vector<std::shared_ptr<Operation>> ended_;       // those to be called back
   std::vector<std::shared_ptr<Operation>> calling_;     // those that are called back now
   std::vector<Operation*> waiting_;                     // those of threads in run()
-  const Operation* own_ = nullptr;  // that of the thread that holds mutex_: it sees its end itself
   int asleep_ = 0;
   bool left_ = false;  // somebody may wait for the threads in run()
   bool closing_ = false;

@@ -35,20 +35,28 @@ struct Operation {
   /// Null when it was called blocking; else called once, by the messenger's own thread.
   using Finished = std::function<void(const Operation&)>;
 
-  bool sends = false;
-  const Context* context = nullptr;  ///< lives until the operation has ended
-  int peer = kAnyPeer;
-  int tag = 0;
-  DataType type = DataType::uint8;
-  std::byte* memory = nullptr;  ///< not written to by a send
-  std::size_t bytes = 0;
-  Finished finished;
+  // A constructor instead of an aggregate's zeroes, which cost a small message a tenth of its time.
+  Operation(bool sends_it, const Context& its_context, int with, int its_tag, DataType its_type,
+            void* data, std::size_t size)
+      : sends(sends_it),
+        type(its_type),
+        peer(with),
+        tag(its_tag),
+        context(&its_context),
+        memory(static_cast<std::byte*>(data)),
+        bytes(size) {}
 
-  // What became of it.
+  bool sends;
   bool done = false;
+  DataType type;
+  int peer;  ///< or kAnyPeer
+  int tag;
+  int source = kAnyPeer;   ///< who sent what was received
+  const Context* context;  ///< lives until the operation has ended
+  std::byte* memory;       ///< not written to by a send
+  std::size_t bytes;
   std::exception_ptr error;
-  int source = kAnyPeer;  ///< who sent what was received
-
+  Finished finished;
   /// Null until there was nothing to do: most messages wait for less than it takes to read a clock.
   std::unique_ptr<Patience> patience;
 };

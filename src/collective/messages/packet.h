@@ -22,11 +22,11 @@ enum class PacketKind : std::uint8_t { message, offer, ready, help, part, done, 
 struct Packet {
   PacketKind kind = PacketKind::message;
   DataType type = DataType::uint8;
-  std::uint16_t copy = 0;  ///< of help: the receiver's SharedCopy
-  std::int32_t tag = 0;    ///< of help: the copy's turn
+  std::uint16_t copy = 0;     ///< of help: the receiver's SharedCopy
+  std::int32_t tag = 0;       ///< of help: the copy's turn
   std::uint64_t context = 0;  ///< the group of ranks that the message belongs to
   std::uint64_t bytes = 0;    ///< of the whole message
-  std::uint64_t id = 0;       ///< of an offer, unique among its sender's, and of what follows from it
+  std::uint64_t id = 0;  ///< of an offer, unique among its sender's, and of what follows from it
   /// Of an offer: the data's address; of help: where it goes; of a part: its offset.
   std::uint64_t place = 0;
 };

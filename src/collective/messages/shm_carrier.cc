@@ -119,6 +119,11 @@ class ShmCarrier final : public Carrier {
   // Parts that come late are dropped, and helpers are waited for when the copy ends.
   void abandon() noexcept override {}
 
+  // Where every rank of this host can have a processor for itself.
+  bool may_spin() override {
+    if (!may_spin_) may_spin_ = count_processors() >= static_cast<int>(options_.ranks.size());
+    return *may_spin_;
+  }
   std::uint64_t prepare_sleep() override { return inbox_.bell(); }
   void sleep(std::uint64_t prepared, std::chrono::microseconds limit) override {
     inbox_.sleep(static_cast<std::uint32_t>(prepared), limit);
@@ -195,6 +200,18 @@ class ShmCarrier final : public Carrier {
                                            std::strerror(errno)));
   }
 
+  int count_processors() {
+    cpu_set_t all = inbox_.owner_processors();
+    for (const int rank : options_.ranks) {
+      if (rank == options_.rank) continue;
+      try {
+        CPU_OR(&all, &all, &peer_of(rank).inbox.owner_processors());
+      } catch (const PeerError&) {  // who is gone takes none
+      }
+    }
+    return CPU_COUNT(&all);
+  }
+
   static std::string key(int rank) { return fmt::format("messages/shm/{}", rank); }
   Deadline deadline() const { return {options_.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT"}; }
 
@@ -203,7 +220,8 @@ class ShmCarrier final : public Carrier {
     if (index < peers_.size() && peers_[index]) return *peers_[index];
     const std::string text = store_.get(key(rank), deadline());
     InboxHandle handle;
-    if (text.size() != sizeof handle) throw Error("messages: the store holds the handle of something else than an inbox");
+    if (text.size() != sizeof handle)
+      throw Error("messages: the store holds the handle of something else than an inbox");
     copy_bytes(&handle, text.data(), sizeof handle);
     Peer peer{.inbox = open(rank, handle)};
     peer.process = shm::open_process(peer.inbox.owner_process());
@@ -217,14 +235,15 @@ class ShmCarrier final : public Carrier {
     try {
       return Inbox::open(handle);
     } catch (const Error&) {  // its memory went with it
-      throw PeerError(rank, fmt::format("process {} on {}, before it was reached", handle.segment.pid,
-                                        host_name()));
+      throw PeerError(rank, fmt::format("process {} on {}, before it was reached",
+                                        handle.segment.pid, host_name()));
     }
   }
 
   Store& store_;
   ShmCarrierOptions options_;
   Inbox inbox_;
+  std::optional<bool> may_spin_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null until it is looked for
 };
 

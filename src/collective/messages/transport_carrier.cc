@@ -101,6 +101,7 @@ class TransportCarrier final : public Carrier {
     incoming_.reset();
   }
 
+  bool may_spin() override { return true; }
   std::uint64_t prepare_sleep() override { return transport_->prepare_sleep() ? 1 : 0; }
   void sleep(std::uint64_t prepared, std::chrono::microseconds limit) override {
     if (prepared != 0) transport_->sleep(limit);

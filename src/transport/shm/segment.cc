@@ -85,8 +85,7 @@ Segment Segment::open(const SegmentHandle& handle) {
     throw system_error("shared memory: the segment of process {} cannot be opened", handle.pid);
   // The number may mean another file by now.
   struct stat status {};
-  if (::fstat(fd.get(), &status) != 0 ||
-      static_cast<std::uint64_t>(status.st_size) != handle.bytes)
+  if (::fstat(fd.get(), &status) != 0 || static_cast<std::uint64_t>(status.st_size) != handle.bytes)
     throw Error(fmt::format("shared memory: process {} has let go of its segment", handle.pid));
   return Segment(std::make_shared<Mapping>(std::move(fd), handle.bytes));
 }

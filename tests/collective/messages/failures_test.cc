@@ -22,34 +22,31 @@ INSTANTIATE_TEST_SUITE_P(OverEveryTransport, MessageFailures, ::testing::Values(
                          [](const auto& test) { return test.param; });
 
 TEST_P(MessageFailures, ARankThatDoesNotSendEndsTheWaitWithItsName) {
-  const auto errors =
-      run_ranks_catching(options(2, std::chrono::seconds{1}), [](World& world) {
-        int value = 0;
-        if (world.rank() == 1) {
-          std::this_thread::sleep_for(std::chrono::seconds{4});
-          return;
-        }
-        EXPECT_EQ(error_of([&] { world.receive(&value, 1, DataType::int32, 1, 7); }),
-                  "receive: rank 0 waited for rank 1 (tag 7), which did not send within 1 s "
-                  "(SULLAE_TIMEOUT)");
-        // The world is of no further use, and says why.
-        world.send(&value, 1, DataType::int32, 1);
-      });
+  const auto errors = run_ranks_catching(options(2, std::chrono::seconds{1}), [](World& world) {
+    int value = 0;
+    if (world.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::seconds{4});
+      return;
+    }
+    EXPECT_EQ(error_of([&] { world.receive(&value, 1, DataType::int32, 1, 7); }),
+              "receive: rank 0 waited for rank 1 (tag 7), which did not send within 1 s "
+              "(SULLAE_TIMEOUT)");
+    // The world is of no further use, and says why.
+    world.send(&value, 1, DataType::int32, 1);
+  });
   EXPECT_TRUE(contains(errors[0], "rank 0 waited for rank 1 (tag 7)")) << errors[0];
 }
 
 TEST_P(MessageFailures, ARankThatDoesNotReceiveEndsTheWaitForALargeMessage) {
-  const auto errors =
-      run_ranks_catching(options(2, std::chrono::seconds{1}), [](World& world) {
-        std::vector<float> values(100000);
-        if (world.rank() == 1) {
-          std::this_thread::sleep_for(std::chrono::seconds{4});
-          return;
-        }
-        const Handle handle =
-            world.send_async(values.data(), values.size(), DataType::float32, 1, 7);
-        handle.wait();
-      });
+  const auto errors = run_ranks_catching(options(2, std::chrono::seconds{1}), [](World& world) {
+    std::vector<float> values(100000);
+    if (world.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::seconds{4});
+      return;
+    }
+    const Handle handle = world.send_async(values.data(), values.size(), DataType::float32, 1, 7);
+    handle.wait();
+  });
   EXPECT_TRUE(contains(errors[0],
                        "send: rank 0 waited for rank 1 (tag 7), which did not receive it within "
                        "1 s (SULLAE_TIMEOUT)"))
@@ -62,8 +59,7 @@ TEST_P(MessageFailures, WhatWasSentBeforeARankLeftArrives) {
     int value = 5;
     if (world.rank() == 1) {
       world.send(&value, 1, DataType::int32, 0);
-      const Handle handle =
-          world.send_async(values.data(), values.size(), DataType::float32, 0, 1);
+      const Handle handle = world.send_async(values.data(), values.size(), DataType::float32, 0, 1);
       world.leave();
       handle.wait();
       return;
@@ -169,8 +165,7 @@ TEST(Callbacks, MaySendAndReceiveThemselves) {
     std::vector<float> first(20000);
     std::vector<float> values(20000, static_cast<float>(world.rank()));
     std::promise<void> ended;
-    const Handle sent =
-        world.send_async(values.data(), values.size(), DataType::float32, other, 0);
+    const Handle sent = world.send_async(values.data(), values.size(), DataType::float32, other, 0);
     Handle answer;
     int value = -1;
     world.receive_async(first.data(), first.size(), DataType::float32, other, 0)

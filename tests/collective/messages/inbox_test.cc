@@ -55,7 +55,8 @@ TEST(Inbox, RefusesWhatItHasNoRoomFor) {
   EXPECT_FALSE(other.push(1, {}, {}));
   for (int round = 0; round < 1000; ++round) {
     EXPECT_EQ(take(own), std::to_string(round));
-    EXPECT_TRUE(((round % 2) == 0 ? one : other).push(0, {}, bytes_of(std::to_string(pushed + round))));
+    EXPECT_TRUE(
+        ((round % 2) == 0 ? one : other).push(0, {}, bytes_of(std::to_string(pushed + round))));
     EXPECT_FALSE(one.push(0, {}, {}));
     EXPECT_FALSE(other.push(0, {}, {}));
   }

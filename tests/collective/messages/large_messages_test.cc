@@ -48,15 +48,13 @@ TEST_P(LargeMessages, ArriveBothWaysAtOnce) {
       }
       std::vector<std::byte> in(bytes);
       std::promise<void> sent;
-      const auto send = std::make_shared<Operation>();
-      *send = {.sends = true,
-               .context = &context,
-               .peer = 1 - own,
-               .memory = out.data(),
-               .bytes = bytes,
-               .finished = [&](const Operation&) { sent.set_value(); }};
+      const auto send = std::make_shared<Operation>(true, context, 1 - own, 0, DataType::uint8,
+                                                    out.data(), bytes);
+      send->finished = [&](const Operation&) {
+        sent.set_value();
+      };
       if (messenger.start(send)) sent.set_value();
-      Operation receive{.context = &context, .peer = 1 - own, .memory = in.data(), .bytes = bytes};
+      Operation receive(false, context, 1 - own, 0, DataType::uint8, in.data(), bytes);
       messenger.run(receive);
       sent.get_future().wait();
       EXPECT_EQ(send->error, nullptr);

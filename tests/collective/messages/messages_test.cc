@@ -275,22 +275,20 @@ TEST_P(Messages, ArriveWhateverTheOrder) {
         const Planned& one = plan[i];
         if (one.from == world.rank()) {
           auto& values = memory[2 * i] = numbers(one.from, one.to, one.tag, one.count);
-          sends.push_back(world.send_async(values.data(), one.count, DataType::float32, one.to,
-                                           one.tag));
+          sends.push_back(
+              world.send_async(values.data(), one.count, DataType::float32, one.to, one.tag));
         }
         if (one.to == world.rank()) {
           auto& values = memory[2 * i + 1] = std::vector<float>(one.count, -1.0F);
-          receives.emplace_back(
-              world.receive_async(values.data(), one.count, DataType::float32,
-                                  one.any ? kAnySource : one.from, one.tag),
-              i);
+          receives.emplace_back(world.receive_async(values.data(), one.count, DataType::float32,
+                                                    one.any ? kAnySource : one.from, one.tag),
+                                i);
         }
       }
       for (const auto& [handle, i] : receives) {
         handle.wait();
         EXPECT_EQ(handle.source(), plan[i].from);
-        ASSERT_EQ(memory[2 * i + 1],
-                  numbers(plan[i].from, plan[i].to, plan[i].tag, plan[i].count));
+        ASSERT_EQ(memory[2 * i + 1], numbers(plan[i].from, plan[i].to, plan[i].tag, plan[i].count));
       }
       for (const Handle& handle : sends) handle.wait();
     });
