@@ -28,7 +28,6 @@ constexpr const char* kConfigText =
 # max_queue_size = 1024                # rows that may wait; more are refused with 429
 # timeout_milliseconds = 10000         # a request that waits longer is refused with 504
 # instances = 0                        # threads that compute; 0: one a processor
-# quantize = "none"                    # "int8": linear layers and LSTMs in 8 bits
 # version_policy = "latest"            # or "latest:2", "all", "1,3"
 # new_version_percent = 100            # below 100 a new version is a canary until it is promoted
 

@@ -35,10 +35,7 @@ class Reader : private TomlFile {
            config_.device = device(n);
          }},
         {"instances", integer_into(config_.instances, 0, 1024)},
-        {"quantize",
-         [&](auto& n) {
-           config_.quantize = one_of(n, {"none", "int8"});
-         }},
+        {"quantize", [&](auto& n) { one_of(n, {"none"}); }},  // had "int8", which was slower
         {"version_policy",
          [&](auto& n) {
            config_.version_policy = policy(n);

@@ -44,8 +44,6 @@ struct ModelConfig {
   std::string device = "cpu";
   /// 0: one a processor, or on a GPU two, of which one prepares while the other computes.
   int instances = 0;
-  /// "none" or "int8".
-  std::string quantize = "none";
   VersionPolicy version_policy;
   /// The share of the requests that a new version gets at first; below 100 it is a canary until it is promoted.
   int new_version_percent = 100;

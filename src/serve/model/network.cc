@@ -5,7 +5,6 @@
 #include <torch/csrc/jit/runtime/jit_exception.h>
 #include <torch/cuda.h>
 
-#include "serve/model/quantize.h"
 #include "serve/request_error.h"
 #include "sullae/error.h"
 
@@ -44,9 +43,6 @@ void collect(const torch::jit::IValue& value, std::vector<torch::Tensor>& into) 
 torch::Device device_of(const ModelConfig& config) {
   const torch::Device device(config.device);
   if (device.is_cpu()) return device;
-  if (config.quantize != "none")
-    throw InputError(fmt::format("device = '{}': quantize = '{}' needs device = 'cpu'",
-                                 config.device, config.quantize));
   const int there = static_cast<int>(torch::cuda::device_count());
   if (there == 0)
     throw InputError(
@@ -67,11 +63,7 @@ Network::Network(torch::jit::Module module, const ModelConfig& config)
     module_.eval();
     module_.to(device_);
     module_ = torch::jit::freeze(module_);
-    if (config.quantize == "int8") {
-      quantize_to_int8(module_);
-    } else {
-      module_ = torch::jit::optimize_for_inference(module_);
-    }
+    module_ = torch::jit::optimize_for_inference(module_);
   } catch (const c10::Error& error) {
     throw Error(
         fmt::format("cannot be compiled for inference: {}", error.what_without_backtrace()));

@@ -13,9 +13,8 @@ namespace sullae::serve {
 class Network {
  public:
   /// Freezes `module` on the device of `config`: what only training needs is removed, weights become constants,
-  /// norms are folded into the convolutions before them. With its `quantize` "int8", the weights of linear layers
-  /// and LSTMs become 8-bit numbers and their inputs are quantised as they come. Throws InputError for a device
-  /// that is not there, and Error.
+  /// norms are folded into the convolutions before them. Throws InputError for a device that is not there, and
+  /// Error.
   Network(torch::jit::Module module, const ModelConfig& config);
 
   /// Tensors in the host's memory, as they come and go. One an output, whether the module returns a tensor, or a

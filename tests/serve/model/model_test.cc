@@ -93,23 +93,6 @@ TEST_F(ModelTest, TextsOfABatchAreAnsweredAsAlone) {
   }
 }
 
-TEST_F(ModelTest, EightBitsAreNearThirtyTwo) {
-  const auto version = put_checkpoint(text_description("lstm"));
-  const Model exact(version, {});
-  ModelConfig config;
-  config.quantize = "int8";
-  const Model quantised(version, config);
-  const auto request = texts({"a b c 영화", "c", "b b"});
-  const auto one = floats_of(exact.answer(request)[2]);
-  const auto other = floats_of(quantised.answer(request)[2]);
-  bool equal = true;
-  for (std::size_t i = 0; i < one.size(); ++i) {
-    EXPECT_NEAR(one[i], other[i], 0.05);
-    equal &= one[i] == other[i];
-  }
-  EXPECT_FALSE(equal) << "nothing was quantised";
-}
-
 TEST_F(ModelTest, AGpuAnswersAsTheProcessorDoes) {
   if (!torch::cuda::is_available())
     GTEST_SKIP() << "NO GPU, OR A LIBTORCH WITHOUT CUDA: serving on a GPU is not tested";
@@ -133,9 +116,6 @@ TEST_F(ModelTest, ADeviceThatIsNotThereIsRefused) {
                        torch::cuda::is_available()
                            ? "device = 'cuda:99': this machine's GPUs are 0 to "
                            : "device = 'cuda:99': there is no GPU, or a libtorch without CUDA"));
-  config.quantize = "int8";
-  EXPECT_TRUE(contains(error_of([&] { Model(version, config); }),
-                       "device = 'cuda:99': quantize = 'int8' needs device = 'cpu'"));
 }
 
 TEST_F(ModelTest, ImagesComeAsFilesOrAsPixels) {
@@ -251,7 +231,7 @@ TEST(ModelConfig, SaysWhatIsWrongAndWhere) {
   const auto file = directory.path() / "config.toml";
   const std::pair<const char*, const char*> cases[] = {
       {"\nmax_batch_size = -1\n", "line 2: expected a whole number from 0"},
-      {"quantize = \"int4\"", "line 1: 'int4': expected one of none, int8"},
+      {"quantize = \"int8\"", "line 1: 'int8': expected one of none"},
       {"device = \"gpu\"", "'gpu': expected cpu, cuda or cuda:N"},
       {"device = \"cuda:08\"", "'cuda:08': expected cpu, cuda or cuda:N"},
       {"device = \"cuda:100\"", "'cuda:100': expected cpu, cuda or cuda:N"},
