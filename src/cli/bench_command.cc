@@ -9,7 +9,7 @@
 #include "base/rounded.h"
 #include "cli/commands.h"
 #include "cli/validators.h"
-#include "engine/collective_benchmark.h"
+#include "world/collective_benchmark.h"
 #include "launch/environment.h"
 #include "launch/launcher.h"
 #include "launch/remote_shell.h"

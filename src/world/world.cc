@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "engine/world_impl.h"
+#include "world/world_impl.h"
 
 namespace sullae {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/collective_benchmark.h"
+#include "world/collective_benchmark.h"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 #include "collective/gather_texts.h"
 #include "collective/make_communicator.h"
 #include "collective/nccl/nccl_communicator.h"
-#include "engine/world_impl.h"
+#include "world/world_impl.h"
 
 namespace sullae {
 namespace {

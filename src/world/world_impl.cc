@@ -1,4 +1,4 @@
-#include "engine/world_impl.h"
+#include "world/world_impl.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,6 @@
 #include <numeric>
 #include <thread>
 
-#include "base/host.h"
 #include "base/log.h"
 #include "base/own_thread.h"
 #include "collective/make_communicator.h"
@@ -18,18 +17,6 @@
 
 namespace sullae {
 namespace {
-
-Config merge(const WorldOptions& options) {
-  Config config = Config::from(process_environment());
-  if (!options.transport.empty()) config.transport = options.transport;
-  if (!options.host_id.empty()) config.host_id = options.host_id;
-  if (options.timeout.count() > 0) config.timeout = options.timeout;
-  if (options.rendezvous_timeout.count() > 0)
-    config.rendezvous_timeout = options.rendezvous_timeout;
-  if (config.host_id.empty()) config.host_id = host_identity();
-  check_choices(config);
-  return config;
-}
 
 void check_rank(const WorldOptions& options) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
@@ -53,22 +40,6 @@ std::string list(std::span<const int> ranks) {
 }
 
 }  // namespace
-
-Session::Session(const WorldOptions& options) : config(merge(options)) {
-  if (options.size == 1) return;
-  const Deadline deadline(config.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
-  const StoreAddress address = StoreAddress::parse(options.store);
-  if (options.serve_store && options.rank == 0)
-    server = std::make_unique<StoreServer>(address, config.job_secret);
-  store = std::make_unique<Store>(address, deadline, fmt::format("{}/", options.generation),
-                                  config.job_secret);
-}
-
-Session::~Session() {
-  if (messenger) messenger->close();
-  store.reset();
-  if (server) server->drain();
-}
 
 std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
   check_rank(options);

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
 #include "collective/messages/group.h"
 #include "collective/shm/shared_buffers.h"
 #include "engine/background_queue.h"
@@ -21,25 +20,10 @@
 #include "sullae/device.h"
 #include "sullae/sullae.h"
 #include "transport/failure.h"
-#include "transport/store/store_server.h"
 #include "transport/topology.h"
+#include "world/session.h"
 
 namespace sullae {
-
-/// The connection to the rendezvous store, shared by a world and its process sets.
-struct Session {
-  explicit Session(const WorldOptions& options);
-  ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-
-  Config config;
-  std::unique_ptr<StoreServer> server;
-  std::unique_ptr<Store> store;
-  /// Made once the topology is known.
-  std::shared_ptr<messages::Messenger> messenger;
-  std::shared_ptr<engine::SetWatch> set_watch = std::make_shared<engine::SetWatch>();
-};
 
 class World::Impl {
  public:
