@@ -144,8 +144,8 @@ class World {
   World& operator=(const World&) = default;
   ~World() = default;
 
-  /// Completes what was submitted and leaves, for all copies. Calls that other threads are in end first. A second
-  /// call does nothing.
+  /// Completes what was submitted and leaves, for all copies. Calls that other threads are in end first, and receives
+  /// that have not ended throw Error. A second call does nothing. Throws Error in a callback of Handle::then().
   void leave() const;
   /// Whether leave() was called.
   bool has_left() const;

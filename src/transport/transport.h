@@ -103,7 +103,7 @@ class Transport {
   [[noreturn]] void fail_timeout(const Request& request, const Deadline& deadline);
   /// Throws what has ended the world, if anything has.
   void check_world(const Failure& failure);
-  void set_broken() { broken_ = true; }
+  void set_broken(bool broken = true) { broken_ = broken; }
   bool broken() const { return broken_; }
   /// `sent` is how many bytes came, or "more".
   MismatchError other_length(const Request& request, std::string_view sent) const;

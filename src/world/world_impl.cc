@@ -110,6 +110,8 @@ std::unique_ptr<Communicator> World::Impl::make_channel(const std::string& chann
 
 // The engine tells the other ranks, which wait for this one in vain.
 void World::Impl::fail(const std::exception_ptr& error) {
+  // What leave() ends is no failure to the others.
+  if (messages_over_) return;
   if (failure_->set(error) && engine_) engine_->fail();
 }
 
@@ -124,6 +126,11 @@ void World::Impl::end(Impl* impl) {
 }
 
 void World::Impl::leave() {
+  if (in_own_thread) {
+    throw Error(
+        "World::leave() and shutdown() wait for the threads of the world, of which a callback has "
+        "one: call them in a thread of the program");
+  }
   if (left_.exchange(true)) return;
   // The file is written while the others can still be reached.
   try {
@@ -135,6 +142,7 @@ void World::Impl::leave() {
     log::warning("timeline: not written, since the world has failed");
   }
   queue_->stop();
+  messages_over_ = true;
   messages_->leave();
   engine_->leave();
   {

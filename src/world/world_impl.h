@@ -134,6 +134,7 @@ class World::Impl {
   std::string name_;
   std::string backend_;
   std::atomic<bool> left_{false};
+  std::atomic<bool> messages_over_{false};
   std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
   std::shared_ptr<messages::Group> messages_;
   engine::Timeline timeline_;  // outlives the threads, which record in it

@@ -46,6 +46,8 @@ class Carrier {
   virtual std::size_t most_payload() const = 0;
   /// Copies both; false when there is no room now. Throws PeerError where the peer is known to be gone.
   virtual bool post(int peer, const Packet& packet, std::span<const std::byte> payload) = 0;
+  /// Whether packets that were posted are not on their way yet.
+  virtual bool has_outgoing() const { return false; }
   /// Gives packets that have come to `take`, a few at most; whether there were any.
   virtual bool poll(const Take& take) = 0;
 
@@ -70,6 +72,8 @@ class Carrier {
   /// Nothing while `peer` takes part, or where nobody knows. That an expected one goes is always noticed. What it
   /// sent before may still be there.
   virtual std::optional<Gone> gone(int peer, bool expected) = 0;
+  /// Lets go of a bulk's memory: it is neither read nor written any more. False where only abandon() can.
+  virtual bool let_go(Bulk& bulk) = 0;
   /// Lets go of all memory of bulks after an error; when it returns none is read or written any more. The carrier
   /// may be of no further use.
   virtual void abandon() noexcept = 0;

@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/copy.h"
 #include "sullae/error.h"
 
 namespace sullae::messages {
 namespace {
+
+// As many as leave nothing of what an inbox holds.
+constexpr int kPollsOfAll = 8;
+constexpr std::chrono::seconds kWithdrawLimit{1};
 
 bool fits(const Operation& receive, int from, const Packet& packet) {
   return receive.context->number == packet.context && receive.tag == packet.tag &&
@@ -153,25 +158,36 @@ bool Delivery::move(std::list<Moving>& moving, Step step) {
   bool any = false;
   for (auto one = moving.begin(); one != moving.end();) {
     const std::size_t before = one->bulk.moved;
-    Carrier& carrier = carrier_to(one->bulk.peer);
     try {
-      if (!(carrier.*step)(one->bulk)) {
-        any = any || one->bulk.moved != before;
-        ++one;
-        continue;
-      }
+      const bool all = (carrier_to(one->bulk.peer).*step)(one->bulk);
+      any = any || all || one->bulk.moved != before;
+      const auto next = std::next(one);
+      if (all) received_.splice(received_.end(), moving, one);
+      one = next;
     } catch (const Error&) {
-      fail_carrier(carrier, std::current_exception());
-      return true;  // the list is another
+      fail(moving, one, std::current_exception());
+      any = true;
+      break;  // the list may be another
     }
-    any = true;
-    const Moving ended = std::move(*one);
-    one = moving.erase(one);
-    if (ended.tells_sender)
-      answer(ended.bulk.peer, {.kind = PacketKind::done, .id = ended.bulk.id});
-    end(*ended.operation);
   }
+  if (!received_.empty()) end_received();
   return any;
+}
+
+// What was read from a sender's memory counts only if the sender had not taken it back before the last byte: then it
+// says so in a packet that is here by now.
+void Delivery::end_received() {
+  const bool fetched = std::ranges::any_of(received_, &Moving::tells_sender);
+  for (int i = 0; fetched && i < kPollsOfAll; ++i) {
+    bool any = false;
+    for (const auto& carrier : carriers_) any = carrier->poll(take_) || any;
+    if (!any) break;
+  }
+  const std::list<Moving> all = std::exchange(received_, {});
+  for (const Moving& one : all) {
+    if (one.tells_sender) answer(one.bulk.peer, {.kind = PacketKind::done, .id = one.bulk.id});
+    end(*one.operation);
+  }
 }
 
 void Delivery::take(int from, const Packet& packet, std::span<const std::byte> payload) {
@@ -199,8 +215,12 @@ void Delivery::take(int from, const Packet& packet, std::span<const std::byte> p
             {{.peer = from, .id = packet.id, .memory = send->memory, .bytes = send->bytes},
              send,
              false});
+      } else {
+        answer(from, {.kind = PacketKind::withdrawn, .id = packet.id});
       }
       return;
+    case PacketKind::withdrawn:
+      return take_back(from, packet.id);
     case PacketKind::help:
       if (const auto found = offered_.find(packet.id); found != offered_.end()) {
         const Operation& send = *found->second;
@@ -278,6 +298,35 @@ void Delivery::place_part(int from, const Packet& packet, std::span<const std::b
   }
 }
 
+void Delivery::take_back(int from, std::uint64_t id) {
+  std::erase_if(early_, [&](const Early& early) {
+    return early.from == from && early.packet.kind == PacketKind::offer && early.packet.id == id;
+  });
+  for (auto* const moving : {&receiving_, &received_}) {
+    const auto found = std::ranges::find_if(
+        *moving, [&](const Moving& one) { return one.bulk.peer == from && one.bulk.id == id; });
+    if (found == moving->end()) continue;
+    return fail(*moving, found,
+                std::make_exception_ptr(PeerError(
+                    from, fmt::format("receive: rank {} gave up its message to rank {} with tag {} "
+                                      "before all of it had come",
+                                      from, rank_, found->operation->tag))));
+  }
+}
+
+// When it returns, the receiver has been told, or reads no more.
+void Delivery::withdraw(int peer, std::uint64_t id) {
+  const Packet packet{.kind = PacketKind::withdrawn, .id = id};
+  const auto limit = Clock::now() + kWithdrawLimit;
+  try {
+    while (!carrier_to(peer).post(peer, packet, {}) && !carrier_to(peer).gone(peer, false) &&
+           Clock::now() < limit) {
+    }
+  } catch (const Error&) {
+    // Who is gone reads nothing.
+  }
+}
+
 Operation* Delivery::take_offered(std::uint64_t id) {
   const auto found = offered_.find(id);
   if (found == offered_.end()) return nullptr;  // it was given up
@@ -295,10 +344,8 @@ void Delivery::end(Operation& operation, const std::exception_ptr& error) {
 
 void Delivery::give_up(Operation& operation, const std::exception_ptr& error) {
   for (auto* const moving : {&receiving_, &sending_}) {
-    for (const Moving& one : *moving) {
-      // Only the carrier can take its memory back, and that of all others with it.
-      if (one.operation == &operation) return fail_carrier(carrier_to(one.bulk.peer), error);
-    }
+    const auto found = std::ranges::find(*moving, &operation, &Moving::operation);
+    if (found != moving->end()) return fail(*moving, found, error);
   }
   forget(operation);
   end(operation, error);
@@ -306,14 +353,26 @@ void Delivery::give_up(Operation& operation, const std::exception_ptr& error) {
 
 void Delivery::forget(const Operation& operation) {
   std::erase(posted_, &operation);
-  std::erase_if(offered_, [&](const auto& offer) {
-    if (offer.second != &operation) return false;
-    std::erase_if(helping_, [&](const Helping& one) { return one.bulk.id == offer.first; });
-    return true;
-  });
   for (auto& [peer, waiting] : outgoing_)
     std::erase_if(waiting, [&](const Outgoing& one) { return one.operation == &operation; });
   std::erase_if(outgoing_, [](const auto& peer) { return peer.second.empty(); });
+  const auto offer =
+      std::ranges::find_if(offered_, [&](const auto& one) { return one.second == &operation; });
+  if (offer == offered_.end()) return;
+  const std::uint64_t id = offer->first;
+  take_offered(id);
+  withdraw(operation.peer, id);
+}
+
+// One alone where its carrier can let go of it, else all of the carrier.
+void Delivery::fail(std::list<Moving>& moving, std::list<Moving>::iterator one,
+                    const std::exception_ptr& error) {
+  Carrier& carrier = carrier_to(one->bulk.peer);
+  if (!carrier.let_go(one->bulk)) return fail_carrier(carrier, error);
+  const Moving lost = std::move(*one);
+  moving.erase(one);
+  if (&moving == &sending_) withdraw(lost.bulk.peer, lost.bulk.id);
+  end(*lost.operation, error);
 }
 
 void Delivery::fail_carrier(Carrier& carrier, const std::exception_ptr& error) {
@@ -334,13 +393,18 @@ std::optional<Gone> Delivery::gone(int peer, bool expected) {
   return carrier_to(peer).gone(peer, expected);
 }
 
-bool Delivery::has_outgoing(const Context& context) const {
+bool Delivery::has_sends(const Context& context) const {
   const auto is_of = [&](const Operation* operation) {
     return operation != nullptr && operation->context == &context;
   };
   return std::ranges::any_of(offered_, [&](const auto& offer) { return is_of(offer.second); }) ||
-         std::ranges::any_of(sending_, [&](const Moving& one) { return is_of(one.operation); }) ||
-         !outgoing_.empty();
+         std::ranges::any_of(sending_, [&](const Moving& one) { return is_of(one.operation); });
+}
+
+bool Delivery::has_outgoing() const {
+  return !outgoing_.empty() || std::ranges::any_of(carriers_, [](const auto& carrier) {
+    return carrier->has_outgoing();
+  });
 }
 
 void Delivery::close(const Context& context) {

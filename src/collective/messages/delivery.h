@@ -41,8 +41,15 @@ class Delivery {
 
   /// See Carrier.
   std::optional<Gone> gone(int peer, bool expected);
-  /// Whether something of this rank's is still to go out in `context`.
-  bool has_outgoing(const Context& context) const;
+  /// Whether a send of `context` has not ended.
+  bool has_sends(const Context& context) const;
+  /// Whether anything waits for room at its receiver's or on its way out, for whomever.
+  bool has_outgoing() const;
+  /// Whether data moves that nobody rings a bell for: to be looked at often.
+  bool is_moving() const {
+    return !outgoing_.empty() || !sending_.empty() || !receiving_.empty() || !helping_.empty();
+  }
+  bool is_closed(const Context& context) const { return closed_.contains(context.number); }
   /// Drops what came for `context`, now and later.
   void close(const Context& context);
   /// Lets go of the carriers.
@@ -82,6 +89,9 @@ class Delivery {
   bool try_post(int peer, const Outgoing& outgoing);
   bool flush();
   bool help();
+  void end_received();
+  void withdraw(int peer, std::uint64_t id);
+  void take_back(int from, std::uint64_t id);
   bool move(std::list<Moving>& moving, Step step);
   void take(int from, const Packet& packet, std::span<const std::byte> payload);
   void place_part(int from, const Packet& packet, std::span<const std::byte> payload);
@@ -89,6 +99,8 @@ class Delivery {
               std::span<const std::byte> payload);
   void end(Operation& operation, const std::exception_ptr& error = nullptr);
   void forget(const Operation& operation);
+  void fail(std::list<Moving>& moving, std::list<Moving>::iterator one,
+            const std::exception_ptr& error);
   void fail_carrier(Carrier& carrier, const std::exception_ptr& error);
   Operation* take_offered(std::uint64_t id);
   Carrier& carrier_to(int peer) const;
@@ -104,6 +116,7 @@ class Delivery {
   std::map<int, std::deque<Outgoing>> outgoing_;
   std::unordered_map<std::uint64_t, Operation*> offered_;
   std::list<Moving> receiving_;
+  std::list<Moving> received_;  // all there, and not ended yet
   std::list<Moving> sending_;
   std::list<Helping> helping_;      // while the receiver has not said that it is done
   std::set<std::uint64_t> closed_;  // contexts

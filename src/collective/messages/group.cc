@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/hash.h"
 #include "sullae/error.h"
@@ -14,8 +15,8 @@ Group::Group(std::shared_ptr<Messenger> messenger, std::string_view name, const 
       failure_(std::move(failure)),
       context_{fnv1a(name), topology.names, failure_.get()} {}
 
-void Group::check(const char* what, const void* memory, std::size_t count, int peer, int tag,
-                  bool may_be_any) const {
+void Group::check(const char* what, const void* memory, std::size_t count, DataType type, int peer,
+                  int tag, bool may_be_any) const {
   const bool known = peer >= 0 && peer < static_cast<int>(context_.members.size());
   if (!known && !(may_be_any && peer == kAnyPeer)) {
     throw InputError(fmt::format("{} rank {}: expected a rank between 0 and {}{}", what, peer,
@@ -23,13 +24,16 @@ void Group::check(const char* what, const void* memory, std::size_t count, int p
   }
   if (tag < 0)
     throw InputError(fmt::format("{} rank {} with tag {}: expected at least 0", what, peer, tag));
+  if (count > std::numeric_limits<std::size_t>::max() / element_size(type))
+    throw InputError(fmt::format("{} rank {}: {} of {} are more than any memory", what, peer, count,
+                                 name(type)));
   if (memory == nullptr && count > 0)
     throw InputError(fmt::format("{} rank {}: a null pointer for {} elements", what, peer, count));
 }
 
 Operation Group::send_of(const void* data, std::size_t count, DataType type, int to,
                          int tag) const {
-  check("send to", data, count, to, tag, false);
+  check("send to", data, count, type, to, tag, false);
   return {true,
           context_,
           context_.members[static_cast<std::size_t>(to)],
@@ -40,7 +44,7 @@ Operation Group::send_of(const void* data, std::size_t count, DataType type, int
 }
 
 Operation Group::receive_of(void* data, std::size_t count, DataType type, int from, int tag) const {
-  check("receive from", data, count, from, tag, true);
+  check("receive from", data, count, type, from, tag, true);
   const int peer = from == kAnyPeer ? kAnyPeer : context_.members[static_cast<std::size_t>(from)];
   return {false, context_, peer, tag, type, data, count * element_size(type)};
 }

@@ -35,8 +35,8 @@ class Group {
   void leave() { messenger_->leave(context_); }
 
  private:
-  void check(const char* what, const void* memory, std::size_t count, int peer, int tag,
-             bool may_be_any) const;
+  void check(const char* what, const void* memory, std::size_t count, DataType type, int peer,
+             int tag, bool may_be_any) const;
   Operation send_of(const void* data, std::size_t count, DataType type, int to, int tag) const;
   Operation receive_of(void* data, std::size_t count, DataType type, int from, int tag) const;
   void start(Operation operation, Finished finished);

@@ -18,8 +18,12 @@ constexpr int kSpins = 100;
 constexpr int kBackgroundSpins = 5;
 constexpr int kLooks = 20;
 constexpr int kYields = 200;
-// With two carriers a thread can sleep on one alone.
-constexpr std::chrono::microseconds kNapBetweenTwo{200};
+// Where not all that may happen rings a bell: room at a receiver's, a piece that the other side has written, or what
+// comes by a second carrier.
+constexpr std::chrono::microseconds kNap{200};
+constexpr unsigned kRoundsToCheck = 256;
+// Of what a peer that is gone may have left behind.
+constexpr int kLastRounds = 10000;
 // So long leave() waits for what is still to go out.
 constexpr std::chrono::seconds kLeaveLimit{5};
 
@@ -54,33 +58,67 @@ void Messenger::close() {
   delivery_.close();
 }
 
+class Messenger::Turn {
+ public:
+  explicit Turn(Messenger& messenger) : lock_(messenger.mutex_, std::defer_lock) {
+    ++messenger.waiting_turns_;
+    lock_.lock();
+    --messenger.waiting_turns_;
+  }
+  Lock& lock() { return lock_; }
+
+ private:
+  Lock lock_;
+};
+
+void Messenger::check_open(const Context& context) const {
+  if (closing_ || delivery_.is_closed(context))
+    throw Error("messages: this rank has left the world");
+}
+
 void Messenger::run(Operation& operation) {
-  Lock lock(mutex_);
-  if (closing_) throw Error("messages: this rank has left the world");
+  Turn turn(*this);
+  Lock& lock = turn.lock();
+  check_open(*operation.context);
   delivery_.set_own(&operation);
   delivery_.begin(operation);
   delivery_.set_own(nullptr);
   if (!operation.done) {
     waiting_.push_back(&operation);
-    for (int idle = 0; !operation.done;) {
-      if (go_on(lock, idle, &operation) && !operation.done) check(operation);
+    try {
+      for (int idle = 0; !operation.done;) {
+        if (go_on(lock, idle, &operation) && !operation.done) check(operation);
+      }
+    } catch (...) {  // whatever it is, nothing may refer to the operation any more
+      delivery_.set_own(nullptr);
+      if (!operation.done) delivery_.give_up(operation, std::current_exception());
     }
     std::erase(waiting_, &operation);
     if (left_) changed_.notify_all();
   }
+  leave_rest_to_thread();
   lock.unlock();
   if (operation.error) std::rethrow_exception(operation.error);
 }
 
 bool Messenger::start(const std::shared_ptr<Operation>& operation) {
-  const Lock lock(mutex_);
-  if (closing_) throw Error("messages: this rank has left the world");
+  const Turn turn(*this);
+  check_open(*operation->context);
   delivery_.begin(*operation);
-  if (operation->done) return true;
-  background_.push_back(operation);
+  if (!operation->done) {
+    background_.push_back(operation);
+    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+    wake();
+  }
+  leave_rest_to_thread();
+  return operation->done;
+}
+
+// What is still to go out when the last one that waits has what it wanted.
+void Messenger::leave_rest_to_thread() {
+  if (!delivery_.has_outgoing()) return;
   if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
-  wake();
-  return false;
+  changed_.notify_all();
 }
 
 void Messenger::work() {
@@ -90,14 +128,14 @@ void Messenger::work() {
   for (int idle = 0;;) {
     if (!ended_.empty()) {
       call_finished(lock);
-    } else if (!background_.empty()) {
+    } else if (closing_ && background_.empty()) {
+      return;
+    } else if (!background_.empty() || delivery_.has_outgoing()) {
       if (!go_on(lock, idle, nullptr)) continue;
       const auto all = background_;
       for (const auto& operation : all) {
         if (!operation->done) check(*operation);
       }
-    } else if (closing_) {
-      return;
     } else {
       changed_.wait(lock);
     }
@@ -126,7 +164,8 @@ bool Messenger::go_on(Lock& lock, int& idle, const Operation* own) {
   delivery_.set_own(nullptr);
   if (moved) {
     idle = 0;
-    return false;
+    give_turn(lock);
+    return ++rounds_ % kRoundsToCheck == 0;
   }
   if (!spins && (background || idle >= kSpins + kYields)) {
     rest(lock);
@@ -144,15 +183,25 @@ bool Messenger::may_spin() {
                              [](const auto& carrier) { return carrier->may_spin(); });
 }
 
+// A mutex that is let go and taken at once is not had by who sleeps for it.
+void Messenger::give_turn(Lock& lock) {
+  while (waiting_turns_ > 0) {
+    lock.unlock();
+    ::sched_yield();
+    lock.lock();
+  }
+}
+
 void Messenger::rest(Lock& lock) {
   ++asleep_;
   const auto carriers = delivery_.carriers();
   if (carriers.empty()) {
     changed_.wait_for(lock, shm::kLivenessPeriod);
   } else {
+    const bool rings = carriers.size() == 1 && !delivery_.is_moving();
     const auto prepared = carriers[0]->prepare_sleep();
     lock.unlock();
-    carriers[0]->sleep(prepared, carriers.size() == 1 ? shm::kLivenessPeriod : kNapBetweenTwo);
+    carriers[0]->sleep(prepared, rings ? shm::kLivenessPeriod : kNap);
     lock.lock();
   }
   --asleep_;
@@ -177,9 +226,9 @@ std::exception_ptr Messenger::why_over(Operation& operation) {
   const Deadline& deadline = operation.patience->deadline;
   try {
     check_peers(operation);
-  } catch (const PeerError&) {
+  } catch (const Error&) {
     // What it sent before it went may have come by now.
-    while (delivery_.round()) {
+    for (int i = 0; i < kLastRounds && delivery_.round(); ++i) {
     }
     return operation.done ? nullptr : std::current_exception();
   }
@@ -228,11 +277,12 @@ bool Messenger::refers_to(const Context& context) const {
 }
 
 void Messenger::leave(const Context& context) {
-  Lock lock(mutex_);
+  Turn turn(*this);
+  Lock& lock = turn.lock();
   left_ = true;
   const auto limit = Clock::now() + kLeaveLimit;
-  for (int idle = 0;
-       delivery_.has_outgoing(context) && !context.failure->first() && Clock::now() < limit;) {
+  for (int idle = 0; (delivery_.has_sends(context) || delivery_.has_outgoing()) &&
+                     !context.failure->first() && Clock::now() < limit;) {
     go_on(lock, idle, nullptr);
   }
   delivery_.close(context);

@@ -4,6 +4,7 @@
 // at once start a thread of the messenger's own.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -42,12 +43,17 @@ class Messenger {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  // Takes mutex_ from a thread that moves data without a pause.
+  class Turn;
 
   void work();
   void call_finished(Lock& lock);
   // Another round, after a rest where there is nothing to do; true after a sleep.
   bool go_on(Lock& lock, int& idle, const Operation* own);
   void rest(Lock& lock);
+  void give_turn(Lock& lock);
+  void check_open(const Context& context) const;
+  void leave_rest_to_thread();
   bool may_spin();
   void check(Operation& operation);
   std::exception_ptr why_over(Operation& operation);
@@ -63,6 +69,8 @@ class Messenger {
   std::vector<std::shared_ptr<Operation>> calling_;     // those that are called back now
   std::vector<Operation*> waiting_;                     // those of threads in run()
   int asleep_ = 0;
+  std::atomic<int> waiting_turns_{0};  // not guarded: threads that want mutex_
+  unsigned rounds_ = 0;
   bool left_ = false;  // somebody may wait for the threads in run()
   bool closing_ = false;
   Delivery delivery_;

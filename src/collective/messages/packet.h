@@ -8,6 +8,7 @@
 //   done      the receiver has all of it
 //   refused   the receiver expects something else; the payload says what
 //   left      the receiver has left the group that the message is for
+//   withdrawn the sender has given up what it offered: its memory is to be read no more
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,17 @@
 
 namespace sullae::messages {
 
-enum class PacketKind : std::uint8_t { message, offer, ready, help, part, done, refused, left };
+enum class PacketKind : std::uint8_t {
+  message,
+  offer,
+  ready,
+  help,
+  part,
+  done,
+  refused,
+  left,
+  withdrawn
+};
 
 /// Plain data: it lies in shared memory and goes over networks.
 struct Packet {

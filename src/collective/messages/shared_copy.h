@@ -25,7 +25,7 @@ class SharedCopy {
   std::optional<std::uint32_t> begin() {
     const std::uint64_t claimed = claimed_.load();
     if ((claimed & kOpen) != 0) return std::nullopt;
-    const std::uint32_t turn = turn_of(claimed) + 1;
+    const std::uint32_t turn = (turn_of(claimed) + 1) % kTurns;
     written_.store(0);
     pieces_written_.store(0);
     lost_.store(false);
@@ -59,6 +59,9 @@ class SharedCopy {
   std::size_t written() const { return written_.load(); }
   std::size_t pieces_written() const { return pieces_written_.load(); }
   bool has_lost() const { return lost_.load(); }
+  /// The receiver, after a sender that has claimed a piece and does not write it: there is no copy here any more, since it
+  /// may still be written.
+  void retire() { claimed_.store(kOpen); }
   /// Ends the copy: nothing is claimed any more. Returns the pieces that were, by both.
   std::size_t end() { return pieces_of(claimed_.fetch_and(~kOpen)); }
 
@@ -66,6 +69,7 @@ class SharedCopy {
   // Turn, whether it goes on, and the pieces claimed.
   static constexpr int kTurnShift = 40;
   static constexpr std::uint64_t kOpen = std::uint64_t{1} << 39;
+  static constexpr std::uint32_t kTurns = std::uint32_t{1} << (64 - kTurnShift);
   static std::uint32_t turn_of(std::uint64_t claimed) {
     return static_cast<std::uint32_t>(claimed >> kTurnShift);
   }

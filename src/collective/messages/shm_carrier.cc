@@ -116,7 +116,11 @@ class ShmCarrier final : public Carrier {
     }
   }
 
-  // Parts that come late are dropped, and helpers are waited for when the copy ends.
+  // Parts that come late are dropped, and a helper is waited for when the copy ends.
+  bool let_go(Bulk& bulk) override {
+    bulk.state.reset();
+    return true;
+  }
   void abandon() noexcept override {}
 
   // Where every rank of this host can have a processor for itself.
@@ -150,7 +154,13 @@ class ShmCarrier final : public Carrier {
     ~Copying() {
       const std::size_t claimed = copy.end();
       const auto limit = Clock::now() + kPieceLimit;
-      while (copy.pieces_written() + pieces < claimed && Clock::now() < limit) shm::pause_cpu();
+      while (copy.pieces_written() + pieces < claimed) {
+        if (Clock::now() >= limit) {
+          copy.retire();
+          return;
+        }
+        shm::pause_cpu();
+      }
     }
     Copying(const Copying&) = delete;
     Copying& operator=(const Copying&) = delete;
@@ -166,9 +176,9 @@ class ShmCarrier final : public Carrier {
     while (copying.read - before < kBytesARound) {
       const auto piece = copying.copy.claim(copying.turn, bulk.bytes);
       if (!piece) break;
+      ++copying.pieces;
       read(bulk, peer, piece->offset, piece->bytes);
       copying.read += piece->bytes;
-      ++copying.pieces;
     }
     bulk.moved = copying.read + copying.copy.written();
     return bulk.moved == bulk.bytes;
@@ -206,7 +216,7 @@ class ShmCarrier final : public Carrier {
       if (rank == options_.rank) continue;
       try {
         CPU_OR(&all, &all, &peer_of(rank).inbox.owner_processors());
-      } catch (const PeerError&) {  // who is gone takes none
+      } catch (const Error&) {  // who is gone takes none
       }
     }
     return CPU_COUNT(&all);
@@ -225,6 +235,7 @@ class ShmCarrier final : public Carrier {
     copy_bytes(&handle, text.data(), sizeof handle);
     Peer peer{.inbox = open(rank, handle)};
     peer.process = shm::open_process(peer.inbox.owner_process());
+    if (!peer.process && errno == ESRCH) throw not_reached(rank, handle);
     peer.readable = options_.may_fetch && peer.inbox.can_read_owner();
     if (index >= peers_.size()) peers_.resize(index + 1);
     peers_[index] = std::make_unique<Peer>(std::move(peer));
@@ -235,9 +246,12 @@ class ShmCarrier final : public Carrier {
     try {
       return Inbox::open(handle);
     } catch (const Error&) {  // its memory went with it
-      throw PeerError(rank, fmt::format("process {} on {}, before it was reached",
-                                        handle.segment.pid, host_name()));
+      throw not_reached(rank, handle);
     }
+  }
+  static PeerError not_reached(int rank, const InboxHandle& handle) {
+    return {rank, fmt::format("process {} on {}, before it was reached", handle.segment.pid,
+                              host_name())};
   }
 
   Store& store_;

@@ -56,12 +56,7 @@ class TransportCarrier final : public Carrier {
   bool poll(const Take& take) override {
     bool any = end_outgoing();
     for (int i = 0; i < kPacketsARound; ++i) {
-      if (!incoming_) {
-        const auto arrival = transport_->probe(kPacketTag);
-        if (!arrival) break;
-        bytes_.resize(std::max(arrival->bytes, sizeof(Packet)));
-        incoming_ = transport_->receive(arrival->peer, kPacketTag, bytes_.data(), arrival->bytes);
-      }
+      if (!incoming_ && !start_receiving()) break;
       const int from = incoming_->peer;
       const Progress progress = test(*incoming_);
       if (progress == Progress::under_way) break;
@@ -94,6 +89,9 @@ class TransportCarrier final : public Carrier {
     if (!reason) return std::nullopt;
     return Gone{*reason};
   }
+
+  bool let_go(Bulk& bulk) override { return !bulk.state; }
+  bool has_outgoing() const override { return !outgoing_.empty(); }
 
   void abandon() noexcept override {
     transport_->abandon();
@@ -129,6 +127,18 @@ class TransportCarrier final : public Carrier {
       return transport_->test(request) ? Progress::done : Progress::under_way;
     } catch (const PeerError&) {
       return Progress::lost;
+    }
+  }
+
+  bool start_receiving() {
+    try {
+      const auto arrival = transport_->probe(kPacketTag);
+      if (!arrival) return false;
+      bytes_.resize(std::max(arrival->bytes, sizeof(Packet)));
+      incoming_ = transport_->receive(arrival->peer, kPacketTag, bytes_.data(), arrival->bytes);
+      return true;
+    } catch (const Error&) {  // its sender is gone, as who waits for it will find
+      return false;
     }
   }
 

@@ -115,12 +115,20 @@ class UcxTransport final : public Transport {
   }
 
   bool test(Request& request) override {
-    if (request.native == nullptr || finish(request)) return true;
-    ucp_worker_progress(worker_->handle);
-    if (finish(request)) return true;
-    const Peer& peer = peers_[static_cast<std::size_t>(request.peer)];
-    if (peer.failure != UCS_OK) fail_status(request.peer, peer.failure);
-    return false;
+    if (request.native == nullptr) return true;
+    const bool was_broken = broken();
+    try {
+      if (finish(request)) return true;
+      ucp_worker_progress(worker_->handle);
+      if (finish(request)) return true;
+      const Peer& peer = peers_[static_cast<std::size_t>(request.peer)];
+      if (peer.failure != UCS_OK) fail_status(request.peer, peer.failure);
+      return false;
+    } catch (const PeerError&) {
+      // Others' messages go on: it is for the caller to say what this one meant.
+      if (cancel(request)) set_broken(was_broken);
+      throw;
+    }
   }
 
   std::optional<Arrival> probe(std::uint64_t tag) override {
@@ -143,7 +151,7 @@ class UcxTransport final : public Transport {
   }
 
   bool prepare_sleep() override {
-    return worker_ && ucp_worker_arm(worker_->handle) != UCS_ERR_BUSY;
+    return !worker_ || ucp_worker_arm(worker_->handle) != UCS_ERR_BUSY;
   }
   void sleep(std::chrono::microseconds limit) override { ucx::sleep(events_.get(), limit); }
   void wake() noexcept override {
@@ -175,6 +183,20 @@ class UcxTransport final : public Transport {
   }
 
  private:
+  // Takes one request back; false where UCX does not let go of it.
+  bool cancel(Request& request) {
+    if (request.native == nullptr) return true;
+    ucp_request_cancel(worker_->handle, request.native);
+    const auto limit = Clock::now() + kAbandonLimit;
+    while (ucp_request_check_status(request.native) == UCS_INPROGRESS) {
+      if (Clock::now() >= limit) return false;
+      ucp_worker_progress(worker_->handle);
+    }
+    std::erase(pending_, request.native);
+    ucp_request_free(std::exchange(request.native, nullptr));
+    return true;
+  }
+
   std::string address_key(int member) const {
     return fmt::format("ucx/{}/{}", options_.name, member);
   }

@@ -114,6 +114,9 @@ TEST(MessageMistakes, AreRefused) {
               "send to rank 1 with tag -3: expected at least 0");
     EXPECT_EQ(error_of([&] { world.receive_async(nullptr, 4, DataType::int32, 1); }),
               "receive from rank 1: a null pointer for 4 elements");
+    EXPECT_EQ(
+        error_of([&] { world.send(&value, (std::size_t{1} << 61) + 1, DataType::float64, 1); }),
+        "send to rank 1: 2305843009213693953 of float64 are more than any memory");
     EXPECT_THROW(world.send(&value, 1, DataType::int32, kAnySource), InputError);
     EXPECT_THROW(Handle().source(), Error);
     EXPECT_THROW(world.barrier_async().source(), Error);
@@ -137,6 +140,71 @@ TEST(MessagesAfterLeaving, EndWithAnError) {
     EXPECT_EQ(error_of([&] { handle.wait(); }), expected);
     EXPECT_TRUE(contains(error_of([&] { world.send(&value, 1, DataType::int32, 0); }),
                          "this rank has left the world"));
+  });
+}
+
+// A receive that one rank still had when it left is nobody else's failure.
+TEST(MessagesAfterLeaving, DoNotEndTheWorldOfOthers) {
+  run_ranks({.size = 3}, [](World& world) {
+    int value = 0;
+    const Handle standing = world.receive_async(&value, 1, DataType::int32, kAnySource, 9);
+    world.barrier();
+    if (world.rank() == 0) {
+      world.leave();
+      EXPECT_THROW(standing.wait(), Error);
+      return;
+    }
+    for (int i = 0; i < 200; ++i) {
+      const int other = 3 - world.rank();
+      int received = -1;
+      world.send(&i, 1, DataType::int32, other);
+      world.receive(&received, 1, DataType::int32, other);
+      ASSERT_EQ(received, i);
+    }
+  });
+}
+
+// What a sender has given up is not read from memory that it may have changed since.
+TEST(MessagesAfterLeaving, AreNotReadFromTheSendersMemory) {
+  run_ranks({.size = 2}, [](World& world) {
+    const auto set = world.process_set({0, 1});
+    std::vector<float> values(300000, 1.0F);
+    if (world.rank() == 0) {
+      const Handle handle = set->send_async(values.data(), values.size(), DataType::float32, 1, 2);
+      set->leave();  // waits a while for it, in vain
+      EXPECT_EQ(error_of([&] { handle.wait(); }),
+                "send: rank 0 left the world before the message with tag 2 was received");
+      values.assign(values.size(), 2.0F);
+      world.send(values.data(), 1, DataType::float32, 1, 3);
+    } else {
+      // The offer, and what took it back, come before this.
+      world.receive(values.data(), 1, DataType::float32, 0, 3);
+      const Handle handle =
+          set->receive_async(values.data(), values.size(), DataType::float32, 0, 2);
+      world.barrier();
+      EXPECT_FALSE(handle.done());
+      EXPECT_EQ(values[1], 1.0F);
+      return;
+    }
+    world.barrier();
+  });
+}
+
+TEST(MessagesAfterLeaving, ALeavingCallbackIsToldThatItCannot) {
+  run_ranks({.size = 2}, [](World& world) {
+    const int other = 1 - world.rank();
+    int value = -1;
+    std::promise<std::string> told;
+    world.receive_async(&value, 1, DataType::int32, other).then([&](std::exception_ptr) {
+      told.set_value(error_of([&] { world.leave(); }));
+    });
+    world.barrier();
+    const int own = world.rank();
+    world.send(&own, 1, DataType::int32, other);
+    const std::string error = told.get_future().get();
+    // Where the message was there already, the callback ran in this thread.
+    EXPECT_TRUE(error == "nothing was thrown" || contains(error, "of which a callback has one"))
+        << error;
   });
 }
 

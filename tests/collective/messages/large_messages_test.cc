@@ -38,6 +38,9 @@ TEST_P(LargeMessages, ArriveBothWaysAtOnce) {
                                                 .rendezvous_timeout = kPatience,
                                                 .may_fetch = GetParam().fetch,
                                                 .may_help = GetParam().help}));
+    if (!GetParam().fetch) {
+      EXPECT_FALSE(carriers[0]->can_fetch(1 - own));
+    }
     Messenger messenger({.rank = own, .size = 2, .timeout = kPatience}, std::move(carriers));
     for (const std::size_t bytes : {8193UL, 100003UL, 524287UL, 524288UL, 5000011UL}) {
       std::vector<std::byte> out(bytes);
@@ -92,6 +95,24 @@ TEST(SharedCopy, GivesEachPieceOnce) {
   other.join();
   for (const auto& count : claims) EXPECT_EQ(count, 1);
   EXPECT_EQ(copy.end(), 101U);
+}
+
+// More often than there are turns.
+TEST(SharedCopy, MayBeUsedForEver) {
+  SharedCopy copy;
+  for (int i = 0; i < (1 << 24) + 3; ++i) {
+    const auto turn = copy.begin();
+    ASSERT_TRUE(turn && copy.claim(*turn, 1)) << i;
+    copy.end();
+  }
+}
+
+TEST(SharedCopy, IsOverForGoodWhereTheSenderMayStillWrite) {
+  SharedCopy copy;
+  ASSERT_TRUE(copy.claim(*copy.begin(), 10));
+  copy.end();
+  copy.retire();
+  EXPECT_FALSE(copy.begin());
 }
 
 TEST(SharedCopy, GivesNothingOfTheNextCopyToWhoComesLate) {
