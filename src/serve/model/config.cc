@@ -94,14 +94,14 @@ class Reader : private TomlFile {
  private:
   std::vector<double> numbers(const toml::node& node) const {
     const auto* array = node.as_array();
-    if (array == nullptr || array->size() == 0 || array->size() > 3)
+    if (array == nullptr || array->empty() || array->size() > 3)
       fail(node, "expected a list of one to three numbers");
     std::vector<double> values;
     for (const auto& value : *array) values.push_back(number(value));
     return values;
   }
   std::string device(const toml::node& node) const {
-    const auto value = text(node);
+    auto value = text(node);
     constexpr std::string_view kNumbered = "cuda:";
     constexpr int kMost = 99;
     int index = -1;
