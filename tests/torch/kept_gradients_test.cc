@@ -104,7 +104,7 @@ TEST(KeptGradients, WithAGraphKeepIt) {
     program.loss().backward({}, /*retain_graph=*/true, /*create_graph=*/true);
     EXPECT_TRUE(program.gradient().requires_grad());
     // Parameter and gradient hold each other by the graph.
-    for (auto& parameter : program.net->parameters()) parameter.mutable_grad() = {};
+    for (auto& parameter : program.net->parameters()) parameter.mutable_grad() = torch::Tensor();
   });
 }
 
