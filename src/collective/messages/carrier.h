@@ -42,8 +42,6 @@ class Carrier {
   virtual ~Carrier() = default;
 
   virtual bool reaches(int peer) const = 0;
-  /// Up to so many bytes travel with the packet that announces them.
-  virtual std::size_t most_payload() const = 0;
   /// Copies both; false when there is no room now. Throws PeerError where the peer is known to be gone.
   virtual bool post(int peer, const Packet& packet, std::span<const std::byte> payload) = 0;
   /// Whether packets that were posted are not on their way yet.

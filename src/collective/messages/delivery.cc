@@ -13,7 +13,6 @@ namespace {
 
 // As many as leave nothing of what an inbox holds.
 constexpr int kPollsOfAll = 8;
-constexpr std::chrono::seconds kWithdrawLimit{1};
 
 bool fits(const Operation& receive, int from, const Packet& packet) {
   return receive.context->number == packet.context && receive.tag == packet.tag &&
@@ -69,7 +68,7 @@ void Delivery::begin_send(Operation& operation) {
     take(rank_, packet, {operation.memory, operation.bytes});
     return end(operation);
   }
-  if (operation.bytes > carrier_to(operation.peer).most_payload()) {
+  if (operation.bytes > kMostPayload) {
     packet.kind = PacketKind::offer;
     packet.id = ++offers_;
     packet.place = reinterpret_cast<std::uint64_t>(operation.memory);
@@ -162,7 +161,7 @@ bool Delivery::move(std::list<Moving>& moving, Step step) {
       const bool all = (carrier_to(one->bulk.peer).*step)(one->bulk);
       any = any || all || one->bulk.moved != before;
       const auto next = std::next(one);
-      if (all) received_.splice(received_.end(), moving, one);
+      if (all) moved_.splice(moved_.end(), moving, one);
       one = next;
     } catch (const Error&) {
       fail(moving, one, std::current_exception());
@@ -170,20 +169,20 @@ bool Delivery::move(std::list<Moving>& moving, Step step) {
       break;  // the list may be another
     }
   }
-  if (!received_.empty()) end_received();
+  if (!moved_.empty()) end_moved();
   return any;
 }
 
 // What was read from a sender's memory counts only if the sender had not taken it back before the last byte: then it
 // says so in a packet that is here by now.
-void Delivery::end_received() {
-  const bool fetched = std::ranges::any_of(received_, &Moving::tells_sender);
+void Delivery::end_moved() {
+  const bool fetched = std::ranges::any_of(moved_, &Moving::tells_sender);
   for (int i = 0; fetched && i < kPollsOfAll; ++i) {
     bool any = false;
     for (const auto& carrier : carriers_) any = carrier->poll(take_) || any;
     if (!any) break;
   }
-  const std::list<Moving> all = std::exchange(received_, {});
+  const std::list<Moving> all = std::exchange(moved_, {});
   for (const Moving& one : all) {
     if (one.tells_sender) answer(one.bulk.peer, {.kind = PacketKind::done, .id = one.bulk.id});
     end(*one.operation);
@@ -296,124 +295,6 @@ void Delivery::place_part(int from, const Packet& packet, std::span<const std::b
     bulk.moved += payload.size();
     return;
   }
-}
-
-void Delivery::take_back(int from, std::uint64_t id) {
-  std::erase_if(early_, [&](const Early& early) {
-    return early.from == from && early.packet.kind == PacketKind::offer && early.packet.id == id;
-  });
-  for (auto* const moving : {&receiving_, &received_}) {
-    const auto found = std::ranges::find_if(
-        *moving, [&](const Moving& one) { return one.bulk.peer == from && one.bulk.id == id; });
-    if (found == moving->end()) continue;
-    return fail(*moving, found,
-                std::make_exception_ptr(PeerError(
-                    from, fmt::format("receive: rank {} gave up its message to rank {} with tag {} "
-                                      "before all of it had come",
-                                      from, rank_, found->operation->tag))));
-  }
-}
-
-// When it returns, the receiver has been told, or reads no more.
-void Delivery::withdraw(int peer, std::uint64_t id) {
-  const Packet packet{.kind = PacketKind::withdrawn, .id = id};
-  const auto limit = Clock::now() + kWithdrawLimit;
-  try {
-    while (!carrier_to(peer).post(peer, packet, {}) && !carrier_to(peer).gone(peer, false) &&
-           Clock::now() < limit) {
-    }
-  } catch (const Error&) {
-    // Who is gone reads nothing.
-  }
-}
-
-Operation* Delivery::take_offered(std::uint64_t id) {
-  const auto found = offered_.find(id);
-  if (found == offered_.end()) return nullptr;  // it was given up
-  Operation* const operation = found->second;
-  offered_.erase(found);
-  std::erase_if(helping_, [&](const Helping& one) { return one.bulk.id == id; });
-  return operation;
-}
-
-void Delivery::end(Operation& operation, const std::exception_ptr& error) {
-  if (error) operation.error = error;
-  operation.done = true;
-  if (&operation != own_) ended_(operation);
-}
-
-void Delivery::give_up(Operation& operation, const std::exception_ptr& error) {
-  for (auto* const moving : {&receiving_, &sending_}) {
-    const auto found = std::ranges::find(*moving, &operation, &Moving::operation);
-    if (found != moving->end()) return fail(*moving, found, error);
-  }
-  forget(operation);
-  end(operation, error);
-}
-
-void Delivery::forget(const Operation& operation) {
-  std::erase(posted_, &operation);
-  for (auto& [peer, waiting] : outgoing_)
-    std::erase_if(waiting, [&](const Outgoing& one) { return one.operation == &operation; });
-  std::erase_if(outgoing_, [](const auto& peer) { return peer.second.empty(); });
-  const auto offer =
-      std::ranges::find_if(offered_, [&](const auto& one) { return one.second == &operation; });
-  if (offer == offered_.end()) return;
-  const std::uint64_t id = offer->first;
-  take_offered(id);
-  withdraw(operation.peer, id);
-}
-
-// One alone where its carrier can let go of it, else all of the carrier.
-void Delivery::fail(std::list<Moving>& moving, std::list<Moving>::iterator one,
-                    const std::exception_ptr& error) {
-  Carrier& carrier = carrier_to(one->bulk.peer);
-  if (!carrier.let_go(one->bulk)) return fail_carrier(carrier, error);
-  const Moving lost = std::move(*one);
-  moving.erase(one);
-  if (&moving == &sending_) withdraw(lost.bulk.peer, lost.bulk.id);
-  end(*lost.operation, error);
-}
-
-void Delivery::fail_carrier(Carrier& carrier, const std::exception_ptr& error) {
-  carrier.abandon();
-  std::vector<Operation*> lost;
-  for (auto* const moving : {&receiving_, &sending_}) {
-    std::erase_if(*moving, [&](const Moving& one) {
-      if (!carrier.reaches(one.bulk.peer)) return false;
-      lost.push_back(one.operation);
-      return true;
-    });
-  }
-  for (Operation* const operation : lost) end(*operation, error);
-}
-
-std::optional<Gone> Delivery::gone(int peer, bool expected) {
-  if (peer == rank_) return std::nullopt;
-  return carrier_to(peer).gone(peer, expected);
-}
-
-bool Delivery::has_sends(const Context& context) const {
-  const auto is_of = [&](const Operation* operation) {
-    return operation != nullptr && operation->context == &context;
-  };
-  return std::ranges::any_of(offered_, [&](const auto& offer) { return is_of(offer.second); }) ||
-         std::ranges::any_of(sending_, [&](const Moving& one) { return is_of(one.operation); });
-}
-
-bool Delivery::has_outgoing() const {
-  return !outgoing_.empty() || std::ranges::any_of(carriers_, [](const auto& carrier) {
-    return carrier->has_outgoing();
-  });
-}
-
-void Delivery::close(const Context& context) {
-  closed_.insert(context.number);
-  for (const Early& early : early_) {
-    if (early.packet.context == context.number && early.packet.kind == PacketKind::offer)
-      answer(early.from, {.kind = PacketKind::left, .id = early.packet.id});
-  }
-  std::erase_if(early_, [&](const Early& early) { return early.packet.context == context.number; });
 }
 
 }  // namespace sullae::messages

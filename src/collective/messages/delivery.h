@@ -89,7 +89,7 @@ class Delivery {
   bool try_post(int peer, const Outgoing& outgoing);
   bool flush();
   bool help();
-  void end_received();
+  void end_moved();
   void withdraw(int peer, std::uint64_t id);
   void take_back(int from, std::uint64_t id);
   bool move(std::list<Moving>& moving, Step step);
@@ -116,7 +116,7 @@ class Delivery {
   std::map<int, std::deque<Outgoing>> outgoing_;
   std::unordered_map<std::uint64_t, Operation*> offered_;
   std::list<Moving> receiving_;
-  std::list<Moving> received_;  // all there, and not ended yet
+  std::list<Moving> moved_;  // all of it, and not ended yet
   std::list<Moving> sending_;
   std::list<Helping> helping_;      // while the receiver has not said that it is done
   std::set<std::uint64_t> closed_;  // contexts

@@ -29,9 +29,6 @@ struct InboxHandle {
 /// of views may push at the same time.
 class Inbox {
  public:
-  /// The most that a packet may bring along.
-  static constexpr std::size_t kMostPayload = 8192;
-
   Inbox() = default;
   /// Makes an empty one of this process.
   static Inbox create();

@@ -107,8 +107,7 @@ bool Messenger::start(const std::shared_ptr<Operation>& operation) {
   delivery_.begin(*operation);
   if (!operation->done) {
     background_.push_back(operation);
-    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
-    wake();
+    start_thread();
   }
   leave_rest_to_thread();
   return operation->done;
@@ -116,9 +115,12 @@ bool Messenger::start(const std::shared_ptr<Operation>& operation) {
 
 // What is still to go out when the last one that waits has what it wanted.
 void Messenger::leave_rest_to_thread() {
-  if (!delivery_.has_outgoing()) return;
+  if (delivery_.has_outgoing()) start_thread();
+}
+
+void Messenger::start_thread() {
   if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
-  changed_.notify_all();
+  wake();
 }
 
 void Messenger::work() {
@@ -298,8 +300,6 @@ void Messenger::leave(const Context& context) {
             options_.rank, operation->tag, operation->sends ? "was received" : "came"))));
   }
   wake();
-  // A callback that leaves is in one of these itself.
-  if (std::this_thread::get_id() == thread_.get_id()) return;
   while (refers_to(context)) changed_.wait(lock);
 }
 

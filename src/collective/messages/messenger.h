@@ -54,6 +54,7 @@ class Messenger {
   void give_turn(Lock& lock);
   void check_open(const Context& context) const;
   void leave_rest_to_thread();
+  void start_thread();
   bool may_spin();
   void check(Operation& operation);
   std::exception_ptr why_over(Operation& operation);

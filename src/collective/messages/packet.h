@@ -11,11 +11,17 @@
 //   withdrawn the sender has given up what it offered: its memory is to be read no more
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "sullae/types.h"
 
 namespace sullae::messages {
+
+/// The most that a packet brings along; a larger message is offered.
+inline constexpr std::size_t kMostPayload = 8192;
+/// As many as a carrier gives or sends in a round, before other threads have their turn.
+inline constexpr int kPacketsARound = 16;
 
 enum class PacketKind : std::uint8_t {
   message,

@@ -4,7 +4,6 @@
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -18,7 +17,6 @@ namespace sullae::messages {
 namespace {
 
 // A round gives other threads their turn after so much.
-constexpr int kPacketsARound = 16;
 constexpr std::size_t kBytesARound = std::size_t{4} << 20;
 // From here on two processors copy faster than one.
 constexpr std::size_t kWorthHelp = 2 * SharedCopy::kPiece;
@@ -38,7 +36,6 @@ class ShmCarrier final : public Carrier {
   ShmCarrier& operator=(const ShmCarrier&) = delete;
 
   bool reaches(int peer) const override { return std::ranges::binary_search(options_.ranks, peer); }
-  std::size_t most_payload() const override { return Inbox::kMostPayload; }
 
   bool post(int peer, const Packet& packet, std::span<const std::byte> payload) override {
     return peer_of(peer).inbox.push(options_.rank, packet, payload);
@@ -56,7 +53,7 @@ class ShmCarrier final : public Carrier {
     Packet packet{.kind = PacketKind::part, .id = bulk.id};
     for (int i = 0; i < kPacketsARound && bulk.moved < bulk.bytes; ++i) {
       packet.place = bulk.moved;
-      const std::size_t bytes = std::min(bulk.bytes - bulk.moved, Inbox::kMostPayload);
+      const std::size_t bytes = std::min(bulk.bytes - bulk.moved, kMostPayload);
       if (!post(bulk.peer, packet, {bulk.memory + bulk.moved, bytes})) break;
       bulk.moved += bytes;
     }
@@ -172,7 +169,7 @@ class ShmCarrier final : public Carrier {
       bulk.moved = 0;
       return false;
     }
-    std::size_t before = copying.read;
+    const std::size_t before = copying.read;
     while (copying.read - before < kBytesARound) {
       const auto piece = copying.copy.claim(copying.turn, bulk.bytes);
       if (!piece) break;

@@ -1,7 +1,6 @@
 #include "collective/messages/transport_carrier.h"
 
 #include <algorithm>
-#include <cstring>
 #include <list>
 
 #include "base/copy.h"
@@ -9,8 +8,6 @@
 namespace sullae::messages {
 namespace {
 
-constexpr std::size_t kMostPayload = 8192;
-constexpr int kPacketsARound = 16;
 // More packets than these wait for those before them.
 constexpr std::size_t kPacketsUnderWay = 256;
 constexpr std::chrono::milliseconds kCloseLimit{1000};
@@ -43,7 +40,6 @@ class TransportCarrier final : public Carrier {
   TransportCarrier& operator=(const TransportCarrier&) = delete;
 
   bool reaches(int peer) const override { return !std::ranges::binary_search(local_, peer); }
-  std::size_t most_payload() const override { return kMostPayload; }
 
   bool post(int peer, const Packet& packet, std::span<const std::byte> payload) override {
     if (outgoing_.size() >= kPacketsUnderWay) return false;

@@ -29,7 +29,7 @@ TEST(Inbox, GivesPacketsOfEverySizeInTheirOrder) {
   Inbox theirs = Inbox::open(own.handle());
   EXPECT_EQ(take(own), "nothing");
   std::uint64_t number = 0;
-  for (const std::size_t size : {0UL, 1UL, 8UL, 71UL, 72UL, 73UL, 1000UL, Inbox::kMostPayload}) {
+  for (const std::size_t size : {0UL, 1UL, 8UL, 71UL, 72UL, 73UL, 1000UL, kMostPayload}) {
     const std::string first(size, 'a');
     const std::string second(size, 'b');
     ASSERT_TRUE(theirs.push(3, {.id = ++number}, bytes_of(first)));
