@@ -32,6 +32,13 @@ inline void put_text(const std::filesystem::path& file, const std::string& text)
   std::ofstream(file) << text;
 }
 
+/// Removes a folder that a server may be writing its notes into, which would make remove_all() fail.
+inline void take_away(const std::filesystem::path& folder) {
+  const auto gone = folder.parent_path() / ".gone";
+  std::filesystem::rename(folder, gone);
+  std::filesystem::remove_all(gone);
+}
+
 /// A classifier of texts into "bad" and "good" that has learnt nothing, with its configuration.
 inline void put_text_model(const std::filesystem::path& model, int version = 1) {
   put_text(model / "words.txt", "a\nb\n");

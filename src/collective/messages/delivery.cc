@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/copy.h"
@@ -269,7 +270,7 @@ void Delivery::settle(Operation& receive, int from, const Packet& packet,
                  .id = packet.id,
                  .memory = receive.memory,
                  .bytes = receive.bytes,
-                 .source = reinterpret_cast<const void*>(packet.place)},
+                 .source = std::bit_cast<const void*>(packet.place)},
                 &receive,
                 false};
   Packet reply{.kind = PacketKind::ready, .id = packet.id};

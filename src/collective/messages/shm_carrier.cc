@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -92,7 +93,7 @@ class ShmCarrier final : public Carrier {
     SharedCopy& copy = inbox.copy(asked.copy % Inbox::kCopies);
     const auto piece = copy.claim(static_cast<std::uint32_t>(asked.tag), bulk.bytes);
     if (!piece) return true;
-    auto* const place = reinterpret_cast<std::byte*>(asked.place) + piece->offset;
+    auto* const place = std::bit_cast<std::byte*>(asked.place) + piece->offset;
     if (options_.may_help &&
         copy_all(::process_vm_writev, inbox, bulk.memory + piece->offset, place, piece->bytes)) {
       copy.wrote(piece->bytes);

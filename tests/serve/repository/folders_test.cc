@@ -48,7 +48,7 @@ class Folders : public ::testing::Test {
     put_text(directory_.path() / "mark" / "config.toml", kConstantConfig);
     put_constant(directory_.path() / "mark", 1, 1);
     wait_until([&] { return answers("mark"); });
-    fs::remove_all(directory_.path() / "mark");
+    take_away(directory_.path() / "mark");
     wait_until([&] { return !answers("mark"); });
   }
 
@@ -101,7 +101,7 @@ TEST_F(Folders, WithoutVersionsAndConfigurationAreNoModels) {
   wait_for_a_look();
   EXPECT_TRUE(repository_->ready());
   EXPECT_EQ(repository_->index().size(), 1U);
-  fs::remove_all(model_);
+  take_away(model_);
   wait_until([&] { return repository_->index().empty(); });
   EXPECT_TRUE(contains(refusal("m"), "there is no model 'm'"));
 }
@@ -111,7 +111,7 @@ TEST_F(Folders, AModelThatCannotBeLoadedIsNotReadyAndTheServerIs) {
   start();
   EXPECT_TRUE(repository_->ready());
   EXPECT_TRUE(contains(refusal("broken"), "has no version that is ready"));
-  fs::remove_all(model_);
+  take_away(model_);
   wait_until([&] { return !repository_->ready(); });
 }
 

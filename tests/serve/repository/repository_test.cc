@@ -91,7 +91,7 @@ TEST_F(RepositoryTest, AVersionThatCannotBeIsRefusedAndTheOldOneStays) {
   EXPECT_TRUE(contains(version(4).reason, "is torn")) << version(4).reason;
   EXPECT_EQ(ask(), 1);
   // Mended in place.
-  std::filesystem::remove_all(model_ / "3");
+  take_away(model_ / "3");
   put_constant(model_, 3, 3);
   wait_for(3);
 }
