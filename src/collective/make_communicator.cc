@@ -15,15 +15,31 @@
 namespace sullae {
 namespace {
 
+enum class Kind { self, local, flat, hierarchical };
+
+// Throws InputError where the transport cannot serve the topology.
+Kind choose(const Topology& topology, const Config& config) {
+  if (topology.size == 1) return Kind::self;
+  if (find_transport(config.transport) != nullptr) return Kind::flat;
+  if (topology.cross_size() == 1) return Kind::local;
+  if (config.transport == "shm") {
+    throw InputError(fmt::format(
+        "SULLAE_TRANSPORT=shm serves one host, but the {} ranks are on {} hosts: use auto or ucx",
+        topology.size, topology.cross_size()));
+  }
+  return topology.cross_size() == topology.size ? Kind::flat : Kind::hierarchical;
+}
+
 class Maker {
  public:
-  Maker(Store& store, const Topology& topology, const Config& config, const ChannelOptions& channel)
-      : store_(store), topology_(topology), config_(config), channel_(channel) {}
+  Maker(Rendezvous& rendezvous, const Topology& topology, const Config& config,
+        const ChannelOptions& channel)
+      : rendezvous_(rendezvous), topology_(topology), config_(config), channel_(channel) {}
 
   std::unique_ptr<Communicator> local() {
     if (topology_.local_size() == 1) return std::make_unique<SelfCommunicator>();
     return std::make_unique<shm::ShmCommunicator>(
-        store_,
+        rendezvous_,
         shm::GroupOptions{.name = fmt::format("{}/host{}", channel_.name, topology_.cross_rank()),
                           .ranks = topology_.names_of(topology_.local_ranks()),
                           .index = topology_.local_rank(),
@@ -31,9 +47,8 @@ class Maker {
                                                            : shm::WaitMode::foreground,
                           .timeout = config_.timeout,
                           .stall_warning = config_.stall_warning,
-                          .rendezvous_timeout = config_.rendezvous_timeout,
                           .failure = channel_.failure},
-        channel_.buffers);
+        channel_.number, channel_.buffers);
   }
 
   std::unique_ptr<Communicator> flat() {
@@ -58,18 +73,17 @@ class Maker {
                                     int index) {
     return std::make_unique<P2pCommunicator>(
         choose_transport(config_.transport)
-            .make(store_, {.name = channel_.name + '/' + name,
-                           .ranks = topology_.names_of(ranks),
-                           .index = index,
-                           .background = channel_.background,
-                           .timeout = config_.timeout,
-                           .stall_warning = config_.stall_warning,
-                           .rendezvous_timeout = config_.rendezvous_timeout,
-                           .failure = channel_.failure}),
+            .make(rendezvous_, {.name = channel_.name + '/' + name,
+                                .ranks = topology_.names_of(ranks),
+                                .index = index,
+                                .background = channel_.background,
+                                .timeout = config_.timeout,
+                                .stall_warning = config_.stall_warning,
+                                .failure = channel_.failure}),
         config_.allreduce_algorithm);
   }
 
-  Store& store_;
+  Rendezvous& rendezvous_;
   const Topology& topology_;
   const Config& config_;
   const ChannelOptions& channel_;
@@ -86,18 +100,35 @@ void check_choices(const Config& config) {
   throw InputError(fmt::format("SULLAE_TRANSPORT='{}': expected one of auto, shm{}", name, known));
 }
 
-std::unique_ptr<Communicator> make_communicator(Store& store, const Topology& topology,
+std::string backend_of(const Topology& topology, const Config& config) {
+  const std::string& transport = choose_transport(config.transport).name;
+  switch (choose(topology, config)) {
+    case Kind::self:
+      return "self";
+    case Kind::local:
+      return "shm";
+    case Kind::flat:
+      return transport;
+    case Kind::hierarchical:
+      break;
+  }
+  return (topology.local_size() == 1 ? "self+" : "shm+") + transport;
+}
+
+std::unique_ptr<Communicator> make_communicator(Rendezvous& rendezvous, const Topology& topology,
                                                 const Config& config,
                                                 const ChannelOptions& channel) {
-  Maker maker(store, topology, config, channel);
-  if (find_transport(config.transport) != nullptr) return maker.flat();
-  if (topology.cross_size() == 1) return maker.local();
-  if (config.transport == "shm") {
-    throw InputError(fmt::format(
-        "SULLAE_TRANSPORT=shm serves one host, but the {} ranks are on {} hosts: use auto or ucx",
-        topology.size, topology.cross_size()));
+  Maker maker(rendezvous, topology, config, channel);
+  switch (choose(topology, config)) {
+    case Kind::self:
+      return std::make_unique<SelfCommunicator>();
+    case Kind::local:
+      return maker.local();
+    case Kind::flat:
+      return maker.flat();
+    case Kind::hierarchical:
+      break;
   }
-  if (topology.cross_size() == topology.size) return maker.flat();
   auto local = maker.local();
   auto cross = maker.cross();
   return std::make_unique<HierarchicalCommunicator>(
@@ -105,7 +136,8 @@ std::unique_ptr<Communicator> make_communicator(Store& store, const Topology& to
       HierarchicalOptions{config.hierarchical_adasum});
 }
 
-std::unique_ptr<Communicator> make_cross_communicator(Store& store, const Topology& topology,
+std::unique_ptr<Communicator> make_cross_communicator(Rendezvous& rendezvous,
+                                                      const Topology& topology,
                                                       const Config& config,
                                                       const ChannelOptions& channel) {
   const auto ranks = topology.hosts.front().size();
@@ -117,7 +149,7 @@ std::unique_ptr<Communicator> make_cross_communicator(Store& store, const Topolo
                     ranks, host.size()));
   }
   if (topology.cross_size() == 1) return std::make_unique<SelfCommunicator>();
-  return Maker(store, topology, config, channel).cross();
+  return Maker(rendezvous, topology, config, channel).cross();
 }
 
 }  // namespace sullae

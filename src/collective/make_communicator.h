@@ -1,6 +1,7 @@
 // Chooses the communicator for a topology.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include "collective/shm/shared_buffers.h"
 #include "sullae/communicator.h"
 #include "transport/failure.h"
+#include "transport/rendezvous.h"
 #include "transport/topology.h"
 
 namespace sullae {
@@ -16,6 +18,8 @@ namespace sullae {
 /// used by a thread beside the training thread, and wait without spinning.
 struct ChannelOptions {
   std::string name;
+  /// Of those that share `buffers`, each has its own.
+  std::uint8_t number = 0;
   bool background = false;
   /// Shared by all channels of a world, so that a buffer which one allocated is fast in all.
   std::shared_ptr<shm::SharedBuffers> buffers;
@@ -26,16 +30,20 @@ struct ChannelOptions {
 /// Throws InputError, with those that there are, for a transport or an algorithm that there is not.
 void check_choices(const Config& config);
 
+/// The name of what make_communicator() makes, as Communicator::backend() gives it.
+std::string backend_of(const Topology& topology, const Config& config);
+
 /// Shared memory on one host, messages where every rank has a host of its own, both otherwise; or
-/// what `config.transport` asks for. Collective. `store` must outlive the communicator. Throws
+/// what `config.transport` asks for. Collective. `rendezvous` must outlive the communicator. Throws
 /// InputError where the transport cannot serve the topology.
-std::unique_ptr<Communicator> make_communicator(Store& store, const Topology& topology,
+std::unique_ptr<Communicator> make_communicator(Rendezvous& rendezvous, const Topology& topology,
                                                 const Config& config,
                                                 const ChannelOptions& channel);
 
 /// Messages between the ranks of all hosts that have this rank's local rank. Throws InputError unless
 /// every host has the same number of ranks. Collective.
-std::unique_ptr<Communicator> make_cross_communicator(Store& store, const Topology& topology,
+std::unique_ptr<Communicator> make_cross_communicator(Rendezvous& rendezvous,
+                                                      const Topology& topology,
                                                       const Config& config,
                                                       const ChannelOptions& channel);
 

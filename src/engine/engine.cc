@@ -35,37 +35,49 @@ std::string what_of(const std::exception_ptr& error) {
 
 }  // namespace
 
-Engine::Engine(std::unique_ptr<Communicator> communicator, Timeline& timeline,
-               std::vector<int> world_ranks, const EngineOptions& options)
+Engine::Engine(MakeChannel make_channel, int rank, Timeline& timeline, std::vector<int> world_ranks,
+               const EngineOptions& options)
     : options_(options),
-      communicator_(std::move(communicator)),
+      make_channel_(std::move(make_channel)),
+      rank_(rank),
+      size_(static_cast<int>(world_ranks.size())),
       timeline_(timeline),
-      exchange_(*communicator_),
-      executor_(*communicator_, timeline, communicator_->allocate_shared(options.fusion_threshold),
-                options.fusion_threshold),
-      negotiator_(communicator_->rank(), world_ranks, options.cache_capacity),
+      negotiator_(rank, world_ranks, options.cache_capacity),
       stall_inspector_(options.stall_warning, options.stall_timeout),
-      name_(world_ranks[static_cast<std::size_t>(communicator_->rank())]) {
-  if (options.autotune.on && communicator_->rank() == 0 && communicator_->size() > 1) {
-    const auto algorithms = communicator_->allreduce_algorithms();
-    autotuner_.emplace(candidates_around({.fusion_threshold = options.fusion_threshold,
-                                          .cycle_time = options.cycle_time,
-                                          .allreduce_algorithm = algorithms.front()},
-                                         algorithms),
-                       options.autotune);
-  }
-  const auto own = static_cast<std::size_t>(communicator_->rank());
+      name_(world_ranks[static_cast<std::size_t>(rank)]) {
   if (options_.set_watch) {
     SetWatch::GiveUp by_first_rank;
-    if (own == 0) {
+    if (rank_ == 0) {
       by_first_rank = [this](const std::string& name, const std::string& reason) {
         give_up(name, reason);
       };
     }
     options_.set_watch->add(options_.set, world_ranks, std::move(by_first_rank));
   }
-  thread_ =
-      std::thread([this, name = communicator_->size() > 1 ? world_ranks[own] : -1] { run(name); });
+  thread_ = std::thread([this] { run(size_ > 1 ? name_ : -1); });
+}
+
+void Engine::start() {
+  communicator_ = make_channel_();
+  exchange_.emplace(*communicator_);
+  executor_.emplace(*communicator_, timeline_, options_.fusion_threshold);
+  if (options_.autotune.on && rank_ == 0 && size_ > 1) {
+    const auto algorithms = communicator_->allreduce_algorithms();
+    autotuner_.emplace(candidates_around({.fusion_threshold = options_.fusion_threshold,
+                                          .cycle_time = options_.cycle_time,
+                                          .allreduce_algorithm = algorithms.front()},
+                                         algorithms),
+                       options_.autotune);
+  }
+  const std::lock_guard lock(mutex_);
+  started_ = true;
+  changed_.notify_all();
+}
+
+void Engine::wait_for_start() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return started_ || ended_; });
+  if (!started_) std::rethrow_exception(ended_);
 }
 
 Engine::~Engine() { leave(); }
@@ -120,17 +132,21 @@ void Engine::run(int log_rank) {
   in_own_thread = true;
   log::set_rank(log_rank);
   try {
+    start();
     while (cycle()) {
+      if (options_.each_cycle) options_.each_cycle();
     }
   } catch (...) {  // a user's compression may throw anything
     const auto error = std::current_exception();
     end_failed(error);
     leave_channel(what_of(error));
   }
+  if (options_.at_end) options_.at_end();
 }
 
 // The other ranks' engines wait for this one in the middle of a cycle: they are told why, and that it is gone.
 void Engine::leave_channel(const std::string& reason) {
+  if (!communicator_) return;
   try {
     communicator_->fail(fmt::format("rank {} cannot go on: {}", name_, reason));
   } catch (const std::exception& error) {
@@ -149,7 +165,7 @@ void Engine::end_failed(const std::exception_ptr& error) {
 bool Engine::cycle() {
   take_inbox();
   if (Clock::now() >= next_inspection_) inspect();
-  const auto& said = exchange_.run(negotiator_.announce());
+  const auto& said = exchange_->run(negotiator_.announce());
   const bool idle = std::ranges::all_of(said, &std::string::empty);
   idle_cycles_ = idle ? idle_cycles_ + 1 : 0;
   if (idle) return true;
@@ -174,7 +190,7 @@ bool Engine::cycle() {
   compare_sets(decision);
   if (decision.settings) change_to(*decision.settings);
   const auto measured = to_tune_by(decision);
-  executor_.run(std::move(decision.agreed));
+  executor_->run(std::move(decision.agreed));
   tune(measured);
   if (decision.last_joined >= 0) {
     joining_->last = decision.last_joined;
@@ -203,9 +219,9 @@ void Engine::note_agreed(const Decision& decision) {
 void Engine::inspect() {
   next_inspection_ = Clock::now() + kInspectionPeriod;
   const bool compares = options_.set_watch && options_.set_watch->active();
-  if (communicator_->rank() != 0 && !compares) return;
+  if (rank_ != 0 && !compares) return;
   const auto unfinished = negotiator_.unfinished();
-  if (communicator_->rank() == 0) {
+  if (rank_ == 0) {
     for (auto& name : stall_inspector_.inspect(unfinished))
       negotiator_.give_up({std::move(name), {}});
   }
@@ -237,7 +253,7 @@ void Engine::give_up(const std::string& name, const std::string& reason) {
 
 // The same on every rank in the same cycle.
 void Engine::change_to(const Settings& settings) {
-  executor_.set_fusion_threshold(settings.fusion_threshold);
+  executor_->set_fusion_threshold(settings.fusion_threshold);
   communicator_->set_allreduce_algorithm(settings.allreduce_algorithm);
   options_.cycle_time = settings.cycle_time;
 }
@@ -285,7 +301,7 @@ void Engine::take_inbox() {
 }
 
 std::chrono::microseconds Engine::patience() const {
-  if (communicator_->size() == 1) return std::chrono::hours{1};  // nobody else waits
+  if (size_ == 1) return std::chrono::hours{1};  // nobody else waits
   return idle_cycles_ < kIdleCycles ? options_.cycle_time
                                     : std::max(options_.cycle_time, kIdlePatience);
 }
@@ -297,6 +313,7 @@ void Engine::end_with(const std::exception_ptr& error) {
   {
     const std::lock_guard lock(mutex_);
     ended_ = error;
+    changed_.notify_all();
     for (auto& submission : inbox_) waiting.push_back(std::move(submission));
     inbox_.clear();
     join = std::move(join_);

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -38,19 +39,27 @@ struct EngineOptions {
   std::string set;
   /// Of the world: what ends the engine is put here, on every rank. Never null.
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
+  /// For what else has to be looked at now and then, and for the end of that. In the engine's thread; may be empty.
+  std::function<void()> each_cycle;
+  std::function<void()> at_end;
 };
 
 /// A thread that takes part in cycles: tell the others what is new here, hear what is new there, run
 /// what all have submitted. Any thread may call.
 class Engine {
  public:
-  /// `communicator` is the engine's alone. `world_ranks` name its ranks in messages. Collective.
-  Engine(std::unique_ptr<Communicator> communicator, Timeline& timeline,
-         std::vector<int> world_ranks, const EngineOptions& options);
+  using MakeChannel = std::function<std::unique_ptr<Communicator>()>;
+
+  /// `make_channel`, collective, is called by the engine's thread: what is submitted meanwhile waits. This rank is
+  /// number `rank` of `world_ranks`, which name the ranks in messages.
+  Engine(MakeChannel make_channel, int rank, Timeline& timeline, std::vector<int> world_ranks,
+         const EngineOptions& options);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  /// Returns once the channel is there. Throws why it cannot be made.
+  void wait_for_start();
   /// Leaves when what was submitted here is done, or after a grace period. What is submitted later fails.
   void leave();
   void submit(std::unique_ptr<Submission> submission);
@@ -65,6 +74,7 @@ class Engine {
     int last = -1;
   };
 
+  void start();
   void run(int log_rank);
   /// False when a rank leaves.
   bool cycle();
@@ -82,11 +92,13 @@ class Engine {
   std::chrono::microseconds patience() const;
 
   EngineOptions options_;
-  std::unique_ptr<Communicator>
-      communicator_;  // null once this engine has left in the middle of a cycle
+  MakeChannel make_channel_;
+  int rank_;
+  int size_;
+  std::unique_ptr<Communicator> communicator_;  // null before the start and after the end
   Timeline& timeline_;
-  CycleExchange exchange_;
-  Executor executor_;
+  std::optional<CycleExchange> exchange_;  // these two from the start on
+  std::optional<Executor> executor_;
   Negotiator negotiator_;
   StallInspector stall_inspector_;
   SetComparison set_comparison_;        // of the world's engine
@@ -104,6 +116,7 @@ class Engine {
   std::vector<std::unique_ptr<Submission>> inbox_;
   std::vector<GivenUp> given_up_;
   std::shared_ptr<Join> join_;
+  bool started_ = false;
   std::exception_ptr ended_;
   bool failed_ = false;
   bool leaving_ = false;

@@ -12,11 +12,10 @@ namespace sullae::engine {
 /// Used by one thread.
 class Executor {
  public:
-  Executor(Communicator& communicator, Timeline& timeline, std::shared_ptr<std::byte> fusion_buffer,
-           std::size_t fusion_threshold)
+  Executor(Communicator& communicator, Timeline& timeline, std::size_t fusion_threshold)
       : communicator_(communicator),
         timeline_(timeline),
-        fused_(communicator, timeline, std::move(fusion_buffer), fusion_threshold) {}
+        fused_(communicator, timeline, fusion_threshold) {}
 
   /// Runs and completes each. Allreduces of one kind run first and together. A mismatch ends one operation. After
   /// any other error, of a rank that is gone or of a user's compression, what has not run is completed with it,

@@ -74,6 +74,7 @@ void FusedAllreduce::run_together(const Reduction& reduction,
   const std::string name =
       timeline_.on() ? fmt::format("{} tensors: {} …", pieces.size(), pieces.front()->name)
                      : std::string();
+  if (!buffer_) buffer_ = communicator_.allocate_shared(capacity_);
   copy_in(reduction, pieces, name, elements * width);
   {
     const Span span(timeline_, Lane::negotiated, "ALLREDUCE", name, elements * width);

@@ -31,12 +31,11 @@ struct Reduction {
 /// Used by one thread. Every rank must run the same sizes in the same order.
 class FusedAllreduce {
  public:
-  /// `buffer` is the fusion buffer, in which allreduce is fastest, of `threshold` bytes.
-  FusedAllreduce(Communicator& communicator, Timeline& timeline, std::shared_ptr<std::byte> buffer,
-                 std::size_t threshold)
+  /// The fusion buffer, of `threshold` bytes, is made when it is first used.
+  FusedAllreduce(Communicator& communicator, Timeline& timeline, std::size_t threshold)
       : communicator_(communicator),
         timeline_(timeline),
-        buffer_(std::move(buffer)),
+        capacity_(threshold),
         threshold_(threshold) {}
 
   /// Throws what the collectives throw.
@@ -59,6 +58,7 @@ class FusedAllreduce {
 
   Communicator& communicator_;
   Timeline& timeline_;
+  std::size_t capacity_;
   std::shared_ptr<std::byte> buffer_;
   std::size_t threshold_;
 };

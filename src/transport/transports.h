@@ -8,19 +8,18 @@
 #include <vector>
 
 #include "transport/failure.h"
-#include "transport/store/store.h"
+#include "transport/rendezvous.h"
 #include "transport/transport.h"
 
 namespace sullae {
 
 struct TransportOptions {
-  std::string name;         ///< distinguishes this group's keys in the store
+  std::string name;         ///< distinguishes this group's keys in the rendezvous
   std::vector<int> ranks;   ///< world rank of each member, in order
   int index = 0;            ///< this process's place among them
   bool background = false;  ///< wait without spinning, for a thread beside a training thread
-  std::chrono::milliseconds timeout{};             ///< of each wait
-  std::chrono::milliseconds stall_warning{};       ///< after which a wait is reported; 0: never
-  std::chrono::milliseconds rendezvous_timeout{};  ///< of finding the peers
+  std::chrono::milliseconds timeout{};        ///< of each wait
+  std::chrono::milliseconds stall_warning{};  ///< after which a wait is reported; 0: never
   /// Ends every wait once it happens. Never null.
   std::shared_ptr<const Failure> failure = std::make_shared<Failure>();
 };
@@ -28,8 +27,8 @@ struct TransportOptions {
 struct TransportKind {
   /// As SULLAE_TRANSPORT names it.
   std::string name;
-  /// Makes the transport of one group; every member calls it. `store` must outlive the transport.
-  std::function<std::unique_ptr<Transport>(Store& store, TransportOptions options)> make;
+  /// Makes the transport of one group; every member calls it. `rendezvous` must outlive the transport.
+  std::function<std::unique_ptr<Transport>(Rendezvous& rendezvous, TransportOptions options)> make;
 };
 
 /// What this build has, and what a program has added. The first is the default.

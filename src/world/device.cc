@@ -53,17 +53,17 @@ std::unique_ptr<DeviceCommunicator> World::Impl::make_device_communicator(int de
     return nullptr;
   }
   const nccl::Options options{
-      .group = {.name = name_ + "all", .rank = topology_.rank, .size = topology_.size},
+      .group = {.name = name_ + "all", .ranks = topology_.names, .index = topology_.rank},
       .device = device,
       .timeout = config.timeout,
       .rendezvous_timeout = config.rendezvous_timeout};
-  if (!config.hierarchical_nccl) return nccl::make(*session_->store, options);
+  if (!config.hierarchical_nccl) return nccl::make(*rendezvous_, options);
   return nccl::make_hierarchical(
-      *session_->store, options,
+      *rendezvous_, options,
       {.name = fmt::format("{}host{}", name_, topology_.cross_rank()),
-       .rank = topology_.local_rank(),
-       .size = topology_.local_size()},
-      make_cross_communicator(*session_->store, topology_, config,
+       .ranks = topology_.names_of(topology_.local_ranks()),
+       .index = topology_.local_rank()},
+      make_cross_communicator(*rendezvous_, topology_, config,
                               {.name = name_ + "device", .background = true}));
 }
 

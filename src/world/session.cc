@@ -4,6 +4,7 @@
 
 #include "base/host.h"
 #include "collective/make_communicator.h"
+#include "transport/store/store_rendezvous.h"
 
 namespace sullae {
 namespace {
@@ -30,6 +31,7 @@ Session::Session(const WorldOptions& options) : config(merge(options)) {
     server = std::make_unique<StoreServer>(address, config.job_secret);
   store = std::make_unique<Store>(address, deadline, fmt::format("{}/", options.generation),
                                   config.job_secret);
+  rendezvous = std::make_unique<StoreRendezvous>(*store, options.rank, config.rendezvous_timeout);
 }
 
 Session::~Session() {

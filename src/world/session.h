@@ -7,6 +7,7 @@
 #include "collective/messages/messenger.h"
 #include "engine/set_watch.h"
 #include "sullae/sullae.h"
+#include "transport/rendezvous.h"
 #include "transport/store/store.h"
 #include "transport/store/store_server.h"
 
@@ -22,6 +23,8 @@ struct Session {
   Config config;
   std::unique_ptr<StoreServer> server;
   std::unique_ptr<Store> store;
+  /// Of the world itself; null in a world of one, as the two above.
+  std::shared_ptr<Rendezvous> rendezvous;
   /// Made once the topology is known.
   std::shared_ptr<messages::Messenger> messenger;
   std::shared_ptr<engine::SetWatch> set_watch = std::make_shared<engine::SetWatch>();

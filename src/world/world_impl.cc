@@ -10,6 +10,7 @@
 #include "base/own_thread.h"
 #include "collective/make_communicator.h"
 #include "collective/messages/make_messenger.h"
+#include "collective/messages/message_rendezvous.h"
 #include "collective/reduce/reduce.h"
 #include "collective/self_communicator.h"
 #include "engine/scale.h"
@@ -51,7 +52,8 @@ std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
     topology = Topology::discover(*session->store, options.rank, options.size,
                                   session->config.host_id, deadline);
   }
-  session->messenger = messages::make_messenger(session->store.get(), topology, session->config);
+  session->messenger =
+      messages::make_messenger(session->rendezvous.get(), topology, session->config);
   const std::filesystem::path timeline = session->config.timeline;
   auto impl = std::make_unique<Impl>(std::move(session), std::move(topology), "");
   if (!timeline.empty()) impl->start_timeline(timeline);
@@ -62,57 +64,115 @@ World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::stri
     : session_(std::move(session)),
       topology_(std::move(topology)),
       name_(std::move(name)),
-      messages_(
-          std::make_shared<messages::Group>(session_->messenger, name_, topology_, failure_)) {
-  const auto buffers = std::make_shared<shm::SharedBuffers>();
-  foreground_ = make_channel("foreground", false, buffers, failure_);
-  planned_ = make_channel("planned", true, buffers, failure_);
-  backend_ = planned_->backend();
-  const Config& config = session_->config;
-  // The engine allocates its fusion buffer here, before two threads could allocate in any order.
-  engine_.emplace(
-      // Its waits do not end with the world: the engine is what tells the other ranks.
-      make_channel("negotiated", true, buffers, std::make_shared<Failure>()), timeline_,
-      topology_.names,
-      engine::EngineOptions{.cycle_time = config.cycle_time,
-                            .fusion_threshold = config.fusion_threshold,
-                            .cache_capacity = config.cache_capacity,
-                            .stall_warning = config.stall_warning,
-                            .stall_timeout = config.stall_timeout.value_or(config.timeout),
-                            // Process sets follow their own traffic, but there is one log.
-                            .autotune = {.on = config.autotune && name_.empty(),
-                                         .log = config.autotune_log,
-                                         .warmup_samples = config.autotune_warmup_samples,
-                                         .steps_per_sample = config.autotune_steps_per_sample},
-                            .set_watch = session_->set_watch,
-                            .set = name_,
-                            .failure = failure_});
-  queue_.emplace(topology_.size > 1 ? topology_.names[static_cast<std::size_t>(topology_.rank)]
-                                    : -1);
+      backend_(backend_of(topology_, session_->config)),
+      messages_(std::make_shared<messages::Group>(session_->messenger, name_, topology_, failure_)),
+      rendezvous_(session_->rendezvous),
+      engine_rendezvous_(session_->rendezvous) {
+  if (!is_set()) {
+    // One after another, since the store answers one request at a time.
+    foreground();
+    planned();
+    start_engine();
+    engine_->wait_for_start();
+  } else if (topology_.size > 1) {
+    rendezvous_ = std::make_shared<messages::MessageRendezvous>(messages_, failure_);
+    engine_rendezvous_ = std::make_shared<messages::MessageRendezvous>(messages_, engine_failure_);
+    messages_->watch([this] { start_engine(); });
+  }
 }
 
-std::unique_ptr<Communicator> World::Impl::make_channel(const std::string& channel, bool background,
-                                                        std::shared_ptr<shm::SharedBuffers> buffers,
-                                                        std::shared_ptr<const Failure> failure) {
+std::unique_ptr<Communicator> World::Impl::make_channel(Channel channel) {
   std::unique_ptr<Communicator> made;
   if (topology_.size == 1) {
     made = std::make_unique<SelfCommunicator>();
   } else {
-    made = make_communicator(*session_->store, topology_, session_->config,
-                             {.name = name_ + channel,
-                              .background = background,
-                              .buffers = std::move(buffers),
-                              .failure = std::move(failure)});
+    static constexpr std::array kNames = {"", "foreground", "planned", "negotiated"};
+    const auto number = static_cast<std::uint8_t>(channel);
+    const bool engines = channel == Channel::negotiated;
+    made =
+        make_communicator(engines ? *engine_rendezvous_ : *rendezvous_, topology_, session_->config,
+                          {.name = name_ + kNames[number],
+                           .number = number,
+                           .background = channel != Channel::foreground,
+                           .buffers = buffers_,
+                           .failure = engines ? engine_failure_ : failure_});
   }
   made->set_messages(messages_);
   return made;
+}
+
+Communicator& World::Impl::foreground() {
+  if (!foreground_) foreground_ = make_channel(Channel::foreground);
+  return *foreground_;
+}
+
+Communicator& World::Impl::planned() {
+  if (!planned_) planned_ = make_channel(Channel::planned);
+  return *planned_;
+}
+
+BackgroundQueue& World::Impl::queue() {
+  const std::lock_guard lock(start_mutex_);
+  if (starts_no_more_) check_joined();
+  if (!queue_)
+    queue_.emplace(topology_.size > 1 ? topology_.names[static_cast<std::size_t>(topology_.rank)]
+                                      : -1);
+  return *queue_;
+}
+
+// A set's engine starts on all of its ranks when one of them needs it, so that it can tell who is missing.
+engine::Engine& World::Impl::engine() {
+  {
+    const std::lock_guard lock(start_mutex_);
+    if (engine_) return *engine_;
+  }
+  start_engine();
+  if (!engine_) check_joined();
+  messages_->want();
+  return *engine_;
+}
+
+// Does not wait for anybody: the messenger may call it.
+void World::Impl::start_engine() {
+  const std::lock_guard lock(start_mutex_);
+  if (engine_ || starts_no_more_) return;
+  const Config& config = session_->config;
+  engine::EngineOptions options{.cycle_time = config.cycle_time,
+                                .fusion_threshold = config.fusion_threshold,
+                                .cache_capacity = config.cache_capacity,
+                                .stall_warning = config.stall_warning,
+                                .stall_timeout = config.stall_timeout.value_or(config.timeout),
+                                // Process sets follow their own traffic, but there is one log.
+                                .autotune = {.on = config.autotune && !is_set(),
+                                             .log = config.autotune_log,
+                                             .warmup_samples = config.autotune_warmup_samples,
+                                             .steps_per_sample = config.autotune_steps_per_sample},
+                                .set_watch = session_->set_watch,
+                                .set = name_,
+                                .failure = failure_};
+  if (!is_set()) {
+    // The world's engine always runs: sets have no thread that would hear that they are wanted.
+    options.each_cycle = [messenger = session_->messenger] {
+      messenger->poll();
+    };
+    options.at_end = [messenger = session_->messenger] {
+      messenger->look_after_watched();
+    };
+  }
+  engine_.emplace([this] { return make_channel(Channel::negotiated); }, topology_.rank, timeline_,
+                  topology_.names, options);
 }
 
 // The engine tells the other ranks, which wait for this one in vain.
 void World::Impl::fail(const std::exception_ptr& error) {
   // What leave() ends is no failure to the others.
   if (messages_over_) return;
-  if (failure_->set(error) && engine_) engine_->fail();
+  if (!failure_->set(error)) return;
+  try {
+    engine().fail();
+  } catch (const Error& gone) {
+    log::info("the other ranks were not told: {}", gone.what());
+  }
 }
 
 World::Impl::~Impl() { leave(); }
@@ -141,10 +201,14 @@ void World::Impl::leave() {
   } catch (...) {  // the world may have failed with anything
     log::warning("timeline: not written, since the world has failed");
   }
-  queue_->stop();
+  {
+    const std::lock_guard lock(start_mutex_);
+    starts_no_more_ = true;
+  }
+  if (queue_) queue_->stop();
   messages_over_ = true;
   messages_->leave();
-  engine_->leave();
+  if (engine_) engine_->leave();
   {
     const std::lock_guard lock(device_mutex_);
     device_.reset();
@@ -167,7 +231,7 @@ void World::Impl::check_joined() const {
 void World::Impl::start_timeline(const std::filesystem::path& file) {
   const std::lock_guard lock(foreground_mutex_);
   check_joined();
-  timeline_.start(*foreground_, file);
+  timeline_.start(foreground(), file);
 }
 
 void World::Impl::stop_timeline() {
@@ -177,8 +241,9 @@ void World::Impl::stop_timeline() {
 }
 
 void World::Impl::write_timeline() {
-  if (timeline_.on()) failure_->check();  // ranks that are out of step cannot gather it
-  timeline_.stop(*foreground_, topology_.names);
+  if (!timeline_.on()) return;
+  failure_->check();  // ranks that are out of step cannot gather it
+  timeline_.stop(foreground(), topology_.names);
 }
 
 std::shared_ptr<Completion> World::Impl::start_message(
@@ -205,15 +270,15 @@ std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&
   auto completion = std::make_shared<Completion>();
   auto labelled = [this, call = std::move(call), options] {
     guarded([&] {
-      planned_->set_label(options.name, options.plan, options.turn);
-      call(*planned_);
+      planned().set_label(options.name, options.plan, options.turn);
+      call(planned());
     });
   };
   if (!timeline_.on()) {
-    queue_->submit(std::move(labelled), completion);
+    queue().submit(std::move(labelled), completion);
     return completion;
   }
-  queue_->submit(
+  queue().submit(
       [this, labelled = std::move(labelled), options, submitted = engine::Timeline::Clock::now()] {
         timeline_.record({engine::Lane::planned, "QUEUE", options.name, submitted,
                           engine::Timeline::Clock::now(), options.bytes});
@@ -250,7 +315,7 @@ std::shared_ptr<Completion> World::Impl::submit(Signature signature, const Async
   submission.compression = options.compression;
   if (timeline_.on()) submission.submitted = engine::Timeline::Clock::now();
   auto completion = submission.completion;
-  engine_->submit(std::make_unique<engine::Submission>(std::move(submission)));
+  engine().submit(std::make_unique<engine::Submission>(std::move(submission)));
   return completion;
 }
 

@@ -1,9 +1,11 @@
-// What a World is made of: three channels to the other ranks, each with collectives of its own.
+// What a World is made of: three channels to the other ranks, each with collectives of its own. A process set makes
+// each, and its threads, when it is first used.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,6 +22,7 @@
 #include "sullae/device.h"
 #include "sullae/sullae.h"
 #include "transport/failure.h"
+#include "transport/rendezvous.h"
 #include "transport/topology.h"
 #include "world/session.h"
 
@@ -50,7 +53,7 @@ class World::Impl {
     guarded([&] {
       const engine::Span span(timeline_, engine::Lane::blocking, phase, "", bytes);
       set_shape({});
-      call(*foreground_);
+      call(foreground());
     });
   }
 
@@ -85,7 +88,7 @@ class World::Impl {
   void stop_timeline();
   int join_others() {
     check_joined();
-    return engine_->join();
+    return engine().join();
   }
   std::shared_ptr<DeviceCommunicator> device_communicator(int device);
   std::uint64_t next_number() { return next_number_++; }
@@ -123,9 +126,15 @@ class World::Impl {
   // Throws Error once this rank has left.
   void check_joined() const;
   static constexpr std::chrono::milliseconds kReasonLimit{500};
-  std::unique_ptr<Communicator> make_channel(const std::string& channel, bool background,
-                                             std::shared_ptr<shm::SharedBuffers> buffers,
-                                             std::shared_ptr<const Failure> failure);
+  // Their numbers tell their allocations apart.
+  enum class Channel : std::uint8_t { foreground = 1, planned, negotiated };
+  std::unique_ptr<Communicator> make_channel(Channel channel);
+  Communicator& foreground();
+  Communicator& planned();
+  engine::Engine& engine();
+  BackgroundQueue& queue();
+  bool is_set() const { return !name_.empty(); }
+  void start_engine();
   void check_same_set(const std::vector<int>& ranks);
   std::unique_ptr<DeviceCommunicator> make_device_communicator(int device);
 
@@ -140,8 +149,13 @@ class World::Impl {
   engine::Timeline timeline_;  // outlives the threads, which record in it
   int process_sets_ = 0;       // made so far
   std::atomic<std::uint64_t> next_number_{0};
-  std::mutex foreground_mutex_;               // guards the two below
-  std::unique_ptr<Communicator> foreground_;  // null once this rank has left
+  // The engine's waits do not end with the world: it is what tells the other ranks.
+  std::shared_ptr<Failure> engine_failure_ = std::make_shared<Failure>();
+  std::shared_ptr<Rendezvous> rendezvous_;  // null where this rank is alone
+  std::shared_ptr<Rendezvous> engine_rendezvous_;
+  std::shared_ptr<shm::SharedBuffers> buffers_ = std::make_shared<shm::SharedBuffers>();
+  std::mutex foreground_mutex_;  // guards the two below
+  std::unique_ptr<Communicator> foreground_;
   bool has_shape_ = false;
   std::unique_ptr<Communicator> planned_;  // used by the queue's thread alone
   // Operations without a name, by kind.
@@ -149,6 +163,8 @@ class World::Impl {
   std::mutex device_mutex_;  // guards the two below
   bool device_decided_ = false;
   std::shared_ptr<DeviceCommunicator> device_;
+  std::mutex start_mutex_;  // guards the start of the two below
+  bool starts_no_more_ = false;
   std::optional<engine::Engine> engine_;
   std::optional<BackgroundQueue> queue_;
 };

@@ -8,6 +8,7 @@
 
 #include "collective/p2p/p2p.h"
 #include "support/program.h"
+#include "transport/store/store_rendezvous.h"
 #include "transport/store/store_server.h"
 #include "transport/ucx/ucx_transport.h"
 
@@ -19,12 +20,11 @@ constexpr std::chrono::seconds kPatience{20};
 // UCX, whose sends fail when a test says so.
 class FailingSends final : public Transport {
  public:
-  FailingSends(Store& store, int rank)
-      : inner_(make_ucx_transport(store, {.name = "test",
+  FailingSends(Rendezvous& rendezvous, int rank)
+      : inner_(make_ucx_transport(rendezvous, {.name = "test",
                                           .ranks = {0, 1},
                                           .index = rank,
-                                          .timeout = kPatience,
-                                          .rendezvous_timeout = kPatience})) {}
+                                          .timeout = kPatience})) {}
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   std::string name() const override { return inner_->name(); }
@@ -52,7 +52,8 @@ TEST(Exchange, NothingArrivesInTheMemoryOfACollectiveThatHasFailed) {
   const StoreServer server(address);
   const auto run = [&](int rank, const auto& work) {
     Store store(address, {kPatience, "the test's patience"});
-    FailingSends transport(store, rank);
+    StoreRendezvous rendezvous(store, rank, kPatience);
+    FailingSends transport(rendezvous, rank);
     p2p::Scratch scratch;
     const Labels labels;
     work(transport,

@@ -41,8 +41,8 @@ class Counting final : public Transport {
 };
 
 TEST(Extending, ATransportIsAClassAndALine) {
-  register_transport({"counting", [](Store& store, TransportOptions options) {
-                        auto inner = find_transport("ucx")->make(store, std::move(options));
+  register_transport({"counting", [](Rendezvous& rendezvous, TransportOptions options) {
+                        auto inner = find_transport("ucx")->make(rendezvous, std::move(options));
                         return std::make_unique<Counting>(std::move(inner));
                       }});
   run_ranks({.size = 3, .transport = "counting"}, [](World& world) {

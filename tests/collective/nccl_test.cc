@@ -11,6 +11,7 @@
 #include "support/errors.h"
 #include "support/program.h"
 #include "support/values.h"
+#include "transport/store/store_rendezvous.h"
 #include "transport/store/store_server.h"
 
 namespace sullae::testing {
@@ -71,15 +72,18 @@ class Nccl : public ::testing::TestWithParam<Kind> {
         try {
           require(cudaSetDevice(rank));
           Store store(address, {kPatience, "the test's patience"});
-          const nccl::Options options{.group = {.name = "test", .rank = rank, .size = size},
+          StoreRendezvous rendezvous(store, rank, kPatience);
+          std::vector<int> ranks(static_cast<std::size_t>(size));
+          std::iota(ranks.begin(), ranks.end(), 0);
+          const nccl::Options options{.group = {.name = "test", .ranks = ranks, .index = rank},
                                       .device = rank,
                                       .timeout = kPatience,
                                       .rendezvous_timeout = kPatience};
           const auto communicator =
               GetParam() == Kind::flat
-                  ? nccl::make(store, options)
-                  : nccl::make_hierarchical(store, options,
-                                            {.name = "local", .rank = rank, .size = size},
+                  ? nccl::make(rendezvous, options)
+                  : nccl::make_hierarchical(rendezvous, options,
+                                            {.name = "local", .ranks = ranks, .index = rank},
                                             std::make_unique<SelfCommunicator>());
           body(*communicator);
         } catch (const Error& error) {

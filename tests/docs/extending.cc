@@ -49,7 +49,7 @@ namespace {
 
 class MyTransport final : public sullae::Transport {
  public:
-  MyTransport(sullae::Store&, sullae::TransportOptions) {}
+  MyTransport(sullae::Rendezvous&, sullae::TransportOptions) {}
   int rank() const override { return 0; }
   int size() const override { return 1; }
   std::string name() const override { return "mine"; }
@@ -65,8 +65,8 @@ class MyTransport final : public sullae::Transport {
 }  // namespace
 
 void registers_transport() {
-  sullae::register_transport({"mine", [](sullae::Store& store, sullae::TransportOptions options) {
-                                return std::make_unique<MyTransport>(store, std::move(options));
+  sullae::register_transport({"mine", [](sullae::Rendezvous& rendezvous, sullae::TransportOptions options) {
+                                return std::make_unique<MyTransport>(rendezvous, std::move(options));
                               }});
 }
 

@@ -197,7 +197,7 @@ void Delivery::take(int from, const Packet& packet, std::span<const std::byte> p
       if (closed_.contains(packet.context)) {
         if (packet.kind == PacketKind::offer)
           answer(from, {.kind = PacketKind::left, .id = packet.id});
-        return;
+        return tell_closed(packet.context, from);
       }
       const auto found = std::ranges::find_if(
           posted_, [&](const Operation* receive) { return fits(*receive, from, packet); });
@@ -239,8 +239,14 @@ void Delivery::take(int from, const Packet& packet, std::span<const std::byte> p
                        {reinterpret_cast<const char*>(payload.data()), payload.size()})));
       }
       return;
+    case PacketKind::wanted:
+      if (closed_.contains(packet.context)) return tell_closed(packet.context, from);
+      wanted_by_[packet.context].insert(from);
+      return wanted_(packet.context);
     case PacketKind::left:
-      if (Operation* const send = take_offered(packet.id)) {
+      if (packet.id == 0) {
+        left_.emplace(packet.context, from);
+      } else if (Operation* const send = take_offered(packet.id)) {
         end(*send, std::make_exception_ptr(PeerError(
                        from, fmt::format("send: rank {} left the group before it had received the "
                                          "message of rank {} with tag {}",

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "collective/messages/carrier.h"
@@ -28,6 +29,16 @@ class Delivery {
   /// calls nothing here.
   Delivery(int rank, int size, std::vector<std::unique_ptr<Carrier>> carriers,
            std::function<void(Operation&)> ended);
+
+  /// `wanted` is told the number of each context that another rank wants, in the middle of a call.
+  void set_wanted(std::function<void(std::uint64_t)> wanted) { wanted_ = std::move(wanted); }
+  bool is_wanted(const Context& context) const { return wanted_by_.contains(context.number); }
+  /// Tells a member of `context` that this rank wants it.
+  void want(const Context& context, int peer);
+  /// Whether `peer` has answered something of `context` by saying that it has left.
+  bool has_left(const Context& context, int peer) const {
+    return left_.contains({context.number, peer});
+  }
 
   /// The operation whose end the caller sees for itself; null: none.
   void set_own(const Operation* own) { own_ = own; }
@@ -94,6 +105,7 @@ class Delivery {
   void take_back(int from, std::uint64_t id);
   bool move(std::list<Moving>& moving, Step step);
   void take(int from, const Packet& packet, std::span<const std::byte> payload);
+  void tell_closed(std::uint64_t context, int peer);
   void place_part(int from, const Packet& packet, std::span<const std::byte> payload);
   void settle(Operation& receive, int from, const Packet& packet,
               std::span<const std::byte> payload);
@@ -118,8 +130,13 @@ class Delivery {
   std::list<Moving> receiving_;
   std::list<Moving> moved_;  // all of it, and not ended yet
   std::list<Moving> sending_;
-  std::list<Helping> helping_;      // while the receiver has not said that it is done
-  std::set<std::uint64_t> closed_;  // contexts
+  std::list<Helping> helping_;  // while the receiver has not said that it is done
+  std::function<void(std::uint64_t)> wanted_;
+  std::map<std::uint64_t, std::set<int>> wanted_by_;  // peers, by context
+  std::set<std::uint64_t> closed_;                    // contexts
+  std::set<std::pair<std::uint64_t, int>> left_;      // contexts and who left them
+  std::set<std::pair<std::uint64_t, int>>
+      told_closed_;  // contexts and who knows that this rank left them
   std::uint64_t offers_ = 0;
 };
 

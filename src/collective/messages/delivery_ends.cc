@@ -127,7 +127,21 @@ void Delivery::close(const Context& context) {
     if (early.packet.context == context.number && early.packet.kind == PacketKind::offer)
       answer(early.from, {.kind = PacketKind::left, .id = early.packet.id});
   }
+  for (const Early& early : early_) {
+    if (early.packet.context == context.number) tell_closed(context.number, early.from);
+  }
   std::erase_if(early_, [&](const Early& early) { return early.packet.context == context.number; });
+  for (const int peer : wanted_by_[context.number]) tell_closed(context.number, peer);
+  wanted_by_.erase(context.number);
+}
+
+void Delivery::tell_closed(std::uint64_t context, int peer) {
+  if (peer == rank_ || !told_closed_.emplace(context, peer).second) return;
+  answer(peer, {.kind = PacketKind::left, .context = context});
+}
+
+void Delivery::want(const Context& context, int peer) {
+  answer(peer, {.kind = PacketKind::wanted, .context = context.number});
 }
 
 }  // namespace sullae::messages

@@ -9,6 +9,14 @@
 #include "sullae/error.h"
 
 namespace sullae::messages {
+namespace {
+
+int bootstrap_tag(std::string_view key) {
+  return std::numeric_limits<int>::min() + static_cast<int>(fnv1a(key) & 0x3fffffff);
+}
+
+}  // namespace
+
 Group::Group(std::shared_ptr<Messenger> messenger, std::string_view name, const Topology& topology,
              std::shared_ptr<const Failure> failure)
     : messenger_(std::move(messenger)),
@@ -76,6 +84,30 @@ void Group::start(Operation described, Finished finished) {
     finished(ended.error, index_of(ended.source));
   };
   if (messenger_->start(operation)) operation->finished(*operation);
+}
+
+void Group::put(int rank, std::string_view key, std::string_view value, const Failure& failure) {
+  auto bytes = static_cast<std::int64_t>(value.size());
+  Operation size(true, context_, rank, bootstrap_tag(key), DataType::int64, &bytes, sizeof bytes);
+  size.failure = &failure;
+  messenger_->run(size);
+  Operation text(true, context_, rank, bootstrap_tag(key), DataType::uint8,
+                 const_cast<char*>(value.data()), value.size());
+  text.failure = &failure;
+  messenger_->run(text);
+}
+
+std::string Group::get(int rank, std::string_view key, const Failure& failure) {
+  std::int64_t bytes = 0;
+  Operation size(false, context_, rank, bootstrap_tag(key), DataType::int64, &bytes, sizeof bytes);
+  size.failure = &failure;
+  messenger_->run(size);
+  std::string value(static_cast<std::size_t>(bytes), '\0');
+  Operation text(false, context_, rank, bootstrap_tag(key), DataType::uint8, value.data(),
+                 value.size());
+  text.failure = &failure;
+  messenger_->run(text);
+  return value;
 }
 
 int Group::index_of(int rank) const {

@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -33,6 +34,13 @@ class Group {
   void receive_async(void* data, std::size_t count, DataType type, int from, int tag,
                      Finished finished);
   void leave() { messenger_->leave(context_); }
+
+  /// As Rendezvous, apart from the user's messages. `rank` is the world's; `failure` ends the wait.
+  void put(int rank, std::string_view key, std::string_view value, const Failure& failure);
+  std::string get(int rank, std::string_view key, const Failure& failure);
+  /// See Messenger.
+  void watch(std::function<void()> wanted) { messenger_->watch(context_, std::move(wanted)); }
+  void want() { messenger_->want(context_); }
 
  private:
   void check(const char* what, const void* memory, std::size_t count, DataType type, int peer,

@@ -57,7 +57,7 @@ Inbox Inbox::create() {
 
 Inbox Inbox::open(const InboxHandle& handle) {
   if (handle.segment.bytes != sizeof(Memory))
-    throw Error("messages: the store holds the handle of something else than an inbox");
+    throw Error("messages: a rank put the handle of something else than an inbox");
   Inbox inbox(shm::Segment::open(handle.segment));
   if (inbox.memory_->process.load() == 0 || inbox.memory_->mark != handle.mark)
     throw Error("messages: a rank has let go of its inbox");

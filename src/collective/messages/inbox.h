@@ -18,7 +18,7 @@
 
 namespace sullae::messages {
 
-/// Enough for another process of this host to find one. Plain data: it travels in the store.
+/// Enough for another process of this host to find one. Plain data: it travels by the rendezvous.
 struct InboxHandle {
   shm::SegmentHandle segment;
   std::uint64_t mark =

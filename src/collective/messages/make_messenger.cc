@@ -5,7 +5,7 @@
 #include "transport/transports.h"
 
 namespace sullae::messages {
-std::shared_ptr<Messenger> make_messenger(Store* store, const Topology& topology,
+std::shared_ptr<Messenger> make_messenger(Rendezvous* rendezvous, const Topology& topology,
                                           const Config& config) {
   const MessengerOptions options{.rank = topology.rank,
                                  .size = topology.size,
@@ -17,19 +17,15 @@ std::shared_ptr<Messenger> make_messenger(Store* store, const Topology& topology
     std::vector<int> local;
     if (!asked && topology.local_size() > 1) {
       local = topology.local_ranks();
-      carriers.push_back(
-          make_shm_carrier(*store, {.rank = topology.rank,
-                                    .ranks = local,
-                                    .rendezvous_timeout = config.rendezvous_timeout}));
+      carriers.push_back(make_shm_carrier(*rendezvous, {.rank = topology.rank, .ranks = local}));
     }
     if (asked || topology.cross_size() > 1) {
       auto transport = choose_transport(config.transport)
-                           .make(*store, {.name = "messages",
-                                          .ranks = topology.names,
-                                          .index = topology.rank,
-                                          .timeout = config.timeout,
-                                          .stall_warning = config.stall_warning,
-                                          .rendezvous_timeout = config.rendezvous_timeout});
+                           .make(*rendezvous, {.name = "messages",
+                                               .ranks = topology.names,
+                                               .index = topology.rank,
+                                               .timeout = config.timeout,
+                                               .stall_warning = config.stall_warning});
       carriers.push_back(make_transport_carrier(std::move(transport), std::move(local)));
     }
   }

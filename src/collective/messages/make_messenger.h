@@ -5,14 +5,14 @@
 
 #include "base/config.h"
 #include "collective/messages/messenger.h"
-#include "transport/store/store.h"
+#include "transport/rendezvous.h"
 #include "transport/topology.h"
 
 namespace sullae::messages {
 
 /// Shared memory within this host and messages to others; or what `config.transport` asks for. Every rank of the
-/// world calls it. `store`, which a world of one lacks, must live until close().
-std::shared_ptr<Messenger> make_messenger(Store* store, const Topology& topology,
+/// world calls it. `rendezvous`, which a world of one lacks, must live until close().
+std::shared_ptr<Messenger> make_messenger(Rendezvous* rendezvous, const Topology& topology,
                                           const Config& config);
 
 }  // namespace sullae::messages

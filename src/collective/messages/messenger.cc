@@ -22,12 +22,17 @@ constexpr int kYields = 200;
 // comes by a second carrier.
 constexpr std::chrono::microseconds kNap{200};
 constexpr unsigned kRoundsToCheck = 256;
+// What is watched is wanted once, and by who has to wait for others anyway.
+constexpr std::chrono::milliseconds kLookPeriod{10};
 // Of what a peer that is gone may have left behind.
 constexpr int kLastRounds = 10000;
 // So long leave() waits for what is still to go out.
 constexpr std::chrono::seconds kLeaveLimit{5};
 
-const char* name_of(const Operation& operation) { return operation.sends ? "send" : "receive"; }
+const char* name_of(const Operation& operation) {
+  if (operation.is_bootstrap()) return "process set";
+  return operation.sends ? "send" : "receive";
+}
 
 }  // namespace
 
@@ -43,7 +48,11 @@ Messenger::Messenger(const MessengerOptions& options,
         }
         // Another thread may wait for it.
         wake();
-      }) {}
+      }) {
+  delivery_.set_wanted([this](std::uint64_t context) {
+    if (const auto found = watched_.find(context); found != watched_.end()) found->second();
+  });
+}
 
 Messenger::~Messenger() { close(); }
 
@@ -138,10 +147,44 @@ void Messenger::work() {
       for (const auto& operation : all) {
         if (!operation->done) check(*operation);
       }
+    } else if (looks_after_watched_) {
+      changed_.wait_for(lock, kLookPeriod);
+      delivery_.round();
     } else {
       changed_.wait(lock);
     }
   }
+}
+
+void Messenger::watch(const Context& context, std::function<void()> wanted) {
+  const Turn turn(*this);
+  check_open(context);
+  has_watched_ = true;
+  if (delivery_.is_wanted(context)) wanted();
+  watched_.emplace(context.number, std::move(wanted));
+}
+
+void Messenger::want(const Context& context) {
+  const Turn turn(*this);
+  check_open(context);
+  for (const int peer : context.members) {
+    if (peer != options_.rank) delivery_.want(context, peer);
+  }
+  leave_rest_to_thread();
+}
+
+void Messenger::poll() {
+  if (!has_watched_) return;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  // Who holds it moves data itself.
+  if (lock.owns_lock() && !closing_) delivery_.round();
+}
+
+void Messenger::look_after_watched() {
+  const std::lock_guard lock(mutex_);
+  if (!has_watched_ || closing_) return;
+  looks_after_watched_ = true;
+  start_thread();
 }
 
 void Messenger::call_finished(Lock& lock) {
@@ -220,7 +263,7 @@ void Messenger::check(Operation& operation) {
 }
 
 std::exception_ptr Messenger::why_over(Operation& operation) {
-  if (auto error = operation.context->failure->first()) return error;
+  if (auto error = operation.failure->first()) return error;
   if (!operation.patience) {
     operation.patience = std::make_unique<Patience>(Patience{
         Deadline(options_.timeout, "SULLAE_TIMEOUT"), StallWarning(options_.stall_warning)});
@@ -235,6 +278,11 @@ std::exception_ptr Messenger::why_over(Operation& operation) {
     return operation.done ? nullptr : std::current_exception();
   }
   const auto who = operation.peer == kAnyPeer ? "any rank" : fmt::format("rank {}", operation.peer);
+  if (deadline.passed() && operation.is_bootstrap()) {
+    return std::make_exception_ptr(TimeoutError(
+        fmt::format("process set: rank {} waited for {}, which has not used the set {}",
+                    options_.rank, who, deadline.describe())));
+  }
   if (deadline.passed()) {
     return std::make_exception_ptr(
         TimeoutError(fmt::format("{}: rank {} waited for {} (tag {}), which did not {} {}",
@@ -254,6 +302,11 @@ void Messenger::check_peers(const Operation& operation) {
                           peer, gone.who, gone.died ? "died" : "left the world", options_.rank));
   };
   if (operation.peer != kAnyPeer) {
+    if (delivery_.has_left(*operation.context, operation.peer)) {
+      throw PeerError(operation.peer,
+                      fmt::format("{}: rank {} has left the process set, and rank {} waited for it",
+                                  name_of(operation), operation.peer, options_.rank));
+    }
     if (const auto gone = delivery_.gone(operation.peer, true)) fail(operation.peer, *gone);
     return;
   }
@@ -288,6 +341,8 @@ void Messenger::leave(const Context& context) {
     go_on(lock, idle, nullptr);
   }
   delivery_.close(context);
+  watched_.erase(context.number);
+  leave_rest_to_thread();
   std::vector<Operation*> rest;
   for (const auto& operation : background_) rest.push_back(operation.get());
   rest.insert(rest.end(), waiting_.begin(), waiting_.end());

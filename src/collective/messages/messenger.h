@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -35,6 +37,15 @@ class Messenger {
   void run(Operation& operation);
   /// Starts one. True when it is done at once; else its `finished` is called by the messenger's own thread.
   bool start(const std::shared_ptr<Operation>& operation);
+  /// Calls `wanted` once another rank has called want() with this context, perhaps more than once, perhaps at once; in
+  /// any thread, which must not call here. Not after leave().
+  void watch(const Context& context, std::function<void()> wanted);
+  /// Tells the other members of `context`.
+  void want(const Context& context);
+  /// Moves what is there, where there are contexts that are watched. For a thread that comes by often.
+  void poll();
+  /// No thread comes by any more: what is watched is looked after here.
+  void look_after_watched();
   /// Waits a while for the context's sends, ends what is left of its operations with an Error, and returns when nothing
   /// refers to the context any more. What comes for it later is dropped.
   void leave(const Context& context);
@@ -72,6 +83,9 @@ class Messenger {
   int asleep_ = 0;
   std::atomic<int> waiting_turns_{0};  // not guarded: threads that want mutex_
   unsigned rounds_ = 0;
+  std::map<std::uint64_t, std::function<void()>> watched_;
+  std::atomic<bool> has_watched_{false};  // ever
+  bool looks_after_watched_ = false;
   bool left_ = false;  // somebody may wait for the threads in run()
   bool closing_ = false;
   Delivery delivery_;

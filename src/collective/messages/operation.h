@@ -43,8 +43,12 @@ struct Operation {
         peer(with),
         tag(its_tag),
         context(&its_context),
+        failure(its_context.failure),
         memory(static_cast<std::byte*>(data)),
         bytes(size) {}
+
+  /// Tags below 0 are not the user's, but those by which a process set's ranks find each other.
+  bool is_bootstrap() const { return tag < 0; }
 
   bool sends;
   bool done = false;
@@ -53,7 +57,9 @@ struct Operation {
   int tag;
   int source = kAnyPeer;   ///< who sent what was received
   const Context* context;  ///< lives until the operation has ended
-  std::byte* memory;       ///< not written to by a send
+  /// Ends it; of the context, unless something else is said.
+  const Failure* failure;
+  std::byte* memory;  ///< not written to by a send
   std::size_t bytes;
   std::exception_ptr error;
   Finished finished;

@@ -7,7 +7,8 @@
 //   part      a piece of that data, for a carrier that moves it in pieces
 //   done      the receiver has all of it
 //   refused   the receiver expects something else; the payload says what
-//   left      the receiver has left the group that the message is for
+//   left      the receiver has left the group that the message is for; without an id: that any is for
+//   wanted    a rank needs what its group makes when it is first used
 //   withdrawn the sender has given up what it offered: its memory is to be read no more
 #pragma once
 
@@ -32,7 +33,8 @@ enum class PacketKind : std::uint8_t {
   done,
   refused,
   left,
-  withdrawn
+  withdrawn,
+  wanted
 };
 
 /// Plain data: it lies in shared memory and goes over networks.

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/copy.h"
+#include "base/deadline.h"
 #include "base/host.h"
 #include "collective/messages/inbox.h"
 #include "sullae/error.h"
@@ -26,11 +27,10 @@ constexpr std::chrono::seconds kPieceLimit{1};
 
 class ShmCarrier final : public Carrier {
  public:
-  ShmCarrier(Store& store, ShmCarrierOptions options)
-      : store_(store), options_(std::move(options)), inbox_(Inbox::create()) {
+  ShmCarrier(Rendezvous& rendezvous, ShmCarrierOptions options)
+      : rendezvous_(rendezvous), options_(std::move(options)), inbox_(Inbox::create()) {
     const auto handle = inbox_.handle();
-    store_.set(key(options_.rank), {reinterpret_cast<const char*>(&handle), sizeof handle},
-               deadline());
+    rendezvous_.put(options_.ranks, kKey, {reinterpret_cast<const char*>(&handle), sizeof handle});
   }
   ~ShmCarrier() override { inbox_.leave(); }
   ShmCarrier(const ShmCarrier&) = delete;
@@ -220,16 +220,15 @@ class ShmCarrier final : public Carrier {
     return CPU_COUNT(&all);
   }
 
-  static std::string key(int rank) { return fmt::format("messages/shm/{}", rank); }
-  Deadline deadline() const { return {options_.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT"}; }
+  static constexpr const char* kKey = "messages/shm";
 
   Peer& peer_of(int rank) {
     const auto index = static_cast<std::size_t>(rank);
     if (index < peers_.size() && peers_[index]) return *peers_[index];
-    const std::string text = store_.get(key(rank), deadline());
+    const std::string text = rendezvous_.get(rank, kKey);
     InboxHandle handle;
     if (text.size() != sizeof handle)
-      throw Error("messages: the store holds the handle of something else than an inbox");
+      throw Error("messages: a rank put the handle of something else than an inbox");
     copy_bytes(&handle, text.data(), sizeof handle);
     Peer peer{.inbox = open(rank, handle)};
     peer.process = shm::open_process(peer.inbox.owner_process());
@@ -252,7 +251,7 @@ class ShmCarrier final : public Carrier {
                               host_name())};
   }
 
-  Store& store_;
+  Rendezvous& rendezvous_;
   ShmCarrierOptions options_;
   Inbox inbox_;
   std::optional<bool> may_spin_;
@@ -261,8 +260,9 @@ class ShmCarrier final : public Carrier {
 
 }  // namespace
 
-std::unique_ptr<Carrier> make_shm_carrier(Store& store, const ShmCarrierOptions& options) {
-  return std::make_unique<ShmCarrier>(store, options);
+std::unique_ptr<Carrier> make_shm_carrier(Rendezvous& rendezvous,
+                                          const ShmCarrierOptions& options) {
+  return std::make_unique<ShmCarrier>(rendezvous, options);
 }
 
 }  // namespace sullae::messages

@@ -5,24 +5,22 @@
 #include <string>
 #include <vector>
 
-#include "base/deadline.h"
 #include "collective/messages/carrier.h"
-#include "transport/store/store.h"
+#include "transport/rendezvous.h"
 
 namespace sullae::messages {
 
 struct ShmCarrierOptions {
   int rank = 0;            ///< of the world
   std::vector<int> ranks;  ///< of this host
-  std::chrono::milliseconds rendezvous_timeout{};
   /// Reads large messages straight from the sender's memory (process_vm_readv) where the kernel allows it.
   bool may_fetch = true;
   /// Helps receivers of large messages: writes to their memory (process_vm_writev) while they read from this one's.
   bool may_help = true;
 };
 
-/// This rank can be reached once it returns; the others are looked for when they are first sent to. `store` must
+/// This rank can be reached once it returns; the others are looked for when they are first sent to. `rendezvous` must
 /// outlive what it makes.
-std::unique_ptr<Carrier> make_shm_carrier(Store& store, const ShmCarrierOptions& options);
+std::unique_ptr<Carrier> make_shm_carrier(Rendezvous& rendezvous, const ShmCarrierOptions& options);
 
 }  // namespace sullae::messages

@@ -34,12 +34,12 @@ class PinnedMemory {
 
 class HierarchicalNccl final : public DeviceCommunicator {
  public:
-  HierarchicalNccl(Store& store, const Options& options, const GroupOptions& local,
+  HierarchicalNccl(Rendezvous& rendezvous, const Options& options, const GroupOptions& local,
                    std::unique_ptr<Communicator> cross)
       : device_(options.device),
         stream_(std::make_shared<Stream>(options.device)),
-        all_(store, options, stream_),
-        local_(store, with_group(options, local), stream_),
+        all_(rendezvous, options, stream_),
+        local_(rendezvous, with_group(options, local), stream_),
         cross_(std::move(cross)) {}
   ~HierarchicalNccl() override { cudaStreamSynchronize(stream_->handle()); }
   HierarchicalNccl(const HierarchicalNccl&) = delete;
@@ -141,10 +141,11 @@ class HierarchicalNccl final : public DeviceCommunicator {
 
 }  // namespace
 
-std::unique_ptr<DeviceCommunicator> make_hierarchical(Store& store, const Options& options,
+std::unique_ptr<DeviceCommunicator> make_hierarchical(Rendezvous& rendezvous,
+                                                      const Options& options,
                                                       const GroupOptions& local,
                                                       std::unique_ptr<Communicator> cross) {
-  return std::make_unique<HierarchicalNccl>(store, options, local, std::move(cross));
+  return std::make_unique<HierarchicalNccl>(rendezvous, options, local, std::move(cross));
 }
 
 }  // namespace sullae::nccl

@@ -16,8 +16,8 @@ std::string identity_of(int device) {
   return host_identity() + "/" + bus;
 }
 
-std::unique_ptr<DeviceCommunicator> make(Store& store, const Options& options) {
-  return std::make_unique<Group>(store, options, std::make_shared<Stream>(options.device));
+std::unique_ptr<DeviceCommunicator> make(Rendezvous& rendezvous, const Options& options) {
+  return std::make_unique<Group>(rendezvous, options, std::make_shared<Stream>(options.device));
 }
 
 }  // namespace sullae::nccl

@@ -4,10 +4,11 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "sullae/communicator.h"
 #include "sullae/device.h"
-#include "transport/store/store.h"
+#include "transport/rendezvous.h"
 
 namespace sullae::nccl {
 
@@ -18,9 +19,9 @@ bool is_built();
 std::string identity_of(int device);
 
 struct GroupOptions {
-  std::string name;  ///< distinguishes this group's keys in the store
-  int rank = 0;
-  int size = 1;
+  std::string name;        ///< distinguishes this group's keys in the rendezvous
+  std::vector<int> ranks;  ///< world rank of each member, in order
+  int index = 0;           ///< this process's place among them
 };
 
 struct Options {
@@ -31,12 +32,13 @@ struct Options {
 };
 
 /// Collective. Throws Error when NCCL cannot join the ranks.
-std::unique_ptr<DeviceCommunicator> make(Store& store, const Options& options);
+std::unique_ptr<DeviceCommunicator> make(Rendezvous& rendezvous, const Options& options);
 
 /// Allreduce within each host by NCCL, and between hosts by `cross`, which joins the ranks of all hosts
 /// with this one's local rank; everything else by NCCL over all. For networks that NCCL does not know
 /// and UCX or MPI does. Every host must have the same number of ranks. Collective.
-std::unique_ptr<DeviceCommunicator> make_hierarchical(Store& store, const Options& options,
+std::unique_ptr<DeviceCommunicator> make_hierarchical(Rendezvous& rendezvous,
+                                                      const Options& options,
                                                       const GroupOptions& local,
                                                       std::unique_ptr<Communicator> cross);
 

@@ -75,16 +75,16 @@ ncclResult_t grouped(const Calls& calls) {
 
 }  // namespace
 
-Group::Group(Store& store, const Options& options, std::shared_ptr<Stream> stream)
+Group::Group(Rendezvous& rendezvous, const Options& options, std::shared_ptr<Stream> stream)
     : options_(options), stream_(std::move(stream)) {
   const Deadline deadline(options.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
   const std::string key = "nccl/" + options.group.name;
   ncclUniqueId id{};
   if (rank() == 0) {
     settle("asking for an id", ncclGetUniqueId(&id), deadline);
-    store.set(key, {id.internal, sizeof id.internal}, deadline);
+    rendezvous.put(options.group.ranks, key, {id.internal, sizeof id.internal});
   } else {
-    const std::string text = store.get(key, deadline);
+    const std::string text = rendezvous.get(options.group.ranks.front(), key);
     std::memcpy(id.internal, text.data(), std::min(text.size(), sizeof id.internal));
   }
   const OnDevice on(options.device);

@@ -16,13 +16,13 @@ namespace sullae::nccl {
 
 class Group final : public DeviceCommunicator {
  public:
-  Group(Store& store, const Options& options, std::shared_ptr<Stream> stream);
+  Group(Rendezvous& rendezvous, const Options& options, std::shared_ptr<Stream> stream);
   ~Group() override;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  int rank() const override { return options_.group.rank; }
-  int size() const override { return options_.group.size; }
+  int rank() const override { return options_.group.index; }
+  int size() const override { return static_cast<int>(options_.group.ranks.size()); }
   std::string backend() const override { return "nccl"; }
   void* stream() const override { return stream_->handle(); }
 

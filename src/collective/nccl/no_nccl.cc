@@ -8,11 +8,12 @@ bool is_built() { return false; }
 
 std::string identity_of(int) { return {}; }
 
-std::unique_ptr<DeviceCommunicator> make(Store&, const Options&) {
+std::unique_ptr<DeviceCommunicator> make(Rendezvous&, const Options&) {
   throw InputError("this build of Sullae has no NCCL");
 }
 
-std::unique_ptr<DeviceCommunicator> make_hierarchical(Store&, const Options&, const GroupOptions&,
+std::unique_ptr<DeviceCommunicator> make_hierarchical(Rendezvous&, const Options&,
+                                                      const GroupOptions&,
                                                       std::unique_ptr<Communicator>) {
   throw InputError("this build of Sullae has no NCCL");
 }

@@ -30,7 +30,8 @@ bool SharedBuffers::Buffer::let_go_by_all() const {
          });
 }
 
-std::shared_ptr<std::byte> SharedBuffers::allocate(Group& group, std::size_t bytes) {
+std::shared_ptr<std::byte> SharedBuffers::allocate(Group& group, std::uint8_t channel,
+                                                   std::size_t bytes) {
   const Segment own = Segment::create((bytes + kLine - 1) / kLine * kLine + kLine);
   const SegmentHandle handle = own.handle();
   const Signature signature{.operation = Operation::allocate, .count = bytes};
@@ -48,7 +49,9 @@ std::shared_ptr<std::byte> SharedBuffers::allocate(Group& group, std::size_t byt
   group.step();
   const std::lock_guard lock(mutex_);
   std::erase_if(buffers_, [](const auto& entry) { return entry.second.let_go_by_all(); });
-  buffers_.emplace(next_++, std::move(buffer));
+  constexpr int kChannelShift = 56;
+  const std::uint64_t number = std::uint64_t{channel} << kChannelShift | ++allocated_[channel];
+  buffers_.emplace(number, std::move(buffer));
   return memory;
 }
 

@@ -20,14 +20,13 @@ struct SharedPlace {
   std::uint64_t offset = 0;
 };
 
-/// Any thread may call. Allocations must come in the same order on every rank, so all of them
-/// through one group. Ranks may let go of a buffer at different times: each keeps the others' parts mapped until
+/// Any thread may call. Allocations through one channel must come in the same order on every rank. Ranks may let go of a buffer at different times: each keeps the others' parts mapped until
 /// all have.
 class SharedBuffers {
  public:
   /// Collective: a segment of this rank, mapped by all others of `group`. It is freed when the last
-  /// owner lets go of it.
-  std::shared_ptr<std::byte> allocate(Group& group, std::size_t bytes);
+  /// owner lets go of it. `channel` tells `group` from others that allocate here.
+  std::shared_ptr<std::byte> allocate(Group& group, std::uint8_t channel, std::size_t bytes);
 
   /// Where `memory` lies, or buffer 0 where [memory, memory + bytes) is not within one buffer.
   SharedPlace find(const void* memory, std::size_t bytes) const;
@@ -45,8 +44,8 @@ class SharedBuffers {
     bool let_go_by_all() const;
   };
 
-  mutable std::mutex mutex_;  // guards all below
-  std::uint64_t next_ = 1;
+  mutable std::mutex mutex_;                         // guards all below
+  std::map<std::uint8_t, std::uint64_t> allocated_;  // by channel
   std::map<std::uint64_t, Buffer> buffers_;
 };
 

@@ -15,10 +15,11 @@ namespace sullae::shm {
 /// For two ranks or more.
 class ShmCommunicator final : public Communicator {
  public:
-  /// `buffers` may be shared with other communicators of the same ranks: what one allocated is
-  /// known to all.
-  ShmCommunicator(Store& store, GroupOptions options, std::shared_ptr<SharedBuffers> buffers)
-      : group_(store, std::move(options)), buffers_(std::move(buffers)) {}
+  /// `buffers` may be shared with other communicators of the same ranks, whose `channel` is another: what one
+  /// allocated is known to all.
+  ShmCommunicator(Rendezvous& rendezvous, GroupOptions options, std::uint8_t channel,
+                  std::shared_ptr<SharedBuffers> buffers)
+      : group_(rendezvous, std::move(options)), channel_(channel), buffers_(std::move(buffers)) {}
 
   int rank() const override { return group_.index(); }
   int size() const override { return group_.size(); }
@@ -41,7 +42,7 @@ class ShmCommunicator final : public Communicator {
   }
 
   std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override {
-    return buffers_->allocate(group_, bytes);
+    return buffers_->allocate(group_, channel_, bytes);
   }
 
  private:
@@ -72,6 +73,7 @@ class ShmCommunicator final : public Communicator {
                 const std::function<void(std::size_t round, std::uint64_t announcement)>& read);
 
   Group group_;
+  std::uint8_t channel_;
   std::shared_ptr<SharedBuffers> buffers_;
   std::vector<std::byte>
       copies_;  // of peers' memory; kept, since fresh pages cost more than the copy

@@ -287,7 +287,9 @@ class MpiTransport final : public Transport {
 
 bool mpi_is_available() { return true; }
 
-std::unique_ptr<Transport> make_mpi_transport(Store&, TransportOptions options) {
+std::unique_ptr<Transport> make_mpi_transport(Rendezvous& rendezvous, TransportOptions options) {
+  // Making its communicator has no limit of time: it begins when all are there.
+  rendezvous.fence(options.ranks, "mpi/" + options.name);
   return std::make_unique<MpiTransport>(std::move(options));
 }
 

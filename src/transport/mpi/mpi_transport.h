@@ -15,6 +15,6 @@ bool mpi_is_available();
 /// have threads of their own. Each transport has a communicator of its own. Throws InputError where
 /// this process is not the rank of MPI_COMM_WORLD that it is in Sullae's world, or MPI has no thread
 /// support.
-std::unique_ptr<Transport> make_mpi_transport(Store& store, TransportOptions options);
+std::unique_ptr<Transport> make_mpi_transport(Rendezvous& rendezvous, TransportOptions options);
 
 }  // namespace sullae

@@ -6,7 +6,7 @@ namespace sullae {
 
 bool mpi_is_available() { return false; }
 
-std::unique_ptr<Transport> make_mpi_transport(Store&, TransportOptions) {
+std::unique_ptr<Transport> make_mpi_transport(Rendezvous&, TransportOptions) {
   throw InputError("this build of Sullae has no MPI");
 }
 

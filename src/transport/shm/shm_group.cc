@@ -25,19 +25,15 @@ std::size_t slots_offset(int members) {
 
 }  // namespace
 
-Group::Group(Store& store, GroupOptions options) : options_(std::move(options)) {
-  attach(store);
+Group::Group(Rendezvous& rendezvous, GroupOptions options) : options_(std::move(options)) {
+  attach(rendezvous);
   Member& self = members_[index()];
   self.pid = ::getpid();
   self.address = &self;
   CPU_ZERO(&self.cpus);
   ::sched_getaffinity(0, sizeof self.cpus, &self.cpus);
   self.state.store(MemberState::running);
-  // Until everybody runs, members are told apart from the dead by the store alone.
-  const Deadline deadline(options_.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
-  const auto key = "shm/" + options_.name + "/running";
-  if (store.add(key, 1, deadline) == size()) store.set(key, "all", deadline);
-  store.get(key, deadline);
+  rendezvous.fence(options_.ranks, "shm/" + options_.name + "/running");
   pidfds_.resize(static_cast<std::size_t>(size()));
   for (int i = 0; i < size(); ++i) {
     pidfds_[static_cast<std::size_t>(i)] = open_process(members_[i].pid);
@@ -52,8 +48,7 @@ Group::~Group() {
   ring(self);
 }
 
-void Group::attach(Store& store) {
-  const Deadline deadline(options_.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
+void Group::attach(Rendezvous& rendezvous) {
   const auto key = "shm/" + options_.name + "/segment";
   const std::size_t bytes =
       slots_offset(size()) + static_cast<std::size_t>(size()) * kSlots * kSlotBytes;
@@ -62,12 +57,12 @@ void Group::attach(Store& store) {
     for (int i = 0; i < size(); ++i)
       new (segment_.data() + static_cast<std::size_t>(i) * sizeof(Member)) Member{};
     const auto handle = segment_.handle();
-    store.set(key, {reinterpret_cast<const char*>(&handle), sizeof handle}, deadline);
+    rendezvous.put(options_.ranks, key, {reinterpret_cast<const char*>(&handle), sizeof handle});
   } else {
-    const auto text = store.get(key, deadline);
+    const auto text = rendezvous.get(world_rank(0), key);
     SegmentHandle handle;
     if (text.size() != sizeof handle)
-      throw Error("shared memory: the store holds a bad segment handle");
+      throw Error(fmt::format("shared memory: rank {} gave a bad segment handle", world_rank(0)));
     copy_bytes(&handle, text.data(), sizeof handle);
     if (handle.bytes < bytes)
       throw Error("shared memory: the ranks of this host disagree about its size");

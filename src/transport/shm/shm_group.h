@@ -30,9 +30,9 @@
 #include "base/fd.h"
 #include "transport/failure.h"
 #include "transport/labels.h"
+#include "transport/rendezvous.h"
 #include "transport/shm/segment.h"
 #include "transport/signature.h"
-#include "transport/store/store.h"
 
 namespace sullae::shm {
 
@@ -67,13 +67,12 @@ struct alignas(128) Member {
 enum class WaitMode { foreground, background };
 
 struct GroupOptions {
-  std::string name;        ///< distinguishes this group's keys in the store
+  std::string name;        ///< distinguishes this group's keys in the rendezvous
   std::vector<int> ranks;  ///< world rank of each member, in order
   int index = 0;           ///< this process's place among them
   WaitMode wait_mode = WaitMode::foreground;
-  std::chrono::milliseconds timeout{};             ///< of each wait within a collective
-  std::chrono::milliseconds stall_warning{};       ///< after which a wait is reported; 0: never
-  std::chrono::milliseconds rendezvous_timeout{};  ///< of the constructor
+  std::chrono::milliseconds timeout{};        ///< of each wait within a collective
+  std::chrono::milliseconds stall_warning{};  ///< after which a wait is reported; 0: never
   /// Ends every wait once it happens. Never null.
   std::shared_ptr<const Failure> failure = std::make_shared<Failure>();
 };
@@ -81,7 +80,7 @@ struct GroupOptions {
 /// One thread at a time may call. Every member must make the same calls in the same order.
 class Group {
  public:
-  Group(Store& store, GroupOptions options);
+  Group(Rendezvous& rendezvous, GroupOptions options);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -133,7 +132,7 @@ class Group {
   std::byte* slot_at(int member, std::uint64_t index) const {
     return slots_ + (static_cast<std::size_t>(member) * kSlots + index) * kSlotBytes;
   }
-  void attach(Store& store);
+  void attach(Rendezvous& rendezvous);
   void measure_cpus();
   void try_reading_peers();
   void announce(const Signature& signature, std::span<const std::byte> payload);

@@ -47,13 +47,13 @@ struct Peer {
 
 class UcxTransport final : public Transport {
  public:
-  UcxTransport(Store& store, TransportOptions options)
-      : store_(store), options_(std::move(options)), peers_(options_.ranks.size()) {
+  UcxTransport(Rendezvous& rendezvous, TransportOptions options)
+      : rendezvous_(rendezvous), options_(std::move(options)), peers_(options_.ranks.size()) {
     worker_.emplace(context_);
     events_.reset(::dup(worker_->event_fd));
     spins_ = options_.background ? kBackgroundSpins : kForegroundSpins;
-    store_.set(address_key(rank()), worker_->address(), rendezvous_deadline());
-    if (peers_.size() <= kConnectedAtOnce) greet_all();
+    rendezvous_.put(options_.ranks, address_key(), worker_->address());
+    if (peers_.size() <= kConnectedAtOnce) connect_all();
   }
 
   ~UcxTransport() override {
@@ -197,15 +197,24 @@ class UcxTransport final : public Transport {
     return true;
   }
 
-  std::string address_key(int member) const {
-    return fmt::format("ucx/{}/{}", options_.name, member);
-  }
-  Deadline rendezvous_deadline() const {
-    return {options_.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT"};
-  }
+  std::string address_key() const { return "ucx/" + options_.name; }
 
   // Every connection is made in both directions now. Later, a peer that dies while it is being made
-  // could make UCX abort (see endpoint), and the first collective would pay for it.
+  // could make UCX abort (see endpoint), and the first collective would pay for it. Nobody fails in a collective
+  // before everybody is connected.
+  void connect_all() {
+    try {
+      greet_all();
+      rendezvous_.fence(options_.ranks, "ucx/" + options_.name + "/connected");
+    } catch (const Error&) {
+      // A worker with requests or endpoints cannot be destroyed.
+      set_broken();
+      abandon();
+      if (worker_) close_endpoints();
+      throw;
+    }
+  }
+
   void greet_all() {
     std::vector<Request> greetings;
     std::byte nothing{};
@@ -220,7 +229,7 @@ class UcxTransport final : public Transport {
   ucp_ep_h endpoint(int member) {
     Peer& peer = peers_[static_cast<std::size_t>(member)];
     if (peer.endpoint != nullptr) return peer.endpoint;
-    const std::string address = store_.get(address_key(member), rendezvous_deadline());
+    const std::string address = rendezvous_.get(world_rank(member), address_key());
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -304,7 +313,7 @@ class UcxTransport final : public Transport {
     }
   }
 
-  Store& store_;
+  Rendezvous& rendezvous_;
   TransportOptions options_;
   Context context_;
   std::optional<Worker> worker_;  // gone where abandon() had to end it
@@ -316,8 +325,8 @@ class UcxTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_ucx_transport(Store& store, TransportOptions options) {
-  return std::make_unique<UcxTransport>(store, std::move(options));
+std::unique_ptr<Transport> make_ucx_transport(Rendezvous& rendezvous, TransportOptions options) {
+  return std::make_unique<UcxTransport>(rendezvous, std::move(options));
 }
 
 }  // namespace sullae

@@ -10,6 +10,6 @@
 namespace sullae {
 
 /// Collective. Groups of up to 64 ranks connect here, larger ones with the first message to a peer.
-std::unique_ptr<Transport> make_ucx_transport(Store& store, TransportOptions options);
+std::unique_ptr<Transport> make_ucx_transport(Rendezvous& rendezvous, TransportOptions options);
 
 }  // namespace sullae

@@ -8,6 +8,7 @@
 #include "collective/messages/shared_copy.h"
 #include "collective/messages/shm_carrier.h"
 #include "support/program.h"
+#include "transport/store/store_rendezvous.h"
 #include "transport/store/store_server.h"
 
 namespace sullae::messages {
@@ -32,10 +33,10 @@ TEST_P(LargeMessages, ArriveBothWaysAtOnce) {
   const Context context{.number = 1, .members = {0, 1}, .failure = &failure};
   const auto rank = [&](int own) {
     Store store(address, {kPatience, "the test's patience"});
+    StoreRendezvous rendezvous(store, own, kPatience);
     std::vector<std::unique_ptr<Carrier>> carriers;
-    carriers.push_back(make_shm_carrier(store, {.rank = own,
+    carriers.push_back(make_shm_carrier(rendezvous, {.rank = own,
                                                 .ranks = {0, 1},
-                                                .rendezvous_timeout = kPatience,
                                                 .may_fetch = GetParam().fetch,
                                                 .may_help = GetParam().help}));
     if (!GetParam().fetch) {

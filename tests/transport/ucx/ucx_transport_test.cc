@@ -8,6 +8,7 @@
 
 #include "support/errors.h"
 #include "support/program.h"
+#include "transport/store/store_rendezvous.h"
 #include "transport/store/store_server.h"
 
 namespace sullae::testing {
@@ -22,8 +23,7 @@ TransportOptions options_of(int rank) {
   return {.name = "test",
           .ranks = ranks,
           .index = rank,
-          .timeout = kPatience,
-          .rendezvous_timeout = kPatience};
+          .timeout = kPatience};
 }
 
 // Rank 1 connects to rank 0, which accepts but has nothing to say to it. When it does, rank 1 is
@@ -32,13 +32,15 @@ TEST(UcxTransport, APeerThatConnectedAndDiedBeforeTheFirstWordToItIsNamed) {
   const auto address = StoreAddress::parse("unix:" + unique_mark());
   const StoreServer server(address);
   Store store(address, {kPatience, "the test's patience"});
-  const auto zero = make_ucx_transport(store, options_of(0));
+  StoreRendezvous rendezvous(store, 0, kPatience);
+  const auto zero = make_ucx_transport(rendezvous, options_of(0));
   Program victim({UCX_VICTIM, address.to_string(), "1", std::to_string(kLargeGroup)});
   ASSERT_TRUE(victim.wait_for_output("sent"));
 
   std::thread other([&] {
     Store own(address, {kPatience, "the test's patience"});
-    const auto two = make_ucx_transport(own, options_of(2));
+    StoreRendezvous own_rendezvous(own, 2, kPatience);
+    const auto two = make_ucx_transport(own_rendezvous, options_of(2));
     char byte = 0;
     Request request = two->send(0, 2, &byte, 1);
     two->wait(request);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "transport/store/store_rendezvous.h"
 #include "transport/ucx/ucx_transport.h"
 
 int main(int argc, char** argv) {
@@ -15,11 +16,12 @@ int main(int argc, char** argv) {
   Store store(StoreAddress::parse(argv[1]), {patience, "the test's patience"});
   std::vector<int> ranks(std::strtoul(argv[3], nullptr, 10));
   std::iota(ranks.begin(), ranks.end(), 0);
-  const auto transport = make_ucx_transport(store, {.name = "test",
+  const int rank = std::atoi(argv[2]);
+  StoreRendezvous rendezvous(store, rank, patience);
+  const auto transport = make_ucx_transport(rendezvous, {.name = "test",
                                                     .ranks = ranks,
-                                                    .index = std::atoi(argv[2]),
-                                                    .timeout = std::chrono::milliseconds{500},
-                                                    .rendezvous_timeout = patience});
+                                                    .index = rank,
+                                                    .timeout = std::chrono::milliseconds{500}});
   char byte = 0;
   Request request = transport->send(0, 1, &byte, 1);
   try {
