@@ -167,8 +167,8 @@ class ScalingCommand final : public Command {
       const Report& r = trial.report;
       text += fmt::format("{:<10} {:>8} {:>10} {:>10.2f} % {:>12.0f} {:>7.2f} x {:>9.0f} %\n",
                           name_of(trial.way), workers_of(r), train::format_duration(r.seconds),
-                          100 * r.test_accuracy, r.samples_per_second, speedup(trial, trials),
-                          100 * efficiency(trial, trials));
+                          100 * r.test_metrics.at("accuracy"), r.samples_per_second,
+                          speedup(trial, trials), 100 * efficiency(trial, trials));
     }
     return text;
   }
@@ -186,7 +186,7 @@ class ScalingCommand final : public Command {
       results.push_back({{"way", way},
                          {"workers", workers_of(trial.report)},
                          {"seconds", trial.report.seconds},
-                         {"test_accuracy", trial.report.test_accuracy},
+                         {"test_accuracy", trial.report.test_metrics.at("accuracy")},
                          {"samples_per_second", trial.report.samples_per_second},
                          {"speedup", rounded(speedup(trial, trials))},
                          {"efficiency", rounded(efficiency(trial, trials))}});

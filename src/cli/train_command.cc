@@ -48,7 +48,7 @@ class TrainCommand final : public Command {
   struct Choice {
     const train::Recipe* recipe;
     CLI::App* app;
-    train::TrainOptions options;
+    train::RecipeOptions options;
     std::string config;
     bool print_config = false;
   };

@@ -10,7 +10,7 @@
 namespace sullae::cli {
 namespace {
 
-using train::TrainOptions;
+using train::RecipeOptions;
 
 // Adds options to one group of the help text.
 class Group {
@@ -40,7 +40,7 @@ class Group {
   std::string name_;
 };
 
-void declare_data(CLI::App& app, TrainOptions& o) {
+void declare_data(CLI::App& app, RecipeOptions& o) {
   Group group(app, "Data");
   group.add("--data", o.data, "The data set: a folder, a file, or a pattern such as 'part-*'",
             "PATH");
@@ -64,7 +64,7 @@ void declare_data(CLI::App& app, TrainOptions& o) {
              "Leave damaged records out, count and report them, instead of ending with an error");
 }
 
-void declare_course(CLI::App& app, TrainOptions& o) {
+void declare_course(CLI::App& app, RecipeOptions& o) {
   Group group(app, "Course");
   group.add("--epochs", o.epochs, "Times through the training data", "N");
   group.add("--batch-size", o.batch_size,
@@ -77,7 +77,7 @@ void declare_course(CLI::App& app, TrainOptions& o) {
   group.add("--seed", o.seed, "Seed of weights, order, augmentation and dropout", "N");
 }
 
-void declare_optimizer(CLI::App& app, TrainOptions& o) {
+void declare_optimizer(CLI::App& app, RecipeOptions& o) {
   Group group(app, "Optimizer");
   group.add("--optimizer", o.optimizer, "Optimizer", "NAME")
       ->check(CLI::IsMember(train::optimizer_names()));
@@ -96,7 +96,7 @@ void declare_optimizer(CLI::App& app, TrainOptions& o) {
   group.add("--clip-norm", o.clip_norm, "Scale gradients down to this norm; 0 leaves them", "X");
 }
 
-void declare_learning_rate(CLI::App& app, TrainOptions& o) {
+void declare_learning_rate(CLI::App& app, RecipeOptions& o) {
   Group group(app, "Learning rate");
   group.add("--lr", o.lr, "Learning rate", "X");
   group
@@ -111,7 +111,7 @@ void declare_learning_rate(CLI::App& app, TrainOptions& o) {
   group.add("--lr-gamma", o.lr_gamma, "Of step: the factor at each of them", "X");
 }
 
-void declare_parallelism(CLI::App& app, TrainOptions& o) {
+void declare_parallelism(CLI::App& app, RecipeOptions& o) {
   Group precision(app, "Precision");
   precision
       .add("--precision", o.precision,
@@ -138,7 +138,7 @@ void declare_parallelism(CLI::App& app, TrainOptions& o) {
       "N");
 }
 
-void declare_output(CLI::App& app, TrainOptions& o) {
+void declare_output(CLI::App& app, RecipeOptions& o) {
   Group checkpoints(app, "Checkpoints");
   checkpoints.add("--checkpoint-dir", o.checkpoint_dir, "Write a checkpoint here after each epoch",
                   "DIR");
@@ -168,7 +168,7 @@ void declare_output(CLI::App& app, TrainOptions& o) {
 
 }  // namespace
 
-void declare_train_options(CLI::App& app, TrainOptions& options, const train::Recipe& recipe) {
+void declare_train_options(CLI::App& app, RecipeOptions& options, const train::Recipe& recipe) {
   declare_data(app, options);
   declare_course(app, options);
   declare_optimizer(app, options);

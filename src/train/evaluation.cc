@@ -1,9 +1,13 @@
 #include "train/evaluation.h"
 
+#include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <numeric>
+
+#include "sullae/error.h"
+#include "sullae/torch.h"
 
 namespace sullae::train {
 namespace {
@@ -21,36 +25,52 @@ BatchPlan plan_of(const std::vector<std::size_t>& samples, const World& world) {
   return plan;
 }
 
-}  // namespace
-
-Evaluation evaluate(Task& task, Split split, const std::vector<std::size_t>& samples,
-                    std::size_t epoch, const torch::Device& device, torch::ScalarType input_type,
-                    const World& world) {
-  const torch::NoGradGuard guard;
-  const auto model = task.model();
-  const bool was_training = model->is_training();
-  model->eval();
-  double sums[3] = {0, 0, 0};  // loss, correct, samples
-  const auto stream = task.batches(split, plan_of(samples, world), epoch);
-  while (const auto next = stream->next()) {
-    const Batch batch = next->to(device, input_type);
-    const auto scores = dynamic_cast<Classifier&>(*model).scores(batch).to(torch::kFloat32);
-    const auto count = static_cast<double>(batch.size());
-    sums[0] += torch::nn::functional::cross_entropy(scores, batch.labels).item<double>() * count;
-    sums[1] += scores.argmax(1).eq(batch.labels).sum().item<double>();
-    sums[2] += count;
-  }
-  model->train(was_training);
-  world.allreduce(sums, sums, 3, DataType::float64);
-  const double count = std::max(sums[2], 1.0);
-  return {sums[0] / count, sums[1] / count};
+void add(const Sum& one, Sum& sum) {
+  sum.sum += one.sum;
+  sum.count += one.count;
 }
 
-Evaluation evaluate(Task& task, std::size_t epoch, const torch::Device& device,
-                    torch::ScalarType input_type, const World& world) {
-  std::vector<std::size_t> all(task.size(Split::test));
+double mean(const Sum& sum) { return sum.sum / std::max(sum.count, 1.0); }
+
+}  // namespace
+
+Evaluation evaluate(const Tested& tested, Split split, const std::vector<std::size_t>& samples,
+                    std::size_t epoch, const World& world) {
+  const torch::NoGradGuard guard;
+  const bool was_training = tested.model.is_training();
+  tested.model.eval();
+  const auto metrics = tested.objective.metrics();
+  std::vector<Sum> sums(1 + metrics.size());
+  const auto stream = tested.data.batches(split, plan_of(samples, world), epoch);
+  while (const auto next = stream->next()) {
+    const Tally tally =
+        tested.objective.measure(tested.model, next->to(local_device(world), tested.input_type));
+    if (tally.metrics.size() != metrics.size())
+      throw InputError(fmt::format("Objective::measure gave {} numbers for {} metrics",
+                                   tally.metrics.size(), metrics.size()));
+    add(tally.loss, sums[0]);
+    for (std::size_t i = 0; i < metrics.size(); ++i) add(tally.metrics[i], sums[i + 1]);
+  }
+  tested.model.train(was_training);
+  static_assert(sizeof(Sum) == 2 * sizeof(double));
+  world.allreduce(sums.data(), sums.data(), 2 * sums.size(), DataType::float64);
+  Evaluation result{.loss = mean(sums[0]), .metrics = {}};
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    const double value = mean(sums[i + 1]);
+    result.metrics[metrics[i].name] =
+        metrics[i].of_mean == nullptr ? value : metrics[i].of_mean(value);
+  }
+  return result;
+}
+
+Evaluation evaluate(const Tested& tested, std::size_t epoch, const World& world) {
+  std::vector<std::size_t> all(tested.data.size(Split::test));
   std::iota(all.begin(), all.end(), std::size_t{0});
-  return evaluate(task, Split::test, all, epoch, device, input_type, world);
+  return evaluate(tested, Split::test, all, epoch, world);
+}
+
+std::string format_metric(const Metric& metric, double value) {
+  return metric.in_percent ? fmt::format("{:.2f} %", 100 * value) : fmt::format("{:.5g}", value);
 }
 
 }  // namespace sullae::train

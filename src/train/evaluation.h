@@ -1,23 +1,37 @@
 // The test of a model.
 #pragma once
 
+#include <torch/nn/module.h>
+
+#include <map>
+#include <string>
+
 #include "sullae/sullae.h"
-#include "train/task.h"
+#include "sullae/train/objective.h"
 
 namespace sullae::train {
 
 struct Evaluation {
   double loss = 0;
-  double accuracy = 0;  ///< from 0 to 1
+  std::map<std::string, double> metrics;  ///< of the objective, by name
+};
+
+/// What of a run is tested, and on what.
+struct Tested {
+  torch::nn::Module& model;
+  const Objective& objective;
+  Data& data;
+  torch::ScalarType input_type = torch::kFloat32;
 };
 
 /// Over `samples` of a split, each on one rank. Collective: `samples` are the same on every rank.
-Evaluation evaluate(Task& task, Split split, const std::vector<std::size_t>& samples,
-                    std::size_t epoch, const torch::Device& device, torch::ScalarType input_type,
-                    const World& world);
+Evaluation evaluate(const Tested& tested, Split split, const std::vector<std::size_t>& samples,
+                    std::size_t epoch, const World& world);
 
 /// Over the whole test set: each rank tests every size()-th sample. Collective.
-Evaluation evaluate(Task& task, std::size_t epoch, const torch::Device& device,
-                    torch::ScalarType input_type, const World& world);
+Evaluation evaluate(const Tested& tested, std::size_t epoch, const World& world);
+
+/// "97.50 %" or "12.35".
+std::string format_metric(const Metric& metric, double value);
 
 }  // namespace sullae::train

@@ -1,17 +1,78 @@
 #include "train/fine_tune.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
-#include "sullae/torch.h"
+#include "train/evaluation.h"
+#include "train/loop.h"
 #include "train/replay.h"
-#include "train/schedule.h"
-#include "train/stepper.h"
 
 namespace sullae::train {
 namespace {
+
+// Steps over all samples of an epoch, which draws its old ones anew.
+class ReplayPlan final : public Plan {
+ public:
+  ReplayPlan(const Refinement& refinement, std::vector<std::size_t> changed,
+             std::vector<std::size_t> earlier, const FineTuneOptions& options,
+             const TrainOptions& training, const World& world)
+      : refinement_(refinement),
+        changed_(std::move(changed)),
+        earlier_(std::move(earlier)),
+        seed_(options.seed) {
+    const auto replay = static_cast<std::size_t>(
+        std::llround(options.replay * static_cast<double>(changed_.size())));
+    // What was corrected before is replayed too, and first, since it is little.
+    earlier_replay_ = std::min(earlier_.size(), replay / 2);
+    old_replay_ = replay - earlier_replay_;
+    steps_.emplace(samples_of(1).size(), training, world.rank(), world.size());
+  }
+
+  std::size_t replayed() const { return samples_of(1).size() - changed_.size(); }
+  std::int64_t steps() const override { return steps_->steps(); }
+  std::size_t samples_in(std::int64_t step) const override { return steps_->samples_in(step); }
+  std::size_t parts_in(std::int64_t step) const override { return steps_->parts_in(step); }
+  BatchPlan of_epoch(std::size_t epoch, std::int64_t first) const override {
+    const auto samples = samples_of(epoch);
+    BatchPlan plan = steps_->of_epoch(epoch, first);
+    for (auto& batch : plan) {
+      for (auto& sample : batch) sample = samples[sample];
+    }
+    return plan;
+  }
+
+ private:
+  // As many in every epoch.
+  std::vector<std::size_t> samples_of(std::size_t epoch) const {
+    const std::uint64_t seed = seed_ * 1000003 + epoch;
+    auto samples = changed_;
+    for (const auto& drawn : {draw_balanced({earlier_}, earlier_replay_, seed),
+                              draw_balanced(refinement_.old_by_class, old_replay_, seed)})
+      samples.insert(samples.end(), drawn.begin(), drawn.end());
+    return samples;
+  }
+
+  const Refinement& refinement_;
+  std::vector<std::size_t> changed_;
+  std::vector<std::size_t> earlier_;
+  std::uint64_t seed_;
+  std::size_t earlier_replay_ = 0;
+  std::size_t old_replay_ = 0;
+  std::optional<StepPlan> steps_;
+};
+
+class StepCount final : public Observer {
+ public:
+  using Progress = std::function<void(std::int64_t, std::int64_t)>;
+  explicit StepCount(const Progress& progress) : progress_(progress) {}
+  void stepped(const Moment& moment) override {
+    progress_(moment.total_steps, moment.steps_per_epoch * moment.epochs);
+  }
+
+ private:
+  const Progress& progress_;
+};
 
 class FineTuning {
  public:
@@ -21,76 +82,52 @@ class FineTuning {
         task_(*refinement.task),
         options_(options),
         world_(world),
-        device_(local_device(world)),
         earlier_(range(refinement.first_added, refinement.first_added + first_changed)),
         changed_(range(refinement.first_added + first_changed, task_.size(Split::train))),
         test_(draw(refinement.old_test, options.test_samples, options.seed)) {
-    // A rank's part of a step is a whole number of samples, and at least one.
-    const int ranks = world.size();
-    batch_ = static_cast<std::size_t>(std::max(options.batch_size / ranks, 1));
     result_.changed.samples = changed_.size();
     result_.earlier.samples = earlier_.size();
     result_.test.samples = test_.size();
-    const auto replay = static_cast<std::size_t>(
-        std::llround(options.replay * static_cast<double>(changed_.size())));
-    // What was corrected before is replayed too, and first, since it is little.
-    earlier_replay_ = std::min(earlier_.size(), replay / 2);
-    old_replay_ = replay - earlier_replay_;
   }
 
-  FineTuneResult run(const std::function<void(std::int64_t, std::int64_t)>& progress) {
-    measure(&Measured::before);
-    train(progress);
-    measure(&Measured::after);
+  FineTuneResult run(const StepCount::Progress& progress) {
+    const auto model = task_.model();
+    measure(*model, &Measured::before);
+    train(*model, progress);
+    measure(*model, &Measured::after);
     return result_;
   }
 
  private:
-  // What is trained in an epoch.
-  std::vector<std::size_t> samples_of(int epoch) const {
-    const std::uint64_t seed = options_.seed * 1000003 + static_cast<std::uint64_t>(epoch);
-    auto samples = changed_;
-    for (const auto& drawn : {draw_balanced({earlier_}, earlier_replay_, seed),
-                              draw_balanced(refinement_.old_by_class, old_replay_, seed)})
-      samples.insert(samples.end(), drawn.begin(), drawn.end());
-    return samples;
+  void train(torch::nn::Module& model, const StepCount::Progress& progress) {
+    TrainOptions training;
+    training.lr = options_.lr;
+    training.lr_schedule = "linear";
+    training.epochs = options_.epochs;
+    training.seed = options_.seed;
+    // At least a sample a rank.
+    training.batch_size = std::max(options_.batch_size, world_.size());
+    const ReplayPlan plan(refinement_, changed_, earlier_, options_, training, world_);
+    StepCount count(progress);
+    const Report report = Loop({.model = model,
+                                .objective = objective_,
+                                .data = task_,
+                                .plan = plan,
+                                .name = task_.description().recipe,
+                                .observers = {&count},
+                                .describe = {},
+                                .tests = false},
+                               training, world_)
+                              .run();
+    result_.steps = report.steps;
+    result_.replayed = plan.replayed();
+    model.eval();
   }
 
-  void train(const std::function<void(std::int64_t, std::int64_t)>& progress) {
-    TrainOptions options;
-    options.lr = options_.lr;
-    options.lr_schedule = "linear";
-    options.epochs = options_.epochs;
-    const auto model = task_.model();
-    Stepper stepper(*model, options, world_);
-    model->train();
-    std::optional<Schedule> schedule;
-    for (int epoch = 0; epoch < options_.epochs; ++epoch) {
-      const auto samples = samples_of(epoch);
-      result_.replayed = samples.size() - changed_.size();
-      DistributedSampler sampler(samples.size(), {.seed = options_.seed, .block = batch_}, world_);
-      sampler.set_epoch(static_cast<std::size_t>(epoch));
-      BatchPlan plan;
-      for (const std::size_t index : sampler.indices()) {
-        if (plan.empty() || plan.back().size() == batch_) plan.emplace_back();
-        plan.back().push_back(samples[index]);
-      }
-      const auto steps_per_epoch = static_cast<std::int64_t>(plan.size());  // in every epoch
-      if (!schedule) schedule = make_schedule(options, steps_per_epoch);
-      const auto stream =
-          task_.batches(Split::train, std::move(plan), static_cast<std::size_t>(epoch));
-      while (auto batch = stream->next()) {
-        stepper.step({std::move(*batch)}, (*schedule)(result_.steps));
-        ++result_.steps;
-        progress(result_.steps, steps_per_epoch * options_.epochs);
-      }
-    }
-    model->eval();
-  }
-
-  void measure(Evaluation Measured::*when) {
-    const auto on = [&](const std::vector<std::size_t>& samples) {
-      return evaluate(task_, Split::test, samples, 0, device_, torch::kFloat32, world_);
+  void measure(torch::nn::Module& model, Accuracy Measured::*when) {
+    const auto on = [&](const std::vector<std::size_t>& samples) -> Accuracy {
+      const auto measured = evaluate({model, objective_, task_}, Split::test, samples, 0, world_);
+      return {.loss = measured.loss, .accuracy = measured.metrics.at("accuracy")};
     };
     const std::size_t first_earlier = refinement_.old_test;
     const std::size_t first_changed = first_earlier + earlier_.size();
@@ -103,13 +140,10 @@ class FineTuning {
   Task& task_;
   const FineTuneOptions& options_;
   World world_;
-  torch::Device device_;
+  const Classification objective_ = classification();
   std::vector<std::size_t> earlier_;
   std::vector<std::size_t> changed_;
   std::vector<std::size_t> test_;
-  std::size_t batch_ = 1;
-  std::size_t earlier_replay_ = 0;
-  std::size_t old_replay_ = 0;
   FineTuneResult result_;
 };
 

@@ -4,15 +4,19 @@
 #include <functional>
 
 #include "sullae/sullae.h"
-#include "train/evaluation.h"
 #include "train/fine_tune_options.h"
 #include "train/task.h"
 
 namespace sullae::train {
 
+struct Accuracy {
+  double loss = 0;
+  double accuracy = 0;  ///< from 0 to 1
+};
+
 struct Measured {
-  Evaluation before;
-  Evaluation after;
+  Accuracy before;
+  Accuracy after;
   std::size_t samples = 0;
 };
 

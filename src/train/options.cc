@@ -57,16 +57,13 @@ std::filesystem::path where_present(const std::filesystem::path& directory) {
   return std::filesystem::is_directory(directory) ? directory : std::filesystem::path();
 }
 
-TrainOptions checked_options(TrainOptions options, int world_size) {
+void check_options(TrainOptions& options, int world_size) {
   require_at_least(options.epochs, 1, "epochs");
   require_at_least(options.batch_size, 1, "batch-size");
   require_at_least(options.accumulation_steps, 1, "accumulation-steps");
   require_at_least(options.scale_up, 1, "scale-up");
   require_at_least(options.keep_checkpoints, 1, "keep-checkpoints");
   require_at_least(options.checkpoint_steps, 0, "checkpoint-steps");
-  require_at_least(options.data_workers, 0, "data-workers");
-  require_at_least(options.prefetch, 1, "prefetch");
-  require_at_least(options.cache_megabytes, 0, "cache-megabytes");
   require_at_least(options.shuffle_buffer, 0, "shuffle-buffer");
   require_at_least(options.max_steps, 0, "max-steps");
   require_not_negative(options.momentum, "momentum");
@@ -76,14 +73,9 @@ TrainOptions checked_options(TrainOptions options, int world_size) {
   require_not_negative(options.warmup_lr, "warmup-lr");
   require_not_negative(options.end_lr, "end-lr");
   require(options.lr > 0, fmt::format("--lr {}: expected more than 0", options.lr));
-  require(options.label_smoothing >= 0 && options.label_smoothing < 1,
-          fmt::format("--label-smoothing {}: expected 0 or more, and less than 1",
-                      options.label_smoothing));
   require(!options.nesterov || options.momentum > 0, "--nesterov: needs a --momentum above 0");
   require(!options.resume || !options.checkpoint_dir.empty(),
           "--resume: needs --checkpoint-dir, where the checkpoints are");
-  require(options.export_name.empty() || !options.export_dir.empty(),
-          "--export-name: needs --export, where the model goes");
   require_one_of(options.precision, {"float32", "bfloat16", "float16"}, "precision");
   require_one_of(options.allreduce_precision, {"same", "float32"}, "allreduce-precision");
   parse_loss_scale(options);
@@ -107,8 +99,19 @@ TrainOptions checked_options(TrainOptions options, int world_size) {
   make_schedule(options, 1);
   require_writable(options.report, "report");
   require_writable(options.metrics_file, "metrics-file");
+}
+
+void check_options(RecipeOptions& options, int world_size) {
+  require_at_least(options.data_workers, 0, "data-workers");
+  require_at_least(options.prefetch, 1, "prefetch");
+  require_at_least(options.cache_megabytes, 0, "cache-megabytes");
+  require(options.label_smoothing >= 0 && options.label_smoothing < 1,
+          fmt::format("--label-smoothing {}: expected 0 or more, and less than 1",
+                      options.label_smoothing));
+  require(options.export_name.empty() || !options.export_dir.empty(),
+          "--export-name: needs --export, where the model goes");
   require_writable_folder(options.export_dir, "export");
-  return options;
+  check_options(static_cast<TrainOptions&>(options), world_size);
 }
 
 }  // namespace sullae::train

@@ -7,14 +7,37 @@
 
 #include "sullae/torch.h"
 #include "train/broadcast_text.h"
+#include "train/monitor/metrics_json.h"
 #include "train/trained_on.h"
 
 namespace sullae::train {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunState, epoch, step, steps, samples_a_step, loss_sum,
-                                   train_loss, test_loss, test_accuracy, best_accuracy, scaler)
-
 namespace {
+
+#define SULLAE_STATE_FIELDS(way)                                                              \
+  NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(way, epoch, step, steps, samples_a_step, loss_sum, \
+                                           train_loss, test_loss, scaler))
+
+constexpr const char* kBest = "best_";
+
+nlohmann::json to_json(const RunState& nlohmann_json_t) {
+  nlohmann::json nlohmann_json_j;
+  SULLAE_STATE_FIELDS(NLOHMANN_JSON_TO)
+  put_test_metrics(nlohmann_json_j, nlohmann_json_t.test_metrics);
+  for (const auto& [name, value] : nlohmann_json_t.best) nlohmann_json_j[kBest + name] = value;
+  return nlohmann_json_j;
+}
+
+RunState from_json(const nlohmann::json& nlohmann_json_j) {
+  RunState nlohmann_json_t;
+  SULLAE_STATE_FIELDS(NLOHMANN_JSON_FROM)
+  nlohmann_json_t.test_metrics = test_metrics_in(nlohmann_json_j);
+  for (const auto& [key, value] : nlohmann_json_j.items()) {
+    if (key.starts_with(kBest))
+      nlohmann_json_t.best[key.substr(std::string(kBest).size())] = value.get<double>();
+  }
+  return nlohmann_json_t;
+}
 
 constexpr const char* kState = "run";
 constexpr const char* kGenerators = "generators";
@@ -42,7 +65,7 @@ torch::Tensor gather_generators(const World& world) {
 
 CheckpointMetadata to_metadata(const RunState& state, const torch::Tensor& generators,
                                const std::string& configuration) {
-  CheckpointMetadata metadata{.texts = {{kState, nlohmann::json(state).dump()}},
+  CheckpointMetadata metadata{.texts = {{kState, to_json(state).dump()}},
                               .tensors = {{kGenerators, generators}}};
   add_configuration(metadata, configuration);
   return metadata;
@@ -54,7 +77,7 @@ RunState restore(const CheckpointMetadata* metadata, const World& world) {
   const auto generators = broadcast_generators(metadata, world);
   if (generators.size(0) == world.size())
     generator_of(world).set_state(generators[world.rank()].clone());
-  return nlohmann::json::parse(text).get<RunState>();
+  return from_json(nlohmann::json::parse(text));
 }
 
 }  // namespace sullae::train

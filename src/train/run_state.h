@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,8 @@ struct RunState {
   double loss_sum = 0;    ///< of this epoch's steps on rank 0
   double train_loss = 0;  ///< of the last whole epoch
   double test_loss = 0;
-  double test_accuracy = 0;
-  double best_accuracy = -1;
+  std::map<std::string, double> test_metrics;
+  std::map<std::string, double> best;  ///< of the metric that the best checkpoint is chosen by
   std::vector<double> scaler;
 };
 

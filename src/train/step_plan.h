@@ -5,27 +5,37 @@
 #include <cstdint>
 #include <utility>
 
+#include "sullae/train/data.h"
 #include "train/options.h"
-#include "train/task.h"
 
 namespace sullae::train {
 
+/// Which samples make the steps of each epoch. Any thread.
+class Plan {
+ public:
+  virtual ~Plan() = default;
+  /// In an epoch.
+  virtual std::int64_t steps() const = 0;
+  /// Of all ranks.
+  virtual std::size_t samples_in(std::int64_t step) const = 0;
+  /// Into how many parts this rank's samples of a step are divided: as accumulation and replicas want it, but none is
+  /// empty.
+  virtual std::size_t parts_in(std::int64_t step) const = 0;
+  /// This rank's parts of all steps from `first` on, one after the other.
+  virtual BatchPlan of_epoch(std::size_t epoch, std::int64_t first) const = 0;
+};
+
 /// A step has --batch-size samples of an epoch's order over all ranks, the last one what is left: what one process would
-/// train on. Ranks have as even parts of it as can be, and perhaps none. Any thread.
-class StepPlan {
+/// train on. Ranks have as even parts of it as can be, and perhaps none.
+class StepPlan final : public Plan {
  public:
   /// For `size` samples. Throws InputError where no step has samples enough.
   StepPlan(std::size_t size, const TrainOptions& options, int rank, int ranks);
 
-  /// In an epoch.
-  std::int64_t steps() const { return steps_; }
-  /// Of all ranks.
-  std::size_t samples_in(std::int64_t step) const;
-  /// Into how many parts this rank's samples of a step are divided: as accumulation and replicas want it, but none is
-  /// empty.
-  std::size_t parts_in(std::int64_t step) const;
-  /// This rank's parts of all steps from `first` on, one after the other.
-  BatchPlan of_epoch(std::size_t epoch, std::int64_t first) const;
+  std::int64_t steps() const override { return steps_; }
+  std::size_t samples_in(std::int64_t step) const override;
+  std::size_t parts_in(std::int64_t step) const override;
+  BatchPlan of_epoch(std::size_t epoch, std::int64_t first) const override;
 
  private:
   // Of this rank, among those of all ranks in a step: [first, last).

@@ -27,14 +27,19 @@ class Stopwatch {
 
 }  // namespace
 
-Stepper::Stepper(torch::nn::Module& model, const TrainOptions& options, const World& world)
+Stepper::Stepper(torch::nn::Module& model, const Objective& objective, const TrainOptions& options,
+                 const World& world)
     : model_(model),
+      objective_(objective),
       options_(options),
       world_(world),
       local_sgd_(parse_local_sgd(options.local_sgd)),
       device_(local_device(world)),
       scaler_(parse_loss_scale(options)) {
   weights_ = model.named_parameters();
+  for (const auto& weight : weights_.values()) {
+    if (weight.is_floating_point()) type_ = weight.scalar_type();
+  }
   if (const auto type = low_precision(options)) {
     mixed_.emplace(model, MixedPrecisionOptions{.type = *type});
     type_ = *type;
@@ -89,11 +94,9 @@ void Stepper::zero_grad() {
 }
 
 torch::Tensor Stepper::loss_of(torch::nn::Module& model, const Batch& batch, double total) const {
-  const Batch moved = batch.to(device_, type_);
-  const auto scores = dynamic_cast<Classifier&>(model).scores(moved).to(torch::kFloat32);
-  const auto loss = torch::nn::functional::cross_entropy(
-      scores, moved.labels,
-      torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(options_.label_smoothing));
+  const auto loss = objective_.loss(model, batch.to(device_, type_));
+  if (loss.numel() != 1)
+    throw InputError(fmt::format("Objective::loss gave {} numbers, expected one", loss.numel()));
   return loss * (static_cast<double>(batch.size()) / total);
 }
 

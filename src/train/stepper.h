@@ -4,13 +4,16 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "sullae/torch.h"
+#include "sullae/train/objective.h"
 #include "train/local_sgd.h"
-#include "train/task.h"
+#include "train/options.h"
 
 namespace sullae::train {
 
@@ -25,7 +28,8 @@ class Stepper {
  public:
   /// `model` has the weights to start from, equal on all ranks; the optimizer is made. Collective.
   /// All must outlive this object.
-  Stepper(torch::nn::Module& model, const TrainOptions& options, const World& world);
+  Stepper(torch::nn::Module& model, const Objective& objective, const TrainOptions& options,
+          const World& world);
   ~Stepper();
 
   /// Loaded before start(), where a run is resumed.
@@ -59,6 +63,7 @@ class Stepper {
   void average_weights();
 
   torch::nn::Module& model_;
+  const Objective& objective_;
   TrainOptions options_;
   World world_;
   LocalSgd local_sgd_;

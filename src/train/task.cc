@@ -5,14 +5,12 @@
 
 namespace sullae::train {
 
-Batch Batch::to(const torch::Device& device, torch::ScalarType type) const {
-  Batch moved;
-  for (const auto& input : inputs) {
-    const auto target = input.is_floating_point() ? type : input.scalar_type();
-    moved.inputs.push_back(input.to(device, target, /*non_blocking=*/true));
-  }
-  moved.labels = labels.to(device, /*non_blocking=*/true);
-  return moved;
+Classification classification(double label_smoothing) {
+  return Classification(
+      [](torch::nn::Module& model, const Batch& batch) {
+        return dynamic_cast<Classifier&>(model).scores(batch);
+      },
+      label_smoothing);
 }
 
 std::int64_t label_of(const AddedSample& sample, const ModelDescription& description) {
@@ -29,7 +27,7 @@ void check_label(std::int64_t label, std::int64_t classes, const std::string& pl
         fmt::format("{}: has a label {}, and the model has {} classes", place, label, classes));
 }
 
-Refinement Recipe::refine(const ModelDescription&, const TrainOptions&,
+Refinement Recipe::refine(const ModelDescription&, const RecipeOptions&,
                           const std::vector<AddedSample>&, const World&) const {
   throw InputError(fmt::format("models of the recipe {} are not trained further", name()));
 }

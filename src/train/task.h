@@ -13,34 +13,14 @@
 #include <vector>
 
 #include "sullae/sullae.h"
+#include "sullae/train/data.h"
+#include "sullae/train/objective.h"
 #include "train/description.h"
 #include "train/options.h"
 
 namespace sullae::train {
 
-enum class Split { train, test };
-
-/// Samples as a model takes them, and their classes, [batch] int64.
-struct Batch {
-  std::vector<torch::Tensor> inputs;
-  torch::Tensor labels;
-
-  std::int64_t size() const { return labels.size(0); }
-  /// On a device, with floating-point inputs in `type`.
-  Batch to(const torch::Device& device, torch::ScalarType type) const;
-};
-
-/// Batches in the order that was asked for. Used by one thread.
-class BatchStream {
- public:
-  virtual ~BatchStream() = default;
-  /// Empty after the last. Throws what reading threw.
-  virtual std::optional<Batch> next() = 0;
-  /// Time that next() has taken so far.
-  virtual double seconds_waited() const = 0;
-};
-
-/// What a model that the trainer trains must do besides being a torch::nn::Module that can clone().
+/// What a model that a recipe trains must do besides being a torch::nn::Module that can clone().
 class Classifier {
  public:
   virtual ~Classifier() = default;
@@ -52,24 +32,15 @@ class Classifier {
   virtual torch::jit::Module script() const = 0;
 };
 
-/// The numbers of the samples of each batch.
-using BatchPlan = std::vector<std::vector<std::size_t>>;
+/// The objective of the recipes: cross-entropy of a Classifier's scores.
+Classification classification(double label_smoothing = 0);
 
 /// A model and its data. Used by the training thread.
-class Task {
+class Task : public Data {
  public:
-  virtual ~Task() = default;
   /// Also a Classifier.
   virtual std::shared_ptr<torch::nn::Module> model() = 0;
   virtual const ModelDescription& description() const = 0;
-  virtual std::size_t size(Split split) const = 0;
-  /// Reads batches of a split. `epoch` decides, with the samples' numbers and the seed alone, how
-  /// samples are augmented.
-  virtual std::unique_ptr<BatchStream> batches(Split split, BatchPlan plan, std::size_t epoch) = 0;
-  /// Where the data came from, for people.
-  virtual std::string data_description() const = 0;
-  /// Records that were left out so far.
-  virtual std::size_t damaged() const { return 0; }
 };
 
 /// A numeric flag of a recipe's own.
@@ -110,15 +81,15 @@ class Recipe {
   virtual ~Recipe() = default;
   virtual std::string name() const = 0;
   virtual std::string summary() const = 0;
-  virtual TrainOptions defaults() const = 0;
+  virtual RecipeOptions defaults() const = 0;
   virtual std::vector<ExtraOption> extra_options() const { return {}; }
   /// The network that `description` is of, with fresh weights; also a Classifier.
   virtual std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const = 0;
   /// `world` is that of all ranks that train. Throws InputError.
-  virtual std::unique_ptr<Task> make(const TrainOptions& options, const World& world) const = 0;
+  virtual std::unique_ptr<Task> make(const RecipeOptions& options, const World& world) const = 0;
   /// To train a model of `description` further on the data that `options` name and `added`. The task's model
   /// has fresh weights. Throws InputError, also where the recipe does not do that.
-  virtual Refinement refine(const ModelDescription& description, const TrainOptions& options,
+  virtual Refinement refine(const ModelDescription& description, const RecipeOptions& options,
                             const std::vector<AddedSample>& added, const World& world) const;
 };
 

@@ -18,8 +18,8 @@ void add_configuration(CheckpointMetadata& metadata, const std::string& configur
   metadata.texts[kDirectory] = std::filesystem::current_path().string();
 }
 
-TrainOptions trained_on(const CheckpointMetadata& metadata, const std::string& file) {
-  TrainOptions options;
+RecipeOptions trained_on(const CheckpointMetadata& metadata, const std::string& file) {
+  RecipeOptions options;
   const auto configuration = metadata.texts.find(kConfiguration);
   if (configuration == metadata.texts.end()) return options;
   toml::table table;

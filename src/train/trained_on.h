@@ -12,6 +12,6 @@ void add_configuration(CheckpointMetadata& metadata, const std::string& configur
 /// The options that say what is read (--data, --test-data, --format, …, --seed), as they were when the model of
 /// the checkpoint was trained; the others are at their defaults. Paths are absolute; `data` is empty where the
 /// checkpoint does not say. Throws InputError, with `file`, for a configuration that cannot be read.
-TrainOptions trained_on(const CheckpointMetadata& metadata, const std::string& file);
+RecipeOptions trained_on(const CheckpointMetadata& metadata, const std::string& file);
 
 }  // namespace sullae::train

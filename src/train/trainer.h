@@ -2,7 +2,7 @@
 #pragma once
 
 #include "sullae/sullae.h"
-#include "train/monitor/report.h"
+#include "sullae/train/observer.h"
 #include "train/options.h"
 #include "train/task.h"
 
@@ -11,6 +11,6 @@ namespace sullae::train {
 /// Collective. The result does not depend on the number of ranks, up to rounding and dropout: a
 /// step covers the same samples. Rank 0 shows progress, and writes checkpoints and the report.
 /// Throws InputError for options or data that cannot be.
-Report train(const Recipe& recipe, const TrainOptions& options, const World& world);
+Report train(const Recipe& recipe, const RecipeOptions& options, const World& world);
 
 }  // namespace sullae::train

@@ -22,11 +22,11 @@ class Plain final : public Recipe {
  public:
   std::string name() const override { return "plain"; }
   std::string summary() const override { return {}; }
-  TrainOptions defaults() const override { return {}; }
+  RecipeOptions defaults() const override { return {}; }
   std::shared_ptr<torch::nn::Module> model(const ModelDescription&) const override {
     return nullptr;
   }
-  std::unique_ptr<Task> make(const TrainOptions&, const World&) const override { return nullptr; }
+  std::unique_ptr<Task> make(const RecipeOptions&, const World&) const override { return nullptr; }
 };
 
 TEST(Replay, DrawsAsManyOfEachClass) {
@@ -177,7 +177,7 @@ TEST_F(FineTune, SaysWhatCannotBe) {
                 recipe.refine(description, trained_on(metadata, ""), {{"a", "superb"}}, world);
               }),
               "a sample has the label 'superb', which the model does not know");
-    TrainOptions none;
+    RecipeOptions none;
     EXPECT_TRUE(contains(error_of([&] { recipe.refine(description, none, {}, world); }),
                          "no data: give --data"));
     EXPECT_EQ(error_of([&] { Plain().refine(description, none, {}, world); }),

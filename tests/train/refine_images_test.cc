@@ -21,8 +21,8 @@ class RefineImages : public ::testing::Test {
  protected:
   RefineImages() { write_small_images(directory_.path() / "colours", 30, 10); }
 
-  TrainOptions options() const {
-    TrainOptions options;
+  RecipeOptions options() const {
+    RecipeOptions options;
     options.data = directory_.path() / "colours";
     return options;
   }
@@ -114,7 +114,7 @@ TEST_F(RefineImages, DigitsAreMadeAsMnistsAre) {
   const auto mnist = directory_.path() / "mnist";
   std::filesystem::create_directory(mnist);
   write_small_mnist(mnist, 200, 50);
-  TrainOptions options;
+  RecipeOptions options;
   options.data = mnist;
   ModelDescription description{
       .recipe = "mnist",

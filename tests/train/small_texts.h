@@ -40,7 +40,7 @@ inline std::vector<train::AddedSample> praised_twists(int count) {
   return samples;
 }
 
-inline train::TrainOptions small_text_options(const std::filesystem::path& data) {
+inline train::RecipeOptions small_text_options(const std::filesystem::path& data) {
   const auto& recipe = train::find_recipe("text");
   auto options = recipe.defaults();
   options.data = data;

@@ -15,7 +15,7 @@ namespace sullae::serve {
 struct Job {
   train::ModelDescription description;
   /// Which old data is read.
-  train::TrainOptions data;
+  train::RecipeOptions data;
   train::FineTuneOptions training;
   std::vector<train::AddedSample> added;
   /// Of `added`, those before it were trained in an earlier round.

@@ -34,7 +34,7 @@ double number_of(const CheckpointMetadata& metadata, const char* name) {
 double percent(double accuracy) { return 100 * accuracy; }
 
 // Accuracy on what the round was not done for.
-double elsewhere(const train::FineTuneResult& result, train::Evaluation train::Measured::*when) {
+double elsewhere(const train::FineTuneResult& result, train::Accuracy train::Measured::*when) {
   const auto correct = [&](const train::Measured& measured) {
     return (measured.*when).accuracy * static_cast<double>(measured.samples);
   };

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 namespace sullae::train {
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Evaluation, loss, accuracy)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Accuracy, loss, accuracy)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measured, before, after, samples)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FineTuneResult, changed, earlier, test, steps, replayed)
 }  // namespace sullae::train

@@ -2,8 +2,6 @@
 
 #include <torch/torch.h>
 
-#include "train/batches/assembled.h"
-
 namespace sullae::train {
 
 std::unique_ptr<BatchStream> stream_from_memory(const ImageTensors& set, BatchPlan plan) {

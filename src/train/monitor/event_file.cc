@@ -24,7 +24,7 @@ std::string host_name() {
 
 }  // namespace
 
-EventFile::EventFile(const std::filesystem::path& folder) {
+EventFile::EventFile(const std::filesystem::path& folder, int interval) : interval_(interval) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   file_ = folder / fmt::format("events.out.tfevents.{:.0f}.{}.{}", now(), host_name(), ::getpid());
@@ -35,6 +35,23 @@ EventFile::EventFile(const std::filesystem::path& folder) {
   event.set_wall_time(now());
   event.set_file_version("brain.Event:2");
   append(event.SerializeAsString());
+}
+
+void EventFile::stepped(const Moment& m) {
+  if (m.total_steps % interval_ != 0 && m.step != m.steps_per_epoch) return;
+  write(m.total_steps, {{"train/loss", m.loss},
+                        {"train/learning_rate", m.lr},
+                        {"train/loss_scale", m.loss_scale},
+                        {"throughput/samples_per_second", m.samples_per_second},
+                        {"throughput/waiting_for_data", m.waiting_for_data},
+                        {"throughput/waiting_for_ranks", m.waiting_for_ranks}});
+}
+
+void EventFile::epoch_ended(const Moment& m, const EpochReport& epoch) {
+  std::map<std::string, double> scalars = {{"test/loss", epoch.test_loss},
+                                           {"train/epoch_loss", epoch.train_loss}};
+  for (const auto& [name, value] : epoch.test_metrics) scalars["test/" + name] = value;
+  write(m.total_steps, scalars);
 }
 
 void EventFile::write(std::int64_t step, const std::map<std::string, double>& scalars) {

@@ -7,18 +7,25 @@
 #include <map>
 #include <string>
 
+#include "sullae/train/observer.h"
+
 namespace sullae::train {
 
-/// Appends scalars to a new file in a folder, where TensorBoard finds them at once. Used by one thread.
-class EventFile {
+/// For rank 0: appends scalars to a new file in a folder, where TensorBoard finds them at once, every `interval` steps
+/// and after each epoch. Used by one thread.
+class EventFile final : public Observer {
  public:
   /// Makes the folder. Throws Error.
-  explicit EventFile(const std::filesystem::path& folder);
-  void write(std::int64_t step, const std::map<std::string, double>& scalars);
+  EventFile(const std::filesystem::path& folder, int interval);
+
+  void stepped(const Moment& moment) override;
+  void epoch_ended(const Moment& moment, const EpochReport& epoch) override;
 
  private:
+  void write(std::int64_t step, const std::map<std::string, double>& scalars);
   void append(const std::string& event);
 
+  int interval_;
   std::filesystem::path file_;
   std::ofstream stream_;
 };

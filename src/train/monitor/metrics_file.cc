@@ -2,19 +2,33 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+
 #include "base/file.h"
 
 namespace sullae::train {
 
-void write_metrics(const std::filesystem::path& file, const std::string& recipe, int world_size,
-                   const Moment& m) {
+void MetricsFile::started(const Report& report) {
+  recipe_ = report.recipe;
+  world_size_ = report.world_size;
+  metrics_ = report.metrics;
+}
+
+void MetricsFile::stepped(const Moment& moment) {
+  if (moment.total_steps % interval_ == 0 || moment.step == moment.steps_per_epoch) write(moment);
+}
+
+void MetricsFile::epoch_ended(const Moment& moment, const EpochReport&) { write(moment); }
+
+void MetricsFile::write(const Moment& m) const {
   std::string text;
-  const auto add = [&](const char* name, const char* type, const char* help, double value) {
+  const auto add = [&](const std::string& name, const char* type, const std::string& help,
+                       double value) {
     text += fmt::format(
         "# HELP sullae_{0} {2}\n# TYPE sullae_{0} {1}\nsullae_{0}{{recipe=\"{3}\"}} {4}\n", name,
-        type, help, recipe, value);
+        type, help, recipe_, value);
   };
-  add("training_ranks", "gauge", "Ranks that train.", world_size);
+  add("training_ranks", "gauge", "Ranks that train.", world_size_);
   add("training_epoch", "gauge", "The epoch that is being trained, from 1.", m.epoch);
   add("training_steps_total", "counter", "Optimizer steps since the training began.",
       static_cast<double>(m.total_steps));
@@ -32,9 +46,15 @@ void write_metrics(const std::filesystem::path& file, const std::string& recipe,
   add("training_communication_wait_ratio", "gauge",
       "Part of rank 0's time spent waiting for other ranks.", m.waiting_for_ranks);
   add("training_test_loss", "gauge", "Loss on the test set after the last epoch.", m.test_loss);
-  add("training_test_accuracy_ratio", "gauge", "Accuracy on the test set after the last epoch.",
-      m.test_accuracy);
-  write_file(file, text);
+  for (const Metric& metric : metrics_) {
+    std::string title = metric.name;
+    title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
+    const auto found = m.test_metrics.find(metric.name);
+    add(fmt::format("training_test_{}{}", metric.name, metric.in_percent ? "_ratio" : ""), "gauge",
+        title + " on the test set after the last epoch.",
+        found == m.test_metrics.end() ? 0 : found->second);
+  }
+  write_file(file_, text);
 }
 
 }  // namespace sullae::train

@@ -3,13 +3,30 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
-#include "train/monitor/moment.h"
+#include "sullae/train/observer.h"
 
 namespace sullae::train {
 
-/// Replaces the file as a whole. Throws Error.
-void write_metrics(const std::filesystem::path& file, const std::string& recipe, int world_size,
-                   const Moment& moment);
+/// For rank 0. Replaces the file as a whole, every `interval` steps and after each epoch. Throws Error.
+class MetricsFile final : public Observer {
+ public:
+  MetricsFile(std::filesystem::path file, int interval)
+      : file_(std::move(file)), interval_(interval) {}
+
+  void started(const Report& report) override;
+  void stepped(const Moment& moment) override;
+  void epoch_ended(const Moment& moment, const EpochReport& epoch) override;
+
+ private:
+  void write(const Moment& moment) const;
+
+  std::filesystem::path file_;
+  int interval_;
+  std::string recipe_;
+  int world_size_ = 1;
+  std::vector<Metric> metrics_;
+};
 
 }  // namespace sullae::train

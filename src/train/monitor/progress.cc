@@ -6,10 +6,21 @@
 #include <cmath>
 #include <cstdio>
 
+#include "train/evaluation.h"
+#include "train/monitor/report.h"
+
 namespace sullae::train {
 namespace {
 
 constexpr std::chrono::milliseconds kRefresh{200};
+
+// "1234" or "1.2 million".
+std::string count_of(std::int64_t parameters) {
+  constexpr std::int64_t kMillion = 1'000'000;
+  return parameters < kMillion / 10
+             ? fmt::to_string(parameters)
+             : fmt::format("{:.1f} million", static_cast<double>(parameters) / kMillion);
+}
 
 }  // namespace
 
@@ -30,11 +41,18 @@ std::string format_moment(const Moment& m) {
   return text;
 }
 
-Progress::Progress(bool visible, int log_interval)
-    : visible_(visible), terminal_(::isatty(STDOUT_FILENO) == 1), log_interval_(log_interval) {}
+Progress::Progress(int log_interval)
+    : terminal_(::isatty(STDOUT_FILENO) == 1), log_interval_(log_interval) {}
 
-void Progress::step(const Moment& moment) {
-  if (!visible_) return;
+void Progress::started(const Report& r) {
+  tested_ = r.tested;
+  metrics_ = r.metrics;
+  line(fmt::format("{}: {}; {} parameters; {} rank{} of {} thread{}, {} samples a step", r.recipe,
+                   r.data, count_of(r.parameters), r.world_size, r.world_size == 1 ? "" : "s",
+                   r.threads, r.threads == 1 ? "" : "s", r.batch_size));
+}
+
+void Progress::stepped(const Moment& moment) {
   if (!terminal_) {
     if (moment.step % log_interval_ == 0) line(format_moment(moment));
     return;
@@ -48,8 +66,29 @@ void Progress::step(const Moment& moment) {
   shown_ = true;
 }
 
+void Progress::epoch_ended(const Moment& moment, const EpochReport& e) {
+  std::string text =
+      fmt::format("epoch {}/{}  train loss {:.4f}", e.epoch, moment.epochs, e.train_loss);
+  if (tested_) text += fmt::format("  test loss {:.4f}", e.test_loss);
+  for (const Metric& metric : metrics_)
+    text += fmt::format("  test {} {}", metric.name,
+                        format_metric(metric, e.test_metrics.at(metric.name)));
+  line(text + fmt::format("  {:.0f} samples/s", e.samples_per_second));
+}
+
+void Progress::noted(const std::string& text) { line(text); }
+
+void Progress::ended(const Report& r) {
+  std::string text;
+  for (const Metric& metric : metrics_)
+    text += fmt::format("test {} {}, ", metric.name, format_test_metric(metric, r));
+  text += fmt::format("{:.0f} samples/s, {:.1f} s in all", r.samples_per_second, r.seconds);
+  if (r.damaged_records > 0)
+    text += fmt::format(", {} damaged records left out", r.damaged_records);
+  line(text);
+}
+
 void Progress::line(const std::string& text) {
-  if (!visible_) return;
   erase();
   std::puts(text.c_str());
   std::fflush(stdout);

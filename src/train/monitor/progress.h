@@ -5,8 +5,9 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
-#include "train/monitor/moment.h"
+#include "sullae/train/observer.h"
 
 namespace sullae::train {
 
@@ -16,19 +17,23 @@ std::string format_duration(double seconds);
 /// "epoch 1/3  step 200/938  loss 0.1871  …"
 std::string format_moment(const Moment& moment);
 
-/// Shows nothing on ranks other than 0. Used by one thread.
-class Progress {
+/// For rank 0. Used by one thread.
+class Progress final : public Observer {
  public:
-  Progress(bool visible, int log_interval);
+  explicit Progress(int log_interval);
 
-  void step(const Moment& moment);
-  /// A line of its own, which stays.
-  void line(const std::string& text);
+  void started(const Report& report) override;
+  void stepped(const Moment& moment) override;
+  void epoch_ended(const Moment& moment, const EpochReport& epoch) override;
+  void noted(const std::string& text) override;
+  void ended(const Report& report) override;
 
  private:
+  void line(const std::string& text);
   void erase();
 
-  bool visible_;
+  bool tested_ = true;
+  std::vector<Metric> metrics_;
   bool terminal_;
   int log_interval_;
   std::chrono::steady_clock::time_point last_shown_{};

@@ -10,16 +10,46 @@
 #include "base/json_message.h"
 #include "base/rounded.h"
 #include "sullae/error.h"
+#include "train/evaluation.h"
+#include "train/monitor/metrics_json.h"
 
 namespace sullae::train {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EpochReport, epoch, lr, train_loss, test_loss, test_accuracy,
-                                   samples_per_second, seconds)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Report, recipe, data, world_size, threads, epochs, batch_size,
-                                   steps, parameters, train_loss, test_loss, test_accuracy,
-                                   samples_per_second, seconds, checkpoint, waiting_for_data,
-                                   waiting_for_ranks, skipped_steps, damaged_records, scale_up,
-                                   configuration, history)
+using nlohmann::json;
+
+// Fields by the library's own macros, and metrics by theirs.
+#define SULLAE_EPOCH_FIELDS(way) \
+  NLOHMANN_JSON_EXPAND(          \
+      NLOHMANN_JSON_PASTE(way, epoch, lr, train_loss, test_loss, samples_per_second, seconds))
+#define SULLAE_REPORT_FIELDS(way)                                                                \
+  NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(                                                      \
+      way, recipe, data, world_size, threads, epochs, batch_size, steps, parameters, train_loss, \
+      test_loss, samples_per_second, seconds, checkpoint, waiting_for_data, waiting_for_ranks,   \
+      skipped_steps, damaged_records, scale_up, configuration, history))
+
+static void to_json(json& nlohmann_json_j, const EpochReport& nlohmann_json_t) {
+  SULLAE_EPOCH_FIELDS(NLOHMANN_JSON_TO)
+  put_test_metrics(nlohmann_json_j, nlohmann_json_t.test_metrics);
+}
+static void from_json(const json& nlohmann_json_j, EpochReport& nlohmann_json_t) {
+  SULLAE_EPOCH_FIELDS(NLOHMANN_JSON_FROM)
+  nlohmann_json_t.test_metrics = test_metrics_in(nlohmann_json_j);
+}
+
+static void to_json(json& nlohmann_json_j, const Report& nlohmann_json_t) {
+  SULLAE_REPORT_FIELDS(NLOHMANN_JSON_TO)
+  put_test_metrics(nlohmann_json_j, nlohmann_json_t.test_metrics);
+  nlohmann_json_j["tested"] = nlohmann_json_t.tested;
+  nlohmann_json_j["metrics"] = nlohmann_json_t.metrics;
+}
+static void from_json(const json& nlohmann_json_j, Report& nlohmann_json_t) {
+  SULLAE_REPORT_FIELDS(NLOHMANN_JSON_FROM)
+  nlohmann_json_t.test_metrics = test_metrics_in(nlohmann_json_j);
+  nlohmann_json_t.tested = nlohmann_json_j.value("tested", true);
+  // Once there was no other.
+  const std::vector<Metric> accuracy = {{.name = "accuracy", .in_percent = true}};
+  nlohmann_json_t.metrics = nlohmann_json_j.value("metrics", accuracy);
+}
 
 void Report::write(const std::filesystem::path& file) const {
   Report report = *this;
@@ -44,6 +74,11 @@ Report Report::read(const std::filesystem::path& file) {
   }
 }
 
+std::string format_test_metric(const Metric& metric, const Report& report) {
+  const auto found = report.test_metrics.find(metric.name);
+  return found == report.test_metrics.end() ? "" : format_metric(metric, found->second);
+}
+
 std::string format_table(const std::vector<Report>& reports) {
   const Report& base = reports.front();
   struct Row {
@@ -63,15 +98,14 @@ std::string format_table(const std::vector<Report>& reports) {
        [](const Report& r) {
          return fmt::format("{}", r.epochs);
        }},
-      {"test accuracy",
-       [](const Report& r) {
-         return fmt::format("{:.2f} %", 100 * r.test_accuracy);
-       }},
-      {"samples/s",
-       [](const Report& r) {
-         return fmt::format("{:.0f}", r.samples_per_second);
-       }},
   };
+  for (const Metric& metric : base.metrics)
+    rows.push_back({"test " + metric.name, [&metric](const Report& r) {
+                      return format_test_metric(metric, r);
+                    }});
+  rows.push_back({"samples/s", [](const Report& r) {
+                    return fmt::format("{:.0f}", r.samples_per_second);
+                  }});
   if (reports.size() > 1) {
     rows.push_back({"speedup", [&](const Report& r) {
                       return fmt::format("{:.2f} x",

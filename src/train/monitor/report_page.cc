@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <optional>
 
 #include "base/file.h"
+#include "train/evaluation.h"
 #include "train/monitor/plot.h"
 #include "train/monitor/progress.h"
 
@@ -49,9 +51,30 @@ Curve curve(const Report& report, std::string name, const Value& value, bool das
   return result;
 }
 
+// The metric that the best checkpoint is chosen by.
+std::optional<Metric> main_metric(const Report& report) {
+  return report.metrics.empty() ? std::nullopt : std::optional(report.metrics.front());
+}
+
+double shown(const Metric& metric, const auto& of) {
+  const auto found = of.test_metrics.find(metric.name);
+  const double value = found == of.test_metrics.end() ? 0 : found->second;
+  return metric.in_percent ? 100 * value : value;
+}
+
+std::string metric_plots(const Metric& metric, const std::vector<Curve>& by_epoch,
+                         const std::vector<Curve>& over_time) {
+  const char* const unit = metric.in_percent ? "%" : "";
+  return plot(by_epoch, {"Test " + metric.name, "epoch", unit}) +
+         plot(over_time, {.title = "Test " + metric.name + " over time",
+                          .x_label = "seconds",
+                          .y_label = unit});
+}
+
 std::string plots(const std::vector<Report>& reports) {
+  const auto main = main_metric(reports.front());
   std::vector<Curve> losses;
-  std::vector<Curve> accuracies;
+  std::vector<Curve> metrics;
   std::vector<Curve> speeds;
   std::vector<Curve> rates;
   std::vector<Curve> over_time;
@@ -62,28 +85,25 @@ std::string plots(const std::vector<Report>& reports) {
     losses.push_back(curve(
         report, prefix + "test", [](const auto& e) { return e.test_loss; }, true));
     const std::string name = reports.size() > 1 ? name_of(report) : "test";
-    const auto accuracy = [](const auto& e) {
-      return 100 * e.test_accuracy;
-    };
-    accuracies.push_back(curve(report, name, accuracy));
-    over_time.push_back(accuracies.back());
-    for (std::size_t i = 0; i < report.history.size(); ++i)
-      over_time.back().x[i] = report.history[i].seconds;
+    if (main) {
+      metrics.push_back(curve(report, name, [&](const auto& e) { return shown(*main, e); }));
+      over_time.push_back(metrics.back());
+      for (std::size_t i = 0; i < report.history.size(); ++i)
+        over_time.back().x[i] = report.history[i].seconds;
+    }
     speeds.push_back(
         curve(report, name_of(report), [](const auto& e) { return e.samples_per_second; }));
     rates.push_back(curve(report, name_of(report), [](const auto& e) { return e.lr; }));
   }
-  return plot(losses, {"Loss", "epoch", "cross-entropy"}) +
-         plot(accuracies, {"Test accuracy", "epoch", "%"}) +
-         plot(over_time,
-              {.title = "Test accuracy over time", .x_label = "seconds", .y_label = "%"}) +
+  return plot(losses, {"Loss", "epoch", ""}) +
+         (main ? metric_plots(*main, metrics, over_time) : "") +
          plot(speeds, {"Throughput", "epoch", "samples/s", true}) +
          plot(rates, {"Learning rate at the end of the epoch", "epoch", "", true});
 }
 
 std::string summary(const std::vector<Report>& reports) {
   struct Row {
-    const char* title;
+    std::string title;
     std::function<std::string(const Report&)> cell;
   };
   const auto percent = [](double part) {
@@ -117,10 +137,6 @@ std::string summary(const std::vector<Report>& reports) {
                             [](const Report& r) {
                               return fmt::format("{}", r.steps);
                             }},
-                           {"test accuracy",
-                            [&](const Report& r) {
-                              return percent(r.test_accuracy);
-                            }},
                            {"test loss",
                             [](const Report& r) {
                               return fmt::format("{:.4f}", r.test_loss);
@@ -148,6 +164,10 @@ std::string summary(const std::vector<Report>& reports) {
                            {"time", [](const Report& r) {
                               return format_duration(r.seconds);
                             }}};
+  for (const Metric& metric : reports.front().metrics)
+    rows.push_back({"test " + metric.name, [&metric](const Report& r) {
+                      return format_test_metric(metric, r);
+                    }});
   if (reports.size() > 1) {
     rows.push_back({"scaling efficiency", [&](const Report& r) {
                       const double ideal = static_cast<double>(r.world_size) * r.scale_up /
@@ -168,14 +188,16 @@ std::string summary(const std::vector<Report>& reports) {
 std::string epochs_table(const Report& report) {
   std::string html =
       "<div class=\"scroll\"><table><tr><th>epoch</th><th>learning rate</th><th>training loss</th>"
-      "<th>test loss</th><th>test accuracy</th><th>samples/s</th><th>time</th></tr>\n";
+      "<th>test loss</th>";
+  for (const Metric& metric : report.metrics) html += "<th>test " + metric.name + "</th>";
+  html += "<th>samples/s</th><th>time</th></tr>\n";
   for (const EpochReport& e : report.history) {
-    html += fmt::format(
-        "<tr><td>{}</td><td>{:.3g}</td><td>{:.4f}</td><td>{:.4f}</td><td>{:.2f} "
-        "%</td><td>{:.0f}</td>"
-        "<td>{}</td></tr>\n",
-        e.epoch, e.lr, e.train_loss, e.test_loss, 100 * e.test_accuracy, e.samples_per_second,
-        format_duration(e.seconds));
+    html += fmt::format("<tr><td>{}</td><td>{:.3g}</td><td>{:.4f}</td><td>{:.4f}</td>", e.epoch,
+                        e.lr, e.train_loss, e.test_loss);
+    for (const Metric& metric : report.metrics)
+      html += fmt::format("<td>{}</td>", format_metric(metric, e.test_metrics.at(metric.name)));
+    html += fmt::format("<td>{:.0f}</td><td>{}</td></tr>\n", e.samples_per_second,
+                        format_duration(e.seconds));
   }
   return html + "</table></div>\n";
 }
@@ -215,14 +237,17 @@ void write_scaling_page(const std::filesystem::path& file,
                         const std::vector<ScalingPoint>& points) {
   const Report& first = points.front().report;
   std::string html = head("Scaling of " + first.recipe, first.data);
-  html +=
+  const auto main = main_metric(first);
+  html += fmt::format(
       "<div class=\"scroll\"><table><tr><th>way</th><th>workers</th><th>time</th>"
-      "<th>test accuracy</th><th>samples/s</th><th>speedup</th><th>efficiency</th></tr>\n";
+      "<th>test {}</th><th>samples/s</th><th>speedup</th><th>efficiency</th></tr>\n",
+      main ? main->name : "loss");
   for (const ScalingPoint& p : points) {
     html += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2f} %</td><td>{:.0f}</td><td>{:.2f} x</td>"
+        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.0f}</td><td>{:.2f} x</td>"
         "<td>{:.0f} %</td></tr>\n",
-        p.way, p.workers, format_duration(p.report.seconds), 100 * p.report.test_accuracy,
+        p.way, p.workers, format_duration(p.report.seconds),
+        main ? format_test_metric(*main, p.report) : fmt::format("{:.4f}", p.report.test_loss),
         p.report.samples_per_second, p.speedup, 100 * p.efficiency);
   }
   html += "</table></div>\n<div class=\"plots\">\n";
@@ -234,10 +259,18 @@ void write_scaling_page(const std::filesystem::path& file,
   html += scaling_plot(
       points, {"Time", "workers", "seconds", true}, [](const auto& p) { return p.report.seconds; },
       false);
-  html += scaling_plot(
-      points, {"Test accuracy", "workers", "%"},
-      [](const auto& p) { return 100 * p.report.test_accuracy; }, false);
+  if (main) {
+    html += scaling_plot(
+        points, {"Test " + main->name, "workers", main->in_percent ? "%" : ""},
+        [&](const auto& p) { return shown(*main, p.report); }, false);
+  }
   write_file(file, html + "</div>\n</body></html>\n");
+}
+
+void ReportFiles::ended(const Report& report) {
+  report.write(file_);
+  auto page = file_;
+  write_report_page(page.replace_extension(".html"), {report});
 }
 
 void write_report_page(const std::filesystem::path& file, const std::vector<Report>& reports) {

@@ -12,6 +12,16 @@ namespace sullae::train {
 /// Plots and tables of one run, or of several side by side. Throws Error.
 void write_report_page(const std::filesystem::path& file, const std::vector<Report>& reports);
 
+/// For rank 0: the report of a run as JSON, and beside it as a page, when it ends.
+class ReportFiles final : public Observer {
+ public:
+  explicit ReportFiles(std::filesystem::path file) : file_(std::move(file)) {}
+  void ended(const Report& report) override;
+
+ private:
+  std::filesystem::path file_;
+};
+
 /// A run of a comparison of numbers of workers.
 struct ScalingPoint {
   std::string way;  ///< "scale-up" or "scale-out"

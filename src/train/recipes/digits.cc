@@ -50,7 +50,7 @@ ImageTensors to_tensors(const std::vector<AddedSample>& added,
 
 class DigitsTask final : public Task {
  public:
-  DigitsTask(const TrainOptions& options, const Recipe& recipe, ModelDescription description)
+  DigitsTask(const RecipeOptions& options, const Recipe& recipe, ModelDescription description)
       : model_description_(std::move(description)), model_(recipe.model(model_description_)) {
     if (!options.data.empty()) {
       data::Mnist mnist = data::read_mnist(options.data);
@@ -101,8 +101,8 @@ class DigitsTask final : public Task {
   std::string description_;
 };
 
-TrainOptions digits_defaults() {
-  TrainOptions options;
+RecipeOptions digits_defaults() {
+  RecipeOptions options;
   options.epochs = 3;
   options.batch_size = 64;
   options.lr = 1e-3;
@@ -122,11 +122,11 @@ ModelDescription describe(const Recipe& recipe, std::map<std::string, double> nu
 
 class DigitsRecipe : public Recipe {
  public:
-  TrainOptions defaults() const override { return digits_defaults(); }
-  std::unique_ptr<Task> make(const TrainOptions& options, const World&) const override {
+  RecipeOptions defaults() const override { return digits_defaults(); }
+  std::unique_ptr<Task> make(const RecipeOptions& options, const World&) const override {
     return std::make_unique<DigitsTask>(options, *this, describe(*this, options.extra));
   }
-  Refinement refine(const ModelDescription& description, const TrainOptions& options,
+  Refinement refine(const ModelDescription& description, const RecipeOptions& options,
                     const std::vector<AddedSample>& added, const World&) const override {
     auto task = std::make_unique<DigitsTask>(options, *this, description);
     Refinement refinement{.task = nullptr,

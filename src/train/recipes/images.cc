@@ -59,7 +59,7 @@ ResNetOptions network_options(int depth, const ModelDescription& description,
 }
 
 struct ImageData {
-  explicit ImageData(const TrainOptions& options, const std::vector<std::string>& classes = {})
+  explicit ImageData(const RecipeOptions& options, const std::vector<std::string>& classes = {})
       : damage(std::make_unique<data::DamageLog>(options.skip_damaged)),
         splits(open_splits(options, *damage, classes)) {}
 
@@ -68,7 +68,8 @@ struct ImageData {
 };
 
 // What is known of the model before there is one.
-ModelDescription describe(const Recipe& recipe, const TrainOptions& options, const Splits& splits) {
+ModelDescription describe(const Recipe& recipe, const RecipeOptions& options,
+                          const Splits& splits) {
   auto size = static_cast<std::size_t>(options.extra.at("image-size"));
   const std::size_t stored = size == 0 ? image_size(*splits.train) : size;
   const bool small = stored <= kSmall;
@@ -99,7 +100,7 @@ ModelDescription describe(const Recipe& recipe, const TrainOptions& options, con
 class ImageTask final : public Task {
  public:
   ImageTask(std::shared_ptr<torch::nn::Module> model, ModelDescription description, ImageData data,
-            const TrainOptions& options, std::size_t half_size_epochs)
+            const RecipeOptions& options, std::size_t half_size_epochs)
       : damage_(std::move(data.damage)),
         splits_(std::move(data.splits)),
         half_size_epochs_(half_size_epochs),
@@ -162,8 +163,8 @@ class ResNetRecipe final : public Recipe {
     return fmt::format("ResNet-{} v1.5 on any set of labelled images", depth_);
   }
   // P. Goyal et al. (2017) as it is used with Horovod: warm-up, then polynomial decay of degree 2.
-  TrainOptions defaults() const override {
-    TrainOptions options;
+  RecipeOptions defaults() const override {
+    RecipeOptions options;
     options.epochs = 90;
     options.batch_size = 256;
     options.optimizer = "sgd";
@@ -188,7 +189,7 @@ class ResNetRecipe final : public Recipe {
   std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
     return std::make_shared<ResNetImpl>(network_options(depth_, description, std::nullopt));
   }
-  std::unique_ptr<Task> make(const TrainOptions& options, const World& world) const override {
+  std::unique_ptr<Task> make(const RecipeOptions& options, const World& world) const override {
     ImageData data(options);
     ModelDescription description = describe(*this, options, data.splits);
     auto network = std::make_shared<ResNetImpl>(network_options(
@@ -198,7 +199,7 @@ class ResNetRecipe final : public Recipe {
                                        options, half_size_epochs);
   }
 
-  Refinement refine(const ModelDescription& description, const TrainOptions& options,
+  Refinement refine(const ModelDescription& description, const RecipeOptions& options,
                     const std::vector<AddedSample>& added, const World&) const override {
     ImageData data(options, description.classes);
     const AddedImages images(added, description);

@@ -16,7 +16,7 @@ struct Paths {
   std::vector<fs::path> test;
 };
 
-Paths find_paths(const TrainOptions& options) {
+Paths find_paths(const RecipeOptions& options) {
   if (options.data.empty()) {
     throw InputError(
         "no data: give --data, a folder with files or folders called train… and test…, or a file, "
@@ -60,7 +60,7 @@ std::pair<data::DatasetPtr, data::DatasetPtr> hold_out(const data::DatasetPtr& a
 
 }  // namespace
 
-Splits open_splits(const TrainOptions& options, data::DamageLog& damage,
+Splits open_splits(const RecipeOptions& options, data::DamageLog& damage,
                    const std::vector<std::string>& classes) {
   const Paths paths = find_paths(options);
   data::DatasetOptions reading{.format = options.format,

@@ -20,7 +20,7 @@ struct Splits {
 /// called "…test…" or "…val…" for testing. Where nothing is for testing, a tenth of the samples is, the
 /// same for the same seed. The training set's classes are `classes`, or, where that is empty, those that are
 /// found; the test set's are the training set's. Throws InputError.
-Splits open_splits(const TrainOptions& options, data::DamageLog& damage,
+Splits open_splits(const RecipeOptions& options, data::DamageLog& damage,
                    const std::vector<std::string>& classes = {});
 
 }  // namespace sullae::train

@@ -9,7 +9,6 @@
 #include <unordered_set>
 
 #include "sullae/data.h"
-#include "train/batches/assembled.h"
 #include "train/recipes/recipes.h"
 #include "train/recipes/splits.h"
 
@@ -64,7 +63,7 @@ struct Source {
   std::size_t damaged = 0;
 };
 
-Source read_source(const TrainOptions& options, const std::vector<std::string>& classes = {}) {
+Source read_source(const RecipeOptions& options, const std::vector<std::string>& classes = {}) {
   data::DamageLog damage(options.skip_damaged);
   const Splits splits = open_splits(options, damage, classes);
   Source source{.train = data::read_texts(*splits.train, damage),
@@ -85,7 +84,8 @@ data::Vocabulary build_vocabulary(std::vector<data::LabelledText> texts,
 }
 
 // What is known of the model before there is one.
-ModelDescription describe(const Recipe& recipe, const TrainOptions& options, const Source& source) {
+ModelDescription describe(const Recipe& recipe, const RecipeOptions& options,
+                          const Source& source) {
   ModelDescription description{.recipe = recipe.name(),
                                .input = InputKind::text,
                                .numbers = options.extra,
@@ -155,8 +155,8 @@ class TextRecipe final : public Recipe {
   std::string name() const override { return options_.name; }
   std::string summary() const override { return options_.summary; }
 
-  TrainOptions defaults() const override {
-    TrainOptions options;
+  RecipeOptions defaults() const override {
+    RecipeOptions options;
     options.epochs = options_.lstm ? 2 : 10;
     options.batch_size = 64;
     options.lr = options_.lstm ? 1e-3 : 2e-3;
@@ -198,13 +198,13 @@ class TextRecipe final : public Recipe {
     return std::make_shared<TextLstmImpl>(model);
   }
 
-  std::unique_ptr<Task> make(const TrainOptions& options, const World&) const override {
+  std::unique_ptr<Task> make(const RecipeOptions& options, const World&) const override {
     const Source source = read_source(options);
     return std::make_unique<TextTask>(*this, options_.lstm, describe(*this, options, source),
                                       source);
   }
 
-  Refinement refine(const ModelDescription& description, const TrainOptions& options,
+  Refinement refine(const ModelDescription& description, const RecipeOptions& options,
                     const std::vector<AddedSample>& added, const World&) const override {
     Source source = read_source(options, description.classes);
     const auto classes = description.integer("classes");

@@ -1,0 +1,30 @@
+// Trains a model of your own on all ranks.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <string>
+#include <vector>
+
+#include "sullae/sullae.h"
+#include "sullae/train/data.h"
+#include "sullae/train/objective.h"
+#include "sullae/train/observer.h"
+#include "sullae/train/options.h"
+
+namespace sullae::train {
+
+/// Trains `model` in place, with weights that rank 0 gives all, and tests it after each epoch. A step covers the same
+/// samples on any number of ranks, so the result is one process's, up to rounding and what is drawn at random while
+/// training, as dropout. Rank 0 shows progress, and writes what `options` ask for: checkpoints, of which --resume's
+/// equal takes the newest up, a report, events for TensorBoard, metrics for Prometheus. Collective: ranks give the same
+/// options, and models of the same parameters. With TrainOptions::scale_up the model must be able to clone() itself.
+///
+/// `name` stands in reports, and in checkpoints, so that no other model takes them for its own. `observers` are told
+/// too. Returns rank 0's report on rank 0, and the rank's own elsewhere. Throws InputError for options that cannot be or
+/// data without samples, and what reading, the model and the collectives throw.
+Report fit(torch::nn::Module& model, const Objective& objective, Data& data,
+           const TrainOptions& options, const std::string& name = "model",
+           const std::vector<Observer*>& observers = {}, const World& world = sullae::world());
+
+}  // namespace sullae::train

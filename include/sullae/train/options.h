@@ -1,0 +1,94 @@
+// How a model is trained. Each is a flag of `sullae train` too, with dashes: batch_size is --batch-size.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace sullae::train {
+
+struct TrainOptions {
+  // Course
+  int epochs = 1;
+  /// Samples a step over all ranks together; each rank takes an equal part.
+  int batch_size = 64;
+  /// Batch size and learning rate are those of one rank, and multiplied by their number.
+  bool scale_with_ranks = false;
+  /// Parts that a rank's batch is divided into, one after the other.
+  int accumulation_steps = 1;
+  /// Ends the training after this many steps, for trials; 0 trains all epochs.
+  std::int64_t max_steps = 0;
+  std::uint64_t seed = 1;
+  /// 0 shuffles all samples; see data::OrderOptions.
+  std::int64_t shuffle_buffer = 0;
+
+  // Optimizer
+  /// A name of optimizers() in optimizers.h.
+  std::string optimizer = "adam";
+  double lr = 1e-3;
+  double momentum = 0.9;
+  bool nesterov = false;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double trust_coefficient = 0.001;
+  double weight_decay = 0;
+  /// Biases and norms are decayed too.
+  bool decay_all = false;
+  /// Gradients are scaled down to this norm; 0 leaves them.
+  double clip_norm = 0;
+
+  // Learning rate
+  /// A name of schedules() in schedule.h.
+  std::string lr_schedule = "constant";
+  double warmup_epochs = 0;
+  /// Where the warm-up starts.
+  double warmup_lr = 0;
+  /// Where it ends.
+  double end_lr = 0;
+  /// The degree of "polynomial".
+  double lr_power = 2;
+  /// Of "step": epochs at which the rate is multiplied by lr_gamma, e.g. "30,60,80".
+  std::string lr_steps;
+  double lr_gamma = 0.1;
+
+  // Precision
+  /// "float32", "bfloat16" or "float16".
+  std::string precision = "float32";
+  /// "dynamic" or a number. bfloat16 has float32's range and takes 1.
+  std::string loss_scale = "dynamic";
+  /// Of gradients between ranks: "same" as they were computed in, or "float32".
+  std::string allreduce_precision = "same";
+
+  // Parallelism
+  /// How gradients travel: "none", "float16", "bfloat16" or "topk:FRACTION".
+  std::string compression = "none";
+  bool overlap = true;
+  bool sync_batch_norm = false;
+  /// Replicas within each process.
+  int scale_up = 1;
+  /// "0" averages gradients at every step; a number of steps, or "epoch", averages weights.
+  std::string local_sgd = "0";
+
+  // Checkpoints
+  /// Where checkpoints go after each epoch; empty writes none.
+  std::filesystem::path checkpoint_dir;
+  int keep_checkpoints = 2;
+  /// Also after so many steps; 0 for epochs alone.
+  std::int64_t checkpoint_steps = 0;
+  bool resume = false;
+
+  // Seeing
+  /// A JSON file with the results; the same with plots goes beside it, as HTML.
+  std::filesystem::path report;
+  /// A folder for TensorBoard's event files.
+  std::filesystem::path tensorboard_dir;
+  /// A file in Prometheus' text format, for node_exporter's textfile collector.
+  std::filesystem::path metrics_file;
+  /// Steps between progress lines where the output is not a terminal.
+  int log_interval = 200;
+
+  /// What the run was started with, for the checkpoint and the report; TOML.
+  std::string configuration;
+};
+
+}  // namespace sullae::train

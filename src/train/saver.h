@@ -1,0 +1,41 @@
+// Writes a run's checkpoints, and takes the newest up.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "train/checkpoints.h"
+#include "train/options.h"
+#include "train/run_state.h"
+#include "train/stepper.h"
+
+namespace sullae::train {
+
+/// Does nothing without --checkpoint-dir. Used by the training thread.
+class Saver {
+ public:
+  /// `describe` adds to each checkpoint; it may be empty.
+  Saver(const TrainOptions& options, std::string name,
+        std::function<void(CheckpointMetadata&)> describe, const World& world);
+
+  /// Loads model and optimizer on rank 0, and gives every rank the state; empty where there is no checkpoint yet.
+  /// Collective.
+  std::optional<RunState> load(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
+  /// Collective. Returns where it will be, on rank 0.
+  std::string save(const RunState& state, const torch::nn::Module& model, Stepper& stepper,
+                   bool best);
+  /// Until all is written. Throws what writing threw.
+  void wait();
+
+ private:
+  const TrainOptions& options_;
+  std::function<void(CheckpointMetadata&)> describe_;
+  World world_;
+  std::optional<Checkpoints> checkpoints_;  // on rank 0
+};
+
+}  // namespace sullae::train
