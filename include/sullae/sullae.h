@@ -263,6 +263,7 @@ class World {
   /// A world of some of the ranks, numbered anew in ascending order, with collectives, order and
   /// threads of its own; sets may overlap and be used at the same time. Collective over this world:
   /// every rank gives the same ranks. Empty on ranks that are not in it. It may outlive this world.
+  /// Threads and memory are made when they are first used: a set costs next to nothing before.
   /// Throws InputError for ranks that do not exist or come twice, MismatchError when ranks give
   /// different ones.
   std::optional<World> process_set(std::vector<int> ranks) const;

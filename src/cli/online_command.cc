@@ -1,7 +1,7 @@
 #include "cli/commands.h"
 #include "cli/other_commands.h"
 #include "cli/validators.h"
-#include "sullae/serve.h"
+#include "sullae/online.h"
 
 namespace sullae::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "serve/request_error.h"
-#include "serve/toml_file.h"
+#include "base/request_error.h"
+#include "base/toml_file.h"
 
 namespace sullae::serve {
 namespace {

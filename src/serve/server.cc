@@ -101,7 +101,7 @@ class InferenceServer::Impl {
   // Before all that may still answer a request, and so destroyed after it.
   std::unique_ptr<serve::HttpServer> http_;
   serve::Repository repository_;
-  serve::ModelStores stores_;
+  online::ModelStores stores_;
   serve::RestApi rest_;
   std::unique_ptr<serve::GrpcServer> grpc_;
 };

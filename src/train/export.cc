@@ -1,19 +1,6 @@
 #include "train/export.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <charconv>
-#include <csignal>
-
-#include "base/failpoint.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/host.h"
-#include "base/log.h"
-#include "sullae/error.h"
+#include "repository/publish.h"
 
 namespace sullae::train {
 namespace {
@@ -37,96 +24,13 @@ constexpr const char* kConfigText =
 # expect = { label = "…" }
 )";
 
-std::int64_t largest_version(const fs::path& model) {
-  std::int64_t largest = 0;
-  for (const auto& entry : fs::directory_iterator(model))
-    largest = std::max(largest, version_number(entry.path().filename().string()));
-  return largest;
-}
-
-// Where a version is put together, or taken apart: its name says by which process of which host.
-std::string making_prefix() { return fmt::format(".making-{:016x}-", fnv1a(host_identity())); }
-
-fs::path making_in(const fs::path& model) {
-  return model / (making_prefix() + std::to_string(::getpid()));
-}
-
-// What a process of this host has left that was killed meanwhile.
-void remove_abandoned(const fs::path& model) {
-  const auto prefix = making_prefix();
-  for (const auto& entry : fs::directory_iterator(model)) {
-    const auto name = entry.path().filename().string();
-    if (!name.starts_with(prefix)) continue;
-    const auto pid = version_number(name.substr(prefix.size()));
-    std::error_code error;
-    if (pid > 0 && ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH)
-      fs::remove_all(entry.path(), error);
-  }
-}
-
 }  // namespace
 
-std::int64_t version_number(const std::string& name) {
-  std::int64_t number = 0;
-  const char* const end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data(), end, number);
-  const bool plain = error == std::errc{} && stop == end && number > 0 && name.front() != '0';
-  return plain ? number : 0;
-}
-
-fs::path export_version(const fs::path& repository, const std::string& name,
+fs::path export_version(const fs::path& directory, const std::string& name,
                         const SerializedCheckpoint& checkpoint) {
-  return publish_version(repository, name, kConfigText, [&](const fs::path& folder) {
-    write_checkpoint(folder / kModelFile, checkpoint);
+  return repository::publish_version(directory, name, kConfigText, [&](const fs::path& folder) {
+    write_checkpoint(folder / repository::kModelFile, checkpoint);
   });
-}
-
-fs::path publish_version(const fs::path& repository, const std::string& name,
-                         const std::string& config,
-                         const std::function<void(const fs::path&)>& write) {
-  if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos)
-    throw InputError(fmt::format("'{}' cannot be the name of a model", name));
-  const fs::path model = repository / name;
-  std::error_code error;
-  fs::create_directories(model, error);
-  if (error) throw Error(fmt::format("{}: {}", model.string(), error.message()));
-  if (!fs::exists(model / kModelConfig)) write_file(model / kModelConfig, config);
-  // The version gets its name when all of it is on the disk. Names that start with a dot are no versions.
-  remove_abandoned(model);
-  const fs::path making = making_in(model);
-  fs::remove_all(making);
-  fs::create_directory(making);
-  failpoint("publish.begun");
-  try {
-    write(making);
-    failpoint("publish.written");
-    for (;;) {
-      const fs::path version = model / std::to_string(largest_version(model) + 1);
-      fs::rename(making, version, error);
-      if (!error) {
-        failpoint("publish.renamed");
-        // The version is there after a power failure too, and so is its model.
-        sync_directory(model);
-        sync_directory(repository);
-        return version;
-      }
-      // Another process took the number.
-      if (!fs::exists(version))
-        throw Error(fmt::format("{}: {}", version.string(), error.message()));
-    }
-  } catch (const Error&) {
-    fs::remove_all(making, error);
-    throw;
-  }
-}
-
-void remove_version(const fs::path& model, std::int64_t number) {
-  const fs::path version = model / std::to_string(number);
-  const fs::path removing = making_in(model);
-  std::error_code error;
-  fs::rename(version, removing, error);
-  if (!error) fs::remove_all(removing, error);
-  if (error) log::warning("{}: cannot be removed: {}", version.string(), error.message());
 }
 
 }  // namespace sullae::train

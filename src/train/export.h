@@ -1,37 +1,16 @@
-// Trained models as versions of a model repository, which `sullae serve` serves.
+// Trained models as versions of a model repository.
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string>
 
 #include "sullae/torch/checkpoint.h"
 
 namespace sullae::train {
 
-/// The file of a version that holds a Sullae checkpoint, and the one that holds TorchScript.
-inline constexpr const char* kModelFile = "model.ckpt";
-inline constexpr const char* kScriptFile = "model.pt";
-/// What tells how a model is served, beside its versions.
-inline constexpr const char* kModelConfig = "config.toml";
-
-/// Makes version `<repository>/<name>/<n>`, n being one more than the largest number there, of what `write` puts into a
-/// folder, and a config.toml with `config` where there is none. The version appears whole or not at all. Returns
-/// its folder. Throws Error, and InputError for a name that cannot be a folder's.
-std::filesystem::path publish_version(
-    const std::filesystem::path& repository, const std::string& name, const std::string& config,
-    const std::function<void(const std::filesystem::path& folder)>& write);
-
-/// The same with model.ckpt.
+/// repository::publish_version() of a model.ckpt.
 std::filesystem::path export_version(const std::filesystem::path& repository,
                                      const std::string& name,
                                      const SerializedCheckpoint& checkpoint);
-
-/// Takes version `number` out of the folder of its model, whole, and then from the disk. Where that fails, a
-/// warning says why.
-void remove_version(const std::filesystem::path& model, std::int64_t number);
-
-/// The number that a folder's name is, from 1; 0 for other names.
-std::int64_t version_number(const std::string& name);
 
 }  // namespace sullae::train

@@ -6,9 +6,9 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "repository/publish.h"
 #include "sullae/error.h"
 #include "sullae/train.h"
-#include "train/export.h"
 #include "train/models/script.h"
 
 namespace sullae {
@@ -148,12 +148,12 @@ std::filesystem::path export_torchscript(const torch::nn::Module& module, const 
   script.eval();
   try_out(script, options, 1);
   if (options.max_batch_size > 1) try_out(script, options, 3);
-  return train::publish_version(options.repository, options.name, config_of(options),
-                                [&](const std::filesystem::path& folder) {
-                                  std::ostringstream bytes;
-                                  script.save(bytes);
-                                  write_file(folder / train::kScriptFile, bytes.str());
-                                });
+  return repository::publish_version(options.repository, options.name, config_of(options),
+                                     [&](const std::filesystem::path& folder) {
+                                       std::ostringstream bytes;
+                                       script.save(bytes);
+                                       write_file(folder / repository::kScriptFile, bytes.str());
+                                     });
 }
 
 }  // namespace sullae

@@ -1,4 +1,5 @@
 // What docs/extending.md shows, compiled. What each does is tested beside its seam, in the files extending_test.cc.
+#include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "launch/host_launcher.h"
 #include "sullae/compression.h"
 #include "sullae/torch.h"
+#include "sullae/train/objective.h"
 #include "torch/reduction/dense_reduction.h"
 #include "transport/transports.h"
 
@@ -43,6 +45,28 @@ void registers_compression(torch::optim::Optimizer& sgd,
                            const torch::OrderedDict<std::string, torch::Tensor>& parameters) {
   sullae::register_compression("signs", [](std::string_view) { return std::make_unique<Signs>(); });
   sullae::DistributedOptimizer optimizer(sgd, parameters, {.compression = "signs"});
+}
+
+namespace {
+
+struct Net : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& x) { return x; }
+};
+
+class SumAndDifference final : public sullae::train::Objective {
+ public:
+  torch::Tensor loss(torch::nn::Module& model, const sullae::train::Batch& batch) const override {
+    const auto errors = (model.as<Net>()->forward(batch.inputs[0]) - batch.labels).square();
+    return errors.select(1, 0).mean() + 0.5 * errors.select(1, 1).mean();
+  }
+};
+
+}  // namespace
+
+TEST(ExtendingDocs, TheObjectiveAddsTwoLosses) {
+  Net net;
+  const sullae::train::Batch batch{{torch::tensor({{3.0, 2.0}})}, torch::zeros({1, 2})};
+  EXPECT_DOUBLE_EQ(SumAndDifference().loss(net, batch).item<double>(), 11);
 }
 
 namespace {

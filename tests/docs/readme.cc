@@ -67,6 +67,30 @@ TEST(Readme, ItsProgramRuns) {
 }
 
 // docs/programs.md
+void fits(const torch::Tensor& images, const torch::Tensor& labels,
+          const torch::Tensor& test_images, const torch::Tensor& test_labels) {
+  // clang-format off
+  sullae::init();
+  Net model;
+  sullae::train::Classification objective(sullae::train::forward_of<NetImpl>());
+  sullae::train::TensorData data({images, labels}, {test_images, test_labels});
+  sullae::train::fit(*model, objective, data, {.epochs = 3, .batch_size = 64, .checkpoint_dir = "checkpoints", .resume = true});
+  // clang-format on
+  sullae::shutdown();
+}
+
+TEST(Programs, ItsTrainerRuns) {
+  const TemporaryDirectory directory;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(directory.path());
+  const auto images = torch::rand({10, 2});
+  const auto labels = torch::zeros({10}, torch::kInt64);
+  fits(images, labels, images, labels);
+  EXPECT_TRUE(std::filesystem::exists("checkpoints/model-best.ckpt"));
+  std::filesystem::current_path(before);
+}
+
+// docs/programs.md
 [[maybe_unused]] void exports(const Net& model) {
   // clang-format off
   sullae::export_torchscript(*model, R"(

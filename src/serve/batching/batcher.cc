@@ -9,7 +9,7 @@
 #include <map>
 #include <mutex>
 
-#include "serve/request_error.h"
+#include "base/request_error.h"
 
 namespace sullae::serve {
 

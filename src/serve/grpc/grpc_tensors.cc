@@ -5,8 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/request_error.h"
 #include "serve/protocol/infer_json.h"
-#include "serve/request_error.h"
 
 namespace sullae::serve {
 namespace {

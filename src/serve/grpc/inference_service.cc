@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "base/host.h"
+#include "base/request_error.h"
 #include "base/version.h"
 #include "serve/grpc/grpc_tensors.h"
 #include "serve/grpc/wire.h"
-#include "serve/request_error.h"
 
 namespace sullae::serve {
 namespace {

@@ -7,10 +7,10 @@
 #include <set>
 #include <string_view>
 
+#include "base/request_error.h"
 #include "serve/grpc/wire.h"
 #include "serve/proto/health.pb.h"
 #include "serve/proto/reflection.pb.h"
-#include "serve/request_error.h"
 
 namespace sullae::serve {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "serve/request_error.h"
+#include "base/request_error.h"
 
 namespace sullae::serve {
 namespace {

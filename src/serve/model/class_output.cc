@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include "base/request_error.h"
 #include "serve/model/codec.h"
-#include "serve/request_error.h"
 
 namespace sullae::serve {
 namespace {

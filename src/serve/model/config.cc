@@ -6,7 +6,7 @@
 #include <limits>
 #include <sstream>
 
-#include "serve/toml_file.h"
+#include "base/toml_file.h"
 #include "sullae/error.h"
 
 namespace sullae::serve {
@@ -35,7 +35,10 @@ class Reader : private TomlFile {
            config_.device = device(n);
          }},
         {"instances", integer_into(config_.instances, 0, 1024)},
-        {"quantize", [&](auto& n) { one_of(n, {"none"}); }},  // had "int8", which was slower
+        {"quantize",
+         [&](auto& n) {
+           one_of(n, {"none"});
+         }},  // had "int8", which was slower
         {"version_policy",
          [&](auto& n) {
            config_.version_policy = policy(n);
@@ -43,7 +46,7 @@ class Reader : private TomlFile {
         {"new_version_percent", integer_into(config_.new_version_percent, 1, 100)},
         {"online",
          [&](auto& n) {
-           online(n);
+           config_.online = online::read_online_table(*this, n);
          }},
         {"golden",
          [&](auto& n) {
@@ -173,24 +176,6 @@ class Reader : private TomlFile {
         request.tolerance = number(*tolerance, 0, kLargestTolerance);
       config_.golden.push_back(std::move(request));
     }
-  }
-  void online(const toml::node& node) {
-    const auto* table = node.as_table();
-    if (table == nullptr) fail(node, "expected a table [online]");
-    OnlineConfig& o = config_.online;
-    constexpr std::int64_t kMany = 1 << 30;
-    apply(*table, {{"enabled", truth_into(o.enabled)},
-                   {"data", text_into(o.data)},
-                   {"test_data", text_into(o.test_data)},
-                   {"min_examples", integer_into(o.min_examples, 1, kMany)},
-                   {"max_age_seconds", integer_into(o.max_age, 0, kMany)},
-                   {"epochs", integer_into(o.training.epochs, 1, 1000)},
-                   {"batch_size", integer_into(o.training.batch_size, 1, 1 << 20)},
-                   {"learning_rate", number_into(o.training.lr, 1e-12, 10)},
-                   {"replay", number_into(o.training.replay, 0, 1e6)},
-                   {"test_examples", integer_into(o.training.test_samples, 0, kMany)},
-                   {"tolerance", number_into(o.tolerance, 0, 100)},
-                   {"keep_versions", integer_into(o.keep_versions, 0, kMany)}});
   }
   nlohmann::json to_json(const toml::node& node) const {
     if (const auto* value = node.as_string()) return value->get();

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "serve/online/online_config.h"
+#include "online/config.h"
 #include "serve/tensors.h"
 #include "train/description.h"
 
@@ -48,7 +48,7 @@ struct ModelConfig {
   /// The share of the requests that a new version gets at first; below 100 it is a canary until it is promoted.
   int new_version_percent = 100;
   std::vector<GoldenRequest> golden;
-  OnlineConfig online;
+  online::OnlineConfig online;
 
   Preprocessing preprocessing = Preprocessing::none;
   /// Of TorchScript: what the module takes and returns; empty is found from the module.

@@ -2,8 +2,8 @@
 #include <torch/torch.h>
 
 #include "base/copy.h"
+#include "base/request_error.h"
 #include "serve/model/codec.h"
-#include "serve/request_error.h"
 #include "sullae/data/image.h"
 
 namespace sullae::serve {

@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "repository/publish.h"
 #include "serve/protocol/predict.h"
 #include "sullae/torch/checkpoint.h"
-#include "train/export.h"
 #include "train/task.h"
 
 namespace sullae::serve {
@@ -73,13 +73,14 @@ Model::Model(const fs::path& directory, const ModelConfig& config)
     // A pipe, say, which reading would wait for.
     throw InputError(fmt::format("{}: is no regular file", (directory / name).string()));
   };
-  if (has(train::kModelFile)) {
-    load_checkpoint(directory / train::kModelFile);
-  } else if (has(train::kScriptFile)) {
-    load_torchscript(directory / train::kScriptFile);
+  if (has(repository::kModelFile)) {
+    load_checkpoint(directory / repository::kModelFile);
+  } else if (has(repository::kScriptFile)) {
+    load_torchscript(directory / repository::kScriptFile);
   } else {
     throw InputError(fmt::format("{}: expected {} (a Sullae checkpoint) or {} (TorchScript)",
-                                 directory.string(), train::kModelFile, train::kScriptFile));
+                                 directory.string(), repository::kModelFile,
+                                 repository::kScriptFile));
   }
 }
 

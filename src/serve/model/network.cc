@@ -5,7 +5,7 @@
 #include <torch/csrc/jit/runtime/jit_exception.h>
 #include <torch/cuda.h>
 
-#include "serve/request_error.h"
+#include "base/request_error.h"
 #include "sullae/error.h"
 
 namespace sullae::serve {

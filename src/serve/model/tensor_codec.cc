@@ -5,9 +5,9 @@
 
 #include "base/copy.h"
 #include "base/hash.h"
+#include "base/request_error.h"
 #include "serve/model/codec.h"
 #include "serve/model/tensor_types.h"
-#include "serve/request_error.h"
 
 namespace sullae::serve {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "serve/request_error.h"
+#include "base/request_error.h"
 
 namespace sullae::serve {
 namespace {

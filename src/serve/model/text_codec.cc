@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/request_error.h"
 #include "serve/model/codec.h"
-#include "serve/request_error.h"
 
 namespace sullae::serve {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/request_error.h"
 #include "serve/protocol/json_tensors.h"
-#include "serve/request_error.h"
 
 namespace sullae::serve {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "base/half.h"
 #include "base/json_message.h"
+#include "base/request_error.h"
 #include "serve/protocol/base64.h"
-#include "serve/request_error.h"
 
 namespace sullae::serve {
 namespace {

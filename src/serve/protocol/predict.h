@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/request_error.h"
 #include "serve/model/codec.h"
-#include "serve/request_error.h"
 
 namespace sullae::serve {
 

@@ -11,9 +11,10 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "serve/repository/serving_state.h"
-#include "serve/request_error.h"
-#include "train/export.h"
+#include "base/request_error.h"
+#include "repository/publish.h"
+#include "repository/serving_state.h"
+#include "repository/versions.h"
 
 namespace sullae::serve {
 namespace {
@@ -40,9 +41,9 @@ UniqueFd try_lock(const fs::path& file) {
 // Folders without versions and configuration are something else, such as lost+found.
 bool is_model(const fs::path& directory) {
   std::error_code error;
-  const auto versions = versions_in(directory, error);
+  const auto versions = repository::versions_in(directory, error);
   // One that cannot be listed is reported as a model with a problem, if it has ever been one.
-  return !versions || !versions->empty() || fs::exists(directory / train::kModelConfig, error);
+  return !versions || !versions->empty() || fs::exists(directory / repository::kModelConfig, error);
 }
 
 // What a model may be called: what is safe in a path, and in a metric's label.
@@ -98,7 +99,7 @@ void Repository::find_models() {
     const bool is_folder = fs::is_directory(entry, error);
     const bool unknown = error && error != std::errc::no_such_file_or_directory;
     if (!is_model_name(name) || (!is_folder && !unknown)) continue;
-    if (const auto way = link_out_of(options_.directory, entry); !way.empty()) {
+    if (const auto way = repository::link_out_of(options_.directory, entry); !way.empty()) {
       if (refused_.insert(name).second) log::warning("model {}: is not served: {}", name, way);
       continue;
     }

@@ -9,8 +9,9 @@
 #include <utility>
 
 #include "base/log.h"
-#include "serve/repository/serving_state.h"
-#include "serve/request_error.h"
+#include "base/request_error.h"
+#include "repository/serving_state.h"
+#include "repository/versions.h"
 
 namespace sullae::serve {
 namespace {
@@ -39,20 +40,20 @@ ServedModel::ServedModel(const std::string& name, fs::path repository)
     : name_(name),
       repository_(std::move(repository)),
       directory_(repository_ / name),
-      written_(read_serving_state(directory_)),
+      written_(repository::read_serving_state(directory_)),
       withdrawn_(written_.withdrawn) {}
 
 // Without the lock that requests take, since a disk may be slow.
 void ServedModel::write_state() {
   const std::lock_guard writing(state_mutex_);
-  ServingState state;
+  repository::ServingState state;
   {
     const std::lock_guard lock(mutex_);
     state = {.serving = serving_ > 0 ? serving_ : written_.serving, .withdrawn = withdrawn_};
   }
   // Tried once for each change, also where it cannot be written.
   if (std::exchange(written_, state) == state) return;
-  write_serving_state(directory_, state);
+  repository::write_serving_state(directory_, state);
 }
 
 void ServedModel::report(const std::string& problem) {
@@ -117,7 +118,7 @@ bool ServedModel::answers() const {
 
 ModelStatus ServedModel::status() const {
   std::error_code error;
-  const auto found = versions_in(directory_, error).value_or(std::set<std::int64_t>());
+  const auto found = repository::versions_in(directory_, error).value_or(std::set<std::int64_t>());
   const std::lock_guard lock(mutex_);
   ModelStatus status{.name = name_,
                      .serving = serving_,
@@ -145,7 +146,7 @@ ModelStatus ServedModel::status() const {
 }
 
 std::int64_t ServedModel::roll_back() {
-  const auto found = versions_in(directory_);
+  const auto found = repository::versions_in(directory_);
   std::unique_lock lock(mutex_);
   const auto left = candidates(found);
   const auto before = std::find_if(left.rbegin(), left.rend(),
@@ -173,7 +174,7 @@ std::int64_t ServedModel::roll_back() {
 void ServedModel::set_canary(std::int64_t number, int percent) {
   if (percent < 0 || percent > 100)
     throw RequestError(Refusal::invalid, fmt::format("percent {}: expected 0 to 100", percent));
-  const auto found = versions_in(directory_);
+  const auto found = repository::versions_in(directory_);
   std::unique_lock lock(mutex_);
   if (percent > 0 && !found.contains(number))
     throw RequestError(Refusal::not_found,

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "serve/repository/serving_state.h"
+#include "repository/serving_state.h"
 #include "serve/repository/version.h"
 
 namespace sullae::serve {
@@ -114,7 +114,7 @@ class ServedModel {
 
   std::mutex update_mutex_;  // held by update(): one at a time
   std::mutex state_mutex_;
-  ServingState written_;  // guarded by state_mutex_: what the file says
+  repository::ServingState written_;  // guarded by state_mutex_: what the file says
   mutable std::mutex mutex_;
   ModelConfig config_;  // guarded by mutex_, as all below
   std::filesystem::file_time_type config_time_{};

@@ -7,9 +7,10 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "repository/publish.h"
+#include "repository/serving_state.h"
+#include "repository/versions.h"
 #include "serve/repository/served_model.h"
-#include "serve/repository/serving_state.h"
-#include "train/export.h"
 
 namespace sullae::serve {
 
@@ -35,7 +36,7 @@ ServedModel::Files ServedModel::look_at(const fs::path& directory) {
 }
 
 void ServedModel::read_config() {
-  const fs::path file = directory_ / train::kModelConfig;
+  const fs::path file = directory_ / repository::kModelConfig;
   std::error_code error;
   const auto time = fs::last_write_time(file, error);
   const bool missing = error == std::errc::no_such_file_or_directory;
@@ -99,7 +100,7 @@ std::set<std::int64_t> ServedModel::wanted(const std::set<std::int64_t>& numbers
 std::vector<std::shared_ptr<Version>> ServedModel::update(bool at_once) {
   const std::lock_guard updating(update_mutex_);
   read_config();
-  const auto found = versions_in(directory_);  // or all stays as it is
+  const auto found = repository::versions_in(directory_);  // or all stays as it is
   report({});
   forget_changed(found);
   // Until nothing is left to load: where the newest version is refused, the one before it is wanted.
@@ -175,8 +176,8 @@ std::string ServedModel::way_out() const {
   std::error_code error;
   for (const fs::path& entry : entries_of(directory_, error).value_or(std::vector<fs::path>())) {
     // Other versions are looked at when they are loaded.
-    if (train::version_number(entry.filename().string()) > 0) continue;
-    if (auto way = link_out_of(repository_, entry); !way.empty()) return way;
+    if (repository::version_number(entry.filename().string()) > 0) continue;
+    if (auto way = repository::link_out_of(repository_, entry); !way.empty()) return way;
   }
   return {};
 }
@@ -209,7 +210,7 @@ void ServedModel::load(std::int64_t number) {
     reason = config_problem_;
   }
   if (reason.empty()) reason = way_out();
-  if (reason.empty()) reason = way_out_of(repository_, directory);
+  if (reason.empty()) reason = repository::way_out_of(repository_, directory);
   const Files files = look_at(directory);
   const auto start = Clock::now();
   std::shared_ptr<Version> version;

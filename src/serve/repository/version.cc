@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/host.h"
-#include "serve/request_error.h"
+#include "base/request_error.h"
 
 namespace sullae::serve {
 namespace {

@@ -5,10 +5,10 @@
 #include <charconv>
 #include <optional>
 
+#include "base/request_error.h"
 #include "serve/protocol/infer_json.h"
 #include "serve/protocol/json_tensors.h"
 #include "serve/protocol/predict.h"
-#include "serve/request_error.h"
 #include "serve/responses.h"
 #include "serve/rest/routes.h"
 

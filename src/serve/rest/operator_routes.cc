@@ -1,9 +1,9 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/request_error.h"
 #include "serve/protocol/json_tensors.h"
 #include "serve/protocol/status_json.h"
-#include "serve/request_error.h"
 #include "serve/responses.h"
 #include "serve/rest/routes.h"
 

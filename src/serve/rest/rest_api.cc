@@ -6,7 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/beast/core/string.hpp>
 
-#include "serve/request_error.h"
+#include "base/request_error.h"
 #include "serve/responses.h"
 #include "serve/rest/routes.h"
 
@@ -29,7 +29,7 @@ void need_json(const HttpRequest& head) {
 
 }  // namespace
 
-RestApi::RestApi(Repository& repository, ModelStores& stores, const Access& access,
+RestApi::RestApi(Repository& repository, online::ModelStores& stores, const Access& access,
                  const std::vector<std::string>& hosts)
     : repository_(repository), examples_(stores), online_(stores), access_(access), hosts_(hosts) {
   router_.add(server_routes(repository_, online_, workers_));

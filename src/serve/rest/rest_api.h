@@ -8,11 +8,11 @@
 #include "serve/access.h"
 #include "serve/http/http.h"
 #include "serve/http/origin.h"
-#include "serve/online/examples_api.h"
-#include "serve/online/online_api.h"
 #include "serve/repository/repository.h"
 #include "serve/rest/router.h"
 #include "serve/rest/workers.h"
+#include "serve/samples/examples_api.h"
+#include "serve/samples/online_api.h"
 
 namespace sullae::serve {
 
@@ -20,7 +20,7 @@ namespace sullae::serve {
 class RestApi final : public HttpHandler {
  public:
   /// All must outlive this object. `hosts` are names that this server goes by, where there are no tokens.
-  RestApi(Repository& repository, ModelStores& stores, const Access& access,
+  RestApi(Repository& repository, online::ModelStores& stores, const Access& access,
           const std::vector<std::string>& hosts);
 
   std::optional<HttpResponse> refuse_early(const HttpRequest& head) override;

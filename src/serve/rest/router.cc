@@ -6,7 +6,7 @@
 #include <iterator>
 #include <optional>
 
-#include "serve/request_error.h"
+#include "base/request_error.h"
 
 namespace sullae::serve {
 namespace {

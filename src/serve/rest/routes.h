@@ -3,11 +3,11 @@
 
 #include <vector>
 
-#include "serve/online/examples_api.h"
-#include "serve/online/online_api.h"
 #include "serve/repository/repository.h"
 #include "serve/rest/route.h"
 #include "serve/rest/workers.h"
+#include "serve/samples/examples_api.h"
+#include "serve/samples/online_api.h"
 
 namespace sullae::serve {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/host.h"
-#include "serve/request_error.h"
+#include "base/request_error.h"
 
 namespace sullae::serve {
 namespace {

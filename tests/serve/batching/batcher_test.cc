@@ -7,7 +7,7 @@
 #include <future>
 #include <mutex>
 
-#include "serve/request_error.h"
+#include "base/request_error.h"
 #include "support/errors.h"
 #include "support/wait_until.h"
 

@@ -5,8 +5,8 @@
 
 #include <random>
 
+#include "base/request_error.h"
 #include "serve/proto/open_inference.pb.h"
-#include "serve/request_error.h"
 #include "support/errors.h"
 
 namespace sullae::serve {

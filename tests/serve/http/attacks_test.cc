@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "data/images.h"
+#include "online/database.h"
 #include "serve/constant_server.h"
-#include "serve/online/database.h"
 #include "serve/protocol/base64.h"
 #include "support/errors.h"
 
@@ -219,9 +219,9 @@ TEST_F(Attacks, HeadAndWrongMethodsAreAnswered) {
 TEST_F(Attacks, ALockedDatabaseStopsNobodyElse) {
   put_text(model_ / "config.toml", std::string("max_batch_size = 4\n") + kConstantConfig);
   auto http = client();
-  serve::Database other(model_ / "examples.db");
+  online::Database other(model_ / "examples.db");
   other.execute("PRAGMA user_version = 0");
-  const serve::Transaction held(other);
+  const online::Transaction held(other);
   // More of them than there are threads for the disk.
   std::vector<std::unique_ptr<HttpClient>> waiting;
   for (int i = 0; i < 6; ++i) {
@@ -271,10 +271,10 @@ TEST_F(Attacks, WhatWaitsForALockOnTheSamplesStopsNoReader) {
   auto http = client();
   wait_until([&] { return http.get("/v1/models/m").json()["model_version_status"].size() == 2; });
   http.post("/v1/models/m/examples", json{{"examples", {{{"text", "a"}, {"label", "good"}}}}});
-  serve::Database other(model_ / "examples.db");
+  online::Database other(model_ / "examples.db");
   std::vector<std::unique_ptr<HttpClient>> waiting;
   {
-    const serve::Transaction held(other);
+    const online::Transaction held(other);
     for (int i = 0; i < 8; ++i) {
       waiting.push_back(std::make_unique<HttpClient>(server_->http_port()));
       waiting.back()->send(

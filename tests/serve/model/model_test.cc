@@ -6,8 +6,8 @@
 
 #include <cstring>
 
+#include "base/request_error.h"
 #include "serve/models.h"
-#include "serve/request_error.h"
 #include "sullae/torch/checkpoint.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "serve/request_error.h"
+#include "base/request_error.h"
 #include "support/errors.h"
 
 namespace sullae::testing {

@@ -8,9 +8,9 @@
 #include <future>
 #include <thread>
 
+#include "base/request_error.h"
 #include "serve/models.h"
 #include "serve/repository/repository.h"
-#include "serve/request_error.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
 #include "support/wait_until.h"

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "serve/request_error.h"
+#include "base/request_error.h"
 #include "serve/rest/rest_api.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
@@ -24,7 +24,7 @@ class Routes : public ::testing::Test {
 
   TemporaryDirectory directory_;
   Repository repository_{{.directory = directory_.path()}};
-  ModelStores stores_{directory_.path()};
+  online::ModelStores stores_{directory_.path()};
   Access access_;
   RestApi api_{repository_, stores_, access_, {}};
 };

@@ -1,0 +1,83 @@
+#include "base/toml_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "sullae/error.h"
+
+namespace sullae {
+
+toml::table TomlFile::parse() const {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  const std::string text = read_file(name_, kMostBytes);
+  try {
+    return toml::parse(text, name_);
+  } catch (const toml::parse_error& error) {
+    throw InputError(
+        fmt::format("{}, line {}: {}", name_, error.source().begin.line, error.description()));
+  }
+}
+
+void TomlFile::apply(const toml::table& table, const Settings& settings) const {
+  std::vector<std::string> known;
+  for (const auto& setting : settings) known.push_back(setting.first);
+  expect_keys(table, known);
+  for (const auto& [key, node] : table) settings.at(std::string(key.str()))(node);
+}
+
+void TomlFile::expect_keys(const toml::table& table, const std::vector<std::string>& known) const {
+  for (const auto& [key, node] : table) {
+    if (std::ranges::find(known, key.str()) == known.end())
+      fail(node,
+           fmt::format("'{}' is no setting; there are: {}", key.str(), fmt::join(known, ", ")));
+  }
+}
+
+void TomlFile::fail(const toml::node& node, const std::string& message) const {
+  throw InputError(fmt::format("{}, line {}: {}", name_, node.source().begin.line, message));
+}
+
+std::int64_t TomlFile::integer(const toml::node& node, std::int64_t least,
+                               std::int64_t most) const {
+  const auto* value = node.as_integer();
+  if (value == nullptr || value->get() < least || value->get() > most)
+    fail(node, fmt::format("expected a whole number from {} to {}", least, most));
+  return value->get();
+}
+
+double TomlFile::number(const toml::node& node) const {
+  const auto value = node.value<double>();
+  if (!value) fail(node, "expected a number");
+  return *value;
+}
+
+double TomlFile::number(const toml::node& node, double least, double most) const {
+  const double value = number(node);
+  if (!(value >= least && value <= most))
+    fail(node, fmt::format("expected a number from {} to {}", least, most));
+  return value;
+}
+
+bool TomlFile::truth(const toml::node& node) const {
+  const auto* value = node.as_boolean();
+  if (value == nullptr) fail(node, "expected true or false");
+  return value->get();
+}
+
+std::string TomlFile::text(const toml::node& node) const {
+  const auto* value = node.as_string();
+  if (value == nullptr) fail(node, "expected a text in quotes");
+  return value->get();
+}
+
+std::string TomlFile::one_of(const toml::node& node, const std::vector<std::string>& values) const {
+  auto value = text(node);
+  for (const auto& good : values) {
+    if (value == good) return value;
+  }
+  fail(node, fmt::format("'{}': expected one of {}", value, fmt::join(values, ", ")));
+}
+
+}  // namespace sullae

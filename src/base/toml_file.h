@@ -1,0 +1,69 @@
+// Values of a TOML file, with messages that say in which line what was expected.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/toml.h"
+
+namespace sullae {
+
+/// A file and what its values must be. All functions throw InputError.
+class TomlFile {
+ public:
+  /// What is done with a value.
+  using Setting = std::function<void(const toml::node&)>;
+  using Settings = std::map<std::string, Setting>;
+
+  explicit TomlFile(const std::filesystem::path& file) : name_(file.string()) {}
+
+  toml::table parse() const;
+  /// Calls each setting of `table` by its key; a key that is none is an error.
+  void apply(const toml::table& table, const Settings& settings) const;
+
+  std::int64_t integer(const toml::node& node, std::int64_t least, std::int64_t most) const;
+  double number(const toml::node& node) const;
+  /// From `least` to `most`.
+  double number(const toml::node& node, double least, double most) const;
+  bool truth(const toml::node& node) const;
+  std::string text(const toml::node& node) const;
+  std::string one_of(const toml::node& node, const std::vector<std::string>& values) const;
+
+  /// Settings that put their value into `target`, which must outlive them, as this object must.
+  template <class T>
+  Setting integer_into(T& target, std::int64_t least, std::int64_t most) const {
+    return [this, &target, least, most](const toml::node& node) {
+      target = T(integer(node, least, most));
+    };
+  }
+  Setting number_into(double& target, double least, double most) const {
+    return [this, &target, least, most](const toml::node& node) {
+      target = number(node, least, most);
+    };
+  }
+  Setting truth_into(bool& target) const {
+    return [this, &target](const toml::node& node) {
+      target = truth(node);
+    };
+  }
+  template <class T>
+  Setting text_into(T& target) const {
+    return [this, &target](const toml::node& node) {
+      target = text(node);
+    };
+  }
+
+  /// Throws for a key of `table` that is none of `known`.
+  void expect_keys(const toml::table& table, const std::vector<std::string>& known) const;
+
+  [[noreturn]] void fail(const toml::node& node, const std::string& message) const;
+
+ private:
+  std::string name_;
+};
+
+}  // namespace sullae

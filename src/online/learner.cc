@@ -1,0 +1,134 @@
+// learn_online(): rank 0 looks for what is to be trained, and all ranks train it.
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "online/model_stores.h"
+#include "online/online_model.h"
+#include "sullae/online.h"
+#include "sullae/torch.h"
+#include "train/broadcast_text.h"
+
+namespace sullae {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace online;
+
+constexpr const char* kNothing = "nothing";
+constexpr const char* kEnd = "end";
+
+class Learner {
+ public:
+  Learner(const OnlineOptions& options, const World& world) : options_(options), world_(world) {}
+
+  void run(const std::stop_token& stop) {
+    for (;;) {
+      std::optional<Job> job;
+      std::string message;
+      if (world_.rank() == 0) {
+        job = next();
+        message = job ? to_text(*job) : ended(stop) ? kEnd : kNothing;
+      }
+      // Also a sign of life: the other ranks wait in it.
+      message = train::broadcast_text(std::move(message), world_);
+      if (message == kEnd) return;
+      if (message == kNothing) {
+        if (world_.rank() == 0) std::this_thread::sleep_for(options_.poll);
+        continue;
+      }
+      train(job ? *job : job_from(message));
+    }
+  }
+
+ private:
+  bool ended(const std::stop_token& stop) const { return options_.once || stop.stop_requested(); }
+
+  std::optional<Job> next() {
+    find_models();
+    // From the one after the last, so that none waits for ever while another has much to learn.
+    auto next = models_.upper_bound(last_);
+    for (std::size_t i = 0; i < models_.size(); ++i, ++next) {
+      if (next == models_.end()) next = models_.begin();
+      const auto& [name, model] = *next;
+      if (options_.once && !done_.insert(name).second) continue;
+      if (auto job = model->begin(options_.once)) {
+        current_ = model.get();
+        last_ = name;
+        return job;
+      }
+    }
+    return std::nullopt;
+  }
+
+  bool is_wanted(const std::string& name) const {
+    return options_.models.empty() ||
+           std::ranges::find(options_.models, name) != options_.models.end();
+  }
+
+  // Those that have samples; a server makes that file with the first.
+  void find_models() {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(options_.repository, error)) {
+      const auto name = entry.path().filename().string();
+      if (models_.contains(name) || !is_wanted(name) || !fs::exists(entry.path() / kExamplesFile))
+        continue;
+      models_.emplace(name, std::make_unique<OnlineModel>(entry.path(), name));
+    }
+    if (error)
+      throw InputError(fmt::format("{}: {}", options_.repository.string(), error.message()));
+  }
+
+  void train(const Job& job) {
+    try {
+      auto refinement = train::find_recipe(job.description.recipe)
+                            .refine(job.description, job.data, job.added, world_);
+      const auto model = refinement.task->model();
+      if (current_ != nullptr) load_checkpoint(current_->parent_file(), *model);
+      model->to(local_device(world_));
+      broadcast_parameters(*model, 0, world_);
+      const auto result = train::fine_tune(refinement, job.first_changed, job.training, world_,
+                                           [&](std::int64_t step, std::int64_t steps) {
+                                             if (current_ != nullptr)
+                                               current_->progress(step, steps);
+                                           });
+      if (current_ != nullptr) current_->finish(result, *model);
+    } catch (const std::exception& error) {
+      // Of libtorch's messages the first line is for people.
+      const std::string message = error.what();
+      if (current_ != nullptr) current_->fail(message.substr(0, message.find('\n')));
+      // The other ranks may have gone on to where this one has not come.
+      if (world_.size() > 1) throw;
+    }
+    current_ = nullptr;
+  }
+
+  const OnlineOptions& options_;
+  World world_;
+  // On rank 0.
+  std::map<std::string, std::unique_ptr<OnlineModel>> models_;
+  std::string last_;            // that was trained
+  std::set<std::string> done_;  // with `once`
+  OnlineModel* current_ = nullptr;
+};
+
+}  // namespace
+
+void learn_online(const OnlineOptions& options, const World& world, const std::stop_token& stop) {
+  std::error_code error;
+  if (!fs::is_directory(options.repository, error))
+    throw InputError(
+        fmt::format("{}: is no folder; expected a model repository", options.repository.string()));
+  for (const auto& name : options.models) {
+    if (!fs::is_directory(options.repository / name, error))
+      throw InputError(
+          fmt::format("{}: there is no model '{}'", options.repository.string(), name));
+  }
+  Learner(options, world).run(stop);
+}
+
+}  // namespace sullae

@@ -1,0 +1,275 @@
+#include "online/online_model.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "online/clock.h"
+#include "online/config.h"
+#include "online/model_stores.h"
+#include "online/trigger.h"
+#include "repository/publish.h"
+#include "repository/serving_state.h"
+#include "repository/versions.h"
+#include "sullae/error.h"
+#include "train/export.h"
+#include "train/trained_on.h"
+
+namespace sullae::online {
+namespace {
+
+namespace fs = std::filesystem;
+
+// In the checkpoints that are published: the round, and up to which change of which file its samples go.
+constexpr const char* kRound = "online-round";
+constexpr const char* kRevision = "online-revision";
+constexpr const char* kSamples = "online-samples";
+constexpr std::int64_t kProgressMilliseconds = 1000;
+
+double number_of(const CheckpointMetadata& metadata, const char* name) {
+  const auto found = metadata.numbers.find(name);
+  return found == metadata.numbers.end() ? 0 : found->second;
+}
+
+double percent(double accuracy) { return 100 * accuracy; }
+
+// Accuracy on what the round was not done for.
+double elsewhere(const train::FineTuneResult& result, train::Accuracy train::Measured::*when) {
+  const auto correct = [&](const train::Measured& measured) {
+    return (measured.*when).accuracy * static_cast<double>(measured.samples);
+  };
+  const auto samples = static_cast<double>(result.test.samples + result.earlier.samples);
+  return samples == 0 ? 1 : (correct(result.test) + correct(result.earlier)) / samples;
+}
+
+}  // namespace
+
+OnlineModel::OnlineModel(fs::path directory, std::string name)
+    : directory_(std::move(directory)),
+      name_(std::move(name)),
+      lock_(directory_),
+      examples_(directory_ / kExamplesFile),
+      rounds_(directory_ / kExamplesFile) {
+  end_unfinished();
+}
+
+// A version appears whole or not at all, so whether it is there tells whether the round was published.
+void OnlineModel::end_unfinished() {
+  for (Round& round : rounds_.unfinished()) {
+    round.ended = milliseconds_now();
+    round.reason = "the process that trained it ended";
+    const bool publishing = round.state == RoundState::publishing;
+    round.state = RoundState::interrupted;
+    if (publishing) {
+      for (const std::int64_t version : repository::versions_in(directory_)) {
+        if (version <= round.parent || !is_version_of(version, round.id)) continue;
+        round.state = RoundState::published;
+        round.version = version;
+        round.reason.clear();
+      }
+    }
+    rounds_.update(round);
+    log::info("model {}: round {} of the process before: {}", name_, round.id,
+              name_of(round.state));
+  }
+}
+
+bool OnlineModel::is_version_of(std::int64_t version, std::int64_t round) const {
+  const auto file = directory_ / std::to_string(version) / repository::kModelFile;
+  if (!fs::exists(file)) return false;
+  try {
+    const auto metadata = read_checkpoint_metadata(file);
+    return learnt_from_these(metadata) && number_of(metadata, kRound) == static_cast<double>(round);
+  } catch (const CheckpointError& error) {
+    log::warning("{}", error.what());
+    return false;
+  }
+}
+
+// Rounds and revisions of another file of samples are none of this one's.
+bool OnlineModel::learnt_from_these(const CheckpointMetadata& metadata) const {
+  const auto samples = metadata.texts.find(kSamples);
+  return samples != metadata.texts.end() && samples->second == examples_.identity();
+}
+
+std::int64_t OnlineModel::serving_version() const {
+  const auto state = repository::read_serving_state(directory_);
+  const auto versions = repository::versions_in(directory_);
+  if (versions.contains(state.serving)) return state.serving;
+  for (auto version = versions.rbegin(); version != versions.rend(); ++version) {
+    if (!state.withdrawn.contains(*version)) return *version;
+  }
+  throw InputError(fmt::format("{}: has no version to start from", directory_.string()));
+}
+
+fs::path OnlineModel::parent_file() const {
+  return directory_ / std::to_string(round_.parent) / repository::kModelFile;
+}
+
+std::optional<Job> OnlineModel::begin(bool always) {
+  const auto last_call = rounds_.last_call();
+  const auto [count, oldest] = examples_.count_since(rounds_.attempted_revision());
+  const Waiting waiting{
+      .examples = count, .oldest = oldest, .called = always || last_call > rounds_.answered_call()};
+  if (!waiting.called && count == 0) return std::nullopt;
+  if (!read_config() || !config_.enabled) return std::nullopt;
+  round_ = {.trigger = trigger_of(waiting, config_, milliseconds_now()),
+            .revision = examples_.revision(),
+            .call = last_call,
+            .started = milliseconds_now()};
+  if (round_.trigger.empty()) return std::nullopt;
+  try {
+    Job job = prepare();
+    const auto changed = job.added.size() - job.first_changed;
+    if (changed == 0) {
+      const auto reason =
+          fmt::format("no sample has changed since version {} was trained", round_.parent);
+      // Who called wants to know; who only looks does not want a record of each look.
+      if (last_call == rounds_.answered_call()) {
+        log::info("model {}: {}", name_, reason);
+        return std::nullopt;
+      }
+      throw InputError(reason);
+    }
+    rounds_.begin(round_);
+    log::info("model {}: {} samples have changed since version {} ({}): training begins", name_,
+              changed, round_.parent, round_.trigger);
+    return job;
+  } catch (const Error& error) {
+    rounds_.begin(round_);
+    fail(error.what());
+    return std::nullopt;
+  }
+}
+
+// Each time, since operators change it while this runs. False where it cannot be read.
+bool OnlineModel::read_config() {
+  try {
+    config_ = read_online_config(directory_ / repository::kModelConfig);
+    problem_.clear();
+    return true;
+  } catch (const Error& error) {
+    if (problem_ != error.what()) log::warning("model {}: {}", name_, error.what());
+    problem_ = error.what();
+    return false;
+  }
+}
+
+Job OnlineModel::prepare() {
+  round_.parent = serving_version();
+  const auto file = parent_file();
+  if (!fs::exists(file))
+    throw InputError(fmt::format("{}: is not there: TorchScript modules are not trained further",
+                                 file.string()));
+  parent_ = read_checkpoint_metadata(file);
+  if (learnt_from_these(parent_))
+    round_.since = static_cast<std::int64_t>(number_of(parent_, kRevision));
+  Job job{.description = train::description_of(parent_, file.string()),
+          .data = train::trained_on(parent_, file.string()),
+          .training = config_.training,
+          .added = {}};
+  if (!config_.data.empty()) job.data.data = config_.data;
+  if (!config_.test_data.empty()) job.data.test_data = config_.test_data;
+  job.training.seed = job.data.seed + static_cast<std::uint64_t>(round_.revision);
+  for (const StoredExample& stored : examples_.all()) {
+    // What came in the meantime is for the next round.
+    if (stored.revision > round_.revision) continue;
+    if (stored.revision <= round_.since) {
+      ++job.first_changed;
+    } else {
+      ++round_.authors[stored.author];
+    }
+    job.added.push_back({stored.example.input, stored.example.label});
+  }
+  return job;
+}
+
+void OnlineModel::progress(std::int64_t step, std::int64_t steps) {
+  const auto now = milliseconds_now();
+  if (step < steps && now - last_progress_ < kProgressMilliseconds) return;
+  last_progress_ = now;
+  round_.step = step;
+  round_.steps = steps;
+  rounds_.update(round_);
+}
+
+std::string OnlineModel::reason_against(const train::FineTuneResult& result) const {
+  const auto& [before, after, samples] = result.changed;
+  const bool better = after.accuracy > before.accuracy ||
+                      (after.accuracy == before.accuracy && after.loss < before.loss);
+  if (!better)
+    return fmt::format("not better on the changed samples: {:.2f} % before, {:.2f} % after",
+                       percent(before.accuracy), percent(after.accuracy));
+  const double old_before = percent(elsewhere(result, &train::Measured::before));
+  const double old_after = percent(elsewhere(result, &train::Measured::after));
+  if (old_before - old_after > config_.tolerance)
+    return fmt::format(
+        "worse elsewhere: {:.2f} % before, {:.2f} % after, more than the tolerance of {} "
+        "(percentage points)",
+        old_before, old_after, config_.tolerance);
+  return {};
+}
+
+void OnlineModel::finish(const train::FineTuneResult& result, const torch::nn::Module& network) {
+  round_.result = result;
+  const auto reason = reason_against(result);
+  if (!reason.empty()) {
+    end(RoundState::rejected, reason);
+    return;
+  }
+  round_.state = RoundState::publishing;
+  rounds_.update(round_);
+  publish(network);
+  end(RoundState::published, "");
+  remove_old();
+}
+
+void OnlineModel::publish(const torch::nn::Module& network) {
+  CheckpointMetadata metadata{.numbers = parent_.numbers, .texts = parent_.texts};
+  metadata.numbers[kRound] = static_cast<double>(round_.id);
+  metadata.numbers[kRevision] = static_cast<double>(round_.revision);
+  metadata.texts[kSamples] = examples_.identity();
+  const auto version = train::export_version(
+      directory_.parent_path(), name_,
+      serialize_checkpoint(network, nullptr, {.metadata = std::move(metadata)}));
+  round_.version = repository::version_number(version.filename().string());
+}
+
+void OnlineModel::fail(const std::string& reason) { end(RoundState::failed, reason); }
+
+void OnlineModel::end(RoundState state, const std::string& reason) {
+  round_.state = state;
+  round_.reason = reason;
+  round_.ended = milliseconds_now();
+  rounds_.update(round_);
+  const auto& [changed, earlier, test, steps, replayed] = round_.result;
+  const auto measured =
+      steps == 0 ? std::string()
+                 : fmt::format(
+                       "; changed samples {:.2f} % -> {:.2f} %, old test samples {:.2f} % "
+                       "-> {:.2f} %",
+                       percent(changed.before.accuracy), percent(changed.after.accuracy),
+                       percent(test.before.accuracy), percent(test.after.accuracy));
+  if (state == RoundState::published) {
+    log::info("model {}: version {} is published{}", name_, round_.version, measured);
+  } else {
+    log::warning("model {}: nothing is published: {}{}", name_, reason, measured);
+  }
+}
+
+// Versions that a round has published, and no others.
+void OnlineModel::remove_old() const {
+  if (config_.keep_versions == 0) return;
+  const auto serving = repository::read_serving_state(directory_).serving;
+  const auto there = repository::versions_in(directory_);
+  std::int64_t kept = 0;
+  for (const Round& round : rounds_.newest(std::numeric_limits<std::int64_t>::max())) {
+    if (round.state != RoundState::published || !there.contains(round.version)) continue;
+    if (++kept <= config_.keep_versions || round.version == serving) continue;
+    repository::remove_version(directory_, round.version);
+  }
+}
+
+}  // namespace sullae::online

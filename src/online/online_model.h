@@ -1,0 +1,62 @@
+// What rank 0 knows of a model that goes on learning: what waits, what is to be trained, what became of it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "online/config.h"
+#include "online/example_store.h"
+#include "online/job.h"
+#include "online/lock.h"
+#include "online/round_store.h"
+#include "sullae/torch/checkpoint.h"
+#include "train/fine_tune.h"
+
+namespace sullae::online {
+
+/// Used by one thread.
+class OnlineModel {
+ public:
+  /// Throws InputError where another process learns for this model. Ends the rounds that a process before has
+  /// left unfinished: a version that it had published is recorded.
+  OnlineModel(std::filesystem::path directory, std::string name);
+
+  /// A round that is due now; it has begun then. With `always`, what has changed is reason enough. A round
+  /// that fails before it can begin is recorded and logged. Throws Error where records cannot be written.
+  std::optional<Job> begin(bool always);
+  /// The checkpoint that the round starts from.
+  std::filesystem::path parent_file() const;
+  /// A step is done; kept once a second.
+  void progress(std::int64_t step, std::int64_t steps);
+  /// Publishes the weights of `network`, or says why not. Throws Error.
+  void finish(const train::FineTuneResult& result, const torch::nn::Module& network);
+  void fail(const std::string& reason);
+
+ private:
+  bool read_config();
+  void end_unfinished();
+  bool is_version_of(std::int64_t version, std::int64_t round) const;
+  bool learnt_from_these(const CheckpointMetadata& metadata) const;
+  std::int64_t serving_version() const;
+  Job prepare();
+  std::string reason_against(const train::FineTuneResult& result) const;
+  void publish(const torch::nn::Module& network);
+  void end(RoundState state, const std::string& reason);
+  void remove_old() const;
+
+  std::filesystem::path directory_;
+  std::string name_;
+  OnlineLock lock_;
+  ExampleStore examples_;
+  RoundStore rounds_;
+  OnlineConfig config_;
+  std::string problem_;  // of the configuration, once it was told
+  // Of the round that is running.
+  Round round_;
+  CheckpointMetadata parent_;
+  std::int64_t last_progress_ = 0;
+};
+
+}  // namespace sullae::online

@@ -1,0 +1,25 @@
+// What a server and its operators have decided about a model, in a file of the model's folder: it outlives the
+// server, and tells online learning which weights are served.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <set>
+
+namespace sullae::repository {
+
+struct ServingState {
+  /// The version that answers, or answered last; 0 where no server has served the model yet.
+  std::int64_t serving = 0;
+  /// Versions that were rolled back.
+  std::set<std::int64_t> withdrawn;
+
+  bool operator==(const ServingState&) const = default;
+};
+
+/// Of the model in `directory`. A file that cannot be read is ignored, with a warning.
+ServingState read_serving_state(const std::filesystem::path& directory);
+/// Throws Error.
+void write_serving_state(const std::filesystem::path& directory, const ServingState& state);
+
+}  // namespace sullae::repository
