@@ -4,28 +4,20 @@
 
 namespace sullae {
 
-bool Completion::done() const {
-  const std::lock_guard lock(mutex_);
-  return done_;
-}
-
 void Completion::wait() const {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return done_; });
+  done_.wait(0);
   if (error_) std::rethrow_exception(error_);
 }
 
 void Completion::then(Callback callback) {
-  std::exception_ptr error;
   {
     const std::lock_guard lock(mutex_);
-    if (!done_) {
+    if (!done()) {
       callbacks_.push_back(std::move(callback));
       return;
     }
-    error = error_;
   }
-  callback(std::move(error));
+  callback(error_);
 }
 
 void Completion::finish(const std::exception_ptr& error) {
@@ -33,10 +25,10 @@ void Completion::finish(const std::exception_ptr& error) {
   {
     const std::lock_guard lock(mutex_);
     error_ = error;
-    done_ = true;
+    done_ = 1;
     callbacks = std::move(callbacks_);
-    changed_.notify_all();
   }
+  done_.notify_all();
   for (auto& callback : callbacks) callback(error);
 }
 

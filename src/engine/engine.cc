@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "base/own_thread.h"
@@ -97,15 +98,17 @@ void Engine::leave() {
 }
 
 void Engine::submit(std::unique_ptr<Submission> submission) {
+  bool asleep = false;
   {
     const std::lock_guard lock(mutex_);
     if (!ended_) {
       inbox_.push_back(std::move(submission));
-      changed_.notify_one();
-      return;
+      asleep = std::exchange(asleep_, false);
     }
   }
-  submission->completion->finish(ended_);  // does not change any more
+  // Not under the mutex, which the engine would only wait for; and once, however many submissions it sleeps through.
+  if (asleep) changed_.notify_all();
+  if (submission) submission->completion->finish(ended_);  // does not change any more
 }
 
 void Engine::fail() {
@@ -277,10 +280,12 @@ void Engine::take_inbox() {
   std::vector<std::unique_ptr<Submission>> taken;
   {
     std::unique_lock lock(mutex_);
+    asleep_ = inbox_.empty();
     changed_.wait_for(lock, patience(), [this] {
       return !inbox_.empty() || !given_up_.empty() || join_ || failed_ ||
              (leaving_ && !said_leaving_ && unfinished_ == 0);
     });
+    asleep_ = false;
     taken.swap(inbox_);
     if (failed_) negotiator_.fail(what_of(options_.failure->first()));
     for (GivenUp& one : given_up_) negotiator_.give_up(std::move(one));

@@ -114,6 +114,7 @@ class Engine {
   std::mutex mutex_;        // guards all below
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Submission>> inbox_;
+  bool asleep_ = false;  // the engine waits for submissions, and nobody has woken it
   std::vector<GivenUp> given_up_;
   std::shared_ptr<Join> join_;
   bool started_ = false;
