@@ -43,8 +43,6 @@ class Maker {
         shm::GroupOptions{.name = fmt::format("{}/host{}", channel_.name, topology_.cross_rank()),
                           .ranks = topology_.names_of(topology_.local_ranks()),
                           .index = topology_.local_rank(),
-                          .wait_mode = channel_.background ? shm::WaitMode::background
-                                                           : shm::WaitMode::foreground,
                           .timeout = config_.timeout,
                           .stall_warning = config_.stall_warning,
                           .failure = channel_.failure},
@@ -76,7 +74,6 @@ class Maker {
             .make(rendezvous_, {.name = channel_.name + '/' + name,
                                 .ranks = topology_.names_of(ranks),
                                 .index = index,
-                                .background = channel_.background,
                                 .timeout = config_.timeout,
                                 .stall_warning = config_.stall_warning,
                                 .failure = channel_.failure}),

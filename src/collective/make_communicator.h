@@ -14,13 +14,11 @@
 
 namespace sullae {
 
-/// A channel is an independent set of collectives over the whole world. `background` channels are
-/// used by a thread beside the training thread, and wait without spinning.
+/// A channel is an independent set of collectives over the whole world. One thread at a time may use it.
 struct ChannelOptions {
   std::string name;
   /// Of those that share `buffers`, each has its own.
   std::uint8_t number = 0;
-  bool background = false;
   /// Shared by all channels of a world, so that a buffer which one allocated is fast in all.
   std::shared_ptr<shm::SharedBuffers> buffers;
   /// Of the world that the channel belongs to: ends every wait once it happens. Never null.

@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kLeaveLimit{5};
 constexpr std::chrono::milliseconds kInspectionPeriod{100};
 // An operation that waits for so long is compared with those of other process sets.
 constexpr std::chrono::seconds kLongWait{1};
-// After so many cycles in which nobody said anything, cycles come more rarely.
+// Cycles come more rarely where this rank waits for nothing, and after so many in which nobody said anything.
 constexpr std::uint64_t kIdleCycles = 1000;
 constexpr std::chrono::microseconds kIdlePatience{10000};
 
@@ -307,8 +307,9 @@ void Engine::take_inbox() {
 
 std::chrono::microseconds Engine::patience() const {
   if (size_ == 1) return std::chrono::hours{1};  // nobody else waits
-  return idle_cycles_ < kIdleCycles ? options_.cycle_time
-                                    : std::max(options_.cycle_time, kIdlePatience);
+  const bool waits = unfinished_ > 0 || joining_;
+  return waits && idle_cycles_ < kIdleCycles ? options_.cycle_time
+                                             : std::max(options_.cycle_time, kIdlePatience);
 }
 
 // Whatever waits here, or comes later, ends with the error.

@@ -63,8 +63,7 @@ std::unique_ptr<DeviceCommunicator> World::Impl::make_device_communicator(int de
       {.name = fmt::format("{}host{}", name_, topology_.cross_rank()),
        .ranks = topology_.names_of(topology_.local_ranks()),
        .index = topology_.local_rank()},
-      make_cross_communicator(*rendezvous_, topology_, config,
-                              {.name = name_ + "device", .background = true}));
+      make_cross_communicator(*rendezvous_, topology_, config, {.name = name_ + "device"}));
 }
 
 }  // namespace sullae

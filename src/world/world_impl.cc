@@ -93,7 +93,6 @@ std::unique_ptr<Communicator> World::Impl::make_channel(Channel channel) {
         make_communicator(engines ? *engine_rendezvous_ : *rendezvous_, topology_, session_->config,
                           {.name = name_ + kNames[number],
                            .number = number,
-                           .background = channel != Channel::foreground,
                            .buffers = buffers_,
                            .failure = engines ? engine_failure_ : failure_});
   }

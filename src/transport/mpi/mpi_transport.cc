@@ -14,6 +14,7 @@
 
 #include "base/deadline.h"
 #include "base/log.h"
+#include "base/own_thread.h"
 #include "base/stall_warning.h"
 #include "sullae/error.h"
 
@@ -131,9 +132,7 @@ class ByteType {
 class MpiTransport final : public Transport {
  public:
   explicit MpiTransport(TransportOptions options)
-      : options_(std::move(options)), communicator_(make_group(options_)) {
-    spins_ = options_.background ? kBackgroundSpins : kForegroundSpins;
-  }
+      : options_(std::move(options)), communicator_(make_group(options_)) {}
   // A communicator is freed by all its ranks together, which a rank that has failed does not live
   // to do.
   ~MpiTransport() override {
@@ -172,12 +171,13 @@ class MpiTransport final : public Transport {
   void wait(std::span<Request> requests) override {
     const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
     StallWarning warning(options_.stall_warning);
+    const int spins = in_own_thread ? kBackgroundSpins : kForegroundSpins;
     for (Request& request : requests) {
       for (int tries = 0; request.native != nullptr && !finish(request); ++tries) {
-        if (tries < spins_) continue;
+        if (tries < spins) continue;
         check_world(*options_.failure);
         check_alarm();
-        if (tries < spins_ + kYields) {
+        if (tries < spins + kYields) {
           ::sched_yield();
         } else {
           std::this_thread::sleep_for(kNap);
@@ -280,7 +280,6 @@ class MpiTransport final : public Transport {
   TransportOptions options_;
   MPI_Comm communicator_;
   std::vector<Pending> pending_;  // requests that have not completed
-  int spins_ = 0;
 };
 
 }  // namespace

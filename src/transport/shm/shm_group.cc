@@ -8,6 +8,7 @@
 
 #include "base/copy.h"
 #include "base/host.h"
+#include "base/own_thread.h"
 #include "base/stall_warning.h"
 #include "base/system_error.h"
 #include "transport/shm/waiting.h"
@@ -17,7 +18,7 @@ namespace {
 
 constexpr int kForegroundSpins = 2000;
 constexpr int kBackgroundSpins = 100;
-constexpr int kOversubscribedYields = 200;
+constexpr int kYields = 200;
 
 std::size_t slots_offset(int members) {
   return (static_cast<std::size_t>(members) * sizeof(Member) + 4095) / 4096 * 4096;
@@ -77,14 +78,7 @@ void Group::measure_cpus() {
   cpu_set_t all;
   CPU_ZERO(&all);
   for (int i = 0; i < size(); ++i) CPU_OR(&all, &all, &members_[i].cpus);
-  const bool oversubscribed = CPU_COUNT(&all) < size();
-  if (options_.wait_mode == WaitMode::background) {
-    spins_ = oversubscribed ? 0 : kBackgroundSpins;
-    yields_ = 0;
-  } else {
-    spins_ = oversubscribed ? 0 : kForegroundSpins;
-    yields_ = kOversubscribedYields;
-  }
+  oversubscribed_ = CPU_COUNT(&all) < size();
 }
 
 void Group::try_reading_peers() {
@@ -190,11 +184,12 @@ void Group::ring(Member& self) {
 template <class Ready>
 void Group::wait_for(int member, const Ready& ready) {
   if (ready()) return;
-  for (int i = 0; i < spins_; ++i) {
+  const int spins = oversubscribed_ ? 0 : in_own_thread ? kBackgroundSpins : kForegroundSpins;
+  for (int i = 0; i < spins; ++i) {
     if (ready()) return;
     pause_cpu();
   }
-  for (int i = 0; i < yields_; ++i) {
+  for (int i = 0; i < (in_own_thread ? 0 : kYields); ++i) {
     if (ready()) return;
     ::sched_yield();
   }

@@ -62,15 +62,10 @@ struct alignas(128) Member {
   std::array<std::byte, kCellPayload> shared;
 };
 
-/// How eagerly to wait. `foreground` suits a thread that has nothing else to do; `background` suits
-/// the engine's thread, which must leave the processor to the training thread.
-enum class WaitMode { foreground, background };
-
 struct GroupOptions {
-  std::string name;        ///< distinguishes this group's keys in the rendezvous
-  std::vector<int> ranks;  ///< world rank of each member, in order
-  int index = 0;           ///< this process's place among them
-  WaitMode wait_mode = WaitMode::foreground;
+  std::string name;                           ///< distinguishes this group's keys in the rendezvous
+  std::vector<int> ranks;                     ///< world rank of each member, in order
+  int index = 0;                              ///< this process's place among them
   std::chrono::milliseconds timeout{};        ///< of each wait within a collective
   std::chrono::milliseconds stall_warning{};  ///< after which a wait is reported; 0: never
   /// Ends every wait once it happens. Never null.
@@ -150,8 +145,7 @@ class Group {
   std::byte* slots_ = nullptr;
   std::vector<UniqueFd> pidfds_;
   bool can_read_peers_ = false;
-  int spins_ = 0;
-  int yields_ = 0;
+  bool oversubscribed_ = false;  // the members have not a processor each
   std::uint64_t sequence_ = 0;
   std::uint64_t phase_ = 0;
   Operation operation_ = Operation::barrier;

@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/host.h"
+#include "base/own_thread.h"
 #include "base/stall_warning.h"
 #include "sullae/error.h"
 #include "transport/ucx/ucx_worker.h"
@@ -51,7 +52,6 @@ class UcxTransport final : public Transport {
       : rendezvous_(rendezvous), options_(std::move(options)), peers_(options_.ranks.size()) {
     worker_.emplace(context_);
     events_.reset(::dup(worker_->event_fd));
-    spins_ = options_.background ? kBackgroundSpins : kForegroundSpins;
     rendezvous_.put(options_.ranks, address_key(), worker_->address());
     if (peers_.size() <= kConnectedAtOnce) connect_all();
   }
@@ -109,7 +109,8 @@ class UcxTransport final : public Transport {
           check_alarm();
           warning.check("a collective", world_rank(rank()), world_rank(request.peer));
         }
-        worker_->progress(spins_, std::min(kPollPeriod, deadline.remaining()));
+        worker_->progress(in_own_thread ? kBackgroundSpins : kForegroundSpins,
+                          std::min(kPollPeriod, deadline.remaining()));
       }
     }
   }
@@ -320,7 +321,6 @@ class UcxTransport final : public Transport {
   UniqueFd events_;               // the worker's, for a thread that may sleep while it goes
   std::vector<Peer> peers_;
   std::vector<void*> pending_;  // requests that have not completed
-  int spins_ = 0;
 };
 
 }  // namespace
