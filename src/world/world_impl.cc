@@ -36,10 +36,6 @@ void check_compressible(const Signature& signature, const engine::Submission& su
   }
 }
 
-std::string list(std::span<const int> ranks) {
-  return fmt::format("{{{}}}", fmt::join(ranks, ", "));
-}
-
 }  // namespace
 
 std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
@@ -316,46 +312,6 @@ std::shared_ptr<Completion> World::Impl::submit(Signature signature, const Async
   auto completion = submission.completion;
   engine().submit(std::make_unique<engine::Submission>(std::move(submission)));
   return completion;
-}
-
-std::unique_ptr<World::Impl> World::Impl::process_set(std::vector<int> ranks) {
-  std::ranges::sort(ranks);
-  if (ranks.empty() || ranks.front() < 0 || ranks.back() >= topology_.size ||
-      std::ranges::adjacent_find(ranks) != ranks.end()) {
-    throw InputError(fmt::format("process set {}: expected different ranks between 0 and {}",
-                                 list(ranks), topology_.size - 1));
-  }
-  check_same_set(ranks);
-  std::shared_ptr<Session> session;
-  std::string name;
-  {
-    const std::lock_guard lock(foreground_mutex_);
-    check_joined();
-    session = session_;
-    name = fmt::format("{}set{}/", name_, process_sets_++);
-  }
-  if (std::ranges::find(ranks, topology_.rank) == ranks.end()) return nullptr;
-  return std::make_unique<Impl>(std::move(session), topology_.subset(ranks), name);
-}
-
-void World::Impl::check_same_set(const std::vector<int>& ranks) {
-  run("PROCESS_SET", 0, [&](Communicator& communicator) {
-    const auto size = static_cast<std::size_t>(topology_.size);
-    std::vector<std::int32_t> mine(size, -1);
-    std::ranges::copy(ranks, mine.begin());
-    std::vector<std::int32_t> all(size * size);
-    const std::vector<std::size_t> counts(size, size);
-    communicator.allgather(mine.data(), all.data(), counts, DataType::int32);
-    for (std::size_t r = 0; r < size; ++r) {
-      const auto theirs = std::span(all).subspan(r * size, size);
-      if (std::ranges::equal(theirs, mine)) continue;
-      const auto end = std::ranges::find(theirs, -1);
-      throw MismatchError(
-          fmt::format("ranks disagree about the process set: rank {} gave {}, but rank {} gave {}",
-                      topology_.names[static_cast<std::size_t>(topology_.rank)], list(ranks),
-                      topology_.names[r], list({theirs.begin(), end})));
-    }
-  });
 }
 
 void World::Impl::check_root(int root) const {

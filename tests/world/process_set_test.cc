@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <numeric>
 #include <optional>
 #include <thread>
@@ -263,121 +261,6 @@ TEST(ProcessSetErrors, NameRanksAsTheWorldDoes) {
           .wait();
     });
     EXPECT_TRUE(contains(message, "rank 3") && contains(message, "left")) << message;
-  });
-}
-
-struct Held {
-  std::size_t threads = 0;
-  std::size_t mappings = 0;
-};
-
-// Of this process, in which all ranks are.
-Held held() {
-  Held now;
-  for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator("/proc/self/task"))
-    ++now.threads;
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) now.mappings += contains(line, "memfd:");
-  return now;
-}
-
-TEST(ProcessSetCosts, NothingBeforeTheFirstUse) {
-  constexpr int kSets = 64;
-  std::vector<std::string> problems(8);
-  run_ranks({.size = 8}, [&](World& world) {
-    const auto look = [&] {
-      world.barrier();
-      const Held now = held();
-      world.barrier();
-      return now;
-    };
-    std::vector<World> sets;
-    const Held before = look();
-    for (int i = 0; i < kSets; ++i) {
-      std::vector<int> members;
-      for (int rank = 0; rank < 8; ++rank) {
-        if (((i + 1) >> (rank % 6) & 1) != 0 || rank == i % 8) members.push_back(rank);
-      }
-      if (auto set = world.process_set(members)) sets.push_back(std::move(*set));
-    }
-    const Held after = look();
-    EXPECT_EQ(after.threads, before.threads);
-    EXPECT_EQ(after.mappings, before.mappings);
-    // A blocking collective needs no thread either.
-    for (const World& set : sets) {
-      int value = 1;
-      set.allreduce(&value, &value, 1, DataType::int32);
-      EXPECT_EQ(value, set.size());
-    }
-    const Held used = look();
-    EXPECT_EQ(used.threads, before.threads);
-    EXPECT_GT(used.mappings, before.mappings);
-  });
-}
-
-// One rank needs the set's engine; the others sleep in something else, or have left the world.
-TEST_P(ProcessSets, AreStartedByWhoeverUsesThemFirst) {
-  run([](World& world) {
-    if (world.size() < 3) return;
-    std::vector<int> ranks;
-    for (int rank = 1; rank < world.size(); ++rank) ranks.push_back(rank);
-    const auto set = world.process_set(ranks);
-    if (!set) return;  // rank 0 leaves the world, and the store with it
-    if (set->rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds{300});
-    std::int32_t value = 1;
-    const auto sum = set->allreduce_async(&value, &value, 1, DataType::int32, ReduceOp::sum);
-    sum.wait();
-    EXPECT_EQ(value, set->size());
-    EXPECT_EQ(set->join() >= 0, true);
-    const auto memory = set->allocate_shared(1000);
-    set->barrier();
-  });
-}
-
-// Whoever waits for a rank that let go of the set unused is told.
-TEST_P(ProcessSets, ARankThatLeftOneUnusedIsNamed) {
-  run([](World& world) {
-    if (world.size() < 2) return;
-    auto set = world.process_set({0, 1});
-    auto other = world.process_set({0, 1});
-    if (set && world.rank() == 1) set.reset();
-    std::string message;
-    if (set) {
-      float value = 1;
-      message = error_of([&] { set->allreduce(&value, &value, 1, DataType::float32); });
-      EXPECT_TRUE(contains(message, "rank 1 has left the process set")) << message;
-    }
-    if (other && world.rank() == 1) other.reset();
-    if (other) {
-      float value = 1;
-      message = error_of([&] {
-        other->allreduce_async(&value, &value, 1, DataType::float32, ReduceOp::sum).wait();
-      });
-      EXPECT_TRUE(contains(message, "rank 1 has left the process set")) << message;
-    }
-    world.barrier();
-  });
-}
-
-// The error of one rank reaches those that have never used the set's engine.
-TEST_P(ProcessSets, AFailureIsToldToAll) {
-  run([](World& world) {
-    if (world.size() < 2) return;
-    std::vector<int> all(static_cast<std::size_t>(world.size()));
-    std::iota(all.begin(), all.end(), 0);
-    const auto set = world.process_set(all);
-    const auto work = [&] {
-      const auto submitted = set->submit(
-          [&](Communicator& communicator) {
-            if (set->rank() == 0) throw Error("the disk is full");
-            communicator.barrier();
-          },
-          {});
-      submitted.wait();
-    };
-    const std::string message = error_of(work);
-    EXPECT_TRUE(contains(message, "the disk is full")) << message;
-    world.barrier();
   });
 }
 

@@ -49,6 +49,7 @@ struct Operation {
 
   /// Tags below 0 are not the user's, but those by which a process set's ranks find each other.
   bool is_bootstrap() const { return tag < 0; }
+  const char* name() const { return is_bootstrap() ? "process set" : sends ? "send" : "receive"; }
 
   bool sends;
   bool done = false;
