@@ -44,7 +44,7 @@ bench:
 	scripts/setup.sh bench
 	cmake --preset release -DSULLAE_BUILD_BENCH=ON
 	cmake --build --preset release
-	bench/run_all.sh
+	bench/figures.sh
 
 setup:
 	scripts/setup.sh

@@ -14,9 +14,12 @@ import os
 import re
 import statistics
 import subprocess
+import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from figures import ROOT, Figures
+
+FOLDERS = {"text": "ag_news", "lstm": "ag_news", "resnet18": "cifar10"}
 SULLAE = os.path.join(ROOT, "build", "release", "bin", "sullae")
 PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
 
@@ -40,10 +43,6 @@ def peer(model, data, seed):
     return 100 * float(re.findall(r"accuracy\D*([0-9.]+)", output)[-1])
 
 
-def summary(name, values):
-    print(f"{name:<24}{min(values):>8.2f}{statistics.median(values):>8.2f}{max(values):>8.2f} %", flush=True)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
@@ -51,22 +50,26 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--peer", action="store_true")
-    parser.add_argument("options", nargs="*", help="of `sullae train`, behind --")
-    args = parser.parse_args()
-    data = args.data or os.path.join(ROOT, "..", "shared", "data", args.model)
+    parser.epilog = "What stands behind -- are options of `sullae train`."
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    args, options = parser.parse_args(words[:end]), words[end + 1:]
+    data = args.data or os.path.join(ROOT, "..", "shared", "data", FOLDERS.get(args.model, args.model))
     found = {}
-    for seed in args.seeds:
-        for ranks in args.ranks:
-            accuracy = ours(args.model, data, ranks, seed, args.options)
-            print(f"{args.model}, seed {seed}, ranks {ranks}: {accuracy:.2f} %", flush=True)
-            found.setdefault(f"{args.model}, ranks {ranks}", []).append(accuracy)
-        if args.peer:
-            accuracy = peer(args.model, data, seed)
-            print(f"{args.model}, seed {seed}, PyTorch: {accuracy:.2f} %", flush=True)
-            found.setdefault(f"{args.model}, PyTorch", []).append(accuracy)
-    print(f"{'':<24}{'least':>8}{'median':>8}{'most':>8}")
-    for name, values in found.items():
-        summary(name, values)
+    with Figures(f"accuracy {args.model}") as figures:
+        for seed in args.seeds:
+            ways = [(f"{ranks} ranks", lambda ranks=ranks: ours(args.model, data, ranks, seed, options)) for ranks in args.ranks]
+            if args.peer:
+                ways.append(("PyTorch", lambda: peer(args.model, data, seed)))
+            for name, measure in ways:
+                found.setdefault(name, []).append(measure())
+                print(f"{args.model}, seed {seed}, {name}: {found[name][-1]:.2f} %", flush=True)
+        figures.print(f"{args.model + ', seeds ' + ', '.join(map(str, args.seeds)):<24}{'least':>8}{'median':>8}{'most':>8}")
+        for name, values in found.items():
+            summary = {"least": min(values), "median": statistics.median(values), "most": max(values)}
+            for word, value in summary.items():
+                figures[f"{name}, {word}"] = value
+            figures.print(f"{name:<24}" + "".join(f"{value:>8.2f}" for value in summary.values()) + " %")
 
 
 if __name__ == "__main__":

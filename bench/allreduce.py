@@ -9,7 +9,6 @@ divided by ours: above 1 we are ahead.
 """
 
 import argparse
-import json
 import os
 import shutil
 import statistics
@@ -17,12 +16,14 @@ import subprocess
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from figures import ROOT, Figures
+
 BIN = os.path.join(ROOT, "build", "release", "bin")
 PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
 
 
-def run(command, env=None, timeout=600):
+def run(command, env=None, timeout=600, key=int):
+    """The lines "key number" that `command` prints, by key."""
     result = subprocess.run(command, env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=timeout)
     if result.returncode != 0:
         raise SystemExit(f"{' '.join(command)}\n{result.stdout}{result.stderr}")
@@ -31,8 +32,8 @@ def run(command, env=None, timeout=600):
         words = line.split()
         if words and words[0].startswith("["):
             words = words[1:]
-        if len(words) == 2 and words[0].isdigit():
-            times[int(words[0])] = float(words[1])
+        if len(words) == 2 and (key is str or words[0].isdigit()):
+            times[key(words[0])] = float(words[1])
     return times
 
 
@@ -43,12 +44,12 @@ class OneHost:
         self.ranks = ranks
         self.name = f"{ranks} ranks on one host"
 
-    def sullae(self, *program, env=None):
-        return run([f"{BIN}/sullae", "run", "-np", str(self.ranks), *program], env)
+    def sullae(self, *program, env=None, key=int):
+        return run([f"{BIN}/sullae", "run", "-np", str(self.ranks), *program], env, key=key)
 
-    def mpi(self, program):
+    def mpi(self, program, key=int):
         # Open MPI binds and yields by itself where ranks have processors; --oversubscribe makes it yield where they have not.
-        return run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(self.ranks), *program])
+        return run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(self.ranks), *program], key=key)
 
 
 class TwoHosts:
@@ -135,18 +136,26 @@ def human(size):
         size //= 1024
 
 
-def show(place, medians, sizes):
+def show(place, medians, sizes, figures):
     names = [name for name in ("sullae", "in bucket", "Open MPI", "Gloo", "c10d", "floor") if name in medians]
-    print(f"\n{place.name}: microseconds an allreduce (median of rounds)\n")
+    figures.print(f"{place.name}: microseconds an allreduce (median of rounds)")
+    figures.print()
     header = "".join(f"{name:>12}" for name in names)
     bucket = "in bucket" in medians
-    print(f"{'':>8}{header}{'ahead':>10}{'in bucket':>11}" if bucket else f"{'':>8}{header}{'ahead':>10}{'GB/s':>11}")
+    figures.print(f"{'':>8}{header}{'ahead':>10}{'in bucket':>11}" if bucket else f"{'':>8}{header}{'ahead':>10}{'GB/s':>11}")
+    least = {}
     for size in sizes:
         cells = "".join(f"{medians[name][size]:12.1f}" for name in names)
         best = min(medians[name][size] for name in ("Open MPI", "Gloo", "c10d"))
+        for ours in ("sullae", "in bucket")[:1 + bucket]:
+            ratio = best / medians[ours][size]
+            figures[f"{human(size)}, {ours} ahead"] = ratio
+            least[ours] = min(ratio, least.get(ours, ratio))
         ahead = f"{best / medians['sullae'][size]:8.2f} x"
         last = f"{best / medians['in bucket'][size]:9.2f} x" if bucket else f"{size / medians['sullae'][size] / 1e3:11.3f}"
-        print(f"{human(size):>8}{cells}{ahead}{last}")
+        figures.print(f"{human(size):>8}{cells}{ahead}{last}")
+    for ours, ratio in least.items():
+        figures[f"least, {ours} ahead"] = ratio
 
 
 def main():
@@ -156,23 +165,15 @@ def main():
     parser.add_argument("--sizes", type=int, nargs="*", default=[4 ** i for i in range(1, 15)])
     parser.add_argument("--hosts", action="store_true")
     parser.add_argument("--rate")
-    parser.add_argument("--json", help="write the medians here")
     args = parser.parse_args()
-    results = {}
     if args.hosts:
-        with TwoHosts(args.rate) as place:
-            medians = measure(place, args.sizes, args.rounds, True)
-            show(place, medians, args.sizes)
-            results[place.name] = medians
-    else:
-        for ranks in args.ranks:
+        with TwoHosts(args.rate) as place, Figures("hosts" + (f" {args.rate}" if args.rate else "")) as figures:
+            show(place, measure(place, args.sizes, args.rounds, True), args.sizes, figures)
+        return
+    for ranks in args.ranks:
+        with Figures(f"allreduce {ranks}") as figures:
             place = OneHost(ranks)
-            medians = measure(place, args.sizes, args.rounds, False)
-            show(place, medians, args.sizes)
-            results[place.name] = medians
-    if args.json:
-        with open(args.json, "w") as file:
-            json.dump(results, file, indent=1)
+            show(place, measure(place, args.sizes, args.rounds, False), args.sizes, figures)
 
 
 if __name__ == "__main__":

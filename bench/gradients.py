@@ -11,7 +11,8 @@ import statistics
 import subprocess
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from figures import ROOT, Figures
+
 BIN = os.path.join(ROOT, "build", "release", "bin")
 PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
 
@@ -39,12 +40,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     names = ["planned", "negotiated", "ordinary", "grouped", "mpi", "ddp"]
-    print("milliseconds a step" + " " * 11 + "".join(f"{name:>12}" for name in names))
-    for model, title in (("resnet50", "ResNet-50, 161 tensors"), ("small", "1,000 tensors of 1 KB")):
-        for ranks in args.ranks:
-            rounds = [one_round(ranks, model) for _ in range(args.rounds)]
-            medians = [statistics.median(found[name] for found in rounds) for name in names]
-            print(f"{title:<24}{ranks:>2} ranks" + "".join(f"{m:12.3f}" for m in medians)[2:], flush=True)
+    with Figures("gradients") as figures:
+        figures.print("milliseconds a step" + " " * 11 + "".join(f"{name:>12}" for name in names))
+        for model, title in (("resnet50", "ResNet-50, 161 tensors"), ("small", "1,000 tensors of 1 KB")):
+            for ranks in args.ranks:
+                rounds = [one_round(ranks, model) for _ in range(args.rounds)]
+                medians = {name: statistics.median(found[name] for found in rounds) for name in names}
+                for peer in ("mpi", "ddp"):
+                    for ours in ("planned", "grouped"):
+                        figures[f"{model}, {ranks} ranks, {ours} ahead of {peer}"] = medians[peer] / medians[ours]
+                figures.print(f"{title:<24}{ranks:>2} ranks" + "".join(f"{m:12.3f}" for m in medians.values())[2:])
 
 
 if __name__ == "__main__":

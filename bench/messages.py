@@ -8,10 +8,10 @@ MPI_Recv. The last column is Open MPI's time divided by ours: above 1 we are ahe
 """
 
 import argparse
-import json
 import statistics
 
 from allreduce import BIN, OneHost, human
+from figures import Figures
 
 SIZES = [8, 64, 512, 4096, 16384, 65536, 262144] + [2 ** i for i in range(20, 27)]
 
@@ -20,21 +20,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
-    parser.add_argument("--json", help="write the medians here")
     args = parser.parse_args()
     words = [str(size) for size in args.sizes]
     place = OneHost(2)
     rounds = [(place.sullae(f"{BIN}/bench_messages_sullae", *words), place.mpi([f"{BIN}/bench_messages_mpi", *words]))
               for _ in range(args.rounds)]
-    print(f"{'':>8}{'sullae':>12}{'Open MPI':>12}{'GB/s':>8}{'ahead':>10}    microseconds one way")
-    medians = {}
-    for size in args.sizes:
-        ours, peer = (statistics.median(times[size] for times in side) for side in zip(*rounds))
-        medians[size] = {"sullae": ours, "Open MPI": peer}
-        print(f"{human(size):>8}{ours:12.2f}{peer:12.2f}{size / ours / 1e3:8.2f}{peer / ours:8.2f} x")
-    if args.json:
-        with open(args.json, "w") as file:
-            json.dump(medians, file, indent=1)
+    with Figures("messages") as figures:
+        figures.print(f"{'':>8}{'sullae':>12}{'Open MPI':>12}{'GB/s':>8}{'ahead':>10}    microseconds one way")
+        for size in args.sizes:
+            ours, peer = (statistics.median(times[size] for times in side) for side in zip(*rounds))
+            figures[human(size)] = ours
+            figures[f"{human(size)}, ahead"] = peer / ours
+            figures.print(f"{human(size):>8}{ours:12.2f}{peer:12.2f}{size / ours / 1e3:8.2f}{peer / ours:8.2f} x")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ import statistics
 import subprocess
 import tempfile
 
-from allreduce import BIN, ROOT, OneHost, TwoHosts
+from allreduce import BIN, OneHost, TwoHosts
+from figures import ROOT, Figures
 
 
 def train(place, data, *options):
@@ -42,13 +43,14 @@ def main():
         for _ in range(args.rounds):
             found["overlap"].append(train(place, data))
             found["none"].append(train(place, data, "--no-overlap"))
-    print(f"MNIST, {place.name:<36}{'samples/s':>10}{'hidden':>9}")
-    for option, title in (("overlap", "during backward"), ("none", "after backward")):
-        speed = statistics.median(speed for speed, _ in found[option])
-        hidden = statistics.median(hidden for _, hidden in found[option])
-        print(f"{title:<43}{speed:>10.0f}{hidden:>7.0f} %")
-    ratio = statistics.median(a[0] / b[0] for a, b in zip(found["overlap"], found["none"]))
-    print(f"{'ratio':<43}{ratio:>10.2f} x")
+    with Figures("overlap" + (f" {args.rate}" if args.rate else "")) as figures:
+        figures.print(f"MNIST, {place.name:<36}{'samples/s':>10}{'hidden':>9}")
+        for option, title in (("overlap", "during backward"), ("none", "after backward")):
+            speed, hidden = (statistics.median(side) for side in zip(*found[option]))
+            figures[f"{title}, hidden"] = hidden
+            figures.print(f"{title:<43}{speed:>10.0f}{hidden:>7.0f} %")
+        figures["ratio"] = ratio = statistics.median(a[0] / b[0] for a, b in zip(found["overlap"], found["none"]))
+        figures.print(f"{'ratio':<43}{ratio:>10.2f} x")
 
 
 if __name__ == "__main__":

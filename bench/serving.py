@@ -15,9 +15,12 @@ import shutil
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
+
+from figures import Figures
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("checkpoint")
@@ -67,15 +70,21 @@ class Server:
 
 
 def load(url, users, texts, script="post.lua"):
-    """Requests/s, failures, and the median and 99th percentile of seconds."""
-    output = subprocess.run(["wrk", "-t1", f"-c{users}", f"-d{options.seconds}s", "--timeout", "10s", "-s",
-                             here / "serving" / script, url], capture_output=True, text=True, check=True,
-                            env={**os.environ, "TEXTS": str(texts)}).stdout
-    requests, failed, seconds, half, most = output.split("RESULT ")[1].split()
+    """Requests/s, failures, and the median and 99th percentile of seconds; nothing but zeros of a server that refuses connections."""
+    words = ["wrk", "-t1", f"-c{users}", f"-d{options.seconds}s", "--timeout", "10s", "-s", here / "serving" / script, url]
+    for _ in range(3):  # a server that has just been under load may refuse connections for a while
+        result = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, "TEXTS": str(texts)})
+        if result.returncode == 0:
+            break
+        time.sleep(3)
+    else:
+        print(f"{' '.join(map(str, words))}\n{result.stdout}{result.stderr}", file=sys.stderr)
+        return 0.0, 0, 0.0, 0.0
+    requests, failed, seconds, half, most = result.stdout.split("RESULT ")[1].split()
     return float(requests) / float(seconds), int(failed), float(half), float(most)
 
 
-with tempfile.TemporaryDirectory() as folder:
+with tempfile.TemporaryDirectory() as folder, Figures("serving" + (" earlier" if options.earlier else "")) as figures:
     folder = pathlib.Path(folder)
     (folder / "models" / "nsmc" / "1").mkdir(parents=True)
     os.link(options.checkpoint, folder / "models" / "nsmc" / "1" / "model.ckpt") if os.stat(
@@ -113,33 +122,36 @@ with tempfile.TemporaryDirectory() as folder:
             with server:
                 for users in map(int, options.users.split(",")):
                     results.setdefault((users, name), []).append(load(url, users, texts))
-    print(f"{'users':>5} {'':<17} {'requests/s':>10} {'failed':>7} {'median ms':>10} {'99 % ms':>9}   median of {options.rounds}")
+    figures.print(f"{'users':>5} {'':<17} {'requests/s':>10} {'failed':>7} {'median ms':>10} {'99 % ms':>9}   median of {options.rounds}")
     best = {}
     for users in map(int, options.users.split(",")):
         for name in servers:
             rate, failed, half, most = map(list, zip(*results[users, name]))
-            print(f"{users:>5} {name:<17} {statistics.median(rate):>10.0f} {sum(failed):>7} "
-                  f"{1e3 * statistics.median(half):>10.1f} {1e3 * statistics.median(most):>9.1f}", flush=True)
+            figures.print(f"{users:>5} {name:<17} {statistics.median(rate):>10.0f} {sum(failed):>7} "
+                  f"{1e3 * statistics.median(half):>10.1f} {1e3 * statistics.median(most):>9.1f}")
             best[name] = max(best.get(name, 0), statistics.median(rate))
         peer = max(statistics.median([r[0] for r in results[users, name]]) for name in servers if name != "sullae")
-        print(f"{'':>5} {'ratio':<17} {statistics.median([r[0] for r in results[users, 'sullae']]) / peer:>9.1f}x")
+        ours = [statistics.median(column) for column in zip(*results[users, "sullae"])]
+        figures[f"{users} users, requests per second"] = ours[0]
+        figures[f"{users} users, ratio"] = ours[0] / peer
+        figures[f"{users} users, 99 % ms"] = 1e3 * ours[3]
+        figures.print(f"{'':>5} {'ratio':<17} {ours[0] / peer:>9.1f}x")
     peer = max(rate for name, rate in best.items() if name != "sullae")
-    print(f"best throughput: sullae {best['sullae']:.0f}, the peer {peer:.0f} requests/s: {best['sullae'] / peer:.1f}x\n")
+    figures.print(f"best throughput: sullae {best['sullae']:.0f}, the peer {peer:.0f} requests/s: {best['sullae'] / peer:.1f}x")
 
-    if options.earlier:
-        raise SystemExit(0)
-
-    configuration = folder / "nginx.conf"
-    configuration.write_text(f"""worker_processes {processors}; daemon off; pid {folder}/pid; error_log /dev/null;
-events {{ worker_connections 2048; }}
-http {{ access_log off; keepalive_requests 100000000;
-  server {{ listen 127.0.0.1:{port} reuseport; location / {{ default_type application/json; return 200 '{{"live":true}}'; }} }} }}""")
-    nginx = Server(["nginx", "-c", configuration, "-p", folder], f"http://127.0.0.1:{port}/")
-    rates = {"sullae": [], "nginx": []}
-    for _ in range(options.rounds):
-        with servers["sullae"][0]:
-            rates["sullae"].append(load(f"http://127.0.0.1:{sullae_port}/v2/health/live", 100, texts, "get.lua")[0])
-        with nginx:
-            rates["nginx"].append(load(f"http://127.0.0.1:{port}/", 100, texts, "get.lua")[0])
-    a, b = (statistics.median(rates[name]) for name in ("sullae", "nginx"))
-    print(f"HTTP alone, 100 connections: sullae {a:.0f}, nginx {b:.0f} requests/s: {a / b:.2f}x")
+    if not options.earlier:
+        configuration = folder / "nginx.conf"
+        configuration.write_text(f"""worker_processes {processors}; daemon off; pid {folder}/pid; error_log /dev/null;
+    events {{ worker_connections 2048; }}
+    http {{ access_log off; keepalive_requests 100000000;
+      server {{ listen 127.0.0.1:{port} reuseport; location / {{ default_type application/json; return 200 '{{"live":true}}'; }} }} }}""")
+        nginx = Server(["nginx", "-c", configuration, "-p", folder], f"http://127.0.0.1:{port}/")
+        rates = {"sullae": [], "nginx": []}
+        for _ in range(options.rounds):
+            with servers["sullae"][0]:
+                rates["sullae"].append(load(f"http://127.0.0.1:{sullae_port}/v2/health/live", 100, texts, "get.lua")[0])
+            with nginx:
+                rates["nginx"].append(load(f"http://127.0.0.1:{port}/", 100, texts, "get.lua")[0])
+        a, b = (statistics.median(rates[name]) for name in ("sullae", "nginx"))
+        figures["HTTP alone, ratio"] = a / b
+        figures.print(f"HTTP alone, 100 connections: sullae {a:.0f}, nginx {b:.0f} requests/s: {a / b:.2f}x")

@@ -12,7 +12,8 @@ import statistics
 import subprocess
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from figures import ROOT, Figures
+
 SULLAE = os.path.join(ROOT, "build", "release", "bin", "sullae")
 PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
 
@@ -49,16 +50,15 @@ def main():
     cases = [("MNIST CNN, DDP", "mnist", 900, 900, []),
              ("NSMC LSTM, DDP with dense gradients", "nsmc", 200, 12, []),
              ("NSMC LSTM, DDP with sparse gradients", "nsmc", 200, 200, ["--sparse"])]
-    print(f"{'samples/s':<40}{'ranks':>6}{'sullae':>10}{'DDP':>10}{'ratio':>9}")
-    for ranks in args.ranks:
-        for title, model, our_steps, steps, options in cases:
-            data = os.path.join(args.data, model)
-            mine, theirs = [], []
-            for _ in range(args.rounds):
-                mine.append(ours(ranks, model, data, our_steps))
-                theirs.append(peer(ranks, model, data, steps, *options))
-            a, b = statistics.median(mine), statistics.median(theirs)
-            print(f"{title:<40}{ranks:>6}{a:>10.0f}{b:>10.0f}{a / b:>7.2f} x", flush=True)
+    with Figures("training") as figures:
+        figures.print(f"{'samples/s':<40}{'ranks':>6}{'sullae':>10}{'DDP':>10}{'ratio':>9}")
+        for ranks in args.ranks:
+            for title, model, our_steps, steps, options in cases:
+                data = os.path.join(args.data, model)
+                rounds = [(ours(ranks, model, data, our_steps), peer(ranks, model, data, steps, *options)) for _ in range(args.rounds)]
+                a, b = (statistics.median(side) for side in zip(*rounds))
+                figures[f"{title}, {ranks} ranks, ratio"] = a / b
+                figures.print(f"{title:<40}{ranks:>6}{a:>10.0f}{b:>10.0f}{a / b:>7.2f} x")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import os
 import statistics
 import subprocess
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from figures import ROOT, Figures
+
 STEP = os.path.join(ROOT, "build", "release", "bin", "bench_step")
 WAYS = {"plain": "libtorch, gradients filled with zeros", "to_none": "libtorch, gradients removed", "wrapped": "DistributedOptimizer"}
 
@@ -27,10 +28,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     rounds = [{way: milliseconds(way) for way in WAYS} for _ in range(args.rounds)]
-    print(f"{'milliseconds a step':<42}{'median':>8}{'ratio':>8}")
-    for way, title in WAYS.items():
-        ratio = statistics.median(found[way] / found["plain"] for found in rounds)
-        print(f"{title:<42}{statistics.median(found[way] for found in rounds):>8.3f}{ratio:>8.2f}")
+    with Figures("wrapper") as figures:
+        figures.print(f"{'milliseconds a step':<42}{'median':>8}{'ratio':>8}")
+        for way, title in WAYS.items():
+            figures[f"{way}, ratio"] = ratio = statistics.median(found[way] / found["plain"] for found in rounds)
+            figures.print(f"{title:<42}{statistics.median(found[way] for found in rounds):>8.3f}{ratio:>8.2f}")
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ struct Config {
 
   /// SULLAE_FUSION_THRESHOLD (bytes): small tensors are reduced together up to this size.
   std::size_t fusion_threshold = std::size_t{64} << 20;
-  /// SULLAE_CYCLE_TIME (milliseconds): the longest that a rank with nothing to submit keeps the
-  /// others waiting.
+  /// SULLAE_CYCLE_TIME (milliseconds): the longest that a rank which has operations under way, but nothing
+  /// to submit, keeps the others waiting. One that waits for nothing looks up every 10 ms.
   std::chrono::microseconds cycle_time{1000};
   /// SULLAE_CACHE_CAPACITY: the number of operations whose negotiation is remembered.
   std::size_t cache_capacity = 1024;

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""4 bytes through the engine (by name, from any thread, in any order) beside the bare collective, in turn, in one run; medians of the
+rounds. What bounds the first are two wake-ups of threads, which cost what two threads take to hand a word to and fro by a futex.
+
+    bench/engine.py --rounds 5
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+
+from allreduce import BIN, run
+from figures import Figures
+
+
+def measured(*options):
+    words = [f"{BIN}/sullae", "bench", "allreduce", "--np", "2", "--sizes", "4", "--json", *options]
+    result = subprocess.run(words, capture_output=True, text=True, timeout=600)
+    if result.returncode != 0:
+        raise SystemExit(f"{' '.join(words)}\n{result.stdout}{result.stderr}")
+    return json.loads(result.stdout)["results"][0]["latency_us"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    ways = {"bare collective": lambda: measured(), "through the engine": lambda: measured("--async"),
+            "floor: two wake-ups": lambda: run([f"{BIN}/bench_wake_up"], key=str)["to_and_fro"]}
+    rounds = [{name: measure() for name, measure in ways.items()} for _ in range(args.rounds)]
+    with Figures("engine") as figures:
+        figures.print(f"{'4 bytes, 2 ranks':<24}{'microseconds':>14}")
+        for name in ways:
+            figures[name] = median = statistics.median(found[name] for found in rounds)
+            figures.print(f"{name:<24}{median:>14.2f}")
+        figures["above the floor"] = ratio = statistics.median(found["through the engine"] / found["floor: two wake-ups"] for found in rounds)
+        figures.print(f"{'engine / floor':<24}{ratio:>12.2f} x")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""What a benchmark says, for people and for pages: lines on the terminal and, where SULLAE_FIGURES names a file, the same lines and
+figures by name in that JSON file, with the command, commit, day and processors that they are from. bench/pages.py holds the pages against it."""
+
+import datetime
+import json
+import os
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def processors():
+    with open("/proc/cpuinfo") as file:
+        name = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "unknown")
+    return f"{len(os.sched_getaffinity(0))} of {name}"
+
+
+def commit():
+    words = ["git", "-C", ROOT, "describe", "--always", "--dirty"]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+
+
+class Figures:
+    """The figures of one part, for as long as a with statement: written when it ends, and not where it throws."""
+
+    def __init__(self, part):
+        self.part, self.lines, self.values = part, [], {}
+
+    def print(self, line=""):
+        self.lines.append(line.rstrip())
+        print(line, flush=True)
+
+    def __setitem__(self, name, value):
+        self.values[name] = float(f"{value:.5g}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        path = os.environ.get("SULLAE_FIGURES")
+        if kind is not None or not path:
+            return
+        parts = {}
+        if os.path.exists(path):
+            with open(path) as file:
+                parts = json.load(file)
+        parts[self.part] = {
+            "command": " ".join([os.path.relpath(os.path.abspath(sys.argv[0]), ROOT), *sys.argv[1:]]),
+            "commit": commit(), "day": datetime.date.today().isoformat(), "processors": processors(),
+            "figures": self.values, "output": self.lines}
+        with open(path + ".new", "w") as file:
+            json.dump(dict(sorted(parts.items())), file, indent=1, ensure_ascii=False)
+            file.write("\n")
+        os.replace(path + ".new", path)

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Every benchmark, against its peers in the same run, or those parts that are named. What they find is written to docs/figures.json,
+# and the pages are held against it; `bench/pages.py --write` brings them up to date.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Parts that take hours are run where they are named: accuracy.
+usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling pipeline serving)
+
+root_only() {
+  ((EUID == 0)) || { echo "SKIPPED: $1 (two hosts are network namespaces, which need root)"; return 1; }
+}
+
+part() {
+  case $1 in
+    allreduce) bench/allreduce.py --ranks 2 4 --rounds 3 ;;
+    messages) bench/messages.py ;;
+    sets) bench/sets.py ;;
+    engine) bench/engine.py ;;
+    hosts)
+      root_only hosts || return 0
+      bench/allreduce.py --hosts --rounds 3 --sizes 4 1024 16384 65536 262144 1048576 4194304 16777216 67108864
+      bench/allreduce.py --hosts --rate 1gbit --rounds 1 --sizes 1048576 4194304 16777216 67108864
+      bench/overlap.py --rounds 3 --rate 1gbit
+      ;;
+    gradients) bench/gradients.py --ranks 2 4 --rounds 3 ;;
+    wrapper) bench/wrapper.py ;;
+    training) bench/training.py --ranks 2 --rounds 3 ;;
+    overlap) bench/overlap.py --rounds 3 ;;
+    scaling) bench/scaling.py ;;
+    pipeline) bench/pipeline.py ;;
+    serving)
+      if [[ -z "${SULLAE_SERVED:-}" ]]; then
+        echo "SKIPPED: serving (SULLAE_SERVED names no model.ckpt; \`sullae train nsmc --export DIR\` writes one)"
+        return 0
+      fi
+      bench/serving.py "$SULLAE_SERVED"
+      bench/serving_changes.py "$SULLAE_SERVED"
+      ;;
+    accuracy)
+      bench/accuracy.py mnist --ranks 1 2 4 --seeds 1 2 3 -- --epochs 3
+      bench/accuracy.py nsmc --peer
+      bench/accuracy.py text --ranks 1 --seeds 1 2 3 -- --epochs 10
+      ;;
+    *)
+      echo "bench/figures.sh: no part \"$1\", expected of: ${usual[*]} accuracy" >&2
+      exit 2
+      ;;
+  esac
+}
+
+export SULLAE_FIGURES=${SULLAE_FIGURES-docs/figures.json}
+for name in "${@:-${usual[@]}}"; do part "$name"; done
+bench/pages.py
