@@ -98,6 +98,24 @@ TEST_P(Collectives, AllreduceWhereOnlySomeRanksUseSharedBuffers) {
   });
 }
 
+// Ranks of one host try two ways, and then keep one.
+TEST_P(Collectives, LargeBuffersAreReducedAlikeTimeAndAgain) {
+  run([](World& world) {
+    constexpr std::size_t kCount = 600011;
+    const auto in = make_values(world.rank(), kCount, DataType::float32);
+    for (int i = 0; i < 12; ++i) {
+      std::vector<std::byte> out(in.size());
+      if (i % 5 == 4) {
+        world.reduce(in.data(), out.data(), kCount, DataType::float32, ReduceOp::sum, 0);
+        if (world.rank() != 0) continue;
+      } else {
+        world.allreduce(in.data(), out.data(), kCount, DataType::float32);
+      }
+      check_reduced(out, kCount, 0, world.size(), DataType::float32, ReduceOp::sum);
+    }
+  });
+}
+
 TEST_P(Collectives, EveryRankGetsTheSameBits) {
   run([](World& world) {
     for (const std::size_t count : kCounts) {

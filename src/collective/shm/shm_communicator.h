@@ -1,6 +1,7 @@
 // The collectives of the ranks of one host, through shared memory.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -63,8 +64,16 @@ class ShmCommunicator final : public Communicator {
   void reduce_in_cells(const Signature& signature, const Reduction& reduction);
   void reduce_in_slots(const Signature& signature, const Reduction& reduction);
   bool reduce_in_place(const Signature& signature, const Reduction& reduction);
+  void reduce_large(const Reduction& reduction);
   void reduce_by_reading(const Reduction& reduction);
   void reduce_pipelined(const Reduction& reduction);
+
+  // Which of two ways is faster for sizes up to a power of two: each is tried, then all ranks take the same.
+  struct Trial {
+    int calls = 0;
+    std::array<double, 2> least{};  // seconds a byte
+    bool reads = true;
+  };
 
   // Rounds in which everybody writes its slot, waits for everybody, and reads the others' slots.
   // `rounds` is asked after the first round's announcements.
@@ -75,6 +84,7 @@ class ShmCommunicator final : public Communicator {
   Group group_;
   std::uint8_t channel_;
   std::shared_ptr<SharedBuffers> buffers_;
+  std::array<Trial, 5> trials_;
   std::vector<std::byte>
       copies_;  // of peers' memory; kept, since fresh pages cost more than the copy
 };

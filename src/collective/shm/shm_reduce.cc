@@ -6,13 +6,17 @@
 //   in place    Both buffers of every rank are in shared buffers: each rank reduces its share of
 //               the elements straight from its peers' memory into its peers' memory. Nothing is
 //               copied; the floor is the memory bandwidth.
-//   by reading  Large, ordinary memory, where the kernel lets ranks read each other's: each rank
+//   by reading  Large, ordinary memory, where the kernel lets ranks read each other's and that is measured
+//               to be faster on this machine than what follows: each rank
 //               reduces its share from copies that the kernel makes straight from its peers'
 //               memory, and then reads the shares of the others. One copy instead of two.
 //   pipelined   Ordinary memory otherwise, in chunks of the slots' size. While a chunk is copied
 //               in, the one before is reduced and the one before that is copied out, so that the
 //               slots stay in the cache, and one wait a chunk is enough.
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
 
 #include "base/copy.h"
 #include "collective/reduce/reduce.h"
@@ -26,11 +30,13 @@ constexpr std::size_t kInSlotsBytes = std::size_t{16} << 10;
 
 constexpr std::size_t kCacheLine = 64;
 
-// Between these sizes, and with one peer to read from, a system call a chunk costs less than a
-// second copy. Larger buffers do not stay in the caches, and the pipeline passes over them but
-// once; see docs/performance.md.
+// Between these sizes, and with one peer to read from, a system call a chunk may cost less than a second copy: on some
+// processors, so it is tried. Larger buffers do not stay in the caches, and the pipeline passes over them but once; see
+// docs/performance.md.
 constexpr std::size_t kReadFromBytes = std::size_t{2} << 20;
 constexpr std::size_t kReadToBytes = std::size_t{32} << 20;
+// Of each way in turn; the first ones fault pages in.
+constexpr int kTrialCalls = 4;
 
 // What is read at a time, so that it is reduced while it is in the second-level cache.
 constexpr std::size_t kReadBytes = std::size_t{256} << 10;
@@ -69,13 +75,32 @@ void ShmCommunicator::reduce_any(const Signature& signature, const Reduction& re
   } else if (bytes <= kInSlotsBytes) {
     reduce_in_slots(signature, reduction);
   } else if (!reduce_in_place(signature, reduction)) {
-    const bool fits = size() == 2 && bytes >= kReadFromBytes && bytes <= kReadToBytes;
-    if (fits && group_.can_read_peers()) {
-      reduce_by_reading(reduction);
-    } else {
-      reduce_pipelined(reduction);
-    }
+    reduce_large(reduction);
   }
+}
+
+void ShmCommunicator::reduce_large(const Reduction& reduction) {
+  const std::size_t bytes = reduction.count * element_size(reduction.type);
+  if (size() != 2 || bytes < kReadFromBytes || bytes > kReadToBytes || !group_.can_read_peers())
+    return reduce_pipelined(reduction);
+  Trial& trial = trials_.at(std::bit_width(bytes) - std::bit_width(kReadFromBytes));
+  const bool trying = trial.calls < 2 * kTrialCalls && reduction.root == kEverybody;
+  const bool reads = trying ? trial.calls % 2 == 0 : trial.reads;
+  const auto start = std::chrono::steady_clock::now();
+  reads ? reduce_by_reading(reduction) : reduce_pipelined(reduction);
+  if (!trying) return;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  double& least = trial.least[reads ? 0 : 1];
+  const double now = took.count() / static_cast<double>(bytes);
+  least = trial.calls < 2 ? now : std::min(least, now);
+  if (++trial.calls < 2 * kTrialCalls) return;
+  std::array<double, 2> sums{};
+  for (const auto& shared : group_.share(std::as_bytes(std::span(trial.least)))) {
+    std::array<double, 2> theirs;
+    copy_bytes(theirs.data(), shared.data(), sizeof theirs);
+    for (std::size_t way = 0; way < sums.size(); ++way) sums[way] += theirs[way];
+  }
+  trial.reads = sums[0] <= sums[1];
 }
 
 void ShmCommunicator::reduce_in_cells(const Signature& signature, const Reduction& reduction) {
