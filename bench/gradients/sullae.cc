@@ -7,6 +7,7 @@
 #include "sullae/sullae.h"
 
 #include "shapes.h"
+#include "sullae/adapter.h"
 #include "sullae/communicator.h"
 
 int main(int argc, char** argv) {
@@ -44,7 +45,7 @@ int main(int argc, char** argv) {
     auto* const memory = reinterpret_cast<float*>(shared.get());
     for (std::size_t at = 0; at < total; at += kBucket) {
       const std::size_t count = std::min(kBucket, total - at);
-      handles.push_back(world.submit([=](sullae::Communicator& communicator) {
+      handles.push_back(sullae::AdapterView(world).submit([=](sullae::Communicator& communicator) {
         communicator.allreduce(memory + at, memory + at, count, type, sullae::ReduceOp::sum);
       }));
     }

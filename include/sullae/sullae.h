@@ -93,17 +93,6 @@ struct AsyncOptions {
   std::string shape = {};
 };
 
-/// What a planned operation is, for the timeline and for telling ranks apart whose plans differ:
-/// where the name, `plan` or `turn` differs between ranks, all get a MismatchError that shows both.
-struct PlannedOptions {
-  std::string name = {};
-  std::size_t bytes = 0;
-  /// A hash of the whole plan, the same on every rank.
-  std::uint64_t plan = 0;
-  /// Tells repetitions of one operation apart, modulo 256.
-  unsigned turn = 0;
-};
-
 /// One tensor of a grouped operation. `in` and `out` may be the same.
 struct TensorBuffers {
   const void* in = nullptr;
@@ -238,18 +227,6 @@ class World {
   /// asynchronous sums, gathers and broadcasts of the others. Returns the last rank to join.
   int join() const;
 
-  /// The planned path, for adapters that submit the same operations in the same order on every
-  /// rank: a sequence of collectives, run in the background as one operation and without
-  /// negotiation, in the order of submission; see sullae/communicator.h.
-  Handle submit(std::function<void(Communicator&)> operation,
-                const PlannedOptions& options = {}) const;
-  /// For adapters that have tensors on GPUs; see sullae/device.h. The first call is collective: every
-  /// rank names the GPU that it uses. Null where tensors must go through host memory: without NCCL in
-  /// this build, where two ranks share a GPU, or with SULLAE_DEVICE_TRANSPORT=host.
-  std::shared_ptr<DeviceCommunicator> device_communicator(int device) const;
-  /// 0, 1, 2, …: the same on every rank for an adapter's objects that are made in the same order.
-  std::uint64_t next_number() const;
-
   /// Records what every rank does from here to stop_timeline(), or to the end of the world, in one
   /// file that Perfetto and chrome://tracing open; `sullae timeline FILE` sums it up. Both are
   /// collective; rank 0 writes. SULLAE_TIMELINE=FILE (`sullae run --timeline`) records from the
@@ -276,6 +253,7 @@ class World {
   std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) const;
 
  private:
+  friend class AdapterView;
   class Impl;
   explicit World(std::unique_ptr<Impl> impl);
   static Handle handle_of(std::shared_ptr<Completion> completion);

@@ -5,15 +5,15 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "base/config.h"
+#include "base/environment.h"
 #include "base/rounded.h"
 #include "cli/commands.h"
 #include "cli/validators.h"
-#include "world/collective_benchmark.h"
 #include "launch/environment.h"
 #include "launch/launcher.h"
 #include "launch/remote_shell.h"
 #include "transport/transports.h"
+#include "world/collective_benchmark.h"
 
 namespace sullae::cli {
 namespace {

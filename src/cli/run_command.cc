@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/config.h"
+#include "base/environment.h"
 #include "cli/commands.h"
 #include "cli/validators.h"
 #include "launch/launcher.h"

@@ -18,11 +18,11 @@ namespace {
 enum class Kind { self, local, flat, hierarchical };
 
 // Throws InputError where the transport cannot serve the topology.
-Kind choose(const Topology& topology, const Config& config) {
+Kind choose(const Topology& topology, const CollectiveSettings& settings) {
   if (topology.size == 1) return Kind::self;
-  if (find_transport(config.transport) != nullptr) return Kind::flat;
+  if (find_transport(settings.transport) != nullptr) return Kind::flat;
   if (topology.cross_size() == 1) return Kind::local;
-  if (config.transport == "shm") {
+  if (settings.transport == "shm") {
     throw InputError(fmt::format(
         "SULLAE_TRANSPORT=shm serves one host, but the {} ranks are on {} hosts: use auto or ucx",
         topology.size, topology.cross_size()));
@@ -32,9 +32,9 @@ Kind choose(const Topology& topology, const Config& config) {
 
 class Maker {
  public:
-  Maker(Rendezvous& rendezvous, const Topology& topology, const Config& config,
+  Maker(Rendezvous& rendezvous, const Topology& topology, const CollectiveSettings& settings,
         const ChannelOptions& channel)
-      : rendezvous_(rendezvous), topology_(topology), config_(config), channel_(channel) {}
+      : rendezvous_(rendezvous), topology_(topology), settings_(settings), channel_(channel) {}
 
   std::unique_ptr<Communicator> local() {
     if (topology_.local_size() == 1) return std::make_unique<SelfCommunicator>();
@@ -43,8 +43,8 @@ class Maker {
         shm::GroupOptions{.name = fmt::format("{}/host{}", channel_.name, topology_.cross_rank()),
                           .ranks = topology_.names_of(topology_.local_ranks()),
                           .index = topology_.local_rank(),
-                          .timeout = config_.timeout,
-                          .stall_warning = config_.stall_warning,
+                          .timeout = settings_.waits.timeout,
+                          .stall_warning = settings_.waits.stall_warning,
                           .failure = channel_.failure},
         channel_.number, channel_.buffers);
   }
@@ -70,36 +70,27 @@ class Maker {
   std::unique_ptr<Communicator> p2p(const std::string& name, const std::vector<int>& ranks,
                                     int index) {
     return std::make_unique<P2pCommunicator>(
-        choose_transport(config_.transport)
+        choose_transport(settings_.transport)
             .make(rendezvous_, {.name = channel_.name + '/' + name,
                                 .ranks = topology_.names_of(ranks),
                                 .index = index,
-                                .timeout = config_.timeout,
-                                .stall_warning = config_.stall_warning,
+                                .timeout = settings_.waits.timeout,
+                                .stall_warning = settings_.waits.stall_warning,
                                 .failure = channel_.failure}),
-        config_.allreduce_algorithm);
+        settings_.allreduce_algorithm);
   }
 
   Rendezvous& rendezvous_;
   const Topology& topology_;
-  const Config& config_;
+  const CollectiveSettings& settings_;
   const ChannelOptions& channel_;
 };
 
 }  // namespace
 
-void check_choices(const Config& config) {
-  p2p::check_allreduce_algorithm(config.allreduce_algorithm);
-  const std::string& name = config.transport;
-  if (name == "auto" || name == "shm" || find_transport(name) != nullptr) return;
-  std::string known;
-  for (const TransportKind& kind : transports()) known += ", " + kind.name;
-  throw InputError(fmt::format("SULLAE_TRANSPORT='{}': expected one of auto, shm{}", name, known));
-}
-
-std::string backend_of(const Topology& topology, const Config& config) {
-  const std::string& transport = choose_transport(config.transport).name;
-  switch (choose(topology, config)) {
+std::string backend_of(const Topology& topology, const CollectiveSettings& settings) {
+  const std::string& transport = choose_transport(settings.transport).name;
+  switch (choose(topology, settings)) {
     case Kind::self:
       return "self";
     case Kind::local:
@@ -113,10 +104,10 @@ std::string backend_of(const Topology& topology, const Config& config) {
 }
 
 std::unique_ptr<Communicator> make_communicator(Rendezvous& rendezvous, const Topology& topology,
-                                                const Config& config,
+                                                const CollectiveSettings& settings,
                                                 const ChannelOptions& channel) {
-  Maker maker(rendezvous, topology, config, channel);
-  switch (choose(topology, config)) {
+  Maker maker(rendezvous, topology, settings, channel);
+  switch (choose(topology, settings)) {
     case Kind::self:
       return std::make_unique<SelfCommunicator>();
     case Kind::local:
@@ -130,12 +121,12 @@ std::unique_ptr<Communicator> make_communicator(Rendezvous& rendezvous, const To
   auto cross = maker.cross();
   return std::make_unique<HierarchicalCommunicator>(
       topology, std::move(local), std::move(cross), maker.flat(),
-      HierarchicalOptions{config.hierarchical_adasum});
+      HierarchicalOptions{settings.hierarchical_adasum});
 }
 
 std::unique_ptr<Communicator> make_cross_communicator(Rendezvous& rendezvous,
                                                       const Topology& topology,
-                                                      const Config& config,
+                                                      const CollectiveSettings& settings,
                                                       const ChannelOptions& channel) {
   const auto ranks = topology.hosts.front().size();
   for (const auto& host : topology.hosts) {
@@ -146,7 +137,7 @@ std::unique_ptr<Communicator> make_cross_communicator(Rendezvous& rendezvous,
                     ranks, host.size()));
   }
   if (topology.cross_size() == 1) return std::make_unique<SelfCommunicator>();
-  return Maker(rendezvous, topology, config, channel).cross();
+  return Maker(rendezvous, topology, settings, channel).cross();
 }
 
 }  // namespace sullae

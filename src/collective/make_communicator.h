@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "base/config.h"
+#include "collective/settings.h"
 #include "collective/shm/shared_buffers.h"
 #include "sullae/communicator.h"
 #include "transport/failure.h"
@@ -25,24 +25,21 @@ struct ChannelOptions {
   std::shared_ptr<const Failure> failure = std::make_shared<Failure>();
 };
 
-/// Throws InputError, with those that there are, for a transport or an algorithm that there is not.
-void check_choices(const Config& config);
-
 /// The name of what make_communicator() makes, as Communicator::backend() gives it.
-std::string backend_of(const Topology& topology, const Config& config);
+std::string backend_of(const Topology& topology, const CollectiveSettings& settings);
 
 /// Shared memory on one host, messages where every rank has a host of its own, both otherwise; or
-/// what `config.transport` asks for. Collective. `rendezvous` must outlive the communicator. Throws
+/// what `settings.transport` asks for. Collective. `rendezvous` must outlive the communicator. Throws
 /// InputError where the transport cannot serve the topology.
 std::unique_ptr<Communicator> make_communicator(Rendezvous& rendezvous, const Topology& topology,
-                                                const Config& config,
+                                                const CollectiveSettings& settings,
                                                 const ChannelOptions& channel);
 
 /// Messages between the ranks of all hosts that have this rank's local rank. Throws InputError unless
 /// every host has the same number of ranks. Collective.
 std::unique_ptr<Communicator> make_cross_communicator(Rendezvous& rendezvous,
                                                       const Topology& topology,
-                                                      const Config& config,
+                                                      const CollectiveSettings& settings,
                                                       const ChannelOptions& channel);
 
 }  // namespace sullae

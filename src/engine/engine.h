@@ -14,35 +14,15 @@
 
 #include "engine/autotune/autotuner.h"
 #include "engine/completion.h"
+#include "engine/engine_options.h"
 #include "engine/exchange.h"
 #include "engine/executor.h"
 #include "engine/negotiation/negotiator.h"
-#include "engine/set_watch.h"
 #include "engine/stall_inspector.h"
 #include "engine/submission.h"
 #include "sullae/communicator.h"
-#include "transport/failure.h"
 
 namespace sullae::engine {
-
-struct EngineOptions {
-  /// The longest that a rank with nothing to say lets the others wait.
-  std::chrono::microseconds cycle_time{1000};
-  std::size_t fusion_threshold = std::size_t{64} << 20;
-  std::size_t cache_capacity = 1024;
-  std::chrono::milliseconds stall_warning{10000};
-  std::chrono::milliseconds stall_timeout{600000};
-  AutotuneOptions autotune;
-  /// What all sets of this process share, and this one's name there; the world's engine, whose name is
-  /// empty, tells the other ranks. Null compares nothing.
-  std::shared_ptr<SetWatch> set_watch;
-  std::string set;
-  /// Of the world: what ends the engine is put here, on every rank. Never null.
-  std::shared_ptr<Failure> failure = std::make_shared<Failure>();
-  /// For what else has to be looked at now and then, and for the end of that. In the engine's thread; may be empty.
-  std::function<void()> each_cycle;
-  std::function<void()> at_end;
-};
 
 /// A thread that takes part in cycles: tell the others what is new here, hear what is new there, run
 /// what all have submitted. Any thread may call.

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/config.h"
+#include "base/environment.h"
 #include "sullae/sullae.h"
 
 namespace sullae {

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "base/config.h"
+#include "base/environment.h"
 #include "base/host.h"
 #include "sullae/error.h"
 

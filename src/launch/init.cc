@@ -5,9 +5,10 @@
 #include <mutex>
 #include <optional>
 
-#include "base/config.h"
+#include "base/environment.h"
 #include "launch/environment.h"
 #include "sullae/sullae.h"
+#include "transport/settings.h"
 #include "transport/store/store_server.h"
 
 namespace sullae {
@@ -46,7 +47,8 @@ World init() {
     if (options.serve_store && options.rank == 0 && options.size > 1) {
       if (!state.store_server)
         state.store_server = std::make_unique<StoreServer>(
-            StoreAddress::parse(options.store), Config::from(process_environment()).job_secret);
+            StoreAddress::parse(options.store),
+            RendezvousSettings::from(process_environment()).job_secret);
       options.serve_store = false;
     }
     // A launcher reads the output through a pipe: whole lines as they are written, and none lost

@@ -9,6 +9,7 @@
 
 #include "collective/counts.h"
 #include "collective/gather_texts.h"
+#include "sullae/adapter.h"
 
 namespace sullae {
 
@@ -95,7 +96,9 @@ void check_same_parameters(const std::vector<PlannedParameter>& parameters,
   if (std::ranges::count(digests, digest) == world.size()) return;
 
   std::vector<std::string> all;
-  world.submit([&](Communicator& communicator) { all = gather_texts(communicator, mine); }).wait();
+  AdapterView(world)
+      .submit([&](Communicator& communicator) { all = gather_texts(communicator, mine); })
+      .wait();
   const auto lines_of = [&](std::size_t rank) {
     std::vector<std::string> lines;
     std::istringstream stream(all[rank]);

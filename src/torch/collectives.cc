@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "collective/gather_texts.h"
+#include "sullae/adapter.h"
 #include "sullae/communicator.h"
 #include "sullae/torch.h"
 #include "torch/device_order.h"
@@ -112,7 +113,9 @@ void check_same_names(const std::map<std::string, double>& metrics, const World&
   world.allgather(&digest, digests.data(), 1, DataType::int64);
   if (std::ranges::count(digests, digest) == world.size()) return;
   std::vector<std::string> all;
-  world.submit([&](Communicator& communicator) { all = gather_texts(communicator, names); }).wait();
+  AdapterView(world)
+      .submit([&](Communicator& communicator) { all = gather_texts(communicator, names); })
+      .wait();
   const auto other = std::ranges::find_if(all, [&](const auto& one) { return one != all[0]; });
   throw MismatchError(
       fmt::format("average_metrics: ranks have different metrics: rank 0 has ({}), but rank {} has "

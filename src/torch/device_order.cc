@@ -2,6 +2,7 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "sullae/adapter.h"
 namespace sullae {
 namespace {
 
@@ -21,7 +22,7 @@ c10::Stream stream_of(const DeviceCommunicator& communicator, torch::Device devi
 std::shared_ptr<DeviceCommunicator> device_communicator(const torch::Tensor& tensor,
                                                         const World& world) {
   if (!tensor.is_cuda() || tensor.layout() != torch::kStrided) return nullptr;
-  return world.device_communicator(tensor.device().index());
+  return AdapterView(world).device_communicator(tensor.device().index());
 }
 
 DeviceTurn::DeviceTurn(const DeviceCommunicator& communicator, torch::Device device)

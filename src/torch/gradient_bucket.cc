@@ -42,8 +42,8 @@ void GradientBucket::take(std::size_t place) {
 void GradientBucket::start_planned(bool stepping) {
   started_ = true;
   reduction_->start(stepping);
-  handle_ = world_.submit([this](Communicator& communicator) { reduction_->reduce(communicator); },
-                          label_);
+  handle_ = AdapterView(world_).submit(
+      [this](Communicator& communicator) { reduction_->reduce(communicator); }, label_);
 }
 
 void GradientBucket::start_negotiated(bool stepping) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sullae/adapter.h"
 #include "sullae/sullae.h"
 #include "sullae/torch.h"
 #include "torch/bucket_plan.h"

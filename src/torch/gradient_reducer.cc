@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sullae/adapter.h"
 #include "torch/sparse_rows.h"
 
 namespace sullae {
@@ -21,7 +22,7 @@ GradientReducer::GradientReducer(std::vector<PlannedParameter> parameters,
                                  const DistributedOptimizerOptions& options, const World& world)
     : options_(options),
       world_(world),
-      number_(world.next_number()),
+      number_(AdapterView(world).next_number()),
       parameters_(std::move(parameters)),
       states_(parameters_.size()),
       kept_(parameters_.size()) {

@@ -1,6 +1,6 @@
 #include "train/local_sgd.h"
 
-#include "base/config.h"
+#include "base/environment.h"
 
 namespace sullae::train {
 

@@ -33,7 +33,8 @@ std::shared_ptr<DeviceCommunicator> World::Impl::device_communicator(int device)
   const std::lock_guard lock(device_mutex_);
   check_joined();
   if (!device_decided_) {
-    if (topology_.size > 1 && session_->config.device_transport != "host")
+    if (topology_.size > 1 &&
+        session_->settings.collective.device_transport != DeviceTransport::host)
       device_ = make_device_communicator(device);
     device_decided_ = true;
   }
@@ -41,13 +42,13 @@ std::shared_ptr<DeviceCommunicator> World::Impl::device_communicator(int device)
 }
 
 std::unique_ptr<DeviceCommunicator> World::Impl::make_device_communicator(int device) {
-  const Config& config = session_->config;
+  const CollectiveSettings& settings = session_->settings.collective;
   std::vector<std::string> gpus;
   run("DEVICES", 0, [&](Communicator& communicator) {
     gpus = gather_texts(communicator, nccl::identity_of(device));
   });
   if (const std::string reason = obstacle(gpus, topology_.names); !reason.empty()) {
-    if (config.device_transport == "nccl")
+    if (settings.device_transport == DeviceTransport::nccl)
       throw InputError(fmt::format("SULLAE_DEVICE_TRANSPORT=nccl: {}", reason));
     if (topology_.rank == 0) log::info("CUDA tensors go through host memory: {}", reason);
     return nullptr;
@@ -55,15 +56,15 @@ std::unique_ptr<DeviceCommunicator> World::Impl::make_device_communicator(int de
   const nccl::Options options{
       .group = {.name = name_ + "all", .ranks = topology_.names, .index = topology_.rank},
       .device = device,
-      .timeout = config.timeout,
-      .rendezvous_timeout = config.rendezvous_timeout};
-  if (!config.hierarchical_nccl) return nccl::make(*rendezvous_, options);
+      .timeout = settings.waits.timeout,
+      .rendezvous_timeout = session_->settings.rendezvous.timeout};
+  if (!settings.hierarchical_nccl) return nccl::make(*rendezvous_, options);
   return nccl::make_hierarchical(
       *rendezvous_, options,
       {.name = fmt::format("{}host{}", name_, topology_.cross_rank()),
        .ranks = topology_.names_of(topology_.local_ranks()),
        .index = topology_.local_rank()},
-      make_cross_communicator(*rendezvous_, topology_, config, {.name = name_ + "device"}));
+      make_cross_communicator(*rendezvous_, topology_, settings, {.name = name_ + "device"}));
 }
 
 }  // namespace sullae

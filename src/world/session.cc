@@ -3,35 +3,36 @@
 #include <fmt/format.h>
 
 #include "base/host.h"
-#include "collective/make_communicator.h"
 #include "transport/store/store_rendezvous.h"
 
 namespace sullae {
-namespace {
-
-Config merge(const WorldOptions& options) {
-  Config config = Config::from(process_environment());
-  if (!options.transport.empty()) config.transport = options.transport;
-  if (!options.host_id.empty()) config.host_id = options.host_id;
-  if (options.timeout.count() > 0) config.timeout = options.timeout;
-  if (options.rendezvous_timeout.count() > 0)
-    config.rendezvous_timeout = options.rendezvous_timeout;
-  if (config.host_id.empty()) config.host_id = host_identity();
-  check_choices(config);
-  return config;
+WorldSettings WorldSettings::from(const Environment& environment, const WorldOptions& options) {
+  WorldSettings settings{.rendezvous = RendezvousSettings::from(environment),
+                         .collective = CollectiveSettings::from(environment)};
+  RendezvousSettings& rendezvous = settings.rendezvous;
+  if (!options.host_id.empty()) rendezvous.host_id = options.host_id;
+  if (rendezvous.host_id.empty()) rendezvous.host_id = host_identity();
+  if (options.rendezvous_timeout.count() > 0) rendezvous.timeout = options.rendezvous_timeout;
+  if (!options.transport.empty()) settings.collective.transport = options.transport;
+  if (options.timeout.count() > 0) settings.collective.waits.timeout = options.timeout;
+  settings.collective.check();
+  settings.engine = engine::EngineOptions::from(environment, settings.collective.waits);
+  std::string timeline;
+  read_text(environment, "SULLAE_TIMELINE", timeline);
+  settings.timeline = timeline;
+  return settings;
 }
 
-}  // namespace
-
-Session::Session(const WorldOptions& options) : config(merge(options)) {
+Session::Session(const WorldOptions& options)
+    : settings(WorldSettings::from(process_environment(), options)) {
   if (options.size == 1) return;
-  const Deadline deadline(config.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
+  const Deadline deadline(settings.rendezvous.timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
   const StoreAddress address = StoreAddress::parse(options.store);
   if (options.serve_store && options.rank == 0)
-    server = std::make_unique<StoreServer>(address, config.job_secret);
+    server = std::make_unique<StoreServer>(address, settings.rendezvous.job_secret);
   store = std::make_unique<Store>(address, deadline, fmt::format("{}/", options.generation),
-                                  config.job_secret);
-  rendezvous = std::make_unique<StoreRendezvous>(*store, options.rank, config.rendezvous_timeout);
+                                  settings.rendezvous.job_secret);
+  rendezvous = std::make_unique<StoreRendezvous>(*store, options.rank, settings.rendezvous.timeout);
 }
 
 Session::~Session() {

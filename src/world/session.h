@@ -1,17 +1,32 @@
 // What a world and its process sets share.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 
-#include "base/config.h"
 #include "collective/messages/messenger.h"
+#include "collective/settings.h"
+#include "engine/engine_options.h"
 #include "engine/set_watch.h"
 #include "sullae/sullae.h"
 #include "transport/rendezvous.h"
+#include "transport/settings.h"
 #include "transport/store/store.h"
 #include "transport/store/store_server.h"
 
 namespace sullae {
+
+/// Of a world: what the environment says to each layer, and what the program says instead.
+struct WorldSettings {
+  RendezvousSettings rendezvous;
+  CollectiveSettings collective;
+  engine::EngineOptions engine;
+  /// SULLAE_TIMELINE: the file that the timeline of the whole run goes to; empty for none.
+  std::filesystem::path timeline;
+
+  /// Throws InputError for what cannot be.
+  static WorldSettings from(const Environment& environment, const WorldOptions& options);
+};
 
 /// The connection to the rendezvous store, shared by a world and its process sets.
 struct Session {
@@ -20,7 +35,7 @@ struct Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  Config config;
+  WorldSettings settings;
   std::unique_ptr<StoreServer> server;
   std::unique_ptr<Store> store;
   /// Of the world itself; null in a world of one, as the two above.

@@ -246,15 +246,6 @@ Handle World::barrier_async(const AsyncOptions& options) const {
   return handle_of(impl_->submit({.operation = Operation::barrier}, options, {}));
 }
 int World::join() const { return impl_->join_others(); }
-std::shared_ptr<DeviceCommunicator> World::device_communicator(int device) const {
-  return impl_->device_communicator(device);
-}
-std::uint64_t World::next_number() const { return impl_->next_number(); }
-
-Handle World::submit(std::function<void(Communicator&)> operation,
-                     const PlannedOptions& options) const {
-  return handle_of(impl_->submit(std::move(operation), options));
-}
 
 void World::start_timeline(const std::filesystem::path& file) const { impl_->start_timeline(file); }
 void World::stop_timeline() const { impl_->stop_timeline(); }
@@ -277,7 +268,8 @@ std::shared_ptr<std::byte> World::allocate_shared(std::size_t bytes) const {
         fmt::format("allocate_shared: {} bytes, expected at most {}", bytes, kMostShared));
   }
   std::shared_ptr<std::byte> memory;
-  submit([&](Communicator& c) { memory = c.allocate_shared(bytes); }, {.name = "allocate"}).wait();
+  impl_->submit([&](Communicator& c) { memory = c.allocate_shared(bytes); }, {.name = "allocate"})
+      ->wait();
   return memory;
 }
 

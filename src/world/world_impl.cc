@@ -44,13 +44,13 @@ std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
   auto session = std::make_shared<Session>(options);
   Topology topology;
   if (options.size > 1) {
-    const Deadline deadline(session->config.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
+    const Deadline deadline(session->settings.rendezvous.timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
     topology = Topology::discover(*session->store, options.rank, options.size,
-                                  session->config.host_id, deadline);
+                                  session->settings.rendezvous.host_id, deadline);
   }
   session->messenger =
-      messages::make_messenger(session->rendezvous.get(), topology, session->config);
-  const std::filesystem::path timeline = session->config.timeline;
+      messages::make_messenger(session->rendezvous.get(), topology, session->settings.collective);
+  const std::filesystem::path timeline = session->settings.timeline;
   auto impl = std::make_unique<Impl>(std::move(session), std::move(topology), "");
   if (!timeline.empty()) impl->start_timeline(timeline);
   return impl;
@@ -60,7 +60,7 @@ World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::stri
     : session_(std::move(session)),
       topology_(std::move(topology)),
       name_(std::move(name)),
-      backend_(backend_of(topology_, session_->config)),
+      backend_(backend_of(topology_, session_->settings.collective)),
       messages_(std::make_shared<messages::Group>(session_->messenger, name_, topology_, failure_)),
       rendezvous_(session_->rendezvous),
       engine_rendezvous_(session_->rendezvous) {
@@ -85,12 +85,12 @@ std::unique_ptr<Communicator> World::Impl::make_channel(Channel channel) {
     static constexpr std::array kNames = {"", "foreground", "planned", "negotiated"};
     const auto number = static_cast<std::uint8_t>(channel);
     const bool engines = channel == Channel::negotiated;
-    made =
-        make_communicator(engines ? *engine_rendezvous_ : *rendezvous_, topology_, session_->config,
-                          {.name = name_ + kNames[number],
-                           .number = number,
-                           .buffers = buffers_,
-                           .failure = engines ? engine_failure_ : failure_});
+    made = make_communicator(engines ? *engine_rendezvous_ : *rendezvous_, topology_,
+                             session_->settings.collective,
+                             {.name = name_ + kNames[number],
+                              .number = number,
+                              .buffers = buffers_,
+                              .failure = engines ? engine_failure_ : failure_});
   }
   made->set_messages(messages_);
   return made;
@@ -131,20 +131,11 @@ engine::Engine& World::Impl::engine() {
 void World::Impl::start_engine() {
   const std::lock_guard lock(start_mutex_);
   if (engine_ || starts_no_more_) return;
-  const Config& config = session_->config;
-  engine::EngineOptions options{.cycle_time = config.cycle_time,
-                                .fusion_threshold = config.fusion_threshold,
-                                .cache_capacity = config.cache_capacity,
-                                .stall_warning = config.stall_warning,
-                                .stall_timeout = config.stall_timeout.value_or(config.timeout),
-                                // Process sets follow their own traffic, but there is one log.
-                                .autotune = {.on = config.autotune && !is_set(),
-                                             .log = config.autotune_log,
-                                             .warmup_samples = config.autotune_warmup_samples,
-                                             .steps_per_sample = config.autotune_steps_per_sample},
-                                .set_watch = session_->set_watch,
-                                .set = name_,
-                                .failure = failure_};
+  engine::EngineOptions options = session_->settings.engine;
+  if (is_set()) options.autotune.on = false;  // sets follow their own traffic, but there is one log
+  options.set_watch = session_->set_watch;
+  options.set = name_;
+  options.failure = failure_;
   if (!is_set()) {
     // The world's engine always runs: sets have no thread that would hear that they are wanted.
     options.each_cycle = [messenger = session_->messenger] {

@@ -18,6 +18,7 @@
 #include "engine/background_queue.h"
 #include "engine/engine.h"
 #include "engine/timeline.h"
+#include "sullae/adapter.h"
 #include "sullae/communicator.h"
 #include "sullae/device.h"
 #include "sullae/sullae.h"

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "engine/timeline_summary.h"
+#include "sullae/adapter.h"
 #include "sullae/communicator.h"
 #include "support/errors.h"
 #include "support/ranks.h"
@@ -38,7 +39,9 @@ TEST_F(Timelines, HoldWhatEveryRankDidBetweenStartAndStop) {
     world.grouped_allreduce_async(tensors, DataType::float32, ReduceOp::sum, {.name = "group"})
         .wait();
     world.broadcast_async(values.data(), 300, DataType::float32, 0, {.name = "given"}).wait();
-    world.submit([](Communicator& c) { c.barrier(); }, {.name = "planned one", .bytes = 7}).wait();
+    AdapterView(world)
+        .submit([](Communicator& c) { c.barrier(); }, {.name = "planned one", .bytes = 7})
+        .wait();
     world.allreduce(values.data(), values.data(), 300, DataType::float32);
     world.mark("BACKWARD", "a span of the program's", start);
     world.stop_timeline();

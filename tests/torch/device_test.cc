@@ -84,10 +84,11 @@ TEST_F(Devices, TrainingGivesWhatOneProcessGives) {
 // Needs no GPU: what every build must say.
 TEST(DeviceTransport, IsHostMemoryWhereThereIsNothingElse) {
   if (torch::cuda::is_available()) GTEST_SKIP() << "there is a GPU here";
-  run_ranks({.size = 2}, [](World& world) { EXPECT_EQ(world.device_communicator(0), nullptr); });
+  run_ranks({.size = 2},
+            [](World& world) { EXPECT_EQ(AdapterView(world).device_communicator(0), nullptr); });
   ::setenv("SULLAE_DEVICE_TRANSPORT", "nccl", 1);
-  const auto errors =
-      run_ranks_catching({.size = 2}, [](World& world) { world.device_communicator(0); });
+  const auto errors = run_ranks_catching(
+      {.size = 2}, [](World& world) { AdapterView(world).device_communicator(0); });
   ::setenv("SULLAE_DEVICE_TRANSPORT", "carrier pigeon", 1);
   const std::string unknown = error_of([] { World::create({}); });
   ::unsetenv("SULLAE_DEVICE_TRANSPORT");

@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "sullae/adapter.h"
 #include "sullae/communicator.h"
 #include "sullae/compression.h"
 #include "support/errors.h"
@@ -42,7 +43,7 @@ void expect_refused(World& world, const std::string& reason) {
       [&] { allreduce_one(world); },
       [&] { world.barrier(); },
       [&] { world.barrier_async({.name = "late"}).wait(); },
-      [&] { world.submit([](Communicator& c) { c.barrier(); }).wait(); },
+      [&] { AdapterView(world).submit([](Communicator& c) { c.barrier(); }).wait(); },
       [&] { world.allocate_shared(64); },
       [&] {
         world.process_set({0});
@@ -92,7 +93,7 @@ TEST_P(FailedWorld, RefusesEveryCallAfterATimeout) {
 TEST_P(FailedWorld, SaysWhoCannotGoOnAndWhy) {
   run_ranks({.size = 3, .transport = GetParam()}, [](World& world) {
     const auto error = message_of([&] {
-      world
+      AdapterView(world)
           .submit([&](Communicator& communicator) {
             if (world.rank() == 1) throw std::runtime_error("disk on fire");
             communicator.barrier();
@@ -115,7 +116,7 @@ TEST_P(FailedWorld, EndsWhatIsUnderWay) {
         handles.push_back(world.allreduce_async(values.data() + n % 8, values.data() + n % 8, 1,
                                                 DataType::float32));
         if (n == 10 && world.rank() == 2)
-          world.submit([](Communicator&) { throw std::runtime_error("the end"); });
+          AdapterView(world).submit([](Communicator&) { throw std::runtime_error("the end"); });
       }
       for (auto& handle : handles) message_of([&] { handle.wait(); });  // or this test does not end
     });
@@ -163,7 +164,7 @@ TEST_P(FailedWorld, IsFollowedByNewOnes) {
       const auto first = message_of([&] { allreduce_one(world); });
       EXPECT_TRUE(first == kNothing || contains(first, "the end")) << first;
       const auto error = message_of([&] {
-        world
+        AdapterView(world)
             .submit([&](Communicator& communicator) {
               if (world.rank() == i % 2) throw std::runtime_error("the end");
               communicator.barrier();

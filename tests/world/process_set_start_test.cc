@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "sullae/adapter.h"
 #include "sullae/communicator.h"
 #include "support/errors.h"
 #include "support/ranks.h"
@@ -121,7 +122,7 @@ TEST_P(ProcessSetStarts, AFailureIsToldToAll) {
     std::iota(all.begin(), all.end(), 0);
     const auto set = world.process_set(all);
     const auto work = [&] {
-      const auto submitted = set->submit(
+      const auto submitted = AdapterView(*set).submit(
           [&](Communicator& communicator) {
             if (set->rank() == 0) throw Error("the disk is full");
             communicator.barrier();

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "engine/background_queue.h"
+#include "sullae/adapter.h"
 #include "sullae/communicator.h"
 #include "support/errors.h"
 #include "support/ranks.h"
@@ -70,14 +71,14 @@ TEST(World, AfterLeavingEveryCopyThrowsAndKnowsItsPlace) {
           [&] { world.allreduce(&value, &value, 1, DataType::int32); },
           [&] { world.barrier(); },
           [&] { world.allreduce_async(&value, &value, 1, DataType::int32); },
-          [&] { world.submit([](Communicator&) {}); },
+          [&] { AdapterView(world).submit([](Communicator&) {}); },
           [&] { world.join(); },
           [&] { world.process_set({0}); },
           [&] { world.allocate_shared(64); },
           [&] { world.start_timeline("/tmp/never"); },
           [&] { world.stop_timeline(); },
           [&] {
-            world.device_communicator(0);
+            AdapterView(world).device_communicator(0);
           }};
       for (const auto& call : calls) EXPECT_TRUE(contains(error_of(call), kLeft)) << error_of(call);
       EXPECT_EQ(value, 2);
@@ -103,7 +104,7 @@ TEST(World, LeavesWhileOtherThreadsCall) {
         float value = 1;
         const auto call = [&] {
           if (t == 0) world.allreduce_async(&value, &value, 1, DataType::float32).wait();
-          if (t == 1) world.submit([](Communicator&) {}).wait();
+          if (t == 1) AdapterView(world).submit([](Communicator&) {}).wait();
           if (t == 2) world.mark("MARK", "nothing", std::chrono::steady_clock::now());
           if (t == 2 && world.has_left()) throw Error("this rank has left the world");
         };
@@ -130,7 +131,8 @@ TEST(World, ACallbackMayHoldTheLastCopy) {
     auto released = dropped.get_future().share();
     {
       const World world = World::create({});
-      world.submit([released](Communicator&) { released.wait(); })
+      AdapterView(world)
+          .submit([released](Communicator&) { released.wait(); })
           .then([world](const std::exception_ptr&) {});
       if (!planned)
         world.barrier_async().then(
@@ -190,7 +192,7 @@ TEST(World, AnyThreadMayCallBlockingCollectives) {
 TEST(World, SubmittedSequencesRunAsOneOperation) {
   run_ranks({.size = 3}, [](World& world) {
     int value = world.rank();
-    const auto handle = world.submit([&](Communicator& communicator) {
+    const auto handle = AdapterView(world).submit([&](Communicator& communicator) {
       communicator.allreduce(&value, &value, 1, DataType::int32, ReduceOp::max);
       communicator.allreduce(&value, &value, 1, DataType::int32, ReduceOp::sum);
     });

@@ -6,26 +6,26 @@
 
 namespace sullae::messages {
 std::shared_ptr<Messenger> make_messenger(Rendezvous* rendezvous, const Topology& topology,
-                                          const Config& config) {
+                                          const CollectiveSettings& settings) {
   const MessengerOptions options{.rank = topology.rank,
                                  .size = topology.size,
-                                 .timeout = config.timeout,
-                                 .stall_warning = config.stall_warning};
+                                 .timeout = settings.waits.timeout,
+                                 .stall_warning = settings.waits.stall_warning};
   std::vector<std::unique_ptr<Carrier>> carriers;
   if (topology.size > 1) {
-    const bool asked = find_transport(config.transport) != nullptr;
+    const bool asked = find_transport(settings.transport) != nullptr;
     std::vector<int> local;
     if (!asked && topology.local_size() > 1) {
       local = topology.local_ranks();
       carriers.push_back(make_shm_carrier(*rendezvous, {.rank = topology.rank, .ranks = local}));
     }
     if (asked || topology.cross_size() > 1) {
-      auto transport = choose_transport(config.transport)
+      auto transport = choose_transport(settings.transport)
                            .make(*rendezvous, {.name = "messages",
                                                .ranks = topology.names,
                                                .index = topology.rank,
-                                               .timeout = config.timeout,
-                                               .stall_warning = config.stall_warning});
+                                               .timeout = settings.waits.timeout,
+                                               .stall_warning = settings.waits.stall_warning});
       carriers.push_back(make_transport_carrier(std::move(transport), std::move(local)));
     }
   }

@@ -3,16 +3,16 @@
 
 #include <memory>
 
-#include "base/config.h"
 #include "collective/messages/messenger.h"
+#include "collective/settings.h"
 #include "transport/rendezvous.h"
 #include "transport/topology.h"
 
 namespace sullae::messages {
 
-/// Shared memory within this host and messages to others; or what `config.transport` asks for. Every rank of the
+/// Shared memory within this host and messages to others; or what `settings.transport` asks for. Every rank of the
 /// world calls it. `rendezvous`, which a world of one lacks, must live until close().
 std::shared_ptr<Messenger> make_messenger(Rendezvous* rendezvous, const Topology& topology,
-                                          const Config& config);
+                                          const CollectiveSettings& settings);
 
 }  // namespace sullae::messages

@@ -19,6 +19,17 @@ double milliseconds(std::chrono::microseconds time) {
 
 }  // namespace
 
+AutotuneOptions AutotuneOptions::from(const Environment& environment) {
+  AutotuneOptions options;
+  read_switch(environment, "SULLAE_AUTOTUNE", options.on);
+  std::string log;
+  read_text(environment, "SULLAE_AUTOTUNE_LOG", log);
+  options.log = log;
+  read_count(environment, "SULLAE_AUTOTUNE_WARMUP_SAMPLES", options.warmup_samples);
+  read_count(environment, "SULLAE_AUTOTUNE_STEPS_PER_SAMPLE", options.steps_per_sample, 1);
+  return options;
+}
+
 std::vector<Settings> candidates_around(const Settings& now,
                                         const std::vector<std::string>& algorithms) {
   std::vector<Settings> all = {now};

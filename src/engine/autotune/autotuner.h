@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/environment.h"
 #include "engine/autotune/settings.h"
 #include "engine/autotune/successive_halving.h"
 #include "engine/negotiation/request.h"
@@ -17,12 +18,16 @@
 namespace sullae::engine {
 
 struct AutotuneOptions {
+  /// SULLAE_AUTOTUNE (0 or 1): the engine tries settings while the job runs, and keeps the best.
   bool on = false;
-  /// A line a sample, as CSV; empty for none.
+  /// SULLAE_AUTOTUNE_LOG: the file that rank 0 writes, a line a sample, as CSV; empty for none.
   std::filesystem::path log;
-  /// Samples that are thrown away at the start, while the job itself warms up.
+  /// SULLAE_AUTOTUNE_WARMUP_SAMPLES: samples that are thrown away at the start, while the job itself warms up.
   std::size_t warmup_samples = 3;
+  /// SULLAE_AUTOTUNE_STEPS_PER_SAMPLE.
   std::size_t steps_per_sample = 10;
+
+  static AutotuneOptions from(const Environment& environment);
 };
 
 /// Every combination that is worth trying. The first is what is set now; the fusion threshold does not

@@ -1,3 +1,4 @@
+#include "sullae/adapter.h"
 #include "sullae/device.h"
 #include "torch/device_order.h"
 #include "torch/reduction/dense_reduction.h"
@@ -34,7 +35,7 @@ class DeviceReduction final : public DenseReduction {
 
 std::unique_ptr<BucketReduction> make_device_reduction(const ReductionRequest& request) {
   if (!request.plan.device.is_cuda()) return nullptr;
-  auto device = request.world.device_communicator(request.plan.device.index());
+  auto device = AdapterView(request.world).device_communicator(request.plan.device.index());
   if (device == nullptr) return nullptr;
   return std::make_unique<DeviceReduction>(request, std::move(device));
 }

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-#include "base/config.h"
+#include "base/environment.h"
 #include "sullae/error.h"
 
 namespace sullae {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <thread>
 
-#include "base/config.h"
+#include "base/environment.h"
 #include "base/system_error.h"
 #include "transport/store/peer_user.h"
 #include "transport/store/protocol.h"

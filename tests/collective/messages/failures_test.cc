@@ -4,6 +4,7 @@
 #include <future>
 #include <thread>
 
+#include "sullae/adapter.h"
 #include "sullae/communicator.h"
 #include "support/errors.h"
 #include "support/ranks.h"
@@ -91,7 +92,9 @@ TEST_P(MessageFailures, AFailureElsewhereEndsTheWait) {
   const auto errors = run_ranks_catching(options(3), [](World& world) {
     int value = 0;
     if (world.rank() == 1) {
-      world.submit([](Communicator&) { throw std::runtime_error("no more memory"); }).wait();
+      AdapterView(world)
+          .submit([](Communicator&) { throw std::runtime_error("no more memory"); })
+          .wait();
     } else {
       world.receive(&value, 1, DataType::int32, world.rank() == 0 ? 2 : kAnySource);
     }

@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "sullae/adapter.h"
 #include "sullae/communicator.h"
 #include "support/errors.h"
 #include "support/ranks.h"
@@ -198,7 +199,7 @@ TEST_P(Messages, ArePartOfPlannedOperationsToo) {
     const int next = (world.rank() + 1) % world.size();
     const int previous = (world.rank() + world.size() - 1) % world.size();
     int received = -1;
-    world
+    AdapterView(world)
         .submit([&](Communicator& communicator) {
           const int own = communicator.rank();
           communicator.send(&own, 1, DataType::int32, next, 9);

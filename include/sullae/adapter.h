@@ -1,0 +1,49 @@
+// What adapters of tensor libraries need of a World, beside what its users do. sullae/torch.h is made with it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "sullae/communicator.h"
+#include "sullae/device.h"
+#include "sullae/sullae.h"
+
+namespace sullae {
+
+/// What a planned operation is, for the timeline and for telling ranks apart whose plans differ:
+/// where the name, `plan` or `turn` differs between ranks, all get a MismatchError that shows both.
+struct PlannedOptions {
+  std::string name = {};
+  std::size_t bytes = 0;
+  /// A hash of the whole plan, the same on every rank.
+  std::uint64_t plan = 0;
+  /// Tells repetitions of one operation apart, modulo 256.
+  unsigned turn = 0;
+};
+
+/// An adapter's view of a World; a copy of the handle, as cheap as that. Any thread may call. Every call throws Error
+/// after leave().
+class AdapterView {
+ public:
+  explicit AdapterView(World world) : world_(std::move(world)) {}
+
+  /// The planned path, for what submits the same operations in the same order on every rank: a sequence of
+  /// collectives, run in the background as one operation and without negotiation, in the order of submission; see
+  /// sullae/communicator.h.
+  Handle submit(std::function<void(Communicator&)> operation,
+                const PlannedOptions& options = {}) const;
+  /// For tensors on GPUs; see sullae/device.h. The first call is collective: every rank names the GPU that it uses.
+  /// Null where tensors must go through host memory: without NCCL in this build, where two ranks share a GPU, or with
+  /// SULLAE_DEVICE_TRANSPORT=host.
+  std::shared_ptr<DeviceCommunicator> device_communicator(int device) const;
+  /// 0, 1, 2, …: the same on every rank for objects that are made in the same order.
+  std::uint64_t next_number() const;
+
+ private:
+  World world_;
+};
+
+}  // namespace sullae

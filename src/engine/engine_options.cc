@@ -1,0 +1,16 @@
+#include "engine/engine_options.h"
+
+namespace sullae::engine {
+
+EngineOptions EngineOptions::from(const Environment& environment, const WaitSettings& waits) {
+  EngineOptions options{.stall_warning = waits.stall_warning,
+                        .stall_timeout = waits.timeout,
+                        .autotune = AutotuneOptions::from(environment)};
+  read_milliseconds(environment, "SULLAE_CYCLE_TIME", options.cycle_time);
+  read_count(environment, "SULLAE_FUSION_THRESHOLD", options.fusion_threshold);
+  read_count(environment, "SULLAE_CACHE_CAPACITY", options.cache_capacity);
+  read_seconds(environment, "SULLAE_STALL_TIMEOUT", Zero::never, options.stall_timeout);
+  return options;
+}
+
+}  // namespace sullae::engine
