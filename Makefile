@@ -8,10 +8,27 @@
 # make fuzz         run libFuzzer on the parsers of data files, a minute each
 # make format       format the sources;  make lint checks them with clang-format and clang-tidy
 # make docs         the reference of the public headers, in build/docs/html
-# make install  install under PREFIX (/usr/local)
+# make install      install under PREFIX (/usr/local)
+#
+# build, test and install take TORCH=pip for the libtorch of python3's torch instead of Debian's, or TORCH=FOLDER for an
+# unpacked archive of pytorch.org; they build in build/torch-pip then, or build/torch- and the folder's name.
 
 DATA ?=
 PREFIX ?= /usr/local
+TORCH ?=
+
+ifeq ($(TORCH),)
+preset := release
+tree := build/release
+else
+preset := torch
+export SULLAE_TORCH_NAME := $(notdir $(abspath $(TORCH)))
+export SULLAE_TORCH := $(shell scripts/torch_prefix.sh '$(TORCH)')
+ifeq ($(SULLAE_TORCH),)
+$(error no libtorch)
+endif
+tree := build/torch-$(SULLAE_TORCH_NAME)
+endif
 
 .PHONY: demo demo-serve test build setup bench asan tsan fuzz docs format lint install clean
 
@@ -22,14 +39,14 @@ demo-serve: build
 	scripts/demo_serve.py $(if $(DATA),--data '$(DATA)')
 
 build: setup
-	cmake --preset release
-	cmake --build --preset release --target programs
+	cmake --preset $(preset)
+	cmake --build --preset $(preset) --target programs
 
 test:
 	scripts/setup.sh test
-	cmake --preset release
-	cmake --build --preset release
-	ctest --preset release
+	cmake --preset $(preset)
+	cmake --build --preset $(preset)
+	ctest --preset $(preset)
 
 asan tsan:
 	scripts/setup.sh test
@@ -61,7 +78,7 @@ lint:
 	scripts/lint.sh
 
 install: build
-	cmake --install build/release --prefix '$(PREFIX)'
+	cmake --install $(tree) --prefix '$(PREFIX)'
 
 clean:
 	rm -rf build

@@ -24,8 +24,8 @@ struct PlannedOptions {
   unsigned turn = 0;
 };
 
-/// An adapter's view of a World; a copy of the handle, as cheap as that. Any thread may call. Every call throws Error
-/// after leave().
+/// An adapter's view of a World; a copy of the handle, as cheap as that. Any thread may call. Every call but
+/// next_number() throws Error after leave().
 class AdapterView {
  public:
   explicit AdapterView(World world) : world_(std::move(world)) {}

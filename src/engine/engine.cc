@@ -81,6 +81,12 @@ void Engine::wait_for_start() {
   if (!started_) std::rethrow_exception(ended_);
 }
 
+void Engine::let_start() {
+  std::unique_lock lock(mutex_);
+  if (inbox_.empty() && !failed_ && !join_) return;
+  changed_.wait_for(lock, kLeaveLimit, [this] { return started_ || ended_; });
+}
+
 Engine::~Engine() { leave(); }
 
 void Engine::leave() {

@@ -40,6 +40,8 @@ class Engine {
 
   /// Returns once the channel is there. Throws why it cannot be made.
   void wait_for_start();
+  /// Waits for the start of an engine that has something to do or to tell; some seconds at most.
+  void let_start();
   /// Leaves when what was submitted here is done, or after a grace period. What is submitted later fails.
   void leave();
   void submit(std::unique_ptr<Submission> submission);

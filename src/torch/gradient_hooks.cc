@@ -42,8 +42,8 @@ class ReadyHook final : public torch::autograd::FunctionPostHook {
 
 }  // namespace
 
-std::shared_ptr<torch::autograd::Node> listen(const std::weak_ptr<GradientListener>& listener,
-                                              const torch::Tensor& parameter, std::size_t index) {
+Accumulator listen(const std::weak_ptr<GradientListener>& listener, const torch::Tensor& parameter,
+                   std::size_t index) {
   auto accumulator = torch::autograd::impl::grad_accumulator(parameter);
   accumulator->add_pre_hook(std::make_unique<BeforeHook>(listener, index));
   accumulator->add_post_hook(std::make_unique<ReadyHook>(listener, index));

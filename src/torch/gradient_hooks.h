@@ -1,11 +1,12 @@
 // What autograd tells of a parameter's gradient.
 #pragma once
 
-#include <torch/csrc/autograd/function.h>
 #include <torch/types.h>
 
 #include <cstddef>
 #include <memory>
+
+#include "torch/compat/accumulator.h"
 
 namespace sullae {
 
@@ -21,8 +22,8 @@ class GradientListener {
 
 /// Listens to `parameter` for as long as the listener lives. A parameter refers to the result, its accumulator, but
 /// weakly: keep it.
-std::shared_ptr<torch::autograd::Node> listen(const std::weak_ptr<GradientListener>& listener,
-                                              const torch::Tensor& parameter, std::size_t index);
+Accumulator listen(const std::weak_ptr<GradientListener>& listener, const torch::Tensor& parameter,
+                   std::size_t index);
 
 /// Whether somebody who lives listens to `parameter`.
 bool has_listener(const torch::Tensor& parameter);

@@ -78,7 +78,7 @@ class GradientReducer final : public GradientListener {
   World world_;
   std::uint64_t number_;  // tells several optimizers of one world apart
   std::vector<PlannedParameter> parameters_;
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
+  std::vector<Accumulator> accumulators_;
   std::vector<ParameterState> states_;
   FirstStep seen_;
   // In the order in which they are started; made by the first step.

@@ -102,15 +102,27 @@ struct Normalise : torch::autograd::Function<Normalise> {
   }
 };
 
-void update_running(torch::nn::BatchNorm2dImpl& norm, const Statistics& statistics) {
-  if (!norm.options.track_running_stats()) return;
-  const torch::NoGradGuard guard;
+// What a batch more weighs in the running values.
+double count_batch(auto& norm) {
   norm.num_batches_tracked += 1;
   const auto momentum = norm.options.momentum();
-  const double factor =
-      momentum.has_value()
-          ? *momentum
-          : 1.0 / static_cast<double>(norm.num_batches_tracked.item<std::int64_t>());
+  if (momentum.has_value()) return *momentum;
+  return 1.0 / static_cast<double>(norm.num_batches_tracked.template item<std::int64_t>());
+}
+
+// As BatchNorm2d.
+torch::Tensor normalise_here(const torch::Tensor& input, auto& norm) {
+  const bool tracks = norm.options.track_running_stats();
+  const double factor = norm.is_training() && tracks ? count_batch(norm) : 0;
+  return torch::nn::functional::detail::batch_norm(
+      input, norm.running_mean, norm.running_var, norm.weight, norm.bias,
+      norm.is_training() || !tracks, factor, norm.options.eps());
+}
+
+void update_running(auto& norm, const Statistics& statistics) {
+  if (!norm.options.track_running_stats()) return;
+  const torch::NoGradGuard guard;
+  const double factor = count_batch(norm);
   const double unbiased = statistics.count > 1 ? statistics.count / (statistics.count - 1) : 1;
   const auto blend = [&](torch::Tensor& running, const torch::Tensor& now) {
     running.mul_(1 - factor).add_(now.to(running.scalar_type()), factor);
@@ -119,16 +131,13 @@ void update_running(torch::nn::BatchNorm2dImpl& norm, const Statistics& statisti
   blend(norm.running_var, statistics.variance * unbiased);
 }
 
-}  // namespace
-
-torch::Tensor sync_batch_norm(const torch::Tensor& input, torch::nn::BatchNorm2dImpl& norm,
-                              const World& world) {
+torch::Tensor normalise(const torch::Tensor& input, auto& norm, const World& world) {
   if (input.dim() < 2 || input.size(1) != norm.options.num_features()) {
     throw InputError(
         fmt::format("sync_batch_norm: the input has shape [{}], expected [batch, {}, …]",
                     fmt::join(input.sizes(), ", "), norm.options.num_features()));
   }
-  if (!norm.is_training() || world.size() == 1) return norm.forward(input);
+  if (!norm.is_training() || world.size() == 1) return normalise_here(input, norm);
   const Statistics statistics = [&] {
     const torch::NoGradGuard guard;
     return statistics_of(input, world);
@@ -141,6 +150,36 @@ torch::Tensor sync_batch_norm(const torch::Tensor& input, torch::nn::BatchNorm2d
   const auto bias = affine ? norm.bias : torch::zeros_like(inverse_deviation);
   return Normalise::apply(input, weight, bias, statistics.mean.to(type), inverse_deviation,
                           statistics.count, world);
+}
+
+}  // namespace
+
+torch::Tensor sync_batch_norm(const torch::Tensor& input, torch::nn::BatchNorm2dImpl& norm,
+                              const World& world) {
+  return normalise(input, norm, world);
+}
+
+torch::Tensor sync_batch_norm(const torch::Tensor& input, SyncBatchNorm2dImpl& norm,
+                              const World& world) {
+  return normalise(input, norm, world);
+}
+
+torch::Tensor SyncBatchNorm2dImpl::forward(const torch::Tensor& input) {
+  _check_input_dim(input);
+  return sync_batch_norm(input, *this);
+}
+
+// As libtorch prints a BatchNorm2d.
+void SyncBatchNorm2dImpl::pretty_print(std::ostream& stream) const {
+  stream << "sullae::SyncBatchNorm2d(" << options.num_features() << ", eps=" << options.eps()
+         << ", momentum=" << options.momentum().value_or(0) << ", affine=" << options.affine()
+         << ", track_running_stats=" << options.track_running_stats() << ')';
+}
+
+void SyncBatchNorm2dImpl::_check_input_dim(const torch::Tensor& input) {
+  if (input.dim() != 4)
+    throw InputError(fmt::format("SyncBatchNorm2d: the input has shape [{}], expected 4 dimensions",
+                                 fmt::join(input.sizes(), ", ")));
 }
 
 }  // namespace sullae

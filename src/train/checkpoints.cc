@@ -33,7 +33,8 @@ Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int 
   // What a run that was killed while it wrote has left.
   for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
     const auto file = entry.path().filename().string();
-    if (file.starts_with(name_ + '-') && file.find(".ckpt.tmp") != std::string::npos)
+    const bool own = file.starts_with(name_ + "-step-") || file.starts_with(name_ + "-best.");
+    if (own && file.find(".ckpt.tmp") != std::string::npos)
       std::filesystem::remove(entry.path(), error);
   }
 }

@@ -4,6 +4,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "sullae/torch.h"
 #include "train/optimizers.h"
@@ -76,7 +78,11 @@ std::unique_ptr<torch::optim::Optimizer> Loop::resume() {
 // A position within an epoch counts samples, of which a step may now have others.
 void Loop::adapt_to_batch_size() {
   if (state_.samples_a_step == options_.batch_size) return;
-  state_.step = state_.step * state_.samples_a_step / options_.batch_size;
+  const auto before =
+      std::exchange(state_.step, state_.step * state_.samples_a_step / options_.batch_size);
+  // Its mean stays as it is.
+  state_.loss_sum *=
+      before == 0 ? 0 : static_cast<double>(state_.step) / static_cast<double>(before);
   state_.steps = (state_.epoch - 1) * steps_per_epoch_ + state_.step;
   state_.samples_a_step = options_.batch_size;
 }
@@ -164,9 +170,10 @@ bool Loop::is_best() {
   const bool higher = !by_loss && metrics_.front().higher_is_better;
   const double loss = parts_.tests ? state_.test_loss : state_.train_loss;
   const double value = by_loss ? loss : state_.test_metrics.at(name);
+  if (!std::isfinite(value)) return false;
   const auto before = state_.best.find(name);
-  const bool best =
-      before == state_.best.end() || (higher ? value > before->second : value < before->second);
+  const bool best = before == state_.best.end() || !std::isfinite(before->second) ||
+                    (higher ? value > before->second : value < before->second);
   if (best) state_.best[name] = value;
   return best;
 }

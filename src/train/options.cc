@@ -66,6 +66,7 @@ void check_options(TrainOptions& options, int world_size) {
   require_at_least(options.checkpoint_steps, 0, "checkpoint-steps");
   require_at_least(options.shuffle_buffer, 0, "shuffle-buffer");
   require_at_least(options.max_steps, 0, "max-steps");
+  require_at_least(options.log_interval, 1, "log-interval");
   require_not_negative(options.momentum, "momentum");
   require_not_negative(options.weight_decay, "weight-decay");
   require_not_negative(options.clip_norm, "clip-norm");

@@ -77,7 +77,7 @@ RunState restore(const CheckpointMetadata* metadata, const World& world) {
   const auto generators = broadcast_generators(metadata, world);
   if (generators.size(0) == world.size())
     generator_of(world).set_state(generators[world.rank()].clone());
-  return from_json(nlohmann::json::parse(text));
+  return from_json(parse_measured(text));
 }
 
 }  // namespace sullae::train

@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+#include "sullae/torch/parallel.h"
 #include "sullae/train/fit.h"
 #include "train/export.h"
 #include "train/loop.h"
@@ -21,6 +26,28 @@ std::unique_ptr<Task> make_task(const Recipe& recipe, const RecipeOptions& optio
 
 void require_samples(const Data& data) {
   if (data.size(Split::train) == 0) throw InputError("there are no samples to train on");
+}
+
+// It becomes part of file names.
+void check_name(const std::string& name) {
+  static constexpr std::string_view kOthers = "_-.";
+  const bool good = !name.empty() && std::ranges::all_of(name, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || kOthers.find(c) != kOthers.npos;
+  });
+  if (!good)
+    throw InputError(
+        fmt::format("fit: the name '{}': expected letters, digits, '_', '-' and '.'", name));
+}
+
+// Ranks wait for each other within a step then.
+bool synchronizes_norms(const torch::nn::Module& model) {
+  const auto is_one = [](const torch::nn::Module& module) {
+    return dynamic_cast<const SyncBatchNorm2dImpl*>(&module) != nullptr;
+  };
+  // Not with itself, which libtorch wants to be owned by a shared_ptr.
+  const auto parts = model.modules(/*include_self=*/false);
+  return is_one(model) ||
+         std::ranges::any_of(parts, [&](const auto& part) { return is_one(*part); });
 }
 
 std::vector<Observer*> all_of(const std::vector<std::unique_ptr<Observer>>& monitors,
@@ -78,6 +105,11 @@ Report fit(torch::nn::Module& model, const Objective& objective, Data& data,
            const TrainOptions& options, const std::string& name,
            const std::vector<Observer*>& observers, const World& world) {
   TrainOptions checked = options;
+  check_name(name);
+  const bool synchronizes = synchronizes_norms(model);
+  if (checked.sync_batch_norm && !synchronizes)
+    throw InputError("--sync-batch-norm: the model has no SyncBatchNorm2d");
+  checked.sync_batch_norm = synchronizes;
   check_options(checked, world.size());
   require_samples(data);
   const StepPlan plan(data.size(Split::train), checked, world.rank(), world.size());

@@ -14,9 +14,9 @@
 namespace sullae {
 
 struct TransportOptions {
-  std::string name;         ///< distinguishes this group's keys in the rendezvous
-  std::vector<int> ranks;   ///< world rank of each member, in order
-  int index = 0;            ///< this process's place among them
+  std::string name;                           ///< distinguishes this group's keys in the rendezvous
+  std::vector<int> ranks;                     ///< world rank of each member, in order
+  int index = 0;                              ///< this process's place among them
   std::chrono::milliseconds timeout{};        ///< of each wait
   std::chrono::milliseconds stall_warning{};  ///< after which a wait is reported; 0: never
   /// Ends every wait once it happens. Never null.

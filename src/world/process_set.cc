@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
+#include "collective/gather_texts.h"
 #include "world/world_impl.h"
 
 namespace sullae {
@@ -23,6 +25,7 @@ std::unique_ptr<World::Impl> World::Impl::process_set(std::vector<int> ranks) {
                                  list(ranks), topology_.size - 1));
   }
   check_same_set(ranks);
+  tell_addresses();
   std::shared_ptr<Session> session;
   std::string name;
   {
@@ -33,6 +36,18 @@ std::unique_ptr<World::Impl> World::Impl::process_set(std::vector<int> ranks) {
   }
   if (std::ranges::find(ranks, topology_.rank) == ranks.end()) return nullptr;
   return std::make_unique<Impl>(std::move(session), topology_.subset(ranks), name);
+}
+
+// A set may be used first when the store is gone.
+void World::Impl::tell_addresses() {
+  if (is_set() || topology_.size == 1) return;  // the world's ranks have told each other
+  run("PROCESS_SET", 0, [&](Communicator& communicator) {
+    if (std::exchange(addresses_told_, true)) return;
+    messages::Messenger& messenger = *session_->messenger;
+    const auto addresses = gather_texts(communicator, messenger.address());
+    for (std::size_t r = 0; r < addresses.size(); ++r)
+      messenger.learn(topology_.names[r], addresses[r]);
+  });
 }
 
 void World::Impl::check_same_set(const std::vector<int>& ranks) {

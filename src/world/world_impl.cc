@@ -192,6 +192,7 @@ void World::Impl::leave() {
     starts_no_more_ = true;
   }
   if (queue_) queue_->stop();
+  if (engine_) engine_->let_start();
   messages_over_ = true;
   messages_->leave();
   if (engine_) engine_->leave();

@@ -137,6 +137,7 @@ class World::Impl {
   bool is_set() const { return !name_.empty(); }
   void start_engine();
   void check_same_set(const std::vector<int>& ranks);
+  void tell_addresses();
   std::unique_ptr<DeviceCommunicator> make_device_communicator(int device);
 
   std::shared_ptr<Session> session_;
@@ -155,9 +156,10 @@ class World::Impl {
   std::shared_ptr<Rendezvous> rendezvous_;  // null where this rank is alone
   std::shared_ptr<Rendezvous> engine_rendezvous_;
   std::shared_ptr<shm::SharedBuffers> buffers_ = std::make_shared<shm::SharedBuffers>();
-  std::mutex foreground_mutex_;  // guards the two below
+  std::mutex foreground_mutex_;  // guards the three below
   std::unique_ptr<Communicator> foreground_;
   bool has_shape_ = false;
+  bool addresses_told_ = false;            // where this is no set
   std::unique_ptr<Communicator> planned_;  // used by the queue's thread alone
   // Operations without a name, by kind.
   std::array<std::atomic<std::uint64_t>, kOperations> unnamed_{};

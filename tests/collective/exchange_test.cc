@@ -21,10 +21,8 @@ constexpr std::chrono::seconds kPatience{20};
 class FailingSends final : public Transport {
  public:
   FailingSends(Rendezvous& rendezvous, int rank)
-      : inner_(make_ucx_transport(rendezvous, {.name = "test",
-                                          .ranks = {0, 1},
-                                          .index = rank,
-                                          .timeout = kPatience})) {}
+      : inner_(make_ucx_transport(
+            rendezvous, {.name = "test", .ranks = {0, 1}, .index = rank, .timeout = kPatience})) {}
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   std::string name() const override { return inner_->name(); }

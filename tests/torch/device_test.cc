@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "sullae/adapter.h"
 #include "sullae/torch.h"
 #include "support/errors.h"
 #include "support/ranks.h"

@@ -295,6 +295,33 @@ TEST(SyncBatchNorm, UsesTheRunningValuesInEvaluation) {
   });
 }
 
+TEST(SyncBatchNorm, StandsInPlaceOfBatchNorm) {
+  init();
+  torch::nn::Sequential net(torch::nn::Conv2d(1, 2, 3), SyncBatchNorm2d(2));
+  torch::nn::Sequential other(torch::nn::Conv2d(1, 2, 3), torch::nn::BatchNorm2d(2));
+  set_values(*net);
+  set_values(*other);
+  const auto x = values({3, 1, 6, 6}, 0.5).to(torch::kFloat32);
+  for (const bool trains : {true, false}) {
+    net->train(trains);
+    other->train(trains);
+    EXPECT_TRUE(torch::equal(net->forward(x), other->forward(x)));
+  }
+  const auto named = [](const torch::nn::Module& module) {
+    return std::pair(module.named_parameters().keys(), module.named_buffers().keys());
+  };
+  EXPECT_EQ(named(*net), named(*other));
+  std::ostringstream printed;
+  printed << net;
+  EXPECT_TRUE(contains(printed.str(), "sullae::SyncBatchNorm2d(2, eps=1e-05, momentum=0.1, "))
+      << printed.str();
+  EXPECT_EQ(error_of([&] {
+              net[1]->as<SyncBatchNorm2d>()->forward(torch::ones({2, 2}));
+            }),
+            "SyncBatchNorm2d: the input has shape [2, 2], expected 4 dimensions");
+  shutdown();
+}
+
 TEST(SyncBatchNorm, SaysWhatIsWrong) {
   run_ranks({.size = 1}, [](World& world) {
     torch::nn::BatchNorm2d norm(2);

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "sullae/adapter.h"
 #include "support/ranks.h"
 
 namespace sullae::testing {
@@ -45,7 +46,7 @@ TEST(SparseRows, AreReducedAlikeHoweverManyThereAre) {
         EXPECT_FALSE(moves_fewer_bytes_dense(gathered, kRows, row_bytes));
       }
       run_ranks({.size = size}, [&](World& world) {
-        world
+        AdapterView(world)
             .submit([&](Communicator& communicator) {
               const auto reduced = reduce_rows(communicator, rows_of(world.rank(), stride), true,
                                                kRows, ReduceOp::average);

@@ -4,9 +4,14 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "sullae/torch.h"
+#include "sullae/torch/parallel.h"
 #include "support/errors.h"
 #include "support/ranks.h"
 #include "support/temporary_directory.h"
@@ -196,6 +201,100 @@ TEST(Fit, WorksWithoutATestAndWithReplicas) {
   });
 }
 
+// Norms over the ranks of a world of the test's.
+struct NormedImpl : torch::nn::Module {
+  explicit NormedImpl(World its) : world(std::move(its)) {
+    norm = register_module("norm", SyncBatchNorm2d(1));
+    output = register_module("output", torch::nn::Linear(4, 2));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    const auto normed = sync_batch_norm(x.view({-1, 1, 2, 2}), *norm, world);
+    return output(normed.flatten(1));
+  }
+  World world;
+  SyncBatchNorm2d norm{nullptr};
+  torch::nn::Linear output{nullptr};
+};
+
+TEST(Fit, SeesThatNormsWaitForEachOther) {
+  run_ranks({.size = 2}, [](World& world) {
+    TensorData data({torch::randn({17, 4}), torch::randint(2, {17})});
+    NormedImpl model(world);
+    TrainOptions options;
+    options.batch_size = 4;
+    const Report report =
+        fit(model, Classification(forward_of<NormedImpl>()), data, options, "net", {}, world);
+    EXPECT_EQ(report.steps, 4) << "the last sample is no step of two ranks";
+  });
+}
+
+TEST(Fit, ANumberThatIsNoneIsNeitherBestNorTheEnd) {
+  class Broken final : public Objective {
+   public:
+    torch::Tensor loss(torch::nn::Module& model, const Batch& batch) const override {
+      const auto out = dynamic_cast<NetImpl&>(model).forward(batch.inputs.at(0));
+      const auto loss = (out - batch.labels).square().mean();
+      return broken ? loss + std::numeric_limits<double>::quiet_NaN() : loss;
+    }
+    mutable bool broken = true;
+  };
+  const TemporaryDirectory directory;
+  TrainOptions options;
+  options.batch_size = 16;
+  options.lr = 1e-30;
+  options.checkpoint_dir = directory.path() / "checkpoints";
+  options.report = directory.path() / "report.json";
+  options.metrics_file = directory.path() / "metrics.prom";
+  options.resume = true;
+  run_ranks({.size = 1}, [&](World& world) {
+    torch::manual_seed(5);
+    TensorData data(
+        {torch::randn({40, 4}, torch::kFloat64), torch::randn({40, 2}, torch::kFloat64)});
+    Net model(2);
+    model->to(torch::kFloat64);
+    Broken objective;
+    Report report = fit(*model, objective, data, options, "net", {}, world);
+    EXPECT_TRUE(std::isnan(report.train_loss));
+    EXPECT_TRUE(std::isnan(Report::read(options.report).train_loss));
+    EXPECT_FALSE(std::filesystem::exists(directory.path() / "checkpoints" / "net-best.ckpt"));
+    std::ifstream metrics(options.metrics_file);
+    const std::string text{std::istreambuf_iterator<char>(metrics), {}};
+    EXPECT_FALSE(contains(text, "test_loss")) << "nothing was tested";
+
+    Net again(2);
+    again->to(torch::kFloat64);
+    objective.broken = false;
+    options.epochs = 2;
+    report = fit(*again, objective, data, options, "net", {}, world);
+    EXPECT_EQ(report.steps, 6);
+  });
+}
+
+TEST(Fit, ResumesWithinAnEpochWithAnotherBatchSize) {
+  class Two final : public Objective {
+   public:
+    torch::Tensor loss(torch::nn::Module& model, const Batch& batch) const override {
+      return 0 * dynamic_cast<NetImpl&>(model).forward(batch.inputs.at(0)).sum() + 2;
+    }
+  };
+  const TemporaryDirectory directory;
+  TrainOptions options;
+  options.batch_size = 8;
+  options.max_steps = 3;
+  options.checkpoint_dir = directory.path() / "checkpoints";
+  options.resume = true;
+  run_ranks({.size = 1}, [&](World& world) {
+    TensorData data({torch::randn({64, 4}), torch::randn({64, 2})});
+    Net model(2);
+    fit(*model, Two(), data, options, "net", {}, world);
+    options.max_steps = 0;
+    options.batch_size = 4;
+    const Report report = fit(*model, Two(), data, options, "net", {}, world);
+    EXPECT_EQ(report.steps, 16);
+    EXPECT_DOUBLE_EQ(report.train_loss, 2);
+  });
+}
+
 TEST(Fit, SaysWhatIsWrong) {
   run_ranks({.size = 1}, [](World& world) {
     Net model(2);
@@ -213,6 +312,18 @@ TEST(Fit, SaysWhatIsWrong) {
     options.epochs = 0;
     EXPECT_EQ(error_of([&] { fit(*model, objective, data, options, "net", {}, world); }),
               "--epochs 0: expected 1 or more");
+    options = {};
+    options.log_interval = 0;
+    EXPECT_EQ(error_of([&] { fit(*model, objective, data, options, "net", {}, world); }),
+              "--log-interval 0: expected 1 or more");
+    options = {};
+    options.sync_batch_norm = true;
+    EXPECT_EQ(error_of([&] { fit(*model, objective, data, options, "net", {}, world); }),
+              "--sync-batch-norm: the model has no SyncBatchNorm2d");
+    for (const std::string name : {"", "team/net", "a b", "\"\n"}) {
+      EXPECT_EQ(error_of([&] { fit(*model, objective, data, {}, name, {}, world); }),
+                "fit: the name '" + name + "': expected letters, digits, '_', '-' and '.'");
+    }
     class Vague final : public Objective {
       torch::Tensor loss(torch::nn::Module& module, const Batch& batch) const override {
         return dynamic_cast<NetImpl&>(module).forward(batch.inputs[0]);

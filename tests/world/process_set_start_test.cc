@@ -1,11 +1,15 @@
 // What a process set costs before it is used, and how it starts.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "sullae/adapter.h"
 #include "sullae/communicator.h"
@@ -114,6 +118,70 @@ TEST_P(ProcessSetStarts, ARankThatLeftOneUnusedIsNamed) {
   });
 }
 
+// So is one that waits for the first rank, which it has sent nothing.
+TEST_P(ProcessSetStarts, TheFirstRankThatLeftOneUnusedIsNamed) {
+  run([](World& world) {
+    if (world.size() < 2) return;
+    float value = 1;
+    const std::vector<std::function<void(World&)>> uses = {
+        [&](World& set) { set.allreduce(&value, &value, 1, DataType::float32); },
+        [&](World& set) {
+          set.allreduce_async(&value, &value, 1, DataType::float32, ReduceOp::sum).wait();
+        },
+        [&](World& set) { set.receive(&value, 1, DataType::float32, 0); },
+        [&](World& set) {
+          set.receive(&value, 1, DataType::float32, kAnySource);
+        }};
+    for (const auto& use : uses) {
+      auto set = world.process_set({0, 1});
+      if (world.rank() == 0) set.reset();
+      if (!set) continue;
+      const std::string message = error_of([&] { use(*set); });
+      EXPECT_TRUE(contains(message, "rank 0 has left the process set")) << message;
+    }
+    world.barrier();
+  });
+}
+
+// Leaving waits for the start of what has something to do.
+TEST_P(ProcessSetStarts, WhatWasSubmittedIsCompletedBeforeLeaving) {
+  run([](World& world) {
+    std::vector<int> all(static_cast<std::size_t>(world.size()));
+    std::iota(all.begin(), all.end(), 0);
+    const auto set = world.process_set(all);
+    std::int32_t value = 1;
+    const auto sum = set->allreduce_async(&value, &value, 1, DataType::int32, ReduceOp::sum);
+    set->leave();
+    sum.wait();
+    EXPECT_EQ(value, world.size());
+    world.barrier();
+  });
+}
+
+// Rank 0 serves the store, and takes it along.
+TEST(ProcessSetStart, NeedsNoStore) {
+  const std::string store = "unix:sullae-taken-along-" + std::to_string(::getpid());
+  std::vector<std::string> errors(3);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([&, rank] {
+      errors[static_cast<std::size_t>(rank)] = error_of([&] {
+        const World world =
+            World::create({.rank = rank, .size = 3, .store = store, .serve_store = rank == 0});
+        const auto set = world.process_set({1, 2});
+        if (!set) return;
+        // Longer than a store waits for others to go.
+        std::this_thread::sleep_for(std::chrono::seconds{6});
+        std::int32_t value = 1;
+        set->allreduce(&value, &value, 1, DataType::int32);
+        EXPECT_EQ(value, 2);
+      });
+    });
+  }
+  for (auto& rank : ranks) rank.join();
+  EXPECT_EQ(errors, std::vector<std::string>(3, "nothing was thrown"));
+}
+
 // The error of one rank reaches those that have never used the set's engine.
 TEST_P(ProcessSetStarts, AFailureIsToldToAll) {
   run([](World& world) {
@@ -130,7 +198,20 @@ TEST_P(ProcessSetStarts, AFailureIsToldToAll) {
           {});
       submitted.wait();
     };
-    const std::string message = error_of(work);
+    std::string message = error_of(work);
+    EXPECT_TRUE(contains(message, "the disk is full")) << message;
+    world.barrier();
+    // And where who has failed lets go of the set at once.
+    auto other = world.process_set(all);
+    message = error_of([&] {
+      const auto gone = std::exchange(other, std::nullopt);
+      AdapterView(*gone)
+          .submit([&](Communicator& communicator) {
+            if (gone->rank() == 0) throw Error("the disk is full");
+            communicator.barrier();
+          })
+          .wait();
+    });
     EXPECT_TRUE(contains(message, "the disk is full")) << message;
     world.barrier();
   });

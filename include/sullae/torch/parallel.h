@@ -27,20 +27,28 @@ void average_parameters(torch::nn::Module& module, const World& world = sullae::
 void average_optimizer_state(torch::optim::Optimizer& optimizer,
                              const World& world = sullae::world());
 
+/// BatchNorm2d over all ranks, for use in its place: the same options, parameters and buffers, by the same names.
+class SyncBatchNorm2dImpl
+    : public torch::nn::NormImplBase<2, SyncBatchNorm2dImpl, torch::nn::BatchNormOptions> {
+ public:
+  using NormImplBase::NormImplBase;
+  /// See sync_batch_norm(); the world of init().
+  torch::Tensor forward(const torch::Tensor& input);
+  void pretty_print(std::ostream& stream) const override;
+
+ private:
+  void _check_input_dim(const torch::Tensor& input) override;
+};
+
 /// Normalises `input`, [batch, channels, …], with the mean and the variance over the batches of all
 /// ranks together while `norm` is in training mode, as a process with the whole batch would; forward
 /// and backward each make one allreduce. Ranks may have batches of different sizes. Collective; all
 /// ranks must call it in the same order, from one thread each.
 torch::Tensor sync_batch_norm(const torch::Tensor& input, torch::nn::BatchNorm2dImpl& norm,
                               const World& world = sullae::world());
+torch::Tensor sync_batch_norm(const torch::Tensor& input, SyncBatchNorm2dImpl& norm,
+                              const World& world = sullae::world());
 
-/// BatchNorm2d over all ranks, for use in its place: the same options, parameters and buffers.
-class SyncBatchNorm2dImpl : public torch::nn::BatchNorm2dImpl {
- public:
-  using torch::nn::BatchNorm2dImpl::BatchNorm2dImpl;
-  /// The world of init().
-  torch::Tensor forward(const torch::Tensor& input) { return sync_batch_norm(input, *this); }
-};
 TORCH_MODULE(SyncBatchNorm2d);
 
 namespace detail {

@@ -20,7 +20,8 @@ namespace sullae::train {
 /// equal takes the newest up, a report, events for TensorBoard, metrics for Prometheus. Collective: ranks give the same
 /// options, and models of the same parameters. With TrainOptions::scale_up the model must be able to clone() itself.
 ///
-/// `name` stands in reports, and in checkpoints, so that no other model takes them for its own. `observers` are told
+/// `name`, of letters, digits, `_`, `-` and `.`, stands in reports, and in checkpoints, so that no other model takes them
+/// for its own. `observers` are told
 /// too. Returns rank 0's report on rank 0, and the rank's own elsewhere. Throws InputError for options that cannot be or
 /// data without samples, and what reading, the model and the collectives throw.
 Report fit(torch::nn::Module& model, const Objective& objective, Data& data,

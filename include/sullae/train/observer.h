@@ -53,7 +53,7 @@ struct Report {
   std::int64_t steps = 0;
   std::int64_t parameters = 0;
   double train_loss = 0;  ///< mean over the last epoch
-  bool tested = true;      ///< there are test samples
+  bool tested = true;     ///< there are test samples
   double test_loss = 0;
   std::vector<Metric> metrics;
   std::map<std::string, double> test_metrics;

@@ -1,4 +1,4 @@
-// How a model is trained. Each is a flag of `sullae train` too, with dashes: batch_size is --batch-size.
+// How a model is trained. Each but the last is a flag of `sullae train` too, with dashes: batch_size is --batch-size.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct TrainOptions {
   std::int64_t shuffle_buffer = 0;
 
   // Optimizer
-  /// A name of optimizers() in optimizers.h.
+  /// "adam", "adamw", "sgd", "lars" or "lamb".
   std::string optimizer = "adam";
   double lr = 1e-3;
   double momentum = 0.9;
@@ -38,7 +38,7 @@ struct TrainOptions {
   double clip_norm = 0;
 
   // Learning rate
-  /// A name of schedules() in schedule.h.
+  /// "constant", "linear", "cosine", "polynomial" or "step".
   std::string lr_schedule = "constant";
   double warmup_epochs = 0;
   /// Where the warm-up starts.
@@ -63,6 +63,8 @@ struct TrainOptions {
   /// How gradients travel: "none", "float16", "bfloat16" or "topk:FRACTION".
   std::string compression = "none";
   bool overlap = true;
+  /// Norms over the samples of all ranks: of `sullae train`, in its models. fit() sees by itself whether a model has
+  /// SyncBatchNorm2d, and refuses this where it has none.
   bool sync_batch_norm = false;
   /// Replicas within each process.
   int scale_up = 1;

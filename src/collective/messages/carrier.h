@@ -42,6 +42,12 @@ class Carrier {
   virtual ~Carrier() = default;
 
   virtual bool reaches(int peer) const = 0;
+  /// See Messenger.
+  virtual std::string address() const { return {}; }
+  virtual void learn(int peer, const std::string& address) {
+    static_cast<void>(peer);
+    static_cast<void>(address);
+  }
   /// Copies both; false when there is no room now. Throws PeerError where the peer is known to be gone.
   virtual bool post(int peer, const Packet& packet, std::span<const std::byte> payload) = 0;
   /// Whether packets that were posted are not on their way yet.

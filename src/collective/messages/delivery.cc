@@ -243,6 +243,10 @@ void Delivery::take(int from, const Packet& packet, std::span<const std::byte> p
       if (closed_.contains(packet.context)) return tell_closed(packet.context, from);
       wanted_by_[packet.context].insert(from);
       return wanted_(packet.context);
+    case PacketKind::waits:
+      if (closed_.contains(packet.context)) return tell_closed(packet.context, from);
+      waited_for_by_[packet.context].insert(from);
+      return;
     case PacketKind::left:
       if (packet.id == 0) {
         left_.emplace(packet.context, from);

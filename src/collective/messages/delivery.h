@@ -35,6 +35,8 @@ class Delivery {
   bool is_wanted(const Context& context) const { return wanted_by_.contains(context.number); }
   /// Tells a member of `context` that this rank wants it.
   void want(const Context& context, int peer);
+  /// Asks `peer`, once, to say when it leaves `context`.
+  void ask_whether_left(const Context& context, int peer);
   /// Whether `peer` has answered something of `context` by saying that it has left.
   bool has_left(const Context& context, int peer) const {
     return left_.contains({context.number, peer});
@@ -133,8 +135,10 @@ class Delivery {
   std::list<Helping> helping_;  // while the receiver has not said that it is done
   std::function<void(std::uint64_t)> wanted_;
   std::map<std::uint64_t, std::set<int>> wanted_by_;  // peers, by context
-  std::set<std::uint64_t> closed_;                    // contexts
-  std::set<std::pair<std::uint64_t, int>> left_;      // contexts and who left them
+  std::map<std::uint64_t, std::set<int>> waited_for_by_;
+  std::set<std::pair<std::uint64_t, int>> asked_;  // contexts and who was asked whether it has left
+  std::set<std::uint64_t> closed_;                 // contexts
+  std::set<std::pair<std::uint64_t, int>> left_;   // contexts and who left them
   std::set<std::pair<std::uint64_t, int>>
       told_closed_;  // contexts and who knows that this rank left them
   std::uint64_t offers_ = 0;

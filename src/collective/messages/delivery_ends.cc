@@ -131,8 +131,10 @@ void Delivery::close(const Context& context) {
     if (early.packet.context == context.number) tell_closed(context.number, early.from);
   }
   std::erase_if(early_, [&](const Early& early) { return early.packet.context == context.number; });
-  for (const int peer : wanted_by_[context.number]) tell_closed(context.number, peer);
-  wanted_by_.erase(context.number);
+  for (auto* const by : {&wanted_by_, &waited_for_by_}) {
+    for (const int peer : (*by)[context.number]) tell_closed(context.number, peer);
+    by->erase(context.number);
+  }
 }
 
 void Delivery::tell_closed(std::uint64_t context, int peer) {
@@ -142,6 +144,11 @@ void Delivery::tell_closed(std::uint64_t context, int peer) {
 
 void Delivery::want(const Context& context, int peer) {
   answer(peer, {.kind = PacketKind::wanted, .context = context.number});
+}
+
+void Delivery::ask_whether_left(const Context& context, int peer) {
+  if (asked_.emplace(context.number, peer).second)
+    answer(peer, {.kind = PacketKind::waits, .context = context.number});
 }
 
 }  // namespace sullae::messages

@@ -21,7 +21,10 @@ Group::Group(std::shared_ptr<Messenger> messenger, std::string_view name, const 
              std::shared_ptr<const Failure> failure)
     : messenger_(std::move(messenger)),
       failure_(std::move(failure)),
-      context_{fnv1a(name), topology.names, failure_.get()} {}
+      context_{.number = fnv1a(name),
+               .members = topology.names,
+               .failure = failure_.get(),
+               .is_set = !name.empty()} {}
 
 void Group::check(const char* what, const void* memory, std::size_t count, DataType type, int peer,
                   int tag, bool may_be_any) const {

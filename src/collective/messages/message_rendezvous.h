@@ -1,4 +1,4 @@
-// Through messages, for process sets: their ranks can talk already, and the store may be gone.
+// Through messages, for process sets: their ranks know where to reach each other, and the store may be gone.
 #pragma once
 
 #include <memory>

@@ -155,6 +155,7 @@ void Messenger::watch(const Context& context, std::function<void()> wanted) {
   has_watched_ = true;
   if (delivery_.is_wanted(context)) wanted();
   watched_.emplace(context.number, std::move(wanted));
+  if (looks_after_watched_) start_thread();
 }
 
 void Messenger::want(const Context& context) {
@@ -166,6 +167,21 @@ void Messenger::want(const Context& context) {
   leave_rest_to_thread();
 }
 
+std::string Messenger::address() const {
+  for (const auto& carrier : delivery_.carriers()) {
+    if (std::string address = carrier->address(); !address.empty()) return address;
+  }
+  return {};
+}
+
+void Messenger::learn(int rank, const std::string& address) {
+  const Turn turn(*this);
+  for (const auto& carrier : delivery_.carriers()) {
+    if (!address.empty() && rank != options_.rank && carrier->reaches(rank))
+      carrier->learn(rank, address);
+  }
+}
+
 void Messenger::poll() {
   if (!has_watched_) return;
   const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -175,9 +191,9 @@ void Messenger::poll() {
 
 void Messenger::look_after_watched() {
   const std::lock_guard lock(mutex_);
-  if (!has_watched_ || closing_) return;
+  if (closing_) return;
   looks_after_watched_ = true;
-  start_thread();
+  if (has_watched_) start_thread();
 }
 
 void Messenger::call_finished(Lock& lock) {

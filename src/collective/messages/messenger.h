@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -42,6 +43,10 @@ class Messenger {
   void watch(const Context& context, std::function<void()> wanted);
   /// Tells the other members of `context`.
   void want(const Context& context);
+  /// Where the others reach this rank, and where it reaches `rank`: who has been told needs the rendezvous no more, which
+  /// may go before a process set is first used. Empty where it is not needed for that.
+  std::string address() const;
+  void learn(int rank, const std::string& address);
   /// Moves what is there, where there are contexts that are watched. For a thread that comes by often.
   void poll();
   /// No thread comes by any more: what is watched is looked after here.

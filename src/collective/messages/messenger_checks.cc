@@ -49,31 +49,40 @@ std::exception_ptr Messenger::why_over(Operation& operation) {
 
 // Throws PeerError where the operation can have no end.
 void Messenger::check_peers(const Operation& operation) {
-  const auto fail = [&](int peer, const Gone& gone) {
-    throw PeerError(
-        peer, fmt::format("{}: rank {} ({}) {} while rank {} waited for it", operation.name(), peer,
-                          gone.who, gone.died ? "died" : "left the world", options_.rank));
-  };
-  if (operation.peer != kAnyPeer) {
-    if (delivery_.has_left(*operation.context, operation.peer)) {
-      throw PeerError(operation.peer,
-                      fmt::format("{}: rank {} has left the process set, and rank {} waited for it",
-                                  operation.name(), operation.peer, options_.rank));
+  const Context& context = *operation.context;
+  const bool any = operation.peer == kAnyPeer;
+  // Nothing where `peer` still takes part.
+  const auto why_not = [&](int peer) -> std::optional<PeerError> {
+    if (delivery_.has_left(context, peer)) {
+      return PeerError(
+          peer, fmt::format("{}: rank {} has left the process set, and rank {} waited for it",
+                            operation.name(), peer, options_.rank));
     }
-    if (const auto gone = delivery_.gone(operation.peer, true)) fail(operation.peer, *gone);
+    if (const auto gone = delivery_.gone(peer, !any)) {
+      PeerError error(peer, fmt::format("{}: rank {} ({}) {} while rank {} waited for it",
+                                        operation.name(), peer, gone->who,
+                                        gone->died ? "died" : "left the world", options_.rank));
+      if (gone->died) throw error;
+      return error;
+    }
+    if (context.is_set && peer != options_.rank) delivery_.ask_whether_left(context, peer);
+    return std::nullopt;
+  };
+  if (!any) {
+    if (const auto error = why_not(operation.peer)) throw *error;
     return;
   }
-  std::optional<Gone> last;
-  int left = kAnyPeer;
-  for (const int peer : operation.context->members) {
+  std::optional<PeerError> last;
+  bool all = true;
+  for (const int peer : context.members) {
     if (peer == options_.rank) continue;
-    auto gone = delivery_.gone(peer, false);
-    if (gone && gone->died) fail(peer, *gone);
-    if (!gone) return;
-    last = std::move(gone);
-    left = peer;
+    if (auto error = why_not(peer)) {
+      last = std::move(error);
+    } else {
+      all = false;
+    }
   }
-  if (last) fail(left, *last);
+  if (all && last) throw *last;
 }
 
 }  // namespace sullae::messages

@@ -23,6 +23,8 @@ struct Context {
   std::vector<int> members;
   /// Ends what waits. Never null.
   const Failure* failure = nullptr;
+  /// A process set, which a rank may leave without leaving the world.
+  bool is_set = false;
 };
 
 /// What bounds a wait that has become long.

@@ -9,6 +9,7 @@
 //   refused   the receiver expects something else; the payload says what
 //   left      the receiver has left the group that the message is for; without an id: that any is for
 //   wanted    a rank needs what its group makes when it is first used
+//   waits     a rank waits for another one of its group: whoever has left the group, or leaves it later, says so
 //   withdrawn the sender has given up what it offered: its memory is to be read no more
 #pragma once
 
@@ -34,7 +35,8 @@ enum class PacketKind : std::uint8_t {
   refused,
   left,
   withdrawn,
-  wanted
+  wanted,
+  waits
 };
 
 /// Plain data: it lies in shared memory and goes over networks.

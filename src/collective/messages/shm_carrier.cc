@@ -7,6 +7,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <map>
 
 #include "base/copy.h"
 #include "base/deadline.h"
@@ -29,14 +30,19 @@ class ShmCarrier final : public Carrier {
  public:
   ShmCarrier(Rendezvous& rendezvous, ShmCarrierOptions options)
       : rendezvous_(rendezvous), options_(std::move(options)), inbox_(Inbox::create()) {
-    const auto handle = inbox_.handle();
-    rendezvous_.put(options_.ranks, kKey, {reinterpret_cast<const char*>(&handle), sizeof handle});
+    rendezvous_.put(options_.ranks, kKey, address());
   }
   ~ShmCarrier() override { inbox_.leave(); }
   ShmCarrier(const ShmCarrier&) = delete;
   ShmCarrier& operator=(const ShmCarrier&) = delete;
 
   bool reaches(int peer) const override { return std::ranges::binary_search(options_.ranks, peer); }
+
+  std::string address() const override {
+    const auto handle = inbox_.handle();
+    return {reinterpret_cast<const char*>(&handle), sizeof handle};
+  }
+  void learn(int peer, const std::string& address) override { addresses_[peer] = address; }
 
   bool post(int peer, const Packet& packet, std::span<const std::byte> payload) override {
     return peer_of(peer).inbox.push(options_.rank, packet, payload);
@@ -225,7 +231,9 @@ class ShmCarrier final : public Carrier {
   Peer& peer_of(int rank) {
     const auto index = static_cast<std::size_t>(rank);
     if (index < peers_.size() && peers_[index]) return *peers_[index];
-    const std::string text = rendezvous_.get(rank, kKey);
+    const auto known = addresses_.find(rank);
+    const std::string text =
+        known != addresses_.end() ? known->second : rendezvous_.get(rank, kKey);
     InboxHandle handle;
     if (text.size() != sizeof handle)
       throw Error("messages: a rank put the handle of something else than an inbox");
@@ -254,6 +262,7 @@ class ShmCarrier final : public Carrier {
   Rendezvous& rendezvous_;
   ShmCarrierOptions options_;
   Inbox inbox_;
+  std::map<int, std::string> addresses_;  // that were told
   std::optional<bool> may_spin_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null until it is looked for
 };

@@ -48,8 +48,8 @@ void EventFile::stepped(const Moment& m) {
 }
 
 void EventFile::epoch_ended(const Moment& m, const EpochReport& epoch) {
-  std::map<std::string, double> scalars = {{"test/loss", epoch.test_loss},
-                                           {"train/epoch_loss", epoch.train_loss}};
+  std::map<std::string, double> scalars = {{"train/epoch_loss", epoch.train_loss}};
+  if (tested_) scalars["test/loss"] = epoch.test_loss;
   for (const auto& [name, value] : epoch.test_metrics) scalars["test/" + name] = value;
   write(m.total_steps, scalars);
 }

@@ -18,6 +18,7 @@ class EventFile final : public Observer {
   /// Makes the folder. Throws Error.
   EventFile(const std::filesystem::path& folder, int interval);
 
+  void started(const Report& report) override { tested_ = report.tested; }
   void stepped(const Moment& moment) override;
   void epoch_ended(const Moment& moment, const EpochReport& epoch) override;
 
@@ -26,6 +27,7 @@ class EventFile final : public Observer {
   void append(const std::string& event);
 
   int interval_;
+  bool tested_ = true;
   std::filesystem::path file_;
   std::ofstream stream_;
 };

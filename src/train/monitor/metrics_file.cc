@@ -12,6 +12,7 @@ void MetricsFile::started(const Report& report) {
   recipe_ = report.recipe;
   world_size_ = report.world_size;
   metrics_ = report.metrics;
+  tested_ = report.tested;
 }
 
 void MetricsFile::stepped(const Moment& moment) {
@@ -45,7 +46,8 @@ void MetricsFile::write(const Moment& m) const {
       m.waiting_for_data);
   add("training_communication_wait_ratio", "gauge",
       "Part of rank 0's time spent waiting for other ranks.", m.waiting_for_ranks);
-  add("training_test_loss", "gauge", "Loss on the test set after the last epoch.", m.test_loss);
+  if (tested_)
+    add("training_test_loss", "gauge", "Loss on the test set after the last epoch.", m.test_loss);
   for (const Metric& metric : metrics_) {
     std::string title = metric.name;
     title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));

@@ -26,6 +26,7 @@ class MetricsFile final : public Observer {
   int interval_;
   std::string recipe_;
   int world_size_ = 1;
+  bool tested_ = true;
   std::vector<Metric> metrics_;
 };
 

@@ -67,7 +67,7 @@ Report Report::read(const std::filesystem::path& file) {
   std::ifstream stream(file);
   if (!stream) throw InputError(fmt::format("report {}: cannot be read", file.string()));
   try {
-    return nlohmann::json::parse(stream).get<Report>();
+    return parse_measured(stream).get<Report>();
   } catch (const nlohmann::json::exception& error) {
     throw InputError(fmt::format("report {}: is not a report of sullae train: {}", file.string(),
                                  json_message(error)));

@@ -82,8 +82,10 @@ std::string plots(const std::vector<Report>& reports) {
     const std::string prefix = reports.size() > 1 ? name_of(report) + ", " : "";
     losses.push_back(
         curve(report, prefix + "training", [](const auto& e) { return e.train_loss; }));
-    losses.push_back(curve(
-        report, prefix + "test", [](const auto& e) { return e.test_loss; }, true));
+    if (report.tested) {
+      losses.push_back(curve(
+          report, prefix + "test", [](const auto& e) { return e.test_loss; }, true));
+    }
     const std::string name = reports.size() > 1 ? name_of(report) : "test";
     if (main) {
       metrics.push_back(curve(report, name, [&](const auto& e) { return shown(*main, e); }));
@@ -139,7 +141,7 @@ std::string summary(const std::vector<Report>& reports) {
                             }},
                            {"test loss",
                             [](const Report& r) {
-                              return fmt::format("{:.4f}", r.test_loss);
+                              return r.tested ? fmt::format("{:.4f}", r.test_loss) : "";
                             }},
                            {"samples/s",
                             [](const Report& r) {
@@ -192,8 +194,8 @@ std::string epochs_table(const Report& report) {
   for (const Metric& metric : report.metrics) html += "<th>test " + metric.name + "</th>";
   html += "<th>samples/s</th><th>time</th></tr>\n";
   for (const EpochReport& e : report.history) {
-    html += fmt::format("<tr><td>{}</td><td>{:.3g}</td><td>{:.4f}</td><td>{:.4f}</td>", e.epoch,
-                        e.lr, e.train_loss, e.test_loss);
+    html += fmt::format("<tr><td>{}</td><td>{:.3g}</td><td>{:.4f}</td><td>{}</td>", e.epoch, e.lr,
+                        e.train_loss, report.tested ? fmt::format("{:.4f}", e.test_loss) : "");
     for (const Metric& metric : report.metrics)
       html += fmt::format("<td>{}</td>", format_metric(metric, e.test_metrics.at(metric.name)));
     html += fmt::format("<td>{:.0f}</td><td>{}</td></tr>\n", e.samples_per_second,

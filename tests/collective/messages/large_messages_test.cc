@@ -36,9 +36,9 @@ TEST_P(LargeMessages, ArriveBothWaysAtOnce) {
     StoreRendezvous rendezvous(store, own, kPatience);
     std::vector<std::unique_ptr<Carrier>> carriers;
     carriers.push_back(make_shm_carrier(rendezvous, {.rank = own,
-                                                .ranks = {0, 1},
-                                                .may_fetch = GetParam().fetch,
-                                                .may_help = GetParam().help}));
+                                                     .ranks = {0, 1},
+                                                     .may_fetch = GetParam().fetch,
+                                                     .may_help = GetParam().help}));
     if (!GetParam().fetch) {
       EXPECT_FALSE(carriers[0]->can_fetch(1 - own));
     }

@@ -20,10 +20,7 @@ constexpr int kLargeGroup = 65;  // so large that ranks connect with the first m
 TransportOptions options_of(int rank) {
   std::vector<int> ranks(kLargeGroup);
   std::iota(ranks.begin(), ranks.end(), 0);
-  return {.name = "test",
-          .ranks = ranks,
-          .index = rank,
-          .timeout = kPatience};
+  return {.name = "test", .ranks = ranks, .index = rank, .timeout = kPatience};
 }
 
 // Rank 1 connects to rank 0, which accepts but has nothing to say to it. When it does, rank 1 is

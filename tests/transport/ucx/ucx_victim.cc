@@ -18,10 +18,9 @@ int main(int argc, char** argv) {
   std::iota(ranks.begin(), ranks.end(), 0);
   const int rank = std::atoi(argv[2]);
   StoreRendezvous rendezvous(store, rank, patience);
-  const auto transport = make_ucx_transport(rendezvous, {.name = "test",
-                                                    .ranks = ranks,
-                                                    .index = rank,
-                                                    .timeout = std::chrono::milliseconds{500}});
+  const auto transport = make_ucx_transport(
+      rendezvous,
+      {.name = "test", .ranks = ranks, .index = rank, .timeout = std::chrono::milliseconds{500}});
   char byte = 0;
   Request request = transport->send(0, 1, &byte, 1);
   try {

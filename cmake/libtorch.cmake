@@ -1,0 +1,31 @@
+# sullae_libtorch: the libtorch that was found, whoever made it: Debian's package, pip's wheel, or the official archive.
+#
+#   cmake -D CMAKE_PREFIX_PATH=$(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)')
+find_package(Torch REQUIRED)
+message(STATUS "libtorch ${Torch_VERSION} in ${TORCH_INSTALL_PREFIX}")
+
+# Wheels and archives bring fmt's and protobuf's headers along, of versions that are not the system's libraries': what is
+# compiled sees libtorch's own folders alone.
+set(headers ${TORCH_INSTALL_PREFIX}/include)
+if(EXISTS ${headers}/fmt AND NOT headers STREQUAL "/usr/include")
+  set(own ${PROJECT_BINARY_DIR}/libtorch)
+  file(MAKE_DIRECTORY ${own})
+  foreach(folder ATen c10 caffe2 torch)
+    file(CREATE_LINK ${headers}/${folder} ${own}/${folder} SYMBOLIC)
+  endforeach()
+  get_directory_property(targets IMPORTED_TARGETS)
+  foreach(target ${targets})
+    get_target_property(folders ${target} INTERFACE_INCLUDE_DIRECTORIES)
+    if(folders)
+      list(TRANSFORM folders REPLACE "^${headers}" ${own})
+      set_target_properties(${target} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${folders}")
+    endif()
+  endforeach()
+endif()
+
+# By the name of its target: TORCH_LIBRARIES also has files that are looked for in the system's folders first, where another
+# libtorch may be.
+add_library(sullae_libtorch INTERFACE)
+set_target_properties(sullae_libtorch PROPERTIES EXPORT_NAME libtorch)
+target_link_libraries(sullae_libtorch INTERFACE torch)
+install(TARGETS sullae_libtorch EXPORT SullaeTargets)
