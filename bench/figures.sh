@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Parts that take hours are run where they are named: accuracy.
-usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling pipeline serving)
+usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch pipeline serving)
 
 root_only() {
   ((EUID == 0)) || { echo "SKIPPED: $1 (two hosts are network namespaces, which need root)"; return 1; }
@@ -28,6 +28,13 @@ part() {
     training) bench/training.py --ranks 2 --rounds 3 ;;
     overlap) bench/overlap.py --rounds 3 ;;
     scaling) bench/scaling.py ;;
+    libtorch)
+      if [[ ! -x build/torch-pip/bin/sullae ]]; then
+        echo "SKIPPED: libtorch (\`make build TORCH=pip\` makes the other one)"
+        return 0
+      fi
+      bench/libtorch.py
+      ;;
     pipeline) bench/pipeline.py ;;
     serving)
       if [[ -z "${SULLAE_SERVED:-}" ]]; then

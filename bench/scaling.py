@@ -34,9 +34,9 @@ def few_images(archive, path):
     return path
 
 
-def command(model, data, batch, steps, report):
+def command(model, data, batch, steps, report, sullae=SULLAE):
     folder = os.path.join(data, MODELS[model][0])
-    words = [SULLAE, "train", model, "--data", folder, "--batch-size", str(batch), "--max-steps", str(steps), "--report", report]
+    words = [sullae, "train", model, "--data", folder, "--batch-size", str(batch), "--max-steps", str(steps), "--report", report]
     if model == "resnet18":
         words += ["--test-data", few_images(os.path.join(folder, "test.tar"), f"{report}.tar")]
     return words
@@ -56,10 +56,10 @@ def start(words, environment=None):
     return subprocess.Popen(words, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def together(model, data, batch, steps):
+def together(model, data, batch, steps, sullae=SULLAE):
     with tempfile.TemporaryDirectory() as folder:
         report = f"{folder}/report.json"
-        finish(start([SULLAE, "run", "-np", "2", "--cpus-per-rank", "1", *command(model, data, batch, steps, report)]))
+        finish(start([sullae, "run", "-np", "2", "--cpus-per-rank", "1", *command(model, data, batch, steps, report, sullae)]))
         return speed(report)
 
 

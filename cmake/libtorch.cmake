@@ -1,6 +1,9 @@
 # sullae_libtorch: the libtorch that was found, whoever made it: Debian's package, pip's wheel, or the official archive.
 #
 #   cmake -D CMAKE_PREFIX_PATH=$(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)')
+if(Torch_DIR AND EXISTS "${Torch_DIR}/../Caffe2/Caffe2Config.cmake")
+  set(Caffe2_DIR "${Torch_DIR}/../Caffe2")  # else it is looked for in the system's folders first
+endif()
 find_package(Torch REQUIRED)
 message(STATUS "libtorch ${Torch_VERSION} in ${TORCH_INSTALL_PREFIX}")
 

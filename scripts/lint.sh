@@ -15,8 +15,8 @@ mkdir -p build/lint
 sed -E 's/-Winvalid-pch//g; s/-include [^ ]*cmake_pch\.hxx//g; s/-Wno-restrict//g; s/-Wno-maybe-uninitialized//g' \
   build/release/compile_commands.json >build/lint/compile_commands.json
 
-without_libtorch='src/(base|transport|collective|engine|world|launch|data)/|src/cli/(agent_command|bench_command|commands|main|online_command|online_process|run_command|serve_command|timeline_command)\.cc'
-without_libtorch+='|src/serve/(access|metrics|tensors|toml_file|grpc/(grpc_tensors|reflection|wire)|http/.*|model/config|online/(database|example_store|example_writer|lock)|protocol/(base64|infer_json|json_tensors))\.cc'
+without_libtorch='src/(base|transport|collective|engine|world|launch|data|repository)/|src/cli/(agent_command|bench_command|commands|main|online_command|online_process|run_command|serve_command|timeline_command)\.cc'
+without_libtorch+='|src/serve/(access|metrics|tensors|grpc/(grpc_tensors|reflection|wire)|http/.*|model/config|protocol/(base64|infer_json|json_tensors))\.cc|src/online/(config|database|example_store|example_writer|lock|trigger)\.cc'
 # Left out: the kernels (one source compiled for several instruction sets), and their choice, whose
 # __builtin_cpu_supports("f16c") clang 14 does not know; and what stands in for libraries that this build has.
 git ls-files 'src/*.cc' | grep -E "$without_libtorch" | grep -v 'reduce/kernel' |

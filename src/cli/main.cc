@@ -104,7 +104,8 @@ int run(int argc, char** argv) {
   const auto words = prepare(argc, argv);
   sullae::cli::hand_over(words);
   CLI::App program("Sullae: distributed deep learning for C++", "sullae");
-  program.set_version_flag("--version", std::string("sullae ") + sullae::kVersion);
+  program.set_version_flag("--version",
+                           std::string("sullae ") + sullae::kVersion + '\n' + sullae::kParts);
   program.require_subcommand(1);
   program.footer(
       "Examples:\n"

@@ -1,6 +1,8 @@
 // What a mistyped command line is told.
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "support/errors.h"
 #include "support/program.h"
 
@@ -27,6 +29,16 @@ TEST(CommandLine, SaysWhichOptionWasProbablyMeant) {
     EXPECT_EQ(result.exit_code, 2) << message;
     EXPECT_TRUE(contains(result.standard_error, message)) << result.standard_error;
   }
+}
+
+TEST(CommandLine, TheVersionSaysWhatIsIn) {
+  const auto result = run_program({sullae_program(), "--version"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_TRUE(std::regex_match(
+      result.standard_output,
+      std::regex(R"(sullae \d+\.\d+\.\d+\nwith libtorch \d+\.\d+\.\d+, UCX \d\S+(, MPI|, NCCL)*)"
+                 R"((; without (MPI|NCCL|MPI, NCCL))?\n)")))
+      << result.standard_output;
 }
 
 // Before anything is read or trained.

@@ -12,7 +12,7 @@
 namespace sullae::serve {
 namespace {
 
-bool fits(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& expected) {
+bool fits(torch::IntArrayRef shape, const std::vector<std::int64_t>& expected) {
   return shape.size() == expected.size() &&
          std::ranges::equal(shape, expected,
                             [](auto size, auto good) { return good == -1 || size == good; });
@@ -119,7 +119,7 @@ class TensorCodec final : public Codec {
 
   static void check_declared(const TensorSignature& declared, const torch::Tensor& value) {
     if (datatype_of(value.scalar_type()) == declared.datatype &&
-        fits(value.sizes().vec(), declared.shape))
+        fits(value.sizes(), declared.shape))
       return;
     throw Error(fmt::format("output '{}': the model returned {} [{}], config.toml says {} [{}]",
                             declared.name, name_of(datatype_of(value.scalar_type())),
