@@ -12,7 +12,7 @@ git ls-files '*.h' '*.cc' | xargs clang-format --dry-run --Werror
 
 # clang reads neither GCC's precompiled headers nor its newest warning flags.
 mkdir -p build/lint
-sed -E 's/-Winvalid-pch//g; s/-include [^ ]*cmake_pch\.hxx//g; s/-Wno-restrict//g; s/-Wno-maybe-uninitialized//g' \
+sed -E 's/-(Winvalid-pch|fpch-preprocess)//g; s/-include [^ ]*cmake_pch\.hxx//g; s/-Wno-restrict//g; s/-Wno-maybe-uninitialized//g' \
   build/release/compile_commands.json >build/lint/compile_commands.json
 
 without_libtorch='src/(base|transport|collective|engine|world|launch|data|repository)/|src/cli/(agent_command|bench_command|commands|main|online_command|online_process|run_command|serve_command|timeline_command)\.cc'

@@ -28,7 +28,7 @@ struct PlannedOptions {
 /// next_number() throws Error after leave().
 class AdapterView {
  public:
-  explicit AdapterView(World world) : world_(std::move(world)) {}
+  explicit AdapterView(const World& world) : world_(world) {}
 
   /// The planned path, for what submits the same operations in the same order on every rank: a sequence of
   /// collectives, run in the background as one operation and without negotiation, in the order of submission; see
