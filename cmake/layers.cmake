@@ -12,7 +12,14 @@ function(sullae_layer name)
   add_library(sullae_${name} STATIC ${LAYER_SOURCES})
   add_library(Sullae::${name} ALIAS sullae_${name})
   set_target_properties(sullae_${name} PROPERTIES EXPORT_NAME ${name})
+  sullae_unity(sullae_${name})
   target_include_directories(sullae_${name} PUBLIC $<BUILD_INTERFACE:${root}>)
   target_link_libraries(sullae_${name} PUBLIC sullae_headers ${LAYER_DEPENDS} PRIVATE sullae_warnings)
   install(TARGETS sullae_${name} EXPORT SullaeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/sullae)
+endfunction()
+
+# Most of what a source costs is what every source costs: libtorch's precompiled header alone is 600 MB, and the code of its
+# inline functions is made once a source. So sources are compiled eight at a time.
+function(sullae_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${SULLAE_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 8)
 endfunction()

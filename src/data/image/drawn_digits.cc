@@ -85,9 +85,9 @@ double distance_to(const Stroke& stroke, Point p) {
 }
 
 // Uniform and normal draws that are the same with every standard library.
-class Random {
+class Hand {
  public:
-  explicit Random(std::uint64_t seed) : generator_(seed) {}
+  explicit Hand(std::uint64_t seed) : generator_(seed) {}
   double uniform(double from, double to) {
     return from + (to - from) * static_cast<double>(generator_() >> 11) * 0x1p-53;
   }
@@ -101,15 +101,15 @@ class Random {
 };
 
 // Strokes where they fall on the page: rotated, sheared, scaled and moved about the middle.
-Glyph distort(const Glyph& glyph, Random& random) {
-  const double angle = random.normal(0.16);
-  const double shear = random.normal(0.18);
-  const double width = random.uniform(0.72, 1.08);
-  const double height = random.uniform(0.78, 1.08);
-  const Point shift{random.normal(0.045), random.normal(0.045)};
+Glyph distort(const Glyph& glyph, Hand& hand) {
+  const double angle = hand.normal(0.16);
+  const double shear = hand.normal(0.18);
+  const double width = hand.uniform(0.72, 1.08);
+  const double height = hand.uniform(0.78, 1.08);
+  const Point shift{hand.normal(0.045), hand.normal(0.045)};
   const auto move = [&](Point p) {
-    const double x = (p.x - 0.5 + random.normal(0.008)) * width + shear * (p.y - 0.5);
-    const double y = (p.y - 0.5 + random.normal(0.008)) * height;
+    const double x = (p.x - 0.5 + hand.normal(0.008)) * width + shear * (p.y - 0.5);
+    const double y = (p.y - 0.5 + hand.normal(0.008)) * height;
     // The page keeps a margin, as MNIST's does.
     return Point{0.5 + 0.72 * (x * std::cos(angle) - y * std::sin(angle)) + shift.x,
                  0.5 + 0.72 * (x * std::sin(angle) + y * std::cos(angle)) + shift.y};
@@ -126,10 +126,10 @@ Glyph distort(const Glyph& glyph, Random& random) {
   return moved;
 }
 
-void draw(const Glyph& strokes, Random& random, std::uint8_t* pixels) {
-  const double thickness = random.uniform(0.028, 0.062);
+void draw(const Glyph& strokes, Hand& hand, std::uint8_t* pixels) {
+  const double thickness = hand.uniform(0.028, 0.062);
   const double soft = 0.9 / kSide;
-  const double noise = random.uniform(0, 14);
+  const double noise = hand.uniform(0, 14);
   for (std::size_t row = 0; row < kSide; ++row) {
     for (std::size_t column = 0; column < kSide; ++column) {
       const Point centre{(static_cast<double>(column) + 0.5) / kSide,
@@ -137,7 +137,7 @@ void draw(const Glyph& strokes, Random& random, std::uint8_t* pixels) {
       double nearest = 1;
       for (const Stroke& stroke : strokes) nearest = std::min(nearest, distance_to(stroke, centre));
       const double ink =
-          std::clamp((thickness - nearest) / soft + 0.5, 0.0, 1.0) * 255 + random.normal(noise);
+          std::clamp((thickness - nearest) / soft + 0.5, 0.0, 1.0) * 255 + hand.normal(noise);
       pixels[row * kSide + column] =
           static_cast<std::uint8_t>(std::clamp(std::lround(ink), 0L, 255L));
     }
@@ -147,17 +147,17 @@ void draw(const Glyph& strokes, Random& random, std::uint8_t* pixels) {
 }  // namespace
 
 ImageSet draw_digits(std::size_t count, std::uint64_t seed) {
-  Random random(seed);
+  Hand hand(seed);
   ImageSet set{.rows = kSide, .columns = kSide};
   set.pixels.resize(count * kSide * kSide);
   set.labels.resize(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const int digit = std::min(9, static_cast<int>(random.uniform(0, 10)));
+    const int digit = std::min(9, static_cast<int>(hand.uniform(0, 10)));
     const auto& forms = glyphs_of(digit);
     const auto& form =
-        forms[std::min(forms.size() - 1, static_cast<std::size_t>(random.uniform(
+        forms[std::min(forms.size() - 1, static_cast<std::size_t>(hand.uniform(
                                              0, static_cast<double>(forms.size()))))];
-    draw(distort(form, random), random, set.pixels.data() + i * kSide * kSide);
+    draw(distort(form, hand), hand, set.pixels.data() + i * kSide * kSide);
     set.labels[i] = static_cast<std::uint8_t>(digit);
   }
   return set;
