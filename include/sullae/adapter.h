@@ -24,6 +24,14 @@ struct PlannedOptions {
   unsigned turn = 0;
 };
 
+/// What a composed operation is, for the other ranks and in messages.
+struct ComposedOptions {
+  /// See AsyncOptions::name.
+  std::string name = {};
+  /// What it does, for messages: ranks whose words differ get a MismatchError that shows both, before it runs.
+  std::string what = {};
+};
+
 /// An adapter's view of a World; a copy of the handle, as cheap as that. Any thread may call. Every call but
 /// next_number() throws Error after leave().
 class AdapterView {
@@ -35,6 +43,13 @@ class AdapterView {
   /// sullae/communicator.h.
   Handle submit(std::function<void(Communicator&)> operation,
                 const PlannedOptions& options = {}) const;
+  /// The negotiated path, for what World's collectives do not offer, such as gathers whose sizes only the ranks know: once
+  /// every rank has submitted `name`, `operation` runs in the engine's thread, at the same place in the order of all that
+  /// is negotiated. The ranks must call the same collectives in it. A MismatchError that it throws ends this operation
+  /// alone and must be thrown by every rank; any other error is the world's. Ranks that have joined cannot take part, and
+  /// it fails. Throws InputError for empty `what`.
+  Handle negotiate(std::function<void(Communicator&)> operation,
+                   const ComposedOptions& options) const;
   /// For tensors on GPUs; see sullae/device.h. The first call is collective: every rank names the GPU that it uses.
   /// Null where tensors must go through host memory: without NCCL in this build, where two ranks share a GPU, or with
   /// SULLAE_DEVICE_TRANSPORT=host.

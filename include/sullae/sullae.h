@@ -41,6 +41,8 @@ class Handle {
   /// Waits until the operation has completed on this rank and rethrows what it threw. An operation
   /// ends by itself within SULLAE_TIMEOUT.
   void wait() const;
+  /// The same for at most `limit`; false when it has not completed by then.
+  bool wait_for(std::chrono::milliseconds limit) const;
   /// Calls `callback` when the operation is done, with its error or null: in the engine's thread,
   /// which it must not keep, or at once in this one when it is done already. It must not throw.
   void then(std::function<void(std::exception_ptr)> callback) const;
@@ -83,7 +85,7 @@ struct AsyncOptions {
   /// Without one it is named after how many of its kind came before it, so that operations without
   /// names must be submitted in the same order on every rank.
   std::string name = {};
-  /// allreduce of floating-point values: factors for what goes in and what comes out.
+  /// allreduce of numbers: factors for what goes in and what comes out. Of integers what is before the point remains.
   double prescale = 1.0;
   double postscale = 1.0;
   /// allreduce of float32, sum or average: how the tensor travels; see sullae/compression.h. One

@@ -18,6 +18,7 @@
 #include <torch/types.h>
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "sullae/sullae.h"
+#include "sullae/torch/async.h"       // IWYU pragma: export
 #include "sullae/torch/checkpoint.h"  // IWYU pragma: export
 #include "sullae/torch/optimizers.h"  // IWYU pragma: export
 #include "sullae/torch/parallel.h"    // IWYU pragma: export
@@ -104,8 +106,36 @@ struct DistributedOptimizerOptions {
   /// How dense float32 gradients travel: "float16", "bfloat16", "topk:0.01" or a policy of one's own;
   /// see sullae/compression.h. Empty sends them as they are.
   std::string compression = {};
+  /// Sparse gradients travel as dense ones, and become such: faster where most rows of a table are touched.
+  bool sparse_as_dense = false;
   /// Reduces buckets while backward goes on; false waits for step(), to see what that is worth.
   bool overlap = true;
+};
+
+/// What DistributedOptimizer does with gradients, for whoever steps otherwise: with an optimizer of another language, or in
+/// a loop of his own. See there, also for threads and errors.
+class DistributedGradients {
+ public:
+  /// See DistributedOptimizer; `parameters` are all that will be updated.
+  DistributedGradients(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
+                       const DistributedOptimizerOptions& options = {},
+                       const World& world = sullae::world());
+  ~DistributedGradients();
+  DistributedGradients(const DistributedGradients&) = delete;
+  DistributedGradients& operator=(const DistributedGradients&) = delete;
+
+  /// Waits until every gradient is reduced; .grad() then holds the average.
+  void synchronize();
+  /// The parameters were updated: the next synchronize() reduces again.
+  void stepped();
+  /// Removes all gradients, at any moment.
+  void zero_grad();
+  /// See DistributedOptimizer::join(): `step` updates the parameters, `clear` removes their gradients.
+  int join(const std::function<void()>& step, const std::function<void()>& clear);
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
 };
 
 /// Averages gradients over all ranks around any optimizer.

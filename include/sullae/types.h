@@ -16,6 +16,7 @@ enum class DataType : std::uint8_t {
   float16,
   bfloat16,
   int8,
+  int16,
   int32,
   int64,
   uint8,
@@ -40,6 +41,7 @@ constexpr std::size_t element_size(DataType type) {
       return 4;
     case DataType::float16:
     case DataType::bfloat16:
+    case DataType::int16:
       return 2;
     case DataType::int8:
     case DataType::uint8:
@@ -62,6 +64,8 @@ template <>
 inline constexpr DataType data_type_of<double> = DataType::float64;
 template <>
 inline constexpr DataType data_type_of<std::int8_t> = DataType::int8;
+template <>
+inline constexpr DataType data_type_of<std::int16_t> = DataType::int16;
 template <>
 inline constexpr DataType data_type_of<std::int32_t> = DataType::int32;
 template <>

@@ -14,6 +14,8 @@ std::string_view name(DataType type) {
       return "bfloat16";
     case DataType::int8:
       return "int8";
+    case DataType::int16:
+      return "int16";
     case DataType::int32:
       return "int32";
     case DataType::int64:

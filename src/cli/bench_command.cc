@@ -185,8 +185,8 @@ class BenchCommand final : public Command {
   }
 
   static constexpr DataType kTypes[] = {DataType::float32,  DataType::float64, DataType::float16,
-                                        DataType::bfloat16, DataType::int8,    DataType::int32,
-                                        DataType::int64,    DataType::uint8};
+                                        DataType::bfloat16, DataType::int8,    DataType::int16,
+                                        DataType::int32,    DataType::int64,   DataType::uint8};
 
   BenchmarkOptions options_;
   int ranks_ = 2;

@@ -1,12 +1,39 @@
 #include "engine/completion.h"
 
+#include <thread>
 #include <utility>
 
+#include "transport/shm/waiting.h"
+
 namespace sullae {
+namespace {
+
+// Before it sleeps: what is under way often ends within a microsecond.
+constexpr int kPauses = 12;
+constexpr int kYields = 4;
+
+}  // namespace
 
 void Completion::wait() const {
-  done_.wait(0);
+  while (!wait_for(std::chrono::hours(1))) {
+  }
+}
+
+// Who sleeps has said so before it looks for the last time, and who finishes looks for sleepers after it has said so: one
+// of the two sees the other.
+bool Completion::wait_for(std::chrono::milliseconds limit) const {
+  for (int i = 0; i < kPauses && !done(); ++i) shm::pause_cpu();
+  for (int i = 0; i < kYields && !done(); ++i) std::this_thread::yield();
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!done()) {
+    const auto left = end - std::chrono::steady_clock::now();
+    if (left <= std::chrono::nanoseconds(0)) return false;
+    ++sleepers_;
+    if (!done()) shm::futex_wait(done_, 0, std::chrono::ceil<std::chrono::microseconds>(left));
+    --sleepers_;
+  }
   if (error_) std::rethrow_exception(error_);
+  return true;
 }
 
 void Completion::then(Callback callback) {
@@ -28,7 +55,7 @@ void Completion::finish(const std::exception_ptr& error) {
     done_ = 1;
     callbacks = std::move(callbacks_);
   }
-  done_.notify_all();
+  if (sleepers_ != 0) shm::futex_wake_all(done_);
   for (auto& callback : callbacks) callback(error);
 }
 

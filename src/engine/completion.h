@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -17,6 +19,8 @@ class Completion {
   bool done() const { return done_ != 0; }
   /// Rethrows what the operation threw.
   void wait() const;
+  /// The same for at most `limit`; false when it is not done by then.
+  bool wait_for(std::chrono::milliseconds limit) const;
   /// Calls `callback` when the operation is done: in the thread that finishes it, or at once in
   /// this one. It must not throw.
   void then(Callback callback);
@@ -28,7 +32,9 @@ class Completion {
 
  private:
   // A condition variable would cost its waiter two more switches: woken while the finisher holds the mutex, it waits for that.
-  std::atomic<int> done_ = 0;
+  // An atomic's own wait() knows no limit.
+  mutable std::atomic<std::uint32_t> done_ = 0;
+  mutable std::atomic<int> sleepers_ = 0;
   std::exception_ptr error_;  // written before done_
   int source_ = -1;           // written before done_
   std::mutex mutex_;

@@ -110,6 +110,8 @@ void Executor::run_one(const Agreed& one) {
       return communicator_.barrier();
     case Operation::allreduce:
       return run_compressed(one);
+    case Operation::composed:
+      return one.mine->composed(communicator_);
     case Operation::allocate:
     case Operation::failure:
       return;

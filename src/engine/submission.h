@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -23,6 +24,8 @@ struct Submission {
   std::vector<std::size_t> receive_counts;
   /// Of an allreduce; null where it travels as it is.
   std::shared_ptr<Compression> compression;
+  /// Of a composed operation: its collectives, in order.
+  std::function<void(Communicator&)> composed;
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();
   /// When, where the timeline was on.
   std::optional<std::chrono::steady_clock::time_point> submitted;

@@ -86,15 +86,6 @@ void copy_back(torch::Tensor& tensor, const torch::Tensor& values) {
   tensor.copy_(values);
 }
 
-std::size_t count_of(const torch::Tensor& tensor) {
-  return static_cast<std::size_t>(tensor.numel());
-}
-
-// Dimension 0 may differ between ranks.
-std::string rows_of(const torch::Tensor& tensor) {
-  return fmt::format("rows of [{}]", fmt::join(tensor.sizes().slice(1), ", "));
-}
-
 // Rows along dimension 0 and the elements of one.
 std::int64_t divide_rows(const torch::Tensor& tensor, int size, const char* what) {
   if (tensor.dim() == 0 || tensor.size(0) % size != 0) {

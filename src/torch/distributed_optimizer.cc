@@ -6,12 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "sullae/compression.h"
 #include "sullae/torch.h"
-#include "torch/bucket_plan.h"
-#include "torch/gradient_hooks.h"
-#include "torch/gradient_reducer.h"
-#include "torch/tensor_type.h"
 
 namespace sullae {
 namespace {
@@ -25,7 +20,7 @@ std::size_t count_parameters(const torch::optim::Optimizer& optimizer) {
 // Those that `optimizer` updates, or, where it updates masters in another precision, the same in number and shapes:
 // what is left out would drift apart from rank to rank.
 void check_covers(const torch::optim::Optimizer& optimizer,
-                  const std::vector<PlannedParameter>& parameters) {
+                  const torch::OrderedDict<std::string, torch::Tensor>& parameters) {
   std::vector<torch::Tensor> updated;
   std::set<const void*> seen;
   for (const auto& group : optimizer.param_groups()) {
@@ -51,13 +46,16 @@ void check_covers(const torch::optim::Optimizer& optimizer,
     }
     return std::nullopt;
   };
-  for (const PlannedParameter& parameter : parameters) {
-    const auto found = find(parameter.tensor);
+  seen.clear();  // weights that modules share are one parameter under several names
+  for (const auto& item : parameters) {
+    const torch::Tensor& parameter = item.value();
+    if (!parameter.requires_grad() || !seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
+    const auto found = find(parameter);
     if (!found) {
       throw InputError(fmt::format(
           "DistributedOptimizer: parameter '{}' [{}] is none that the optimizer updates: expected "
           "the parameters that the optimizer was made with, and no others",
-          parameter.name, fmt::join(parameter.tensor.sizes(), ", ")));
+          item.key(), fmt::join(parameter.sizes(), ", ")));
     }
     covered[*found] = true;
   }
@@ -70,30 +68,6 @@ void check_covers(const torch::optim::Optimizer& optimizer,
       left, left == 1 ? "" : "s", fmt::join(updated[first].sizes(), ", ")));
 }
 
-void check_options(const DistributedOptimizerOptions& options) {
-  if (options.backward_passes_per_step < 1)
-    throw InputError("DistributedOptimizer: backward_passes_per_step must be at least 1");
-  if (options.op != ReduceOp::average && options.op != ReduceOp::sum &&
-      options.op != ReduceOp::adasum) {
-    throw InputError(fmt::format("DistributedOptimizer: op is {}, expected average, sum or adasum",
-                                 name(options.op)));
-  }
-  if (options.op == ReduceOp::adasum && !options.compression.empty())
-    throw InputError("DistributedOptimizer: adasum does not go with compression");
-  make_compression(options.compression);  // throws where there is none of that name
-}
-
-void check_belong_to_no_other(const std::vector<PlannedParameter>& parameters) {
-  for (const PlannedParameter& parameter : parameters) {
-    if (!has_listener(parameter.tensor)) continue;
-    throw InputError(fmt::format(
-        "DistributedOptimizer: parameter '{}' belongs to another DistributedOptimizer, and its "
-        "gradient can be reduced by one alone: put the parameters of both into one optimizer, as "
-        "groups",
-        parameter.name));
-  }
-}
-
 }  // namespace
 
 class DistributedOptimizer::Impl {
@@ -101,32 +75,13 @@ class DistributedOptimizer::Impl {
   Impl(torch::optim::Optimizer& optimizer,
        const torch::OrderedDict<std::string, torch::Tensor>& parameters,
        const DistributedOptimizerOptions& options, const World& world)
-      : optimizer_(optimizer), world_(world) {
-    check_options(options);
-    std::vector<PlannedParameter> planned;
-    std::set<const void*> seen;  // weights that modules share are one parameter under several names
-    for (const auto& item : parameters) {
-      if (!item.value().requires_grad()) continue;
-      if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
-      data_type(item.value().scalar_type(), fmt::format("parameter '{}'", item.key()));
-      planned.push_back({.name = item.key(), .tensor = item.value()});
-    }
-    if (world.size() > 1) check_same_parameters(planned, options, world);
-    check_covers(optimizer, planned);
-    check_belong_to_no_other(planned);
-    parameters_ = count_parameters(optimizer);
-    reducer_ = GradientReducer::make(std::move(planned), options, world);
+      : optimizer_(optimizer),
+        parameters_(count_parameters(optimizer)),
+        gradients_(parameters, options, world) {
+    check_covers(optimizer, parameters);
   }
 
-  // A world of one has nothing to say, and is the same error.
-  void synchronize() {
-    if (world_.has_left())
-      throw Error(
-          "DistributedOptimizer: this rank has left the world that it was made for (shutdown() or "
-          "World::leave()): "
-          "make it anew after init()");
-    reducer_->synchronize();
-  }
+  void synchronize() { gradients_.synchronize(); }
 
   void step() {
     if (const auto now = count_parameters(optimizer_); now != parameters_) {
@@ -138,31 +93,15 @@ class DistributedOptimizer::Impl {
     }
     synchronize();
     optimizer_.step();
-    reducer_->begin_step();
+    gradients_.stepped();
   }
 
-  // The others see this rank's zeros, and flags that say that it only follows. When nobody steps any
-  // more, all are here.
   int join() {
-    if (world_.size() == 1) return 0;
-    reducer_->set_stepping(false);
-    std::int64_t followed = 0;
-    for (;; ++followed) {
-      zero_grad();
-      reducer_->synchronize();
-      if (!reducer_->anyone_stepped()) break;
-      optimizer_.step();
-    }
-    reducer_->set_stepping(true);
-    zero_grad();
-    // The last to join has followed the fewest steps; of several, the highest rank is named.
-    std::int64_t last = (followed + 1) * world_.size() - 1 - world_.rank();
-    world_.allreduce(&last, &last, 1, DataType::int64, ReduceOp::min);
-    return world_.size() - 1 - static_cast<int>(last % world_.size());
+    return gradients_.join([this] { optimizer_.step(); }, [this] { zero_grad(); });
   }
 
   void zero_grad() {
-    reducer_->zero_grad();
+    gradients_.zero_grad();
     for (auto& group : optimizer_.param_groups()) {
       for (auto& parameter : group.params()) parameter.mutable_grad() = torch::Tensor();
     }
@@ -171,8 +110,7 @@ class DistributedOptimizer::Impl {
  private:
   torch::optim::Optimizer& optimizer_;
   std::size_t parameters_ = 0;  // of the optimizer, when this was made
-  World world_;
-  std::shared_ptr<GradientReducer> reducer_;
+  DistributedGradients gradients_;
 };
 
 DistributedOptimizer::DistributedOptimizer(

@@ -226,7 +226,8 @@ void GradientReducer::make_plan() {
   }
   const FirstStep agreed = agree(seen_, world_);
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    parameters_[i].sparse = agreed.kinds[i] == FirstStep::sparse && options_.op != ReduceOp::adasum;
+    parameters_[i].sparse = agreed.kinds[i] == FirstStep::sparse && !options_.sparse_as_dense &&
+                            options_.op != ReduceOp::adasum;
   const std::vector<std::size_t> order(agreed.ready_order.begin(), agreed.ready_order.end());
   auto plans = plan_buckets(parameters_, order, options_.bucket_bytes);
   const std::uint64_t plan_hash = hash_of(plans);

@@ -13,10 +13,6 @@ void check_dense(const torch::Tensor& tensor, const char* what) {
     throw InputError(fmt::format("{}: the tensor is sparse: expected a dense one", what));
 }
 
-std::size_t count_of(const torch::Tensor& tensor) {
-  return static_cast<std::size_t>(tensor.numel());
-}
-
 Handle keep_until_done(const torch::Tensor& tensor, const Handle& handle) {
   handle.then([tensor](const std::exception_ptr&) {});
   return handle;

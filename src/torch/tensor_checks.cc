@@ -11,6 +11,10 @@ std::string shape_of(const torch::Tensor& tensor) {
   return fmt::format("[{}]", fmt::join(tensor.sizes(), ", "));
 }
 
+std::string rows_of(const torch::Tensor& tensor) {
+  return fmt::format("rows of [{}]", fmt::join(tensor.sizes().slice(1), ", "));
+}
+
 void check_defined(const torch::Tensor& tensor, const char* what) {
   if (!tensor.defined()) throw InputError(fmt::format("{}: the tensor is undefined", what));
 }

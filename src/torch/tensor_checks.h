@@ -9,6 +9,12 @@ namespace sullae {
 
 /// "[2, 3]".
 std::string shape_of(const torch::Tensor& tensor);
+/// "rows of [3]": what must be alike where dimension 0 may differ between ranks.
+std::string rows_of(const torch::Tensor& tensor);
+
+inline std::size_t count_of(const torch::Tensor& tensor) {
+  return static_cast<std::size_t>(tensor.numel());
+}
 
 /// Throw InputError.
 void check_defined(const torch::Tensor& tensor, const char* what);

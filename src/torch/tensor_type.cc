@@ -18,6 +18,8 @@ DataType data_type(torch::ScalarType type, std::string_view what) {
       return DataType::bfloat16;
     case torch::kInt8:
       return DataType::int8;
+    case torch::kInt16:
+      return DataType::int16;
     case torch::kInt32:
       return DataType::int32;
     case torch::kInt64:
@@ -29,8 +31,7 @@ DataType data_type(torch::ScalarType type, std::string_view what) {
     default:
       throw InputError(
           fmt::format("{} has elements of type {}: expected float32, float64, float16, bfloat16, "
-                      "int8, int32, int64, "
-                      "uint8 or bool",
+                      "int8, int16, int32, int64, uint8 or bool",
                       what, c10::toString(type)));
   }
 }

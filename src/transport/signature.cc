@@ -24,6 +24,8 @@ std::string_view name(Operation operation) {
       return "allocate_shared";
     case Operation::failure:
       return "failure";
+    case Operation::composed:
+      return "operation";
   }
   return "unknown operation";
 }
@@ -48,6 +50,8 @@ std::string Signature::describe() const {
       return fmt::format("allocate_shared of {} bytes", count);
     case Operation::failure:
       return "a failure";
+    case Operation::composed:
+      return "an operation";
   }
   return "an unknown operation";
 }

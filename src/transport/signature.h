@@ -20,10 +20,11 @@ enum class Operation : std::uint8_t {
   barrier,
   allocate,
   failure,
+  composed,
 };
 
 /// More than any Operation's number.
-inline constexpr std::size_t kOperations = static_cast<std::size_t>(Operation::failure) + 1;
+inline constexpr std::size_t kOperations = static_cast<std::size_t>(Operation::composed) + 1;
 
 std::string_view name(Operation operation);
 

@@ -9,6 +9,16 @@ Handle AdapterView::submit(std::function<void(Communicator&)> operation,
   return World::handle_of(world_.impl_->submit(std::move(operation), options));
 }
 
+Handle AdapterView::negotiate(std::function<void(Communicator&)> operation,
+                              const ComposedOptions& options) const {
+  if (options.what.empty()) throw InputError("AdapterView::negotiate: say what the operation is");
+  engine::Submission submission;
+  submission.composed = std::move(operation);
+  return World::handle_of(world_.impl_->submit(
+      {.operation = Operation::composed},
+      {.name = options.name, .shape = options.what}, std::move(submission)));
+}
+
 std::shared_ptr<DeviceCommunicator> AdapterView::device_communicator(int device) const {
   return world_.impl_->device_communicator(device);
 }

@@ -39,6 +39,9 @@ bool Handle::done() const { return !completion_ || completion_->done(); }
 void Handle::wait() const {
   if (completion_) completion_->wait();
 }
+bool Handle::wait_for(std::chrono::milliseconds limit) const {
+  return !completion_ || completion_->wait_for(limit);
+}
 void Handle::then(std::function<void(std::exception_ptr)> callback) const {
   if (completion_) {
     completion_->then(std::move(callback));

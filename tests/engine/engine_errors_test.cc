@@ -126,10 +126,10 @@ TEST(EngineErrors, BadArgumentsAreRefusedWhereTheyAreGiven) {
   const std::vector<std::size_t> one = {1};
   const std::vector<std::size_t> two = {2};
   EXPECT_TRUE(contains(error_of([&] {
-                         world.allreduce_async(&value, &value, 1, DataType::int32, ReduceOp::sum,
+                         world.allreduce_async(&value, &value, 1, DataType::boolean, ReduceOp::sum,
                                                {.prescale = 0.5});
                        }),
-                       "prescale and postscale are for floating-point values, not for int32"));
+                       "prescale and postscale are for numbers, not for bool"));
   EXPECT_TRUE(
       contains(error_of([&] { world.alltoallv_async(&value, one, &value, two, DataType::int32); }),
                "rank 0 would send 1 elements to itself and receive 2"));

@@ -83,6 +83,8 @@ void store(std::vector<std::byte>& into, std::size_t index, double value, DataTy
       return put(into, index, float_to_bfloat16(static_cast<float>(value)));
     case DataType::int8:
       return put(into, index, static_cast<std::int8_t>(value));
+    case DataType::int16:
+      return put(into, index, static_cast<std::int16_t>(value));
     case DataType::int32:
       return put(into, index, static_cast<std::int32_t>(value));
     case DataType::int64:
@@ -105,6 +107,8 @@ double load(const std::vector<std::byte>& from, std::size_t index, DataType type
       return bfloat16_to_float(get<std::uint16_t>(from, index));
     case DataType::int8:
       return get<std::int8_t>(from, index);
+    case DataType::int16:
+      return get<std::int16_t>(from, index);
     case DataType::int32:
       return get<std::int32_t>(from, index);
     case DataType::int64:

@@ -24,6 +24,8 @@ ncclDataType_t type_of(DataType type) {
       return ncclBfloat16;
     case DataType::int8:
       return ncclInt8;
+    case DataType::int16:
+      throw InputError("NCCL knows no int16: move the tensor to the CPU, or convert it to int32");
     case DataType::int32:
       return ncclInt32;
     case DataType::int64:

@@ -26,7 +26,7 @@ using Kernel = void (*)(const Task&);
 /// One kernel for each DataType, compiled for one instruction set.
 struct KernelSet {
   std::string_view name;
-  Kernel kernels[9];
+  Kernel kernels[10];
 };
 
 /// The sets that this processor can run, slowest first. Never empty.

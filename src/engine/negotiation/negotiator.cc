@@ -27,6 +27,7 @@ bool takes_zeros(const Request& request) {
     case Operation::alltoall:
     case Operation::allocate:
     case Operation::failure:
+    case Operation::composed:
       return false;
   }
   return false;

@@ -20,6 +20,8 @@ std::string list(std::span<const std::uint64_t> sizes) {
 std::string Request::describe() const {
   std::string text;
   switch (signature.operation) {
+    case Operation::composed:
+      return shape;
     case Operation::allgather:
       text =
           fmt::format("allgather of {} with counts {}", sullae::name(signature.type), list(sizes));

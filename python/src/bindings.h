@@ -1,0 +1,30 @@
+// The parts of the module `sullae._core`, a file each. What may wait for another rank releases the interpreter's lock.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include "sullae/sullae.h"
+
+namespace sullae::python {
+
+void bind_world(pybind11::module_& module);
+void bind_collectives(pybind11::module_& module);
+void bind_gradients(pybind11::module_& module);
+
+using ReleaseLock = pybind11::call_guard<pybind11::gil_scoped_release>;
+
+/// Waits for `done`, which waits for at most as long as it is told and returns whether it is over: without the
+/// interpreter's lock, and so that Ctrl-C is heard. Call it with the lock.
+template <class Done>
+void wait_interruptibly(const Done& done) {
+  constexpr std::chrono::milliseconds kSignalPeriod{100};
+  for (;;) {
+    {
+      const pybind11::gil_scoped_release release;
+      if (done(kSignalPeriod)) return;
+    }
+    if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+  }
+}
+
+}  // namespace sullae::python

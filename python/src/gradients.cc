@@ -1,0 +1,54 @@
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "bindings.h"
+#include "sullae/torch.h"
+
+namespace py = pybind11;
+
+namespace sullae::python {
+namespace {
+
+std::unique_ptr<DistributedGradients> make_gradients(
+    const std::vector<std::pair<std::string, torch::Tensor>>& parameters, ReduceOp op,
+    int backward_passes_per_step, std::size_t bucket_bytes, const std::string& compression,
+    bool sparse_as_dense, bool overlap, const World& world) {
+  torch::OrderedDict<std::string, torch::Tensor> named;
+  for (const auto& [name, tensor] : parameters) named.insert(name, tensor);
+  const DistributedOptimizerOptions options{.op = op,
+                                            .backward_passes_per_step = backward_passes_per_step,
+                                            .bucket_bytes = bucket_bytes,
+                                            .compression = compression,
+                                            .sparse_as_dense = sparse_as_dense,
+                                            .overlap = overlap};
+  const py::gil_scoped_release release;
+  return std::make_unique<DistributedGradients>(named, options, world);
+}
+
+}  // namespace
+
+void bind_gradients(py::module_& module) {
+  py::class_<DistributedGradients>(module, "DistributedGradients")
+      .def(py::init(&make_gradients), py::arg("parameters"), py::arg("op"),
+           py::arg("backward_passes_per_step"), py::arg("bucket_bytes"), py::arg("compression"),
+           py::arg("sparse_as_dense"), py::arg("overlap"), py::arg("world"))
+      .def("synchronize", &DistributedGradients::synchronize, ReleaseLock())
+      .def("stepped", &DistributedGradients::stepped)
+      .def("zero_grad", &DistributedGradients::zero_grad, ReleaseLock())
+      .def(
+          "join",
+          [](DistributedGradients& gradients, const py::function& step, const py::function& clear) {
+            const auto with_lock = [](const py::function& call) {
+              return [&call] {
+                const py::gil_scoped_acquire acquire;
+                call();
+              };
+            };
+            const py::gil_scoped_release release;
+            return gradients.join(with_lock(step), with_lock(clear));
+          },
+          py::arg("step"), py::arg("clear"));
+}
+
+}  // namespace sullae::python

@@ -1,0 +1,52 @@
+#include <pybind11/stl.h>
+
+#include "bindings.h"
+
+namespace py = pybind11;
+
+namespace sullae::python {
+
+void bind_world(py::module_& module) {
+  py::enum_<ReduceOp>(module, "ReduceOp")
+      .value("sum", ReduceOp::sum)
+      .value("average", ReduceOp::average)
+      .value("min", ReduceOp::min)
+      .value("max", ReduceOp::max)
+      .value("product", ReduceOp::product)
+      .value("adasum", ReduceOp::adasum);
+
+  py::class_<Handle>(module, "Handle")
+      .def("done", &Handle::done)
+      .def("wait", [](const Handle& handle) {
+        wait_interruptibly([&](auto limit) { return handle.wait_for(limit); });
+      });
+
+  py::class_<World>(module, "World")
+      .def_property_readonly("rank", &World::rank)
+      .def_property_readonly("size", &World::size)
+      .def_property_readonly("local_rank", &World::local_rank)
+      .def_property_readonly("local_size", &World::local_size)
+      .def_property_readonly("cross_rank", &World::cross_rank)
+      .def_property_readonly("cross_size", &World::cross_size)
+      .def_property_readonly("backend", &World::backend)
+      .def_property_readonly("has_left", &World::has_left)
+      .def("leave", &World::leave, ReleaseLock())
+      .def("process_set", &World::process_set, py::arg("ranks"), ReleaseLock())
+      .def("barrier_async",
+           [](const World& world, const std::string& name) {
+             return world.barrier_async({.name = name});
+           },
+           py::arg("name") = "", ReleaseLock())
+      .def("join", &World::join, ReleaseLock())
+      .def("start_timeline",
+           [](const World& world, const std::string& file) { world.start_timeline(file); },
+           py::arg("file"), ReleaseLock())
+      .def("stop_timeline", &World::stop_timeline, ReleaseLock());
+
+  module.def("init", &init, ReleaseLock());
+  module.def("shutdown", &shutdown, ReleaseLock());
+  module.def("is_initialized", &is_initialized, ReleaseLock());
+  module.def("world", &world, ReleaseLock());
+}
+
+}  // namespace sullae::python

@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include <set>
+#include <utility>
+
+#include "sullae/compression.h"
+#include "sullae/torch.h"
+#include "torch/bucket_plan.h"
+#include "torch/gradient_hooks.h"
+#include "torch/gradient_reducer.h"
+#include "torch/tensor_type.h"
+
+namespace sullae {
+namespace {
+
+void check_options(const DistributedOptimizerOptions& options) {
+  if (options.backward_passes_per_step < 1)
+    throw InputError("DistributedOptimizer: backward_passes_per_step must be at least 1");
+  if (options.op != ReduceOp::average && options.op != ReduceOp::sum &&
+      options.op != ReduceOp::adasum) {
+    throw InputError(fmt::format("DistributedOptimizer: op is {}, expected average, sum or adasum",
+                                 name(options.op)));
+  }
+  if (options.op == ReduceOp::adasum && !options.compression.empty())
+    throw InputError("DistributedOptimizer: adasum does not go with compression");
+  make_compression(options.compression);  // throws where there is none of that name
+}
+
+void check_belong_to_no_other(const std::vector<PlannedParameter>& parameters) {
+  for (const PlannedParameter& parameter : parameters) {
+    if (!has_listener(parameter.tensor)) continue;
+    throw InputError(fmt::format(
+        "DistributedOptimizer: parameter '{}' belongs to another DistributedOptimizer, and its "
+        "gradient can be reduced by one alone: put the parameters of both into one optimizer, as "
+        "groups",
+        parameter.name));
+  }
+}
+
+}  // namespace
+
+class DistributedGradients::Impl {
+ public:
+  Impl(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
+       const DistributedOptimizerOptions& options, const World& world)
+      : world_(world) {
+    check_options(options);
+    std::vector<PlannedParameter> planned;
+    std::set<const void*> seen;  // weights that modules share are one parameter under several names
+    for (const auto& item : parameters) {
+      if (!item.value().requires_grad()) continue;
+      if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
+      data_type(item.value().scalar_type(), fmt::format("parameter '{}'", item.key()));
+      planned.push_back({.name = item.key(), .tensor = item.value()});
+    }
+    if (world.size() > 1) check_same_parameters(planned, options, world);
+    check_belong_to_no_other(planned);
+    reducer_ = GradientReducer::make(std::move(planned), options, world);
+  }
+
+  // A world of one has nothing to say, and is the same error.
+  void synchronize() {
+    if (world_.has_left())
+      throw Error(
+          "DistributedOptimizer: this rank has left the world that it was made for (shutdown() or "
+          "World::leave()): "
+          "make it anew after init()");
+    reducer_->synchronize();
+  }
+
+  void stepped() { reducer_->begin_step(); }
+  void zero_grad() { reducer_->zero_grad(); }
+
+  // The others see this rank's zeros, and flags that say that it only follows. When nobody steps any
+  // more, all are here.
+  int join(const std::function<void()>& step, const std::function<void()>& clear) {
+    if (world_.size() == 1) return 0;
+    reducer_->set_stepping(false);
+    std::int64_t followed = 0;
+    for (;; ++followed) {
+      clear();
+      reducer_->synchronize();
+      if (!reducer_->anyone_stepped()) break;
+      step();
+    }
+    reducer_->set_stepping(true);
+    clear();
+    // The last to join has followed the fewest steps; of several, the highest rank is named.
+    std::int64_t last = (followed + 1) * world_.size() - 1 - world_.rank();
+    world_.allreduce(&last, &last, 1, DataType::int64, ReduceOp::min);
+    return world_.size() - 1 - static_cast<int>(last % world_.size());
+  }
+
+ private:
+  World world_;
+  std::shared_ptr<GradientReducer> reducer_;
+};
+
+DistributedGradients::DistributedGradients(
+    const torch::OrderedDict<std::string, torch::Tensor>& parameters,
+    const DistributedOptimizerOptions& options, const World& world)
+    : impl_(std::make_shared<Impl>(parameters, options, world)) {}
+DistributedGradients::~DistributedGradients() = default;
+
+void DistributedGradients::synchronize() { impl_->synchronize(); }
+void DistributedGradients::stepped() { impl_->stepped(); }
+void DistributedGradients::zero_grad() { impl_->zero_grad(); }
+int DistributedGradients::join(const std::function<void()>& step,
+                               const std::function<void()>& clear) {
+  return impl_->join(step, clear);
+}
+
+}  // namespace sullae
