@@ -134,6 +134,8 @@ class World {
   World(const World&) = default;
   World& operator=(const World&) = default;
   ~World() = default;
+  /// Whether both are handles of one world.
+  bool operator==(const World&) const = default;
 
   /// Completes what was submitted and leaves, for all copies. Calls that other threads are in end first, and receives
   /// that have not ended throw Error. A second call does nothing. Throws Error in a callback of Handle::then().
@@ -226,7 +228,7 @@ class World {
                          const AsyncOptions& options = {}) const;
   Handle barrier_async(const AsyncOptions& options = {}) const;
   /// This rank has run out of data: until every rank has said so, it takes part with zeros in the
-  /// asynchronous sums, gathers and broadcasts of the others. Returns the last rank to join.
+  /// asynchronous sums and gathers of the others, whose other operations fail. Returns the last rank to join.
   int join() const;
 
   /// Records what every rank does from here to stop_timeline(), or to the end of the world, in one

@@ -106,10 +106,14 @@ struct DistributedOptimizerOptions {
   /// How dense float32 gradients travel: "float16", "bfloat16", "topk:0.01" or a policy of one's own;
   /// see sullae/compression.h. Empty sends them as they are.
   std::string compression = {};
-  /// Sparse gradients travel as dense ones, and become such: faster where most rows of a table are touched.
+  /// Sparse gradients travel as dense ones: faster where most rows of a table are touched.
   bool sparse_as_dense = false;
   /// Reduces buckets while backward goes on; false waits for step(), to see what that is worth.
   bool overlap = true;
+  /// backward() itself waits, the last of backward_passes_per_step, as PyTorch's DistributedDataParallel does: when it
+  /// returns, gradients are averages, and may be clipped or unscaled without synchronize(). What fails then is thrown by
+  /// synchronize() or step(). Costs the overlap with what the program does between backward() and step().
+  bool after_backward = false;
 };
 
 /// What DistributedOptimizer does with gradients, for whoever steps otherwise: with an optimizer of another language, or in
@@ -130,6 +134,8 @@ class DistributedGradients {
   void stepped();
   /// Removes all gradients, at any moment.
   void zero_grad();
+  /// From the next step on; the same on every rank.
+  void set_backward_passes_per_step(int passes);
   /// See DistributedOptimizer::join(): `step` updates the parameters, `clear` removes their gradients.
   int join(const std::function<void()>& step, const std::function<void()>& clear);
 

@@ -2,6 +2,10 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
 
 #include "bindings.h"
 #include "sullae/torch.h"
@@ -13,21 +17,60 @@ namespace {
 
 using Tensors = std::vector<torch::Tensor>;
 
-// Whoever drops the last reference to a tensor that Python owns needs the interpreter's lock, for which the engine's thread
-// would wait while Python computes. So operations under way are held here, and let go by threads that have the lock.
+struct Operation {
+  TensorHandle handle;
+  World world;
+  std::string name;
+  bool observed = false;  // it has been seen to be done
+};
+
+// Operations from their submission until Python has seen their end. For two reasons: a name means one operation at a time;
+// and whoever drops the last reference to a tensor that Python owns needs the interpreter's lock, for which the engine's
+// thread would wait while Python computes. Guarded by that lock.
 class UnderWay {
  public:
-  const TensorHandle& hold(TensorHandle handle) {
-    let_go();
-    handles_.push_back(std::move(handle));
-    return handles_.back();
+  void check_name(const World& world, const std::string& name) {
+    if (name.empty()) return;
+    const auto [first, last] = named_.equal_range(name);
+    for (auto other = first; other != last; ++other) {
+      if (other->second->world == world) {
+        throw InputError("'" + name +
+                         "' was submitted again before it was done: expected another name, or "
+                         "synchronize() or poll() before");
+      }
+    }
   }
+  void add(const std::shared_ptr<Operation>& operation) {
+    let_go();
+    operations_.push_back(operation);
+    if (!operation->name.empty()) named_.emplace(operation->name, operation);
+  }
+  // `operation` is done.
+  void observe(Operation& operation) {
+    if (std::exchange(operation.observed, true)) return;
+    const auto [first, last] = named_.equal_range(operation.name);
+    for (auto it = first; it != last; ++it) {
+      if (it->second.get() == &operation) {
+        named_.erase(it);
+        break;
+      }
+    }
+  }
+  // What is done.
   void let_go() {
-    while (!handles_.empty() && handles_.front().done()) handles_.pop_front();
+    while (!operations_.empty() && operations_.front()->handle.done()) {
+      observe(*operations_.front());
+      operations_.pop_front();
+    }
+  }
+  void clear() {
+    operations_.clear();
+    named_.clear();
   }
 
  private:
-  std::deque<TensorHandle> handles_;  // guarded by the interpreter's lock
+  std::deque<std::shared_ptr<Operation>> operations_;
+  std::unordered_multimap<std::string, std::shared_ptr<Operation>> named_;
 };
 
 UnderWay& under_way() {
@@ -36,37 +79,52 @@ UnderWay& under_way() {
 }
 
 template <class Start>
-TensorHandle start(const Start& start) {
+std::shared_ptr<Operation> start(const World& world, const std::string& name, const Start& start) {
+  under_way().check_name(world, name);
   TensorHandle handle;
   {
     const py::gil_scoped_release release;
     handle = start();
   }
-  return under_way().hold(std::move(handle));
+  auto operation = std::make_shared<Operation>(Operation{std::move(handle), world, name});
+  under_way().add(operation);
+  return operation;
+}
+
+bool is_done(const std::shared_ptr<Operation>& operation) {
+  const bool done = operation->handle.done();
+  if (done) under_way().observe(*operation);
+  return done;
+}
+
+Tensors wait_for(const std::shared_ptr<Operation>& operation) {
+  const TensorHandle& handle = operation->handle;
+  if (!handle.done()) {
+    try {
+      wait_interruptibly([&](auto limit) { return handle.wait_for(limit); });
+    } catch (const Error&) {  // it has ended
+      under_way().observe(*operation);
+      throw;
+    }
+  }
+  under_way().observe(*operation);
+  under_way().let_go();
+  const py::gil_scoped_release release;  // it may copy
+  return handle.wait();
 }
 
 }  // namespace
 
 void bind_collectives(py::module_& module) {
-  py::class_<TensorHandle>(module, "TensorHandle")
-      .def("done", &TensorHandle::done)
-      .def("wait", [](const TensorHandle& handle) {
-        if (!handle.done())
-          wait_interruptibly([&](auto limit) { return handle.wait_for(limit); });
-        const Tensors results = [&] {
-          const py::gil_scoped_release release;  // it may copy
-          return handle.wait();
-        }();
-        under_way().let_go();
-        return results;
-      });
-
-  module.def("let_go", [] { under_way().let_go(); });
+  py::class_<Operation, std::shared_ptr<Operation>>(module, "TensorHandle")
+      .def("done", &is_done)
+      .def("wait", &wait_for);
+  module.def("let_go", [] { under_way().clear(); });
   module.def(
       "allreduce_async",
       [](const World& world, const Tensors& inputs, const Tensors& outputs, ReduceOp op,
          double prescale, double postscale, const std::string& name) {
-        return start([&] {
+        return start(world, name, [&] {
           return allreduce_async(inputs, outputs, op,
                                  {.name = name, .prescale = prescale, .postscale = postscale},
                                  world);
@@ -78,21 +136,21 @@ void bind_collectives(py::module_& module) {
       "broadcast_async",
       [](const World& world, const torch::Tensor& input, const torch::Tensor& output, int root,
          const std::string& name) {
-        return start([&] { return broadcast_async(input, output, root, {.name = name}, world); });
+        return start(world, name, [&] { return broadcast_async(input, output, root, {.name = name}, world); });
       },
       py::arg("world"), py::arg("input"), py::arg("output"), py::arg("root"),
       py::arg("name") = "");
   module.def(
       "allgather_async",
       [](const World& world, const Tensors& tensors, const std::string& name) {
-        return start([&] { return allgather_async(tensors, {.name = name}, world); });
+        return start(world, name, [&] { return allgather_async(tensors, {.name = name}, world); });
       },
       py::arg("world"), py::arg("tensors"), py::arg("name") = "");
   module.def(
       "reducescatter_async",
       [](const World& world, const Tensors& tensors, ReduceOp op, double prescale,
          double postscale, const std::string& name) {
-        return start([&] {
+        return start(world, name, [&] {
           return reducescatter_async(
               tensors, op, {.name = name, .prescale = prescale, .postscale = postscale}, world);
         });
@@ -103,7 +161,7 @@ void bind_collectives(py::module_& module) {
       "alltoall_async",
       [](const World& world, const torch::Tensor& tensor,
          const std::optional<std::vector<std::int64_t>>& splits, const std::string& name) {
-        return start([&] { return alltoall_async(tensor, splits, {.name = name}, world); });
+        return start(world, name, [&] { return alltoall_async(tensor, splits, {.name = name}, world); });
       },
       py::arg("world"), py::arg("tensor"), py::arg("splits") = py::none(), py::arg("name") = "");
   module.def(

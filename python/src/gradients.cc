@@ -13,7 +13,7 @@ namespace {
 std::unique_ptr<DistributedGradients> make_gradients(
     const std::vector<std::pair<std::string, torch::Tensor>>& parameters, ReduceOp op,
     int backward_passes_per_step, std::size_t bucket_bytes, const std::string& compression,
-    bool sparse_as_dense, bool overlap, const World& world) {
+    bool sparse_as_dense, bool overlap, bool after_backward, const World& world) {
   torch::OrderedDict<std::string, torch::Tensor> named;
   for (const auto& [name, tensor] : parameters) named.insert(name, tensor);
   const DistributedOptimizerOptions options{.op = op,
@@ -21,7 +21,8 @@ std::unique_ptr<DistributedGradients> make_gradients(
                                             .bucket_bytes = bucket_bytes,
                                             .compression = compression,
                                             .sparse_as_dense = sparse_as_dense,
-                                            .overlap = overlap};
+                                            .overlap = overlap,
+                                            .after_backward = after_backward};
   const py::gil_scoped_release release;
   return std::make_unique<DistributedGradients>(named, options, world);
 }
@@ -32,9 +33,11 @@ void bind_gradients(py::module_& module) {
   py::class_<DistributedGradients>(module, "DistributedGradients")
       .def(py::init(&make_gradients), py::arg("parameters"), py::arg("op"),
            py::arg("backward_passes_per_step"), py::arg("bucket_bytes"), py::arg("compression"),
-           py::arg("sparse_as_dense"), py::arg("overlap"), py::arg("world"))
+           py::arg("sparse_as_dense"), py::arg("overlap"), py::arg("after_backward"),
+           py::arg("world"))
       .def("synchronize", &DistributedGradients::synchronize, ReleaseLock())
       .def("stepped", &DistributedGradients::stepped)
+      .def("set_backward_passes_per_step", &DistributedGradients::set_backward_passes_per_step)
       .def("zero_grad", &DistributedGradients::zero_grad, ReleaseLock())
       .def(
           "join",
@@ -49,6 +52,19 @@ void bind_gradients(py::module_& module) {
             return gradients.join(with_lock(step), with_lock(clear));
           },
           py::arg("step"), py::arg("clear"));
+
+  py::class_<DistributedSampler>(module, "DistributedSampler")
+      .def(py::init([](std::size_t dataset_size, int rank, int size, bool shuffle,
+                       std::uint64_t seed, bool drop_last, std::size_t block) {
+             return std::make_unique<DistributedSampler>(
+                 dataset_size, rank, size,
+                 DistributedSamplerOptions{
+                     .shuffle = shuffle, .seed = seed, .drop_last = drop_last, .block = block});
+           }),
+           py::arg("dataset_size"), py::arg("rank"), py::arg("size"), py::arg("shuffle"),
+           py::arg("seed"), py::arg("drop_last"), py::arg("block"))
+      .def("set_epoch", &DistributedSampler::set_epoch)
+      .def("indices", &DistributedSampler::indices);
 }
 
 }  // namespace sullae::python

@@ -1,5 +1,7 @@
 // init() and the one world that it joins: the only state of this process that Sullae keeps outside
 // objects.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -21,6 +23,7 @@ struct Default {
   std::optional<World> world;
   int worlds = 0;  // joined so far
   bool leaves_at_exit = false;
+  pid_t process = 0;  // that has joined: a fork of it has no threads, and is no rank
 };
 
 Default& default_world() {
@@ -29,6 +32,7 @@ Default& default_world() {
 }
 
 void leave_at_exit() {
+  if (default_world().process != ::getpid()) return;
   shutdown();
   Default& state = default_world();
   const std::lock_guard lock(state.mutex);
@@ -57,6 +61,7 @@ World init() {
     state.world = World::create(options);
     if (!state.leaves_at_exit) std::atexit(leave_at_exit);
     state.leaves_at_exit = true;
+    state.process = ::getpid();
   }
   return *state.world;
 }

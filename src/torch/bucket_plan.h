@@ -18,6 +18,8 @@ struct PlannedParameter {
   std::string name;
   torch::Tensor tensor;
   bool sparse = false;
+  /// It is, and travels as a dense one.
+  bool made_dense = false;
 };
 
 /// One unit of reduction, started when all of its gradients are ready: several dense gradients of

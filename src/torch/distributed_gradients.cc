@@ -69,6 +69,10 @@ class DistributedGradients::Impl {
   }
 
   void stepped() { reducer_->begin_step(); }
+  void set_backward_passes_per_step(int passes) {
+    if (passes < 1) throw InputError("DistributedOptimizer: backward_passes_per_step must be at least 1");
+    reducer_->set_backward_passes_per_step(passes);
+  }
   void zero_grad() { reducer_->zero_grad(); }
 
   // The others see this rank's zeros, and flags that say that it only follows. When nobody steps any
@@ -105,6 +109,9 @@ DistributedGradients::~DistributedGradients() = default;
 void DistributedGradients::synchronize() { impl_->synchronize(); }
 void DistributedGradients::stepped() { impl_->stepped(); }
 void DistributedGradients::zero_grad() { impl_->zero_grad(); }
+void DistributedGradients::set_backward_passes_per_step(int passes) {
+  impl_->set_backward_passes_per_step(passes);
+}
 int DistributedGradients::join(const std::function<void()>& step,
                                const std::function<void()>& clear) {
   return impl_->join(step, clear);

@@ -1,6 +1,7 @@
 #include "torch/gradient_reducer.h"
 
 #include <fmt/format.h>
+#include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
 #include <utility>
@@ -40,13 +41,37 @@ std::shared_ptr<GradientReducer> GradientReducer::make(std::vector<PlannedParame
   return reducer;
 }
 
+void GradientReducer::begin_step() {
+  synchronized_ = false;
+  backward_passes_ = 0;
+  waits_for_backward_ = false;
+}
+
+// An exception that autograd carries out of a backward loses its type on the way to Python.
+void GradientReducer::synchronize_after_backward() {
+  if (std::exchange(waits_for_backward_, true)) return;
+  torch::autograd::Engine::get_default_engine().queue_callback([self = weak_from_this()] {
+    const auto reducer = self.lock();
+    if (!reducer || !std::exchange(reducer->waits_for_backward_, false)) return;
+    if (++reducer->backward_passes_ < reducer->options_.backward_passes_per_step) return;
+    try {
+      reducer->synchronize();
+    } catch (...) {  // thrown by the next synchronize()
+      reducer->error_ = std::current_exception();
+    }
+  });
+}
+
 void GradientReducer::synchronize() {
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   if (synchronized_) return;
   const torch::NoGradGuard guard;
   settle();
   if (world_.size() > 1) reduce();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     ParameterState& state = states_[i];
+    if (parameters_[i].made_dense && gradient(i).defined())
+      parameters_[i].tensor.mutable_grad() = gradient(i).to_sparse(1);
     state.passes = 0;
     state.taken = false;
     state.reduced = gradient(i).defined();
@@ -66,7 +91,7 @@ void GradientReducer::zero_grad() {
   for (const PlannedParameter& parameter : parameters_)
     parameter.tensor.mutable_grad() = torch::Tensor();
   backward_start_.reset();
-  synchronized_ = false;
+  begin_step();
 }
 
 // More backward passes than were planned, and passes after gradients were thrown away, are right as well: what
@@ -94,6 +119,7 @@ void GradientReducer::before_gradient(std::size_t index) {
 void GradientReducer::on_gradient(std::size_t index) {
   ParameterState& state = states_[index];
   synchronized_ = false;
+  if (options_.after_backward) synchronize_after_backward();
   if (!backward_start_) backward_start_ = std::chrono::steady_clock::now();
   ++state.passes;
   const torch::NoGradGuard guard;
@@ -225,9 +251,11 @@ void GradientReducer::make_plan() {
       seen_.kinds[i] = is_row_sparse(gradient) ? FirstStep::sparse : FirstStep::dense;
   }
   const FirstStep agreed = agree(seen_, world_);
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    parameters_[i].sparse = agreed.kinds[i] == FirstStep::sparse && !options_.sparse_as_dense &&
-                            options_.op != ReduceOp::adasum;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const bool sparse = agreed.kinds[i] == FirstStep::sparse && options_.op != ReduceOp::adasum;
+    parameters_[i].made_dense = sparse && options_.sparse_as_dense;
+    parameters_[i].sparse = sparse && !options_.sparse_as_dense;
+  }
   const std::vector<std::size_t> order(agreed.ready_order.begin(), agreed.ready_order.end());
   auto plans = plan_buckets(parameters_, order, options_.bucket_bytes);
   const std::uint64_t plan_hash = hash_of(plans);

@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <chrono>
+#include <exception>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,7 +24,7 @@ namespace sullae {
 /// Used by the thread that trains. Several backward passes between two synchronize(), planned or not, add up, and
 /// gradients may be cleared at any moment: what is under way comes to its end, and the bucket is reduced once more.
 /// Ranks that do so at different moments are told apart by their buckets' labels.
-class GradientReducer final : public GradientListener {
+class GradientReducer final : public GradientListener, public std::enable_shared_from_this<GradientReducer> {
  public:
   /// Of parameters that are the same on every rank. Listens to them from here on.
   static std::shared_ptr<GradientReducer> make(std::vector<PlannedParameter> parameters,
@@ -34,10 +35,11 @@ class GradientReducer final : public GradientListener {
   /// gradients were changed since backward, on one rank as on many.
   void synchronize();
   /// After the optimizer's step: gradients may be synchronized again.
-  void begin_step() { synchronized_ = false; }
+  void begin_step();
   /// Removes all gradients, and forgets what was taken of them.
   void zero_grad();
 
+  void set_backward_passes_per_step(int passes) { options_.backward_passes_per_step = passes; }
   /// Whether this rank takes steps of its own, or only follows the others' with zeros.
   void set_stepping(bool stepping) { stepping_ = stepping; }
   /// Whether any rank took a step of its own when gradients were last reduced.
@@ -70,6 +72,7 @@ class GradientReducer final : public GradientListener {
   void settle();
   [[noreturn]] void throw_changed(std::size_t index) const;
   void make_plan();
+  void synchronize_after_backward();
   std::string bucket_name(std::size_t index, const std::vector<std::size_t>& members) const;
   void start_in_order();
   void choose_path();
@@ -86,6 +89,9 @@ class GradientReducer final : public GradientListener {
   KeptGradients kept_;  // in a world of one, which has no buckets
   std::size_t next_start_ = 0;
   bool synchronized_ = false;
+  bool waits_for_backward_ = false;  // autograd calls back when the backward that is under way ends
+  int backward_passes_ = 0;          // that have ended since the last step
+  std::exception_ptr error_;         // of the wait at the end of a backward
   bool stepping_ = true;  // this rank has not joined
   bool negotiated_ = false;
   int alike_steps_ = 0;

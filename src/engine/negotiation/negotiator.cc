@@ -21,9 +21,9 @@ bool takes_zeros(const Request& request) {
     case Operation::reducescatter:
       return sums;
     case Operation::allgather:
-    case Operation::broadcast:
     case Operation::barrier:
       return true;
+    case Operation::broadcast:  // who has joined would not learn what the others do
     case Operation::alltoall:
     case Operation::allocate:
     case Operation::failure:

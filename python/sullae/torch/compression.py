@@ -1,0 +1,72 @@
+"""How gradients travel."""
+
+from typing import Any, Tuple
+
+import torch
+
+
+class Compressor:
+    """A way to make a tensor smaller and back again; derive from it for one of your own."""
+
+    #: The name by which buckets of gradients know it in C++ (sullae/compression.h); None where they do not.
+    name = None
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
+        """What travels, and what decompress() needs to know."""
+        raise NotImplementedError
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, context: Any) -> torch.Tensor:
+        """What compress() was given, as it came back."""
+        raise NotImplementedError
+
+
+class NoneCompressor(Compressor):
+    """As they are."""
+
+    name = ""
+
+    @staticmethod
+    def compress(tensor):
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor, context):
+        return tensor
+
+
+class FP16Compressor(Compressor):
+    """Floating-point values as float16."""
+
+    name = "float16"
+
+    @staticmethod
+    def compress(tensor):
+        return (tensor.to(torch.float16), tensor.dtype) if tensor.is_floating_point() else (tensor, None)
+
+    @staticmethod
+    def decompress(tensor, context):
+        return tensor if context is None else tensor.to(context)
+
+
+class BF16Compressor(Compressor):
+    """Floating-point values as bfloat16."""
+
+    name = "bfloat16"
+
+    @staticmethod
+    def compress(tensor):
+        return (tensor.to(torch.bfloat16), tensor.dtype) if tensor.is_floating_point() else (tensor, None)
+
+    @staticmethod
+    def decompress(tensor, context):
+        return tensor if context is None else tensor.to(context)
+
+
+class Compression:
+    """What the argument ``compression`` takes. Optimizers also take the names of sullae/compression.h, such as "topk:0.01"."""
+
+    none = NoneCompressor
+    fp16 = FP16Compressor
+    bf16 = BF16Compressor

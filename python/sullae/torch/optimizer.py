@@ -1,0 +1,190 @@
+"""Gradients averaged over ranks around any optimizer of torch.optim."""
+
+import contextlib
+import warnings
+from typing import Iterable, List, Optional, Tuple, Union
+
+import torch
+
+from .. import _core
+from ..errors import InputError
+from .compression import Compression, Compressor
+from .process_sets import ProcessSet, global_process_set
+from .reduce_ops import Adasum, Average, ReduceOp
+
+NamedParameters = Iterable[Tuple[str, torch.Tensor]]
+
+
+class _DistributedOptimizer:
+    """What DistributedOptimizer() adds to a class of optimizers."""
+
+    _gradients: Optional[_core.DistributedGradients]
+    _synchronizes: bool
+
+    def synchronize(self) -> None:
+        """Waits until every gradient is the average over all ranks. After ``backward()`` they are: this is for gradients that
+        came otherwise, and for scripts that call it before clipping."""
+        if self._gradients is not None:
+            self._gradients.synchronize()
+
+    @contextlib.contextmanager
+    def skip_synchronize(self):
+        """``step()`` within it takes gradients as they are."""
+        self._synchronizes = False
+        try:
+            yield
+        finally:
+            self._synchronizes = True
+
+    def step(self, closure=None):
+        """Averages gradients, unless that was done, and takes the optimizer's step; of several that ``closure`` computes,
+        each."""
+        if self._gradients is None:
+            return super().step(closure)
+        if closure is None:
+            if self._synchronizes:
+                self._gradients.synchronize()
+            result = super().step()
+        else:
+
+            def averaged():
+                loss = closure()
+                self._gradients.synchronize()
+                return loss
+
+            result = super().step(averaged)
+        self._gradients.stepped()
+        return result
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Removes all gradients, at any moment; with ``set_to_none=False`` they become zeros."""
+        if set_to_none and self._gradients is not None:
+            self._gradients.zero_grad()
+        super().zero_grad(set_to_none=set_to_none)
+
+    def join(self) -> int:
+        """This rank has run out of data: until every rank has called it, it makes the others' steps with gradients of zero,
+        so that all models stay equal. Returns the last rank to join."""
+        if self._gradients is None:
+            return 0
+        return self._gradients.join(super().step, lambda: super(_DistributedOptimizer, self).zero_grad())
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """From the next step on; the same on every rank."""
+        if self._gradients is not None:
+            self._gradients.set_backward_passes_per_step(passes)
+
+
+def _named(optimizer, named_parameters: Optional[NamedParameters]) -> List[Tuple[str, torch.Tensor]]:
+    updated = [p for group in optimizer.param_groups for p in group["params"]]
+    if named_parameters is None:
+        return [(f"parameter {i}", p) for i, p in enumerate(updated)]
+    named = list(named_parameters)
+    if any(not isinstance(item, tuple) or len(item) != 2 for item in named):
+        raise InputError("named_parameters: expected pairs of a name and a parameter, as model.named_parameters() gives")
+    names = [name for name, _ in named]
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise InputError(f"named_parameters: {', '.join(twice)} more than once: expected unique names")
+    ids = {id(p) for _, p in named}
+    missing = [p for p in updated if id(p) not in ids]
+    if missing:
+        raise InputError(
+            f"named_parameters: the optimizer updates {len(missing)} parameters that have no name (the first of shape "
+            f"{list(missing[0].shape)}): expected all of them, as model.named_parameters() gives"
+        )
+    own = {id(p) for p in updated}
+    return [(name, p) for name, p in named if id(p) in own]
+
+
+def _check_groups(groups: Union[int, List[List[torch.Tensor]], None]) -> None:
+    if groups is None:
+        return
+    if not isinstance(groups, list):
+        if not isinstance(groups, int) or groups < 0:
+            raise InputError("groups: expected a number that is not negative, or a list of lists of torch.Tensor")
+        return
+    seen = set()
+    for group in groups:
+        for parameter in group:
+            if not isinstance(parameter, torch.Tensor):
+                raise InputError(f"groups: a {type(parameter).__name__} in a group: expected torch.Tensor")
+            if id(parameter) in seen:
+                raise InputError("groups: a parameter more than once: expected each in one group")
+            seen.add(id(parameter))
+
+
+def _compression_name(compression) -> str:
+    if isinstance(compression, str):
+        return compression
+    name = getattr(compression, "name", None)
+    if name is None:
+        raise InputError(
+            f"compression: {compression} has no name that C++ knows: expected Compression.none, .fp16, .bf16, or a name such as "
+            '"topk:0.01"; a policy of your own is a class in C++ (sullae/compression.h)'
+        )
+    return name
+
+
+def DistributedOptimizer(  # noqa: N802
+    optimizer: torch.optim.Optimizer,
+    named_parameters: Optional[NamedParameters] = None,
+    compression: Union[Compressor, str] = Compression.none,
+    backward_passes_per_step: int = 1,
+    op: ReduceOp = Average,
+    gradient_predivide_factor: float = 1.0,
+    num_groups: int = 0,
+    groups: Union[int, List[List[torch.Tensor]], None] = None,
+    sparse_as_dense: bool = False,
+    process_set: ProcessSet = global_process_set,
+    bucket_bytes: int = 4 << 20,
+    overlap: bool = True,
+    after_backward: bool = True,
+) -> torch.optim.Optimizer:
+    """``optimizer``, of the same class and with the same parameters and state, whose steps use the average of all ranks'
+    gradients. Collective: every rank gives the same parameters, in the same order.
+
+    Gradients travel in buckets while ``backward()`` computes the others, and are averages when it returns: clip them, look
+    at them, or let a ``GradScaler`` unscale them without another call. ``loss.backward()`` may be called several times
+    before ``step()``; ``backward_passes_per_step`` spares the reductions in between. ``zero_grad(set_to_none=True)`` is
+    what torch does by default, and right.
+
+    ``compression``: Compression.fp16, .bf16, or a name such as "topk:0.01". ``op``: Average, Sum or Adasum.
+    ``sparse_as_dense``: sparse gradients travel as dense ones. ``bucket_bytes``: see docs/tuning.md. ``after_backward=False`` leaves
+    the wait to ``step()`` or ``synchronize()``, which call before you look at gradients.
+    ``gradient_predivide_factor``, ``groups`` and ``num_groups`` are taken for Horovod's sake: sums of 16-bit values are
+    formed in 32 bits here, and buckets make groups by themselves."""
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise InputError(f"DistributedOptimizer: a {type(optimizer).__name__}: expected a torch.optim.Optimizer")
+    if isinstance(optimizer, _DistributedOptimizer):
+        raise InputError("DistributedOptimizer: the optimizer is distributed already")
+    if gradient_predivide_factor != 1.0 and op != Average:
+        raise InputError("gradient_predivide_factor: it divides an average, and op is another: expected op=Average")
+    if num_groups != 0:
+        warnings.warn("num_groups: use groups", DeprecationWarning, stacklevel=2)
+    _check_groups(groups)
+    if backward_passes_per_step <= 0:
+        raise InputError("backward_passes_per_step: expected a number above 0")
+    if op == Adasum and process_set is not global_process_set:
+        raise NotImplementedError("Adasum is for all ranks: expected no process_set")
+    named = _named(optimizer, named_parameters)
+
+    kind = type(optimizer.__class__.__name__, (_DistributedOptimizer, optimizer.__class__), {})
+    distributed = kind.__new__(kind)
+    distributed.__dict__ = optimizer.__dict__  # its parameters, options, state and hooks
+    distributed._synchronizes = True
+    distributed._parameter_names = {parameter: name for name, parameter in named}
+    distributed._gradients = None
+    if process_set.included():
+        distributed._gradients = _core.DistributedGradients(
+            named,
+            op,
+            backward_passes_per_step,
+            bucket_bytes,
+            _compression_name(compression),
+            sparse_as_dense,
+            overlap,
+            after_backward,
+            process_set.world(),
+        )
+    return distributed
