@@ -43,6 +43,8 @@ class AdapterView {
   /// sullae/communicator.h.
   Handle submit(std::function<void(Communicator&)> operation,
                 const PlannedOptions& options = {}) const;
+  /// A sequence of collectives in the calling thread, as one blocking collective of World's.
+  void run(const std::function<void(Communicator&)>& operation) const;
   /// The negotiated path, for what World's collectives do not offer, such as gathers whose sizes only the ranks know: once
   /// every rank has submitted `name`, `operation` runs in the engine's thread, at the same place in the order of all that
   /// is negotiated. The ranks must call the same collectives in it. A MismatchError that it throws ends this operation

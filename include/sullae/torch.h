@@ -136,7 +136,7 @@ class DistributedGradients {
   void zero_grad();
   /// From the next step on; the same on every rank.
   void set_backward_passes_per_step(int passes);
-  /// See DistributedOptimizer::join(): `step` updates the parameters, `clear` removes their gradients.
+  /// See DistributedOptimizer::join(): `step` updates the parameters, `clear` removes what else is like a gradient.
   int join(const std::function<void()>& step, const std::function<void()>& clear);
 
  private:

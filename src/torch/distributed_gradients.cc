@@ -81,14 +81,18 @@ class DistributedGradients::Impl {
     if (world_.size() == 1) return 0;
     reducer_->set_stepping(false);
     std::int64_t followed = 0;
-    for (;; ++followed) {
+    const auto remove = [&] {
+      reducer_->zero_grad();
       clear();
+    };
+    for (;; ++followed) {
+      remove();
       reducer_->synchronize();
       if (!reducer_->anyone_stepped()) break;
       step();
     }
     reducer_->set_stepping(true);
-    clear();
+    remove();
     // The last to join has followed the fewest steps; of several, the highest rank is named.
     std::int64_t last = (followed + 1) * world_.size() - 1 - world_.rank();
     world_.allreduce(&last, &last, 1, DataType::int64, ReduceOp::min);

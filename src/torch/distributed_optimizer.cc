@@ -97,17 +97,22 @@ class DistributedOptimizer::Impl {
   }
 
   int join() {
-    return gradients_.join([this] { optimizer_.step(); }, [this] { zero_grad(); });
+    return gradients_.join([this] { optimizer_.step(); }, [this] { clear_optimizer(); });
   }
 
   void zero_grad() {
     gradients_.zero_grad();
+    clear_optimizer();
+  }
+
+ private:
+  // Masters in another precision have gradients of their own.
+  void clear_optimizer() {
     for (auto& group : optimizer_.param_groups()) {
       for (auto& parameter : group.params()) parameter.mutable_grad() = torch::Tensor();
     }
   }
 
- private:
   torch::optim::Optimizer& optimizer_;
   std::size_t parameters_ = 0;  // of the optimizer, when this was made
   DistributedGradients gradients_;

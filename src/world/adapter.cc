@@ -9,6 +9,10 @@ Handle AdapterView::submit(std::function<void(Communicator&)> operation,
   return World::handle_of(world_.impl_->submit(std::move(operation), options));
 }
 
+void AdapterView::run(const std::function<void(Communicator&)>& operation) const {
+  world_.impl_->run(Operation::composed, 0, operation);
+}
+
 Handle AdapterView::negotiate(std::function<void(Communicator&)> operation,
                               const ComposedOptions& options) const {
   if (options.what.empty()) throw InputError("AdapterView::negotiate: say what the operation is");

@@ -1,0 +1,36 @@
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "bindings.h"
+#include "c10d_backend.h"
+#include "transport/store/store_server.h"
+
+namespace py = pybind11;
+
+namespace sullae::python {
+
+// torch/csrc/distributed/c10d holds its backends by intrusive pointers, and is bound by torch itself.
+void bind_c10d(py::module_& module) {
+  py::module_::import("torch.distributed");
+  py::class_<StoreServer, std::shared_ptr<StoreServer>>(module, "StoreServer")
+      .def(py::init([](const std::string& address) {
+             return std::make_shared<StoreServer>(StoreAddress::parse(address));
+           }),
+           py::arg("address"))
+      .def_property_readonly("port", &StoreServer::port);
+  module.def(
+      "c10d_backend",
+      [](int rank, int size, const std::string& store, std::chrono::milliseconds timeout,
+         const std::shared_ptr<StoreServer>& server) -> c10::intrusive_ptr<c10d::Backend> {
+        const World world = World::create({.rank = rank,
+                                           .size = size,
+                                           .store = store,
+                                           .timeout = timeout,
+                                           .rendezvous_timeout = timeout});
+        return c10::make_intrusive<C10dBackend>(world, server);
+      },
+      py::arg("rank"), py::arg("size"), py::arg("store"), py::arg("timeout"), py::arg("server"),
+      ReleaseLock());
+}
+
+}  // namespace sullae::python

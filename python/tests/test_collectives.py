@@ -1,0 +1,163 @@
+"""Collectives on tensors: values, gradients, and every mistake that has a message."""
+
+import numpy
+import pytest
+import torch
+from ranks import on_ranks
+
+import sullae
+import sullae.torch as hvd
+
+TYPES = [
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.uint8,
+]
+
+
+@on_ranks(1, 2, 3)
+def test_reduce_every_type():
+    hvd.init()
+    total = sum(range(1, hvd.size() + 1))
+    for dtype in TYPES:
+        tensor = torch.full((17, 3), hvd.rank() + 1, dtype=dtype)
+        assert torch.equal(hvd.allreduce(tensor, op=hvd.Sum), torch.full((17, 3), total, dtype=dtype))
+        assert torch.equal(hvd.allreduce(tensor, op=hvd.Max), torch.full((17, 3), hvd.size(), dtype=dtype))
+        assert torch.equal(tensor, torch.full((17, 3), hvd.rank() + 1, dtype=dtype))
+    flag = torch.tensor([hvd.rank() == 0])
+    assert hvd.allreduce(flag, op=hvd.Sum).item() is True
+    scaled = hvd.allreduce(torch.ones(3), op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0)
+    assert torch.equal(scaled, torch.full((3,), 2.0 * hvd.size()))
+    hvd.shutdown()
+
+
+@on_ranks(1, 2, 3)
+def test_gathers_and_scatters():
+    hvd.init()
+    rank, size = hvd.rank(), hvd.size()
+    rows = [torch.full((r, 2), float(r)) for r in range(size)]
+    assert torch.equal(hvd.allgather(rows[rank]), torch.cat(rows))
+    gathered = hvd.grouped_allgather([rows[rank], torch.tensor([float(rank)])])
+    assert torch.equal(gathered[1], torch.arange(float(size)))
+    part = hvd.reducescatter(torch.arange(7.0), op=hvd.Sum)
+    counts = [7 // size + (r < 7 % size) for r in range(size)]
+    assert torch.equal(part, size * torch.arange(7.0).split(counts)[rank])
+    output, received = hvd.alltoall(torch.arange(float(size * size)), splits=torch.arange(size))
+    assert received.tolist() == [rank] * size and output.numel() == rank * size
+    assert hvd.alltoall(torch.arange(float(2 * size))).numel() == 2 * size
+    assert hvd.broadcast(torch.tensor([rank]), root_rank=size - 1).item() == size - 1
+    assert hvd.allgather_object({"rank": rank}) == [{"rank": r} for r in range(size)]
+    assert hvd.broadcast_object([rank, "a"], root_rank=0) == [0, "a"]
+    hvd.barrier()
+
+
+@on_ranks(2)
+def test_gradients_flow():
+    hvd.init()
+    rank, size = hvd.rank(), hvd.size()
+    x = torch.full((4,), float(rank + 1), requires_grad=True)
+    (hvd.allreduce(x, op=hvd.Sum) * (rank + 1)).sum().backward()
+    assert torch.equal(x.grad, torch.full((4,), 3.0))
+    x.grad = None
+    (hvd.allgather(x) * (rank + 1)).sum().backward()
+    assert torch.equal(x.grad, torch.full((4,), 1.5))
+    x.grad = None
+    (hvd.broadcast(x, root_rank=1) * 2).sum().backward()
+    assert torch.equal(x.grad, torch.full((4,), 2.0 * rank))
+    x.grad = None
+    hvd.alltoall(x, splits=[1, 3])[0].mul(rank + 1).sum().backward()
+    assert x.grad.tolist() == [1.0, 2.0, 2.0, 2.0]
+    x.grad = None
+    hvd.reducescatter(x, op=hvd.Average).mul(rank + 1).sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0, 2.0, 2.0]
+    assert size == 2
+
+
+@on_ranks(3)
+def test_process_sets():
+    evens = hvd.ProcessSet([0, 2])
+    hvd.init(process_sets=[evens])
+    odd = hvd.add_process_set([1])
+    if evens.included():
+        assert evens.size() == 2 and evens.rank() == hvd.rank() // 2
+        assert hvd.allreduce(torch.ones(2), op=hvd.Sum, process_set=evens)[0] == 2
+        assert hvd.broadcast(torch.tensor([hvd.rank()]), root_rank=2, process_set=evens).item() == 2
+        with pytest.raises(sullae.InputError, match="rank 1 is not in it"):
+            hvd.broadcast(torch.ones(1), root_rank=1, process_set=evens)
+        with pytest.raises(sullae.InputError, match="is not in it"):
+            hvd.allreduce(torch.ones(1), process_set=odd)
+    with pytest.raises(ValueError, match="there is a process set of these ranks already"):
+        hvd.add_process_set([2, 0])
+    assert hvd.remove_process_set(evens) and not hvd.remove_process_set(evens)
+    assert not hvd.remove_process_set(hvd.global_process_set)
+    with pytest.raises(sullae.InputError, match="it is not made"):
+        hvd.allreduce(torch.ones(1), process_set=evens)
+    hvd.barrier()
+
+
+@on_ranks(2)
+def test_any_order_and_names():
+    hvd.init()
+    names = [f"tensor {i}" for i in range(50)]
+    if hvd.rank() == 1:
+        names.reverse()
+    handles = {name: hvd.allreduce_async(torch.ones(5), name=name, op=hvd.Sum) for name in names}
+    for name in sorted(names):
+        assert torch.equal(hvd.synchronize(handles[name]), torch.full((5,), 2.0))
+        assert hvd.poll(handles[name])
+    first = hvd.allreduce_async(torch.ones(5), name="twice")
+    with pytest.raises(ValueError, match="'twice' was submitted again before it was done"):
+        hvd.allreduce_async(torch.ones(5), name="twice")
+    hvd.synchronize(first)
+    hvd.synchronize(hvd.allreduce_async(torch.ones(5), name="twice"))
+    for _ in range(1000):  # handles that nobody waits for
+        hvd.allreduce_async(torch.ones(5))
+    hvd.barrier()
+
+
+@on_ranks(2)
+def test_mismatches_are_told_and_the_world_goes_on():
+    hvd.init()
+    rank = hvd.rank()
+    with pytest.raises(sullae.MismatchError, match=r"rank 0 submitted allreduce \(sum\) of 2 float32 \[2\], but rank 1"):
+        hvd.allreduce(torch.ones(2 + rank), name="shapes", op=hvd.Sum)
+    with pytest.raises(sullae.MismatchError, match="int32.*int64|int64.*int32"):
+        hvd.allgather(torch.ones(2, dtype=[torch.int32, torch.int64][rank]), name="types")
+    with pytest.raises(sullae.MismatchError, match="root"):
+        hvd.broadcast(torch.ones(2), root_rank=rank, name="roots")
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 2
+
+
+@on_ranks(1)
+def test_mistakes():
+    with pytest.raises(sullae.Error, match="init"):
+        hvd.rank()
+    hvd.init()
+    with pytest.raises(sullae.InputError, match="numpy.ndarray: expected a torch.Tensor"):
+        hvd.allreduce(numpy.ones(3))
+    with pytest.raises(sullae.InputError, match="expected a dense one"):
+        hvd.allreduce(torch.ones(3).to_sparse())
+    with pytest.raises(sullae.InputError, match="Complex"):
+        hvd.allreduce(torch.ones(3, dtype=torch.complex64))
+    with pytest.raises(sullae.InputError, match="op and average are both given"):
+        hvd.allreduce(torch.ones(3), average=True, op=hvd.Sum)
+    with pytest.raises(sullae.InputError, match="root 3: expected a rank between 0 and 0"):
+        hvd.broadcast(torch.ones(3), root_rank=3)
+    with pytest.raises(sullae.InputError, match="several of its elements are one in memory"):
+        hvd.allreduce_(torch.ones(1).expand(3))
+    computed = torch.ones(3, requires_grad=True) * 2
+    with pytest.raises(sullae.InputError, match="cannot be changed in place"):
+        hvd.allreduce_(computed)
+    with pytest.raises(sullae.InputError, match="expected one row of integers"):
+        hvd.alltoall(torch.ones(3), splits=torch.tensor([1.5]))
+    with pytest.raises(sullae.InputError, match=r"splits \(4\) of 3 rows"):
+        hvd.alltoall(torch.ones(3), splits=[4])
+    strided = torch.arange(6.0).view(2, 3).t()
+    assert torch.equal(hvd.allreduce(strided), strided)
+    assert issubclass(sullae.PeerError, hvd.HorovodInternalError) and issubclass(sullae.InputError, ValueError)

@@ -1,0 +1,148 @@
+"""Beginnings and ends: no hang, no crash at exit, and the rank that is gone has a name."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+from ranks import HERE, on_ranks, run
+
+import sullae
+import sullae.torch as hvd
+
+
+@on_ranks(1, 2)
+def test_init_and_shutdown_a_hundred_times():
+    for i in range(100):
+        hvd.init()
+        assert hvd.is_initialized()
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
+        if i % 10 == 0 and hvd.size() > 1:
+            hvd.add_process_set([0])
+        hvd.shutdown()
+        assert not hvd.is_initialized()
+
+
+@on_ranks(2)
+def test_exit_without_shutdown():
+    hvd.init()
+    model = torch.nn.Linear(3, 3)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    model(torch.ones(2, 3)).sum().backward()
+    optimizer.step()
+    handle = hvd.allreduce_async(torch.ones(1000))  # noqa: F841
+
+
+@on_ranks(2)
+def test_a_rank_that_leaves_is_named():
+    hvd.init()
+    hvd.barrier()
+    if hvd.rank() == 1:
+        return
+    with pytest.raises(sullae.PeerError) as raised:
+        for _ in range(100):
+            hvd.allreduce(torch.ones(1))
+    assert raised.value.rank == 1
+    hvd.shutdown()
+
+
+def die_in_a_step():
+    hvd.init()
+    model = torch.nn.Linear(3, 3)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    try:
+        for step in range(100):
+            optimizer.zero_grad()
+            model(torch.ones(2, 3)).sum().backward()
+            if hvd.rank() == 1 and step == 5:
+                os.kill(os.getpid(), signal.SIGKILL)
+            optimizer.step()
+    except sullae.PeerError as error:
+        print(f"gone: {error.rank}", flush=True)
+        sys.exit(3)
+
+
+die_in_a_step.on_a_rank = die_in_a_step
+
+
+# By torchrun's variables, since `sullae run` would end the others at once.
+def test_a_killed_rank_is_named():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    job = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "LOCAL_WORLD_SIZE": "2"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "ranks.py", "test_life", "die_in_a_step"],
+            cwd=HERE,
+            env={**os.environ, **job, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    outputs = [rank.communicate(timeout=120)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [3, -signal.SIGKILL], outputs
+    assert "gone: 1" in outputs[0]
+
+
+def raise_on_one_rank():
+    hvd.init()
+    if hvd.rank() == 1:
+        raise KeyError("of rank 1")
+    hvd.allreduce(torch.ones(1))
+
+
+raise_on_one_rank.on_a_rank = raise_on_one_rank
+
+
+def test_an_exception_on_one_rank_ends_all():
+    ended = run(2, "test_life", "raise_on_one_rank")
+    assert ended.returncode != 0
+    assert "KeyError: 'of rank 1'" in ended.stdout + ended.stderr
+
+
+@on_ranks(2)
+def test_interrupted_wait():
+    hvd.init()
+    if hvd.rank() == 0:
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            hvd.allreduce(torch.ones(1), name="late")
+    else:
+        time.sleep(1)
+        hvd.allreduce(torch.ones(1), name="late")
+    hvd.barrier()
+
+
+@on_ranks(2)
+def test_forks_are_no_ranks():
+    hvd.init()
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)  # runs what is to be done at exit
+    assert os.waitpid(child, 0)[1] == 0
+    loader = torch.utils.data.DataLoader(torch.arange(20.0), batch_size=4, num_workers=2)
+    total = sum(hvd.allreduce(batch.sum(), op=hvd.Sum) for batch in loader)
+    assert total.item() == 2 * 190
+
+
+def imported_with(folder):
+    return subprocess.run(
+        [sys.executable, "-c", "import sullae"], cwd=HERE, env={**os.environ, "PYTHONPATH": str(folder)}, capture_output=True, text=True
+    ).stderr
+
+
+def test_another_torch_is_told(tmp_path):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("__version__ = '9.9.0'")
+    error = imported_with(tmp_path)
+    assert f"sullae was built for torch {torch.__version__}" in error and "this is torch 9.9.0: build it for this one: pip install" in error
+    (tmp_path / "torch" / "__init__.py").write_text("raise ImportError('none')")
+    assert "sullae needs torch, which cannot be imported here: pip install torch" in imported_with(tmp_path)
