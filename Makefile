@@ -2,6 +2,8 @@
 # make demo-serve   serve a classifier of Korean texts, correct it while it is asked, and see it learn
 # make test         install what is missing, build, run every test
 # make build        build/release/bin/sullae, with all its commands
+# make python       build/python, a virtual environment with the Python package; its tests and an example (TORCH=debian:
+#                   with Debian's python3-torch instead of PyPI's)
 # make bench        compare with Open MPI, Gloo and PyTorch DDP (installs them)
 # make asan         build and test with AddressSanitizer and UndefinedBehaviorSanitizer
 # make tsan         build and test with ThreadSanitizer
@@ -17,7 +19,8 @@ DATA ?=
 PREFIX ?= /usr/local
 TORCH ?=
 
-ifeq ($(TORCH),)
+ifneq ($(filter python,$(MAKECMDGOALS)),)
+else ifeq ($(TORCH),)
 preset := release
 tree := build/release
 else
@@ -30,7 +33,7 @@ endif
 tree := build/torch-$(SULLAE_TORCH_NAME)
 endif
 
-.PHONY: demo demo-serve test build setup bench asan tsan fuzz docs format lint install clean
+.PHONY: demo demo-serve test python build setup bench asan tsan fuzz docs format lint install clean
 
 demo:
 	scripts/demo.sh $(if $(DATA),--data '$(DATA)')
@@ -47,6 +50,9 @@ test:
 	cmake --preset $(preset)
 	cmake --build --preset $(preset)
 	ctest --preset $(preset)
+
+python:
+	scripts/python.sh $(TORCH)
 
 asan tsan:
 	scripts/setup.sh test

@@ -1,6 +1,21 @@
 # sullae_libtorch: the libtorch that was found, whoever made it: Debian's package, pip's wheel, or the official archive.
 #
 #   cmake -D CMAKE_PREFIX_PATH=$(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)')
+if(SULLAE_BUILD_PYTHON)
+  # The torch that Python imports. pip builds in an environment of its own, which PYTHONPATH hides the other behind.
+  find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} -E env --unset=PYTHONPATH ${Python_EXECUTABLE} -c
+            "import torch; print(torch.__version__); print(torch.utils.cmake_prefix_path)"
+    OUTPUT_VARIABLE imported ERROR_QUIET RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "${Python_EXECUTABLE} has no torch that can be imported: pip install torch before this, and where a "
+                        "frontend builds elsewhere than there, pip install --no-build-isolation .")
+  endif()
+  string(REGEX MATCH "([^\n]+)\n([^\n]+)" imported "${imported}")
+  set(SULLAE_TORCH_VERSION ${CMAKE_MATCH_1})
+  list(PREPEND CMAKE_PREFIX_PATH ${CMAKE_MATCH_2})
+endif()
 if(Torch_DIR AND EXISTS "${Torch_DIR}/../Caffe2/Caffe2Config.cmake")
   set(Caffe2_DIR "${Torch_DIR}/../Caffe2")  # else it is looked for in the system's folders first
 endif()

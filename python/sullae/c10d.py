@@ -18,9 +18,8 @@ if not hasattr(_core, "c10d_backend"):
     raise ImportError("sullae.c10d needs torch 2: this one knows no backends but its own")
 
 
-def _own_address() -> str:
-    """By which the other ranks reach this host."""
-    master = os.environ.get("MASTER_ADDR", "localhost")
+def _own_address(master: str) -> str:
+    """By which ranks that reach ``master`` reach this host."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((master, 9))  # sends nothing
@@ -34,7 +33,7 @@ def _create(options, _backend_options):
     server, address = None, ""
     if size > 1:
         if rank == 0:
-            host = _own_address()
+            host = _own_address(os.environ.get("MASTER_ADDR", "localhost"))
             server = _core.StoreServer(f"{host}:0")
             address = f"{host}:{server.port}"
             store.set("sullae/store", address)
@@ -43,6 +42,30 @@ def _create(options, _backend_options):
     return _core.c10d_backend(rank, size, address, options.timeout, server)
 
 
+def _describe_job() -> None:
+    """init_process_group() reads torchrun's variables: under ``sullae run``, which has others, they are made of those."""
+    place = os.environ
+    if "SULLAE_RANK" not in place or "MASTER_ADDR" in place:
+        return
+    names = {"RANK": "RANK", "WORLD_SIZE": "SIZE", "LOCAL_RANK": "LOCAL_RANK", "LOCAL_WORLD_SIZE": "LOCAL_SIZE"}
+    for theirs, ours in names.items():
+        if f"SULLAE_{ours}" in place:
+            place.setdefault(theirs, place[f"SULLAE_{ours}"])
+    address = place.get("SULLAE_STORE", "")
+    store = _core.Store(address) if place.get("SULLAE_SIZE", "1") != "1" else None
+    if place["SULLAE_RANK"] == "0":
+        host = "localhost" if address.startswith("unix:") or not address else _own_address(address.rsplit(":", 1)[0])
+        with socket.socket() as free:
+            free.bind(("", 0))
+            master = f"{host}:{free.getsockname()[1]}"
+        if store is not None:
+            store.set("torch/master", master)
+    else:
+        master = store.get("torch/master")
+    place["MASTER_ADDR"], place["MASTER_PORT"] = master.rsplit(":", 1)
+
+
+_describe_job()
 dist.Backend.register_backend("sullae", _create, extended_api=True, devices=["cpu"])
 
 __all__ = ["Error"]

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Sullae's Python package against PyTorch's own gloo, and against Sullae in C++: run it with the Python that has the package.
+
+    build/python/bin/python bench/python.py [--rounds 5]
+
+Two ranks, a thread each; ours and the peer in turn; medians. Prints JSON with --json."""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+SIZES = (4, 65536, 16 << 20)
+
+
+def timed(call, iterations):
+    for _ in range(max(3, iterations // 20)):
+        call()
+    start = time.perf_counter()
+    for _ in range(iterations):
+        call()
+    return (time.perf_counter() - start) / iterations * 1e6
+
+
+def iterations_of(size):
+    return {4: 2000, 65536: 400}.get(size, 15)
+
+
+def linears(torch):
+    torch.manual_seed(1)
+    return torch.nn.Sequential(*[layer for _ in range(24) for layer in (torch.nn.Linear(256, 256), torch.nn.Tanh())])
+
+
+def step_time(torch, model, optimizer):
+    x = torch.randn(16, 256)
+
+    def step():
+        optimizer.zero_grad()
+        model(x).pow(2).mean().backward()
+        optimizer.step()
+
+    return timed(step, 60)
+
+
+def rank_main(kind):
+    import torch
+
+    torch.set_num_threads(1)
+    figures = {}
+    if kind == "hvd":
+        import sullae.torch as hvd
+
+        hvd.init()
+        rank = hvd.rank()
+        for size in SIZES:
+            tensor = torch.zeros(size // 4)
+            figures[f"async {size}"] = timed(
+                lambda t=tensor: hvd.synchronize(hvd.allreduce_async_(t, name="t", op=hvd.Sum)), iterations_of(size)
+            )
+        model = linears(torch)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.01), model.named_parameters())
+        figures["step"] = step_time(torch, model, optimizer)
+    else:
+        import torch.distributed as dist
+
+        if kind == "sullae":
+            import sullae.c10d  # noqa: F401
+        dist.init_process_group(kind)
+        rank = dist.get_rank()
+        for size in SIZES:
+            tensor = torch.zeros(size // 4)
+            figures[f"blocking {size}"] = timed(lambda t=tensor: dist.all_reduce(t), iterations_of(size))
+            figures[f"async {size}"] = timed(lambda t=tensor: dist.all_reduce(t, async_op=True).wait(), iterations_of(size))
+        model = torch.nn.parallel.DistributedDataParallel(linears(torch))
+        figures["step"] = step_time(torch, model, torch.optim.SGD(model.parameters(), lr=0.01))
+        dist.barrier()
+        dist.destroy_process_group()
+    if rank == 0:
+        print(json.dumps(figures))
+
+
+def run(kind):
+    folder = os.path.dirname(sys.executable)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [os.path.join(folder, "torchrun"), "--nproc-per-node", "2", os.path.abspath(__file__), "--rank", kind]
+    output = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
+    return json.loads(output.strip().splitlines()[-1])
+
+
+def native():
+    """The engine's 4 bytes in C++."""
+    program = os.path.join(os.path.dirname(sys.executable), "sullae")
+    output = subprocess.run(
+        [program, "bench", "allreduce", "--async", "--sizes", "4:4", "--json"], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    return json.loads(output)["results"][0]["latency_us"]
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--json", action="store_true")
+    arguments.add_argument("--rank", help=argparse.SUPPRESS)
+    options = arguments.parse_args()
+    if options.rank:
+        return rank_main(options.rank)
+    rounds = {"hvd": [], "sullae": [], "gloo": [], "c++": []}
+    for _ in range(options.rounds):
+        for kind in ("hvd", "sullae", "gloo"):
+            rounds[kind].append(run(kind))
+        rounds["c++"].append({"async 4": native()})
+    medians = {
+        kind: {name: statistics.median(one[name] for one in results) for name in results[0]} for kind, results in rounds.items()
+    }
+    if options.json:
+        return print(json.dumps(medians, indent=1))
+    print(f"{'':22}{'sullae.torch':>14}{'c10d sullae':>14}{'c10d gloo':>14}{'gloo/c10d':>11}{'gloo/hvd':>10}  microseconds")
+    for name in ("blocking", "async"):
+        for size in SIZES:
+            key = f"{name} {size}"
+            ours, gloo = medians["sullae"][key], medians["gloo"][key]
+            hvd = medians["hvd"].get(key)
+            print(
+                f"{'allreduce ' + name:15}{size:>9}{hvd or float('nan'):12.1f}{ours:14.1f}{gloo:14.1f}{gloo / ours:11.1f}"
+                + (f"{gloo / hvd:10.1f}" if hvd else "")
+            )
+    hvd, ours, gloo = (medians[kind]["step"] for kind in ("hvd", "sullae", "gloo"))
+    print(f"{'step, 24 x Linear(256)':24}{hvd:12.1f}{ours:14.1f}{gloo:14.1f}{gloo / ours:11.2f}{gloo / hvd:10.2f}")
+    native_us = medians["c++"]["async 4"]
+    print(f"4 bytes through the engine: C++ {native_us:.1f}, Python {medians['hvd']['async 4']:.1f}: {medians['hvd']['async 4'] / native_us:.2f} x")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""The backend for torch.distributed: every collective, groups, messages, DDP, FSDP, errors."""
+
+import copy
+import datetime
+
+import pytest
+import torch
+import torch.distributed as dist
+from ranks import on_ranks
+
+import sullae
+
+pytestmark = pytest.mark.skipif(int(torch.__version__.split(".")[0]) < 2, reason="torch 1 takes no backends")
+
+
+def start(backend="sullae"):
+    import sullae.c10d  # noqa: F401
+
+    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=60))
+    return dist.get_rank(), dist.get_world_size()
+
+
+def each(size, of):
+    return [of(rank) for rank in range(size)]
+
+
+@on_ranks(1, 2, 3)
+def test_collectives():
+    rank, size = start()
+    Op = dist.ReduceOp
+    for is_async in (False, True):
+
+        def done(work, is_async=is_async):
+            assert (work is not None) == is_async
+            if is_async:
+                assert work.wait() and work.is_completed()
+
+        for op, expected in (
+            (Op.SUM, sum(range(1, size + 1))),
+            (Op.AVG, (size + 1) / 2),
+            (Op.MIN, 1),
+            (Op.MAX, size),
+            (Op.PRODUCT, torch.arange(1.0, size + 1).prod().item()),
+        ):
+            for shape in ((), (1,), (17, 3), (0,), (70000,)):
+                tensor = torch.full(shape, rank + 1.0)
+                done(dist.all_reduce(tensor, op, async_op=is_async))
+                assert torch.equal(tensor, torch.full(shape, float(expected)))
+        bits = torch.tensor([1 << rank, 1])
+        done(dist.all_reduce(bits, Op.BOR, async_op=is_async))
+        assert bits.tolist() == [2**size - 1, 1]
+        strided = torch.arange(6.0).view(2, 3).t()
+        done(dist.all_reduce(strided, async_op=is_async))
+        assert torch.equal(strided, size * torch.arange(6.0).view(2, 3).t())
+        complex_ = torch.full((3,), 1 + 2j)
+        done(dist.all_reduce(complex_, async_op=is_async))
+        assert torch.equal(complex_, torch.full((3,), size * (1 + 2j)))
+        told = torch.full((5,), float(rank), dtype=torch.complex128)
+        done(dist.broadcast(told, size - 1, async_op=is_async))
+        assert torch.equal(told, torch.full((5,), size - 1.0, dtype=torch.complex128))
+        reduced = torch.ones(4)
+        done(dist.reduce(reduced, 0, async_op=is_async))
+        assert rank != 0 or torch.equal(reduced, torch.full((4,), float(size)))
+        parts = each(size, lambda r: torch.empty(r + 1))
+        done(dist.all_gather(parts, torch.full((rank + 1,), float(rank)), async_op=is_async))
+        assert all(torch.equal(part, torch.full((r + 1,), float(r))) for r, part in enumerate(parts))
+        whole = torch.empty(2 * size)
+        done(dist.all_gather_into_tensor(whole, torch.full((2,), float(rank)), async_op=is_async))
+        assert torch.equal(whole, torch.arange(float(size)).repeat_interleave(2))
+        part = torch.empty(2)
+        done(dist.reduce_scatter_tensor(part, torch.arange(2.0 * size), async_op=is_async))
+        assert torch.equal(part, size * torch.arange(2.0 * rank, 2.0 * rank + 2))
+        part = torch.empty(rank + 1)
+        done(dist.reduce_scatter(part, each(size, lambda r: torch.full((r + 1,), float(r))), async_op=is_async))
+        assert torch.equal(part, torch.full((rank + 1,), float(rank * size)))
+        gathered = each(size, lambda r: torch.empty(3)) if rank == 0 else None
+        done(dist.gather(torch.full((3,), float(rank)), gathered, dst=0, async_op=is_async))
+        assert rank != 0 or [g[0].item() for g in gathered] == list(range(size))
+        scattered = torch.empty(2)
+        given = each(size, lambda r: torch.full((2,), float(r))) if rank == size - 1 else None
+        done(dist.scatter(scattered, given, src=size - 1, async_op=is_async))
+        assert torch.equal(scattered, torch.full((2,), float(rank)))
+        moved = torch.empty(size, 2)
+        done(dist.all_to_all_single(moved, torch.full((size, 2), float(rank)), async_op=is_async))
+        assert torch.equal(moved, torch.arange(float(size))[:, None].expand(size, 2))
+        uneven = torch.empty(size * rank)
+        done(
+            dist.all_to_all_single(uneven, torch.arange(sum(range(size)) * 1.0), [rank] * size, list(range(size)), async_op=is_async)
+        )
+        assert uneven.numel() == size * rank
+        lists = each(size, lambda r: torch.empty(1))
+        done(dist.all_to_all(lists, each(size, lambda r: torch.tensor([10.0 * rank + r])), async_op=is_async))
+        assert [t.item() for t in lists] == each(size, lambda r: 10.0 * r + rank)
+        done(dist.barrier(async_op=is_async))
+    objects = [None] * size
+    dist.all_gather_object(objects, {"rank": rank})
+    assert objects == each(size, lambda r: {"rank": r})
+    told = [rank, "x"]
+    dist.broadcast_object_list(told, src=0)
+    assert told == [0, "x"]
+    dist.destroy_process_group()
+
+
+@on_ranks(3)
+def test_groups_and_messages():
+    rank, size = start()
+    evens = dist.new_group([0, 2])
+    pairs = [dist.new_group([a, b]) for a, b in ((0, 1), (1, 2))]
+    tensor = torch.ones(3)
+    if rank != 1:
+        dist.all_reduce(tensor, group=evens)
+        assert tensor[0] == 2
+    for pair in pairs:
+        if rank in dist.get_process_group_ranks(pair):
+            tensor = torch.full((2,), float(rank))
+            dist.all_reduce(tensor, dist.ReduceOp.MAX, group=pair)
+    if rank == 0:
+        for sender in (2, 1):
+            tensor = torch.empty(4)
+            dist.recv(tensor, src=sender, tag=sender)
+            assert torch.equal(tensor, torch.full((4,), float(sender)))
+        tensor = torch.empty(100000)
+        assert dist.recv(tensor) == 2 and tensor[-1] == 7
+    else:
+        dist.send(torch.full((4,), float(rank)), 0, tag=rank)
+        if rank == 2:
+            dist.send(torch.full((100000,), 7.0), 0)
+    near, far = torch.empty(5), torch.full((5,), float(rank))
+    works = dist.batch_isend_irecv(
+        [dist.P2POp(dist.isend, far, (rank + 1) % size), dist.P2POp(dist.irecv, near, (rank - 1) % size)]
+    )
+    for work in works:
+        work.wait()
+    assert torch.equal(near, torch.full((5,), float((rank - 1) % size)))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def network():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(6, 300), torch.nn.Tanh(), torch.nn.Linear(300, 3))
+
+
+@on_ranks(1, 2, 3)
+def test_ddp_equals_one_process():
+    rank, size = start()
+    reference = network()
+    model = torch.nn.parallel.DistributedDataParallel(network(), bucket_cap_mb=0.001)
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9) for m in (reference, model)]
+    generator = torch.Generator().manual_seed(2)
+    for _ in range(10):
+        batch = torch.randn(12, 6, generator=generator)
+        rows = 12 // size
+        for m, o, part in zip((reference, model), optimizers, (batch, batch[rank * rows : (rank + 1) * rows])):
+            o.zero_grad()
+            m(part).pow(2).mean().backward()
+            o.step()
+    for p, q in zip(reference.parameters(), model.parameters()):
+        assert (p - q).abs().max() < 1e-6
+    dist.destroy_process_group()
+
+
+@on_ranks(2)
+def test_ddp_gives_what_gloo_gives():
+    rank, _ = start("gloo")
+    import sullae.c10d  # noqa: F401
+
+    ours = dist.new_group(backend="sullae")
+    models = [torch.nn.parallel.DistributedDataParallel(network(), process_group=group) for group in (None, ours)]
+    for model in models:
+        for step in range(3):
+            torch.manual_seed(10 * step + rank)
+            model.zero_grad()
+            model(torch.randn(5, 6)).sum().backward()
+    for p, q in zip(*(model.parameters() for model in models)):
+        assert torch.equal(p.grad, q.grad)
+    dist.destroy_process_group()
+
+
+@on_ranks(2)
+def test_fully_sharded():
+    start()
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    torch.manual_seed(1)
+    reference = network()
+    model = FullyShardedDataParallel(copy.deepcopy(reference), device_id=torch.device("cpu"))
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (reference, model)]
+    for step in range(3):
+        torch.manual_seed(step)
+        batch = torch.randn(8, 6)
+        for m, o in zip((reference, model), optimizers):
+            o.zero_grad()
+            m(batch).pow(2).mean().backward()
+            o.step()
+    with FullyShardedDataParallel.summon_full_params(model):
+        for p, q in zip(reference.parameters(), model.parameters()):
+            assert (p - q).abs().max() < 1e-6
+    dist.destroy_process_group()
+
+
+@on_ranks(2)
+def test_errors():
+    rank, _ = start()
+    with pytest.raises(sullae.MismatchError, match="1 float32.*2 float32|2 float32.*1 float32"):
+        dist.all_reduce(torch.zeros(1 + rank))
+    with pytest.raises(sullae.MismatchError):
+        dist.all_reduce(torch.zeros(1 + rank), async_op=True).wait()
+    with pytest.raises(sullae.InputError, match="expected 6 elements"):
+        dist.all_gather_into_tensor(torch.zeros(5), torch.zeros(3))
+    late = torch.zeros(3)
+    if rank == 0:
+        work = dist.irecv(late, 1)
+        with pytest.raises(sullae.TimeoutError, match="not done within 100 ms"):
+            work.wait(datetime.timedelta(milliseconds=100))
+        dist.barrier()
+        work.wait()
+        dist.barrier()
+        with pytest.raises(sullae.PeerError) as raised:
+            for _ in range(100):
+                dist.all_reduce(late)
+        assert raised.value.rank == 1
+    else:
+        dist.barrier()
+        dist.send(late, 0)
+        dist.barrier()
+    # Rank 1 ends here, without destroy_process_group().
