@@ -22,19 +22,26 @@ void bind_c10d(py::module_& module) {
   py::module_::import("torch.distributed");
   py::class_<StoreServer, std::shared_ptr<StoreServer>>(module, "StoreServer")
       .def(py::init([](const std::string& address) {
-             return std::make_shared<StoreServer>(StoreAddress::parse(address), settings().job_secret);
+             return std::make_shared<StoreServer>(StoreAddress::parse(address),
+                                                  settings().job_secret);
            }),
            py::arg("address"))
       .def_property_readonly("port", &StoreServer::port);
   py::class_<Store>(module, "Store")
       .def(py::init([](const std::string& address) {
-             return std::make_unique<Store>(StoreAddress::parse(address), deadline(), "", settings().job_secret);
+             return std::make_unique<Store>(StoreAddress::parse(address), deadline(), "",
+                                            settings().job_secret);
            }),
            py::arg("address"), ReleaseLock())
-      .def("set", [](Store& store, const std::string& key, const std::string& value) { store.set(key, value, deadline()); },
-           py::arg("key"), py::arg("value"), ReleaseLock())
-      .def("get", [](Store& store, const std::string& key) { return store.get(key, deadline()); },
-           py::arg("key"), ReleaseLock());
+      .def(
+          "set",
+          [](Store& store, const std::string& key, const std::string& value) {
+            store.set(key, value, deadline());
+          },
+          py::arg("key"), py::arg("value"), ReleaseLock())
+      .def(
+          "get", [](Store& store, const std::string& key) { return store.get(key, deadline()); },
+          py::arg("key"), ReleaseLock());
   module.def(
       "c10d_backend",
       [](int rank, int size, const std::string& store, std::chrono::milliseconds timeout,

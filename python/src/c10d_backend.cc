@@ -31,10 +31,11 @@ bool in_background(const Options& options) {
 void check_host(const at::Tensor& tensor) {
   check_defined(tensor, "torch.distributed");
   if (!tensor.device().is_cpu() || tensor.layout() != at::kStrided) {
-    throw InputError(fmt::format(
-        "torch.distributed with sullae: a tensor of {} on {}: expected a dense one on the CPU; for others name "
-        "another backend as well, as in init_process_group(\"cpu:sullae,cuda:nccl\")",
-        shape_of(tensor), tensor.device().str()));
+    throw InputError(
+        fmt::format("torch.distributed with sullae: a tensor of {} on {}: expected a dense one on "
+                    "the CPU; for others name "
+                    "another backend as well, as in init_process_group(\"cpu:sullae,cuda:nccl\")",
+                    shape_of(tensor), tensor.device().str()));
   }
 }
 
@@ -115,7 +116,8 @@ Counts counts_of(const Tensors& tensors, const Moved& moved) {
 void check_ranks(const Tensors& tensors, int size, const char* what) {
   for (const at::Tensor& tensor : tensors) check_host(tensor);
   if (tensors.size() != static_cast<std::size_t>(size))
-    throw InputError(fmt::format("{}: {} tensors for {} ranks: expected one a rank", what, tensors.size(), size));
+    throw InputError(fmt::format("{}: {} tensors for {} ranks: expected one a rank", what,
+                                 tensors.size(), size));
 }
 
 at::Tensor bitwise(c10d::ReduceOp::RedOpType op, const at::Tensor& a, const at::Tensor& b) {
@@ -142,13 +144,15 @@ struct Reduction {
         break;
     }
     if (kind == c10d::ReduceOp::PREMUL_SUM) {
-      const auto* supplement = static_cast<const c10d::NCCLPreMulSumSupplement*>(given.supplement_.get());
+      const auto* supplement =
+          static_cast<const c10d::NCCLPreMulSumSupplement*>(given.supplement_.get());
       factor = supplement->tensor_factor.defined() ? supplement->tensor_factor.item<double>()
                                                    : supplement->double_factor;
     }
   }
   bool is_bitwise() const {
-    return kind == c10d::ReduceOp::BAND || kind == c10d::ReduceOp::BOR || kind == c10d::ReduceOp::BXOR;
+    return kind == c10d::ReduceOp::BAND || kind == c10d::ReduceOp::BOR ||
+           kind == c10d::ReduceOp::BXOR;
   }
 
   // `tensor` (contiguous) becomes the reduction of every rank's.
@@ -159,7 +163,8 @@ struct Reduction {
       const Moved moved(tensor);
       at::Tensor all = at::empty({ranks.size(), tensor.numel()}, tensor.options());
       ranks.allgather(tensor.data_ptr(), all.data_ptr(),
-                      Counts(static_cast<std::size_t>(ranks.size()), moved.count(tensor)), moved.type);
+                      Counts(static_cast<std::size_t>(ranks.size()), moved.count(tensor)),
+                      moved.type);
       at::Tensor result = all[0];
       for (std::int64_t r = 1; r < ranks.size(); ++r) result = bitwise(kind, result, all[r]);
       tensor.copy_(result.view(tensor.sizes()));
@@ -171,7 +176,8 @@ struct Reduction {
   }
 
   // Of `input` to this rank's `output`, both contiguous.
-  void reducescatter(Communicator& ranks, at::Tensor input, const at::Tensor& output, const Counts& counts) const {
+  void reducescatter(Communicator& ranks, at::Tensor input, const at::Tensor& output,
+                     const Counts& counts) const {
     const DataType type = data_type(input.scalar_type(), "torch.distributed: the tensor");
     if (is_bitwise()) {
       input = input.clone();
@@ -230,12 +236,14 @@ C10dBackend::Work C10dBackend::start(OpType type, Tensors results, bool in_backg
 
 C10dBackend::Work C10dBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const at::Tensor tensor = only(tensors);
-  return start(OpType::BROADCAST, tensors, in_background(options), [=, root = static_cast<int>(options.rootRank)](Communicator& ranks) {
-    const Written written(tensor);
-    const Moved moved(tensor);
-    ranks.broadcast(written.memory().data_ptr(), moved.count(tensor), moved.type, root);
-    written.finish();
-  });
+  return start(OpType::BROADCAST, tensors, in_background(options),
+               [=, root = static_cast<int>(options.rootRank)](Communicator& ranks) {
+                 const Written written(tensor);
+                 const Moved moved(tensor);
+                 ranks.broadcast(written.memory().data_ptr(), moved.count(tensor), moved.type,
+                                 root);
+                 written.finish();
+               });
 }
 
 C10dBackend::Work C10dBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
@@ -259,18 +267,20 @@ C10dBackend::Work C10dBackend::reduce(Tensors& tensors, const c10d::ReduceOption
   const at::Tensor tensor = only(tensors);
   check_reducible(tensor);
   const Reduction reduction(options.reduceOp);
-  return start(OpType::REDUCE, tensors, in_background(options), [=, root = static_cast<int>(options.rootRank)](Communicator& ranks) {
-    const Written written(tensor);
-    if (reduction.is_bitwise() || reduction.factor != 1.0 || tensor.is_complex()) {
-      const at::Tensor all = written.memory().clone();
-      reduction.allreduce(ranks, all);
-      if (ranks.rank() == root) tensor.copy_(all);
-      return;
-    }
-    ranks.reduce(written.memory().data_ptr(), written.memory().data_ptr(), count_of(tensor),
-                 data_type(tensor.scalar_type(), "reduce: the tensor"), reduction.op, root);
-    if (ranks.rank() == root) written.finish();
-  });
+  return start(OpType::REDUCE, tensors, in_background(options),
+               [=, root = static_cast<int>(options.rootRank)](Communicator& ranks) {
+                 const Written written(tensor);
+                 if (reduction.is_bitwise() || reduction.factor != 1.0 || tensor.is_complex()) {
+                   const at::Tensor all = written.memory().clone();
+                   reduction.allreduce(ranks, all);
+                   if (ranks.rank() == root) tensor.copy_(all);
+                   return;
+                 }
+                 ranks.reduce(
+                     written.memory().data_ptr(), written.memory().data_ptr(), count_of(tensor),
+                     data_type(tensor.scalar_type(), "reduce: the tensor"), reduction.op, root);
+                 if (ranks.rank() == root) written.finish();
+               });
 }
 
 C10dBackend::Work C10dBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -281,7 +291,8 @@ C10dBackend::Work C10dBackend::allgather(std::vector<Tensors>& outputs, Tensors&
 C10dBackend::Work C10dBackend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
                                                    const c10d::AllgatherOptions& options) {
   if (outputs.size() != inputs.size())
-    throw InputError(fmt::format("all_gather: {} lists of results for {} tensors", outputs.size(), inputs.size()));
+    throw InputError(fmt::format("all_gather: {} lists of results for {} tensors", outputs.size(),
+                                 inputs.size()));
   Tensors results;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_host(inputs[i]);
@@ -306,14 +317,16 @@ C10dBackend::Work C10dBackend::_allgather_base(at::Tensor& output, at::Tensor& i
   return allgather_into_tensor_coalesced(outputs, inputs, options);
 }
 
-C10dBackend::Work C10dBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                               const c10d::AllgatherOptions& options) {
+C10dBackend::Work C10dBackend::allgather_into_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_host(inputs[i]);
     check_host(outputs.at(i));
     if (outputs[i].numel() != inputs[i].numel() * getSize()) {
-      throw InputError(fmt::format("all_gather_into_tensor: a result of {} for tensors of {} of {} ranks: expected {} elements",
-                                   shape_of(outputs[i]), shape_of(inputs[i]), getSize(), inputs[i].numel() * getSize()));
+      throw InputError(fmt::format(
+          "all_gather_into_tensor: a result of {} for tensors of {} of {} ranks: expected {} "
+          "elements",
+          shape_of(outputs[i]), shape_of(inputs[i]), getSize(), inputs[i].numel() * getSize()));
     }
   }
   return start(OpType::_ALLGATHER_BASE, outputs, in_background(options), [=](Communicator& ranks) {
@@ -321,7 +334,8 @@ C10dBackend::Work C10dBackend::allgather_into_tensor_coalesced(Tensors& outputs,
       const at::Tensor from = inputs[i].contiguous();
       const Written into(outputs[i]);
       const Moved moved(from);
-      ranks.allgather(from.data_ptr(), into.memory().data_ptr(), same_counts(ranks.size(), moved.count(from)), moved.type);
+      ranks.allgather(from.data_ptr(), into.memory().data_ptr(),
+                      same_counts(ranks.size(), moved.count(from)), moved.type);
       into.finish();
     }
   });
@@ -388,25 +402,28 @@ C10dBackend::Work C10dBackend::_reduce_scatter_base(at::Tensor& output, at::Tens
   return reduce_scatter_tensor_coalesced(outputs, inputs, options);
 }
 
-C10dBackend::Work C10dBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                               const c10d::ReduceScatterOptions& options) {
+C10dBackend::Work C10dBackend::reduce_scatter_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_reducible(inputs[i]);
     check_reducible(outputs.at(i));
     if (inputs[i].numel() != outputs[i].numel() * getSize()) {
-      throw InputError(fmt::format("reduce_scatter_tensor: a result of {} of tensors of {} on {} ranks: expected {} elements",
-                                   shape_of(outputs[i]), shape_of(inputs[i]), getSize(), inputs[i].numel() / getSize()));
+      throw InputError(fmt::format(
+          "reduce_scatter_tensor: a result of {} of tensors of {} on {} ranks: expected {} "
+          "elements",
+          shape_of(outputs[i]), shape_of(inputs[i]), getSize(), inputs[i].numel() / getSize()));
     }
   }
   const Reduction reduction(options.reduceOp);
-  return start(OpType::_REDUCE_SCATTER_BASE, outputs, in_background(options), [=](Communicator& ranks) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const Written into(outputs[i]);
-      reduction.reducescatter(ranks, inputs[i].contiguous(), into.memory(),
-                              same_counts(ranks.size(), count_of(outputs[i])));
-      into.finish();
-    }
-  });
+  return start(OpType::_REDUCE_SCATTER_BASE, outputs, in_background(options),
+               [=](Communicator& ranks) {
+                 for (std::size_t i = 0; i < inputs.size(); ++i) {
+                   const Written into(outputs[i]);
+                   reduction.reducescatter(ranks, inputs[i].contiguous(), into.memory(),
+                                           same_counts(ranks.size(), count_of(outputs[i])));
+                   into.finish();
+                 }
+               });
 }
 
 C10dBackend::Work C10dBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
@@ -422,13 +439,18 @@ C10dBackend::Work C10dBackend::alltoall_base(at::Tensor& output, at::Tensor& inp
       return same_counts(getSize(), moved.count(tensor) / static_cast<std::size_t>(getSize()));
     std::int64_t sum = 0;
     for (const std::int64_t split : splits) sum += split;
-    if (splits.size() != static_cast<std::size_t>(getSize()) || sum != rows || std::ranges::any_of(splits, [](auto n) { return n < 0; })) {
-      throw InputError(fmt::format("all_to_all_single: splits ({}) of a tensor of {}: expected {} numbers, {} in all, or none where they divide evenly",
-                                   fmt::join(splits, ", "), shape_of(tensor), getSize(), rows));
+    if (splits.size() != static_cast<std::size_t>(getSize()) || sum != rows ||
+        std::ranges::any_of(splits, [](auto n) { return n < 0; })) {
+      throw InputError(
+          fmt::format("all_to_all_single: splits ({}) of a tensor of {}: expected {} numbers, {} "
+                      "in all, or none where they divide evenly",
+                      fmt::join(splits, ", "), shape_of(tensor), getSize(), rows));
     }
     Counts result;
     for (const std::int64_t split : splits)
-      result.push_back(rows == 0 ? 0 : static_cast<std::size_t>(split) * (moved.count(tensor) / static_cast<std::size_t>(rows)));
+      result.push_back(rows == 0 ? 0
+                                 : static_cast<std::size_t>(split) *
+                                       (moved.count(tensor) / static_cast<std::size_t>(rows)));
     return result;
   };
   const Counts sent = counts(input, input_splits);
@@ -449,7 +471,8 @@ C10dBackend::Work C10dBackend::alltoall(Tensors& outputs, Tensors& inputs,
     const at::Tensor from = flattened(inputs);
     const Moved moved(from);
     const at::Tensor into = flat_like(outputs);
-    ranks.alltoall(from.data_ptr(), counts_of(inputs, moved), into.data_ptr(), counts_of(outputs, moved), moved.type);
+    ranks.alltoall(from.data_ptr(), counts_of(inputs, moved), into.data_ptr(),
+                   counts_of(outputs, moved), moved.type);
     share_out(into, outputs);
   });
 }
@@ -458,7 +481,8 @@ C10dBackend::Work C10dBackend::send(Tensors& tensors, int to, int tag) {
   const at::Tensor values = only(tensors).contiguous();
   const Moved moved(values);
   auto work = c10::make_intrusive<C10dWork>(getRank(), OpType::SEND, tensors);
-  const Handle handle = world_.send_async(values.data_ptr(), moved.count(values), moved.type, to, tag);
+  const Handle handle =
+      world_.send_async(values.data_ptr(), moved.count(values), moved.type, to, tag);
   handle.then([values](const std::exception_ptr&) {});  // keeps it until then
   work->follow(handle);
   return work;
@@ -466,7 +490,8 @@ C10dBackend::Work C10dBackend::send(Tensors& tensors, int to, int tag) {
 
 C10dBackend::Work C10dBackend::receive(const at::Tensor& tensor, int from, int tag, OpType type) {
   if (!tensor.is_contiguous())
-    throw InputError(fmt::format("recv: a tensor of {} that is not contiguous: expected one that is", shape_of(tensor)));
+    throw InputError(fmt::format(
+        "recv: a tensor of {} that is not contiguous: expected one that is", shape_of(tensor)));
   const Moved moved(tensor);
   auto work = c10::make_intrusive<C10dWork>(getRank(), type, Tensors{tensor});
   work->follow(world_.receive_async(tensor.data_ptr(), moved.count(tensor), moved.type, from, tag));
@@ -482,7 +507,8 @@ C10dBackend::Work C10dBackend::recvAnysource(Tensors& tensors, int tag) {
 }
 
 C10dBackend::Work C10dBackend::barrier(const c10d::BarrierOptions& options) {
-  return start(OpType::BARRIER, {}, in_background(options), [](Communicator& ranks) { ranks.barrier(); });
+  return start(OpType::BARRIER, {}, in_background(options),
+               [](Communicator& ranks) { ranks.barrier(); });
 }
 
 // Whoever waits for a rank says its name anyway.

@@ -9,8 +9,9 @@ namespace sullae::python {
 C10dWork::C10dWork(int rank, c10d::OpType type, std::vector<at::Tensor> results)
     : c10d::Work(rank, type),
       results_(std::move(results)),
-      future_(c10::make_intrusive<c10::ivalue::Future>(
-          c10::ListType::create(c10::TensorType::get()))) {}
+      future_(
+          c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {
+}
 
 void C10dWork::follow(const Handle& handle) {
   handle_ = handle;

@@ -1,9 +1,8 @@
 // What torch.distributed knows of an operation on its way.
 #pragma once
 
-#include <torch/csrc/distributed/c10d/Work.hpp>
-
 #include <chrono>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
 #include "sullae/sullae.h"

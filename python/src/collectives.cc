@@ -136,10 +136,10 @@ void bind_collectives(py::module_& module) {
       "broadcast_async",
       [](const World& world, const torch::Tensor& input, const torch::Tensor& output, int root,
          const std::string& name) {
-        return start(world, name, [&] { return broadcast_async(input, output, root, {.name = name}, world); });
+        return start(world, name,
+                     [&] { return broadcast_async(input, output, root, {.name = name}, world); });
       },
-      py::arg("world"), py::arg("input"), py::arg("output"), py::arg("root"),
-      py::arg("name") = "");
+      py::arg("world"), py::arg("input"), py::arg("output"), py::arg("root"), py::arg("name") = "");
   module.def(
       "allgather_async",
       [](const World& world, const Tensors& tensors, const std::string& name) {
@@ -148,8 +148,8 @@ void bind_collectives(py::module_& module) {
       py::arg("world"), py::arg("tensors"), py::arg("name") = "");
   module.def(
       "reducescatter_async",
-      [](const World& world, const Tensors& tensors, ReduceOp op, double prescale,
-         double postscale, const std::string& name) {
+      [](const World& world, const Tensors& tensors, ReduceOp op, double prescale, double postscale,
+         const std::string& name) {
         return start(world, name, [&] {
           return reducescatter_async(
               tensors, op, {.name = name, .prescale = prescale, .postscale = postscale}, world);
@@ -161,7 +161,8 @@ void bind_collectives(py::module_& module) {
       "alltoall_async",
       [](const World& world, const torch::Tensor& tensor,
          const std::optional<std::vector<std::int64_t>>& splits, const std::string& name) {
-        return start(world, name, [&] { return alltoall_async(tensor, splits, {.name = name}, world); });
+        return start(world, name,
+                     [&] { return alltoall_async(tensor, splits, {.name = name}, world); });
       },
       py::arg("world"), py::arg("tensor"), py::arg("splits") = py::none(), py::arg("name") = "");
   module.def(

@@ -32,15 +32,17 @@ void bind_world(py::module_& module) {
       .def_property_readonly("has_left", &World::has_left)
       .def("leave", &World::leave, ReleaseLock())
       .def("process_set", &World::process_set, py::arg("ranks"), ReleaseLock())
-      .def("barrier_async",
-           [](const World& world, const std::string& name) {
-             return world.barrier_async({.name = name});
-           },
-           py::arg("name") = "", ReleaseLock())
+      .def(
+          "barrier_async",
+          [](const World& world, const std::string& name) {
+            return world.barrier_async({.name = name});
+          },
+          py::arg("name") = "", ReleaseLock())
       .def("join", &World::join, ReleaseLock())
-      .def("start_timeline",
-           [](const World& world, const std::string& file) { world.start_timeline(file); },
-           py::arg("file"), ReleaseLock())
+      .def(
+          "start_timeline",
+          [](const World& world, const std::string& file) { world.start_timeline(file); },
+          py::arg("file"), ReleaseLock())
       .def("stop_timeline", &World::stop_timeline, ReleaseLock());
 
   module.def("init", &init, ReleaseLock());

@@ -27,7 +27,7 @@ void scale_integers(const void* in, void* out, std::size_t count, double factor)
   auto* into = static_cast<T*>(out);
   for (std::size_t i = 0; i < count; ++i) {
     const double product = static_cast<double>(from[i]) * factor;
-    into[i] = product <= static_cast<double>(kLeast)  ? kLeast
+    into[i] = product <= static_cast<double>(kLeast) ? kLeast
               : product < static_cast<double>(kMost) ? static_cast<T>(product)
                                                      : kMost;
   }

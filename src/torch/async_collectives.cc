@@ -36,11 +36,11 @@ void check_fits(const torch::Tensor& input, const torch::Tensor& output, const c
   if (output.defined() && input.sizes() == output.sizes() &&
       input.scalar_type() == output.scalar_type())
     return;
-  throw InputError(fmt::format(
-      "{}: a result of {} {} for a tensor of {} {}: expected the same shape and type", what,
-      output.defined() ? shape_of(output) : "no",
-      output.defined() ? c10::toString(output.scalar_type()) : "tensor", shape_of(input),
-      c10::toString(input.scalar_type())));
+  throw InputError(
+      fmt::format("{}: a result of {} {} for a tensor of {} {}: expected the same shape and type",
+                  what, output.defined() ? shape_of(output) : "no",
+                  output.defined() ? c10::toString(output.scalar_type()) : "tensor",
+                  shape_of(input), c10::toString(input.scalar_type())));
 }
 
 // One element type for a group: its members travel together.
@@ -59,8 +59,7 @@ DataType type_of(const Tensors& tensors, const char* what) {
 
 std::string shapes_of(const Tensors& tensors) {
   std::string text;
-  for (const torch::Tensor& tensor : tensors)
-    text += (text.empty() ? "" : ", ") + shape_of(tensor);
+  for (const torch::Tensor& tensor : tensors) text += (text.empty() ? "" : ", ") + shape_of(tensor);
   return text;
 }
 
@@ -96,8 +95,8 @@ std::size_t sum(const std::vector<std::int64_t>& rows) {
 void send_back_to(State& state, const Tensors& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const bool elsewhere = !tensors[i].device().is_cpu();
-    state.targets.push_back(
-        elsewhere ? torch::empty(state.results[i].sizes(), tensors[i].options()) : torch::Tensor());
+    state.targets.push_back(elsewhere ? torch::empty(state.results[i].sizes(), tensors[i].options())
+                                      : torch::Tensor());
   }
 }
 
@@ -128,7 +127,8 @@ TensorHandle allreduce_async(const Tensors& inputs, const Tensors& outputs, Redu
                              const AsyncOptions& options, const World& world) {
   constexpr auto kWhat = "allreduce_async";
   if (inputs.size() != outputs.size()) {
-    throw InputError(fmt::format("{}: {} results for {} tensors", kWhat, outputs.size(), inputs.size()));
+    throw InputError(
+        fmt::format("{}: {} results for {} tensors", kWhat, outputs.size(), inputs.size()));
   }
   auto state = std::make_shared<State>();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -175,28 +175,31 @@ TensorHandle broadcast_async(const torch::Tensor& input, const torch::Tensor& ou
   return TensorHandleMaker::make(std::move(state));
 }
 
-TensorHandle allgather_async(const Tensors& tensors, const AsyncOptions& options, const World& world) {
+TensorHandle allgather_async(const Tensors& tensors, const AsyncOptions& options,
+                             const World& world) {
   constexpr auto kWhat = "allgather_async";
   auto state = std::make_shared<State>();
   state->inputs = reachable_rows(tensors, kWhat);
   const DataType type = type_of(state->inputs, kWhat);
   std::string what = fmt::format("allgather of {} {}", name(type), all_rows_of(state->inputs));
-  return negotiate(state, world, options, std::move(what), [type, tensors](Communicator& ranks, State& s) {
-    const auto size = static_cast<std::size_t>(ranks.size());
-    const std::size_t members = s.inputs.size();
-    std::vector<std::int64_t> mine;
-    for (const torch::Tensor& tensor : s.inputs) mine.push_back(tensor.size(0));
-    std::vector<std::int64_t> all(members * size);
-    ranks.allgather(mine.data(), all.data(), std::vector<std::size_t>(size, members), DataType::int64);
-    for (std::size_t i = 0; i < members; ++i) {
-      std::vector<std::int64_t> rows;
-      for (std::size_t r = 0; r < size; ++r) rows.push_back(all[r * members + i]);
-      s.results.push_back(with_rows(s.inputs[i], sum(rows)));
-      ranks.allgather(s.inputs[i].data_ptr(), s.results[i].data_ptr(),
-                      elements(rows, row_elements(s.inputs[i])), type);
-    }
-    send_back_to(s, tensors);
-  });
+  return negotiate(state, world, options, std::move(what),
+                   [type, tensors](Communicator& ranks, State& s) {
+                     const auto size = static_cast<std::size_t>(ranks.size());
+                     const std::size_t members = s.inputs.size();
+                     std::vector<std::int64_t> mine;
+                     for (const torch::Tensor& tensor : s.inputs) mine.push_back(tensor.size(0));
+                     std::vector<std::int64_t> all(members * size);
+                     ranks.allgather(mine.data(), all.data(),
+                                     std::vector<std::size_t>(size, members), DataType::int64);
+                     for (std::size_t i = 0; i < members; ++i) {
+                       std::vector<std::int64_t> rows;
+                       for (std::size_t r = 0; r < size; ++r) rows.push_back(all[r * members + i]);
+                       s.results.push_back(with_rows(s.inputs[i], sum(rows)));
+                       ranks.allgather(s.inputs[i].data_ptr(), s.results[i].data_ptr(),
+                                       elements(rows, row_elements(s.inputs[i])), type);
+                     }
+                     send_back_to(s, tensors);
+                   });
 }
 
 TensorHandle reducescatter_async(const Tensors& tensors, ReduceOp op, const AsyncOptions& options,
@@ -211,7 +214,8 @@ TensorHandle reducescatter_async(const Tensors& tensors, ReduceOp op, const Asyn
   const DataType type = type_of(state->inputs, kWhat);
   reduction::check_elementwise(type, op);
   if (options.prescale != 1.0 || options.postscale != 1.0) engine::check_scalable(type);
-  std::string what = fmt::format("reducescatter ({}) of {} {}", name(op), name(type), shapes_of(tensors));
+  std::string what =
+      fmt::format("reducescatter ({}) of {} {}", name(op), name(type), shapes_of(tensors));
   if (options.prescale != 1.0) what += fmt::format(", prescale {}", options.prescale);
   if (options.postscale != 1.0) what += fmt::format(", postscale {}", options.postscale);
   const double prescale = options.prescale;
@@ -249,18 +253,20 @@ TensorHandle alltoall_async(const torch::Tensor& tensor,
   if (values.dim() == 0) throw InputError("alltoall_async: a number has no rows to send");
   const std::int64_t rows = values.size(0);
   if (!splits && rows % world.size() != 0) {
-    throw InputError(fmt::format(
-        "alltoall_async: {} rows for {} ranks: expected a multiple, or splits", rows, world.size()));
+    throw InputError(
+        fmt::format("alltoall_async: {} rows for {} ranks: expected a multiple, or splits", rows,
+                    world.size()));
   }
   std::vector<std::int64_t> sent(static_cast<std::size_t>(world.size()), rows / world.size());
   if (splits) sent = *splits;
   const bool negative = std::ranges::any_of(sent, [](std::int64_t n) { return n < 0; });
   if (sent.size() != static_cast<std::size_t>(world.size()) || negative ||
       static_cast<std::int64_t>(sum(sent)) > rows) {
-    throw InputError(fmt::format(
-        "alltoall_async: splits ({}) of {} rows: expected {} numbers, one a rank, none negative, of at "
-        "most {} in all",
-        fmt::join(sent, ", "), rows, world.size(), rows));
+    throw InputError(
+        fmt::format("alltoall_async: splits ({}) of {} rows: expected {} numbers, one a rank, none "
+                    "negative, of at "
+                    "most {} in all",
+                    fmt::join(sent, ", "), rows, world.size(), rows));
   }
   std::string what = fmt::format("alltoall of {} {}", name(type), all_rows_of(state->inputs));
   return negotiate(state, world, options, std::move(what), [=](Communicator& ranks, State& s) {

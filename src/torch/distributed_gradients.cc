@@ -70,7 +70,8 @@ class DistributedGradients::Impl {
 
   void stepped() { reducer_->begin_step(); }
   void set_backward_passes_per_step(int passes) {
-    if (passes < 1) throw InputError("DistributedOptimizer: backward_passes_per_step must be at least 1");
+    if (passes < 1)
+      throw InputError("DistributedOptimizer: backward_passes_per_step must be at least 1");
     reducer_->set_backward_passes_per_step(passes);
   }
   void zero_grad() { reducer_->zero_grad(); }

@@ -49,7 +49,8 @@ void check_covers(const torch::optim::Optimizer& optimizer,
   seen.clear();  // weights that modules share are one parameter under several names
   for (const auto& item : parameters) {
     const torch::Tensor& parameter = item.value();
-    if (!parameter.requires_grad() || !seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
+    if (!parameter.requires_grad() || !seen.insert(parameter.unsafeGetTensorImpl()).second)
+      continue;
     const auto found = find(parameter);
     if (!found) {
       throw InputError(fmt::format(

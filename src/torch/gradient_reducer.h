@@ -5,8 +5,8 @@
 #include <torch/types.h>
 
 #include <chrono>
-#include <exception>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,7 +24,8 @@ namespace sullae {
 /// Used by the thread that trains. Several backward passes between two synchronize(), planned or not, add up, and
 /// gradients may be cleared at any moment: what is under way comes to its end, and the bucket is reduced once more.
 /// Ranks that do so at different moments are told apart by their buckets' labels.
-class GradientReducer final : public GradientListener, public std::enable_shared_from_this<GradientReducer> {
+class GradientReducer final : public GradientListener,
+                              public std::enable_shared_from_this<GradientReducer> {
  public:
   /// Of parameters that are the same on every rank. Listens to them from here on.
   static std::shared_ptr<GradientReducer> make(std::vector<PlannedParameter> parameters,
@@ -92,7 +93,7 @@ class GradientReducer final : public GradientListener, public std::enable_shared
   bool waits_for_backward_ = false;  // autograd calls back when the backward that is under way ends
   int backward_passes_ = 0;          // that have ended since the last step
   std::exception_ptr error_;         // of the wait at the end of a backward
-  bool stepping_ = true;  // this rank has not joined
+  bool stepping_ = true;             // this rank has not joined
   bool negotiated_ = false;
   int alike_steps_ = 0;
   std::vector<Presence> presence_;  // of the last step's gradients

@@ -18,9 +18,9 @@ Handle AdapterView::negotiate(std::function<void(Communicator&)> operation,
   if (options.what.empty()) throw InputError("AdapterView::negotiate: say what the operation is");
   engine::Submission submission;
   submission.composed = std::move(operation);
-  return World::handle_of(world_.impl_->submit(
-      {.operation = Operation::composed},
-      {.name = options.name, .shape = options.what}, std::move(submission)));
+  return World::handle_of(world_.impl_->submit({.operation = Operation::composed},
+                                               {.name = options.name, .shape = options.what},
+                                               std::move(submission)));
 }
 
 std::shared_ptr<DeviceCommunicator> AdapterView::device_communicator(int device) const {

@@ -8,10 +8,9 @@
 
 namespace sullae::testing {
 
-inline constexpr DataType kAllTypes[] = {DataType::float32,  DataType::float64, DataType::float16,
-                                         DataType::bfloat16, DataType::int8,    DataType::int16,
-                                         DataType::int32,    DataType::int64,   DataType::uint8,
-                                         DataType::boolean};
+inline constexpr DataType kAllTypes[] = {
+    DataType::float32, DataType::float64, DataType::float16, DataType::bfloat16, DataType::int8,
+    DataType::int16,   DataType::int32,   DataType::int64,   DataType::uint8,    DataType::boolean};
 inline constexpr ReduceOp kAllOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min,
                                        ReduceOp::max, ReduceOp::product};
 

@@ -16,7 +16,9 @@ torch::Tensor rows_of_rank(int rank, std::int64_t rows) {
 TEST(AsyncCollectives, ComeInAnyOrderOnAnyRank) {
   run_ranks({.size = 3}, [](World& world) {
     auto sum = torch::full({5}, world.rank() + 1.0F);
-    const auto reduce = [&] { return allreduce_async({sum}, {sum}, ReduceOp::sum, {.name = "sum"}, world); };
+    const auto reduce = [&] {
+      return allreduce_async({sum}, {sum}, ReduceOp::sum, {.name = "sum"}, world);
+    };
     const auto gather = [&] {
       return allgather_async({rows_of_rank(world.rank(), world.rank())}, {.name = "rows"}, world);
     };
@@ -29,7 +31,8 @@ TEST(AsyncCollectives, ComeInAnyOrderOnAnyRank) {
       reduced = reduce();
       gathered = gather();
     }
-    EXPECT_TRUE(torch::equal(gathered.wait().at(0), torch::cat({rows_of_rank(1, 1), rows_of_rank(2, 2)})));
+    EXPECT_TRUE(
+        torch::equal(gathered.wait().at(0), torch::cat({rows_of_rank(1, 1), rows_of_rank(2, 2)})));
     EXPECT_TRUE(torch::equal(reduced.wait().at(0), torch::full({5}, 6.0F)));
     EXPECT_TRUE(reduced.done());
     EXPECT_TRUE(torch::equal(sum, torch::full({5}, 6.0F)));
@@ -42,7 +45,8 @@ TEST(AsyncCollectives, StridedTensorsAreCopiedThereAndBack) {
     const auto column = base.t().slice(0, 1, 2);
     column.fill_(world.rank() + 1);
     auto copy = torch::empty({1, 3});
-    const auto handle = allreduce_async({column, column}, {column, copy}, ReduceOp::average, {}, world);
+    const auto handle =
+        allreduce_async({column, column}, {column, copy}, ReduceOp::average, {}, world);
     EXPECT_EQ(handle.wait().size(), 2U);
     EXPECT_TRUE(torch::equal(base.slice(1, 1, 2), torch::full({3, 1}, 1.5F)));
     EXPECT_TRUE(torch::equal(copy, torch::full({1, 3}, 1.5F)));
@@ -59,9 +63,10 @@ TEST(AsyncCollectives, RowsThatDoNotDivideEvenlyGoToTheFirstRanks) {
     const std::int64_t first[] = {0, 3, 5, 7};
     const auto r = static_cast<std::size_t>(world.rank());
     const auto whole = rows_of_rank(0, 7) * 6;
-    const auto parts = reducescatter_async({tensor, torch::ones({2}, torch::kFloat32)}, ReduceOp::sum,
-                                           {.prescale = 0.5, .postscale = 4.0}, world)
-                           .wait();
+    const auto parts =
+        reducescatter_async({tensor, torch::ones({2}, torch::kFloat32)}, ReduceOp::sum,
+                            {.prescale = 0.5, .postscale = 4.0}, world)
+            .wait();
     EXPECT_TRUE(torch::equal(parts[0], whole.slice(0, first[r], first[r + 1]) * 2));
     EXPECT_EQ(parts[1].numel(), world.rank() < 2 ? 1 : 0);
   });
@@ -73,14 +78,16 @@ TEST(AsyncCollectives, AlltoallSendsAsManyRowsAsEachRankSays) {
     const std::vector<std::int64_t> splits = {world.rank(), 1, 0};
     const auto results = alltoall_async(tensor, splits, {}, world).wait();
     const std::vector<std::vector<std::int64_t>> expected = {{0, 1, 2}, {1, 1, 1}, {0, 0, 0}};
-    EXPECT_TRUE(torch::equal(results[1], torch::tensor(expected[static_cast<std::size_t>(world.rank())])));
+    EXPECT_TRUE(
+        torch::equal(results[1], torch::tensor(expected[static_cast<std::size_t>(world.rank())])));
     EXPECT_EQ(results[0].size(0), results[1].sum().item<std::int64_t>());
     if (world.rank() == 1) {
       EXPECT_TRUE(torch::equal(results[0][2], rows_of_rank(2, 4)[2]));
     }
     EXPECT_THROW(alltoall_async(tensor, std::vector<std::int64_t>{1, 1}, {}, world), InputError);
     EXPECT_THROW(alltoall_async(tensor, std::vector<std::int64_t>{2, 2, 2}, {}, world), InputError);
-    EXPECT_THROW(alltoall_async(tensor, std::vector<std::int64_t>{-1, 2, 2}, {}, world), InputError);
+    EXPECT_THROW(alltoall_async(tensor, std::vector<std::int64_t>{-1, 2, 2}, {}, world),
+                 InputError);
     EXPECT_THROW(alltoall_async(tensor, {}, {}, world), InputError);
   });
 }
@@ -90,8 +97,9 @@ TEST(AsyncCollectives, WhatDoesNotFitIsAMismatchOnEveryRank) {
   run_ranks({.size = 2}, [](World& world) {
     const auto tensor = torch::ones({2, 2 + world.rank()});
     const auto error = error_of([&] { allgather_async({tensor}, {.name = "rows"}, world).wait(); });
-    EXPECT_TRUE(contains(error, "rank 0 submitted allgather of float32 rows of [2], but rank 1 submitted "
-                                "allgather of float32 rows of [3]"))
+    EXPECT_TRUE(contains(error,
+                         "rank 0 submitted allgather of float32 rows of [2], but rank 1 submitted "
+                         "allgather of float32 rows of [3]"))
         << error;
     EXPECT_EQ(allgather_async({torch::ones({})}, {}, world).wait()[0].size(0), 2);
   });
@@ -100,10 +108,12 @@ TEST(AsyncCollectives, WhatDoesNotFitIsAMismatchOnEveryRank) {
 TEST(AsyncCollectives, WhoHasJoinedCannotGather) {
   run_ranks({.size = 2}, [](World& world) {
     if (world.rank() == 0) {
-      const auto error = error_of([&] { allgather_async({torch::ones({2})}, {.name = "rows"}, world).wait(); });
+      const auto error =
+          error_of([&] { allgather_async({torch::ones({2})}, {.name = "rows"}, world).wait(); });
       EXPECT_TRUE(contains(error, "ranks 1 have joined")) << error;
       auto tensor = torch::ones({2});
-      const auto told = error_of([&] { broadcast_async(tensor, tensor, 0, {.name = "told"}, world).wait(); });
+      const auto told =
+          error_of([&] { broadcast_async(tensor, tensor, 0, {.name = "told"}, world).wait(); });
       EXPECT_TRUE(contains(told, "ranks 1 have joined")) << told;
     }
     world.join();
@@ -119,13 +129,15 @@ TEST(AsyncCollectives, MistakesAreToldWhereTheyAreMade) {
   };
   refused("a result of [3] Float for a tensor of [2] Float",
           [&] { allreduce_async({tensor}, {torch::ones({3})}, ReduceOp::sum, {}, world); });
-  refused("2 results for 1 tensors",
-          [&] { allreduce_async({tensor}, {tensor, tensor}, ReduceOp::sum, {}, world); });
+  refused("2 results for 1 tensors", [&] {
+    allreduce_async({tensor}, {tensor, tensor}, ReduceOp::sum, {}, world);
+  });
   refused("tensors of types Float and Int in one group", [&] {
     allgather_async({tensor, torch::ones({1}, torch::kInt32)}, {}, world);
   });
   refused("a group of no tensors", [&] { allgather_async({}, {}, world); });
-  refused("a number has no rows", [&] { reducescatter_async({torch::ones({})}, ReduceOp::sum, {}, world); });
+  refused("a number has no rows",
+          [&] { reducescatter_async({torch::ones({})}, ReduceOp::sum, {}, world); });
   refused("the tensor is sparse", [&] { allgather_async({tensor.to_sparse()}, {}, world); });
 }
 
@@ -133,7 +145,8 @@ TEST(AsyncCollectives, AWaitMayHaveALimit) {
   run_ranks({.size = 2}, [](World& world) {
     auto tensor = torch::ones({2});
     if (world.rank() == 0) {
-      const auto handle = allreduce_async({tensor}, {tensor}, ReduceOp::sum, {.name = "late"}, world);
+      const auto handle =
+          allreduce_async({tensor}, {tensor}, ReduceOp::sum, {.name = "late"}, world);
       EXPECT_FALSE(handle.wait_for(std::chrono::milliseconds(20)));
       world.barrier();
       EXPECT_TRUE(handle.wait_for(std::chrono::minutes(1)));

@@ -41,8 +41,8 @@ class TensorHandle {
 /// outputs[i] = the reduction of every rank's inputs[i], which may be the same tensors: all under one name, completed
 /// together, and of one element type. The result of wait() is `outputs`.
 TensorHandle allreduce_async(const std::vector<torch::Tensor>& inputs,
-                             const std::vector<torch::Tensor>& outputs,
-                             ReduceOp op = ReduceOp::sum, const AsyncOptions& options = {},
+                             const std::vector<torch::Tensor>& outputs, ReduceOp op = ReduceOp::sum,
+                             const AsyncOptions& options = {},
                              const World& world = sullae::world());
 /// `output`, which may be `input`, becomes root's `input`.
 TensorHandle broadcast_async(const torch::Tensor& input, const torch::Tensor& output, int root,
@@ -61,7 +61,6 @@ TensorHandle reducescatter_async(const std::vector<torch::Tensor>& tensors,
 /// what arrived, in the order of ranks, and how many rows from each rank (int64).
 TensorHandle alltoall_async(const torch::Tensor& tensor,
                             const std::optional<std::vector<std::int64_t>>& splits = {},
-                            const AsyncOptions& options = {},
-                            const World& world = sullae::world());
+                            const AsyncOptions& options = {}, const World& world = sullae::world());
 
 }  // namespace sullae

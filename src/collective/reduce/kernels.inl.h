@@ -210,11 +210,12 @@ void reduce_boolean(const Task& task) {
 }
 
 constexpr KernelSet make_kernel_set(std::string_view name) {
-  return {name,
-          {reduce_format<Native<float>>, reduce_format<Native<double>>, reduce_format<Float16>,
-           reduce_format<BFloat16>, reduce_format<Native<std::int8_t>>,
-           reduce_format<Native<std::int16_t>>, reduce_format<Native<std::int32_t>>, reduce_format<Native<std::int64_t>>,
-           reduce_format<Native<std::uint8_t>>, reduce_boolean}};
+  return {
+      name,
+      {reduce_format<Native<float>>, reduce_format<Native<double>>, reduce_format<Float16>,
+       reduce_format<BFloat16>, reduce_format<Native<std::int8_t>>,
+       reduce_format<Native<std::int16_t>>, reduce_format<Native<std::int32_t>>,
+       reduce_format<Native<std::int64_t>>, reduce_format<Native<std::uint8_t>>, reduce_boolean}};
 }
 
 }  // namespace

@@ -155,8 +155,8 @@ ImageSet draw_digits(std::size_t count, std::uint64_t seed) {
     const int digit = std::min(9, static_cast<int>(hand.uniform(0, 10)));
     const auto& forms = glyphs_of(digit);
     const auto& form =
-        forms[std::min(forms.size() - 1, static_cast<std::size_t>(hand.uniform(
-                                             0, static_cast<double>(forms.size()))))];
+        forms[std::min(forms.size() - 1, static_cast<std::size_t>(
+                                             hand.uniform(0, static_cast<double>(forms.size()))))];
     draw(distort(form, hand), hand, set.pixels.data() + i * kSide * kSide);
     set.labels[i] = static_cast<std::uint8_t>(digit);
   }
