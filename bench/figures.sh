@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Parts that take hours are run where they are named: accuracy.
-usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch pipeline serving)
+usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python pipeline serving)
 
 root_only() {
   ((EUID == 0)) || { echo "SKIPPED: $1 (two hosts are network namespaces, which need root)"; return 1; }
@@ -34,6 +34,13 @@ part() {
         return 0
       fi
       bench/libtorch.py
+      ;;
+    python)
+      if [[ ! -x build/python/bin/sullae ]]; then
+        echo "SKIPPED: python (\`make python\` makes build/python)"
+        return 0
+      fi
+      build/python/bin/python bench/python.py
       ;;
     pipeline) bench/pipeline.py ;;
     serving)

@@ -3,7 +3,7 @@
 
     build/python/bin/python bench/python.py [--rounds 5]
 
-Two ranks, a thread each; ours and the peer in turn; medians. Prints JSON with --json."""
+Two ranks, a thread each; ours and the peer in turn; medians."""
 
 import argparse
 import json
@@ -12,6 +12,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+from figures import Figures
 
 SIZES = (4, 65536, 16 << 20)
 
@@ -99,10 +101,26 @@ def native():
     return json.loads(output)["results"][0]["latency_us"]
 
 
+def show(figures, medians):
+    figures.print(f"{'microseconds':26}{'sullae.torch':>14}{'c10d, sullae':>14}{'c10d, gloo':>14}{'ahead':>8}")
+    for name in ("blocking", "async"):
+        for size in SIZES:
+            key = f"{name} {size}"
+            own, ours, gloo = (medians[kind].get(key) for kind in ("hvd", "sullae", "gloo"))
+            figures[f"{key}, ahead"] = gloo / ours
+            title = f"allreduce {name}, {size if size < 1 << 20 else f'{size >> 20} Mi'}B"
+            figures.print(f"{title:26}{f'{own:.1f}' if own else '':>14}{ours:>14.1f}{gloo:>14.1f}{gloo / ours:>8.1f}")
+    own, ours, gloo = (medians[kind]["step"] for kind in ("hvd", "sullae", "gloo"))
+    figures["step, ahead"], figures["step, sullae.torch"] = gloo / ours, own / gloo
+    figures.print(f"{'step of 24 x Linear(256)':26}{own:>14.1f}{ours:>14.1f}{gloo:>14.1f}{gloo / ours:>8.1f}")
+    native_us, python_us = medians["c++"]["async 4"], medians["hvd"]["async 4"]
+    figures["async 4, of c++"] = python_us / native_us
+    figures.print(f"4 bytes through the engine: {native_us:.1f} from C++, {python_us:.1f} from Python, {python_us / native_us:.1f} times")
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=5)
-    arguments.add_argument("--json", action="store_true")
     arguments.add_argument("--rank", help=argparse.SUPPRESS)
     options = arguments.parse_args()
     if options.rank:
@@ -112,25 +130,11 @@ def main():
         for kind in ("hvd", "sullae", "gloo"):
             rounds[kind].append(run(kind))
         rounds["c++"].append({"async 4": native()})
-    medians = {
-        kind: {name: statistics.median(one[name] for one in results) for name in results[0]} for kind, results in rounds.items()
-    }
-    if options.json:
-        return print(json.dumps(medians, indent=1))
-    print(f"{'':22}{'sullae.torch':>14}{'c10d sullae':>14}{'c10d gloo':>14}{'gloo/c10d':>11}{'gloo/hvd':>10}  microseconds")
-    for name in ("blocking", "async"):
-        for size in SIZES:
-            key = f"{name} {size}"
-            ours, gloo = medians["sullae"][key], medians["gloo"][key]
-            hvd = medians["hvd"].get(key)
-            print(
-                f"{'allreduce ' + name:15}{size:>9}{hvd or float('nan'):12.1f}{ours:14.1f}{gloo:14.1f}{gloo / ours:11.1f}"
-                + (f"{gloo / hvd:10.1f}" if hvd else "")
-            )
-    hvd, ours, gloo = (medians[kind]["step"] for kind in ("hvd", "sullae", "gloo"))
-    print(f"{'step, 24 x Linear(256)':24}{hvd:12.1f}{ours:14.1f}{gloo:14.1f}{gloo / ours:11.2f}{gloo / hvd:10.2f}")
-    native_us = medians["c++"]["async 4"]
-    print(f"4 bytes through the engine: C++ {native_us:.1f}, Python {medians['hvd']['async 4']:.1f}: {medians['hvd']['async 4'] / native_us:.2f} x")
+    with Figures("python") as figures:
+        show(
+            figures,
+            {kind: {name: statistics.median(one[name] for one in found) for name in found[0]} for kind, found in rounds.items()},
+        )
 
 
 if __name__ == "__main__":
