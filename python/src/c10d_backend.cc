@@ -1,6 +1,7 @@
 #include "c10d_backend.h"
 
 #include <fmt/format.h>
+#include <pybind11/pybind11.h>
 
 #include <algorithm>
 #include <cstring>
@@ -214,8 +215,16 @@ C10dBackend::C10dBackend(World world, std::shared_ptr<void> kept)
 
 C10dBackend::~C10dBackend() { shutdown(); }
 
-void C10dBackend::shutdown() { world_.leave(); }
-void C10dBackend::abort() { world_.leave(); }
+// What is under way may call back into Python, and so need the interpreter's lock, which this thread may have.
+void C10dBackend::shutdown() {
+  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+    const pybind11::gil_scoped_release release;
+    world_.leave();
+  } else {
+    world_.leave();
+  }
+}
+void C10dBackend::abort() { shutdown(); }
 
 C10dBackend::Work C10dBackend::start(OpType type, Tensors results, bool in_background,
                                      Collectives collectives) {

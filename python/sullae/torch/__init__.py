@@ -81,7 +81,7 @@ def init(comm: Optional[Sequence[int]] = None, process_sets: Union[Sequence[Proc
     if is_initialized():
         return
     _init()
-    if process_sets and process_sets != "dynamic":
+    if process_sets and not isinstance(process_sets, str):
         make_all(process_sets)
 
 

@@ -36,32 +36,32 @@ class NoneCompressor(Compressor):
         return tensor
 
 
-class FP16Compressor(Compressor):
+class _CastCompressor(Compressor):
+    """Floating-point values as ones of ``dtype``."""
+
+    dtype: torch.dtype
+
+    @classmethod
+    def compress(cls, tensor):
+        return (tensor.to(cls.dtype), tensor.dtype) if tensor.is_floating_point() else (tensor, None)
+
+    @staticmethod
+    def decompress(tensor, context):
+        return tensor if context is None else tensor.to(context)
+
+
+class FP16Compressor(_CastCompressor):
     """Floating-point values as float16."""
 
     name = "float16"
-
-    @staticmethod
-    def compress(tensor):
-        return (tensor.to(torch.float16), tensor.dtype) if tensor.is_floating_point() else (tensor, None)
-
-    @staticmethod
-    def decompress(tensor, context):
-        return tensor if context is None else tensor.to(context)
+    dtype = torch.float16
 
 
-class BF16Compressor(Compressor):
+class BF16Compressor(_CastCompressor):
     """Floating-point values as bfloat16."""
 
     name = "bfloat16"
-
-    @staticmethod
-    def compress(tensor):
-        return (tensor.to(torch.bfloat16), tensor.dtype) if tensor.is_floating_point() else (tensor, None)
-
-    @staticmethod
-    def decompress(tensor, context):
-        return tensor if context is None else tensor.to(context)
+    dtype = torch.bfloat16
 
 
 class Compression:

@@ -100,14 +100,18 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     if process_set not in _made:
         return False
     _made.remove(process_set)
+    _end(process_set)
+    return True
+
+
+def _end(process_set: ProcessSet) -> None:
     process_set.process_set_id = None
     world, process_set._world = process_set._world, None
     if world is not None:
         try:
-            world.leave()
+            world.leave()  # without the interpreter's lock, which its end would keep
         except Error:
             pass  # the world has failed; what it said was said where it failed
-    return True
 
 
 def make_all(process_sets: Sequence[Union[ProcessSet, Sequence[int]]]) -> None:
@@ -119,7 +123,6 @@ def forget_all() -> None:
     """The world has ended, and its sets with it."""
     global _next_id
     for process_set in _made:
-        process_set.process_set_id = None
-        process_set._world = None
+        _end(process_set)
     _made.clear()
     _next_id = 1
