@@ -45,7 +45,7 @@ def main() -> None:
     arguments.add_argument("--data", type=pathlib.Path, required=True, help="the folder of MNIST's IDX files, plain or .gz")
     arguments.add_argument("--epochs", type=int, default=3)
     arguments.add_argument("--batch-size", type=int, default=64, help="of all ranks together")
-    arguments.add_argument("--lr", type=float, default=0.05)
+    arguments.add_argument("--lr", type=float, default=0.02)
     arguments.add_argument("--seed", type=int, default=1)
     options = arguments.parse_args()
 
