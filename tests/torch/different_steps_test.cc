@@ -189,8 +189,10 @@ TEST(DifferentSteps, OptionsThatDifferAreToldOnEveryRank) {
   for (const std::string& error : errors) {
     EXPECT_EQ(error,
               "DistributedOptimizer: ranks disagree: it is made with op=average "
-              "backward_passes_per_step=1 bucket_bytes=128 compression='' sparse_as_dense=false on rank 0, but made with "
-              "op=average backward_passes_per_step=1 bucket_bytes=64 compression='' sparse_as_dense=false on rank 2");
+              "backward_passes_per_step=1 bucket_bytes=128 compression='' sparse_as_dense=false on "
+              "rank 0, but made with "
+              "op=average backward_passes_per_step=1 bucket_bytes=64 compression='' "
+              "sparse_as_dense=false on rank 2");
   }
 }
 
