@@ -5,12 +5,12 @@
 #   scripts/python.sh debian     with Debian's python3-torch
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/setup.sh python
-
 if [[ "${1:-}" == debian ]]; then
+  scripts/setup.sh python-debian
   environment=build/python-debian
   /usr/bin/python3 -m venv --system-site-packages "$environment"
 else
+  scripts/setup.sh python
   environment=build/python
   "${PYTHON:-python3}" -m venv "$environment"
   "$environment/bin/pip" install -q "torch==${TORCH_VERSION:-2.13.0}" 'numpy>=1.24'

@@ -3,7 +3,7 @@
 #
 #   scripts/setup.sh           for building and running
 #   scripts/setup.sh test      what the tests use, too
-#   scripts/setup.sh python    what the Python package is built with, too, and Debian's PyTorch
+#   scripts/setup.sh python    what the Python package is built with, too; python-debian: and Debian's PyTorch
 #   scripts/setup.sh bench     the peers that the benchmarks run against, too
 #   scripts/setup.sh fuzz      clang and its fuzzer, too
 #   scripts/setup.sh lint      clang-format and clang-tidy, too
@@ -25,8 +25,11 @@ if [[ "${1:-}" == test ]]; then
   # The tests join hosts made of network namespaces, look at the server's page in a browser, and make certificates.
   packages+=(iproute2 chromium-driver openssl)
 fi
-if [[ "${1:-}" == python ]]; then
-  packages+=(python3-dev python3-venv python3-torch pybind11-dev)
+if [[ "${1:-}" == python* ]]; then
+  packages+=(python3-dev python3-venv)
+fi
+if [[ "${1:-}" == python-debian ]]; then
+  packages+=(python3-torch pybind11-dev)
 fi
 if [[ "${1:-}" == bench ]]; then
   packages+=(libgloo-dev python3-torch python3-torchvision python3-flask gunicorn nginx-light wrk)
