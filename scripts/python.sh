@@ -13,7 +13,7 @@ else
   scripts/setup.sh python
   environment=build/python
   "${PYTHON:-python3}" -m venv "$environment"
-  "$environment/bin/pip" install -q "torch==${TORCH_VERSION:-2.13.0}" 'numpy>=1.24'
+  "$environment/bin/pip" install -q "torch==${TORCH_VERSION:-2.13.0}" 'numpy>=1.24' 'keras>=3'
 fi
 "$environment/bin/pip" install -q scikit-build-core ninja pytest
 # Against the torch that is there, which a build of its own environment would not see installed.

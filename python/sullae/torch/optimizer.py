@@ -114,7 +114,7 @@ def _check_groups(groups: Union[int, List[List[torch.Tensor]], None]) -> None:
             seen.add(id(parameter))
 
 
-def _compression_name(compression) -> str:
+def compression_name(compression) -> str:
     if isinstance(compression, str):
         return compression
     name = getattr(compression, "name", None)
@@ -181,7 +181,7 @@ def DistributedOptimizer(  # noqa: N802
             op,
             backward_passes_per_step,
             bucket_bytes,
-            _compression_name(compression),
+            compression_name(compression),
             sparse_as_dense,
             overlap,
             after_backward,
