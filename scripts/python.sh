@@ -15,7 +15,7 @@ else
   "${PYTHON:-python3}" -m venv "$environment"
   "$environment/bin/pip" install -q "torch==${TORCH_VERSION:-2.13.0}" 'numpy>=1.24' 'keras>=3'
 fi
-"$environment/bin/pip" install -q scikit-build-core ninja pytest
+"$environment/bin/pip" install -q scikit-build-core ninja pytest 'tritonclient[http,grpc]'
 # Against the torch that is there, which a build of its own environment would not see installed.
 "$environment/bin/pip" install -q --no-build-isolation --no-deps .
 

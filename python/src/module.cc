@@ -11,4 +11,5 @@ PYBIND11_MODULE(_core, module) {
   sullae::python::bind_collectives(module);
   sullae::python::bind_gradients(module);
   sullae::python::bind_c10d(module);
+  sullae::python::bind_export(module);
 }

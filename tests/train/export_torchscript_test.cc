@@ -65,6 +65,73 @@ TEST_F(ExportTorchScript, GivesWhatTheModelGives) {
   EXPECT_EQ(export_torchscript(*model_, kSource, options()).filename(), "2");
 }
 
+std::string file_text(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+TEST_F(ExportTorchScript, WritesWhatThePreprocessingNeeds) {
+  torch::jit::Module script("model");
+  script.define("def forward(self, words, lengths):\n    return torch.ones(words.size(0), 2)\n");
+  TorchScriptExport texts{.repository = directory_.path(),
+                          .name = "texts",
+                          .preprocessing = ServedTexts{{"a", "b"}, 7, true},
+                          .classes = {"no", "yes"}};
+  const auto folder = export_torchscript(script, texts);
+  EXPECT_EQ(file_text(folder / "vocabulary.txt"), "a\nb\n");
+  EXPECT_EQ(file_text(folder / "classes.txt"), "no\nyes\n");
+  EXPECT_TRUE(contains(file_text(folder.parent_path() / "config.toml"),
+                       "classes = \"classes.txt\"\npreprocessing = \"text\"\nvocabulary = "
+                       "\"vocabulary.txt\"\nmax_words = 7\nnormalise = true\n"));
+
+  script = torch::jit::Module("model");
+  script.define("def forward(self, pixels):\n    return pixels[:, 0, 0, :2]\n");
+  const TorchScriptExport images{.repository = directory_.path(),
+                                 .name = "images",
+                                 .preprocessing = ServedImages{.size = 28, .channels = 1}};
+  EXPECT_TRUE(
+      contains(file_text(export_torchscript(script, images).parent_path() / "config.toml"),
+               "preprocessing = \"image\"\nimage_size = 28\nchannels = 1\ncentre_share = 0.875\n"
+               "mean = [0.485, 0.456, 0.406]\ndeviation = [0.229, 0.224, 0.225]\n"));
+
+  const auto refusal = [&](const TorchScriptExport& wrong) {
+    return error_of([&] { export_torchscript(script, wrong); });
+  };
+  auto wrong = images;
+  wrong.preprocessing = ServedImages{.channels = 2};
+  EXPECT_TRUE(contains(refusal(wrong), "images: 2 channels, expected 1 or 3"));
+  wrong.preprocessing = ServedImages{.size = 0};
+  EXPECT_TRUE(contains(refusal(wrong), "images: size 0, expected 1 to 16384"));
+  wrong.preprocessing = ServedImages{.centre_share = 0};
+  EXPECT_TRUE(contains(refusal(wrong), "centre_share 0, expected above 0"));
+  wrong.preprocessing = ServedImages{.mean = {}};
+  EXPECT_TRUE(contains(refusal(wrong), "0 numbers for mean or deviation"));
+  wrong.preprocessing = ServedImages{.deviation = {0}};
+  EXPECT_TRUE(contains(refusal(wrong), "deviation: expected numbers above 0"));
+  wrong = images;
+  wrong.classes = {"x", "y", "z"};
+  EXPECT_TRUE(contains(refusal(wrong), "output 'scores': forward returns Float [1, 2]"));
+  wrong.classes = {"x", "x"};
+  EXPECT_TRUE(contains(refusal(wrong), "classes: 'x' is there twice"));
+  wrong = images;
+  wrong.max_batch_size = 0;
+  EXPECT_TRUE(contains(refusal(wrong), "preprocessing makes batches, expected 1 or more"));
+  wrong = images;
+  wrong.inputs = {{"x", torch::kFloat32, {-1}}};
+  EXPECT_TRUE(contains(refusal(wrong), "preprocessing knows them, expected none"));
+  wrong = texts;
+  wrong.preprocessing = ServedTexts{{"a\nb"}};
+  EXPECT_TRUE(contains(refusal(wrong), "vocabulary: 'a\nb' has a line break"));
+  wrong.preprocessing = ServedTexts{{"a"}, 0};
+  EXPECT_TRUE(contains(refusal(wrong), "max_words 0, expected 1 to"));
+  wrong = options();
+  wrong.classes = {"x"};
+  EXPECT_TRUE(contains(refusal(wrong), "classes: they are answered with preprocessing alone"));
+  EXPECT_TRUE(contains(
+      error_of([&] { export_torchscript(torch::jit::Module("empty"), options()); }),
+      "the module has no method forward"));
+}
+
 TEST_F(ExportTorchScript, SaysWhatCannotBeServed) {
   EXPECT_TRUE(
       contains(refusal("def forward(self, x):\n    return self.nobody\n", options()), "nobody"));
@@ -79,6 +146,8 @@ TEST_F(ExportTorchScript, SaysWhatCannotBeServed) {
                        "output 'y': forward returns Float [4] for 1 row, expected Float [-1, 3]"));
   EXPECT_TRUE(contains(refusal("def forward(self, x):\n    return x, x\n", options()),
                        "forward returns 2 tensors, but there are 1 outputs"));
+  EXPECT_TRUE(contains(refusal("def forward(self, x):\n    return 3\n", options()),
+                       "expected a tensor or a tuple of tensors"));
   EXPECT_TRUE(contains(refusal("def forward(self, x, z):\n    return x + z\n", options()),
                        "forward takes 2 tensors, but there are 1 inputs"));
   auto wrong = options();

@@ -1,0 +1,66 @@
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/script.h>
+
+#include <sstream>
+
+#include "bindings.h"
+#include "sullae/error.h"
+#include "sullae/train/export.h"
+
+namespace py = pybind11;
+
+namespace sullae::python {
+namespace {
+
+using Tensors = std::vector<std::tuple<std::string, py::object, std::vector<std::int64_t>>>;
+
+std::vector<ServedTensor> tensors_of(const Tensors& given) {
+  std::vector<ServedTensor> tensors;
+  for (const auto& [name, type, shape] : given) {
+    if (!THPDtype_Check(type.ptr()))
+      throw InputError("'" + name + "': expected a torch.dtype, such as torch.float32");
+    tensors.push_back({name, reinterpret_cast<THPDtype*>(type.ptr())->scalar_type, shape});
+  }
+  return tensors;
+}
+
+std::filesystem::path export_script(const py::bytes& script, const std::filesystem::path& repository,
+                                    const std::string& name, const Tensors& inputs, const Tensors& outputs,
+                                    int max_batch_size,
+                                    const std::variant<std::monostate, ServedTexts, ServedImages>& preprocessing,
+                                    const std::vector<std::string>& classes) {
+  const TorchScriptExport options{.repository = repository,
+                                  .name = name,
+                                  .inputs = tensors_of(inputs),
+                                  .outputs = tensors_of(outputs),
+                                  .max_batch_size = max_batch_size,
+                                  .preprocessing = preprocessing,
+                                  .classes = classes};
+  std::istringstream stream(script);
+  const py::gil_scoped_release release;
+  return export_torchscript(torch::jit::load(stream, torch::kCPU), options);
+}
+
+}  // namespace
+
+void bind_export(py::module_& module) {
+  py::class_<ServedTexts>(module, "ServedTexts")
+      .def(py::init([](std::vector<std::string> vocabulary, int max_words, bool normalise) {
+             return ServedTexts{std::move(vocabulary), max_words, normalise};
+           }),
+           py::arg("vocabulary"), py::arg("max_words"), py::arg("normalise"));
+  py::class_<ServedImages>(module, "ServedImages")
+      .def(py::init([](int size, int channels, double centre_share, std::vector<double> mean,
+                       std::vector<double> deviation) {
+             return ServedImages{size, channels, centre_share, std::move(mean), std::move(deviation)};
+           }),
+           py::arg("size"), py::arg("channels"), py::arg("centre_share"), py::arg("mean"), py::arg("deviation"));
+  module.def("export_script", &export_script, py::arg("script"), py::arg("repository"), py::arg("name"),
+             py::arg("inputs"), py::arg("outputs"), py::arg("max_batch_size"), py::arg("preprocessing"),
+             py::arg("classes"));
+}
+
+}  // namespace sullae::python

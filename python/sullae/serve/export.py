@@ -1,0 +1,186 @@
+"""A module of PyTorch or Keras as a version of a model that ``sullae serve`` answers from."""
+
+import contextlib
+import inspect
+import io
+import pathlib
+import warnings
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+import torch
+
+from .. import _core
+from ..errors import InputError
+
+
+class TensorSpec(NamedTuple):
+    """A tensor that a model takes or gives: a type, and sizes, of which -1 may be any. The first is the batch."""
+
+    dtype: torch.dtype
+    shape: Sequence[int]
+
+
+class Texts(NamedTuple):
+    """Texts, which the server cuts at spaces: ``forward(words, lengths)`` takes numbers of words, int64 [batch, time], padded
+    with 0, and how many they are, int64 [batch], and gives scores, [batch, classes]. The first word of ``vocabulary`` is number
+    2; 1 is any other. ``normalise``: ASCII letters in lower case, and punctuation as words of its own."""
+
+    vocabulary: Sequence[str]
+    max_words: int = 64
+    normalise: bool = False
+
+
+class Images(NamedTuple):
+    """Images (JPEG), which the server decodes, cuts and resizes: ``forward(pixels)`` takes float32 [batch, channels, size, size] and
+    gives scores, [batch, classes]. ``mean`` and ``deviation`` are those of torchvision's ImageNet unless given, of values from
+    0 to 1; ``centre_share``: the part of the smaller side that is looked at."""
+
+    size: int = 224
+    channels: int = 3
+    centre_share: float = 0.875
+    mean: Sequence[float] = (0.485, 0.456, 0.406)
+    deviation: Sequence[float] = (0.229, 0.224, 0.225)
+
+
+Tensors = Union[torch.Tensor, Sequence[torch.Tensor]]
+
+
+def export(
+    model: torch.nn.Module,
+    repository: Union[str, pathlib.Path],
+    name: str,
+    *,
+    example_inputs: Optional[Tensors] = None,
+    inputs: Optional[Dict[str, TensorSpec]] = None,
+    outputs: Optional[Dict[str, TensorSpec]] = None,
+    preprocessing: Union[Texts, Images, None] = None,
+    classes: Sequence[str] = (),
+    max_batch_size: int = 64,
+) -> pathlib.Path:
+    """Writes ``model`` (of PyTorch, Keras on torch, or TorchScript) as ``<repository>/<name>/<n>/model.pt``, the next version, and
+    beside the first a config.toml that says how it is served. The version appears whole or not at all; a running server
+    loads it. Returns its folder.
+
+    Say what the model takes by one of: ``example_inputs``, a tensor or several, whose first size is the batch; ``inputs``,
+    {name: TensorSpec}; ``preprocessing``, Texts(…) or Images(…), with the names of ``classes``. ``outputs`` are found by a try
+    unless given; ``max_batch_size=0`` is for models that take no batches.
+
+    The model is compiled (torch.jit.script), or, where that cannot be, traced, and tried with one row and with three before
+    anything is written: InputError says what differs. It stays as it is, in its mode and on its device. Any thread; one rank."""
+    if not isinstance(model, torch.nn.Module):
+        raise InputError(f"export: a {type(model).__module__}.{type(model).__name__}: expected a torch.nn.Module or a Keras model")
+    given = [way for way in (example_inputs, inputs, preprocessing) if way is not None]
+    if len(given) != 1:
+        raise InputError(f"export: {len(given)} of example_inputs, inputs and preprocessing: expected one of them")
+    if outputs is not None and preprocessing is not None:
+        raise InputError("export: outputs: preprocessing knows them, expected none")
+    with _in_evaluation(model), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of TorchScript's age, and of what tracing cannot see, which is tried afterwards
+        examples = _examples(example_inputs, inputs, preprocessing, model)
+        script = _compiled(model, examples)
+        if preprocessing is None:
+            if inputs is None:
+                names = _argument_names(script, len(examples))
+                inputs = {n: TensorSpec(e.dtype, _batch_of(e, max_batch_size)) for n, e in zip(names, examples)}
+            if outputs is None:
+                outputs = _outputs(script, examples, max_batch_size)
+        buffer = io.BytesIO()
+        torch.jit.save(script, buffer)
+    return pathlib.Path(
+        _core.export_script(
+            buffer.getvalue(),
+            str(repository),
+            name,
+            _triples(inputs or {}),
+            _triples(outputs or {}),
+            max_batch_size,
+            _prepared(preprocessing),
+            list(classes),
+        )
+    )
+
+
+@contextlib.contextmanager
+def _in_evaluation(model: torch.nn.Module):
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _device_of(model: torch.nn.Module) -> torch.device:
+    return next((tensor.device for tensor in (*model.parameters(), *model.buffers())), torch.device("cpu"))
+
+
+def _examples(example_inputs, inputs, preprocessing, model) -> Tuple[torch.Tensor, ...]:
+    device = _device_of(model)
+    if example_inputs is not None:
+        examples = (example_inputs,) if isinstance(example_inputs, torch.Tensor) else tuple(example_inputs)
+        if not examples or not all(isinstance(example, torch.Tensor) for example in examples):
+            raise InputError("export: example_inputs: expected a tensor, or a list of tensors")
+    elif isinstance(preprocessing, Texts):
+        examples = (torch.ones(2, 2, dtype=torch.int64), torch.full((2,), 2))
+    elif isinstance(preprocessing, Images):
+        examples = (torch.zeros(2, preprocessing.channels, preprocessing.size, preprocessing.size),)
+    elif preprocessing is not None:
+        raise InputError(f"export: preprocessing: a {type(preprocessing).__name__}: expected Texts(…) or Images(…)")
+    else:
+        examples = tuple(
+            torch.zeros([2 if size == -1 else size for size in spec.shape], dtype=spec.dtype)
+            for spec in map(lambda spec: TensorSpec(*spec), inputs.values())
+        )
+    return tuple(example.to(device) for example in examples)
+
+
+def _compiled(model: torch.nn.Module, examples: Tuple[torch.Tensor, ...]) -> torch.jit.ScriptModule:
+    if isinstance(model, torch.jit.ScriptModule):
+        return model
+    try:
+        return torch.jit.script(model)
+    except Exception as no_script:  # the compiler raises what it likes, and tracing takes more
+        try:
+            return torch.jit.trace(model, examples, check_trace=False)
+        except Exception as no_trace:
+            raise InputError(
+                f"export: {type(model).__name__} cannot be compiled ({no_script}), nor traced with inputs of the shapes "
+                f"{[list(example.shape) for example in examples]} ({no_trace})"
+            ) from no_trace
+
+
+def _batch_of(example: torch.Tensor, max_batch_size: int) -> List[int]:
+    return [-1, *example.shape[1:]] if max_batch_size > 0 and example.dim() > 0 else list(example.shape)
+
+
+def _argument_names(script: torch.jit.ScriptModule, count: int) -> List[str]:
+    names = [argument.name for argument in script.forward.schema.arguments[1:]]
+    if len(names) < count:
+        raise InputError(f"export: forward takes {len(names)} tensors, example_inputs has {count}")
+    return names[:count]
+
+
+def _outputs(script: torch.jit.ScriptModule, examples, max_batch_size: int) -> Dict[str, TensorSpec]:
+    try:
+        result = script(*examples)
+    except Exception as error:
+        raise InputError(f"export: forward fails: {error}") from error
+    if isinstance(result, torch.Tensor):
+        return {"output": TensorSpec(result.dtype, _batch_of(result, max_batch_size))}
+    if not isinstance(result, tuple) or not all(isinstance(tensor, torch.Tensor) for tensor in result):
+        raise InputError(f"export: forward returns a {type(result).__name__}: expected a tensor, or a tuple of tensors")
+    return {f"output_{i}": TensorSpec(tensor.dtype, _batch_of(tensor, max_batch_size)) for i, tensor in enumerate(result)}
+
+
+def _triples(tensors: Dict[str, TensorSpec]) -> List[Tuple[str, torch.dtype, List[int]]]:
+    return [(name, spec[0], list(spec[1])) for name, spec in tensors.items()]
+
+
+def _prepared(preprocessing):
+    if isinstance(preprocessing, Texts):
+        return _core.ServedTexts(list(preprocessing.vocabulary), preprocessing.max_words, preprocessing.normalise)
+    if isinstance(preprocessing, Images):
+        size, channels, centre_share, mean, deviation = preprocessing
+        return _core.ServedImages(size, channels, centre_share, list(mean), list(deviation))
+    return None
