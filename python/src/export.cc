@@ -1,3 +1,5 @@
+#include "sullae/train/export.h"
+
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 #include <torch/csrc/Dtype.h>
@@ -8,7 +10,6 @@
 
 #include "bindings.h"
 #include "sullae/error.h"
-#include "sullae/train/export.h"
 
 namespace py = pybind11;
 
@@ -27,11 +28,11 @@ std::vector<ServedTensor> tensors_of(const Tensors& given) {
   return tensors;
 }
 
-std::filesystem::path export_script(const py::bytes& script, const std::filesystem::path& repository,
-                                    const std::string& name, const Tensors& inputs, const Tensors& outputs,
-                                    int max_batch_size,
-                                    const std::variant<std::monostate, ServedTexts, ServedImages>& preprocessing,
-                                    const std::vector<std::string>& classes) {
+std::filesystem::path export_script(
+    const py::bytes& script, const std::filesystem::path& repository, const std::string& name,
+    const Tensors& inputs, const Tensors& outputs, int max_batch_size,
+    const std::variant<std::monostate, ServedTexts, ServedImages>& preprocessing,
+    const std::vector<std::string>& classes) {
   const TorchScriptExport options{.repository = repository,
                                   .name = name,
                                   .inputs = tensors_of(inputs),
@@ -55,12 +56,14 @@ void bind_export(py::module_& module) {
   py::class_<ServedImages>(module, "ServedImages")
       .def(py::init([](int size, int channels, double centre_share, std::vector<double> mean,
                        std::vector<double> deviation) {
-             return ServedImages{size, channels, centre_share, std::move(mean), std::move(deviation)};
+             return ServedImages{size, channels, centre_share, std::move(mean),
+                                 std::move(deviation)};
            }),
-           py::arg("size"), py::arg("channels"), py::arg("centre_share"), py::arg("mean"), py::arg("deviation"));
-  module.def("export_script", &export_script, py::arg("script"), py::arg("repository"), py::arg("name"),
-             py::arg("inputs"), py::arg("outputs"), py::arg("max_batch_size"), py::arg("preprocessing"),
-             py::arg("classes"));
+           py::arg("size"), py::arg("channels"), py::arg("centre_share"), py::arg("mean"),
+           py::arg("deviation"));
+  module.def("export_script", &export_script, py::arg("script"), py::arg("repository"),
+             py::arg("name"), py::arg("inputs"), py::arg("outputs"), py::arg("max_batch_size"),
+             py::arg("preprocessing"), py::arg("classes"));
 }
 
 }  // namespace sullae::python

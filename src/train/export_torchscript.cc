@@ -30,9 +30,9 @@ std::vector<torch::Tensor> run(torch::jit::Module& script,
     const auto result = script.forward(inputs);
     if (result.isTensor()) return {result.toTensor()};
     if (!result.isTuple())
-      throw InputError(fmt::format(
-          "forward returns a value of type {}, expected a tensor or a tuple of tensors",
-          result.tagKind()));
+      throw InputError(
+          fmt::format("forward returns a value of type {}, expected a tensor or a tuple of tensors",
+                      result.tagKind()));
     std::vector<torch::Tensor> outputs;
     for (const auto& element : result.toTupleRef().elements())
       outputs.push_back(element.toTensor());
@@ -78,8 +78,7 @@ void try_out(torch::jit::Module& script, const TorchScriptExport& options, std::
     throw InputError(fmt::format(
         "output '{}': forward returns {} [{}] for {} row{}, expected {} [{}]", wanted[i].name,
         torch::toString(outputs[i].scalar_type()), fmt::join(outputs[i].sizes(), ", "), rows,
-        rows == 1 ? "" : "s", torch::toString(wanted[i].type),
-        fmt::join(wanted[i].shape, ", ")));
+        rows == 1 ? "" : "s", torch::toString(wanted[i].type), fmt::join(wanted[i].shape, ", ")));
   }
 }
 

@@ -127,9 +127,9 @@ TEST_F(ExportTorchScript, WritesWhatThePreprocessingNeeds) {
   wrong = options();
   wrong.classes = {"x"};
   EXPECT_TRUE(contains(refusal(wrong), "classes: they are answered with preprocessing alone"));
-  EXPECT_TRUE(contains(
-      error_of([&] { export_torchscript(torch::jit::Module("empty"), options()); }),
-      "the module has no method forward"));
+  EXPECT_TRUE(
+      contains(error_of([&] { export_torchscript(torch::jit::Module("empty"), options()); }),
+               "the module has no method forward"));
 }
 
 TEST_F(ExportTorchScript, SaysWhatCannotBeServed) {
