@@ -1,0 +1,53 @@
+"""What an operation under way is known by, and what it takes."""
+
+from typing import Callable
+
+import torch
+
+from ... import _core
+from ...errors import InputError
+
+
+class Handle:
+    """An operation on its way; see poll() and synchronize()."""
+
+    __slots__ = ("_handle", "_result")
+
+    def __init__(self, handle: _core.TensorHandle, result: Callable):
+        self._handle = handle
+        self._result = result
+
+    def done(self) -> bool:
+        return self._handle.done()
+
+    def wait(self):
+        return self._result(self._handle.wait())
+
+
+def poll(handle: Handle) -> bool:
+    """Whether synchronize() would return at once."""
+    return handle.done()
+
+
+def synchronize(handle: Handle):
+    """Waits until the operation is done, and returns its result. Ctrl-C ends the wait."""
+    return handle.wait()
+
+
+def first(results):
+    return results[0]
+
+
+def check(*tensors) -> None:
+    for tensor in tensors:
+        if not isinstance(tensor, torch.Tensor):
+            raise InputError(f"a {type(tensor).__module__}.{type(tensor).__name__}: expected a torch.Tensor, as torch.as_tensor() makes")
+        if not tensor.layout == torch.strided:
+            raise InputError(f"a tensor of layout {tensor.layout}: expected a dense one (see sparse_allreduce_async)")
+
+
+def check_in_place(*tensors) -> None:
+    check(*tensors)
+    for tensor in tensors:
+        if tensor.requires_grad and tensor.is_leaf is False:
+            raise InputError("a tensor that was computed with gradients cannot be changed in place: expected its detach()")
