@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Parts that take hours are run where they are named: accuracy.
+# Parts that take long are run where they are named: accuracy, keras.
 usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python pipeline serving)
 
 root_only() {
@@ -42,6 +42,13 @@ part() {
       fi
       build/python/bin/python bench/python.py
       ;;
+    keras)
+      if [[ ! -x build/python/bin/sullae ]]; then
+        echo "SKIPPED: keras (\`make python\` makes build/python)"
+        return 0
+      fi
+      build/python/bin/python bench/keras.py
+      ;;
     pipeline) bench/pipeline.py ;;
     serving)
       if [[ -z "${SULLAE_SERVED:-}" ]]; then
@@ -57,7 +64,7 @@ part() {
       bench/accuracy.py text --ranks 1 --seeds 1 2 3 -- --epochs 10
       ;;
     *)
-      echo "bench/figures.sh: no part \"$1\", expected of: ${usual[*]} accuracy" >&2
+      echo "bench/figures.sh: no part \"$1\", expected of: ${usual[*]} accuracy keras" >&2
       exit 2
       ;;
   esac
