@@ -4,6 +4,7 @@
 # make build        build/release/bin/sullae, with all its commands
 # make python       build/python, a virtual environment with the Python package; its tests and an example (TORCH=debian:
 #                   with Debian's python3-torch instead of PyPI's)
+# make least        build/least, without the parts that can be left out, and a check that it trains and says what it lacks
 # make bench        compare with Open MPI, Gloo and PyTorch DDP (installs them)
 # make asan         build and test with AddressSanitizer and UndefinedBehaviorSanitizer
 # make tsan         build and test with ThreadSanitizer
@@ -33,7 +34,7 @@ endif
 tree := build/torch-$(SULLAE_TORCH_NAME)
 endif
 
-.PHONY: demo demo-serve test python build setup bench asan tsan fuzz docs format lint install clean
+.PHONY: demo demo-serve test python least build setup bench asan tsan fuzz docs format lint install clean
 
 demo:
 	scripts/demo.sh $(if $(DATA),--data '$(DATA)')
@@ -53,6 +54,9 @@ test:
 
 python:
 	scripts/python.sh $(TORCH)
+
+least:
+	scripts/least.sh
 
 asan tsan:
 	scripts/setup.sh test

@@ -26,10 +26,13 @@ void become_other_program(const std::vector<std::string>& words) {
   arguments.push_back(nullptr);
   limit_spinning();
   ::execv(program.c_str(), arguments.data());
-  throw Error(
-      fmt::format("{}: cannot be started: {}: expected it beside sullae (`make build` builds it), "
-                  "or in libexec/sullae",
-                  program, std::generic_category().message(errno)));
+  const int reason = errno;
+  const bool optional = other->program == std::string_view("sullae-serve");
+  throw Error(fmt::format(
+      "{}: cannot be started: {}: expected it beside sullae (`make build` builds it{}), "
+      "or in libexec/sullae",
+      program, std::generic_category().message(reason),
+      optional ? ", where gRPC, Boost, OpenSSL and SQLite are" : ""));
 }
 
 }  // namespace sullae::cli

@@ -89,17 +89,11 @@ class Maker {
 }  // namespace
 
 std::string backend_of(const Topology& topology, const CollectiveSettings& settings) {
+  const Kind kind = choose(topology, settings);
+  if (kind == Kind::self) return "self";
+  if (kind == Kind::local) return "shm";
   const std::string& transport = choose_transport(settings.transport).name;
-  switch (choose(topology, settings)) {
-    case Kind::self:
-      return "self";
-    case Kind::local:
-      return "shm";
-    case Kind::flat:
-      return transport;
-    case Kind::hierarchical:
-      break;
-  }
+  if (kind == Kind::flat) return transport;
   return (topology.local_size() == 1 ? "self+" : "shm+") + transport;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sullae/error.h"
 #include "transport/mpi/mpi_transport.h"
 #include "transport/ucx/ucx_transport.h"
 
@@ -10,7 +11,8 @@ namespace {
 
 std::vector<TransportKind>& registry() {
   static std::vector<TransportKind> kinds = [] {
-    std::vector<TransportKind> built_in = {{"ucx", make_ucx_transport}};
+    std::vector<TransportKind> built_in;
+    if (ucx_is_available()) built_in.push_back({"ucx", make_ucx_transport});
     if (mpi_is_available()) built_in.push_back({"mpi", make_mpi_transport});
     return built_in;
   }();
@@ -30,7 +32,13 @@ const TransportKind* find_transport(const std::string& name) {
 
 const TransportKind& choose_transport(const std::string& name) {
   const TransportKind* const chosen = find_transport(name);
-  return chosen != nullptr ? *chosen : transports().front();
+  if (chosen != nullptr) return *chosen;
+  if (transports().empty()) {
+    throw InputError(
+        "the ranks are on several hosts, and this build of Sullae has no transport between hosts: "
+        "build it where UCX is, with -D SULLAE_WITH_UCX=ON");
+  }
+  return transports().front();
 }
 
 }  // namespace sullae

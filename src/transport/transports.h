@@ -36,7 +36,7 @@ const std::vector<TransportKind>& transports();
 void register_transport(TransportKind kind);
 /// Null where there is none of that name.
 const TransportKind* find_transport(const std::string& name);
-/// The one of that name, or the first.
+/// The one of that name, or the first. Throws InputError where there is none.
 const TransportKind& choose_transport(const std::string& name);
 
 }  // namespace sullae

@@ -9,6 +9,9 @@
 
 namespace sullae {
 
+/// Whether this build has UCX.
+bool ucx_is_available();
+
 /// Collective. Groups of up to 64 ranks connect here, larger ones with the first message to a peer.
 std::unique_ptr<Transport> make_ucx_transport(Rendezvous& rendezvous, TransportOptions options);
 

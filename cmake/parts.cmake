@@ -1,0 +1,37 @@
+# sullae_part(<PART> <what it needs>…): a part of Sullae that is built where what it needs is found, and by a stand-in where not.
+# It needs packages, by their names or as MPI:CXX with a component, and other parts, as SULLAE_JPEG.
+#
+# -D SULLAE_WITH_<PART>=AUTO|ON|OFF chooses: AUTO, the default, takes what is there, ON ends with an error where something is
+# missing. SULLAE_<PART> is true afterwards where the part is built.
+macro(sullae_part part)
+  set(SULLAE_WITH_${part} AUTO CACHE STRING "AUTO (where what it needs is found), ON or OFF")
+  set_property(CACHE SULLAE_WITH_${part} PROPERTY STRINGS AUTO ON OFF)
+  set(SULLAE_${part} FALSE)
+  if(SULLAE_WITH_${part})
+    set(missing "")
+    foreach(need ${ARGN})
+      if(need MATCHES "^SULLAE_")
+        if(NOT ${need})
+          string(REPLACE SULLAE_ "the part " missing ${need})
+          break()
+        endif()
+      else()
+        string(REPLACE ":" ";" words ${need})
+        list(POP_FRONT words name)
+        find_package(${name} QUIET COMPONENTS ${words})
+        if(NOT ${name}_FOUND)
+          set(missing ${name})
+          break()
+        endif()
+      endif()
+    endforeach()
+    if(NOT missing)
+      set(SULLAE_${part} TRUE)
+    elseif(SULLAE_WITH_${part} STREQUAL "AUTO")
+      message(STATUS "Without ${part}: ${missing} was not found")
+    else()
+      message(FATAL_ERROR "SULLAE_WITH_${part}=${SULLAE_WITH_${part}}, but ${missing} was not found (on Debian scripts/setup.sh "
+                          "installs it; -D CMAKE_PREFIX_PATH=… says where packages are)")
+    endif()
+  endif()
+endmacro()

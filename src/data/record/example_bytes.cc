@@ -1,0 +1,71 @@
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include "example.pb.h"
+#include "sullae/data/dataset.h"
+#include "sullae/data/example.h"
+
+namespace sullae::data {
+namespace {
+
+Feature take(proto::Feature& feature) {
+  switch (feature.kind_case()) {
+    case proto::Feature::kFloatList: {
+      const auto& values = feature.float_list().value();
+      return std::vector<float>(values.begin(), values.end());
+    }
+    case proto::Feature::kInt64List: {
+      const auto& values = feature.int64_list().value();
+      return std::vector<std::int64_t>(values.begin(), values.end());
+    }
+    default: {
+      std::vector<std::string> values;
+      for (std::string& value : *feature.mutable_bytes_list()->mutable_value())
+        values.push_back(std::move(value));
+      return values;
+    }
+  }
+}
+
+struct Put {
+  proto::Feature& feature;
+  void operator()(const std::vector<std::string>& values) const {
+    auto& list = *feature.mutable_bytes_list();
+    for (const auto& value : values) list.add_value(value);
+  }
+  void operator()(const std::vector<float>& values) const {
+    feature.mutable_float_list()->mutable_value()->Add(values.begin(), values.end());
+  }
+  void operator()(const std::vector<std::int64_t>& values) const {
+    feature.mutable_int64_list()->mutable_value()->Add(values.begin(), values.end());
+  }
+};
+
+}  // namespace
+
+std::string serialize(const Example& example) {
+  proto::Example message;
+  auto& features = *message.mutable_features()->mutable_feature();
+  for (const auto& [name, values] : example.features) std::visit(Put{features[name]}, values);
+  // In the order of names, not in that of a hash table: the same example gives the same bytes.
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream output(&stream);
+  output.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&output);
+  output.Trim();
+  return bytes;
+}
+
+Example parse_example(std::string_view bytes) {
+  proto::Example message;
+  if (bytes.size() > INT32_MAX ||
+      !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    throw DamagedRecord("is no tf.train.Example: its bytes do not parse");
+  Example example;
+  for (auto& [name, values] : *message.mutable_features()->mutable_feature())
+    example.features.emplace(name, take(values));
+  return example;
+}
+
+}  // namespace sullae::data
