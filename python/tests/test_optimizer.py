@@ -133,7 +133,7 @@ def test_equal_starts():
     if hvd.rank() == 0:  # the others have no state yet
         model(torch.ones(1, 3)).sum().backward()
         optimizer.step()
-        optimizer.zero_grad()
+        optimizer.zero_grad(set_to_none=True)
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     assert optimizer.param_groups[0]["lr"] == 0.1

@@ -20,8 +20,8 @@ if "keras" not in _sys.modules:
 
 try:
     import keras as _keras
-except ImportError as error:
-    raise ImportError(f"sullae.keras needs Keras 3 on torch: {error}: pip install 'keras>=3', and set KERAS_BACKEND=torch") from error
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(f"sullae.keras needs Keras 3 on torch: {error}: pip install 'keras>=3', and set KERAS_BACKEND=torch") from error
 
 if not hasattr(_keras, "config") or _keras.backend.backend() != "torch":
     _found = f"Keras {_keras.__version__} on {_keras.backend.backend()}"
