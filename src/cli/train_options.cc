@@ -122,6 +122,8 @@ void declare_parallelism(CLI::App& app, RecipeOptions& o) {
       .add("--allreduce-precision", o.allreduce_precision,
            "What gradients are averaged in: the same as they were computed in, or float32", "TYPE")
       ->check(CLI::IsMember({"same", "float32"}));
+  precision.flag("--channels-last", o.channels_last,
+                 "Convolutions with the channels last in memory: for GPUs, in 16 bits above all");
   Group group(app, "Parallelism");
   group.add("--compression", o.compression,
             "How gradients travel: none, float16, bfloat16, or topk:FRACTION of them", "NAME");

@@ -49,16 +49,16 @@ void update(T* parameter, T* moment, T* square, T* largest_square, const T* grad
   }
 }
 
-void update_dense(torch::Tensor parameter, torch::optim::AdamParamState& state,
-                  const torch::Tensor& gradient, const Coefficients& coefficients) {
-  const torch::Tensor dense = gradient.contiguous();
+// Where all are laid out as the parameter is.
+void update_in_one_pass(torch::Tensor parameter, torch::optim::AdamParamState& state,
+                        const torch::Tensor& gradient, const Coefficients& coefficients) {
   AT_DISPATCH_FLOATING_TYPES(parameter.scalar_type(), "sullae::Adam", [&] {
     auto* const values = parameter.data_ptr<scalar_t>();
     auto* const moment = state.exp_avg().data_ptr<scalar_t>();
     auto* const square = state.exp_avg_sq().data_ptr<scalar_t>();
     auto* const largest =
         state.max_exp_avg_sq().defined() ? state.max_exp_avg_sq().data_ptr<scalar_t>() : nullptr;
-    const auto* const gradients = dense.data_ptr<scalar_t>();
+    const auto* const gradients = gradient.data_ptr<scalar_t>();
     at::parallel_for(0, parameter.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
       update(values + begin, moment + begin, square + begin,
              largest == nullptr ? nullptr : largest + begin, gradients + begin, end - begin,
@@ -86,9 +86,64 @@ void update_rows(torch::Tensor parameter, torch::optim::AdamParamState& state,
   });
 }
 
-bool runs_here(const torch::Tensor& parameter) {
-  return parameter.device().is_cpu() && parameter.is_contiguous() &&
+// The same update as update()'s, of whatever device, type and layout.
+void update_tensors(torch::Tensor parameter, torch::Tensor moment, torch::Tensor square,
+                    torch::Tensor largest_square, const torch::Tensor& gradient,
+                    const Coefficients& c) {
+  const torch::Tensor g = c.weight_decay == 0 ? gradient : gradient.add(parameter, c.weight_decay);
+  moment.mul_(c.beta1).add_(g, 1 - c.beta1);
+  square.mul_(c.beta2).addcmul_(g, g, 1 - c.beta2);
+  if (largest_square.defined()) torch::max_out(largest_square, largest_square, square);
+  const torch::Tensor& second = largest_square.defined() ? largest_square : square;
+  const torch::Tensor root = second.sqrt().mul_(1 / std::sqrt(c.correction2)).add_(c.eps);
+  parameter.addcdiv_(moment, root, -c.lr / c.correction1);
+}
+
+void update_rows_of_tensors(torch::Tensor parameter, torch::optim::AdamParamState& state,
+                            const torch::Tensor& gradient, const Coefficients& coefficients) {
+  const torch::Tensor rows = gradient.coalesce();
+  const torch::Tensor indices = rows.indices()[0];
+  std::vector<torch::Tensor> all = {parameter, state.exp_avg(), state.exp_avg_sq()};
+  if (state.max_exp_avg_sq().defined()) all.push_back(state.max_exp_avg_sq());
+  std::vector<torch::Tensor> touched;
+  for (const torch::Tensor& tensor : all) touched.push_back(tensor.index_select(0, indices));
+  update_tensors(touched[0], touched[1], touched[2],
+                 touched.size() > 3 ? touched[3] : torch::Tensor(), rows.values(), coefficients);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].index_copy_(0, indices, touched[i]);
+}
+
+bool is_plain(const torch::Tensor& parameter) {
+  return parameter.device().is_cpu() && parameter.is_non_overlapping_and_dense() &&
          (parameter.scalar_type() == torch::kFloat32 || parameter.scalar_type() == torch::kFloat64);
+}
+
+torch::Tensor laid_out_as(const torch::Tensor& parameter, const torch::Tensor& tensor) {
+  if (tensor.strides() == parameter.strides()) return tensor;
+  return torch::empty_like(parameter).copy_(tensor);
+}
+
+// A loaded state, or a gradient, may be laid out otherwise than its parameter.
+void update_dense(const torch::Tensor& parameter, torch::optim::AdamParamState& state,
+                  const torch::Tensor& gradient, const Coefficients& coefficients) {
+  if (!is_plain(parameter)) {
+    update_tensors(parameter, state.exp_avg(), state.exp_avg_sq(), state.max_exp_avg_sq(), gradient,
+                   coefficients);
+    return;
+  }
+  state.exp_avg(laid_out_as(parameter, state.exp_avg()));
+  state.exp_avg_sq(laid_out_as(parameter, state.exp_avg_sq()));
+  if (state.max_exp_avg_sq().defined())
+    state.max_exp_avg_sq(laid_out_as(parameter, state.max_exp_avg_sq()));
+  update_in_one_pass(parameter, state, laid_out_as(parameter, gradient), coefficients);
+}
+
+void update_sparse(const torch::Tensor& parameter, torch::optim::AdamParamState& state,
+                   const torch::Tensor& gradient, const Coefficients& coefficients) {
+  if (is_plain(parameter) && parameter.is_contiguous() && is_row_sparse(gradient)) {
+    update_rows(parameter, state, gradient, coefficients);
+  } else {
+    update_rows_of_tensors(parameter, state, gradient, coefficients);
+  }
 }
 
 }  // namespace
@@ -105,13 +160,7 @@ torch::Tensor Adam::step(LossClosure closure) {
     for (auto& parameter : group.params()) {
       if (!parameter.grad().defined()) continue;
       const torch::Tensor& gradient = parameter.grad();
-      if (!runs_here(parameter)) {
-        throw InputError(
-            "sullae::Adam updates contiguous float32 and float64 parameters in host memory; use "
-            "torch::optim::Adam for "
-            "others");
-      }
-      if (gradient.is_sparse() && (!is_row_sparse(gradient) || options.weight_decay() != 0)) {
+      if (gradient.is_sparse() && (gradient.sparse_dim() != 1 || options.weight_decay() != 0)) {
         throw InputError(
             "sullae::Adam: a sparse gradient must be sparse in dimension 0 alone, and excludes "
             "weight_decay");
@@ -127,7 +176,7 @@ torch::Tensor Adam::step(LossClosure closure) {
                                       .correction1 = 1 - std::pow(beta1, state.step()),
                                       .correction2 = 1 - std::pow(beta2, state.step())};
       if (gradient.is_sparse()) {
-        update_rows(parameter, state, gradient, coefficients);
+        update_sparse(parameter, state, gradient, coefficients);
       } else {
         update_dense(parameter, state, gradient, coefficients);
       }

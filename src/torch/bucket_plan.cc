@@ -86,9 +86,12 @@ void check_same_parameters(const std::vector<PlannedParameter>& parameters,
       name(options.op), options.backward_passes_per_step, options.bucket_bytes, options.compression,
       options.sparse_as_dense);
   for (const PlannedParameter& parameter : parameters) {
-    mine += fmt::format("'{}' ({} [{}])\n", parameter.name,
-                        c10::toString(parameter.tensor.scalar_type()),
-                        fmt::join(parameter.tensor.sizes(), ", "));
+    mine += fmt::format(
+        "'{}' ({} [{}]{})\n", parameter.name, c10::toString(parameter.tensor.scalar_type()),
+        fmt::join(parameter.tensor.sizes(), ", "),
+        parameter.strides.empty()
+            ? ""
+            : fmt::format(" with strides [{}]", fmt::join(parameter.strides, ", ")));
   }
   const auto ranks = static_cast<std::size_t>(world.size());
   const auto digest = static_cast<std::int64_t>(std::hash<std::string>{}(mine));

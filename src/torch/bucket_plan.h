@@ -17,6 +17,9 @@ namespace sullae {
 struct PlannedParameter {
   std::string name;
   torch::Tensor tensor;
+  /// Of one that fills its memory in another order than a contiguous one's (channels_last); else empty. Its gradient is
+  /// laid out as it is, as autograd has it.
+  std::vector<std::int64_t> strides = {};
   bool sparse = false;
   /// It is, and travels as a dense one.
   bool made_dense = false;

@@ -52,6 +52,8 @@ class DistributedGradients::Impl {
       if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
       data_type(item.value().scalar_type(), fmt::format("parameter '{}'", item.key()));
       planned.push_back({.name = item.key(), .tensor = item.value()});
+      if (!item.value().is_contiguous() && item.value().is_non_overlapping_and_dense())
+        planned.back().strides = item.value().strides().vec();
     }
     if (world.size() > 1) check_same_parameters(planned, options, world);
     check_belong_to_no_other(planned);

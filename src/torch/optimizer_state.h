@@ -38,10 +38,9 @@ State& adam_state(torch::optim::Optimizer& optimizer, const torch::Tensor& param
   if (state == nullptr) {
     auto fresh = std::make_unique<State>();
     fresh->step(0);
-    fresh->exp_avg(torch::zeros_like(parameter, torch::MemoryFormat::Contiguous));
-    fresh->exp_avg_sq(torch::zeros_like(parameter, torch::MemoryFormat::Contiguous));
-    if (amsgrad)
-      fresh->max_exp_avg_sq(torch::zeros_like(parameter, torch::MemoryFormat::Contiguous));
+    fresh->exp_avg(torch::zeros_like(parameter));
+    fresh->exp_avg_sq(torch::zeros_like(parameter));
+    if (amsgrad) fresh->max_exp_avg_sq(torch::zeros_like(parameter));
     state = std::move(fresh);
   }
   return static_cast<State&>(*state);

@@ -36,8 +36,9 @@ TEST(CommandLine, TheVersionSaysWhatIsIn) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_TRUE(std::regex_match(
       result.standard_output,
-      std::regex(R"(sullae \d+\.\d+\.\d+\nwith libtorch \d+\.\d+\.\d+, UCX(, MPI)?(, NCCL)?, JPEG, )"
-                 R"(TFRECORD, SERVING(; without (MPI|NCCL|MPI, NCCL))?\n)")))
+      std::regex(
+          R"(sullae \d+\.\d+\.\d+\nwith libtorch \d+\.\d+\.\d+, UCX(, MPI)?(, NCCL)?, JPEG, )"
+          R"(TFRECORD, SERVING(; without (MPI|NCCL|MPI, NCCL))?\n)")))
       << result.standard_output;
 }
 

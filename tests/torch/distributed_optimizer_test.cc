@@ -239,6 +239,48 @@ TEST(Adam, UpdatesAsLibtorchsAdamDoes) {
   }
 }
 
+// Those that are not updated in one pass: laid out otherwise, or of another type.
+TEST(Adam, UpdatesTensorsOfEveryLayoutAndType) {
+  for (const bool amsgrad : {false, true}) {
+    const auto options = torch::optim::AdamOptions(0.05).weight_decay(0.1).amsgrad(amsgrad);
+    const auto start = torch::linspace(-1, 1, 120, torch::kFloat64).reshape({2, 3, 4, 5});
+    for (const auto& layout :
+         {start.contiguous(torch::MemoryFormat::ChannelsLast), start.clone().transpose(0, 3),
+          start.clone().slice(3, 0, 5, 2) /* with gaps */}) {
+      auto a = layout.detach().requires_grad_();
+      auto b = layout.detach().contiguous().clone().requires_grad_();
+      Adam ours({a}, options);
+      torch::optim::Adam theirs({b}, options);
+      for (int step = 0; step < 10; ++step) {
+        for (auto* x : {&a, &b}) {
+          if (x->grad().defined()) x->mutable_grad() = torch::Tensor();
+          (x->pow(4) * (1 + step % 3)).sum().backward();
+        }
+        ours.step();
+        theirs.step();
+      }
+      EXPECT_LT((a - b).abs().max().item<double>(), 1e-12);
+    }
+    auto half = torch::full({7}, 0.5, torch::kBFloat16).requires_grad_();
+    Adam ours({half}, options);
+    half.sum().backward();
+    ours.step();
+    EXPECT_NEAR(half[3].item<double>(), 0.45, 0.005);
+  }
+}
+
+TEST(Adam, LeavesUntouchedRowsOfEveryTypeAlone) {
+  torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(10, 4).sparse(true));
+  embedding->to(torch::kBFloat16);
+  Adam adam(embedding->parameters(), torch::optim::AdamOptions(0.1).amsgrad(true));
+  const auto before = embedding->weight.detach().clone();
+  embedding->forward(torch::tensor({3, 7, 3}, torch::kInt64)).sum().backward();
+  adam.step();
+  const auto changed = (embedding->weight.detach() - before).to(torch::kFloat32);
+  for (int row = 0; row < 10; ++row)
+    EXPECT_NEAR(changed[row][1].item<float>(), row == 3 || row == 7 ? -0.1F : 0.0F, 0.02) << row;
+}
+
 TEST(Adam, LeavesUntouchedRowsOfASparseGradientAlone) {
   torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(10, 4).sparse(true));
   Adam adam(embedding->parameters(), torch::optim::AdamOptions(0.1));

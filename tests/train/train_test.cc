@@ -41,6 +41,19 @@ TEST_F(Train, EqualRunsAreEqualToTheBit) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
+TEST_F(Train, LearnsAndResumesWithChannelsLast) {
+  const auto run = [&](std::vector<std::string> options) {
+    options.insert(options.end(), {"--epochs", "2", "--report", report_});
+    const auto result = train(2, options);
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    return read_json(report_).at("test_loss").get<double>();
+  };
+  const double straight = run({"--channels-last"});
+  EXPECT_NEAR(straight, run({}), 0.05);
+  run({"--channels-last", "--checkpoint-dir", checkpoints_, "--max-steps", "40"});
+  EXPECT_EQ(run({"--channels-last", "--checkpoint-dir", checkpoints_, "--resume"}), straight);
+}
+
 TEST_F(Train, ResumesInTheMiddleOfAnEpoch) {
   ASSERT_EQ(train(2, {"--epochs", "3", "--report", report_}).exit_code, 0);
   const double straight = read_json(report_).at("test_loss");

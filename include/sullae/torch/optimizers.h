@@ -9,8 +9,9 @@ namespace sullae {
 
 /// Adam (D. P. Kingma, J. Ba, 2015) that also takes sparse gradients: of such a parameter only the
 /// touched rows and their moments are updated, as torch.optim.SparseAdam does in Python. Dense
-/// parameters are updated in one pass over memory. State and options are torch::optim::Adam's, so
-/// checkpoints of one load into the other. weight_decay is not defined for sparse gradients.
+/// parameters of float32 and float64 in host memory are updated in one pass over memory. State and
+/// options are torch::optim::Adam's, so checkpoints of one load into the other. weight_decay is not
+/// defined for sparse gradients.
 class Adam : public torch::optim::Adam {
  public:
   using torch::optim::Adam::Adam;

@@ -20,7 +20,10 @@ std::vector<torch::Tensor> places_in(const torch::Tensor& flat, const ReductionR
   std::vector<torch::Tensor> gradients;
   auto* at = static_cast<std::byte*>(flat.data_ptr());
   for (const PlannedParameter& parameter : request.parameters) {
-    gradients.push_back(tensor_at(at, parameter.tensor.sizes(), flat, flat.options()));
+    torch::Tensor gradient = tensor_at(at, parameter.tensor.sizes(), flat, flat.options());
+    if (!parameter.strides.empty())
+      gradient.unsafeGetTensorImpl()->set_sizes_and_strides(gradient.sizes(), parameter.strides);
+    gradients.push_back(std::move(gradient));
     at += aligned_elements(parameter.tensor) * flat.element_size();
   }
   return gradients;
