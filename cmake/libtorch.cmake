@@ -27,6 +27,9 @@ endif()
 if(Torch_DIR AND EXISTS "${Torch_DIR}/../Caffe2/Caffe2Config.cmake")
   set(Caffe2_DIR "${Torch_DIR}/../Caffe2")  # else it is looked for in the system's folders first
 endif()
+if(NOT DEFINED TORCH_CUDA_ARCH_LIST AND NOT DEFINED ENV{TORCH_CUDA_ARCH_LIST})
+  set(TORCH_CUDA_ARCH_LIST 8.0)  # nothing of ours is compiled for a GPU, and else torch asks the one that is there
+endif()
 find_package(Torch REQUIRED)
 message(STATUS "libtorch ${Torch_VERSION} in ${TORCH_INSTALL_PREFIX}")
 if(NOT TORCH_INSTALL_PREFIX STREQUAL "/usr")

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 namespace sullae {
 namespace {
@@ -24,10 +25,9 @@ void collect_kept(const torch::nn::Module& module, std::set<const void*>& kept) 
   for (const auto& child : module.children()) collect_kept(*child, kept);
 }
 
-bool is_finite(const torch::Tensor& gradient) {
-  const torch::Tensor values = gradient.is_sparse() ? gradient._values() : gradient;
-  // Cheaper than looking at each value: a sum with an infinity or a NaN in it is one.
-  return std::isfinite(values.sum(torch::kFloat64).item<double>());
+// Cheaper than looking at each value: a sum with an infinity or a NaN in it is one.
+torch::Tensor sum_of(const torch::Tensor& gradient) {
+  return (gradient.is_sparse() ? gradient._values() : gradient).sum(torch::kFloat64);
 }
 
 }  // namespace
@@ -109,20 +109,31 @@ void MixedPrecision::zero_grad() {
 
 void MixedPrecision::unscale(double scale) {
   const torch::NoGradGuard guard;
+  std::vector<torch::Tensor> dense;
   for (Entry& entry : entries_) {
     torch::Tensor& gradient = entry.model.mutable_grad();
     if (!gradient.defined()) continue;
-    if (entry.model.is_same(entry.master)) {
-      if (scale != 1) gradient.div_(scale);
-    } else {
-      entry.master.mutable_grad() = gradient.to(torch::kFloat32).div_(scale);
+    const bool same = entry.model.is_same(entry.master);
+    if (!same) entry.master.mutable_grad() = gradient.to(torch::kFloat32);
+    const torch::Tensor& own = entry.master.grad();
+    if (own.is_sparse()) {
+      entry.master.mutable_grad().div_(scale);
+    } else if (scale != 1) {
+      dense.push_back(own);
     }
   }
+  if (!dense.empty()) torch::_foreach_div_(dense, scale);
 }
 
+// A GPU is waited for once.
 bool MixedPrecision::has_finite_gradients() const {
-  return std::ranges::all_of(entries_, [](const Entry& entry) {
-    return !entry.master.grad().defined() || is_finite(entry.master.grad());
+  std::unordered_map<torch::Device, std::vector<torch::Tensor>> sums;
+  for (const Entry& entry : entries_) {
+    const torch::Tensor& gradient = entry.master.grad();
+    if (gradient.defined()) sums[gradient.device()].push_back(sum_of(gradient));
+  }
+  return std::ranges::all_of(sums, [](const auto& of_device) {
+    return std::isfinite(torch::stack(of_device.second).sum().template item<double>());
   });
 }
 

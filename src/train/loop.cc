@@ -12,18 +12,6 @@
 
 namespace sullae::train {
 
-namespace {
-
-// Images follow: a convolution takes the layout of its weight for both.
-void put_channels_last(torch::nn::Module& model) {
-  for (auto& parameter : model.parameters()) {
-    if (parameter.dim() == 4)
-      parameter.set_data(parameter.data().contiguous(torch::MemoryFormat::ChannelsLast));
-  }
-}
-
-}  // namespace
-
 Loop::Loop(LoopParts parts, const TrainOptions& options, const World& world)
     : parts_(std::move(parts)),
       options_(options),
@@ -41,7 +29,6 @@ Report Loop::run() {
   describe();
   const auto loaded = resume();
   parts_.model.to(local_device(world_));
-  if (options_.channels_last) put_channels_last(parts_.model);
   broadcast_parameters(parts_.model, 0, world_);
   start_stepper(loaded);
   parts_.model.train();

@@ -41,7 +41,7 @@ constexpr Named kOptimizers[] = {
      }},
     {"sgd",
      [](Parameters p, const TrainOptions& o) -> Made {
-       return std::make_unique<torch::optim::SGD>(std::move(p), sgd_options(o));
+       return std::make_unique<SGD>(std::move(p), sgd_options(o));
      }},
     {"lars",
      [](Parameters p, const TrainOptions& o) -> Made {

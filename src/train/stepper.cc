@@ -25,6 +25,14 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
+// Images follow: a convolution takes the layout of its weight for both.
+void put_channels_last(torch::nn::Module& model) {
+  for (auto& parameter : model.parameters()) {
+    if (parameter.dim() == 4)
+      parameter.set_data(parameter.data().contiguous(torch::MemoryFormat::ChannelsLast));
+  }
+}
+
 }  // namespace
 
 Stepper::Stepper(torch::nn::Module& model, const Objective& objective, const TrainOptions& options,
@@ -36,6 +44,7 @@ Stepper::Stepper(torch::nn::Module& model, const Objective& objective, const Tra
       local_sgd_(parse_local_sgd(options.local_sgd)),
       device_(local_device(world)),
       scaler_(parse_loss_scale(options)) {
+  if (options.channels_last) put_channels_last(model);
   weights_ = model.named_parameters();
   for (const auto& weight : weights_.values()) {
     if (weight.is_floating_point()) type_ = weight.scalar_type();
@@ -67,9 +76,9 @@ StepResult Stepper::step(const std::vector<Batch>& parts, double lr,
                          std::optional<std::size_t> samples) {
   for (auto& group : optimizer_->param_groups()) group.options().set_lr(lr);
   zero_grad();
-  StepResult result = backward(parts, samples);
-  result.skipped = !reduce();
-  if (!result.skipped) {
+  const Losses losses = backward(parts, samples);
+  const bool finite = reduce();
+  if (finite) {
     clip();
     if (distributed_) {
       distributed_->step();
@@ -78,10 +87,15 @@ StepResult Stepper::step(const std::vector<Batch>& parts, double lr,
     }
     if (mixed_) mixed_->update_model();
   }
-  if (mixed_) scaler_.update(!result.skipped);
+  if (mixed_) scaler_.update(finite);
   ++steps_apart_;
   if (local_sgd_.steps > 0 && steps_apart_ >= local_sgd_.steps) average_weights();
-  return result;
+  // Only now, since it waits for a GPU.
+  double sum = 0;
+  for (const torch::Tensor& loss : losses.of_parts) sum += loss.item<double>();
+  return {.loss = sum,
+          .own_loss = losses.own > 0 ? sum * losses.total / losses.own : 0,
+          .skipped = !finite};
 }
 
 void Stepper::zero_grad() {
@@ -102,16 +116,16 @@ torch::Tensor Stepper::loss_of(torch::nn::Module& model, const Batch& batch, dou
 
 // The parts' losses add up to the mean over the whole: of this rank where it steps alone, else, on average over the
 // ranks, of all of them.
-StepResult Stepper::backward(const std::vector<Batch>& parts, std::optional<std::size_t> samples) {
-  double own = 0;
-  for (const Batch& part : parts) own += static_cast<double>(part.size());
-  double total = own;
-  if (samples && distributed_) total = static_cast<double>(*samples) / world_.size();
-  std::vector<double> losses(parts.size());
+Stepper::Losses Stepper::backward(const std::vector<Batch>& parts,
+                                  std::optional<std::size_t> samples) {
+  Losses losses{.of_parts = std::vector<torch::Tensor>(parts.size())};
+  for (const Batch& part : parts) losses.own += static_cast<double>(part.size());
+  losses.total = losses.own;
+  if (samples && distributed_) losses.total = static_cast<double>(*samples) / world_.size();
   const auto run = [&](torch::nn::Module& model, std::size_t part) {
-    const auto loss = loss_of(model, parts[part], total);
+    const auto loss = loss_of(model, parts[part], losses.total);
     scaler_.scale(loss).backward();
-    losses[part] = loss.item<double>();
+    losses.of_parts[part] = loss.detach();
   };
   if (!replicas_) {
     for (std::size_t part = 0; part < parts.size(); ++part) run(model_, part);
@@ -122,9 +136,7 @@ StepResult Stepper::backward(const std::vector<Batch>& parts, std::optional<std:
       });
     }
   }
-  double sum = 0;
-  for (const double loss : losses) sum += loss;
-  return {.loss = sum, .own_loss = own > 0 ? sum * total / own : 0};
+  return losses;
 }
 
 // Returns whether the gradients are finite: on every rank the same where they were reduced.

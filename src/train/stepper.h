@@ -56,7 +56,12 @@ class Stepper {
   /// Gradients of the master weights are averaged, and not those of the model.
   bool reduces_in_float32() const { return mixed_ && options_.allreduce_precision == "float32"; }
   void zero_grad();
-  StepResult backward(const std::vector<Batch>& parts, std::optional<std::size_t> samples);
+  struct Losses {
+    std::vector<torch::Tensor> of_parts;  // where the model computes
+    double own = 0;                       // samples of this rank
+    double total = 0;                     // what each of them is divided by
+  };
+  Losses backward(const std::vector<Batch>& parts, std::optional<std::size_t> samples);
   torch::Tensor loss_of(torch::nn::Module& model, const Batch& batch, double total) const;
   bool reduce();
   void clip();

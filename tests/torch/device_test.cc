@@ -5,6 +5,9 @@
 
 #include "sullae/adapter.h"
 #include "sullae/torch.h"
+#include "sullae/torch/optimizers.h"
+#include "sullae/torch/parallel.h"
+#include "sullae/torch/precision.h"
 #include "support/errors.h"
 #include "support/ranks.h"
 #include "torch/device_order.h"
@@ -79,6 +82,72 @@ TEST_F(Devices, TrainingGivesWhatOneProcessGives) {
     const auto theirs = expected->parameters();
     for (std::size_t i = 0; i < ours.size(); ++i)
       EXPECT_LT((ours[i].cpu() - theirs[i]).abs().max().item<double>(), 1e-10);
+  });
+}
+
+// Of all ranks' images, and laid out for cuDNN.
+TEST_F(Devices, SyncBatchNormGivesWhatOneProcessGives) {
+  const auto images = torch::linspace(-2, 3, 8 * 3 * 25, torch::kFloat64).sin().view({8, 3, 5, 5});
+  torch::nn::BatchNorm2d expected(3);
+  expected->to(torch::kFloat64);
+  auto whole = images.clone().requires_grad_();
+  expected->forward(whole).square().sum().backward();
+  run_ranks({.size = 2}, [&](World& world) {
+    const auto device = device_of(world);
+    torch::nn::BatchNorm2d norm(3);
+    norm->to(device, torch::kFloat64);
+    const auto rows = torch::arange(4) + 4 * world.rank();
+    auto mine =
+        images.index_select(0, rows).to(device).contiguous(torch::MemoryFormat::ChannelsLast);
+    mine.requires_grad_();
+    sync_batch_norm(mine, *norm, world).square().sum().backward();
+    EXPECT_TRUE(torch::allclose(norm->running_var.cpu(), expected->running_var, 1e-10, 1e-10));
+    EXPECT_TRUE(
+        torch::allclose(mine.grad().cpu(), whole.grad().index_select(0, rows), 1e-8, 1e-10));
+  });
+}
+
+TEST_F(Devices, SixteenBitsTrainAsThirtyTwoDo) {
+  const auto train = [](World& world, std::optional<torch::ScalarType> type) {
+    const auto device = device_of(world);
+    torch::nn::Sequential net(torch::nn::Conv2d(3, 8, 3), torch::nn::ReLU(), torch::nn::Flatten(),
+                              torch::nn::Linear(8 * 36, 4));
+    {
+      const torch::NoGradGuard guard;
+      for (auto& parameter : net->parameters())
+        parameter.copy_(torch::linspace(-0.1, 0.1, parameter.numel()).view(parameter.sizes()));
+    }
+    net->to(device);
+    std::optional<MixedPrecision> mixed;
+    if (type) mixed.emplace(*net, MixedPrecisionOptions{.type = *type});
+    SGD sgd(mixed ? mixed->master_parameters() : net->parameters(),
+            torch::optim::SGDOptions(0.05).momentum(0.9));
+    DistributedOptimizer optimizer(sgd, net->named_parameters(), {}, world);
+    LossScaler scaler({.scale = type ? 1024.0 : 1.0});
+    const auto images = torch::linspace(-2, 3, 8 * 3 * 64).sin().view({8, 3, 8, 8});
+    const auto mine = images.slice(0, 4 * world.rank(), 4 * world.rank() + 4).to(device);
+    const auto labels = torch::arange(4, torch::kInt64).to(device);
+    double last = 0;
+    for (int step = 0; step < 30; ++step) {
+      mixed ? mixed->zero_grad() : optimizer.zero_grad();
+      const auto scores = net->forward(type ? mine.to(*type) : mine).to(torch::kFloat32);
+      const auto loss = torch::nn::functional::cross_entropy(scores, labels);
+      scaler.scale(loss).backward();
+      optimizer.synchronize();
+      if (mixed) {
+        mixed->unscale(scaler.scale());
+        EXPECT_TRUE(mixed->has_finite_gradients());
+      }
+      optimizer.step();
+      if (mixed) mixed->update_model();
+      last = loss.item<double>();
+    }
+    return last;
+  };
+  run_ranks({.size = 2}, [&](World& world) {
+    const double expected = train(world, std::nullopt);
+    EXPECT_NEAR(train(world, torch::kFloat16), expected, 0.02);
+    EXPECT_NEAR(train(world, torch::kBFloat16), expected, 0.1);
   });
 }
 

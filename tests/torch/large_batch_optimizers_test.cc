@@ -1,8 +1,13 @@
-// LARS and LAMB against their papers' formulas, by hand.
+// LARS and LAMB against their papers' formulas, by hand, and what GPUs have of SGD against libtorch's.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
 #include "sullae/torch/optimizers.h"
+#include "torch/sgd.h"
 
 namespace sullae::testing {
 namespace {
@@ -41,6 +46,37 @@ TEST(Lars, ScalesTheRateOfEachLayer) {
   EXPECT_TRUE(torch::allclose(bias, expected_bias, 1e-12, 1e-12));
   EXPECT_EQ(static_cast<torch::optim::SGDOptions&>(lars.param_groups()[0].options()).weight_decay(),
             0.01);
+}
+
+// On the processor, where the operations for many tensors exist too. The second parameter gets its first gradient late.
+TEST(Sgd, UpdatesParametersTogetherAsOneByOne) {
+  for (const auto& [momentum, nesterov, dampening] :
+       {std::tuple{0.0, false, 0.0}, {0.9, false, 0.1}, {0.9, true, 0.0}}) {
+    const auto options = torch::optim::SGDOptions(0.1)
+                             .momentum(momentum)
+                             .nesterov(nesterov)
+                             .dampening(dampening)
+                             .weight_decay(0.01);
+    const std::vector<torch::Tensor> together = {parameter({3, 4}, 1), parameter({5}, 2)};
+    const std::vector<torch::Tensor> apart = {parameter({3, 4}, 1), parameter({5}, 2)};
+    torch::optim::SGD theirs(apart, options);
+    std::vector<torch::Tensor> all_momenta(2);
+    for (int step = 0; step < 5; ++step) {
+      const std::size_t count = step < 2 ? 1 : 2;
+      for (const auto* list : {&together, &apart}) {
+        for (std::size_t i = 0; i < count; ++i)
+          (*list)[i].mutable_grad() = ((*list)[i].detach() * (step + 1)).cos();
+      }
+      const torch::NoGradGuard guard;
+      std::vector<torch::Tensor> momenta(all_momenta.begin(),
+                                         all_momenta.begin() + (momentum == 0 ? 0 : count));
+      update_together({together.begin(), together.begin() + count}, momenta, options);
+      std::ranges::copy(momenta, all_momenta.begin());
+      theirs.step();
+    }
+    for (std::size_t i = 0; i < 2; ++i)
+      EXPECT_TRUE(torch::allclose(together[i], apart[i], 1e-12, 1e-12)) << momentum << nesterov;
+  }
 }
 
 TEST(Lamb, ScalesAdamsUpdateOfEachLayer) {

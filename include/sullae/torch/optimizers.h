@@ -18,6 +18,14 @@ class Adam : public torch::optim::Adam {
   torch::Tensor step(LossClosure closure = nullptr) override;
 };
 
+/// torch::optim::SGD, which on GPUs updates the parameters of a group together instead of one after the other. State
+/// and options are its own.
+class SGD : public torch::optim::SGD {
+ public:
+  using torch::optim::SGD::SGD;
+  torch::Tensor step(LossClosure closure = nullptr) override;
+};
+
 /// LARS (Y. You, I. Gitman, B. Ginsburg, 2017): SGD whose learning rate for each parameter is scaled by
 /// trust_coefficient × |w| / (|g| + weight_decay × |w|). Parameters of one dimension (biases, norms) are
 /// updated by plain SGD without weight decay. State and options are torch::optim::SGD's.
