@@ -43,8 +43,9 @@ class AdapterView {
   /// sullae/communicator.h.
   Handle submit(std::function<void(Communicator&)> operation,
                 const PlannedOptions& options = {}) const;
-  /// A sequence of collectives in the calling thread, as one blocking collective of World's.
-  void run(const std::function<void(Communicator&)>& operation) const;
+  /// The same, and waits for it: in the calling thread, where no other is under way. Throws what `operation` throws. In
+  /// an operation, or in a callback of one, it would wait for itself.
+  void run(std::function<void(Communicator&)> operation, const PlannedOptions& options = {}) const;
   /// The negotiated path, for what World's collectives do not offer, such as gathers whose sizes only the ranks know: once
   /// every rank has submitted `name`, `operation` runs in the engine's thread, at the same place in the order of all that
   /// is negotiated. The ranks must call the same collectives in it. A MismatchError that it throws ends this operation
@@ -56,6 +57,8 @@ class AdapterView {
   /// Null where tensors must go through host memory: without NCCL in this build, where two ranks share a GPU, or with
   /// SULLAE_DEVICE_TRANSPORT=host.
   std::shared_ptr<DeviceCommunicator> device_communicator(int device) const;
+  /// Ends the world with `reason`: what is under way, here and on the other ranks, throws it, and so does what comes.
+  void fail(const std::string& reason) const;
   /// 0, 1, 2, …: the same on every rank for objects that are made in the same order.
   std::uint64_t next_number() const;
 

@@ -134,6 +134,8 @@ class DistributedGradients {
   void stepped();
   /// Removes all gradients, at any moment.
   void zero_grad();
+  /// Whether backward has reached a parameter since the last stepped().
+  bool has_seen_gradients() const;
   /// From the next step on; the same on every rank.
   void set_backward_passes_per_step(int passes);
   /// See DistributedOptimizer::join(): `step` updates the parameters, `clear` removes what else is like a gradient.
@@ -160,7 +162,7 @@ class DistributedGradients {
 /// (backward_passes_per_step spares reductions) or not, and may be cleared at any moment: a backward that is thrown
 /// away, a step that is left out, a discriminator's gradients from the generator's loss. All ranks must do so alike.
 /// Between backward() and synchronize() gradients may be under way, and must not be changed in another way: clip after
-/// synchronize(). Where the parts of a batch are uneven, weight each rank's loss by its samples:
+/// synchronize(). A gradient is memory of its bucket, which the next backward writes to: keep its clone(). Where the parts of a batch are uneven, weight each rank's loss by its samples:
 /// loss * (own samples * size() / all samples).
 ///
 /// A parameter belongs to one DistributedOptimizer at a time. Used by the thread that trains. Errors of the background

@@ -19,34 +19,46 @@ C10dBackend::~C10dBackend() { shutdown(); }
 
 // What is under way may call back into Python, and so need the interpreter's lock, which this thread may have.
 void C10dBackend::shutdown() {
+  const auto end = [this] {
+    world_.leave();
+    threads_->stop();
+  };
   if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
     const pybind11::gil_scoped_release release;
-    world_.leave();
+    end();
   } else {
-    world_.leave();
+    end();
   }
 }
-void C10dBackend::abort() { shutdown(); }
+
+void C10dBackend::abort() {
+  if (!world_.has_left()) AdapterView(world_).fail("the process group was aborted");
+  shutdown();
+}
 
 C10dBackend::Work C10dBackend::start(OpType type, Tensors results, bool in_background,
                                      Collectives collectives) {
   ++sequence_;
-  auto work = c10::make_intrusive<C10dWork>(getRank(), type, std::move(results));
-  const auto run = [collectives = std::move(collectives)](Communicator& ranks) {
+  auto run = [collectives = std::move(collectives)](Communicator& ranks) {
     const at::NoGradGuard guard;
     collectives(ranks);
   };
-  if (in_background) {
-    work->follow(AdapterView(world_).submit(run, {.name = c10d::opTypeToString(type)}));
-  } else {
-    AdapterView(world_).run(run);
-    work->follow({});
-  }
-  return work;
+  const AdapterView world(world_);
+  const PlannedOptions options{.name = c10d::opTypeToString(type)};
+  if (in_background)
+    return work_of(type, std::move(results), world.submit(std::move(run), options));
+  world.run(std::move(run), options);
+  return work_of(type, std::move(results), {});
+}
+
+C10dBackend::Work C10dBackend::work_of(OpType type, Tensors results, Handle handle) const {
+  return c10::make_intrusive<C10dWork>(getRank(), type, std::move(results), std::move(handle),
+                                       threads_);
 }
 
 C10dBackend::Work C10dBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const at::Tensor tensor = only(tensors);
+  check_written(tensor);
   return start(OpType::BROADCAST, tensors, in_background(options),
                [=, root = static_cast<int>(options.rootRank)](Communicator& ranks) {
                  const Written written(tensor);
@@ -58,8 +70,11 @@ C10dBackend::Work C10dBackend::broadcast(Tensors& tensors, const c10d::Broadcast
 }
 
 C10dBackend::Work C10dBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  for (const at::Tensor& tensor : tensors) check_reducible(tensor);
   const Reduction reduction(options.reduceOp);
+  for (const at::Tensor& tensor : tensors) {
+    reduction.check(tensor);
+    check_written(tensor);
+  }
   return start(OpType::ALLREDUCE, tensors, in_background(options), [=](Communicator& ranks) {
     for (const at::Tensor& tensor : tensors) {
       const Written written(tensor);
@@ -76,8 +91,9 @@ C10dBackend::Work C10dBackend::allreduce_coalesced(Tensors& tensors,
 
 C10dBackend::Work C10dBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   const at::Tensor tensor = only(tensors);
-  check_reducible(tensor);
   const Reduction reduction(options.reduceOp);
+  reduction.check(tensor);
+  check_written(tensor);
   return start(OpType::REDUCE, tensors, in_background(options),
                [=, root = static_cast<int>(options.rootRank)](Communicator& ranks) {
                  const Written written(tensor);
@@ -97,12 +113,10 @@ C10dBackend::Work C10dBackend::reduce(Tensors& tensors, const c10d::ReduceOption
 C10dBackend::Work C10dBackend::send(Tensors& tensors, int to, int tag) {
   const at::Tensor values = only(tensors).contiguous();
   const Moved moved(values);
-  auto work = c10::make_intrusive<C10dWork>(getRank(), OpType::SEND, tensors);
   const Handle handle =
       world_.send_async(values.data_ptr(), moved.count(values), moved.type, to, tag);
   handle.then([values](const std::exception_ptr&) {});  // keeps it until then
-  work->follow(handle);
-  return work;
+  return work_of(OpType::SEND, tensors, handle);
 }
 
 C10dBackend::Work C10dBackend::receive(const at::Tensor& tensor, int from, int tag, OpType type) {
@@ -110,9 +124,10 @@ C10dBackend::Work C10dBackend::receive(const at::Tensor& tensor, int from, int t
     throw InputError(fmt::format(
         "recv: a tensor of {} that is not contiguous: expected one that is", shape_of(tensor)));
   const Moved moved(tensor);
-  auto work = c10::make_intrusive<C10dWork>(getRank(), type, Tensors{tensor});
-  work->follow(world_.receive_async(tensor.data_ptr(), moved.count(tensor), moved.type, from, tag));
-  return work;
+  const Handle handle =
+      world_.receive_async(tensor.data_ptr(), moved.count(tensor), moved.type, from, tag);
+  handle.then([tensor](const std::exception_ptr&) {});
+  return work_of(type, {tensor}, handle);
 }
 
 C10dBackend::Work C10dBackend::recv(Tensors& tensors, int from, int tag) {
@@ -129,6 +144,8 @@ C10dBackend::Work C10dBackend::barrier(const c10d::BarrierOptions& options) {
 }
 
 // Whoever waits for a rank says its name anyway.
-void C10dBackend::monitoredBarrier(const c10d::BarrierOptions&, bool) { world_.barrier(); }
+void C10dBackend::monitoredBarrier(const c10d::BarrierOptions&, bool) {
+  start(OpType::BARRIER, {}, false, [](Communicator& ranks) { ranks.barrier(); });
+}
 
 }  // namespace sullae::python

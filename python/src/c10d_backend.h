@@ -7,14 +7,15 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
+#include "callback_threads.h"
 #include "sullae/communicator.h"
 #include "sullae/sullae.h"
 
 namespace sullae::python {
 
-/// Of one process group. Asynchronous operations run in their order on the World's planned path, in the background; those
-/// that the caller waits for anyway run in its own thread. Tensors are in host memory; those that are not contiguous are
-/// copied. Types that are only moved, and not reduced, may be any.
+/// Of one process group. Collectives run in their order on the World's planned path, in the background; those that the
+/// caller waits for anyway run in its own thread, in that same order: one rank may wait where another does not. Tensors are
+/// in host memory; those that are not contiguous are copied. Types that are only moved, and not reduced, may be any.
 class C10dBackend final : public c10d::Backend {
  public:
   /// `kept` lives as long as this: the rendezvous store, on the rank that serves it.
@@ -26,6 +27,7 @@ class C10dBackend final : public c10d::Backend {
   std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
   // Of torch from 2.6 on.
   void shutdown();
+  /// What is under way, here and on the other ranks, fails.
   void abort();
 
   using Work = c10::intrusive_ptr<c10d::Work>;
@@ -69,10 +71,12 @@ class C10dBackend final : public c10d::Backend {
   using Collectives = std::function<void(Communicator&)>;
   // `results` are what the Work's future has; `collectives` keeps what it reads and writes.
   Work start(c10d::OpType type, Tensors results, bool in_background, Collectives collectives);
+  Work work_of(c10d::OpType type, Tensors results, Handle handle) const;
   Work receive(const at::Tensor& tensor, int from, int tag, c10d::OpType type);
 
   World world_;
   std::shared_ptr<void> kept_;
+  std::shared_ptr<CallbackThreads> threads_ = std::make_shared<CallbackThreads>();
   std::uint64_t sequence_ = 0;
 };
 

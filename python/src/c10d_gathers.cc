@@ -10,27 +10,45 @@ using c10d::OpType;
 
 C10dBackend::Work C10dBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                          const c10d::AllgatherOptions& options) {
-  return allgather_coalesced(outputs, inputs, options);
+  const at::Tensor& input = only(inputs);
+  const Tensors& results = list_of(outputs, "all_gather");
+  std::vector<Tensors> by_rank;
+  for (const at::Tensor& result : results) by_rank.push_back({result});
+  Tensors given{input};
+  return allgather_coalesced(by_rank, given, options);
 }
 
+// `outputs`: a list a rank, of as many tensors as `inputs`.
 C10dBackend::Work C10dBackend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
                                                    const c10d::AllgatherOptions& options) {
-  if (outputs.size() != inputs.size())
-    throw InputError(fmt::format("all_gather: {} lists of results for {} tensors", outputs.size(),
-                                 inputs.size()));
+  constexpr auto kWhat = "all_gather";
+  if (outputs.size() != static_cast<std::size_t>(getSize()))
+    throw InputError(fmt::format("{}: {} tensors for {} ranks: expected one a rank", kWhat,
+                                 outputs.size(), getSize()));
   Tensors results;
+  std::vector<Tensors> by_input(inputs.size());
+  for (const Tensors& of_rank : outputs) {
+    if (of_rank.size() != inputs.size())
+      throw InputError(fmt::format("{}: {} results of a rank for {} tensors", kWhat,
+                                   of_rank.size(), inputs.size()));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      check_written(of_rank[i]);
+      by_input[i].push_back(of_rank[i]);
+      results.push_back(of_rank[i]);
+    }
+  }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_host(inputs[i]);
-    check_ranks(outputs[i], getSize(), "all_gather");
-    results.insert(results.end(), outputs[i].begin(), outputs[i].end());
+    check_types(by_input[i], inputs[i], kWhat);
+    check_alike(inputs[i], by_input[i][static_cast<std::size_t>(getRank())], kWhat);
   }
   return start(OpType::ALLGATHER, results, in_background(options), [=](Communicator& ranks) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const at::Tensor input = inputs[i].contiguous();
       const Moved moved(input);
-      const at::Tensor all = flat_like(outputs[i]);
-      ranks.allgather(input.data_ptr(), all.data_ptr(), counts_of(outputs[i], moved), moved.type);
-      share_out(all, outputs[i]);
+      const at::Tensor all = flat_like(by_input[i]);
+      ranks.allgather(input.data_ptr(), all.data_ptr(), counts_of(by_input[i], moved), moved.type);
+      share_out(all, by_input[i]);
     }
   });
 }
@@ -46,7 +64,8 @@ C10dBackend::Work C10dBackend::allgather_into_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_host(inputs[i]);
-    check_host(outputs.at(i));
+    check_written(outputs.at(i));
+    check_types({outputs[i]}, inputs[i], "all_gather_into_tensor");
     if (outputs[i].numel() != inputs[i].numel() * getSize()) {
       throw InputError(fmt::format(
           "all_gather_into_tensor: a result of {} for tensors of {} of {} ranks: expected {} "
@@ -70,8 +89,13 @@ C10dBackend::Work C10dBackend::gather(std::vector<Tensors>& outputs, Tensors& in
                                       const c10d::GatherOptions& options) {
   const at::Tensor input = only(inputs);
   const int root = static_cast<int>(options.rootRank);
-  const Tensors results = getRank() == root ? outputs.at(0) : Tensors{};
-  if (getRank() == root) check_ranks(results, getSize(), "gather");
+  const Tensors results = getRank() == root ? list_of(outputs, "gather") : Tensors{};
+  if (getRank() == root) {
+    check_ranks(results, getSize(), "gather");
+    check_types(results, input, "gather");
+    check_alike(input, results[static_cast<std::size_t>(root)], "gather");
+  }
+  for (const at::Tensor& result : results) check_written(result);
   return start(OpType::GATHER, results, in_background(options), [=](Communicator& ranks) {
     const at::Tensor from = input.contiguous();
     const Moved moved(from);
@@ -89,8 +113,13 @@ C10dBackend::Work C10dBackend::scatter(Tensors& outputs, std::vector<Tensors>& i
                                        const c10d::ScatterOptions& options) {
   const at::Tensor output = only(outputs);
   const int root = static_cast<int>(options.rootRank);
-  const Tensors given = getRank() == root ? inputs.at(0) : Tensors{};
-  if (getRank() == root) check_ranks(given, getSize(), "scatter");
+  const Tensors given = getRank() == root ? list_of(inputs, "scatter") : Tensors{};
+  check_written(output);
+  if (getRank() == root) {
+    check_ranks(given, getSize(), "scatter");
+    check_types(given, output, "scatter");
+    check_alike(given[static_cast<std::size_t>(root)], output, "scatter");
+  }
   return start(OpType::SCATTER, outputs, in_background(options), [=](Communicator& ranks) {
     const Written into(output);
     const Moved moved(output);
@@ -107,10 +136,13 @@ C10dBackend::Work C10dBackend::scatter(Tensors& outputs, std::vector<Tensors>& i
 C10dBackend::Work C10dBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                               const c10d::ReduceScatterOptions& options) {
   const at::Tensor output = only(outputs);
-  const Tensors parts = inputs.at(0);
-  check_ranks(parts, getSize(), "reduce_scatter");
-  check_reducible(output);
+  const Tensors parts = list_of(inputs, "reduce_scatter");
   const Reduction reduction(options.reduceOp);
+  reduction.check(output);
+  check_written(output);
+  check_ranks(parts, getSize(), "reduce_scatter");
+  check_types(parts, output, "reduce_scatter");
+  check_alike(parts[static_cast<std::size_t>(getRank())], output, "reduce_scatter");
   return start(OpType::REDUCE_SCATTER, outputs, in_background(options), [=](Communicator& ranks) {
     Counts counts;
     for (const at::Tensor& part : parts) counts.push_back(count_of(part));
@@ -129,9 +161,11 @@ C10dBackend::Work C10dBackend::_reduce_scatter_base(at::Tensor& output, at::Tens
 
 C10dBackend::Work C10dBackend::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
+  const Reduction reduction(options.reduceOp);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    check_reducible(inputs[i]);
-    check_reducible(outputs.at(i));
+    reduction.check(inputs[i]);
+    check_written(outputs.at(i));
+    check_types({outputs[i]}, inputs[i], "reduce_scatter_tensor");
     if (inputs[i].numel() != outputs[i].numel() * getSize()) {
       throw InputError(fmt::format(
           "reduce_scatter_tensor: a result of {} of tensors of {} on {} ranks: expected {} "
@@ -139,7 +173,6 @@ C10dBackend::Work C10dBackend::reduce_scatter_tensor_coalesced(
           shape_of(outputs[i]), shape_of(inputs[i]), getSize(), inputs[i].numel() / getSize()));
     }
   }
-  const Reduction reduction(options.reduceOp);
   return start(OpType::_REDUCE_SCATTER_BASE, outputs, in_background(options),
                [=](Communicator& ranks) {
                  for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -155,8 +188,9 @@ C10dBackend::Work C10dBackend::alltoall_base(at::Tensor& output, at::Tensor& inp
                                              std::vector<std::int64_t>& output_splits,
                                              std::vector<std::int64_t>& input_splits,
                                              const c10d::AllToAllOptions& options) {
-  check_host(output);
+  check_written(output);
   check_host(input);
+  check_types({output}, input, "all_to_all_single");
   const auto counts = [&](const at::Tensor& tensor, const std::vector<std::int64_t>& splits) {
     const Moved moved(tensor);
     const std::int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
@@ -192,6 +226,11 @@ C10dBackend::Work C10dBackend::alltoall(Tensors& outputs, Tensors& inputs,
                                         const c10d::AllToAllOptions& options) {
   check_ranks(outputs, getSize(), "all_to_all");
   check_ranks(inputs, getSize(), "all_to_all");
+  check_types(inputs, outputs[0], "all_to_all");
+  check_types(outputs, outputs[0], "all_to_all");
+  for (const at::Tensor& output : outputs) check_written(output);
+  const auto own = static_cast<std::size_t>(getRank());
+  check_alike(inputs[own], outputs[own], "all_to_all");
   return start(OpType::ALLTOALL, outputs, in_background(options), [=](Communicator& ranks) {
     const at::Tensor from = flattened(inputs);
     const Moved moved(from);

@@ -38,6 +38,23 @@ struct Reduction {
                                                    : supplement->double_factor;
     }
   }
+  /// Throws InputError for a tensor that cannot be reduced so.
+  void check(const at::Tensor& tensor) const {
+    check_host(tensor);
+    const bool sums = kind == c10d::ReduceOp::SUM || kind == c10d::ReduceOp::AVG;
+    if (tensor.is_complex() && !sums)
+      throw InputError("torch.distributed: complex numbers can be summed and averaged alone");
+    if (!is_bitwise()) {
+      if (!tensor.is_complex()) data_type(tensor.scalar_type(), "torch.distributed: the tensor");
+    } else if (!at::isIntegralType(tensor.scalar_type(), true)) {
+      throw InputError(fmt::format("torch.distributed: BAND, BOR and BXOR of {}: expected whole "
+                                   "numbers or bool",
+                                   c10::toString(tensor.scalar_type())));
+    }
+    if (kind == c10d::ReduceOp::PREMUL_SUM && !tensor.is_floating_point())
+      throw InputError("torch.distributed: PREMUL_SUM: expected a tensor of floating point numbers");
+  }
+
   bool is_bitwise() const {
     return kind == c10d::ReduceOp::BAND || kind == c10d::ReduceOp::BOR ||
            kind == c10d::ReduceOp::BXOR;
@@ -64,8 +81,13 @@ struct Reduction {
   }
 
   // Of `input` to this rank's `output`, both contiguous.
-  void reducescatter(Communicator& ranks, at::Tensor input, const at::Tensor& output,
-                     const Counts& counts) const {
+  void reducescatter(Communicator& ranks, at::Tensor input, at::Tensor output,
+                     Counts counts) const {
+    if (input.is_complex()) {
+      input = at::view_as_real(input);
+      output = at::view_as_real(output);
+      for (std::size_t& count : counts) count *= 2;
+    }
     const DataType type = data_type(input.scalar_type(), "torch.distributed: the tensor");
     if (is_bitwise()) {
       input = input.clone();

@@ -112,16 +112,41 @@ inline Counts counts_of(const Tensors& tensors, const Moved& moved) {
   return counts;
 }
 
+// Before anything is submitted: what fails while it is under way ends the group.
+inline void check_written(const at::Tensor& tensor) {
+  check_host(tensor);
+  check_writable(tensor, "torch.distributed");
+}
+
+// What goes from one to the other, by the element.
+inline void check_alike(const at::Tensor& from, const at::Tensor& to, const char* what) {
+  if (from.scalar_type() == to.scalar_type() && from.numel() == to.numel()) return;
+  throw InputError(fmt::format("{}: a result {} of {} for {} of {}: expected as many elements of "
+                               "one type",
+                               what, shape_of(to), c10::toString(to.scalar_type()), shape_of(from),
+                               c10::toString(from.scalar_type())));
+}
+
+inline void check_types(const Tensors& tensors, const at::Tensor& like, const char* what) {
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.scalar_type() == like.scalar_type()) continue;
+    throw InputError(fmt::format("{}: tensors of {} and {} together: expected one type", what,
+                                 c10::toString(like.scalar_type()),
+                                 c10::toString(tensor.scalar_type())));
+  }
+}
+
+// One list of tensors, as lists of torch.distributed's are for what this rank does not take part in.
+inline const Tensors& list_of(const std::vector<Tensors>& lists, const char* what) {
+  if (lists.size() == 1) return lists[0];
+  throw InputError(fmt::format("{}: {} lists of tensors: expected one", what, lists.size()));
+}
+
 inline void check_ranks(const Tensors& tensors, int size, const char* what) {
   for (const at::Tensor& tensor : tensors) check_host(tensor);
   if (tensors.size() != static_cast<std::size_t>(size))
     throw InputError(fmt::format("{}: {} tensors for {} ranks: expected one a rank", what,
                                  tensors.size(), size));
-}
-
-inline void check_reducible(const at::Tensor& tensor) {
-  check_host(tensor);
-  if (!tensor.is_complex()) data_type(tensor.scalar_type(), "torch.distributed: the tensor");
 }
 
 inline Counts same_counts(int size, std::size_t count) {

@@ -5,25 +5,27 @@
 #include "sullae/error.h"
 
 namespace sullae::python {
+namespace {
 
-C10dWork::C10dWork(int rank, c10d::OpType type, std::vector<at::Tensor> results)
+using Future = c10::ivalue::Future;
+
+void complete(Future& future, const std::vector<at::Tensor>& results,
+              const std::exception_ptr& error) {
+  if (error) {
+    future.setErrorIfNeeded(error);
+  } else {
+    future.markCompleted(c10::IValue(results));
+  }
+}
+
+}  // namespace
+
+C10dWork::C10dWork(int rank, c10d::OpType type, std::vector<at::Tensor> results, Handle handle,
+                   std::shared_ptr<CallbackThreads> threads)
     : c10d::Work(rank, type),
+      handle_(std::move(handle)),
       results_(std::move(results)),
-      future_(
-          c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {
-}
-
-void C10dWork::follow(const Handle& handle) {
-  handle_ = handle;
-  // Not this object, whose last reference may be Python's: to let it go takes the interpreter's lock.
-  handle.then([future = future_, results = results_](const std::exception_ptr& error) {
-    if (error) {
-      future->setErrorIfNeeded(error);
-    } else {
-      future->markCompleted(c10::IValue(results));
-    }
-  });
-}
+      threads_(std::move(threads)) {}
 
 bool C10dWork::isSuccess() const { return handle_.done() && !exception(); }
 
@@ -31,7 +33,7 @@ std::exception_ptr C10dWork::exception() const {
   if (!handle_.done()) return nullptr;
   try {
     handle_.wait();
-  } catch (const Error&) {
+  } catch (...) {  // whatever the operation threw
     return std::current_exception();
   }
   return nullptr;
@@ -45,6 +47,22 @@ bool C10dWork::wait(std::chrono::milliseconds timeout) {
                        std::to_string(timeout.count()) + " ms, which the call named");
   }
   return true;
+}
+
+c10::intrusive_ptr<Future> C10dWork::getFuture() {
+  const std::lock_guard lock(mutex_);
+  if (future_) return future_;
+  future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
+  if (handle_.done()) {
+    complete(*future_, results_, exception());
+    return future_;
+  }
+  // Not this object, whose last reference may be Python's: to let it go takes the interpreter's lock.
+  handle_.then(
+      [future = future_, results = results_, threads = threads_](const std::exception_ptr& error) {
+        threads->post([=] { complete(*future, results, error); });
+      });
+  return future_;
 }
 
 }  // namespace sullae::python

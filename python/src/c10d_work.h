@@ -2,20 +2,21 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
+#include <mutex>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
+#include "callback_threads.h"
 #include "sullae/sullae.h"
 
 namespace sullae::python {
 
-/// Any thread may call. Its future completes in the thread that ends the operation.
+/// Any thread may call. Its future completes in one of `threads`, where its callbacks may wait for other operations.
 class C10dWork final : public c10d::Work {
  public:
-  C10dWork(int rank, c10d::OpType type, std::vector<at::Tensor> results);
-
-  /// The operation is under way as `handle`, which may be one that is done.
-  void follow(const Handle& handle);
+  C10dWork(int rank, c10d::OpType type, std::vector<at::Tensor> results, Handle handle,
+           std::shared_ptr<CallbackThreads> threads);
 
   bool isCompleted() override { return handle_.done(); }
   bool isSuccess() const override;
@@ -24,11 +25,13 @@ class C10dWork final : public c10d::Work {
   std::vector<at::Tensor> result() override { return results_; }
   void synchronize() override { wait(kNoTimeout); }
   bool wait(std::chrono::milliseconds timeout) override;
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
 
  private:
   Handle handle_;
   std::vector<at::Tensor> results_;
+  std::shared_ptr<CallbackThreads> threads_;
+  std::mutex mutex_;  // guards future_
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 

@@ -1,7 +1,6 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -43,11 +42,13 @@ class UnderWay {
   void add(const std::shared_ptr<Operation>& operation) {
     let_go();
     operations_.push_back(operation);
+    ++unobserved_;
     if (!operation->name.empty()) named_.emplace(operation->name, operation);
   }
   // `operation` is done.
   void observe(Operation& operation) {
     if (std::exchange(operation.observed, true)) return;
+    --unobserved_;
     const auto [first, last] = named_.equal_range(operation.name);
     for (auto it = first; it != last; ++it) {
       if (it->second.get() == &operation) {
@@ -58,18 +59,24 @@ class UnderWay {
   }
   // What is done.
   void let_go() {
-    while (!operations_.empty() && operations_.front()->handle.done()) {
-      observe(*operations_.front());
-      operations_.pop_front();
-    }
+    if (unobserved_ > 0 && operations_.size() < look_at_) return;
+    std::erase_if(operations_, [this](const auto& operation) {
+      if (!operation->handle.done()) return false;
+      observe(*operation);
+      return true;
+    });
+    look_at_ = 2 * operations_.size() + 1;  // so that each is looked at a few times, however many there are
   }
   void clear() {
     operations_.clear();
     named_.clear();
+    unobserved_ = 0;
   }
 
  private:
-  std::deque<std::shared_ptr<Operation>> operations_;
+  std::vector<std::shared_ptr<Operation>> operations_;
+  std::size_t unobserved_ = 0;
+  std::size_t look_at_ = 1;
   std::unordered_multimap<std::string, std::shared_ptr<Operation>> named_;
 };
 

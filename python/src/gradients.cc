@@ -10,7 +10,15 @@ namespace py = pybind11;
 namespace sullae::python {
 namespace {
 
-std::unique_ptr<DistributedGradients> make_gradients(
+// It waits for reductions that are under way.
+struct DeleteWithoutLock {
+  void operator()(DistributedGradients* gradients) const {
+    const py::gil_scoped_release release;
+    delete gradients;
+  }
+};
+
+std::unique_ptr<DistributedGradients, DeleteWithoutLock> make_gradients(
     const std::vector<std::pair<std::string, torch::Tensor>>& parameters, ReduceOp op,
     int backward_passes_per_step, std::size_t bucket_bytes, const std::string& compression,
     bool sparse_as_dense, bool overlap, bool after_backward, const World& world) {
@@ -24,13 +32,15 @@ std::unique_ptr<DistributedGradients> make_gradients(
                                             .overlap = overlap,
                                             .after_backward = after_backward};
   const py::gil_scoped_release release;
-  return std::make_unique<DistributedGradients>(named, options, world);
+  return std::unique_ptr<DistributedGradients, DeleteWithoutLock>(
+      new DistributedGradients(named, options, world));
 }
 
 }  // namespace
 
 void bind_gradients(py::module_& module) {
-  py::class_<DistributedGradients>(module, "DistributedGradients")
+  py::class_<DistributedGradients, std::unique_ptr<DistributedGradients, DeleteWithoutLock>>(
+      module, "DistributedGradients")
       .def(py::init(&make_gradients), py::arg("parameters"), py::arg("op"),
            py::arg("backward_passes_per_step"), py::arg("bucket_bytes"), py::arg("compression"),
            py::arg("sparse_as_dense"), py::arg("overlap"), py::arg("after_backward"),
@@ -39,6 +49,7 @@ void bind_gradients(py::module_& module) {
       .def("stepped", &DistributedGradients::stepped)
       .def("set_backward_passes_per_step", &DistributedGradients::set_backward_passes_per_step)
       .def("zero_grad", &DistributedGradients::zero_grad, ReleaseLock())
+      .def_property_readonly("has_seen_gradients", &DistributedGradients::has_seen_gradients)
       .def(
           "join",
           [](DistributedGradients& gradients, const py::function& step, const py::function& clear) {

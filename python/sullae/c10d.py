@@ -8,24 +8,50 @@ Every collective of torch.distributed, blocking and asynchronous, with point-to-
 
 import os
 import socket
+from typing import Optional
 
 import torch.distributed as dist
 
 from . import _core
-from .errors import Error
+from .errors import Error, InputError
 
 if not hasattr(_core, "c10d_backend"):
     raise ImportError("sullae.c10d needs torch 2: this one knows no backends but its own")
 
 
-def _own_address(master: str) -> str:
-    """By which ranks that reach ``master`` reach this host."""
+_LOOPBACK = "127.0.0.1"
+
+
+def _address_towards(host: str) -> Optional[str]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect((master, 9))  # sends nothing
-            return probe.getsockname()[0]
+            probe.connect((host, 9))  # sends nothing
         except OSError:
-            return socket.gethostbyname(socket.gethostname())
+            return None
+        return probe.getsockname()[0]
+
+
+def _own_address(master: Optional[str]) -> str:
+    """By which ranks that reach ``master`` reach this host: what is no loopback, unless ``master`` is, or there is no other."""
+    if master in ("localhost", _LOOPBACK, "::1"):
+        return _LOOPBACK
+    # A host may know itself by 127.0.1.1. 192.0.2.1 is nobody's (RFC 5737): the way there is that of the default route.
+    for host in (master, socket.gethostname(), "192.0.2.1"):
+        address = _address_towards(host) if host else None
+        if address is not None and not address.startswith("127."):
+            return address
+    return _LOOPBACK
+
+
+def _told_address(told: str) -> str:
+    """Of what the first rank has told: its address and its host's name."""
+    address, host = told.split()
+    if address.startswith("127.") and host != socket.gethostname():
+        raise InputError(
+            f"torch.distributed with sullae: the group's first rank, on {host}, has found no address but {address}, by which "
+            f"{socket.gethostname()} does not reach it: set MASTER_ADDR to one of its addresses that does"
+        )
+    return address
 
 
 def _create(options, _backend_options):
@@ -33,12 +59,12 @@ def _create(options, _backend_options):
     server, address = None, ""
     if size > 1:
         if rank == 0:
-            host = _own_address(os.environ.get("MASTER_ADDR", "localhost"))
+            host = _own_address(os.environ.get("MASTER_ADDR"))
             server = _core.StoreServer(f"{host}:0")
             address = f"{host}:{server.port}"
-            store.set("sullae/store", address)
+            store.set("sullae/store", f"{address} {socket.gethostname()}")
         else:
-            address = store.get("sullae/store").decode()
+            address = _told_address(store.get("sullae/store").decode())
     return _core.c10d_backend(rank, size, address, options.timeout, server)
 
 

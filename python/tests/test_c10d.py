@@ -200,6 +200,139 @@ def test_fully_sharded():
 
 
 @on_ranks(2)
+def test_one_rank_may_wait_where_another_does_not():
+    rank, size = start()
+    tensors = [torch.full((50,), float(rank + i)) for i in range(20)]
+    works = []
+    for i, tensor in enumerate(tensors):
+        works.append(dist.all_reduce(tensor, async_op=(rank + i) % 3 == 0))
+        if i % 4 == 0:
+            dist.broadcast(tensor, 0, async_op=False)
+    for work in works:
+        assert work is None or work.wait()
+    assert [t[0].item() for t in tensors] == [2.0 * i + 1 for i in range(20)]
+    from torch.distributed.algorithms.join import Join
+
+    model = torch.nn.parallel.DistributedDataParallel(network())
+    with Join([model]):  # a rank that has no data left waits for what the other does not
+        for _ in range(3 + 2 * rank):
+            model(torch.ones(2, 6)).sum().backward()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+@on_ranks(2)
+def test_callbacks_may_wait_for_collectives():
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+
+    rank, _ = start()
+
+    def again(future):
+        second = dist.all_reduce(future.value()[0], async_op=True).get_future()
+        second.wait()
+        return dist.all_reduce(second.value()[0], async_op=True).get_future().wait()[0]
+
+    futures = [dist.all_reduce(torch.ones(3), async_op=True).get_future().then(again) for _ in range(5)]
+    assert all(torch.equal(future.wait(), torch.full((3,), 8.0)) for future in futures)
+    hooks = [
+        (power.PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=2), power.powerSGD_hook),
+        (None, fp16_compress_hook),
+    ]
+    for state, hook in hooks:
+        # One bucket: what the callbacks of two start has no order that ranks share, whatever the backend.
+        model = torch.nn.parallel.DistributedDataParallel(network())
+        model.register_comm_hook(state, hook)
+        for step in range(5):
+            torch.manual_seed(10 * step + rank)
+            model.zero_grad()
+            model(torch.randn(5, 6)).sum().backward()
+        for p in model.parameters():
+            told = p.grad.clone()
+            dist.broadcast(told, 0)
+            assert torch.equal(told, p.grad)
+    dist.destroy_process_group()
+
+
+@on_ranks(2)
+def test_lists_of_several_tensors():
+    rank, size = start()
+    results = [[torch.empty(2), torch.empty(3)] for _ in range(size)]
+    dist.all_gather_coalesced(results, [torch.full((2,), float(rank)), torch.full((3,), 10.0 + rank)])
+    assert [[t[0].item() for t in of_rank] for of_rank in results] == [[r, 10.0 + r] for r in range(size)]
+    scattered = torch.empty(2, dtype=torch.complex64)
+    dist.reduce_scatter(scattered, [torch.full((2,), 1 + 2j * r) for r in range(size)])
+    assert torch.equal(scattered, torch.full((2,), 2 + 4j * rank))
+    dist.destroy_process_group()
+
+
+@on_ranks(2)
+def test_what_does_not_fit_is_refused_and_the_group_goes_on():
+    _, size = start()
+    integers = torch.zeros(4, dtype=torch.int32)
+    expanded = torch.zeros(1).expand(4)
+    lists = [torch.zeros(2) for _ in range(size)]
+    mixed = [torch.zeros(2), torch.zeros(2, dtype=torch.float64)]
+    cases = [
+        (lambda: dist.all_gather_into_tensor(integers, torch.zeros(2)), "Float and Int together"),
+        (lambda: dist.reduce_scatter_tensor(integers[:2], torch.zeros(4)), "Float and Int together"),
+        (lambda: dist.reduce_scatter(torch.zeros(3), lists), r"a result \[3\] of Float for \[2\] of Float"),
+        (lambda: dist.all_gather(lists, torch.zeros(3)), r"a result \[2\] of Float for \[3\] of Float"),
+        (lambda: dist.all_gather(lists[:1], torch.zeros(2)), "1 tensors for 2 ranks"),
+        (lambda: dist.all_to_all(mixed, lists), "different dtypes"),
+        (lambda: dist.all_to_all_single(integers, torch.zeros(4)), "different dtypes|Float and Int together"),
+        (lambda: dist.all_reduce(torch.zeros(3), dist.ReduceOp.BAND), "BAND, BOR and BXOR of Float"),
+        (lambda: dist.all_reduce(expanded), "is expanded"),
+        (lambda: dist.broadcast(expanded, 0), "is expanded"),
+    ]
+    for case, (call, message) in enumerate(cases):
+        with pytest.raises(Exception, match=message) as raised:
+            call()
+        assert raised.type is sullae.InputError or case in (4, 5, 6), raised.value  # torch itself looks at some
+        total = torch.ones(1)
+        dist.all_reduce(total)
+        assert total == size
+    dist.destroy_process_group()
+
+
+@on_ranks(2)
+def test_an_aborted_group_ends_what_is_under_way():
+    rank, _ = start()
+    if rank == 0:
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        assert not work.is_completed() and work.exception() is None
+        dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu")).abort()
+        with pytest.raises(sullae.Error, match="aborted"):
+            work.wait()
+        assert isinstance(work.exception(), Exception) and not work.is_success()
+    else:
+        import time
+
+        time.sleep(1)  # rank 0 has nobody to reduce with meanwhile
+        with pytest.raises(sullae.PeerError, match="rank 0 (cannot go on: the process group was aborted|has left)"):
+            dist.all_reduce(torch.ones(3))
+
+
+def test_own_address(monkeypatch):
+    from sullae import c10d
+
+    own = {"host": "10.1.2.3", "192.0.2.1": "10.9.9.9", "10.0.0.7": "10.0.0.2", "127.0.1.1": "127.0.0.1"}
+    monkeypatch.setattr(c10d, "_address_towards", own.get)
+    monkeypatch.setattr(c10d.socket, "gethostname", lambda: "host")
+    assert c10d._own_address("10.0.0.7") == "10.0.0.2"
+    assert c10d._own_address("localhost") == "127.0.0.1"  # all on this host
+    assert c10d._own_address(None) == "10.1.2.3"  # init_process_group(init_method="tcp://…")
+    assert c10d._own_address("fd00::7") == "10.1.2.3"
+    own["host"] = "127.0.1.1"  # Debian's /etc/hosts
+    assert c10d._own_address("127.0.1.1") == "10.9.9.9"
+    del own["192.0.2.1"]
+    assert c10d._own_address(None) == "127.0.0.1"
+    assert c10d._told_address("127.0.0.1:5 host") == "127.0.0.1:5"
+    with pytest.raises(sullae.InputError, match="on other, has found no address but 127.0.0.1:5.*set MASTER_ADDR"):
+        c10d._told_address("127.0.0.1:5 other")
+
+
+@on_ranks(2)
 def test_errors():
     rank, _ = start()
     with pytest.raises(sullae.MismatchError, match="1 float32.*2 float32|2 float32.*1 float32"):

@@ -132,6 +132,38 @@ def test_layers_of_ones_own():
 
 
 @on_ranks(2)
+def test_layers_of_ones_own_that_are_built_later():
+    hvd.init()
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.layers.Dense(16, "tanh"), keras.layers.Dense(3)])
+    local = model.layers[0]
+    model.compile(hvd.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=local), "mse")
+    fit(model, *own(*data(steps=2)), 2)
+    kernels = hvd.allgather(numpy.stack([layer.get_weights()[0].ravel()[:48] for layer in model.layers])[None])
+    assert (kernels[0, 0] != kernels[1, 0]).any() and (kernels[0, 1] == kernels[1, 1]).all()
+    elsewhere = hvd.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=keras.layers.Dense(1, name="other"))
+    with refused(sullae.InputError, "'other' is not built"):
+        elsewhere.build(network().trainable_variables)
+
+
+@on_ranks(2)
+def test_gradients_of_both_kinds_in_turn():
+    """A backward() leaves gradients behind, which are none of the next step's."""
+    hvd.init()
+    model = network()
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.1))
+    model.compile(optimizer, "mse")
+    x, y = own(*data(steps=2))
+    fit(model, x, y, 2)
+    weights = [v.value for v in model.trainable_variables]
+    for _ in range(3):
+        gradients = torch.autograd.grad(((model(torch.tensor(x[:8])) - torch.tensor(y[:8])) ** 2).mean(), weights)
+        optimizer.apply(gradients, model.trainable_variables)
+    for weight in weights:
+        assert torch.equal(hvd.broadcast(weight.detach(), 0), weight)
+
+
+@on_ranks(2)
 def test_metrics_and_learning_rates():
     hvd.init()
     rates, seen = [], []

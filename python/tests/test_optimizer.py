@@ -1,6 +1,8 @@
 """Training on any number of ranks gives what one process gives."""
 
 import copy
+import pickle
+import warnings
 
 import pytest
 import torch
@@ -34,6 +36,11 @@ def loss_of(model, batch):
 def expect_same(model, reference, limit=1e-5):
     for p, q in zip(model.parameters(), reference.parameters()):
         assert (p - q).abs().max() < limit
+
+
+def expect_equal_on_ranks(model):
+    for p in model.parameters():
+        assert torch.equal(hvd.broadcast(p.detach(), root_rank=0), p)
 
 
 OPTIMIZERS = {
@@ -158,8 +165,7 @@ def test_uneven_data():
         loss_of(model, own(batch)).backward()
         optimizer.step()
     assert optimizer.join() == 1
-    for p in model.parameters():
-        assert torch.equal(hvd.broadcast(p.detach(), root_rank=0), p)
+    expect_equal_on_ranks(model)
 
 
 @on_ranks(1, 2, 3)
@@ -229,6 +235,113 @@ def test_compression_and_tables():
         assert table.weight.grad.is_sparse
         optimizer.step()
     assert torch.equal(hvd.broadcast(table.weight.detach(), root_rank=0), table.weight)
+
+
+@on_ranks(2)
+def test_schedules_and_hooks_made_before():
+    hvd.init()
+    model = network()
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(inner, 1, 0.5)
+    optimizer = hvd.DistributedOptimizer(inner, model.named_parameters())
+    calls = []
+    optimizer.register_step_post_hook(lambda *_: calls.append("hook"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            optimizer.zero_grad()
+            (model(torch.randn(4, 6, dtype=torch.float64)).sum() * (1 + hvd.rank())).backward()
+            optimizer.step()
+            schedule.step()
+    assert optimizer.param_groups[0]["lr"] == 0.1 * 0.5**3
+    expect_equal_on_ranks(model)
+    optimizer.load_state_dict(optimizer.state_dict())
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    calls.clear()
+    optimizer.step()
+    assert calls == ["hook"]
+    patched = torch.optim.SGD(network().parameters(), lr=0.1)
+    patched.step = lambda: None
+    with pytest.raises(sullae.InputError, match="step.. of the optimizer was replaced"):
+        hvd.DistributedOptimizer(patched)
+    for copy_of in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="save its state_dict"):
+            copy_of(optimizer)
+
+
+@on_ranks(2)
+def test_parameters_that_are_trained_later():
+    hvd.init()
+    model = network()
+    first, *_, last = model
+    first.requires_grad_(False)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p for m in (first, *_) for p in m.parameters()], lr=0.1))
+
+    def step(clear=True):
+        if clear:
+            optimizer.zero_grad()
+        (model(torch.randn(4, 6, dtype=torch.float64)).sum() * (1 + hvd.rank())).backward()
+        optimizer.step()
+
+    torch.manual_seed(hvd.rank())
+    step()
+    optimizer.add_param_group({"params": last.parameters(), "lr": 0.01})
+    step()
+    first.requires_grad_(True)
+    with pytest.raises(sullae.InputError, match="required no gradient when this was made"):
+        step(clear=False)
+    step()
+    expect_equal_on_ranks(model)
+    before = first.weight.detach().clone()
+    step()
+    assert not torch.equal(before, first.weight)
+    expect_equal_on_ranks(model)
+
+
+@on_ranks(2)
+def test_a_backward_that_raised_is_no_hindrance():
+    hvd.init()
+    model = network()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+
+    class Raises(torch.autograd.Function):
+        @staticmethod
+        def forward(_, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(*_):
+            raise ValueError("in the middle")
+
+    for raises in (False, True, False, True, False):
+        optimizer.zero_grad()
+        hidden = model[0](torch.randn(4, 6, dtype=torch.float64))
+        loss = model[2](torch.tanh(Raises.apply(hidden) if raises else hidden)).sum() * (1 + hvd.rank())
+        if raises:
+            with pytest.raises(ValueError):
+                loss.backward()
+            continue
+        loss.backward()
+        for p in model.parameters():  # averages, without another call
+            assert torch.allclose(hvd.allreduce(p.grad), p.grad)
+        optimizer.step()
+    expect_equal_on_ranks(model)
+
+
+@on_ranks(2)
+def test_objects_that_cannot_be_pickled():
+    hvd.init()
+
+    class Unwilling:
+        def __reduce__(self):
+            raise RuntimeError("never")
+
+    expected = [(RuntimeError, "never"), (sullae.Error, "rank 0 could not pickle")]
+    for call in (lambda o: hvd.broadcast_object(o, 0), hvd.allgather_object):
+        kind, message = expected[hvd.rank()]
+        with pytest.raises(kind, match=message):
+            call(Unwilling() if hvd.rank() == 0 else 3)
+    assert hvd.broadcast_object(hvd.rank(), 1) == 1
 
 
 @on_ranks(1)

@@ -56,6 +56,13 @@ class Branching(torch.nn.Module):
         return -y, y.sum(1)
 
 
+class Choosing(torch.nn.Module):
+    """Neither compiled nor traced rightly: it takes any number of arguments, and does what it is given says."""
+
+    def forward(self, *xs):
+        return xs[0] * 2 if bool(xs[0].sum() != 0) else xs[0]
+
+
 class Unscriptable(torch.nn.Module):
     """Cannot be compiled: it takes any number of arguments."""
 
@@ -235,6 +242,19 @@ def test_what_cannot_be_exported(tmp_path, options, message):
     with pytest.raises((sullae.InputError, TypeError), match=message):
         serve.export(torch.nn.Linear(4, 2), tmp_path, "linear", **options)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_tracing_does_not_see(tmp_path):
+    with pytest.raises(sullae.InputError, match="answers other inputs otherwise(.|\n)*Python boolean"):
+        serve.export(Choosing(), tmp_path, "choosing", example_inputs=torch.zeros(2, 3))
+    assert not list(tmp_path.iterdir())
+
+
+def test_versions_take_and_give_the_same(tmp_path):
+    for name in ("1", "2"):
+        assert serve.export(torch.nn.Linear(4, 2), tmp_path, "linear", example_inputs=torch.zeros(1, 4)).name == name
+    with pytest.raises(sullae.InputError, match="config.toml: (inputs|outputs) is .* by which all versions"):
+        serve.export(torch.nn.Linear(5, 2), tmp_path, "linear", example_inputs=torch.zeros(1, 5))
 
 
 def test_what_is_no_model(tmp_path):

@@ -13,7 +13,7 @@ BackgroundQueue::BackgroundQueue(int rank)
         ::pthread_setname_np(::pthread_self(), "sullae-engine");
         in_own_thread = true;
         log::set_rank(rank);
-        run();
+        work();
       }) {}
 
 BackgroundQueue::~BackgroundQueue() { stop(); }
@@ -41,15 +41,43 @@ void BackgroundQueue::submit(std::function<void()> operation,
   completion->finish(std::make_exception_ptr(Error("this rank has left the world")));
 }
 
-void BackgroundQueue::run() {
+void BackgroundQueue::run(std::function<void()> operation) {
+  bool now = false;
+  {
+    const std::lock_guard lock(mutex_);
+    now = !ending_ && !busy_ && entries_.empty();
+    if (now) busy_ = true;
+  }
+  if (!now) {
+    const auto completion = std::make_shared<Completion>();
+    submit(std::move(operation), completion);
+    return completion->wait();
+  }
+  try {
+    operation();
+  } catch (...) {  // a user's operation may throw anything
+    end_turn();
+    throw;
+  }
+  end_turn();
+}
+
+void BackgroundQueue::end_turn() {
+  const std::lock_guard lock(mutex_);
+  busy_ = false;
+  if (ending_ || !entries_.empty()) changed_.notify_all();
+}
+
+void BackgroundQueue::work() {
   for (;;) {
     Entry entry;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return ending_ || !entries_.empty(); });
+      changed_.wait(lock, [this] { return !busy_ && (ending_ || !entries_.empty()); });
       if (entries_.empty()) return;
       entry = std::move(entries_.front());
       entries_.pop_front();
+      busy_ = true;
     }
     std::exception_ptr error;
     try {
@@ -57,6 +85,7 @@ void BackgroundQueue::run() {
     } catch (...) {
       error = std::current_exception();  // rethrown where the user waits
     }
+    end_turn();
     entry.completion->finish(error);
   }
 }

@@ -25,18 +25,22 @@ class BackgroundQueue {
   void stop();
   /// Any thread may call. `completion` finishes when `operation` has returned or thrown.
   void submit(std::function<void()> operation, std::shared_ptr<Completion> completion);
+  /// The same, and waits: in the calling thread, where nothing comes before it. Rethrows what it throws.
+  void run(std::function<void()> operation);
 
  private:
   struct Entry {
     std::function<void()> operation;
     std::shared_ptr<Completion> completion;
   };
-  void run();
+  void work();
+  void end_turn();
 
   std::mutex stopping_;  // one call of stop() at a time
-  std::mutex mutex_;     // guards entries_ and ending_
+  std::mutex mutex_;     // guards the three below
   std::condition_variable changed_;
   std::deque<Entry> entries_;
+  bool busy_ = false;  // an operation runs
   bool ending_ = false;
 
   std::thread thread_;

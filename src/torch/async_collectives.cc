@@ -91,11 +91,20 @@ std::size_t sum(const std::vector<std::int64_t>& rows) {
   return static_cast<std::size_t>(std::accumulate(rows.begin(), rows.end(), std::int64_t{0}));
 }
 
+// Not the tensors, whose last reference may be Python's: to let it go takes the interpreter's lock, for which the
+// engine's thread would wait.
+using Options = std::vector<torch::TensorOptions>;
+Options options_of(const Tensors& tensors) {
+  Options options;
+  for (const torch::Tensor& tensor : tensors) options.push_back(tensor.options());
+  return options;
+}
+
 // Results are made in host memory, and go back to where the inputs are.
-void send_back_to(State& state, const Tensors& tensors) {
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const bool elsewhere = !tensors[i].device().is_cpu();
-    state.targets.push_back(elsewhere ? torch::empty(state.results[i].sizes(), tensors[i].options())
+void send_back_to(State& state, const Options& places) {
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const bool elsewhere = !places[i].device().is_cpu();
+    state.targets.push_back(elsewhere ? torch::empty(state.results[i].sizes(), places[i])
                                       : torch::Tensor());
   }
 }
@@ -183,7 +192,7 @@ TensorHandle allgather_async(const Tensors& tensors, const AsyncOptions& options
   const DataType type = type_of(state->inputs, kWhat);
   std::string what = fmt::format("allgather of {} {}", name(type), all_rows_of(state->inputs));
   return negotiate(state, world, options, std::move(what),
-                   [type, tensors](Communicator& ranks, State& s) {
+                   [type, places = options_of(tensors)](Communicator& ranks, State& s) {
                      const auto size = static_cast<std::size_t>(ranks.size());
                      const std::size_t members = s.inputs.size();
                      std::vector<std::int64_t> mine;
@@ -198,7 +207,7 @@ TensorHandle allgather_async(const Tensors& tensors, const AsyncOptions& options
                        ranks.allgather(s.inputs[i].data_ptr(), s.results[i].data_ptr(),
                                        elements(rows, row_elements(s.inputs[i])), type);
                      }
-                     send_back_to(s, tensors);
+                     send_back_to(s, places);
                    });
 }
 
@@ -220,6 +229,7 @@ TensorHandle reducescatter_async(const Tensors& tensors, ReduceOp op, const Asyn
   if (options.postscale != 1.0) what += fmt::format(", postscale {}", options.postscale);
   const double prescale = options.prescale;
   const double postscale = options.postscale;
+  const Options places = options_of(tensors);
   return negotiate(state, world, options, std::move(what), [=](Communicator& ranks, State& s) {
     for (const torch::Tensor& given : s.inputs) {
       torch::Tensor input = given;
@@ -238,7 +248,7 @@ TensorHandle reducescatter_async(const Tensors& tensors, ReduceOp op, const Asyn
         engine::scale(result.data_ptr(), result.data_ptr(), count_of(result), type, postscale);
       s.results.push_back(std::move(result));
     }
-    send_back_to(s, tensors);
+    send_back_to(s, places);
   });
 }
 
@@ -269,6 +279,7 @@ TensorHandle alltoall_async(const torch::Tensor& tensor,
                     fmt::join(sent, ", "), rows, world.size(), rows));
   }
   std::string what = fmt::format("alltoall of {} {}", name(type), all_rows_of(state->inputs));
+  const Options place{tensor.options()};
   return negotiate(state, world, options, std::move(what), [=](Communicator& ranks, State& s) {
     const torch::Tensor& input = s.inputs[0];
     std::vector<std::int64_t> received(sent.size());
@@ -278,7 +289,7 @@ TensorHandle alltoall_async(const torch::Tensor& tensor,
     const std::size_t a_row = row_elements(input);
     ranks.alltoall(input.data_ptr(), elements(sent, a_row), s.results[0].data_ptr(),
                    elements(received, a_row), type);
-    send_back_to(s, {tensor});
+    send_back_to(s, place);
     s.results.push_back(torch::tensor(received, torch::kInt64));
     s.targets.emplace_back();
   });

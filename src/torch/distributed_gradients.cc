@@ -48,7 +48,10 @@ class DistributedGradients::Impl {
     std::vector<PlannedParameter> planned;
     std::set<const void*> seen;  // weights that modules share are one parameter under several names
     for (const auto& item : parameters) {
-      if (!item.value().requires_grad()) continue;
+      if (!item.value().requires_grad()) {
+        frozen_.emplace_back(item.key(), item.value());
+        continue;
+      }
       if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
       data_type(item.value().scalar_type(), fmt::format("parameter '{}'", item.key()));
       planned.push_back({.name = item.key(), .tensor = item.value()});
@@ -67,6 +70,7 @@ class DistributedGradients::Impl {
           "DistributedOptimizer: this rank has left the world that it was made for (shutdown() or "
           "World::leave()): "
           "make it anew after init()");
+    check_frozen();
     reducer_->synchronize();
   }
 
@@ -77,6 +81,7 @@ class DistributedGradients::Impl {
     reducer_->set_backward_passes_per_step(passes);
   }
   void zero_grad() { reducer_->zero_grad(); }
+  bool has_seen_gradients() const { return reducer_->has_seen_gradients(); }
 
   // The others see this rank's zeros, and flags that say that it only follows. When nobody steps any
   // more, all are here.
@@ -103,7 +108,20 @@ class DistributedGradients::Impl {
   }
 
  private:
+  // Ranks would drift apart in what has come to be trained.
+  void check_frozen() const {
+    if (world_.size() == 1) return;
+    for (const auto& [name, parameter] : frozen_) {
+      if (!parameter.requires_grad() || !parameter.grad().defined()) continue;
+      throw InputError(fmt::format(
+          "DistributedOptimizer: parameter '{}' required no gradient when this was made, and its "
+          "gradient is reduced by nobody: make it after the last requires_grad_()",
+          name));
+    }
+  }
+
   World world_;
+  std::vector<std::pair<std::string, torch::Tensor>> frozen_;
   std::shared_ptr<GradientReducer> reducer_;
 };
 
@@ -116,6 +134,7 @@ DistributedGradients::~DistributedGradients() = default;
 void DistributedGradients::synchronize() { impl_->synchronize(); }
 void DistributedGradients::stepped() { impl_->stepped(); }
 void DistributedGradients::zero_grad() { impl_->zero_grad(); }
+bool DistributedGradients::has_seen_gradients() const { return impl_->has_seen_gradients(); }
 void DistributedGradients::set_backward_passes_per_step(int passes) {
   impl_->set_backward_passes_per_step(passes);
 }

@@ -44,15 +44,23 @@ std::shared_ptr<GradientReducer> GradientReducer::make(std::vector<PlannedParame
 void GradientReducer::begin_step() {
   synchronized_ = false;
   backward_passes_ = 0;
-  waits_for_backward_ = false;
+  waits_for_backward_.reset();
+}
+
+bool GradientReducer::has_seen_gradients() const {
+  return synchronized_ ||
+         std::ranges::any_of(states_, [](const ParameterState& state) { return state.passes > 0; });
 }
 
 // An exception that autograd carries out of a backward loses its type on the way to Python.
 void GradientReducer::synchronize_after_backward() {
-  if (std::exchange(waits_for_backward_, true)) return;
-  torch::autograd::Engine::get_default_engine().queue_callback([self = weak_from_this()] {
+  if (!waits_for_backward_.expired()) return;
+  const auto waiting = std::make_shared<char>();
+  waits_for_backward_ = waiting;
+  torch::autograd::Engine::get_default_engine().queue_callback([self = weak_from_this(), waiting] {
     const auto reducer = self.lock();
-    if (!reducer || !std::exchange(reducer->waits_for_backward_, false)) return;
+    if (!reducer || reducer->waits_for_backward_.lock() != waiting) return;
+    reducer->waits_for_backward_.reset();
     if (++reducer->backward_passes_ < reducer->options_.backward_passes_per_step) return;
     try {
       reducer->synchronize();

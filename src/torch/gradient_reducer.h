@@ -39,6 +39,8 @@ class GradientReducer final : public GradientListener,
   void begin_step();
   /// Removes all gradients, and forgets what was taken of them.
   void zero_grad();
+  /// Whether backward has reached a parameter since the last step.
+  bool has_seen_gradients() const;
 
   void set_backward_passes_per_step(int passes) { options_.backward_passes_per_step = passes; }
   /// Whether this rank takes steps of its own, or only follows the others' with zeros.
@@ -90,7 +92,8 @@ class GradientReducer final : public GradientListener,
   KeptGradients kept_;  // in a world of one, which has no buckets
   std::size_t next_start_ = 0;
   bool synchronized_ = false;
-  bool waits_for_backward_ = false;  // autograd calls back when the backward that is under way ends
+  // Lives until autograd has called back at the end of the backward that is under way, or has given that up.
+  std::weak_ptr<void> waits_for_backward_;
   int backward_passes_ = 0;          // that have ended since the last step
   std::exception_ptr error_;         // of the wait at the end of a backward
   bool stepping_ = true;             // this rank has not joined

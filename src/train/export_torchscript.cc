@@ -64,10 +64,13 @@ void try_out(torch::jit::Module& script, const TorchScriptExport& options, std::
     const bool is_text = std::holds_alternative<ServedTexts>(options.preprocessing);
     inputs.emplace_back(is_text ? torch::ones(shape, input.type) : torch::zeros(shape, input.type));
   }
-  const auto expected_arguments = script.get_method("forward").num_inputs() - 1;
-  if (inputs.size() != expected_arguments)
+  const auto& arguments = script.get_method("forward").function().getSchema().arguments();
+  const auto most = arguments.size() - 1;  // but for self
+  const auto optional = static_cast<std::size_t>(std::ranges::count_if(
+      arguments, [](const auto& argument) { return argument.default_value().has_value(); }));
+  if (inputs.size() + optional < most || inputs.size() > most)
     throw InputError(fmt::format("forward takes {} tensors, but there are {} inputs",
-                                 expected_arguments, inputs.size()));
+                                 most - optional, inputs.size()));
   const auto outputs = run(script, inputs, rows);
   const auto wanted = train::outputs_of(options);
   if (outputs.size() != wanted.size())
@@ -105,6 +108,8 @@ std::filesystem::path export_torchscript(const torch::jit::Module& module,
   auto script = copy_of(module);
   try_out(script, options, 1);
   if (options.max_batch_size > 1) try_out(script, options, 3);
+  const auto config = options.repository / options.name / repository::kModelConfig;
+  if (std::filesystem::exists(config)) train::check_fits_config(options, config);
   const auto write = [&](const std::filesystem::path& folder) {
     std::ostringstream bytes;
     script.save(bytes);

@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <sstream>
 #include <unordered_set>
 
+#include "base/toml_file.h"
 #include "sullae/error.h"
 
 namespace sullae::train {
@@ -133,6 +135,27 @@ std::string config_of(const TorchScriptExport& options) {
   add("inputs", options.inputs);
   add("outputs", options.outputs);
   return text;
+}
+
+void check_fits_config(const TorchScriptExport& options, const std::filesystem::path& config) {
+  const auto text_of = [](const toml::node* node) {
+    std::ostringstream text;
+    if (node != nullptr) node->visit([&](const auto& value) { text << value; });
+    return text.str();
+  };
+  const auto there = TomlFile(config).parse();
+  const auto own = toml::parse(config_of(options));
+  for (const char* key : {"preprocessing", "inputs", "outputs", "classes", "vocabulary",
+                          "max_words", "normalise", "image_size", "channels", "centre_share",
+                          "mean", "deviation"}) {
+    const auto before = text_of(there.get(key));
+    const auto now = text_of(own.get(key));
+    if (before == now) continue;
+    throw InputError(fmt::format(
+        "{}: {} is {} there, by which all versions of the model are served, and {} for this one: "
+        "expected the same; a model that takes or gives something else needs a name of its own",
+        config.string(), key, before.empty() ? "nothing" : before, now.empty() ? "nothing" : now));
+  }
 }
 
 std::vector<ServedTensor> inputs_of(const TorchScriptExport& options) {

@@ -1,6 +1,7 @@
 // What an exported module takes and gives, and what config.toml says of it.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "sullae/train/export.h"
@@ -9,6 +10,10 @@ namespace sullae::train {
 
 /// Throws InputError for tensors, names, vocabularies and numbers that cannot be served.
 void check_export(const TorchScriptExport& options);
+
+/// Throws InputError where `config`, the config.toml of versions that are there, says otherwise what the model takes and
+/// gives. What an operator sets there may differ.
+void check_fits_config(const TorchScriptExport& options, const std::filesystem::path& config);
 
 /// config.toml's text.
 std::string config_of(const TorchScriptExport& options);

@@ -9,8 +9,9 @@ Handle AdapterView::submit(std::function<void(Communicator&)> operation,
   return World::handle_of(world_.impl_->submit(std::move(operation), options));
 }
 
-void AdapterView::run(const std::function<void(Communicator&)>& operation) const {
-  world_.impl_->run(Operation::composed, 0, operation);
+void AdapterView::run(std::function<void(Communicator&)> operation,
+                      const PlannedOptions& options) const {
+  world_.impl_->run_planned(std::move(operation), options);
 }
 
 Handle AdapterView::negotiate(std::function<void(Communicator&)> operation,
@@ -25,6 +26,10 @@ Handle AdapterView::negotiate(std::function<void(Communicator&)> operation,
 
 std::shared_ptr<DeviceCommunicator> AdapterView::device_communicator(int device) const {
   return world_.impl_->device_communicator(device);
+}
+
+void AdapterView::fail(const std::string& reason) const {
+  world_.impl_->fail(std::make_exception_ptr(Error(reason)));
 }
 
 std::uint64_t AdapterView::next_number() const { return world_.impl_->next_number(); }

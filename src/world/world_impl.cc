@@ -251,30 +251,36 @@ std::shared_ptr<Completion> World::Impl::start_message(
   return completion;
 }
 
-std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&)> call,
-                                                const PlannedOptions& options) {
+std::function<void()> World::Impl::planned_operation(std::function<void(Communicator&)> call,
+                                                     const PlannedOptions& options) {
   check_joined();
-  auto completion = std::make_shared<Completion>();
   auto labelled = [this, call = std::move(call), options] {
     guarded([&] {
       planned().set_label(options.name, options.plan, options.turn);
       call(planned());
     });
   };
-  if (!timeline_.on()) {
-    queue().submit(std::move(labelled), completion);
-    return completion;
-  }
-  queue().submit(
-      [this, labelled = std::move(labelled), options, submitted = engine::Timeline::Clock::now()] {
-        timeline_.record({engine::Lane::planned, "QUEUE", options.name, submitted,
-                          engine::Timeline::Clock::now(), options.bytes});
-        const engine::Span span(timeline_, engine::Lane::planned, "REDUCE_BUCKET", options.name,
-                                options.bytes);
-        labelled();
-      },
-      completion);
+  if (!timeline_.on()) return labelled;
+  return [this, labelled = std::move(labelled), options,
+          submitted = engine::Timeline::Clock::now()] {
+    timeline_.record({engine::Lane::planned, "QUEUE", options.name, submitted,
+                      engine::Timeline::Clock::now(), options.bytes});
+    const engine::Span span(timeline_, engine::Lane::planned, "REDUCE_BUCKET", options.name,
+                            options.bytes);
+    labelled();
+  };
+}
+
+std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&)> call,
+                                                const PlannedOptions& options) {
+  auto completion = std::make_shared<Completion>();
+  queue().submit(planned_operation(std::move(call), options), completion);
   return completion;
+}
+
+void World::Impl::run_planned(std::function<void(Communicator&)> call,
+                              const PlannedOptions& options) {
+  queue().run(planned_operation(std::move(call), options));
 }
 
 std::shared_ptr<Completion> World::Impl::submit(Signature signature, const AsyncOptions& options,

@@ -81,6 +81,9 @@ class World::Impl {
   /// The planned path.
   std::shared_ptr<Completion> submit(std::function<void(Communicator&)> call,
                                      const PlannedOptions& options);
+  void run_planned(std::function<void(Communicator&)> call, const PlannedOptions& options);
+  /// All that is under way here and on the other ranks ends with `error`.
+  void fail(const std::exception_ptr& error);
   /// The negotiated path. Gives an operation without a name one.
   std::shared_ptr<Completion> submit(Signature signature, const AsyncOptions& options,
                                      engine::Submission submission);
@@ -122,8 +125,9 @@ class World::Impl {
       throw;
     }
   }
-  void fail(const std::exception_ptr& error);
   void write_timeline();
+  std::function<void()> planned_operation(std::function<void(Communicator&)> call,
+                                          const PlannedOptions& options);
   // Throws Error once this rank has left.
   void check_joined() const;
   static constexpr std::chrono::milliseconds kReasonLimit{500};
@@ -160,7 +164,7 @@ class World::Impl {
   std::unique_ptr<Communicator> foreground_;
   bool has_shape_ = false;
   bool addresses_told_ = false;            // where this is no set
-  std::unique_ptr<Communicator> planned_;  // used by the queue's thread alone
+  std::unique_ptr<Communicator> planned_;  // used by whoever has the queue's turn
   // Operations without a name, by kind.
   std::array<std::atomic<std::uint64_t>, kOperations> unnamed_{};
   std::mutex device_mutex_;  // guards the two below

@@ -132,6 +132,35 @@ TEST_F(ExportTorchScript, WritesWhatThePreprocessingNeeds) {
                "the module has no method forward"));
 }
 
+TEST_F(ExportTorchScript, VersionsOfAModelTakeAndGiveTheSame) {
+  torch::jit::Module script("model");
+  script.define("def forward(self, pixels):\n    return pixels[:, 0, 0, :2]\n");
+  TorchScriptExport images{.repository = directory_.path(),
+                           .name = "images",
+                           .preprocessing = ServedImages{.size = 28, .channels = 1}};
+  export_torchscript(script, images);
+  images.max_batch_size = 3;  // an operator's affair
+  EXPECT_EQ(export_torchscript(script, images).filename(), "2");
+  images.preprocessing = ServedImages{.size = 28, .channels = 1, .mean = {0.5}};
+  EXPECT_TRUE(contains(error_of([&] { export_torchscript(script, images); }),
+                       "images/config.toml: mean is [ 0.485, 0.456, 0.406 ] there, by which all "
+                       "versions of the model are served, and [ 0.5 ] for this one"));
+  images.preprocessing = {};
+  images.inputs = {{"pixels", torch::kFloat32, {-1, 1, 28, 28}}};
+  images.outputs = {{"scores", torch::kFloat32, {-1, 2}}};
+  EXPECT_TRUE(contains(error_of([&] { export_torchscript(script, images); }),
+                       "preprocessing is 'image' there"));
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() / "images" / "3"));
+}
+
+TEST_F(ExportTorchScript, ArgumentsWithDefaultsMayBeLeftOut) {
+  torch::jit::Module script("model");
+  script.define("def forward(self, x, scale: float = 2.0):\n    return scale * x\n");
+  auto other = options();
+  other.outputs[0].shape = other.inputs[0].shape;
+  EXPECT_EQ(export_torchscript(script, other).filename(), "1");
+}
+
 TEST_F(ExportTorchScript, SaysWhatCannotBeServed) {
   EXPECT_TRUE(
       contains(refusal("def forward(self, x):\n    return self.nobody\n", options()), "nobody"));

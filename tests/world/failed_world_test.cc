@@ -59,6 +59,20 @@ INSTANTIATE_TEST_SUITE_P(OverEveryTransport, FailedWorld, ::testing::Values("shm
                          [](const auto& test) { return test.param; });
 
 // Rank 1 comes late, when rank 0 has given it up and tries again: the two must not be paired.
+TEST_P(FailedWorld, ByAProgramsOwnWord) {
+  run_ranks({.size = 3, .transport = GetParam()}, [](World& world) {
+    world.barrier();
+    if (world.rank() == 1) {
+      const Handle waiting = world.barrier_async({.name = "nobody else"});
+      AdapterView(world).fail("enough of it");
+      EXPECT_TRUE(contains(message_of([&] { waiting.wait(); }), "enough of it"));
+    } else {
+      EXPECT_TRUE(contains(message_of([&] { world.barrier(); }), "rank 1 cannot go on: enough of it"));
+    }
+    expect_refused(world, "enough of it");
+  });
+}
+
 TEST_P(FailedWorld, RefusesEveryCallAfterATimeout) {
   for (const std::size_t count : {1U, 3000U, 300000U}) {
     std::atomic<bool> gave_up = false;

@@ -236,5 +236,58 @@ TEST(BackgroundQueue, RunsInOrderAndReportsWhatWasThrown) {
   completions[4]->wait();
 }
 
+TEST(BackgroundQueue, WaitsForItsTurnInTheCallingThread) {
+  BackgroundQueue queue(0);
+  std::thread::id ran_in;
+  const auto look = [&] {
+    ran_in = std::this_thread::get_id();
+  };
+  queue.run(look);
+  EXPECT_EQ(ran_in, std::this_thread::get_id());
+  std::atomic<bool> go = false;
+  std::vector<int> order;
+  const auto first = std::make_shared<Completion>();
+  queue.submit(
+      [&] {
+        while (!go) std::this_thread::yield();
+        order.push_back(1);
+      },
+      first);
+  std::thread other([&] { queue.run([&] { order.push_back(2); }); });
+  go = true;
+  other.join();
+  EXPECT_TRUE(first->done());
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+  EXPECT_THROW(queue.run([] { throw MismatchError("three"); }), MismatchError);
+  queue.run(look);  // what was thrown holds nothing up
+  queue.stop();
+  EXPECT_TRUE(contains(error_of([&] { queue.run(look); }), "this rank has left the world"));
+}
+
+// Ranks that wait and ranks that do not call the same collectives, in one order.
+TEST(World, PlannedOperationsHaveOneOrderWhoeverWaits) {
+  run_ranks({.size = 3}, [](World& world) {
+    const AdapterView view(world);
+    std::vector<float> values(40);
+    std::vector<Handle> handles;
+    for (int i = 0; i < 40; ++i) {
+      float* const value = &values[static_cast<std::size_t>(i)];
+      *value = static_cast<float>(i * world.rank());
+      const auto sum = [value](Communicator& ranks) {
+        ranks.allreduce(value, value, 1, DataType::float32, ReduceOp::sum);
+      };
+      if ((i + world.rank()) % 3 == 0) {
+        view.run(sum, {.name = "sum"});
+        EXPECT_EQ(*value, static_cast<float>(3 * i));
+      } else {
+        handles.push_back(view.submit(sum, {.name = "sum"}));
+      }
+    }
+    for (const Handle& handle : handles) handle.wait();
+    for (int i = 0; i < 40; ++i)
+      EXPECT_EQ(values[static_cast<std::size_t>(i)], static_cast<float>(3 * i));
+  });
+}
+
 }  // namespace
 }  // namespace sullae::testing

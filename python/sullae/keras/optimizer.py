@@ -1,6 +1,6 @@
 """Gradients averaged over ranks around any optimizer of Keras."""
 
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Union
 
 import keras
 
@@ -17,7 +17,8 @@ class _Distribution:
     def __init__(self, optimizer, process_set: hvd.ProcessSet, options: Dict[str, Any], local: Sequence, scale_local: bool):
         self._process_set = process_set
         self._options = options
-        self._local = {id(variable) for variable in local}
+        self._local_layers = local
+        self._local: Set[int] = set()
         self._scale_local = scale_local
         self._gradients: Optional[_core.DistributedGradients] = None
         self._optimizer = optimizer
@@ -33,7 +34,7 @@ class _Distribution:
 
     def apply(self, grads: Sequence, trainable_variables: Optional[Sequence] = None) -> None:
         variables = self._optimizer._trainable_variables if trainable_variables is None else list(trainable_variables)
-        if self._gradients is None or all(variable.value.grad is None for variable in variables):
+        if self._gradients is None or not self._gradients.has_seen_gradients:
             # No hook has seen these: backward() came before build(), or they are torch.autograd.grad()'s.
             grads = self._average(grads, variables)
         else:
@@ -45,6 +46,10 @@ class _Distribution:
         self._gradients.stepped()
 
     def _attach(self, variables: Iterable[keras.Variable]) -> None:
+        for layer in self._local_layers:
+            if not layer.built:
+                raise InputError(f"local_layers: '{layer.name}' is not built when the optimizer is: expected a layer of its model")
+        self._local = {id(variable) for layer in self._local_layers for variable in layer.trainable_weights}
         # Not by their paths, in which Keras numbers the layers that a process has made before.
         named = [
             (f"{number} {variable.name}", variable.value)
@@ -103,9 +108,8 @@ def PartialDistributedOptimizer(  # noqa: N802
         "overlap": True,
         "after_backward": True,
     }
-    local = [variable for layer in layers for variable in layer.trainable_weights]
     if process_set.included():
-        _Distribution(optimizer, process_set, options, local, scale_local_gradients)
+        _Distribution(optimizer, process_set, options, layers, scale_local_gradients)
     return optimizer
 
 

@@ -75,7 +75,8 @@ def export(
     if outputs is not None and preprocessing is not None:
         raise InputError("export: outputs: preprocessing knows them, expected none")
     with _in_evaluation(model), torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of TorchScript's age, and of what tracing cannot see, which is tried afterwards
+        warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript's age
+        warnings.simplefilter("ignore", FutureWarning)
         examples = _examples(example_inputs, inputs, preprocessing, model)
         script = _compiled(model, examples)
         if preprocessing is None:
@@ -142,12 +143,52 @@ def _compiled(model: torch.nn.Module, examples: Tuple[torch.Tensor, ...]) -> tor
         return torch.jit.script(model)
     except Exception as no_script:  # the compiler raises what it likes, and tracing takes more
         try:
-            return torch.jit.trace(model, examples, check_trace=False)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", torch.jit.TracerWarning)
+                traced = torch.jit.trace(model, examples, check_trace=False)
+            _check_traced(model, traced, examples, [str(warning.message) for warning in caught])
+            return traced
+        except InputError:
+            raise
         except Exception as no_trace:
             raise InputError(
                 f"export: {type(model).__name__} cannot be compiled ({no_script}), nor traced with inputs of the shapes "
                 f"{[list(example.shape) for example in examples]} ({no_trace})"
             ) from no_trace
+
+
+def _others(examples: Tuple[torch.Tensor, ...]) -> Tuple[torch.Tensor, ...]:
+    """Inputs as those, with other values where any may be: of whole numbers, which may be places in a table, the same."""
+    random = torch.Generator().manual_seed(1)
+    return tuple(
+        torch.randn(example.shape, generator=random).to(example) if example.is_floating_point() else example for example in examples
+    )
+
+
+def _check_traced(model: torch.nn.Module, traced: torch.jit.ScriptModule, examples, warned: List[str]) -> None:
+    """Tracing writes down what forward did for these inputs: InputError where it gives another answer for others."""
+    others = _others(examples)
+    try:
+        wanted = _leaves(model(*others))
+    except Exception:  # a model may refuse values, in its own words: then there is nothing to compare
+        wanted = []
+    for expected, given in zip(wanted, _leaves(traced(*others)) if wanted else []):
+        if torch.allclose(expected, given, rtol=1e-3, atol=1e-4, equal_nan=True):
+            continue
+        reasons = "\n".join(warned) or "forward chooses by its inputs' values, or by chance"
+        raise InputError(
+            f"export: {type(model).__name__} cannot be compiled by torch.jit.script, and traced it answers other inputs otherwise "
+            f"than the model does: {reasons}"
+        )
+    for message in warned:
+        warnings.warn(f"export: traced: {message}", torch.jit.TracerWarning, stacklevel=4)
+
+
+def _leaves(value) -> List[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    values = value.values() if isinstance(value, dict) else value
+    return [leaf for item in values for leaf in _leaves(item)] if isinstance(value, (list, tuple, dict)) else []
 
 
 def _batch_of(example: torch.Tensor, max_batch_size: int) -> List[int]:

@@ -5,7 +5,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
 import torch
 
-from ..errors import InputError
+from ..errors import Error, InputError
 from .collectives import allgather, broadcast_async_, synchronize
 from .process_sets import ProcessSet, global_process_set
 
@@ -16,8 +16,12 @@ def _to_bytes(obj: Any) -> torch.Tensor:
     try:
         data = pickle.dumps(obj)
     except (pickle.PicklingError, AttributeError, TypeError):
-        import cloudpickle  # functions of a script, lambdas
-
+        try:
+            import cloudpickle  # functions of a script, lambdas
+        except ImportError:
+            cloudpickle = None
+        if cloudpickle is None:
+            raise
         data = cloudpickle.dumps(obj)
     return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
@@ -36,9 +40,18 @@ def broadcast_object(
     you do not trust: unpickling runs code."""
     name = name or "broadcast_object"
     is_root = process_set.rank() == process_set.place_of(root_rank)
-    data = _to_bytes(obj) if is_root else torch.empty(0, dtype=torch.uint8)
-    length = torch.tensor([data.numel()])
+    data, error = torch.empty(0, dtype=torch.uint8), None
+    if is_root:
+        try:
+            data = _to_bytes(obj)
+        except Exception as reason:  # whatever an object's own methods raise; the others are told, and wait for nothing
+            error = reason
+    length = torch.tensor([data.numel() if error is None else -1])
     synchronize(broadcast_async_(length, root_rank, f"{name}.length", process_set))
+    if error is not None:
+        raise error
+    if length < 0:
+        raise Error(f"{name}: rank {root_rank} could not pickle the object: its own message says why")
     if not is_root:
         data = torch.empty(int(length), dtype=torch.uint8)
     synchronize(broadcast_async_(data, root_rank, f"{name}.data", process_set))
@@ -50,8 +63,16 @@ def allgather_object(
 ) -> List[Any]:
     """Every rank's object, pickled, in the order of ranks."""
     name = name or "allgather_object"
-    data = _to_bytes(obj)
-    lengths = allgather(torch.tensor([data.numel()]), f"{name}.lengths", process_set)
+    data, error = torch.empty(0, dtype=torch.uint8), None
+    try:
+        data = _to_bytes(obj)
+    except Exception as reason:  # as above
+        error = reason
+    lengths = allgather(torch.tensor([data.numel() if error is None else -1]), f"{name}.lengths", process_set)
+    if error is not None:
+        raise error
+    if (lengths < 0).any():
+        raise Error(f"{name}: rank {int(lengths.argmin())} could not pickle its object: its own message says why")
     gathered = allgather(data, f"{name}.data", process_set)
     return [_from_bytes(part) for part in gathered.split(lengths.tolist())]
 

@@ -1,8 +1,10 @@
 """Gradients averaged over ranks around any optimizer of torch.optim."""
 
 import contextlib
+import functools
 import warnings
-from typing import Iterable, List, Optional, Tuple, Union
+import weakref
+from typing import Callable, Iterable, List, Optional, Tuple, Union
 
 import torch
 
@@ -19,6 +21,9 @@ class _DistributedOptimizer:
     """What DistributedOptimizer() adds to a class of optimizers."""
 
     _gradients: Optional[_core.DistributedGradients]
+    _make_gradients: Callable[[List[Tuple[str, torch.Tensor]]], _core.DistributedGradients]
+    _named: List[Tuple[str, torch.Tensor]]
+    _frozen: List[torch.Tensor]
     _synchronizes: bool
 
     def synchronize(self) -> None:
@@ -56,11 +61,40 @@ class _DistributedOptimizer:
         self._gradients.stepped()
         return result
 
+    # Of torch's hooks of steps, which call them around the optimizer's own: not once more around this one.
+    step.hooked = True
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Removes all gradients, at any moment; with ``set_to_none=False`` they become zeros."""
-        if set_to_none and self._gradients is not None:
-            self._gradients.zero_grad()
+        if self._gradients is not None:
+            if set_to_none:
+                self._gradients.zero_grad()
+            if any(parameter.requires_grad for parameter in self._frozen):
+                self._listen()
         super().zero_grad(set_to_none=set_to_none)
+
+    def add_param_group(self, param_group: dict) -> None:
+        """As the optimizer's own. Collective: every rank adds the same parameters, between two steps."""
+        super().add_param_group(param_group)
+        if self._gradients is None:
+            return
+        known = {id(p) for _, p in self._named}
+        added = [p for p in self.param_groups[-1]["params"] if id(p) not in known]
+        group = len(self.param_groups) - 1
+        self._named = self._named + [(f"group {group} parameter {i}", p) for i, p in enumerate(added)]
+        self._parameter_names.update({p: name for name, p in self._named})
+        self._listen()
+
+    def _listen(self) -> None:
+        self._gradients = None  # which parameters belong to, one at a time
+        self._gradients = self._make_gradients(self._named)
+        self._frozen = [p for _, p in self._named if not p.requires_grad]
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(
+            "a distributed optimizer can be neither copied nor pickled, since ranks take its steps together: "
+            "save its state_dict(), and load that into one that was made by DistributedOptimizer()"
+        )
 
     def join(self) -> int:
         """This rank has run out of data: until every rank has called it, it makes the others' steps with gradients of zero,
@@ -95,6 +129,28 @@ def _named(optimizer, named_parameters: Optional[NamedParameters]) -> List[Tuple
         )
     own = {id(p) for p in updated}
     return [(name, p) for name, p in named if id(p) in own]
+
+
+def _take_over_schedule(distributed: torch.optim.Optimizer) -> None:
+    """A scheduler of learning rates that was made before counts the optimizer's steps in one of its own, which it has put in
+    front of the optimizer's."""
+    before = distributed.__dict__.pop("step", None)
+    if before is None:
+        return
+    if not any(name in vars(before) for name in ("_wrapped_by_lr_sched", "_with_counter")):
+        raise InputError(
+            f"DistributedOptimizer: step() of the optimizer was replaced by {before!r}: expected to be called before that"
+        )
+    itself = weakref.ref(distributed)
+
+    @functools.wraps(before)
+    def step(*args, **kwargs):
+        optimizer = itself()
+        optimizer._opt_called = True
+        optimizer._step_count = getattr(optimizer, "_step_count", 0) + 1
+        return type(optimizer).step(optimizer, *args, **kwargs)
+
+    distributed.step = step
 
 
 def _check_groups(groups: Union[int, List[List[torch.Tensor]], None]) -> None:
@@ -142,12 +198,15 @@ def DistributedOptimizer(  # noqa: N802
     after_backward: bool = True,
 ) -> torch.optim.Optimizer:
     """``optimizer``, of the same class and with the same parameters and state, whose steps use the average of all ranks'
-    gradients. Collective: every rank gives the same parameters, in the same order.
+    gradients. Collective: every rank gives the same parameters, in the same order. What requires gradients later is taken in
+    by the next ``zero_grad()``, and by ``add_param_group()``.
 
     Gradients travel in buckets while ``backward()`` computes the others, and are averages when it returns: clip them, look
     at them, or let a ``GradScaler`` unscale them without another call. ``loss.backward()`` may be called several times
     before ``step()``; ``backward_passes_per_step`` spares the reductions in between. ``zero_grad(set_to_none=True)`` is
-    what torch does by default, and right.
+    what torch does by default, and right. A gradient is memory of its bucket, which the next ``backward()`` writes to: keep its
+    ``clone()``. ``backward()`` waits where it has reached a parameter of this optimizer; where models have an optimizer each,
+    and ranks' losses reach different ones, call ``synchronize()`` of each, on every rank, before you look at gradients.
 
     ``compression``: Compression.fp16, .bf16, or a name such as "topk:0.01". ``op``: Average, Sum or Adasum.
     ``sparse_as_dense``: sparse gradients travel as dense ones. ``bucket_bytes``: see docs/tuning.md. ``after_backward=False`` leaves
@@ -175,16 +234,12 @@ def DistributedOptimizer(  # noqa: N802
     distributed._synchronizes = True
     distributed._parameter_names = {parameter: name for name, parameter in named}
     distributed._gradients = None
+    distributed._named = named
+    distributed._frozen = []
+    _take_over_schedule(distributed)
     if process_set.included():
-        distributed._gradients = _core.DistributedGradients(
-            named,
-            op,
-            backward_passes_per_step,
-            bucket_bytes,
-            compression_name(compression),
-            sparse_as_dense,
-            overlap,
-            after_backward,
-            process_set.world(),
-        )
+        options = (op, backward_passes_per_step, bucket_bytes, compression_name(compression), sparse_as_dense, overlap, after_backward)
+        world = process_set.world()
+        distributed._make_gradients = lambda parameters: _core.DistributedGradients(parameters, *options, world)
+        distributed._listen()
     return distributed
