@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""`sullae serve` against Flask around the same TorchScript model, in turn, with wrk as the client on the same machine;
-and the HTTP layer alone against nginx that answers a constant.
+"""`sullae serve` against Flask and LitServe around the same TorchScript model, in turn, with wrk as the client on the same
+machine; and the HTTP layer alone against nginx that answers a constant.
 
     bench/serving.py REPOSITORY/nsmc/1/model.ckpt [--texts ratings_test.txt.gz] [--users 1,11,51,101,200,400]
     bench/serving.py … --earlier OTHER/build/release/bin/sullae     an earlier build instead of the peers
 
-Flask runs as its own server with threads, and under gunicorn with a process and with a thread pool a processor; its best is
-what is compared. Medians of several rounds."""
+Flask runs as its own server with threads, and under gunicorn with a process and with a thread pool a processor. LitServe
+batches by itself, and runs as its documentation advises (a worker and an HTTP server a processor) and as was found best here (one
+worker, and an HTTP server a processor and one). It is not in Debian: without build/bench-serving the rest runs. The best of the
+peers is what is compared. Medians of several rounds."""
 import argparse
 import gzip
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -35,6 +38,7 @@ here = pathlib.Path(__file__).resolve().parent
 binaries = here.parent / "build" / "release" / "bin"
 processors = os.cpu_count()
 python = "/usr/bin/python3"
+litserve_python = here.parent / "build" / "bench-serving" / "bin" / "python"
 
 
 def free_port():
@@ -66,7 +70,23 @@ class Server:
 
     def __exit__(self, *_):
         self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            pass
+        try:  # LitServe leaves its workers behind, which would keep the port and load the machine while others are measured
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
         self.process.wait()
+
+
+def litserve_missing():
+    """Why LitServe cannot run, or nothing."""
+    if not litserve_python.exists():
+        return "there is no build/bench-serving"
+    found = subprocess.run([litserve_python, "-c", "import litserve, torch"], capture_output=True, text=True, check=False)
+    return (found.stderr.strip().splitlines() or ["its Python fails"])[-1] if found.returncode else ""
 
 
 def load(url, users, texts, script="post.lua"):
@@ -116,6 +136,19 @@ with tempfile.TemporaryDirectory() as folder, Figures("serving" + (" earlier" if
         "gunicorn threads": (Server([*gunicorn, "-w", str(processors), "--threads", "8"], f"http://127.0.0.1:{port}/", flask),
                              f"http://127.0.0.1:{port}/predict"),
     }
+    missing = "" if options.earlier else litserve_missing()
+    if missing:
+        figures.print(f"SKIPPED: litserve ({missing}: `python3 -m venv build/bench-serving && "
+                      "build/bench-serving/bin/pip install torch==2.13.0 litserve numpy`)")
+    elif not options.earlier:
+        def litserve(workers, api_servers, batch_seconds):
+            return (Server([litserve_python, here / "serving" / "litserve_app.py"], f"http://127.0.0.1:{port}/health",
+                           {"MODEL_DIR": str(folder), "PORT": str(port), "WORKERS": str(workers), "API_SERVERS": str(api_servers),
+                            "BATCH_SECONDS": str(batch_seconds)}), f"http://127.0.0.1:{port}/predict")
+
+        # On two processors a second worker takes more than it gives (docs/performance.md, LitServe).
+        servers |= {"litserve": litserve(processors, processors, 0.01), "litserve tuned": litserve(1, processors + 1, 0)}
+
     results = {}
     for _ in range(options.rounds):
         for name, (server, url) in servers.items():
@@ -130,12 +163,18 @@ with tempfile.TemporaryDirectory() as folder, Figures("serving" + (" earlier" if
             figures.print(f"{users:>5} {name:<17} {statistics.median(rate):>10.0f} {sum(failed):>7} "
                   f"{1e3 * statistics.median(half):>10.1f} {1e3 * statistics.median(most):>9.1f}")
             best[name] = max(best.get(name, 0), statistics.median(rate))
-        peer = max(statistics.median([r[0] for r in results[users, name]]) for name in servers if name != "sullae")
+        medians = {name: statistics.median([r[0] for r in results[users, name]]) for name in servers}
+        peers = {"": [rate for name, rate in medians.items() if name != "sullae"]}
+        if not options.earlier:
+            peers[" to Flask"] = [medians[name] for name in ("flask", "gunicorn", "gunicorn threads")]
+            peers[" to LitServe"] = [rate for name, rate in medians.items() if name.startswith("litserve")]
         ours = [statistics.median(column) for column in zip(*results[users, "sullae"])]
         figures[f"{users} users, requests per second"] = ours[0]
-        figures[f"{users} users, ratio"] = ours[0] / peer
         figures[f"{users} users, 99 % ms"] = 1e3 * ours[3]
-        figures.print(f"{'':>5} {'ratio':<17} {ours[0] / peer:>9.1f}x")
+        for of, found in peers.items():
+            if found:
+                figures[f"{users} users, ratio{of}"] = ours[0] / max(found)
+                figures.print(f"{'':>5} {'ratio' + of:<17} {ours[0] / max(found):>9.1f}x")
     peer = max(rate for name, rate in best.items() if name != "sullae")
     figures.print(f"best throughput: sullae {best['sullae']:.0f}, the peer {peer:.0f} requests/s: {best['sullae'] / peer:.1f}x")
 
