@@ -57,6 +57,8 @@ class AdapterView {
   /// Null where tensors must go through host memory: without NCCL in this build, where two ranks share a GPU, or with
   /// SULLAE_DEVICE_TRANSPORT=host.
   std::shared_ptr<DeviceCommunicator> device_communicator(int device) const;
+  /// Whether the world has failed: its ranks are out of step, and calls throw why.
+  bool has_failed() const;
   /// Ends the world with `reason`: what is under way, here and on the other ranks, throws it, and so does what comes.
   void fail(const std::string& reason) const;
   /// 0, 1, 2, …: the same on every rank for objects that are made in the same order.

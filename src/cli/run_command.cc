@@ -1,6 +1,10 @@
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 
 #include "base/environment.h"
 #include "cli/commands.h"
@@ -78,9 +82,48 @@ class RunCommand final : public Command {
                    "Port of the rendezvous store; by default a free one")
         ->check(CLI::Range(1, 65535))
         ->type_name("PORT");
+    app.add_option("--min-np", elastic_.least,
+                   "Elastic: go on as long as there are so many ranks, whoever comes and goes")
+        ->check(positive_integer())
+        ->type_name("N")
+        ->group("Elastic jobs");
+    app.add_option("--max-np", elastic_.most, "Elastic: grow up to so many; by default -np")
+        ->check(positive_integer())
+        ->type_name("N")
+        ->group("Elastic jobs");
+    app.add_option("--discover", elastic_.discover,
+                   "Elastic: command that prints the hosts, a line each (node1:4); run each second")
+        ->type_name("CMD")
+        ->excludes("--host")
+        ->excludes("--hostfile")
+        ->group("Elastic jobs");
+    app.add_option("--cooldown", cooldown_,
+                   "Elastic: seconds that a host that lost a rank gets no other, at first and at "
+                   "most, doubling")
+        ->capture_default_str()
+        ->type_name("FIRST:LAST")
+        ->group("Elastic jobs");
+    app.add_option("--reset-limit", elastic_.reset_limit,
+                   "Elastic: fail after so many changes of the ranks; by default never")
+        ->check(CLI::NonNegativeNumber)
+        ->type_name("N")
+        ->group("Elastic jobs");
+    app.add_option("--elastic-timeout", elastic_timeout_,
+                   "Elastic: how long to wait for --min-np ranks")
+        ->check(number(Zero::refused))
+        ->capture_default_str()
+        ->type_name("SECONDS")
+        ->group("Elastic jobs");
+    app.add_option("--restarts", options_.restarts,
+                   "Start the job again from its beginning when it fails, so often")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str()
+        ->type_name("N");
     app.footer(
         "The first rank that fails ends the others and decides the exit code: its own, or 128 + "
         "the signal that killed it.\n"
+        "With --min-np or --max-np the others go on without it, and a rank that can be had takes "
+        "its place: programs that use\nsullae::elastic, and sullae train.\n"
         "Ctrl-C ends all ranks; once more kills them. No process is left behind.");
     return app_;
   }
@@ -97,6 +140,7 @@ class RunCommand final : public Command {
     if (options_.command.front() == "sullae") options_.command.front() = own_program();
     if (!hosts_.empty()) options_.hosts = parse_hosts(hosts_);
     if (!hostfile_.empty()) options_.hosts = read_hostfile(hostfile_);
+    if (ranks_ == 0 && elastic_.least > 0) ranks_ = elastic_.least;
     if (ranks_ == 0 && options_.hosts.empty())
       throw InputError("how many ranks? Give -np N, or hosts with slots (-H, --hostfile)");
     if (ranks_ == 0) {
@@ -113,10 +157,35 @@ class RunCommand final : public Command {
     options_.timeout = to_milliseconds(timeout_);
     options_.connect_timeout = to_milliseconds(connect_timeout_);
     options_.bind = bind_to_ == "core";
+    if (elastic_.least > 0 || elastic_.most > 0 || !elastic_.discover.empty()) set_elastic();
     return run_job(options_);
   }
 
  private:
+  void set_elastic() {
+    JobOptions::Elastic& elastic = options_.elastic.emplace(elastic_);
+    if (elastic.most == 0) elastic.most = std::max(ranks_, elastic.least);
+    if (elastic.least == 0) elastic.least = 1;
+    if (elastic.least > ranks_ || ranks_ > elastic.most) {
+      throw InputError(fmt::format("--min-np {}, -np {}, --max-np {}: expected them in this order",
+                                   elastic.least, ranks_, elastic.most));
+    }
+    const auto colon = cooldown_.find(':');
+    const auto seconds = [&](const std::string& text) {
+      try {
+        std::size_t used = 0;
+        const double value = std::stod(text, &used);
+        if (used == text.size() && value >= 0 && value < 1e6) return to_milliseconds(value);
+      } catch (const std::logic_error&) {  // no number
+      }
+      throw InputError(fmt::format("--cooldown {}: expected FIRST:LAST in seconds", cooldown_));
+    };
+    elastic.first_cooldown = seconds(cooldown_.substr(0, colon));
+    elastic.last_cooldown =
+        colon == std::string::npos ? elastic.first_cooldown : seconds(cooldown_.substr(colon + 1));
+    elastic.timeout = to_milliseconds(elastic_timeout_);
+  }
+
   void add_variable(const std::string& entry) {
     const auto equals = entry.find('=');
     const std::string name = entry.substr(0, equals);
@@ -141,6 +210,9 @@ class RunCommand final : public Command {
   std::string autotune_log_;
   double timeout_ = 0;
   double connect_timeout_ = 30;
+  JobOptions::Elastic elastic_{.least = 0, .most = 0};
+  std::string cooldown_ = "1:100";
+  double elastic_timeout_ = 600;
   std::string bind_to_ = "core";
 };
 

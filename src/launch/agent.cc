@@ -63,7 +63,7 @@ class Agent {
  private:
   bool finished() const {
     return launcher_gone_ ||
-           (started_ &&
+           (started_ && !stays_ &&
             std::ranges::all_of(processes_, [](const Process& process) { return process.over; }));
   }
 
@@ -150,25 +150,31 @@ class Agent {
     reader_.append({buffer.data(), static_cast<std::size_t>(n)});
     while (auto frame = reader_.next()) {
       if (frame->type == FrameType::start) start(AgentSpec::from_json(frame->payload));
-      if (frame->type == FrameType::signal) signal_all(frame->rank);
+      if (frame->type == FrameType::signal) send_signal(frame->rank, std::stoi(frame->payload));
     }
   }
 
-  void signal_all(int signal) {
+  void send_signal(int rank, int signal) {
     for (const Process& process : processes_) {
-      if (!process.status) ::kill(-process.pid, signal);
+      const bool is_meant = rank < 0 || process.rank == rank;
+      if (is_meant && !process.status) ::kill(-process.pid, signal);
     }
   }
 
-  void start(const AgentSpec& spec) {
-    const auto cpus =
-        divide_cpus(allowed_cpus(), static_cast<int>(spec.ranks.size()), spec.cpus_per_rank);
+  void start(AgentSpec spec) {
+    if (spec.slots.empty()) {
+      spec.host_slots = static_cast<int>(spec.ranks.size());
+      for (int slot = 0; slot < spec.host_slots; ++slot) spec.slots.push_back(slot);
+    }
+    const auto cpus = divide_cpus(allowed_cpus(), spec.host_slots, spec.cpus_per_rank);
+    std::erase_if(processes_, &Process::over);
     for (std::size_t i = 0; i < spec.ranks.size(); ++i) {
-      RankCpus own = cpus[i];
+      RankCpus own = cpus[static_cast<std::size_t>(spec.slots[i])];
       if (!spec.bind) own.cpus.clear();
-      start_rank(spec, spec.ranks[i], static_cast<int>(i), own);
+      start_rank(spec, spec.ranks[i], spec.slots[i], own);
     }
     started_ = true;
+    stays_ = spec.more_to_come;
   }
 
   void start_rank(const AgentSpec& spec, int rank, int local_rank, const RankCpus& cpus) {
@@ -223,7 +229,7 @@ class Agent {
     ::setenv("SULLAE_RANK", fmt::to_string(rank).c_str(), 1);
     ::setenv("SULLAE_SIZE", fmt::to_string(spec.size).c_str(), 1);
     ::setenv("SULLAE_LOCAL_RANK", fmt::to_string(local_rank).c_str(), 1);
-    ::setenv("SULLAE_LOCAL_SIZE", fmt::to_string(spec.ranks.size()).c_str(), 1);
+    ::setenv("SULLAE_LOCAL_SIZE", fmt::to_string(spec.host_slots).c_str(), 1);
     const int null = ::open("/dev/null", O_RDONLY);
     ::dup2(null, STDIN_FILENO);
     if (!spec.directory.empty() && ::chdir(spec.directory.c_str()) != 0) return;
@@ -236,6 +242,7 @@ class Agent {
   FrameReader reader_;
   std::vector<Process> processes_;
   bool started_ = false;
+  bool stays_ = false;  // although all ranks have ended
   bool launcher_gone_ = false;
 };
 
@@ -247,6 +254,9 @@ std::string AgentSpec::to_json() const {
                         {"environment", environment},
                         {"ranks", ranks},
                         {"size", size},
+                        {"slots", slots},
+                        {"host_slots", host_slots},
+                        {"more_to_come", more_to_come},
                         {"bind", bind},
                         {"cpus_per_rank", cpus_per_rank}}
       .dump();
@@ -260,6 +270,9 @@ AgentSpec AgentSpec::from_json(const std::string& text) {
   json.at("environment").get_to(spec.environment);
   json.at("ranks").get_to(spec.ranks);
   json.at("size").get_to(spec.size);
+  json.at("slots").get_to(spec.slots);
+  json.at("host_slots").get_to(spec.host_slots);
+  json.at("more_to_come").get_to(spec.more_to_come);
   json.at("bind").get_to(spec.bind);
   json.at("cpus_per_rank").get_to(spec.cpus_per_rank);
   return spec;

@@ -16,6 +16,11 @@ struct AgentSpec {
   std::map<std::string, std::string> environment;
   std::vector<int> ranks;
   int size = 1;
+  /// Which shares of the host's processors they get, of how many; empty numbers them, and divides the host among them.
+  std::vector<int> slots;
+  int host_slots = 0;
+  /// Others may follow: the agent ends when the launcher lets it go, and not with its ranks.
+  bool more_to_come = false;
   /// Processors that each rank gets; 0 divides the host's.
   int cpus_per_rank = 0;
   bool bind = true;
@@ -24,7 +29,7 @@ struct AgentSpec {
   static AgentSpec from_json(const std::string& text);
 };
 
-/// Talks to the launcher through `input` and `output` until every rank has ended. When the launcher
+/// Talks to the launcher through `input` and `output` until every rank has ended; each `start` starts more of them. When the launcher
 /// is gone, or asks for it, all ranks and whatever they started are killed. Returns the process's
 /// exit code.
 int run_agent(int input, int output);

@@ -12,7 +12,7 @@ namespace sullae {
 enum class FrameType : std::uint8_t {
   // launcher to agent
   start = 1,  ///< payload: the AgentSpec as JSON
-  signal,     ///< rank: the signal to send to all ranks
+  signal,     ///< rank: who gets it, -1 for all; payload: the signal's number, in decimal
   // agent to launcher
   ready,  ///< the agent runs
   standard_output,

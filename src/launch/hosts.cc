@@ -50,10 +50,16 @@ std::vector<Host> parse_hosts(std::string_view text) {
 std::vector<Host> read_hostfile(const std::filesystem::path& file) {
   std::ifstream stream(file);
   if (!stream) throw InputError(fmt::format("hostfile {}: cannot be read", file.string()));
+  auto hosts = parse_host_lines(stream, fmt::format("hostfile {}", file.string()));
+  if (hosts.empty()) throw InputError(fmt::format("hostfile {}: names no host", file.string()));
+  return hosts;
+}
+
+std::vector<Host> parse_host_lines(std::istream& stream, const std::string& source) {
   std::vector<Host> hosts;
   std::string line;
   for (int number = 1; std::getline(stream, line); ++number) {
-    const std::string where = fmt::format("hostfile {}, line {}", file.string(), number);
+    const std::string where = fmt::format("{}, line {}", source, number);
     std::istringstream words(line.substr(0, line.find('#')));
     std::string word;
     if (!(words >> word)) continue;
@@ -67,7 +73,6 @@ std::vector<Host> read_hostfile(const std::filesystem::path& file) {
     }
     hosts.push_back(host);
   }
-  if (hosts.empty()) throw InputError(fmt::format("hostfile {}: names no host", file.string()));
   return hosts;
 }
 

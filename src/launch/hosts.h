@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <istream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,9 @@ std::vector<Host> parse_hosts(std::string_view text);
 /// A file with a host a line: "node1 slots=4", "node1:4" or "node1"; # starts a comment. Throws
 /// InputError naming file and line.
 std::vector<Host> read_hostfile(const std::filesystem::path& file);
+
+/// The same lines of another source, which `source` names in messages; perhaps none.
+std::vector<Host> parse_host_lines(std::istream& stream, const std::string& source);
 
 /// True for the names of this host.
 bool is_this_host(std::string_view name);

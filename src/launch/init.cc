@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/environment.h"
+#include "launch/elastic/member.h"
 #include "launch/environment.h"
 #include "sullae/sullae.h"
 #include "transport/settings.h"
@@ -31,6 +32,9 @@ Default& default_world() {
   return *instance;
 }
 
+// A launcher reads the output through a pipe: whole lines as they are written, and none lost when a rank is killed.
+void write_whole_lines() { std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ); }
+
 void leave_at_exit() {
   if (default_world().process != ::getpid()) return;
   shutdown();
@@ -40,30 +44,51 @@ void leave_at_exit() {
   state.store_server.reset();
 }
 
+// As the launcher's variables say.
+World join(Default& state) {
+  WorldOptions options = detect_world(process_environment());
+  options.generation = state.worlds++;
+  if (options.serve_store && options.rank == 0 && options.size > 1) {
+    if (!state.store_server)
+      state.store_server =
+          std::make_unique<StoreServer>(StoreAddress::parse(options.store),
+                                        RendezvousSettings::from(process_environment()).job_secret);
+    options.serve_store = false;
+  }
+  if (options.size > 1) write_whole_lines();
+  return World::create(options);
+}
+
+World keep(Default& state, World world) {
+  state.world = std::move(world);
+  if (!state.leaves_at_exit) std::atexit(leave_at_exit);
+  state.leaves_at_exit = true;
+  state.process = ::getpid();
+  return *state.world;
+}
+
 }  // namespace
 
 World init() {
+  if (elastic::Member* const member = elastic::Member::of_this_process()) {
+    const auto world = elastic::join_default_world(*member);
+    if (!world) throw Error("init: this process was asked to end before it joined a world");
+    return *world;
+  }
   Default& state = default_world();
   const std::lock_guard lock(state.mutex);
-  if (!state.world) {
-    WorldOptions options = detect_world(process_environment());
-    options.generation = state.worlds++;
-    if (options.serve_store && options.rank == 0 && options.size > 1) {
-      if (!state.store_server)
-        state.store_server = std::make_unique<StoreServer>(
-            StoreAddress::parse(options.store),
-            RendezvousSettings::from(process_environment()).job_secret);
-      options.serve_store = false;
-    }
-    // A launcher reads the output through a pipe: whole lines as they are written, and none lost
-    // when a rank is killed.
-    if (options.size > 1) std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-    state.world = World::create(options);
-    if (!state.leaves_at_exit) std::atexit(leave_at_exit);
-    state.leaves_at_exit = true;
-    state.process = ::getpid();
-  }
-  return *state.world;
+  if (state.world) return *state.world;
+  return keep(state, join(state));
+}
+
+std::optional<World> elastic::join_default_world(Member& member) {
+  Default& state = default_world();
+  const std::lock_guard lock(state.mutex);
+  if (state.world) return state.world;
+  write_whole_lines();
+  auto world = member.join();
+  if (world) keep(state, *world);
+  return world;
 }
 
 void shutdown() {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,25 @@ struct JobOptions {
   std::string store_host;
   /// 0 takes a free one.
   int store_port = 0;
+
+  /// Of a job whose ranks come and go while it runs.
+  struct Elastic {
+    /// Ranks at least and at most; the job starts with JobOptions::ranks of them.
+    int least = 1;
+    int most = 1;
+    /// Prints the hosts, a line each, "node1:4"; run each second.
+    std::string discover;
+    /// How long a host that lost a rank gets no other: the first time, and at last, doubling.
+    std::chrono::milliseconds first_cooldown{1000};
+    std::chrono::milliseconds last_cooldown{100000};
+    /// Changes after which the job fails; -1 for any number.
+    int reset_limit = -1;
+    /// How long it waits for ranks.
+    std::chrono::milliseconds timeout{std::chrono::seconds{600}};
+  };
+  std::optional<Elastic> elastic = {};
+  /// How often a job that failed is started again, from its beginning.
+  int restarts = 0;
 };
 
 /// Runs the job and returns the exit code: 0, that of the first rank that failed (128 + signal when

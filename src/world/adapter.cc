@@ -28,6 +28,8 @@ std::shared_ptr<DeviceCommunicator> AdapterView::device_communicator(int device)
   return world_.impl_->device_communicator(device);
 }
 
+bool AdapterView::has_failed() const { return world_.impl_->has_failed(); }
+
 void AdapterView::fail(const std::string& reason) const {
   world_.impl_->fail(std::make_exception_ptr(Error(reason)));
 }

@@ -42,6 +42,7 @@ class World::Impl {
 
   void leave();
   bool has_left() const { return left_; }
+  bool has_failed() const { return failure_->first() != nullptr; }
   const Topology& topology() const { return topology_; }
   std::string backend() const { return backend_; }
 

@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -105,6 +107,48 @@ TEST(Store, AServerThatStartsLaterIsFound) {
   std::this_thread::sleep_for(std::chrono::milliseconds{100});
   const StoreServer server(StoreAddress::parse(name));
   client.join();
+}
+
+TEST(Store, IsCancelledFromAnotherThread) {
+  const StoreServer server(kAnyPort);
+  Store store(address_of(server), soon());
+  std::thread waits([&] { EXPECT_THROW(store.get("never", soon()), Error); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  store.cancel();
+  waits.join();
+  EXPECT_THROW(store.set("key", "value", soon()), Error);
+}
+
+TEST(StoreServer, HearsAndSetsByItself) {
+  std::mutex mutex;
+  std::vector<std::string> heard;
+  StoreServer server(kAnyPort, "", [&](const std::string& key, const std::string& value) {
+    const std::lock_guard lock(mutex);
+    heard.push_back(key + "=" + value);
+  });
+  Store store(address_of(server), soon());
+  store.set("a", "1", soon());
+  store.add("b", 1, soon());
+  std::thread waits([&] { EXPECT_EQ(store.get("c", soon()), "3"); });
+  server.set("c", "3");
+  waits.join();
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(heard, std::vector<std::string>{"a=1"});  // what clients have set
+}
+
+TEST(StoreServer, WhoWaitsForWhatIsGivenUpWaitsNoLonger) {
+  StoreServer server(kAnyPort);
+  Store waits(address_of(server), soon());
+  Store late(address_of(server), soon());
+  Store other(address_of(server), soon());
+  other.set("7/there", "x", soon());
+  std::thread waiting([&] { EXPECT_THROW(waits.get("7/never", soon()), Error); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  server.give_up("7/");
+  waiting.join();
+  EXPECT_THROW(late.get("7/there", soon()), Error);
+  other.set("70/key", "y", soon());
+  EXPECT_EQ(other.get("70/key", soon()), "y");
 }
 
 TEST(StoreServer, APortInUseIsNamed) {

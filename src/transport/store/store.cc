@@ -90,6 +90,9 @@ std::string Store::get(std::string_view key, const Deadline& deadline) {
   return request(static_cast<char>(store_protocol::Command::get), key, "", deadline);
 }
 
+// Not under the mutex, which the call that waits has.
+void Store::cancel() const { ::shutdown(fd_.get(), SHUT_RDWR); }
+
 long long Store::add(std::string_view key, long long delta, const Deadline& deadline) {
   const auto value = request(static_cast<char>(store_protocol::Command::add), key,
                              std::to_string(delta), deadline);

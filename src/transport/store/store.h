@@ -25,6 +25,8 @@ class Store {
   std::string get(std::string_view key, const Deadline& deadline);
   /// Adds to a counter that starts at 0 and returns its new value. Counters and values are apart.
   long long add(std::string_view key, long long delta, const Deadline& deadline);
+  /// The call that waits, and all later ones, throw Error.
+  void cancel() const;
 
  private:
   std::string request(char command, std::string_view key, std::string_view value,

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <map>
@@ -90,8 +91,9 @@ void reply(Client& client, std::string_view value) {
 
 class StoreServer::Impl {
  public:
-  Impl(const StoreAddress& address, std::string secret)
-      : greeting_(fmt::format("{}{}", store_protocol::kGreeting, secret)),
+  Impl(const StoreAddress& address, std::string secret, OnSet on_set)
+      : on_set_(std::move(on_set)),
+        greeting_(fmt::format("{}{}", store_protocol::kGreeting, secret)),
         checks_user_(address.is_unix() && secret.empty()),
         listener_(listen_on(address)),
         port_(port_of(listener_.get())),
@@ -99,9 +101,31 @@ class StoreServer::Impl {
         thread_([this] { serve(); }) {}
 
   ~Impl() {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
+    post({});
     thread_.join();
+  }
+
+  void set(std::string key, std::string value) {
+    post([this, key = std::move(key), value = std::move(value)]() mutable {
+      values_[key] = std::move(value);
+      answer_waiting(key);
+    });
+  }
+
+  void give_up(std::string prefix) {
+    post([this, prefix = std::move(prefix)] {
+      const auto is_of_it = [&](const auto& entry) {
+        return entry.first.starts_with(prefix);
+      };
+      std::erase_if(values_, is_of_it);
+      std::erase_if(counters_, is_of_it);
+      std::vector<int> waiting;
+      for (const auto& [key, ids] : waiting_) {
+        if (key.starts_with(prefix)) waiting.insert(waiting.end(), ids.begin(), ids.end());
+      }
+      for (const int id : waiting) remove_client(id);
+      given_up_.push_back(prefix);
+    });
   }
 
   int port() const { return port_; }
@@ -112,6 +136,33 @@ class StoreServer::Impl {
   }
 
  private:
+  using Work = std::function<void()>;  // an empty one ends the thread
+
+  void post(Work work) {
+    {
+      const std::lock_guard lock(mutex_);
+      posted_.push_back(std::move(work));
+    }
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
+  }
+
+  // False where this is the end.
+  bool do_posted() {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto read = ::read(wake_.get(), &count, sizeof count);
+    std::vector<Work> posted;
+    {
+      const std::lock_guard lock(mutex_);
+      posted.swap(posted_);
+    }
+    for (const Work& work : posted) {
+      if (!work) return false;
+      work();
+    }
+    return true;
+  }
+
   void serve() {
     std::vector<pollfd> polled;
     std::vector<int> ids;
@@ -132,7 +183,10 @@ class StoreServer::Impl {
         std::this_thread::sleep_for(kAcceptPause);
         continue;
       }
-      if (polled[0].revents != 0) return;
+      if (polled[0].revents != 0) {
+        if (!do_posted()) return;
+        continue;  // clients may have gone
+      }
       if (polled[1].revents != 0) accept_clients();
       for (std::size_t i = 0; i < ids.size(); ++i) {
         if (polled[i + 2].revents != 0 && !serve_client(ids[i])) remove_client(ids[i]);
@@ -206,8 +260,11 @@ class StoreServer::Impl {
     if (client.input.size() < total) return 0;
     const std::string key = client.input.substr(sizeof header, header.key_bytes);
     std::string value = client.input.substr(sizeof header + header.key_bytes, header.value_bytes);
+    if (std::ranges::any_of(given_up_, [&](const auto& prefix) { return key.starts_with(prefix); }))
+      return kBadRequest;
     switch (header.command) {
       case Command::set:
+        if (on_set_) on_set_(key, value);
         values_[key] = std::move(value);
         reply(client, "");
         answer_waiting(key);
@@ -254,6 +311,7 @@ class StoreServer::Impl {
     return true;
   }
 
+  OnSet on_set_;
   std::string greeting_;
   bool checks_user_;  // of clients that need not know a secret
   UniqueFd listener_;
@@ -267,18 +325,24 @@ class StoreServer::Impl {
   std::unordered_map<std::string, std::string> values_;
   std::unordered_map<std::string, long long> counters_;
   std::unordered_map<std::string, std::vector<int>> waiting_;
+  std::vector<std::string> given_up_;
 
-  std::mutex mutex_;  // guards client_count_
-  std::condition_variable gone_;
+  std::mutex mutex_;  // guards the two below
   std::size_t client_count_ = 0;
+  std::vector<Work> posted_;
+  std::condition_variable gone_;
 
   std::thread thread_;
 };
 
-StoreServer::StoreServer(const StoreAddress& address, std::string secret)
-    : impl_(std::make_unique<Impl>(address, std::move(secret))) {}
+StoreServer::StoreServer(const StoreAddress& address, std::string secret, OnSet on_set)
+    : impl_(std::make_unique<Impl>(address, std::move(secret), std::move(on_set))) {}
 StoreServer::~StoreServer() = default;
 int StoreServer::port() const { return impl_->port(); }
+void StoreServer::set(std::string key, std::string value) {
+  impl_->set(std::move(key), std::move(value));
+}
+void StoreServer::give_up(std::string prefix) { impl_->give_up(std::move(prefix)); }
 void StoreServer::drain() { impl_->drain(kDrainLimit); }
 
 }  // namespace sullae

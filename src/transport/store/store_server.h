@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,13 +16,21 @@ class StoreServer {
  public:
   /// Listens on `address`; port 0 takes a free one. Clients must greet with `secret`, which only the job's processes
   /// know; without one, at a unix address, they must be this user's. Throws Error where the port is in use or may not be bound.
-  explicit StoreServer(const StoreAddress& address, std::string secret = {});
+  /// `on_set` is told, in the server's thread, of what clients set; it must neither wait nor throw.
+  using OnSet = std::function<void(const std::string& key, const std::string& value)>;
+  explicit StoreServer(const StoreAddress& address, std::string secret = {}, OnSet on_set = {});
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
   /// The port that it listens on; 0 for a unix address.
   int port() const;
+
+  /// As a client's set(). Any thread.
+  void set(std::string key, std::string value);
+  /// Forgets all keys that start with `prefix`: clients that wait for one of them, or come to ask, are dropped, and get an
+  /// Error at once in place of a timeout. Any thread.
+  void give_up(std::string prefix);
 
   /// Waits until every client has gone, at most kDrainLimit. The rank that serves calls it before it
   /// leaves, so that slower ranks can finish their last requests.

@@ -1,0 +1,116 @@
+#include "launch/elastic/discovery.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <csignal>
+#include <sstream>
+#include <utility>
+
+#include "base/system_error.h"
+#include "launch/job.h"
+#include "launch/process.h"
+#include "sullae/error.h"
+
+namespace sullae::elastic {
+
+Discovery::~Discovery() { kill(); }
+
+void Discovery::start() {
+  Pipe pipe = make_pipe();
+  const pid_t pid = ::fork();
+  if (pid < 0) throw system_error("--discover: fork");
+  if (pid == 0) {
+    ::setpgid(0, 0);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    std::signal(SIGPIPE, SIG_DFL);
+    const int null = ::open("/dev/null", O_RDONLY);
+    ::dup2(null, STDIN_FILENO);
+    ::dup2(pipe.write.get(), STDOUT_FILENO);
+    execute({"/bin/sh", "-c", script_});
+    ::_exit(127);
+  }
+  ::setpgid(pid, pid);
+  pid_ = pid;
+  ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
+  output_ = std::move(pipe.read);
+  text_.clear();
+  limit_.emplace(kLimit, "the limit of --discover");
+  next_ = std::chrono::steady_clock::now() + kLimit;
+}
+
+void Discovery::kill() {
+  if (pid_ < 0) return;
+  ::kill(-pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+  output_.reset();
+}
+
+bool Discovery::read_output() {
+  std::array<char, 4096> buffer;
+  for (;;) {
+    const auto n = ::read(output_.get(), buffer.data(), buffer.size());
+    if (n == 0) return true;
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    text_.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+}
+
+// It has closed its output.
+std::vector<Host> Discovery::finish() {
+  int status = 0;
+  ::waitpid(std::exchange(pid_, -1), &status, 0);
+  output_.reset();
+  next_ = std::chrono::steady_clock::now() + kPeriod;
+  if (status != 0)
+    throw Error(fmt::format("--discover '{}' {}", script_, describe_status(status)));
+  std::istringstream lines(text_);
+  return parse_host_lines(lines, fmt::format("--discover '{}'", script_));
+}
+
+std::vector<Host> Discovery::first() {
+  start();
+  while (!read_output()) {
+    if (limit_->passed()) {
+      kill();
+      throw TimeoutError(fmt::format("--discover '{}' did not end {}", script_, limit_->describe()));
+    }
+    pollfd polled{output_.get(), POLLIN, 0};
+    ::poll(&polled, 1, static_cast<int>(limit_->remaining().count()));
+  }
+  hosts_ = finish();
+  return hosts_;
+}
+
+std::optional<std::vector<Host>> Discovery::turn() {
+  try {
+    if (pid_ < 0) {
+      if (std::chrono::steady_clock::now() >= next_) start();
+      return std::nullopt;
+    }
+    if (!read_output()) {
+      if (!limit_->passed()) return std::nullopt;
+      kill();
+      next_ = std::chrono::steady_clock::now() + kPeriod;
+      throw TimeoutError(fmt::format("--discover '{}' did not end {}", script_, limit_->describe()));
+    }
+    auto hosts = finish();
+    complained_ = false;
+    if (hosts == hosts_) return std::nullopt;
+    hosts_ = hosts;
+    return hosts;
+  } catch (const Error& error) {
+    if (!std::exchange(complained_, true))
+      say(fmt::format("{}; the hosts stay as they are", error.what()));
+    return std::nullopt;
+  }
+}
+
+}  // namespace sullae::elastic

@@ -1,0 +1,248 @@
+#include "launch/elastic/elastic_job.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "base/host.h"
+#include "base/json_message.h"
+
+namespace sullae::elastic {
+namespace {
+
+Limits limits_of(const JobOptions& options) {
+  const auto& elastic = options.elastic.value();
+  return {.start = options.ranks,
+          .least = elastic.least,
+          .most = elastic.most,
+          .first_cooldown = elastic.first_cooldown,
+          .last_cooldown = elastic.last_cooldown,
+          .changes = elastic.reset_limit,
+          .timeout = elastic.timeout};
+}
+
+}  // namespace
+
+ElasticJob::ElasticJob(const JobOptions& options)
+    : Job(options),
+      membership_(limits_of(options)),
+      heard_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+void ElasticJob::start() {
+  std::vector<Host> hosts = options().hosts;
+  if (hosts.empty() && options().elastic->discover.empty())
+    hosts.push_back({"localhost", std::max(options().ranks, options().elastic->most)});
+  const bool all_here = options().elastic->discover.empty() &&
+                        std::ranges::all_of(hosts, [&](const Host& host) {
+                          return make_host_launcher(host.name, options())->is_here();
+                        });
+  start_store(all_here, [this](const std::string& key, const std::string& value) {
+    const int worker = worker_of(key);
+    if (worker < 0) return;
+    const std::lock_guard lock(mutex_);
+    said_.emplace_back(worker, value);
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(heard_.get(), &one, sizeof one);
+  });
+  if (!options().elastic->discover.empty()) {
+    discovery_.emplace(options().elastic->discover);
+    hosts = discovery_->first();
+  }
+  set_hosts(std::move(hosts));
+}
+
+void ElasticJob::set_hosts(std::vector<Host> hosts) {
+  membership_.set_hosts(std::move(hosts), Clock::now());
+  act();
+}
+
+bool ElasticJob::finished() const {
+  return workers_.empty() && (ending() || membership_.finishing());
+}
+
+void ElasticJob::on_process_ended(RunningAgent& agent, int id, int status) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end()) return;
+  const bool left = found->second.left;
+  workers_.erase(found);
+  const Ending ending_of = left ? Ending::left : status == 0 ? Ending::done : Ending::failed;
+  const auto how = fmt::format("(process {}) {}", pid_of(id), describe_status(status));
+  forget(id);
+  if (ending()) return;
+  if (ending_of == Ending::failed) {
+    failure_code_ = exit_code_of(status);
+    if (membership_.finishing()) {
+      say(fmt::format("worker {} on {} {}; ending the other ranks", id, name_of(agent), how));
+      return end_all(SIGTERM, failure_code_);
+    }
+  }
+  membership_.ended(id, ending_of, how, Clock::now());
+  act();
+}
+
+void ElasticJob::on_host_lost(RunningAgent& agent, const std::string& why) {
+  std::vector<int> lost;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.agent == &agent) lost.push_back(id);
+  }
+  for (const int id : lost) workers_.erase(id);
+  if (ending()) return;
+  say(why);
+  membership_.lost(agent.host, "is lost with its host", Clock::now());
+  act();
+}
+
+void ElasticJob::add_to_poll(std::vector<pollfd>& polled) {
+  polled.push_back({heard_.get(), POLLIN, 0});
+  if (discovery_) polled.push_back({discovery_->fd(), POLLIN, 0});
+}
+
+Milliseconds ElasticJob::poll_limit() const {
+  Milliseconds limit{1000};
+  const auto until = [&](Time time) {
+    limit = std::min(limit, std::max(Milliseconds{0},
+                                     std::chrono::ceil<Milliseconds>(time - Clock::now())));
+  };
+  if (membership_.next_tick()) until(*membership_.next_tick());
+  if (discovery_) until(discovery_->next());
+  return limit;
+}
+
+void ElasticJob::after_poll(std::span<const pollfd> polled) {
+  if (polled[0].revents != 0) {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto read = ::read(heard_.get(), &count, sizeof count);
+  }
+  std::deque<std::pair<int, std::string>> said;
+  {
+    const std::lock_guard lock(mutex_);
+    said.swap(said_);
+  }
+  for (const auto& [worker, text] : said) {
+    try {
+      on_said(worker, Said::from_json(text));
+    } catch (const nlohmann::json::exception& error) {
+      say(fmt::format("worker {} said what is not understood: {}", worker, json_message(error)));
+    }
+  }
+  if (discovery_) {
+    if (auto hosts = discovery_->turn()) set_hosts(std::move(*hosts));
+  }
+  membership_.tick(Clock::now());
+  act();
+}
+
+void ElasticJob::on_said(int id, const Said& said) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end()) return;
+  switch (said.kind) {
+    case Said::Kind::leaves:
+      return membership_.leaves(id, Clock::now());
+    case Said::Kind::left:
+      found->second.left = true;
+      membership_.leaves(id, Clock::now());
+      return membership_.ready(id, "", Clock::now());
+    case Said::Kind::ready:
+      return membership_.ready(id, said.reason, Clock::now());
+  }
+}
+
+void ElasticJob::act() {
+  for (;;) {
+    const auto actions = membership_.take_actions();
+    if (actions.empty()) return;
+    for (const Action& action : actions) {
+      if (ending()) return;
+      std::visit([this](const auto& one) { act_on(one); }, action);
+    }
+  }
+}
+
+RunningAgent& ElasticJob::agent_on(const std::string& host) {
+  for (RunningAgent& agent : agents()) {
+    if (agent.host == host && !agent.gone) return agent;
+  }
+  return start_agent(host);
+}
+
+void ElasticJob::act_on(const Start& start) {
+  RunningAgent& agent = agent_on(start.host);
+  workers_[start.worker] = {.agent = &agent};
+  const auto host = std::ranges::find(membership_.hosts(), start.host, &Host::name);
+  AgentSpec spec{.ranks = {start.worker},
+                 .size = options().elastic->most,
+                 .slots = {start.slot},
+                 .host_slots = std::max(host->slots, start.slot + 1),
+                 .more_to_come = true};
+  spec.environment[kWorkerVariable] = fmt::to_string(start.worker);
+  spec.environment[kTimeoutVariable] =
+      fmt::format("{:g}", std::chrono::duration<double>(options().elastic->timeout).count());
+  start_processes(agent, std::move(spec));
+}
+
+void ElasticJob::act_on(const Stop& stop) {
+  const auto found = workers_.find(stop.worker);
+  if (found == workers_.end()) return;
+  found->second.left = true;
+  send_signal(*found->second.agent, stop.worker, SIGTERM);
+}
+
+void ElasticJob::act_on(const Interrupt& interrupt) {
+  tell_members(interrupt.generation, {.kind = Told::Kind::interrupt, .reason = interrupt.reason});
+}
+
+void ElasticJob::act_on(const Abandon& abandon) {
+  say(fmt::format("generation {}: {}; the other ranks go on without it",
+                  abandon.generation.number, abandon.reason));
+  tell_members(abandon.generation, {.kind = Told::Kind::abandon, .reason = abandon.reason});
+  // Whoever makes its world waits in vain.
+  store().give_up(generation_prefix(abandon.generation.number));
+}
+
+void ElasticJob::act_on(const Form& form) {
+  const Generation& made = form.generation;
+  const auto size = static_cast<int>(made.workers.size());
+  if (made.number > 0) store().give_up(generation_prefix(made.number - 1));
+  if (made.number > 0) {
+    const double pause =
+        form.pause ? std::chrono::duration<double>(*form.pause).count() : 0.0;
+    say(fmt::format("generation {}: {} rank{} ({}) after {:.2f} s", made.number, size,
+                    size == 1 ? "" : "s", form.reason, pause));
+  }
+  for (int rank = 0; rank < size; ++rank) {
+    tell(made.workers[static_cast<std::size_t>(rank)], {.kind = Told::Kind::form,
+                                                        .generation = made.number,
+                                                        .rank = rank,
+                                                        .size = size,
+                                                        .reason = form.reason});
+  }
+}
+
+void ElasticJob::act_on(const Note& note) { say(note.text); }
+
+void ElasticJob::act_on(const Fail& fail) {
+  say(fail.reason + "; ending the job");
+  end_all(SIGTERM, failure_code_);
+}
+
+void ElasticJob::tell(int id, const Told& told) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end()) return;
+  store().set(told_key(id, found->second.told++), told.to_json());
+}
+
+void ElasticJob::tell_members(const Generation& generation, Told told) {
+  told.generation = generation.number;
+  for (const int worker : generation.workers) tell(worker, told);
+}
+
+std::string ElasticJob::name_of(const RunningAgent& agent) const {
+  return agent.is_here ? host_name() : agent.host;
+}
+
+}  // namespace sullae::elastic

@@ -1,0 +1,64 @@
+// A job whose ranks come and go while it runs: what Membership decides, done with agents and the store.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "launch/elastic/discovery.h"
+#include "launch/elastic/membership.h"
+#include "launch/elastic/protocol.h"
+#include "launch/job.h"
+
+namespace sullae::elastic {
+
+class ElasticJob final : public Job {
+ public:
+  explicit ElasticJob(const JobOptions& options);
+
+ private:
+  struct Worker {
+    RunningAgent* agent = nullptr;
+    int told = 0;       // so many things
+    bool left = false;  // it has said so, or has been asked to end
+  };
+
+  void start() override;
+  bool finished() const override;
+  void on_process_ended(RunningAgent& agent, int worker, int status) override;
+  void on_host_lost(RunningAgent& agent, const std::string& why) override;
+  void add_to_poll(std::vector<pollfd>& polled) override;
+  void after_poll(std::span<const pollfd> polled) override;
+  Milliseconds poll_limit() const override;
+
+  void on_said(int worker, const Said& said);
+  void act();
+  void act_on(const Start& start);
+  void act_on(const Stop& stop);
+  void act_on(const Interrupt& interrupt);
+  void act_on(const Abandon& abandon);
+  void act_on(const Form& form);
+  void act_on(const Note& note);
+  void act_on(const Fail& fail);
+  void tell(int worker, const Told& told);
+  void tell_members(const Generation& generation, Told told);
+  RunningAgent& agent_on(const std::string& host);
+  void set_hosts(std::vector<Host> hosts);
+  std::string name_of(const RunningAgent& agent) const;
+
+  Membership membership_;
+  std::map<int, Worker> workers_;  // whose processes run
+  std::optional<Discovery> discovery_;
+  int failure_code_ = 1;  // of the last process that failed
+
+  UniqueFd heard_;  // readable when the two below are to be looked at
+  std::mutex mutex_;
+  std::deque<std::pair<int, std::string>> said_;
+};
+
+}  // namespace sullae::elastic

@@ -1,0 +1,179 @@
+#include "launch/elastic/member.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <utility>
+
+#include "base/log.h"
+#include "base/own_thread.h"
+#include "sullae/adapter.h"
+#include "sullae/error.h"
+#include "transport/settings.h"
+
+namespace sullae::elastic {
+namespace {
+
+std::atomic<bool> asked_to_go = false;
+
+extern "C" void on_termination(int) { asked_to_go = true; }
+
+// The launcher's end closes the connection: until then there may be something to hear.
+constexpr std::chrono::hours kListens{24 * 24};
+constexpr std::chrono::milliseconds kSignalPeriod{100};
+
+}  // namespace
+
+Member* Member::of_this_process() {
+  // Outlives all that may ask it.
+  static Member* const member = []() -> Member* {
+    const Environment environment = process_environment();
+    const auto number = environment(kWorkerVariable);
+    if (!number) return nullptr;
+    auto* const made =
+        new Member(environment, static_cast<int>(parse_integer(*number, kWorkerVariable, 0, 1 << 30)));
+    // What its thread uses goes with the process.
+    std::atexit([] { of_this_process()->stop_listening(); });
+    return made;
+  }();
+  return member;
+}
+
+Member::Member(const Environment& environment, int worker)
+    : worker_(worker), timeout_(std::chrono::seconds{600}) {
+  read_text(environment, "SULLAE_STORE", address_);
+  read_seconds(environment, kTimeoutVariable, Zero::forbidden, timeout_);
+  secret_ = RendezvousSettings::from(environment).job_secret;
+  const Deadline connects(std::chrono::minutes{1}, "the limit of a minute");
+  says_ = std::make_unique<Store>(StoreAddress::parse(address_), connects, "", secret_);
+  hears_ = std::make_unique<Store>(StoreAddress::parse(address_), connects, "", secret_);
+  struct sigaction action {};
+  action.sa_handler = on_termination;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGTERM, &action, nullptr);
+  listener_ = std::thread([this] { listen(); });
+}
+
+void Member::stop_listening() {
+  if (process_ != ::getpid()) return;  // a fork has no such thread
+  hears_->cancel();
+  listener_.join();
+}
+
+std::optional<World> Member::join() {
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      world_.reset();
+    }
+    say(Said::Kind::ready, std::exchange(reason_, {}));
+    const auto told = wait_for_world();
+    if (!told) {
+      leave();
+      return std::nullopt;
+    }
+    if (auto world = try_to_join(*told)) return world;
+  }
+}
+
+std::optional<Told> Member::wait_for_world() {
+  std::unique_lock lock(mutex_);
+  // The launcher, which knows why, gives up first.
+  const auto limit = timeout_ + std::chrono::seconds{30};
+  const Deadline deadline(limit, kTimeoutVariable);
+  // A signal's handler can wake nobody.
+  const auto is_told = [this] {
+    return !worlds_.empty() || listener_error_ || asked_to_go;
+  };
+  while (!changed_.wait_for(lock, kSignalPeriod, is_told) && !deadline.passed()) {
+  }
+  if (listener_error_) std::rethrow_exception(listener_error_);
+  if (asked_to_go) return std::nullopt;
+  if (worlds_.empty())
+    throw TimeoutError(fmt::format("worker {} waited for a world, and none came {}", worker_,
+                                   deadline.describe()));
+  Told next = std::move(worlds_.front());
+  worlds_.pop_front();
+  return next;
+}
+
+std::optional<World> Member::try_to_join(const Told& told) {
+  generation_ = told.generation;
+  const auto is_abandoned = [&] {
+    const std::lock_guard lock(mutex_);
+    return abandoned_ >= told.generation;
+  };
+  if (is_abandoned()) return std::nullopt;
+  WorldOptions options{.rank = told.rank, .size = told.size, .generation = told.generation};
+  if (told.size > 1) options.store = address_;
+  try {
+    World world = World::create(options);
+    const std::lock_guard lock(mutex_);
+    world_ = world;
+    if (abandoned_ < told.generation) return world;
+  } catch (const Error& error) {
+    // Where the launcher has said so, the others have gone for the same reason.
+    if (!is_abandoned()) {
+      log::warning("generation {} was not joined: {}", told.generation, error.what());
+      reason_ = error.what();
+    }
+  }
+  return std::nullopt;
+}
+
+bool Member::wants_out() {
+  // Before the others hear of it, and come out for a reason that the launcher does not know.
+  if (asked_to_go && !std::exchange(said_leaves_, true)) say(Said::Kind::leaves);
+  return interrupted_ >= generation_ || asked_to_go;
+}
+bool Member::leaves() const { return asked_to_go; }
+
+void Member::leave() { say(Said::Kind::left); }
+
+void Member::listen() {
+  ::pthread_setname_np(::pthread_self(), "sullae-elastic");
+  try {
+    for (int number = 0;; ++number) {
+      const Deadline deadline(kListens, "the limit of 24 days");
+      on_told(Told::from_json(hears_->get(told_key(worker_, number), deadline)));
+    }
+  } catch (const std::exception& error) {
+    const std::lock_guard lock(mutex_);
+    listener_error_ = std::make_exception_ptr(
+        Error(fmt::format("the launcher of this elastic job is not heard any more: {}", error.what())));
+    changed_.notify_all();
+  }
+}
+
+void Member::on_told(const Told& told) {
+  std::optional<World> failed;
+  {
+    const std::lock_guard lock(mutex_);
+    switch (told.kind) {
+      case Told::Kind::interrupt:
+        interrupted_ = told.generation;
+        break;
+      case Told::Kind::abandon:
+        abandoned_ = told.generation;
+        failed = world_;
+        break;
+      case Told::Kind::form:
+        worlds_.push_back(told);
+        break;
+    }
+    changed_.notify_all();
+  }
+  // What waits in it for a rank that is gone waits no longer.
+  if (failed) AdapterView(*failed).fail(told.reason);
+}
+
+void Member::say(Said::Kind kind, std::string reason) {
+  const Deadline deadline(timeout_, kTimeoutVariable);
+  says_->set(said_key(worker_, said_++), Said{.kind = kind, .reason = std::move(reason)}.to_json(),
+             deadline);
+}
+
+}  // namespace sullae::elastic

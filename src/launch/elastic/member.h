@@ -1,0 +1,88 @@
+// This process as a worker of an elastic job: what joins one world after the other.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/environment.h"
+#include "launch/elastic/protocol.h"
+#include "sullae/sullae.h"
+#include "transport/store/store.h"
+
+namespace sullae::elastic {
+
+/// Used by the thread that trains; a thread of its own hears what the launcher says. Takes
+/// over SIGTERM, which asks this worker to go after the step.
+class Member {
+ public:
+  /// Null where `sullae run` has not started this process for an elastic job.
+  static Member* of_this_process();
+
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  /// Says that this worker is ready, and joins the next world that it is in; tries again where that world fails while it
+  /// is made. Throws TimeoutError where none comes within SULLAE_ELASTIC_TIMEOUT, which is not before the launcher gives
+  /// up. Empty where this worker was asked to go meanwhile.
+  std::optional<World> join();
+  /// Of what ended the world that join() gave; before the next join().
+  void world_ended(std::string reason) { reason_ = std::move(reason); }
+
+  /// Somebody comes or goes: all members should come out of their world, together, after a step. Where it is this worker
+  /// that goes, the launcher hears of it.
+  bool wants_out();
+  /// This worker is to go.
+  bool leaves() const;
+  /// This worker has come out of its world and will not join another.
+  void leave();
+
+  int worker() const { return worker_; }
+  /// Of the world that join() gave last.
+  int generation() const { return generation_; }
+
+ private:
+  Member(const Environment& environment, int worker);
+  void listen();
+  void stop_listening();
+  void on_told(const Told& told);
+  std::optional<Told> wait_for_world();
+  std::optional<World> try_to_join(const Told& told);
+  void say(Said::Kind kind, std::string reason = {});
+
+  int worker_;
+  std::string address_;
+  std::string secret_;
+  std::chrono::milliseconds timeout_;
+  std::string reason_;
+  int said_ = 0;
+  std::unique_ptr<Store> says_;
+  int generation_ = -1;
+  bool said_leaves_ = false;
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::deque<Told> worlds_;      // that this worker is told to join
+  std::optional<World> world_;   // that it is in
+  int abandoned_ = -1;           // the last generation whose world has failed
+  std::exception_ptr listener_error_;
+
+  std::atomic<int> interrupted_{-1};  // the last generation that is to come out of its world
+  pid_t process_ = ::getpid();
+  std::unique_ptr<Store> hears_;
+  std::thread listener_;
+};
+
+/// Of init(): the world that this worker is in, or that it joins next. Empty where it was asked to go meanwhile.
+std::optional<World> join_default_world(Member& member);
+
+}  // namespace sullae::elastic

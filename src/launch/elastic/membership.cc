@@ -1,0 +1,272 @@
+#include "launch/elastic/membership.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace sullae::elastic {
+namespace {
+
+// Workers that are started together become ready at about the same time: the world changes once for them.
+constexpr Milliseconds kJoinWindow{1000};
+
+}  // namespace
+
+void Membership::set_hosts(std::vector<Host> hosts, Time now) {
+  hosts_ = std::move(hosts);
+  advance(now);
+}
+
+void Membership::ready(int id, const std::string& reason, Time now) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end()) return;
+  Worker& worker = found->second;
+  const bool came_out = std::exchange(worker.phase, Phase::waiting) == Phase::member;
+  worker.since = now;
+  if (came_out && world_ == World::running) {
+    // One member's failure is all members'.
+    abandon(reason.empty() ? fmt::format("worker {} has come out of it", id) : reason, now);
+  }
+  advance(now);
+}
+
+void Membership::leaves(int id, Time now) {
+  const auto found = workers_.find(id);
+  if (found != workers_.end()) found->second.goes = true;
+  advance(now);
+}
+
+void Membership::ended(int id, Ending ending, const std::string& how, Time now) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end()) return;
+  const Worker worker = found->second;
+  workers_.erase(found);
+  if (ending == Ending::done && worker.phase == Phase::member) {
+    finishing_ = true;
+    for (const auto& [other, one] : workers_) {
+      if (one.phase != Phase::member) stop(other);
+    }
+  } else if (ending == Ending::failed && !worker.stopped) {
+    HostState& host = host_states_[worker.host];
+    if (now > host.usable_from + limits_.last_cooldown) host.failures = 0;
+    const auto cooldown = std::min(limits_.last_cooldown,
+                                   limits_.first_cooldown * (1 << std::min(host.failures, 20)));
+    ++host.failures;
+    host.usable_from = now + cooldown;
+    if (generation_.number < 0) {
+      // Before any world: what does not start at all is a mistake, which waiting does not mend.
+      fail(fmt::format("worker {} on {} {} before it was ready", id, worker.host, how));
+    }
+  }
+  if (worker.phase == Phase::member && world_ != World::none && !finishing_) {
+    abandon(fmt::format("worker {} on {} {}", id, worker.host, how), now);
+  }
+  advance(now);
+}
+
+void Membership::lost(const std::string& host, const std::string& reason, Time now) {
+  std::vector<int> ids;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.host == host) ids.push_back(id);
+  }
+  for (const int id : ids) {
+    const auto found = workers_.find(id);
+    if (found != workers_.end()) ended(id, Ending::failed, reason, now);
+  }
+}
+
+void Membership::advance(Time now) {
+  wake_.reset();
+  if (failed_ || finishing_) return;
+  release_hosts();
+  start_workers(now);
+  if (world_ == World::running) change_running_world(now);
+  if (world_ != World::running) form(now);
+}
+
+// Workers of hosts, or slots, that are there no more.
+void Membership::release_hosts() {
+  for (auto& [id, worker] : workers_) {
+    const auto host = std::ranges::find(hosts_, worker.host, &Host::name);
+    if (host != hosts_.end() && worker.slot < host->slots) continue;
+    if (worker.phase == Phase::member) {
+      worker.goes = true;
+    } else {
+      stop(id);
+    }
+  }
+}
+
+void Membership::start_workers(Time now) {
+  const auto alive = [&] {
+    return static_cast<int>(
+        std::ranges::count_if(workers_, [](const auto& one) { return !one.second.goes; }));
+  };
+  for (const Host& host : hosts_) {
+    const HostState& state = host_states_[host.name];
+    while (alive() < limits_.most) {
+      const auto busy = std::ranges::count_if(
+          workers_, [&](const auto& one) { return one.second.host == host.name; });
+      if (busy >= host.slots) break;
+      if (state.usable_from > now) {
+        wake_at(state.usable_from);
+        break;
+      }
+      start_one(host, now);
+    }
+  }
+}
+
+void Membership::start_one(const Host& host, Time now) {
+  int slot = 0;
+  const auto is_taken = [&](int wanted) {
+    return std::ranges::any_of(workers_, [&](const auto& one) {
+      return one.second.host == host.name && one.second.slot == wanted;
+    });
+  };
+  while (is_taken(slot)) ++slot;
+  const int id = next_worker_++;
+  workers_[id] = {.host = host.name, .slot = slot, .since = now};
+  actions_.push_back(Start{.worker = id, .host = host.name, .slot = slot});
+}
+
+// Between two steps, for those who come and those who go.
+void Membership::change_running_world(Time now) {
+  std::vector<std::string> reasons;
+  std::optional<Time> first_ready;
+  int joining = 0;
+  const int members = count(Phase::member);
+  int going = 0;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.phase == Phase::member && worker.goes) {
+      reasons.push_back(fmt::format("worker {} on {} leaves", id, worker.host));
+      ++going;
+    }
+    if (worker.phase != Phase::waiting || worker.stopped) continue;
+    first_ready = first_ready ? std::min(*first_ready, worker.since) : worker.since;
+    if (members - going + joining < limits_.most) ++joining;
+  }
+  const bool all_ready = count(Phase::starting) == 0;
+  if (joining > 0 && !all_ready && now < *first_ready + kJoinWindow) {
+    wake_at(*first_ready + kJoinWindow);
+    joining = 0;
+  }
+  if (joining > 0)
+    reasons.push_back(fmt::format("{} worker{} come{}", joining, joining == 1 ? "" : "s",
+                                  joining == 1 ? "s" : ""));
+  if (reasons.empty()) return;
+  world_ = World::ending;
+  since_ = now;
+  reason_ = fmt::format("{}", fmt::join(reasons, ", "));
+  actions_.push_back(Interrupt{.generation = generation_, .reason = reason_});
+}
+
+// Those who can be in the next world: members of the last one first, by rank.
+std::vector<int> Membership::candidates() const {
+  std::vector<int> chosen;
+  const auto add = [&](int id) {
+    const auto found = workers_.find(id);
+    if (found == workers_.end() || found->second.phase != Phase::waiting) return;
+    if (found->second.goes || found->second.stopped) return;
+    if (std::ranges::find(chosen, id) == chosen.end()) chosen.push_back(id);
+  };
+  for (const int id : generation_.workers) add(id);
+  for (const auto& [id, worker] : workers_) add(id);
+  if (chosen.size() > static_cast<std::size_t>(limits_.most))
+    chosen.resize(static_cast<std::size_t>(limits_.most));
+  return chosen;
+}
+
+void Membership::form(Time now) {
+  // Members are on their way out, and are waited for: they have the state.
+  if (count(Phase::member) > 0) {
+    if (since_ && now >= *since_ + limits_.timeout) {
+      for (const auto& [id, worker] : workers_) {
+        if (worker.phase == Phase::member) stop(id);
+      }
+    } else if (since_) {
+      wake_at(*since_ + limits_.timeout);
+    }
+    return;
+  }
+  // Who goes has come out, and is not needed any more.
+  for (const auto& [id, worker] : workers_) {
+    if (worker.phase == Phase::waiting && worker.goes) stop(id);
+  }
+  const auto chosen = candidates();
+  const bool is_first = generation_.number < 0;
+  const auto survives = [&](int id) {
+    return std::ranges::find(chosen, id) != chosen.end();
+  };
+  if (!is_first && std::ranges::none_of(generation_.workers, survives)) {
+    return fail(fmt::format("no rank is left of the world that had {} ({})",
+                            generation_.workers.size(), reason_));
+  }
+  const auto first_ready = [&] {
+    Time first = now;
+    for (const int id : chosen) first = std::min(first, workers_.at(id).since);
+    return first;
+  };
+  const bool may_grow = static_cast<int>(chosen.size()) < limits_.most;
+  if (is_first && may_grow && count(Phase::starting) > 0 &&
+      now < first_ready() + kJoinWindow)
+    return wake_at(first_ready() + kJoinWindow);
+  const int wanted = is_first ? std::max(limits_.start, limits_.least) : limits_.least;
+  if (static_cast<int>(chosen.size()) < wanted) {
+    if (!below_) {
+      below_ = now;
+      if (!is_first)
+        actions_.push_back(
+            Note{fmt::format("{}: {} of at least {} ranks are left; waiting for others", reason_,
+                             chosen.size(), limits_.least)});
+    }
+    if (now >= *below_ + limits_.timeout)
+      return fail(fmt::format("only {} rank{} came within {:g} s (--elastic-timeout), expected {}",
+                              chosen.size(), chosen.size() == 1 ? "" : "s",
+                              std::chrono::duration<double>(limits_.timeout).count(), wanted));
+    wake_at(*below_ + limits_.timeout);
+    return;
+  }
+  below_.reset();
+  if (limits_.changes >= 0 && generation_.number + 1 > limits_.changes)
+    return fail(fmt::format("the world has changed {} time{} (--reset-limit): {}", limits_.changes,
+                            limits_.changes == 1 ? "" : "s", reason_));
+  ++generation_.number;
+  generation_.workers = chosen;
+  for (const int id : chosen) {
+    Worker& worker = workers_.at(id);
+    worker.phase = Phase::member;
+    worker.since = now;
+  }
+  world_ = World::running;
+  Form made{.generation = generation_, .reason = std::exchange(reason_, {})};
+  if (since_) made.pause = std::chrono::duration_cast<Milliseconds>(now - *since_);
+  since_.reset();
+  actions_.push_back(std::move(made));
+}
+
+void Membership::abandon(const std::string& reason, Time now) {
+  const bool was_ending = world_ == World::ending;
+  reason_ = was_ending ? fmt::format("{}, {}", reason_, reason) : reason;
+  if (!was_ending) since_ = now;
+  actions_.push_back(Abandon{.generation = generation_, .reason = reason});
+  world_ = World::none;
+}
+
+void Membership::fail(const std::string& reason) {
+  failed_ = true;
+  actions_.push_back(Fail{reason});
+}
+
+void Membership::stop(int id) {
+  if (std::exchange(workers_.at(id).stopped, true)) return;
+  actions_.push_back(Stop{id});
+}
+
+int Membership::count(Phase phase) const {
+  return static_cast<int>(std::ranges::count_if(
+      workers_, [&](const auto& one) { return one.second.phase == phase; }));
+}
+
+}  // namespace sullae::elastic

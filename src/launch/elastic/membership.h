@@ -1,0 +1,164 @@
+// Who is in an elastic job's world: pure decisions, without a clock, a process or a connection, so that any order of
+// events can be tried.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "launch/hosts.h"
+
+namespace sullae::elastic {
+
+using Time = std::chrono::steady_clock::time_point;
+using Milliseconds = std::chrono::milliseconds;
+
+struct Limits {
+  int start = 1;  ///< ranks of the first world
+  int least = 1;
+  int most = 1;
+  /// How long a host that lost a worker gets no other: the first time, and doubled each time up to the last.
+  Milliseconds first_cooldown{1000};
+  Milliseconds last_cooldown{100000};
+  /// Changes of the world after which the job fails; -1: any number.
+  int changes = -1;
+  /// How long the job waits below `least`, and for members to come out of a world that has failed.
+  Milliseconds timeout{std::chrono::seconds{600}};
+};
+
+/// A world that is to be: workers by rank.
+struct Generation {
+  int number = 0;
+  std::vector<int> workers;
+};
+
+/// How a worker's process ended.
+enum class Ending {
+  done,    ///< with exit code 0, after the training
+  left,    ///< as it was asked to, or asked to be
+  failed,  ///< in any other way
+};
+
+/// What the launcher is to do.
+struct Start {
+  int worker = 0;
+  std::string host;
+  int slot = 0;  ///< of the host's
+};
+/// Ask the process to end.
+struct Stop {
+  int worker = 0;
+};
+/// Ask the members to come out of their world after the step.
+struct Interrupt {
+  Generation generation;
+  std::string reason;
+};
+/// Tell the members that their world has failed.
+struct Abandon {
+  Generation generation;
+  std::string reason;
+};
+/// Tell the workers to make a world.
+struct Form {
+  Generation generation;
+  std::string reason;
+  std::optional<Milliseconds> pause;  ///< since the world before was given up
+};
+/// Something that users want to know.
+struct Note {
+  std::string text;
+};
+/// The job cannot go on.
+struct Fail {
+  std::string reason;
+};
+using Action = std::variant<Start, Stop, Interrupt, Abandon, Form, Note, Fail>;
+
+/// A worker is one process. It is started, says that it is ready once it has loaded what it needs, becomes a member of a
+/// world with a rank, says that it is ready again when it has come out of that world, and ends. The members of a world
+/// before come first in the next one, in their order, so that the oldest is rank 0. Used by one thread. `now` never goes back.
+class Membership {
+ public:
+  explicit Membership(const Limits& limits) : limits_(limits) {}
+
+  /// Hosts that are not named any more lose their workers, after the step.
+  void set_hosts(std::vector<Host> hosts, Time now);
+  const std::vector<Host>& hosts() const { return hosts_; }
+
+  /// A worker waits to become a member. Where it is one, its world has ended for it: `reason` says why, where that was no
+  /// interrupt.
+  void ready(int worker, const std::string& reason, Time now);
+  /// A member wants to go after the step.
+  void leaves(int worker, Time now);
+  void ended(int worker, Ending ending, const std::string& how, Time now);
+  /// A host cannot be reached: its workers are lost.
+  void lost(const std::string& host, const std::string& reason, Time now);
+  /// Time has passed.
+  void tick(Time now) { advance(now); }
+  /// When tick() may change something.
+  std::optional<Time> next_tick() const { return wake_; }
+
+  std::vector<Action> take_actions() { return std::exchange(actions_, {}); }
+
+  const Generation& generation() const { return generation_; }
+  /// Members say that they are done: nobody comes or goes any more.
+  bool finishing() const { return finishing_; }
+  /// No process is left.
+  bool empty() const { return workers_.empty(); }
+
+ private:
+  enum class Phase { starting, waiting, member };
+  /// Of the world of the generation.
+  enum class World {
+    none,
+    running,
+    ending,  ///< members have been asked to come out of it
+  };
+  struct Worker {
+    std::string host;
+    int slot = 0;
+    Phase phase = Phase::starting;
+    bool goes = false;  // after the step
+    bool stopped = false;
+    Time since;
+  };
+  struct HostState {
+    int failures = 0;
+    Time usable_from;
+  };
+
+  void advance(Time now);
+  void start_workers(Time now);
+  void start_one(const Host& host, Time now);
+  void release_hosts();
+  void change_running_world(Time now);
+  void form(Time now);
+  void abandon(const std::string& reason, Time now);
+  void fail(const std::string& reason);
+  void stop(int id);
+  void wake_at(Time time) { wake_ = wake_ ? std::min(*wake_, time) : time; }
+  int count(Phase phase) const;
+  std::vector<int> candidates() const;
+
+  Limits limits_;
+  std::vector<Host> hosts_;
+  std::map<std::string, HostState> host_states_;
+  std::map<int, Worker> workers_;  // by number, the oldest first
+  int next_worker_ = 0;
+  Generation generation_{.number = -1};
+  World world_ = World::none;
+  bool finishing_ = false;
+  bool failed_ = false;
+  std::string reason_;         // of the change that is under way
+  std::optional<Time> since_;  // since when
+  std::optional<Time> below_;  // since when there are too few
+  std::optional<Time> wake_;
+  std::vector<Action> actions_;
+};
+
+}  // namespace sullae::elastic

@@ -1,0 +1,75 @@
+#include "launch/elastic/protocol.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace sullae::elastic {
+namespace {
+
+constexpr std::string_view kSaid = "elastic/said/";
+constexpr std::string_view kTold = "elastic/told/";
+
+constexpr std::array<std::string_view, 3> kSaidKinds = {"ready", "leaves", "left"};
+constexpr std::array<std::string_view, 3> kToldKinds = {"interrupt", "abandon", "form"};
+
+// Throws nlohmann's exception, as its own parts do, for what is none of `names`.
+template <class Kind>
+Kind kind_of(const nlohmann::json& json, const std::array<std::string_view, 3>& names) {
+  const auto text = json.at("kind").get<std::string>();
+  const auto found = std::ranges::find(names, text);
+  if (found == names.end())
+    throw nlohmann::json::other_error::create(501, "kind '" + text + "' is not known", &json);
+  return static_cast<Kind>(found - names.begin());
+}
+
+// Reasons may have bytes that are no UTF-8.
+std::string text_of(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string Said::to_json() const {
+  return text_of({{"kind", kSaidKinds.at(static_cast<std::size_t>(kind))}, {"reason", reason}});
+}
+
+Said Said::from_json(const std::string& text) {
+  const auto json = nlohmann::json::parse(text);
+  return {.kind = kind_of<Kind>(json, kSaidKinds), .reason = json.at("reason")};
+}
+
+std::string Told::to_json() const {
+  return text_of({{"kind", kToldKinds.at(static_cast<std::size_t>(kind))},
+                  {"generation", generation},
+                  {"rank", rank},
+                  {"size", size},
+                  {"reason", reason}});
+}
+
+Told Told::from_json(const std::string& text) {
+  const auto json = nlohmann::json::parse(text);
+  return {.kind = kind_of<Kind>(json, kToldKinds),
+          .generation = json.at("generation"),
+          .rank = json.at("rank"),
+          .size = json.at("size"),
+          .reason = json.at("reason")};
+}
+
+std::string said_key(int worker, int number) { return fmt::format("{}{}/{}", kSaid, worker, number); }
+std::string told_key(int worker, int number) { return fmt::format("{}{}/{}", kTold, worker, number); }
+
+int worker_of(const std::string& key) {
+  if (!key.starts_with(kSaid)) return -1;
+  int worker = -1;
+  std::from_chars(key.data() + kSaid.size(), key.data() + key.size(), worker);
+  return worker;
+}
+
+std::string generation_prefix(int generation) { return fmt::format("{}/", generation); }
+
+}  // namespace sullae::elastic

@@ -1,0 +1,27 @@
+// A job of so many ranks, from its start to its end.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "launch/job.h"
+
+namespace sullae {
+
+/// The first rank that fails ends the others.
+class FixedJob final : public Job {
+ public:
+  explicit FixedJob(const JobOptions& options) : Job(options), running_(options.ranks) {}
+
+ private:
+  void start() override;
+  bool finished() const override { return running_ == 0; }
+  void on_process_ended(RunningAgent& agent, int rank, int status) override;
+  void on_host_lost(RunningAgent& agent, const std::string& why) override;
+
+  std::map<const RunningAgent*, std::vector<int>> ranks_;
+  std::set<int> ended_;  // ranks
+  int running_;
+};
+
+}  // namespace sullae

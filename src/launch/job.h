@@ -1,0 +1,111 @@
+// What jobs have in common: agents on hosts that start processes, whose output is shown, and signals and limits that end
+// them all.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "launch/agent.h"
+#include "launch/frames.h"
+#include "launch/host_launcher.h"
+#include "launch/job_signals.h"
+#include "launch/launcher.h"
+#include "launch/output.h"
+#include "transport/store/store_server.h"
+
+namespace sullae {
+
+struct RunningAgent {
+  std::string host;
+  bool is_here = true;
+  AgentChannel channel;
+  FrameReader reader;
+  bool ready = false;
+  bool gone = false;
+  std::deque<AgentSpec> to_start = {};  // once it is ready
+};
+
+/// "was killed by signal 9 (Killed)", "ended with exit code 3".
+std::string describe_status(int status);
+/// 128 + the signal of what was killed.
+int exit_code_of(int status);
+/// A line of the launcher's own.
+void say(const std::string& text);
+
+/// Used by one thread. Its end leaves no process.
+class Job {
+ public:
+  explicit Job(const JobOptions& options);
+  virtual ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  /// Returns the exit code.
+  int run();
+  /// By a signal, its limit, or since nobody reads its output.
+  bool asked_to_end() const { return asked_to_end_; }
+
+ protected:
+  // What kinds of jobs differ in.
+  virtual void start() = 0;
+  virtual bool finished() const = 0;
+  virtual void on_process_ended(RunningAgent& agent, int rank, int status) = 0;
+  /// Nothing is heard of its processes any more. `why` ends a sentence: "host a cannot be used: …".
+  virtual void on_host_lost(RunningAgent& agent, const std::string& why) = 0;
+  /// Adds to what is waited for, and looks at it afterwards.
+  virtual void add_to_poll(std::vector<pollfd>&) {}
+  virtual void after_poll(std::span<const pollfd>) {}
+  virtual std::chrono::milliseconds poll_limit() const { return std::chrono::milliseconds{1000}; }
+
+  const JobOptions& options() const { return options_; }
+  void start_store(bool all_here, StoreServer::OnSet on_set = {});
+  StoreServer& store() { return *store_; }
+  RunningAgent& start_agent(const std::string& host);
+  std::deque<RunningAgent>& agents() { return agents_; }
+  /// Starts processes through the agent, as soon as it answers. What all processes get is filled in.
+  void start_processes(RunningAgent& agent, AgentSpec spec);
+  void send_signal(RunningAgent& agent, int rank, int signal);
+  void signal_all(int signal);
+  /// The first reason to end decides the exit code.
+  void end_all(int signal, int exit_code);
+  bool ending() const { return ending_; }
+  const std::string& pid_of(int rank) { return pids_[rank]; }
+  void forget(int rank) { pids_.erase(rank); }
+
+ private:
+  void turn();
+  int time_to_wait() const;
+  void check_deadlines();
+  void on_signals();
+  void listen(RunningAgent& agent);
+  void on_agent_gone(RunningAgent& agent);
+  void on_frame(RunningAgent& agent, const Frame& frame);
+  void wait_for_agents();
+
+  const JobOptions& options_;
+  JobSignals signals_;
+  RankOutput output_;
+  std::optional<StoreServer> store_;
+  std::string store_address_;
+  std::string secret_;
+  std::deque<RunningAgent> agents_;  // which stay where they are
+  std::map<int, std::string> pids_;
+  bool ending_ = false;
+  bool asked_to_end_ = false;
+  bool nothing_started_ = false;
+  int exit_code_ = 0;
+  int interrupts_ = 0;
+  std::optional<Deadline> connect_deadline_;
+  std::optional<Deadline> job_deadline_;
+  std::optional<Deadline> kill_deadline_;
+};
+
+}  // namespace sullae

@@ -1,0 +1,229 @@
+#include "sullae/elastic.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/log.h"
+#include "launch/elastic/member.h"
+#include "sullae/adapter.h"
+#include "sullae/torch.h"
+
+namespace sullae::elastic {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How often ranks ask each other whether somebody comes or goes: seldom enough to cost nothing, and soon enough for
+// who waits.
+constexpr std::chrono::milliseconds kAskPeriod{50};
+constexpr std::int64_t kMostStepsBetween = 1000;
+
+struct Tracked {
+  std::function<std::string()> save;
+  std::function<void(const std::string&)> load;
+};
+
+std::string broadcast_text(std::string text, int root, World& world) {
+  auto size = static_cast<std::int64_t>(text.size());
+  world.broadcast(&size, 1, DataType::int64, root);
+  text.resize(static_cast<std::size_t>(size));
+  world.broadcast(text.data(), text.size(), DataType::uint8, root);
+  return text;
+}
+
+}  // namespace
+
+class State::Impl {
+ public:
+  Impl(torch::nn::Module& model, torch::optim::Optimizer& optimizer)
+      : model_(model), optimizer_(optimizer) {}
+
+  void track(const std::string& name, Tracked tracked) {
+    if (!tracked_.emplace(name, std::move(tracked)).second)
+      throw InputError(fmt::format("elastic::State: '{}' is tracked already", name));
+  }
+
+  // Collective. Ranks that are behind, or new, get what the first of those that are not has.
+  void enter(World& world, const std::string& reason, std::optional<Clock::time_point> since) {
+    world_ = world;
+    put_back();
+    // Twice as many, so that who has begun to change its weights, and not ended the step, comes behind who has not.
+    const bool is_torn = !is_new_ && versions() != versions_;
+    const std::int64_t own = is_new_ ? -1 : 2 * steps_ - (is_torn ? 1 : 0);
+    std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()));
+    world.allgather(&own, all.data(), 1, DataType::int64);
+    const auto furthest = std::ranges::max_element(all);
+    if (is_torn && own == *furthest)
+      log::warning(
+          "elastic: the world ended between the optimizer's step {} and State::step_done(), on all "
+          "ranks: what is tracked is that of the step before; call step_done() right after the "
+          "optimizer's step()",
+          steps_ + 1);
+    if (*std::ranges::min_element(all) != *furthest || is_new_)
+      synchronize(world, static_cast<int>(furthest - all.begin()));
+    is_new_ = false;
+    keep();
+    ask_at_ = steps_ + 1;
+    asked_at_ = steps_;
+    asked_ = Clock::now();
+    const Member* const member = Member::of_this_process();
+    changes_.push_back(
+        {.generation = member != nullptr ? member->generation() : 0,
+         .ranks = world.size(),
+         .reason = reason,
+         .pause = since ? std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - *since)
+                        : std::chrono::milliseconds{0}});
+  }
+
+  void step_done() {
+    ++steps_;
+    keep();
+    Member* const member = Member::of_this_process();
+    if (member == nullptr || steps_ < ask_at_) return;
+    // The most that one wants out, and the fewest steps in which one's time passes.
+    std::int64_t said[2] = {member->wants_out() ? 1 : 0, -steps_until_next()};
+    world_->allreduce(said, said, 2, DataType::int64, ReduceOp::max);
+    ask_at_ = steps_ - said[1];
+    asked_at_ = steps_;
+    asked_ = Clock::now();
+    if (said[0] != 0) throw Interrupted("ranks come or go: this world ends after the step");
+  }
+
+  std::int64_t steps() const { return steps_; }
+  const std::vector<Change>& changes() const { return changes_; }
+
+ private:
+  std::int64_t steps_until_next() const {
+    const double passed = std::chrono::duration<double>(Clock::now() - asked_).count();
+    const double a_step = passed / static_cast<double>(std::max<std::int64_t>(steps_ - asked_at_, 1));
+    const double wanted = std::chrono::duration<double>(kAskPeriod).count() / std::max(a_step, 1e-9);
+    return std::clamp(static_cast<std::int64_t>(wanted), std::int64_t{1}, kMostStepsBetween);
+  }
+
+  void synchronize(World& world, int root) {
+    const torch::NoGradGuard guard;
+    broadcast_parameters(model_, root, world);
+    broadcast_optimizer_state(optimizer_, root, world);
+    world.broadcast(&steps_, 1, DataType::int64, root);
+    for (auto& [name, tracked] : tracked_) {
+      std::string text = world.rank() == root ? tracked.save() : "";
+      text = broadcast_text(std::move(text), root, world);
+      if (world.rank() != root) tracked.load(text);
+    }
+    kept_.clear();
+  }
+
+  // Advances with every change of a parameter.
+  std::uint64_t versions() const {
+    std::uint64_t sum = 0;
+    for (const torch::Tensor& parameter : model_.parameters()) sum += parameter._version();
+    return sum;
+  }
+
+  // What the next step's forward may change before the step is known to be everybody's.
+  void keep() {
+    if (Member::of_this_process() == nullptr) return;
+    const torch::NoGradGuard guard;
+    const auto buffers = model_.buffers();
+    if (kept_.size() != buffers.size()) {
+      kept_.clear();
+      for (const torch::Tensor& buffer : buffers) kept_.push_back(buffer.detach().clone());
+    } else {
+      for (std::size_t i = 0; i < buffers.size(); ++i) kept_[i].copy_(buffers[i]);
+    }
+    versions_ = versions();
+    generator_ = at::globalContext().defaultGenerator(torch::kCPU).get_state();
+  }
+
+  void put_back() {
+    if (is_new_ || Member::of_this_process() == nullptr) return;
+    const torch::NoGradGuard guard;
+    const auto buffers = model_.buffers();
+    for (std::size_t i = 0; i < std::min(kept_.size(), buffers.size()); ++i)
+      buffers[i].detach().copy_(kept_[i]);
+    at::Generator generator = at::globalContext().defaultGenerator(torch::kCPU);
+    if (generator_.defined()) generator.set_state(generator_);
+  }
+
+  torch::nn::Module& model_;
+  torch::optim::Optimizer& optimizer_;
+  std::map<std::string, Tracked> tracked_;  // by name, in one order on all ranks
+  std::optional<World> world_;
+  bool is_new_ = true;  // no world's state is here yet
+  std::int64_t steps_ = 0;
+  std::vector<torch::Tensor> kept_;  // buffers
+  std::uint64_t versions_ = 0;
+  torch::Tensor generator_;
+  std::int64_t ask_at_ = 1;
+  std::int64_t asked_at_ = 0;
+  Clock::time_point asked_;
+  std::vector<Change> changes_;
+};
+
+State::State(torch::nn::Module& model, torch::optim::Optimizer& optimizer)
+    : impl_(std::make_unique<Impl>(model, optimizer)) {}
+State::~State() = default;
+
+void State::track(const std::string& name, std::function<std::string()> save,
+                  std::function<void(const std::string&)> load) {
+  impl_->track(name, {std::move(save), std::move(load)});
+}
+void State::step_done() { impl_->step_done(); }
+std::int64_t State::steps() const { return impl_->steps(); }
+const std::vector<Change>& State::changes() const { return impl_->changes(); }
+
+namespace {
+
+// Why `train` was left, where the world can be replaced by another.
+std::optional<std::string> end_of_world(const World& world) {
+  try {
+    throw;
+  } catch (const Interrupted& interrupted) {
+    return "";
+  } catch (const std::exception& error) {
+    if (AdapterView(world).has_failed()) return error.what();
+    throw;
+  }
+}
+
+}  // namespace
+
+Outcome run(State& state, const std::function<void(World& world)>& train) {
+  Member* const member = Member::of_this_process();
+  if (member == nullptr) {
+    World world = init();
+    state.impl().enter(world, "", std::nullopt);
+    train(world);
+    return Outcome::finished;
+  }
+  std::string reason;
+  std::optional<Clock::time_point> since;
+  for (;;) {
+    auto world = join_default_world(*member);
+    if (!world) return Outcome::left;
+    try {
+      state.impl().enter(*world, reason, since);
+      train(*world);
+      return Outcome::finished;
+    } catch (...) {  // rethrown where it is not the world's
+      const auto ended = end_of_world(*world);
+      reason = ended->empty() ? "ranks come or go" : *ended;
+      since = Clock::now();
+      member->world_ended(*ended);
+    }
+    world.reset();
+    shutdown();
+    if (member->leaves()) {
+      member->leave();
+      return Outcome::left;
+    }
+  }
+}
+
+}  // namespace sullae::elastic

@@ -1,0 +1,127 @@
+// An elastic program for tests: trains a network on numbered samples, a part of each step's batch on each rank, and does
+// to itself what it is told to at a step.
+//
+//   elastic_program FOLDER STEPS [--at WORKER:STEP:kill|term|throw]... [--pause MS]
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sullae/elastic.h"
+#include "sullae/torch.h"
+
+namespace {
+
+constexpr std::int64_t kBatch = 12;
+
+struct Network : torch::nn::Module {
+  Network() {
+    embedding = register_module(
+        "embedding", torch::nn::Embedding(torch::nn::EmbeddingOptions(50, 6).sparse(true)));
+    body = register_module("body", torch::nn::Linear(6, 20));
+    head = register_module("head", torch::nn::Linear(20, 1));
+    seen = register_buffer("seen", torch::zeros({1}, torch::kFloat64));
+  }
+  torch::Tensor forward(const torch::Tensor& words) {
+    seen += 1;  // of a forward that may have to be taken back
+    return head(torch::tanh(body(embedding(words))));
+  }
+  torch::nn::Embedding embedding{nullptr};
+  torch::nn::Linear body{nullptr};
+  torch::nn::Linear head{nullptr};
+  torch::Tensor seen;
+};
+
+struct Deed {
+  int worker = 0;
+  std::int64_t step = 0;
+  std::string what;
+};
+
+void do_deed(const std::string& what) {
+  if (what == "kill") ::raise(SIGKILL);
+  if (what == "term") ::raise(SIGTERM);
+  if (what == "throw") throw std::runtime_error("as it was told to");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::filesystem::path folder = argv[1];
+  const std::int64_t steps = std::atoll(argv[2]);
+  std::vector<Deed> deeds;
+  int pause = 0;
+  for (int i = 3; i + 1 < argc; i += 2) {
+    std::string value = argv[i + 1];
+    if (std::string(argv[i]) == "--pause") {
+      pause = std::stoi(value);
+      continue;
+    }
+    std::replace(value.begin(), value.end(), ':', ' ');
+    Deed deed;
+    std::istringstream(value) >> deed.worker >> deed.step >> deed.what;
+    deeds.push_back(deed);
+  }
+  const char* const number = std::getenv("SULLAE_ELASTIC_WORKER");
+  const int worker = number == nullptr ? 0 : std::atoi(number);
+  torch::manual_seed(worker + 1);  // apart, until rank 0's weights are everybody's
+  torch::set_num_threads(1);
+
+  auto network = std::make_shared<Network>();
+  network->to(torch::kFloat64);
+  torch::optim::SGD optimizer(network->parameters(), torch::optim::SGDOptions(0.05));
+  std::int64_t step = 0;
+  std::ofstream log(folder / ("samples-" + std::to_string(worker)), std::ios::app);
+  sullae::elastic::State state(*network, optimizer);
+  state.track("step", step);
+  bool done = false;
+  const auto outcome = sullae::elastic::run(state, [&](sullae::World& world) {
+    sullae::DistributedOptimizer distributed(optimizer, network->named_parameters(), {}, world);
+    for (; step < steps;) {
+      for (const Deed& deed : deeds) {
+        if (deed.worker == worker && deed.step == step) do_deed(deed.what);
+      }
+      const auto first = step * kBatch + kBatch * world.rank() / world.size();
+      const auto last = step * kBatch + kBatch * (world.rank() + 1) / world.size();
+      distributed.zero_grad();
+      const auto numbers = torch::arange(first, last);
+      const auto wanted = torch::sin(numbers.to(torch::kFloat64)).unsqueeze(1);
+      const auto loss = (network->forward(numbers.remainder(50)) - wanted).pow(2).sum() *
+                        world.size() / kBatch;
+      loss.backward();
+      distributed.step();
+      // Before step_done(), after which the samples of the step are everybody's.
+      log << step << ' ' << first << ' ' << last << std::endl;
+      if (pause > 0) std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+      ++step;
+      state.step_done();
+    }
+    done = true;
+    if (world.rank() == 0) {
+      std::ofstream weights(folder / "weights");
+      weights.precision(17);
+      for (const auto& tensors : {network->parameters(), network->buffers()}) {
+        for (const torch::Tensor& tensor : tensors) {
+          const auto flat = tensor.detach().reshape(-1);
+          for (std::int64_t i = 0; i < flat.numel(); ++i)
+            weights << flat[i].item<double>() << '\n';
+        }
+      }
+      std::ofstream changes(folder / "changes");
+      for (const auto& change : state.changes())
+        changes << change.generation << ' ' << change.ranks << ' ' << change.pause.count() << ' '
+                << change.reason << '\n';
+    }
+    world.barrier();
+  });
+  return outcome == sullae::elastic::Outcome::left || done ? 0 : 3;
+}

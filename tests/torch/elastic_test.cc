@@ -1,0 +1,171 @@
+// Ranks come and go, and what is trained is what one process would have trained: each sample once, each step whole.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "support/errors.h"
+#include "support/program.h"
+#include "support/temporary_directory.h"
+
+namespace sullae::testing {
+namespace {
+
+constexpr int kSteps = 60;
+constexpr int kBatch = 12;
+
+struct Trained {
+  ProgramResult result;
+  std::vector<double> weights;  // and buffers
+  /// By sample: how often it was part of a step.
+  std::map<int, int> samples;
+  std::vector<std::string> changes;
+};
+
+Trained train(std::vector<std::string> flags, const std::vector<std::string>& words = {},
+              std::map<std::string, std::string> environment = {}) {
+  const TemporaryDirectory folder;
+  flags.insert(flags.begin(), {sullae_program(), "run"});
+  flags.insert(flags.end(), {ELASTIC_PROGRAM, folder.path().string(), std::to_string(kSteps)});
+  flags.insert(flags.end(), words.begin(), words.end());
+  environment.try_emplace("OMP_NUM_THREADS", "1");
+  Trained trained{.result = run_program(flags, environment)};
+  std::ifstream weights(folder.path() / "weights");
+  for (double weight = 0; weights >> weight;) trained.weights.push_back(weight);
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    if (!entry.path().filename().string().starts_with("samples-")) continue;
+    std::ifstream samples(entry.path());
+    for (int step = 0, first = 0, last = 0; samples >> step >> first >> last;) {
+      for (int sample = first; sample < last; ++sample) ++trained.samples[sample];
+    }
+  }
+  std::ifstream changes(folder.path() / "changes");
+  for (std::string line; std::getline(changes, line);) trained.changes.push_back(line);
+  EXPECT_TRUE(vanish(folder.path().string()));
+  return trained;
+}
+
+const std::vector<double>& of_one_process() {
+  static const std::vector<double> weights = train({"-np", "1"}).weights;
+  return weights;
+}
+
+void expect_undisturbed(const Trained& trained) {
+  EXPECT_EQ(trained.result.exit_code, 0) << trained.result.standard_error;
+  EXPECT_EQ(trained.samples.size(), std::size_t{kSteps} * kBatch);
+  for (const auto& [sample, count] : trained.samples) EXPECT_EQ(count, 1) << sample;
+  const auto& expected = of_one_process();
+  ASSERT_EQ(trained.weights.size(), expected.size());
+  double difference = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    difference = std::max(difference, std::abs(trained.weights[i] - expected[i]));
+  EXPECT_LT(difference, 1e-10);
+  EXPECT_EQ(trained.weights.back(), kSteps);  // forwards, of steps that were taken
+}
+
+const std::vector<std::string> kElastic = {"-np", "3", "--min-np", "1", "--cooldown", "0.1"};
+
+TEST(Elastic, WithoutAnyChangeIsAnyTraining) {
+  expect_undisturbed(train({"-np", "3"}));
+  const auto trained = train(kElastic);
+  expect_undisturbed(trained);
+  EXPECT_EQ(trained.changes, std::vector<std::string>{"0 3 0 "});
+}
+
+class Losses : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(OverEveryTransport, Losses, ::testing::Values("shm", "ucx"),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(Losses, OfAnyRankCostNoStep) {
+  const std::map<std::string, std::string> transport{{"SULLAE_TRANSPORT", GetParam()}};
+  for (const char* rank : {"0", "2"}) {
+    const auto trained = train(
+        kElastic, {"--pause", "10", "--at", fmt::format("{}:20:kill", rank)}, transport);
+    expect_undisturbed(trained);
+    ASSERT_GE(trained.changes.size(), 2U);
+    EXPECT_TRUE(trained.changes[1].starts_with("1 2 ")) << trained.changes[1];
+    EXPECT_TRUE(contains(trained.result.standard_error,
+                         fmt::format("worker {} on ", rank)));
+    EXPECT_TRUE(contains(trained.result.standard_error, "was killed by signal 9 (Killed)"));
+  }
+  // Two at once, and down to one.
+  expect_undisturbed(
+      train(kElastic, {"--pause", "10", "--at", "0:20:kill", "--at", "1:20:kill"}, transport));
+  // And the ones that took their places.
+  expect_undisturbed(train(kElastic,
+                           {"--pause", "30", "--at", "1:5:kill", "--at", "3:30:kill", "--at",
+                            "0:31:kill", "--at", "4:45:kill"},
+                           transport));
+}
+
+TEST(Elastic, WhoIsAskedToGoGoesAfterTheStep) {
+  const auto trained = train(kElastic, {"--pause", "10", "--at", "1:20:term"});
+  expect_undisturbed(trained);
+  EXPECT_TRUE(contains(trained.result.standard_error, "generation 1: 2 ranks (worker 1 on "));
+  EXPECT_TRUE(contains(trained.result.standard_error, " leaves) after "));
+}
+
+TEST(Elastic, AnExceptionOfOneRankIsItsOwn) {
+  const auto trained = train(kElastic, {"--pause", "10", "--at", "1:20:throw"});
+  expect_undisturbed(trained);
+  EXPECT_TRUE(contains(trained.result.standard_error, "as it was told to"));
+}
+
+TEST(Elastic, WaitsBelowTheLeast) {
+  const auto trained = train({"-np", "2", "--min-np", "2", "--cooldown", "0.5"},
+                             {"--pause", "5", "--at", "0:20:kill"});
+  expect_undisturbed(trained);
+  EXPECT_TRUE(contains(trained.result.standard_error, "1 of at least 2 ranks are left"));
+  ASSERT_EQ(trained.changes.size(), 2U);  // of rank 0, who was rank 1
+  EXPECT_TRUE(trained.changes[1].starts_with("1 2 "));
+}
+
+TEST(Elastic, GrowsWithItsHosts) {
+  const TemporaryDirectory folder;
+  const auto hosts = (folder.path() / "hosts").string();
+  std::ofstream(hosts) << "localhost:1\n";
+  // The script gives one slot more each time.
+  const auto script = fmt::format(
+      "cat {0}; n=$(($(cut -d: -f2 {0}) + 1)); [ $n -le 3 ] && echo localhost:$n > {0}; true",
+      hosts);
+  const auto trained =
+      train({"-np", "1", "--max-np", "3", "--discover", script}, {"--pause", "100"});
+  expect_undisturbed(trained);
+  ASSERT_GE(trained.changes.size(), 2U);
+  EXPECT_TRUE(contains(trained.changes.back(), " 3 "));
+}
+
+TEST(Elastic, MistakesAreTold) {
+  const auto nobody = train(kElastic, {"--at", "0:5:throw", "--at", "1:5:throw", "--at", "2:5:throw"});
+  EXPECT_EQ(nobody.result.exit_code, 134);
+  EXPECT_TRUE(contains(nobody.result.standard_error, "no rank is left of the world that had"));
+  const auto start = run_program({sullae_program(), "run", "-np", "2", "--min-np", "1", "sh", "-c",
+                                  "exit 3"});
+  EXPECT_EQ(start.exit_code, 3);
+  EXPECT_TRUE(contains(start.standard_error, "ended with exit code 3 before it was ready"));
+  const auto order =
+      run_program({sullae_program(), "run", "-np", "2", "--min-np", "3", "true"});
+  EXPECT_TRUE(contains(order.standard_error, "--min-np 3, -np 2, --max-np 3: expected them in"));
+  const auto script = run_program(
+      {sullae_program(), "run", "-np", "1", "--max-np", "2", "--discover", "exit 7", "true"});
+  EXPECT_TRUE(contains(script.standard_error, "--discover 'exit 7' ended with exit code 7"));
+}
+
+TEST(Restarts, StartAJobAgain) {
+  const TemporaryDirectory folder;
+  const auto mark = (folder.path() / "tries").string();
+  const auto result = run_program({sullae_program(), "run", "-np", "1", "--restarts", "2", "sh", "-c",
+                                   fmt::format("echo x >> {0}; [ $(wc -l < {0}) -ge 3 ]", mark)});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_TRUE(contains(result.standard_error, "starting the job again (2 of 2 restarts)"));
+  const auto failed = run_program({sullae_program(), "run", "-np", "1", "--restarts", "1", "false"});
+  EXPECT_EQ(failed.exit_code, 1);
+}
+
+}  // namespace
+}  // namespace sullae::testing
