@@ -60,6 +60,12 @@ class State {
   void track(const std::string& name, std::function<std::string()> save,
              std::function<void(const std::string&)> load);
 
+  /// Tensors that are neither the model's nor the optimizer's, such as master weights; as many, of the same shapes, on all
+  /// ranks.
+  void track_tensors(const std::string& name, std::function<std::vector<torch::Tensor>()> tensors);
+  /// From now on `optimizer` is the one that updates the parameters; on all ranks alike.
+  void use(torch::optim::Optimizer& optimizer);
+
   /// After each step, on every rank alike: what is tracked is that of the step. Where somebody comes or goes it
   /// throws Interrupted, on all ranks after the same step, which run() takes.
   void step_done();
@@ -85,6 +91,13 @@ enum class Outcome {
   finished,  ///< `train` returned
   left,      ///< this process was asked to go (SIGTERM), and the others go on: end it
 };
+
+/// Whether `sullae run` has started this process for an elastic job.
+bool is_elastic();
+/// How many ranks such a job has at most; 1 in another.
+int most_ranks();
+/// What this process computes on in such a job, before it has a world: by its place on the host.
+torch::Device local_device();
 
 /// Calls `train` with the world, and again with another one, from the state of the last step that all took, whenever ranks
 /// have come or gone. Everything that is made from a world, such as optimizers, samplers and process sets, is made within

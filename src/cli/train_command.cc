@@ -6,6 +6,7 @@
 #include "cli/other_commands.h"
 #include "cli/toml_config.h"
 #include "cli/train_options.h"
+#include "sullae/elastic.h"
 #include "sullae/sullae.h"
 #include "train/trainer.h"
 
@@ -31,6 +32,11 @@ class TrainCommand final : public Command {
           to_toml(*choice->app, {"config", "print-config", "resume", "export"});
       if (choice->print_config) {
         std::fputs(choice->options.configuration.c_str(), stdout);
+        return 0;
+      }
+      if (elastic::is_elastic()) {
+        train::train_elastic(*choice->recipe, choice->options);
+        shutdown();
         return 0;
       }
       const World world = init();

@@ -1,14 +1,16 @@
 #include "sullae/elastic.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
+#include <ATen/core/Generator.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "base/environment.h"
 #include "base/log.h"
 #include "launch/elastic/member.h"
 #include "sullae/adapter.h"
@@ -29,6 +31,30 @@ struct Tracked {
   std::function<void(const std::string&)> load;
 };
 
+// libtorch's generator of random numbers on the CPU; a tensor of its state takes longer to make than a small step.
+struct GeneratorState {
+  at::mt19937 engine;
+  // c10::optional or std::optional, by libtorch's version.
+  decltype(std::declval<at::CPUGeneratorImpl&>().next_float_normal_sample()) next_float;
+  decltype(std::declval<at::CPUGeneratorImpl&>().next_double_normal_sample()) next_double;
+
+  static at::CPUGeneratorImpl& generator() {
+    return *at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator());
+  }
+  static GeneratorState now() {
+    at::CPUGeneratorImpl& from = generator();
+    const std::lock_guard lock(from.mutex_);
+    return {from.engine(), from.next_float_normal_sample(), from.next_double_normal_sample()};
+  }
+  void put_back() const {
+    at::CPUGeneratorImpl& to = generator();
+    const std::lock_guard lock(to.mutex_);
+    to.set_engine(engine);
+    to.set_next_float_normal_sample(next_float);
+    to.set_next_double_normal_sample(next_double);
+  }
+};
+
 std::string broadcast_text(std::string text, int root, World& world) {
   auto size = static_cast<std::int64_t>(text.size());
   world.broadcast(&size, 1, DataType::int64, root);
@@ -42,11 +68,21 @@ std::string broadcast_text(std::string text, int root, World& world) {
 class State::Impl {
  public:
   Impl(torch::nn::Module& model, torch::optim::Optimizer& optimizer)
-      : model_(model), optimizer_(optimizer) {}
+      : model_(model), optimizer_(&optimizer) {}
 
   void track(const std::string& name, Tracked tracked) {
     if (!tracked_.emplace(name, std::move(tracked)).second)
       throw InputError(fmt::format("elastic::State: '{}' is tracked already", name));
+  }
+
+  void track_tensors(const std::string& name, std::function<std::vector<torch::Tensor>()> tensors) {
+    if (!tensors_.emplace(name, std::move(tensors)).second)
+      throw InputError(fmt::format("elastic::State: '{}' is tracked already", name));
+  }
+
+  void use(torch::optim::Optimizer& optimizer) {
+    optimizer_ = &optimizer;
+    look_at_model();
   }
 
   // Collective. Ranks that are behind, or new, get what the first of those that are not has.
@@ -68,6 +104,7 @@ class State::Impl {
     if (*std::ranges::min_element(all) != *furthest || is_new_)
       synchronize(world, static_cast<int>(furthest - all.begin()));
     is_new_ = false;
+    look_at_model();
     keep();
     ask_at_ = steps_ + 1;
     asked_at_ = steps_;
@@ -109,20 +146,25 @@ class State::Impl {
   void synchronize(World& world, int root) {
     const torch::NoGradGuard guard;
     broadcast_parameters(model_, root, world);
-    broadcast_optimizer_state(optimizer_, root, world);
+    broadcast_optimizer_state(*optimizer_, root, world);
+    for (auto& [name, tensors] : tensors_) {
+      for (const torch::Tensor& tensor : tensors()) {
+        torch::Tensor values = tensor.detach();
+        broadcast(values, root, world);
+      }
+    }
     world.broadcast(&steps_, 1, DataType::int64, root);
     for (auto& [name, tracked] : tracked_) {
       std::string text = world.rank() == root ? tracked.save() : "";
       text = broadcast_text(std::move(text), root, world);
       if (world.rank() != root) tracked.load(text);
     }
-    kept_.clear();
   }
 
   // Advances with every change of a parameter.
   std::uint64_t versions() const {
     std::uint64_t sum = 0;
-    for (const torch::Tensor& parameter : model_.parameters()) sum += parameter._version();
+    for (const torch::Tensor& parameter : parameters_) sum += parameter._version();
     return sum;
   }
 
@@ -130,36 +172,38 @@ class State::Impl {
   void keep() {
     if (Member::of_this_process() == nullptr) return;
     const torch::NoGradGuard guard;
-    const auto buffers = model_.buffers();
-    if (kept_.size() != buffers.size()) {
-      kept_.clear();
-      for (const torch::Tensor& buffer : buffers) kept_.push_back(buffer.detach().clone());
-    } else {
-      for (std::size_t i = 0; i < buffers.size(); ++i) kept_[i].copy_(buffers[i]);
-    }
+    for (std::size_t i = 0; i < buffers_.size(); ++i) kept_[i].copy_(buffers_[i]);
     versions_ = versions();
-    generator_ = at::globalContext().defaultGenerator(torch::kCPU).get_state();
+    generator_ = GeneratorState::now();
   }
 
   void put_back() {
     if (is_new_ || Member::of_this_process() == nullptr) return;
     const torch::NoGradGuard guard;
-    const auto buffers = model_.buffers();
-    for (std::size_t i = 0; i < std::min(kept_.size(), buffers.size()); ++i)
-      buffers[i].detach().copy_(kept_[i]);
-    at::Generator generator = at::globalContext().defaultGenerator(torch::kCPU);
-    if (generator_.defined()) generator.set_state(generator_);
+    for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].copy_(kept_[i]);
+    if (generator_) generator_->put_back();
+  }
+
+  // To look each up in every step would take longer than to copy them.
+  void look_at_model() {
+    parameters_ = model_.parameters();
+    buffers_ = model_.buffers();
+    kept_.clear();
+    for (const torch::Tensor& buffer : buffers_) kept_.push_back(buffer.detach().clone());
   }
 
   torch::nn::Module& model_;
-  torch::optim::Optimizer& optimizer_;
-  std::map<std::string, Tracked> tracked_;  // by name, in one order on all ranks
+  torch::optim::Optimizer* optimizer_;
+  std::map<std::string, Tracked> tracked_;  // by name, in one order on all ranks, as the next
+  std::map<std::string, std::function<std::vector<torch::Tensor>()>> tensors_;
   std::optional<World> world_;
   bool is_new_ = true;  // no world's state is here yet
   std::int64_t steps_ = 0;
-  std::vector<torch::Tensor> kept_;  // buffers
+  std::vector<torch::Tensor> parameters_;
+  std::vector<torch::Tensor> buffers_;
+  std::vector<torch::Tensor> kept_;  // as the buffers were after the last step
   std::uint64_t versions_ = 0;
-  torch::Tensor generator_;
+  std::optional<GeneratorState> generator_;
   std::int64_t ask_at_ = 1;
   std::int64_t asked_at_ = 0;
   Clock::time_point asked_;
@@ -174,6 +218,11 @@ void State::track(const std::string& name, std::function<std::string()> save,
                   std::function<void(const std::string&)> load) {
   impl_->track(name, {std::move(save), std::move(load)});
 }
+void State::track_tensors(const std::string& name,
+                          std::function<std::vector<torch::Tensor>()> tensors) {
+  impl_->track_tensors(name, std::move(tensors));
+}
+void State::use(torch::optim::Optimizer& optimizer) { impl_->use(optimizer); }
 void State::step_done() { impl_->step_done(); }
 std::int64_t State::steps() const { return impl_->steps(); }
 const std::vector<Change>& State::changes() const { return impl_->changes(); }
@@ -193,6 +242,22 @@ std::optional<std::string> end_of_world(const World& world) {
 }
 
 }  // namespace
+
+bool is_elastic() { return Member::of_this_process() != nullptr; }
+
+int most_ranks() {
+  std::size_t ranks = 1;
+  if (is_elastic()) read_count(process_environment(), "SULLAE_SIZE", ranks, 1);
+  return static_cast<int>(ranks);
+}
+
+torch::Device local_device() {
+  const auto devices = static_cast<std::size_t>(torch::cuda::device_count());
+  std::size_t place = 0;
+  read_count(process_environment(), "SULLAE_LOCAL_RANK", place);
+  if (devices == 0) return torch::kCPU;
+  return {torch::kCUDA, static_cast<torch::DeviceIndex>(place % devices)};
+}
 
 Outcome run(State& state, const std::function<void(World& world)>& train) {
   Member* const member = Member::of_this_process();

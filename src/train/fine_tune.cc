@@ -107,20 +107,26 @@ class FineTuning {
     training.seed = options_.seed;
     // At least a sample a rank.
     training.batch_size = std::max(options_.batch_size, world_.size());
-    const ReplayPlan plan(refinement_, changed_, earlier_, options_, training, world_);
     StepCount count(progress);
     const Report report = Loop({.model = model,
                                 .objective = objective_,
                                 .data = task_,
-                                .plan = plan,
+                                .plan =
+                                    [&](const World& world) {
+                                      auto plan = std::make_unique<ReplayPlan>(
+                                          refinement_, changed_, earlier_, options_, training,
+                                          world);
+                                      result_.replayed = plan->replayed();
+                                      return plan;
+                                    },
                                 .name = task_.description().recipe,
+                                .monitors = {},
                                 .observers = {&count},
                                 .describe = {},
                                 .tests = false},
-                               training, world_)
-                              .run();
+                               training)
+                              .run(world_);
     result_.steps = report.steps;
-    result_.replayed = plan.replayed();
     model.eval();
   }
 

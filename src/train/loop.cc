@@ -8,44 +8,124 @@
 #include <utility>
 
 #include "sullae/torch.h"
+#include "train/monitor/report.h"
 #include "train/optimizers.h"
 
 namespace sullae::train {
 
-Loop::Loop(LoopParts parts, const TrainOptions& options, const World& world)
+Loop::Loop(LoopParts parts, const TrainOptions& options)
     : parts_(std::move(parts)),
       options_(options),
-      world_(world),
-      metrics_(parts_.tests ? parts_.objective.metrics() : std::vector<Metric>()),
-      steps_per_epoch_(parts_.plan.steps()),
-      schedule_(make_schedule(options, steps_per_epoch_)),
-      saver_(options, parts_.name, parts_.describe, world) {
+      metrics_(parts_.tests ? parts_.objective.metrics() : std::vector<Metric>()) {
   state_.samples_a_step = options.batch_size;
-  // Ranks drop out different cells.
-  torch::manual_seed(options.seed * 1000003 + static_cast<std::uint64_t>(world.rank()) + 1);
 }
 
-Report Loop::run() {
+Report Loop::run(const World& world) {
+  enter(world);
+  begin(local_device(world));
+  train();
+  return report_;
+}
+
+elastic::Outcome Loop::run_elastic() {
+  check_elastic(options_);
+  // Made before there is a world, so that the others need not wait for it.
+  const auto device = elastic::local_device();
+  make_stepper(device);
+  elastic::State kept(parts_.model, stepper_->optimizer());
+  bool begun = false;
+  track(kept);
+  kept.track("begun", begun);
+  elastic_ = &kept;
+  const auto outcome = elastic::run(kept, [&](const World& world) {
+    enter(world);
+    if (begun) {
+      stepper_->enter(world);
+      note_change();
+    } else {
+      begin(device);
+      kept.use(stepper_->optimizer());
+      begun = true;
+      kept.step_done();  // what it has begun with is everybody's
+    }
+    train();
+  });
+  elastic_ = nullptr;
+  return outcome;
+}
+
+// What a rank that comes is given, besides weights and the optimizer's state.
+void Loop::track(elastic::State& kept) {
+  const auto save = [this] {
+    RunState now = state_;
+    now.scaler = stepper_->scaler().state();
+    return to_text(now);
+  };
+  kept.track("run", save, [this](const std::string& text) {
+    state_ = run_state_of(text);
+    if (!state_.scaler.empty()) stepper_->scaler().load_state(state_.scaler);
+  });
+  kept.track(
+      "history", [this] { return to_text(report_.history); },
+      [this](const std::string& text) { report_.history = history_of(text); });
+  kept.track_tensors("master weights", [this] {
+    std::vector<torch::Tensor> masters;
+    for (const auto& [name, weight] : stepper_->master_weights()) masters.push_back(weight);
+    return masters;
+  });
+}
+
+void Loop::note_change() {
+  const elastic::Change& change = elastic_->changes().back();
+  ++report_.world_changes;
+  report_.world_size = change.ranks;
+  throughput_.pause();
+  tell(&Observer::noted,
+       fmt::format("{} rank{} go on after {:.2f} s: {}", change.ranks, change.ranks == 1 ? "" : "s",
+                   std::chrono::duration<double>(change.pause).count(), change.reason));
+}
+
+// Each world has its own parts of the steps.
+void Loop::enter(const World& world) {
+  const bool is_first = !world_.has_value();
+  world_ = world;
+  plan_ = parts_.plan(world);
+  steps_per_epoch_ = plan_->steps();
+  schedule_ = make_schedule(options_, steps_per_epoch_);
+  saver_.emplace(options_, parts_.name, parts_.describe, world);
+  // Ranks drop out different cells.
+  if (is_first)
+    torch::manual_seed(options_.seed * 1000003 + static_cast<std::uint64_t>(world.rank()) + 1);
+  if (parts_.monitors && monitors_.empty()) monitors_ = parts_.monitors(world.rank());
+}
+
+// The weights are loaded before they are cast, and the optimizer's state when there is one.
+void Loop::begin(torch::Device device) {
+  if (stepper_) put_master_weights_back();
   describe();
   const auto loaded = resume();
-  parts_.model.to(local_device(world_));
-  broadcast_parameters(parts_.model, 0, world_);
-  start_stepper(loaded);
+  parts_.model.to(device);
+  broadcast_parameters(parts_.model, 0, *world_);
+  make_stepper(device);
+  if (loaded != nullptr) load_optimizer(*loaded);
+  stepper_->enter(*world_);
+}
+
+void Loop::train() {
   parts_.model.train();
   if (state_.epoch > options_.epochs || ended()) {
     tell(&Observer::noted, fmt::format("nothing is left to train after step {}", state_.steps));
     test(options_.epochs);
   }
   while (state_.epoch <= options_.epochs && !ended()) train_epoch();
-  saver_.wait();
+  saver_->wait();
   finish_report();
-  return report_;
 }
 
 void Loop::describe() {
   report_.recipe = parts_.name;
   report_.data = parts_.data.data_description();
-  report_.world_size = world_.size();
+  report_.world_size = world_->size();
   report_.threads = torch::get_num_threads();
   report_.batch_size = options_.batch_size;
   report_.scale_up = options_.scale_up;
@@ -56,12 +136,11 @@ void Loop::describe() {
   tell(&Observer::started, report_);
 }
 
-// The weights are loaded before they are cast, and the optimizer's state when there is one: into one
-// that is made for it here.
+// Into an optimizer that is made for it here, where there is a checkpoint.
 std::unique_ptr<torch::optim::Optimizer> Loop::resume() {
   if (!options_.resume) return nullptr;
   auto optimizer = make_optimizer(options_, parts_.model.named_parameters());
-  const auto found = saver_.load(parts_.model, *optimizer);
+  const auto found = saver_->load(parts_.model, *optimizer);
   if (!found) {
     tell(&Observer::noted,
          fmt::format("no checkpoint in {} yet: starting anew", options_.checkpoint_dir.string()));
@@ -87,24 +166,36 @@ void Loop::adapt_to_batch_size() {
   state_.samples_a_step = options_.batch_size;
 }
 
-void Loop::start_stepper(const std::unique_ptr<torch::optim::Optimizer>& loaded) {
-  stepper_.emplace(parts_.model, parts_.objective, options_, world_);
-  if (loaded == nullptr) return;
-  move_optimizer_state(*loaded, stepper_->optimizer());
-  broadcast_optimizer_state(stepper_->optimizer(), 0, world_);
+void Loop::make_stepper(torch::Device device) {
+  parts_.model.to(device);
+  stepper_.emplace(parts_.model, parts_.objective, options_, device);
+}
+
+// The model's as they were before they were cast, where they were.
+void Loop::put_master_weights_back() {
+  const auto masters = stepper_->master_weights();
+  if (masters.empty()) return;
+  parts_.model.to(torch::kFloat32);
+  for (auto& item : parts_.model.named_parameters())
+    item.value().set_data(masters.at(item.key()).detach().clone());
+}
+
+void Loop::load_optimizer(torch::optim::Optimizer& loaded) {
+  move_optimizer_state(loaded, stepper_->optimizer());
+  broadcast_optimizer_state(stepper_->optimizer(), 0, *world_);
   if (!state_.scaler.empty()) stepper_->scaler().load_state(state_.scaler);
 }
 
 void Loop::train_epoch() {
   const auto epoch = static_cast<std::size_t>(state_.epoch);
   const auto stream =
-      parts_.data.batches(Split::train, parts_.plan.of_epoch(epoch, state_.step), epoch);
+      parts_.data.batches(Split::train, plan_->of_epoch(epoch, state_.step), epoch);
   const double data_before = throughput_.waiting_for_data();
   while (state_.step < steps_per_epoch_ && !ended()) {
     step(*stream, data_before);
     if (options_.checkpoint_steps > 0 && state_.steps % options_.checkpoint_steps == 0 &&
         state_.step < steps_per_epoch_)
-      report_.checkpoint = saver_.save(state_, parts_.model, *stepper_, /*best=*/false);
+      report_.checkpoint = saver_->save(state_, parts_.model, *stepper_, /*best=*/false);
   }
   throughput_.pause();
   end_epoch();
@@ -112,8 +203,8 @@ void Loop::train_epoch() {
 
 void Loop::step(BatchStream& stream, double data_before) {
   std::vector<Batch> parts;
-  const std::size_t samples = parts_.plan.samples_in(state_.step);
-  for (std::size_t part = parts_.plan.parts_in(state_.step); part > 0; --part) {
+  const std::size_t samples = plan_->samples_in(state_.step);
+  for (std::size_t part = plan_->parts_in(state_.step); part > 0; --part) {
     auto batch = stream.next();
     if (batch && batch->size() > 0) parts.push_back(std::move(*batch));
   }
@@ -122,6 +213,7 @@ void Loop::step(BatchStream& stream, double data_before) {
   state_.loss_sum += result.loss;
   ++state_.step;
   ++state_.steps;
+  if (elastic_ != nullptr) elastic_->step_done();
   throughput_.step(samples, data_before + stream.seconds_waited(),
                    stepper_->seconds_waiting_for_ranks());
   tell(&Observer::stepped, moment(result.own_loss, lr));
@@ -131,7 +223,7 @@ void Loop::step(BatchStream& stream, double data_before) {
 void Loop::end_epoch() {
   stepper_->join_weights();
   const auto steps = static_cast<double>(std::max<std::int64_t>(state_.step, 1));
-  state_.train_loss = average_metrics({{"loss", state_.loss_sum / steps}}, 1, world_).at("loss");
+  state_.train_loss = average_metrics({{"loss", state_.loss_sum / steps}}, 1, *world_).at("loss");
   const auto epoch = state_.epoch;
   test(epoch);
   const bool best = is_best();
@@ -151,14 +243,15 @@ void Loop::end_epoch() {
     ++state_.epoch;
     state_.step = 0;
     state_.loss_sum = 0;
+    if (elastic_ != nullptr) elastic_->step_done();
   }
-  report_.checkpoint = saver_.save(state_, parts_.model, *stepper_, best);
+  report_.checkpoint = saver_->save(state_, parts_.model, *stepper_, best);
 }
 
 void Loop::test(std::int64_t epoch) {
   if (!parts_.tests) return;
   auto result = evaluate({parts_.model, parts_.objective, parts_.data, stepper_->input_type()},
-                         static_cast<std::size_t>(epoch), world_);
+                         static_cast<std::size_t>(epoch), *world_);
   state_.test_loss = result.loss;
   state_.test_metrics = std::move(result.metrics);
 }
@@ -210,7 +303,7 @@ void Loop::finish_report() {
   report_.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   auto damaged = static_cast<std::int64_t>(parts_.data.damaged());
-  world_.allreduce(&damaged, &damaged, 1, DataType::int64);
+  world_->allreduce(&damaged, &damaged, 1, DataType::int64);
   report_.damaged_records = damaged;
   tell(&Observer::ended, report_);
 }

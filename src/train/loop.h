@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "sullae/elastic.h"
 #include "sullae/sullae.h"
 #include "sullae/train/data.h"
 #include "sullae/train/objective.h"
@@ -30,8 +31,11 @@ struct LoopParts {
   torch::nn::Module& model;
   const Objective& objective;
   Data& data;
-  const Plan& plan;
+  /// Which samples this rank has in a world.
+  std::function<std::unique_ptr<Plan>(const World&)> plan;
   std::string name;
+  /// Those that rank 0 has; may be empty.
+  std::function<std::vector<std::unique_ptr<Observer>>(int rank)> monitors;
   std::vector<Observer*> observers;
   /// Adds to each checkpoint; may be empty.
   std::function<void(CheckpointMetadata&)> describe;
@@ -42,19 +46,34 @@ struct LoopParts {
 /// Used by the training thread.
 class Loop {
  public:
-  /// `options` are checked, and outlive the loop. Collective.
-  Loop(LoopParts parts, const TrainOptions& options, const World& world);
+  /// `options` are checked, and outlive the loop.
+  Loop(LoopParts parts, const TrainOptions& options);
 
   /// Trains. Collective.
-  Report run();
+  Report run(const World& world);
+  /// Trains in one world of an elastic job after the other, the first of which this process joins here, unless it has.
+  /// Throws InputError for options that need ranks which stay.
+  elastic::Outcome run_elastic();
+  const Report& report() const { return report_; }
+  /// That it has trained in last.
+  const World& world() const { return *world_; }
+  /// Tells the observers.
+  void note(const std::string& text) const { tell(&Observer::noted, text); }
   /// The weights as they are after it, without the optimizer.
   SerializedCheckpoint weights(CheckpointMetadata metadata) const;
 
  private:
+  void enter(const World& world);
+  void begin(torch::Device device);
+  void train();
+  void track(elastic::State& kept);
+  void note_change();
   void describe();
   std::unique_ptr<torch::optim::Optimizer> resume();
   void adapt_to_batch_size();
-  void start_stepper(const std::unique_ptr<torch::optim::Optimizer>& loaded);
+  void make_stepper(torch::Device device);
+  void put_master_weights_back();
+  void load_optimizer(torch::optim::Optimizer& loaded);
   bool ended() const { return options_.max_steps > 0 && state_.steps >= options_.max_steps; }
   void train_epoch();
   void step(BatchStream& stream, double data_before);
@@ -66,21 +85,27 @@ class Loop {
 
   template <class... Parameters, class... Arguments>
   void tell(void (Observer::*what)(Parameters...), const Arguments&... arguments) const {
+    for (const auto& monitor : monitors_) (monitor.get()->*what)(arguments...);
     for (Observer* const observer : parts_.observers) (observer->*what)(arguments...);
   }
 
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   LoopParts parts_;
   const TrainOptions& options_;
-  World world_;
   std::vector<Metric> metrics_;
-  std::int64_t steps_per_epoch_;
-  Schedule schedule_;
-  Saver saver_;
   Throughput throughput_;
   RunState state_;
   Report report_;
   std::optional<Stepper> stepper_;
+  std::vector<std::unique_ptr<Observer>> monitors_;
+  elastic::State* elastic_ = nullptr;  // of run_elastic()
+
+  // Of the world that it is in.
+  std::optional<World> world_;
+  std::unique_ptr<Plan> plan_;
+  std::int64_t steps_per_epoch_ = 0;
+  Schedule schedule_;
+  std::optional<Saver> saver_;
 };
 
 }  // namespace sullae::train

@@ -102,6 +102,17 @@ void check_options(TrainOptions& options, int world_size) {
   require_writable(options.metrics_file, "metrics-file");
 }
 
+void check_elastic(const TrainOptions& options) {
+  require(!parse_local_sgd(options.local_sgd).enabled(),
+          "--local-sgd: ranks have weights of their own between averages, which an elastic job "
+          "(--min-np, --max-np) would lose with a rank");
+  require(!options.scale_with_ranks,
+          "--scale-with-ranks: an elastic job (--min-np, --max-np) keeps its batch size");
+  require(!options.sync_batch_norm,
+          "--sync-batch-norm: its ranks are those of one world, and an elastic job (--min-np, "
+          "--max-np) has several");
+}
+
 void check_options(RecipeOptions& options, int world_size) {
   require_at_least(options.data_workers, 0, "data-workers");
   require_at_least(options.prefetch, 1, "prefetch");

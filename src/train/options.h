@@ -49,5 +49,7 @@ std::filesystem::path where_present(const std::filesystem::path& directory);
 /// flag.
 void check_options(TrainOptions& options, int world_size);
 void check_options(RecipeOptions& options, int world_size);
+/// Throws InputError for what needs ranks that stay: an elastic job has none.
+void check_elastic(const TrainOptions& options);
 
 }  // namespace sullae::train

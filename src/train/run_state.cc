@@ -63,9 +63,12 @@ torch::Tensor gather_generators(const World& world) {
   return allgather(generator_of(world).get_state().unsqueeze(0), world);
 }
 
+std::string to_text(const RunState& state) { return to_json(state).dump(); }
+RunState run_state_of(const std::string& text) { return from_json(parse_measured(text)); }
+
 CheckpointMetadata to_metadata(const RunState& state, const torch::Tensor& generators,
                                const std::string& configuration) {
-  CheckpointMetadata metadata{.texts = {{kState, to_json(state).dump()}},
+  CheckpointMetadata metadata{.texts = {{kState, to_text(state)}},
                               .tensors = {{kGenerators, generators}}};
   add_configuration(metadata, configuration);
   return metadata;
@@ -77,7 +80,7 @@ RunState restore(const CheckpointMetadata* metadata, const World& world) {
   const auto generators = broadcast_generators(metadata, world);
   if (generators.size(0) == world.size())
     generator_of(world).set_state(generators[world.rank()].clone());
-  return from_json(parse_measured(text));
+  return run_state_of(text);
 }
 
 }  // namespace sullae::train

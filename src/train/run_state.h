@@ -31,6 +31,10 @@ struct RunState {
 /// Collective.
 torch::Tensor gather_generators(const World& world);
 
+/// As text, and back.
+std::string to_text(const RunState& state);
+RunState run_state_of(const std::string& text);
+
 /// What goes into a checkpoint.
 CheckpointMetadata to_metadata(const RunState& state, const torch::Tensor& generators,
                                const std::string& configuration);

@@ -36,13 +36,12 @@ void put_channels_last(torch::nn::Module& model) {
 }  // namespace
 
 Stepper::Stepper(torch::nn::Module& model, const Objective& objective, const TrainOptions& options,
-                 const World& world)
+                 torch::Device device)
     : model_(model),
       objective_(objective),
       options_(options),
-      world_(world),
       local_sgd_(parse_local_sgd(options.local_sgd)),
-      device_(local_device(world)),
+      device_(device),
       scaler_(parse_loss_scale(options)) {
   if (options.channels_last) put_channels_last(model);
   weights_ = model.named_parameters();
@@ -59,14 +58,19 @@ Stepper::Stepper(torch::nn::Module& model, const Objective& objective, const Tra
     const std::vector<torch::Device> devices(static_cast<std::size_t>(options.scale_up), device_);
     replicas_.emplace(model, devices, /*threads_a_replica=*/0);
   }
+}
+
+void Stepper::enter(const World& world) {
+  distributed_.reset();  // a gradient belongs to one at a time
+  world_ = world;
   if (local_sgd_.enabled()) return;
   distributed_.emplace(*optimizer_,
                        reduces_in_float32() || !mixed_ ? weights_ : mixed_->parameters(),
                        DistributedOptimizerOptions{
-                           .backward_passes_per_step = replicas_ ? 1 : options.accumulation_steps,
-                           .compression = options.compression,
+                           .backward_passes_per_step = replicas_ ? 1 : options_.accumulation_steps,
+                           .compression = options_.compression,
                            // Gradients of the master weights are made after backward.
-                           .overlap = options.overlap && !reduces_in_float32()},
+                           .overlap = options_.overlap && !reduces_in_float32()},
                        world);
 }
 
@@ -121,7 +125,7 @@ Stepper::Losses Stepper::backward(const std::vector<Batch>& parts,
   Losses losses{.of_parts = std::vector<torch::Tensor>(parts.size())};
   for (const Batch& part : parts) losses.own += static_cast<double>(part.size());
   losses.total = losses.own;
-  if (samples && distributed_) losses.total = static_cast<double>(*samples) / world_.size();
+  if (samples && distributed_) losses.total = static_cast<double>(*samples) / world_->size();
   const auto run = [&](torch::nn::Module& model, std::size_t part) {
     const auto loss = loss_of(model, parts[part], losses.total);
     scaler_.scale(loss).backward();
@@ -163,11 +167,11 @@ void Stepper::average_weights() {
     const torch::NoGradGuard guard;
     for (auto& item : weights_) {
       torch::Tensor weight = item.value().detach();
-      allreduce(weight, ReduceOp::average, world_);
+      allreduce(weight, ReduceOp::average, *world_);
     }
   }
-  average_parameters(model_, world_);
-  average_optimizer_state(*optimizer_, world_);
+  average_parameters(model_, *world_);
+  average_optimizer_state(*optimizer_, *world_);
   if (mixed_) mixed_->update_model();
 }
 

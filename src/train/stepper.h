@@ -26,13 +26,15 @@ struct StepResult {
 /// Used by the training thread.
 class Stepper {
  public:
-  /// `model` has the weights to start from, equal on all ranks; the optimizer is made. Collective.
-  /// All must outlive this object.
+  /// `model` has the weights to start from; the optimizer is made. All must outlive this object.
   Stepper(torch::nn::Module& model, const Objective& objective, const TrainOptions& options,
-          const World& world);
+          torch::Device device);
   ~Stepper();
 
-  /// Loaded before start(), where a run is resumed.
+  /// Before the first step, and where another world follows: its ranks have equal weights. Collective.
+  void enter(const World& world);
+
+  /// Loaded before the first step, where a run is resumed.
   torch::optim::Optimizer& optimizer() { return *optimizer_; }
   LossScaler& scaler() { return scaler_; }
   const LossScaler& scaler() const { return scaler_; }
@@ -70,7 +72,7 @@ class Stepper {
   torch::nn::Module& model_;
   const Objective& objective_;
   TrainOptions options_;
-  World world_;
+  std::optional<World> world_;
   LocalSgd local_sgd_;
   torch::Device device_;
   torch::ScalarType type_ = torch::kFloat32;

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string_view>
 
 #include "sullae/torch/parallel.h"
@@ -50,55 +53,71 @@ bool synchronizes_norms(const torch::nn::Module& model) {
          std::ranges::any_of(parts, [&](const auto& part) { return is_one(*part); });
 }
 
-std::vector<Observer*> all_of(const std::vector<std::unique_ptr<Observer>>& monitors,
-                              const std::vector<Observer*>& others) {
-  std::vector<Observer*> all;
-  for (const auto& monitor : monitors) all.push_back(monitor.get());
-  all.insert(all.end(), others.begin(), others.end());
-  return all;
+std::function<std::unique_ptr<Plan>(const World&)> steps_of(const Data& data,
+                                                            const TrainOptions& options) {
+  return [&data, &options](const World& world) {
+    return std::make_unique<StepPlan>(data.size(Split::train), options, world.rank(), world.size());
+  };
+}
+
+std::function<std::vector<std::unique_ptr<Observer>>(int)> monitors_of(const TrainOptions& options) {
+  return [&options](int rank) {
+    return make_monitors(options, rank);
+  };
 }
 
 // The weights as they are now, as a version of a model repository.
 void export_model(const Loop& loop, const Recipe& recipe, const RecipeOptions& options,
-                  const ModelDescription& description, const std::vector<Observer*>& observers) {
+                  const ModelDescription& description) {
   CheckpointMetadata metadata;
   add_configuration(metadata, options.configuration);
   add_description(metadata, description);
   const auto exported = export_version(
       options.export_dir, options.export_name.empty() ? recipe.name() : options.export_name,
       loop.weights(std::move(metadata)));
-  for (Observer* const observer : observers)
-    observer->noted(fmt::format("exported as {}: `sullae serve {}` serves it", exported.string(),
-                                options.export_dir.string()));
+  loop.note(fmt::format("exported as {}: `sullae serve {}` serves it", exported.string(),
+                        options.export_dir.string()));
 }
 
 }  // namespace
 
-Report train(const Recipe& recipe, const RecipeOptions& options, const World& world) {
+std::optional<Report> train(const Recipe& recipe, const RecipeOptions& options,
+                            const World* world) {
   RecipeOptions checked = options;
-  check_options(checked, world.size());
-  const auto task = make_task(recipe, checked, world);
+  const World alone = world != nullptr ? *world : World::create({});
+  check_options(checked, world != nullptr ? world->size() : elastic::most_ranks());
+  const auto task = make_task(recipe, checked, alone);
   require_samples(*task);
-  const StepPlan plan(task->size(Split::train), checked, world.rank(), world.size());
   const Classification objective = classification(checked.label_smoothing);
-  const auto monitors = make_monitors(checked, world.rank());
-  const auto observers = all_of(monitors, {});
   const auto model = task->model();
   Loop loop({.model = *model,
              .objective = objective,
              .data = *task,
-             .plan = plan,
+             .plan = steps_of(*task, checked),
              .name = recipe.name(),
-             .observers = observers,
+             .monitors = monitors_of(checked),
+             .observers = {},
              .describe =
                  [&](CheckpointMetadata& metadata) {
                    add_description(metadata, task->description());
                  }},
-            checked, world);
-  Report report = loop.run();
-  if (!checked.export_dir.empty() && world.rank() == 0)
-    export_model(loop, recipe, checked, task->description(), observers);
-  return report;
+            checked);
+  if (world != nullptr) {
+    loop.run(*world);
+  } else if (loop.run_elastic() == elastic::Outcome::left) {
+    return std::nullopt;
+  }
+  if (!checked.export_dir.empty() && loop.world().rank() == 0)
+    export_model(loop, recipe, checked, task->description());
+  return loop.report();
+}
+
+Report train(const Recipe& recipe, const RecipeOptions& options, const World& world) {
+  return *train(recipe, options, &world);
+}
+
+std::optional<Report> train_elastic(const Recipe& recipe, const RecipeOptions& options) {
+  return train(recipe, options, nullptr);
 }
 
 Report fit(torch::nn::Module& model, const Objective& objective, Data& data,
@@ -112,18 +131,19 @@ Report fit(torch::nn::Module& model, const Objective& objective, Data& data,
   checked.sync_batch_norm = synchronizes;
   check_options(checked, world.size());
   require_samples(data);
-  const StepPlan plan(data.size(Split::train), checked, world.rank(), world.size());
-  const auto monitors = make_monitors(checked, world.rank());
-  return Loop({.model = model,
-               .objective = objective,
-               .data = data,
-               .plan = plan,
-               .name = name,
-               .observers = all_of(monitors, observers),
-               .describe = {},
-               .tests = data.size(Split::test) > 0},
-              checked, world)
-      .run();
+  Loop loop({.model = model,
+             .objective = objective,
+             .data = data,
+             .plan = steps_of(data, checked),
+             .name = name,
+             .monitors = monitors_of(checked),
+             .observers = observers,
+             .describe = {},
+             .tests = data.size(Split::test) > 0},
+            checked);
+  if (!elastic::is_elastic()) return loop.run(world);
+  loop.run_elastic();
+  return loop.report();
 }
 
 }  // namespace sullae::train

@@ -1,7 +1,10 @@
 // An elastic program for tests: trains a network on numbered samples, a part of each step's batch on each rank, and does
 // to itself what it is told to at a step.
 //
-//   elastic_program FOLDER STEPS [--at WORKER:STEP:kill|term|throw]... [--pause MS]
+// Each worker writes a line a step: its number, its first sample and the one behind its last, the generation, and when it was
+// done, in nanoseconds of the monotonic clock.
+//
+//   elastic_program FOLDER STEPS [--at WORKER:STEP:kill|term|throw]... [--pause MS] [--state MEGABYTES]
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -60,10 +63,15 @@ int main(int argc, char** argv) {
   const std::int64_t steps = std::atoll(argv[2]);
   std::vector<Deed> deeds;
   int pause = 0;
+  std::int64_t megabytes = 0;
   for (int i = 3; i + 1 < argc; i += 2) {
     std::string value = argv[i + 1];
     if (std::string(argv[i]) == "--pause") {
       pause = std::stoi(value);
+      continue;
+    }
+    if (std::string(argv[i]) == "--state") {
+      megabytes = std::stoll(value);
       continue;
     }
     std::replace(value.begin(), value.end(), ':', ' ');
@@ -78,6 +86,9 @@ int main(int argc, char** argv) {
 
   auto network = std::make_shared<Network>();
   network->to(torch::kFloat64);
+  if (megabytes > 0)  // which no step changes
+    network->register_parameter("ballast", torch::zeros({megabytes << 17}, torch::kFloat64),
+                                /*requires_grad=*/false);
   torch::optim::SGD optimizer(network->parameters(), torch::optim::SGDOptions(0.05));
   std::int64_t step = 0;
   std::ofstream log(folder / ("samples-" + std::to_string(worker)), std::ios::app);
@@ -100,7 +111,8 @@ int main(int argc, char** argv) {
       loss.backward();
       distributed.step();
       // Before step_done(), after which the samples of the step are everybody's.
-      log << step << ' ' << first << ' ' << last << std::endl;
+      log << step << ' ' << first << ' ' << last << ' ' << state.changes().back().generation << ' '
+          << std::chrono::steady_clock::now().time_since_epoch().count() << std::endl;
       if (pause > 0) std::this_thread::sleep_for(std::chrono::milliseconds(pause));
       ++step;
       state.step_done();
@@ -111,6 +123,7 @@ int main(int argc, char** argv) {
       weights.precision(17);
       for (const auto& tensors : {network->parameters(), network->buffers()}) {
         for (const torch::Tensor& tensor : tensors) {
+          if (tensor.numel() >= 1 << 17) continue;
           const auto flat = tensor.detach().reshape(-1);
           for (std::int64_t i = 0; i < flat.numel(); ++i)
             weights << flat[i].item<double>() << '\n';

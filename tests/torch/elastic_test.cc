@@ -40,7 +40,9 @@ Trained train(std::vector<std::string> flags, const std::vector<std::string>& wo
   for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
     if (!entry.path().filename().string().starts_with("samples-")) continue;
     std::ifstream samples(entry.path());
-    for (int step = 0, first = 0, last = 0; samples >> step >> first >> last;) {
+    std::int64_t when = 0;
+    for (int step = 0, first = 0, last = 0, generation = 0;
+         samples >> step >> first >> last >> generation >> when;) {
       for (int sample = first; sample < last; ++sample) ++trained.samples[sample];
     }
   }

@@ -65,6 +65,7 @@ struct Report {
   std::int64_t skipped_steps = 0;
   std::int64_t damaged_records = 0;  ///< on all ranks
   int scale_up = 1;                  ///< replicas within each rank
+  int world_changes = 0;             ///< in an elastic job: how often ranks came or went
   std::string configuration;         ///< TOML
   std::vector<EpochReport> history;
 

@@ -40,15 +40,22 @@ static void to_json(json& nlohmann_json_j, const Report& nlohmann_json_t) {
   SULLAE_REPORT_FIELDS(NLOHMANN_JSON_TO)
   put_test_metrics(nlohmann_json_j, nlohmann_json_t.test_metrics);
   nlohmann_json_j["tested"] = nlohmann_json_t.tested;
+  nlohmann_json_j["world_changes"] = nlohmann_json_t.world_changes;
   nlohmann_json_j["metrics"] = nlohmann_json_t.metrics;
 }
 static void from_json(const json& nlohmann_json_j, Report& nlohmann_json_t) {
   SULLAE_REPORT_FIELDS(NLOHMANN_JSON_FROM)
   nlohmann_json_t.test_metrics = test_metrics_in(nlohmann_json_j);
   nlohmann_json_t.tested = nlohmann_json_j.value("tested", true);
+  nlohmann_json_t.world_changes = nlohmann_json_j.value("world_changes", 0);
   // Once there was no other.
   const std::vector<Metric> accuracy = {{.name = "accuracy", .in_percent = true}};
   nlohmann_json_t.metrics = nlohmann_json_j.value("metrics", accuracy);
+}
+
+std::string to_text(const std::vector<EpochReport>& history) { return json(history).dump(); }
+std::vector<EpochReport> history_of(const std::string& text) {
+  return parse_measured(text).get<std::vector<EpochReport>>();
 }
 
 void Report::write(const std::filesystem::path& file) const {

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""How long training stands still when a rank is killed, leaves or comes, and what an elastic job costs when nothing happens.
+
+    bench/elastic.py [--kills 50] [--state MEGABYTES] [--ranks 4] [--build build/release]
+
+A small network (tests/torch/elastic_program) trains on ranks of this host. From the signal to the end of the first step of the
+next world, medians and 95th percentiles. Each run must end well, with each sample used once."""
+
+import argparse
+import collections
+import os
+import pathlib
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from figures import Figures  # noqa: E402
+
+BATCH = 12
+
+
+def ranks_of(folder):
+    """{worker: pid} of the job's ranks."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if not words[0].endswith(b"elastic_program") or str(folder).encode() not in words:
+                continue
+            variables = (entry / "environ").read_bytes()
+        except OSError:
+            continue  # it has ended
+        number = re.search(rb"SULLAE_ELASTIC_WORKER=(\d+)", variables)
+        if number:
+            found[int(number.group(1))] = int(entry.name)
+    return found
+
+
+def lines_of(folder):
+    for file in folder.glob("samples-*"):
+        for line in file.read_text().splitlines():
+            words = line.split()
+            if len(words) == 5:
+                yield [int(word) for word in words]
+
+
+def check(folder, steps):
+    """Each step was done in one world, with each sample once. Whoever was killed at the end of a step may not have written it down."""
+    worlds, samples = collections.defaultdict(set), collections.Counter()
+    for step, first, last, generation, _ in lines_of(folder):
+        worlds[step].add(generation)
+        samples.update(range(first, last))
+    wrong = [step for step in range(steps) if len(worlds[step]) != 1]
+    assert not wrong and len(worlds) == steps, f"steps that were not done in one world: {wrong[:10]}"
+    assert max(samples.values()) == 1, "samples were used twice"
+
+
+def wait_for_all(folder, ranks):
+    """Until the newest world has all ranks: their parts of a step are as small as can be."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        newest = max(lines_of(folder), key=lambda line: line[4], default=None)
+        if newest and newest[2] - newest[1] <= BATCH // ranks:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{ranks} ranks did not come within a minute")
+
+
+def disturb(build, options, what, times, pause_ms=5):
+    """Sends a signal to a rank that is drawn, `times` times, while steps go on. Returns seconds to the next world's first step."""
+    program = str(build / "bin" / "elastic_program")
+    waits = []
+    with tempfile.TemporaryDirectory(prefix="sullae-elastic-") as name:
+        folder = pathlib.Path(name)
+        steps = 400 * times
+        words = [str(build / "bin" / "sullae"), "run", "-np", str(options.ranks), "--min-np", "1", "--cooldown", "0.05:0.05"]
+        words += [program, name, str(steps), "--pause", str(pause_ms), "--state", str(options.state)]
+        job = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        try:
+            for _ in range(times):
+                wait_for_all(folder, options.ranks)
+                time.sleep(random.uniform(0.2, 0.5))
+                alive = ranks_of(folder)
+                generation = max(line[3] for line in lines_of(folder))
+                began = time.monotonic_ns()
+                os.kill(alive[random.choice(sorted(alive))], what)
+                while True:
+                    after = [line[4] for line in lines_of(folder) if line[3] > generation and line[4] > began]
+                    if after:
+                        break
+                    assert job.poll() is None and time.monotonic_ns() - began < 60e9, "the job does not go on"
+                    time.sleep(0.01)
+                waits.append((min(after) - began) / 1e9)
+            _, said = job.communicate(timeout=600)
+            assert job.returncode == 0, said
+            check(folder, steps)
+        finally:
+            job.kill()
+            job.wait()
+        left = ranks_of(folder)
+        assert not left, f"processes are left: {left}"
+    return waits
+
+
+def cost(build, options, rounds=5):
+    """Seconds a step of an elastic job and of another, in turn."""
+    times = {"elastic": [], "fixed": []}
+    for _ in range(rounds):
+        for kind, flags in (("elastic", ["--min-np", "1"]), ("fixed", [])):
+            with tempfile.TemporaryDirectory(prefix="sullae-elastic-") as name:
+                words = [str(build / "bin" / "sullae"), "run", "-np", "2", *flags, str(build / "bin" / "elastic_program"), name, "4000"]
+                subprocess.run(words, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+                ends = sorted(line[4] for line in lines_of(pathlib.Path(name)) if line[1] % BATCH == 0)
+                times[kind].append((ends[-1] - ends[200]) / (len(ends) - 201) / 1e9)
+    return {kind: statistics.median(values) for kind, values in times.items()}
+
+
+def percentile(values, part):
+    return sorted(values)[min(len(values) - 1, int(part * len(values)))]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--state", type=int, default=0, help="megabytes that a rank that comes is given beside the network")
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    random.seed(options.seed)
+    with Figures("elastic") as figures:
+        for name, what, times in (("kill -9", signal.SIGKILL, options.kills), ("SIGTERM", signal.SIGTERM, options.kills // 5)):
+            waits = []
+            while len(waits) < times:
+                waits += disturb(options.build, options, what, min(10, times - len(waits)))
+            figures.print(
+                f"{name}, {options.ranks} ranks, {options.state} MB more: {len(waits)} times, to the next step median "
+                f"{percentile(waits, 0.5):.3f} s, 95th percentile {percentile(waits, 0.95):.3f} s, most {max(waits):.3f} s"
+            )
+            figures[f"{name}, 95th percentile"] = percentile(waits, 0.95)
+        steps = cost(options.build, options)
+        ratio = steps["elastic"] / steps["fixed"]
+        figures.print(
+            f"a step, 2 ranks: {1e6 * steps['elastic']:.1f} us elastic, {1e6 * steps['fixed']:.1f} us fixed, ratio {ratio:.3f}"
+        )
+        figures["a step, ratio to a fixed job"] = ratio
+
+
+if __name__ == "__main__":
+    main()

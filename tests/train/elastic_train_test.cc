@@ -1,0 +1,122 @@
+// `sullae train` while its ranks are killed, asked to go, and come: what it comes to is what an undisturbed run comes to.
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "support/errors.h"
+#include "train/fixture.h"
+
+namespace sullae::testing {
+namespace {
+
+class ElasticTrain : public Train {
+ protected:
+  std::vector<std::string> elastic_words(std::vector<std::string> options) {
+    auto all = words(3, std::move(options));
+    const auto after = std::ranges::find(all, "--cpus-per-rank");
+    all.insert(after, {"--min-np", "1", "--cooldown", "0.2"});
+    return all;
+  }
+  // The job's ranks, and not its launcher.
+  std::vector<pid_t> ranks() const {
+    std::vector<pid_t> found;
+    for (const pid_t pid : processes_with(mnist_.string())) {
+      std::ifstream stream("/proc/" + std::to_string(pid) + "/cmdline");
+      const std::string line((std::istreambuf_iterator<char>(stream)), {});
+      if (line.find(std::string("sullae\0train", 12)) != std::string::npos &&
+          line.find(std::string("\0run\0", 5)) == std::string::npos)
+        found.push_back(pid);
+    }
+    return found;
+  }
+  nlohmann::json undisturbed(std::vector<std::string> options) {
+    options.insert(options.end(), {"--report", report_.string()});
+    EXPECT_EQ(train(1, options).exit_code, 0);
+    return read_json(report_);
+  }
+  // Signals a rank that is drawn, as often as that many changes are seen.
+  nlohmann::json disturbed(std::vector<std::string> options, int signal, int times, unsigned seed) {
+    std::filesystem::remove(report_);
+    options.insert(options.end(), {"--report", report_.string(), "--log-interval", "1"});
+    Program program(elastic_words(options));
+    std::mt19937 random(seed);
+    std::string seen = "step 5/";
+    for (int i = 0; i < times; ++i) {
+      EXPECT_TRUE(program.wait_for_output(seen));
+      const auto alive = ranks();
+      if (alive.empty()) break;
+      ::kill(alive[random() % alive.size()], signal);
+      const auto before = changes_in(program.output());
+      for (int tries = 0; tries < 60 && changes_in(program.output()) == before; ++tries)
+        program.wait_for_output("never printed", std::chrono::seconds{1});
+      seen = "step";
+    }
+    const auto result = program.wait();
+    EXPECT_EQ(result.exit_code, 0) << result.standard_output << result.standard_error;
+    EXPECT_TRUE(vanish(mnist_.string()));
+    said_ = result.standard_output + result.standard_error;
+    return read_json(report_);
+  }
+  static std::size_t changes_in(const std::string& text) {
+    std::size_t count = 0;
+    for (auto at = text.find("go on after"); at != std::string::npos;
+         at = text.find("go on after", at + 1))
+      ++count;
+    return count;
+  }
+  void expect_same(const nlohmann::json& report, const nlohmann::json& expected) {
+    EXPECT_EQ(report["steps"], expected["steps"]);
+    EXPECT_EQ(report["epochs"], expected["epochs"]);
+    ASSERT_EQ(report["history"].size(), expected["history"].size());
+    EXPECT_NEAR(report["test_loss"].get<double>(), expected["test_loss"].get<double>(), 5e-3);  // as 1 rank and 3 differ by rounding
+    EXPECT_GE(report["world_changes"].get<int>(), 1) << said_;
+  }
+  std::string said_;
+};
+
+TEST_F(ElasticTrain, KillsDoNotShowInWhatIsTrained) {
+  const std::vector<std::string> options = {"--epochs", "6"};
+  const auto expected = undisturbed(options);
+  for (const unsigned seed : {1U, 2U})
+    expect_same(disturbed(options, SIGKILL, 3, seed), expected);
+}
+
+TEST_F(ElasticTrain, NorDoTheyWithMomentsAccumulationAndSixteenBits) {
+  const std::vector<std::string> options = {
+      "--epochs",    "6",          "--optimizer",          "adam", "--lr", "0.002",
+      "--precision", "bfloat16",   "--accumulation-steps", "2",    "--lr-schedule",
+      "cosine",      "--clip-norm", "1"};
+  const auto report = disturbed(options, SIGTERM, 2, 3);
+  EXPECT_EQ(report["steps"], 6 * 34);
+  EXPECT_GT(report["test_accuracy"].get<double>(), 0.9);
+  EXPECT_TRUE(contains(said_, " leaves)")) << said_;
+}
+
+TEST_F(ElasticTrain, CheckpointsAreTakenUp) {
+  const std::vector<std::string> options = {"--epochs", "4", "--checkpoint-dir",
+                                            checkpoints_.string(), "--checkpoint-steps", "10",
+                                            "--resume"};
+  const auto expected = undisturbed({"--epochs", "4"});
+  auto shorter = options;
+  shorter.insert(shorter.end(), {"--max-steps", "50"});
+  EXPECT_EQ(run_program(elastic_words(shorter)).exit_code, 0);
+  const auto report = disturbed(options, SIGKILL, 1, 5);
+  EXPECT_TRUE(contains(said_, "resuming after step 16 of epoch 2")) << said_;
+  EXPECT_EQ(report["steps"], expected["steps"]);
+  EXPECT_NEAR(report["test_loss"].get<double>(), expected["test_loss"].get<double>(), 5e-3);  // as 1 rank and 3 differ by rounding
+}
+
+TEST_F(ElasticTrain, OptionsThatNeedRanksWhichStayAreRefused) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--local-sgd", "4"}, "--local-sgd: ranks have weights of their own"},
+      {{"--scale-with-ranks"}, "--scale-with-ranks: an elastic job"}};
+  for (const auto& [options, message] : cases) {
+    const auto result = run_program(elastic_words(options));
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_TRUE(contains(result.standard_error, message)) << result.standard_error;
+  }
+}
+
+}  // namespace
+}  // namespace sullae::testing
