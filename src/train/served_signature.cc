@@ -141,7 +141,11 @@ void check_fits_config(const TorchScriptExport& options, const std::filesystem::
   const auto text_of = [](const toml::node* node) {
     std::ostringstream text;
     if (node != nullptr) node->visit([&](const auto& value) { text << value; });
-    return text.str();
+    // On one line, however long.
+    std::string line;
+    std::istringstream words(text.str());
+    for (std::string word; words >> word;) line += (line.empty() ? "" : " ") + word;
+    return line;
   };
   const auto there = TomlFile(config).parse();
   const auto own = toml::parse(config_of(options));

@@ -141,10 +141,10 @@ TEST_F(ExportTorchScript, VersionsOfAModelTakeAndGiveTheSame) {
   export_torchscript(script, images);
   images.max_batch_size = 3;  // an operator's affair
   EXPECT_EQ(export_torchscript(script, images).filename(), "2");
-  images.preprocessing = ServedImages{.size = 28, .channels = 1, .mean = {0.5}};
+  images.preprocessing = ServedImages{.size = 32, .channels = 1};
   EXPECT_TRUE(contains(error_of([&] { export_torchscript(script, images); }),
-                       "images/config.toml: mean is [ 0.485, 0.456, 0.406 ] there, by which all "
-                       "versions of the model are served, and [ 0.5 ] for this one"));
+                       "images/config.toml: image_size is 28 there, by which all versions of the "
+                       "model are served, and 32 for this one"));
   images.preprocessing = {};
   images.inputs = {{"pixels", torch::kFloat32, {-1, 1, 28, 28}}};
   images.outputs = {{"scores", torch::kFloat32, {-1, 2}}};
