@@ -12,6 +12,7 @@ void bind_collectives(pybind11::module_& module);
 void bind_gradients(pybind11::module_& module);
 void bind_c10d(pybind11::module_& module);
 void bind_export(pybind11::module_& module);
+void bind_elastic(pybind11::module_& module);
 
 using ReleaseLock = pybind11::call_guard<pybind11::gil_scoped_release>;
 

@@ -12,4 +12,5 @@ PYBIND11_MODULE(_core, module) {
   sullae::python::bind_gradients(module);
   sullae::python::bind_c10d(module);
   sullae::python::bind_export(module);
+  sullae::python::bind_elastic(module);
 }

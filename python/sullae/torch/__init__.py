@@ -68,6 +68,7 @@ from .process_sets import ProcessSet, add_process_set, forget_all, global_proces
 from .reduce_ops import Adasum, Average, Max, Min, Product, ReduceOp, Sum
 from .sampler import DistributedSampler
 from .sync_batch_norm import SyncBatchNorm, convert_sync_batchnorm
+from . import elastic  # noqa: E402
 
 #: What Horovod calls the errors of ranks that cannot go on together.
 HorovodInternalError = Error

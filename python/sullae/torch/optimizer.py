@@ -85,6 +85,11 @@ class _DistributedOptimizer:
         self._parameter_names.update({p: name for name, p in self._named})
         self._listen()
 
+    def world_changed(self) -> None:
+        """After init() has joined another world; ``elastic.run`` calls it. Collective there."""
+        if self._gradients is not None:
+            self._listen()
+
     def _listen(self) -> None:
         self._gradients = None  # which parameters belong to, one at a time
         self._gradients = self._make_gradients(self._named)
@@ -239,7 +244,6 @@ def DistributedOptimizer(  # noqa: N802
     _take_over_schedule(distributed)
     if process_set.included():
         options = (op, backward_passes_per_step, bucket_bytes, compression_name(compression), sparse_as_dense, overlap, after_backward)
-        world = process_set.world()
-        distributed._make_gradients = lambda parameters: _core.DistributedGradients(parameters, *options, world)
+        distributed._make_gradients = lambda parameters: _core.DistributedGradients(parameters, *options, process_set.world())
         distributed._listen()
     return distributed

@@ -90,7 +90,7 @@ std::string Store::get(std::string_view key, const Deadline& deadline) {
   return request(static_cast<char>(store_protocol::Command::get), key, "", deadline);
 }
 
-// Not under the mutex, which the call that waits has.
+// Not under the mutex, which the call that waits has: the socket stays this object's until its end.
 void Store::cancel() const { ::shutdown(fd_.get(), SHUT_RDWR); }
 
 long long Store::add(std::string_view key, long long delta, const Deadline& deadline) {
@@ -112,7 +112,7 @@ std::string Store::request(char command, std::string_view name, std::string_view
   std::uint32_t length = 0;
   receive_all(reinterpret_cast<char*>(&length), sizeof length, deadline);
   if (length > store_protocol::kMaxValueBytes) {
-    fd_.reset();
+    cancel();
     throw Error(fmt::format("{} does not speak the rendezvous store's protocol", address_));
   }
   std::string reply(length, '\0');
@@ -122,7 +122,7 @@ std::string Store::request(char command, std::string_view name, std::string_view
 
 void Store::fail_timeout(const Deadline& deadline) {
   // A late reply would be taken for the next request's.
-  fd_.reset();
+  cancel();
   throw TimeoutError(
       fmt::format("the rendezvous store at {} did not answer {}", address_, deadline.describe()));
 }
@@ -147,7 +147,7 @@ void Store::receive_all(char* into, std::size_t bytes, const Deadline& deadline)
       into += n;
       bytes -= static_cast<std::size_t>(n);
     } else if (n == 0) {
-      fd_.reset();
+      cancel();
       throw Error(
           fmt::format("the rendezvous store at {} closed the connection: the rank or the launcher "
                       "that served it ended, the program there is not a Sullae store, or it serves "

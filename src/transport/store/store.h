@@ -20,8 +20,7 @@ class Store {
         std::string_view secret = {});
 
   void set(std::string_view key, std::string_view value, const Deadline& deadline);
-  /// Waits until the key exists. On a TimeoutError the connection is closed and every later call
-  /// throws.
+  /// Waits until the key exists. After a TimeoutError every later call throws.
   std::string get(std::string_view key, const Deadline& deadline);
   /// Adds to a counter that starts at 0 and returns its new value. Counters and values are apart.
   long long add(std::string_view key, long long delta, const Deadline& deadline);
@@ -38,7 +37,7 @@ class Store {
   std::string address_;
   std::string prefix_;
   std::mutex mutex_;  // guards the connection, one request and its reply at a time
-  UniqueFd fd_;
+  UniqueFd fd_;  // from the constructor to the end
 };
 
 }  // namespace sullae

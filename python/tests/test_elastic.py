@@ -1,0 +1,82 @@
+"""Ranks come and go, and each sample of an epoch is used once, and weights are those of an undisturbed run."""
+
+import collections
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import torch
+
+import sullae.torch as hvd
+
+HERE = pathlib.Path(__file__).parent
+EPOCHS = 6
+
+
+def train(ranks, *deeds, elastic=True):
+    """The weights, what the ranks that stayed saw of changes, and what was said."""
+    with tempfile.TemporaryDirectory() as folder:
+        flags = ["--min-np", "1", "--cooldown", "0.1"] if elastic else []
+        words = ["sullae", "run", "-np", str(ranks), *flags, sys.executable, str(HERE / "elastic_program.py"), folder, str(EPOCHS)]
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        ended = subprocess.run([*words, *deeds], capture_output=True, text=True, timeout=200, env=env)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        used = collections.Counter(
+            line for file in pathlib.Path(folder).glob("samples-*") for line in file.read_text().splitlines()
+        )
+        assert len(used) == EPOCHS * 48 and set(used.values()) == {1}, used.most_common(3)
+        return torch.load(f"{folder}/weights"), pathlib.Path(folder, "changes").read_text(), ended.stderr
+
+
+def expect_same(weights, reference):
+    for p, q in zip(weights, reference):
+        assert (p - q).abs().max() < 1e-10
+
+
+def test_changes_do_not_show_in_what_is_trained():
+    reference, _, _ = train(1, elastic=False)
+    weights, changes, _ = train(3)
+    assert changes == "[]"
+    expect_same(weights, reference)
+    for deeds in (["0:1:2:kill"], ["2:1:2:kill", "1:3:1:kill"], ["1:2:0:throw"], ["0:1:1:term"]):
+        weights, changes, said = train(3, *deeds)
+        assert "2" in changes, (deeds, changes)
+        expect_same(weights, reference)
+    assert "leaves) after" in said, said
+
+
+def test_sampler_shares_what_is_left():
+    sampler = hvd.elastic.ElasticSampler(range(10), shuffle=True, seed=3)
+    assert sorted(sampler) == list(range(10)) and len(sampler) == 10
+    order = list(sampler)
+    sampler.record_batch(0, 4)
+    saved = sampler.state_dict()
+    sampler.reset()
+    assert list(sampler) == order[4:]
+    sampler.set_epoch(1)
+    assert list(sampler) != order and len(sampler) == 10
+    sampler.load_state_dict(saved)
+    assert list(sampler) == order[4:]
+    sampler.num_replicas = 4
+    assert hvd.elastic.ElasticSampler([], shuffle=False).indices == []
+
+
+def test_states_go_back():
+    state = hvd.elastic.ObjectState(epoch=0, history=[])
+    state.epoch, state.history = 3, [1]
+    state.save()
+    state.history.append(2)
+    state.epoch = 4
+    state.restore()
+    assert (state.epoch, state.history) == (3, [1])
+    model = torch.nn.Linear(2, 2)
+    state = hvd.elastic.TorchState(model, torch.optim.SGD(model.parameters(), lr=0.1), batch=1)
+    state.save()
+    before = model.weight.detach().clone()
+    with torch.no_grad():
+        model.weight.add_(1)
+    state.batch = 2
+    state.restore()
+    assert torch.equal(model.weight, before) and state.batch == 1
