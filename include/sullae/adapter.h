@@ -61,6 +61,9 @@ class AdapterView {
   bool has_failed() const;
   /// Ends the world with `reason`: what is under way, here and on the other ranks, throws it, and so does what comes.
   void fail(const std::string& reason) const;
+  /// The same, on this rank alone: for who tells the other ranks in another way, and has reason to think that this world's
+  /// connections do not reach them.
+  void abandon(const std::string& reason) const;
   /// 0, 1, 2, …: the same on every rank for objects that are made in the same order.
   std::uint64_t next_number() const;
 

@@ -140,7 +140,7 @@ class RunCommand final : public Command {
     if (options_.command.front() == "sullae") options_.command.front() = own_program();
     if (!hosts_.empty()) options_.hosts = parse_hosts(hosts_);
     if (!hostfile_.empty()) options_.hosts = read_hostfile(hostfile_);
-    if (ranks_ == 0 && elastic_.least > 0) ranks_ = elastic_.least;
+    if (ranks_ == 0 && options_.hosts.empty()) ranks_ = elastic_.least;
     if (ranks_ == 0 && options_.hosts.empty())
       throw InputError("how many ranks? Give -np N, or hosts with slots (-H, --hostfile)");
     if (ranks_ == 0) {

@@ -76,16 +76,16 @@ int Job::run() {
   return exit_code_;
 }
 
-void Job::start_store(bool all_here, StoreServer::OnSet on_set) {
+void Job::start_store(bool all_here, StoreServer::Listener listener) {
   if (all_here && options_.store_port == 0) {
     store_address_ = fmt::format("unix:sullae-run-{}-{}", ::getuid(), ::getpid());
-    store_.emplace(StoreAddress::parse(store_address_), secret_, std::move(on_set));
+    store_.emplace(StoreAddress::parse(store_address_), secret_, std::move(listener));
     return;
   }
   StoreAddress everywhere;
   everywhere.host = "0.0.0.0";
   everywhere.port = options_.store_port;
-  store_.emplace(everywhere, secret_, std::move(on_set));
+  store_.emplace(everywhere, secret_, std::move(listener));
   store_address_ = fmt::format(
       "{}:{}", options_.store_host.empty() ? host_name() : options_.store_host, store_->port());
 }

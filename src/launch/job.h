@@ -66,7 +66,7 @@ class Job {
   virtual std::chrono::milliseconds poll_limit() const { return std::chrono::milliseconds{1000}; }
 
   const JobOptions& options() const { return options_; }
-  void start_store(bool all_here, StoreServer::OnSet on_set = {});
+  void start_store(bool all_here, StoreServer::Listener listener = {});
   StoreServer& store() { return *store_; }
   RunningAgent& start_agent(const std::string& host);
   std::deque<RunningAgent>& agents() { return agents_; }

@@ -34,6 +34,10 @@ void AdapterView::fail(const std::string& reason) const {
   world_.impl_->fail(std::make_exception_ptr(Error(reason)));
 }
 
+void AdapterView::abandon(const std::string& reason) const {
+  world_.impl_->abandon(std::make_exception_ptr(Error(reason)));
+}
+
 std::uint64_t AdapterView::next_number() const { return world_.impl_->next_number(); }
 
 }  // namespace sullae

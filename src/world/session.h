@@ -9,6 +9,7 @@
 #include "engine/engine_options.h"
 #include "engine/set_watch.h"
 #include "sullae/sullae.h"
+#include "transport/failure.h"
 #include "transport/rendezvous.h"
 #include "transport/settings.h"
 #include "transport/store/store.h"
@@ -42,6 +43,8 @@ struct Session {
   std::shared_ptr<Rendezvous> rendezvous;
   /// Made once the topology is known.
   std::shared_ptr<messages::Messenger> messenger;
+  /// Set where this rank is cut off from others: see AdapterView::abandon().
+  std::shared_ptr<Failure> cut_off = std::make_shared<Failure>();
   std::shared_ptr<engine::SetWatch> set_watch = std::make_shared<engine::SetWatch>();
 };
 

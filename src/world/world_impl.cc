@@ -49,7 +49,8 @@ std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
                                   session->settings.rendezvous.host_id, deadline);
   }
   session->messenger =
-      messages::make_messenger(session->rendezvous.get(), topology, session->settings.collective);
+      messages::make_messenger(session->rendezvous.get(), topology, session->settings.collective,
+                               session->cut_off);
   const std::filesystem::path timeline = session->settings.timeline;
   auto impl = std::make_unique<Impl>(std::move(session), std::move(topology), "");
   if (!timeline.empty()) impl->start_timeline(timeline);
@@ -58,6 +59,7 @@ std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
 
 World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::string name)
     : session_(std::move(session)),
+      cut_off_(session_->cut_off),
       topology_(std::move(topology)),
       name_(std::move(name)),
       backend_(backend_of(topology_, session_->settings.collective)),

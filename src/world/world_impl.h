@@ -85,6 +85,12 @@ class World::Impl {
   void run_planned(std::function<void(Communicator&)> call, const PlannedOptions& options);
   /// All that is under way here and on the other ranks ends with `error`.
   void fail(const std::exception_ptr& error);
+  /// All that is under way here does, and what would tell the other ranks.
+  void abandon(const std::exception_ptr& error) {
+    failure_->set(error);
+    engine_failure_->set(error);
+    cut_off_->set(error);
+  }
   /// The negotiated path. Gives an operation without a name one.
   std::shared_ptr<Completion> submit(Signature signature, const AsyncOptions& options,
                                      engine::Submission submission);
@@ -146,6 +152,7 @@ class World::Impl {
   std::unique_ptr<DeviceCommunicator> make_device_communicator(int device);
 
   std::shared_ptr<Session> session_;
+  std::shared_ptr<Failure> cut_off_;  // the session's, which leave() lets go
   Topology topology_;
   std::string name_;
   std::string backend_;

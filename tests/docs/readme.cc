@@ -2,6 +2,7 @@
 // cli/docs_test.cc finds each block of code in these files.
 #include <gtest/gtest.h>
 #include <sullae/data.h>
+#include <sullae/elastic.h>
 #include <sullae/torch.h>
 #include <sullae/train.h>
 #include <torch/torch.h>
@@ -19,6 +20,38 @@ struct NetImpl : torch::nn::Module {
   torch::nn::Linear linear = register_module("linear", torch::nn::Linear(2, 1));
 };
 TORCH_MODULE(Net);
+
+namespace elastic_program {
+
+constexpr std::int64_t steps = 3;
+
+torch::Tensor loss_of(Net& model, std::int64_t step, int rank, int size) {
+  return model->forward(torch::full({1, 2}, static_cast<double>(step + rank + size))).square().sum();
+}
+
+void main() {
+  // clang-format off
+  Net model;
+  torch::optim::SGD sgd(model->parameters(), 0.01);
+  std::int64_t step = 0;
+  sullae::elastic::State state(*model, sgd);
+  state.track("step", step);
+  sullae::elastic::run(state, [&](sullae::World& world) {
+    sullae::DistributedOptimizer optimizer(sgd, model->named_parameters(), {}, world);
+    while (step < steps) {
+      optimizer.zero_grad();
+      loss_of(model, step, world.rank(), world.size()).backward();
+      optimizer.step();
+      ++step;
+      state.step_done();
+    }
+  });
+  // clang-format on
+  EXPECT_EQ(state.steps(), steps);
+  sullae::shutdown();
+}
+
+}  // namespace elastic_program
 
 namespace program {
 
@@ -78,6 +111,8 @@ void fits(const torch::Tensor& images, const torch::Tensor& labels,
   // clang-format on
   sullae::shutdown();
 }
+
+TEST(Elastic, ItsProgramRuns) { elastic_program::main(); }
 
 TEST(Programs, ItsTrainerRuns) {
   const TemporaryDirectory directory;

@@ -12,6 +12,7 @@
 #include "support/errors.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
+#include "support/two_networks.h"
 
 namespace sullae::testing {
 namespace {
@@ -277,64 +278,8 @@ TEST_F(OtherHosts, OneThatGreetsIsExplained) {
       << result.standard_error;
 }
 
-// Two hosts with a network between them: namespaces joined by a veth pair.
-class TwoNetworks : public OtherHosts {
- protected:
-  void SetUp() override {
-    const auto id = std::to_string(::getpid());
-    a_ = "sla" + id;
-    b_ = "slb" + id;
-    // The kernel notices a carrier a moment after the devices are up.
-    const auto made = run_program({"sh", "-ec",
-                                   R"(
-      ip netns add $1
-      ip netns add $2
-      ip link add v0 netns $1 type veth peer name v1 netns $2
-      ip -n $1 addr add 10.78.0.1/24 dev v0
-      ip -n $2 addr add 10.78.0.2/24 dev v1
-      for host in $1 $2; do ip -n $host link set lo up; done
-      ip -n $1 link set v0 up
-      ip -n $2 link set v1 up
-      for try in $(seq 200); do
-        up=$(ip netns exec $1 cat /sys/class/net/v0/operstate)
-        up=$up$(ip netns exec $2 cat /sys/class/net/v1/operstate)
-        [ $up = upup ] && exit 0
-        sleep 0.05
-      done
-      exit 1
-    )",
-                                   "sh", a_, b_});
-    if (made.exit_code != 0) {
-      GTEST_SKIP() << "SKIPPED: two networks need root and network namespaces: "
-                   << made.standard_error;
-    }
-  }
-  void TearDown() override {
-    for (const auto& host : {a_, b_}) run_program({"ip", "netns", "del", host});
-  }
-
-  ProgramResult run_across(const std::vector<std::string>& program) {
-    std::vector<std::string> words{"ip",
-                                   "netns",
-                                   "exec",
-                                   a_,
-                                   sullae_program(),
-                                   "run",
-                                   "-H",
-                                   a_ + ":1," + b_ + ":2",
-                                   "--store-host",
-                                   "10.78.0.1",
-                                   "--rsh",
-                                   shell("host=$1; shift; exec ip netns exec $host sh -c \"$*\"")};
-    words.insert(words.end(), program.begin(), program.end());
-    return run_program(words, {{"UCX_TLS", "tcp,self"}});
-  }
-  std::string a_;
-  std::string b_;
-};
-
 TEST_F(TwoNetworks, RanksReduceAcrossThem) {
-  const auto result = run_across({INIT_PROGRAM});
+  const auto result = run_program(words({"-H", a_ + ":1," + b_ + ":2"}, {INIT_PROGRAM}), over_tcp());
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_EQ(sorted_lines(result.standard_output),
             (std::vector<std::string>{"[0] rank 0 of 3, sum 6", "[1] rank 1 of 3, sum 6",

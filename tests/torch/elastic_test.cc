@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,6 +14,8 @@
 #include "support/errors.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
+#include "support/two_networks.h"
+#include "support/wait_until.h"
 
 namespace sullae::testing {
 namespace {
@@ -140,6 +144,30 @@ TEST(Elastic, GrowsWithItsHosts) {
   expect_undisturbed(trained);
   ASSERT_GE(trained.changes.size(), 2U);
   EXPECT_TRUE(contains(trained.changes.back(), " 3 "));
+}
+
+// The link goes down without a word: whoever is beyond it is given up, and ends.
+TEST_F(TwoNetworks, AHostThatCannotBeReachedIsGivenUp) {
+  Program program(words({"-H", a_ + ":1," + b_ + ":1", "--min-np", "1"},
+                        {ELASTIC_PROGRAM, directory_.path().string(), "300", "--pause", "30"}),
+                  over_tcp());
+  const auto steps = [&] {
+    std::ifstream samples(directory_.path() / "samples-0");
+    return std::count(std::istreambuf_iterator<char>(samples), {}, '\n');
+  };
+  wait_until([&] { return steps() > 20; });
+  EXPECT_EQ(run_program({"ip", "-n", b_, "link", "set", "v1", "down"}).exit_code, 0);
+  const auto result = program.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "cannot be reached any more"))
+      << result.standard_error;
+  std::ifstream changes(directory_.path() / "changes");
+  std::string line;
+  std::getline(changes, line);
+  std::getline(changes, line);
+  EXPECT_TRUE(line.starts_with("1 1 ")) << line << result.standard_error;
+  EXPECT_EQ(steps(), 300);
+  EXPECT_TRUE(vanish(directory_.path().string()));
 }
 
 TEST(Elastic, MistakesAreTold) {

@@ -14,6 +14,7 @@
 
 #include "sullae/error.h"
 #include "support/errors.h"
+#include "support/wait_until.h"
 #include "transport/store/store_server.h"
 
 namespace sullae::testing {
@@ -122,18 +123,31 @@ TEST(Store, IsCancelledFromAnotherThread) {
 TEST(StoreServer, HearsAndSetsByItself) {
   std::mutex mutex;
   std::vector<std::string> heard;
-  StoreServer server(kAnyPort, "", [&](const std::string& key, const std::string& value) {
+  const auto hear = [&](const std::string& what) {
     const std::lock_guard lock(mutex);
-    heard.push_back(key + "=" + value);
-  });
+    heard.push_back(what);
+  };
+  StoreServer server(kAnyPort, "",
+                     {.on_set = [&](const auto& key, const auto& value) { hear(key + "=" + value); },
+                      .on_gone = [&](const auto& key) { hear(key + " is gone"); }});
+  std::optional<Store> going(std::in_place, address_of(server), soon());
+  going->watch();
   Store store(address_of(server), soon());
   store.set("a", "1", soon());
   store.add("b", 1, soon());
   std::thread waits([&] { EXPECT_EQ(store.get("c", soon()), "3"); });
   server.set("c", "3");
   waits.join();
+  going->set("d", "4", soon());
+  going.reset();
+  const auto all = [&] {
+    const std::lock_guard lock(mutex);
+    return heard.size() == 3;
+  };
+  wait_until(all);
   const std::lock_guard lock(mutex);
-  EXPECT_EQ(heard, std::vector<std::string>{"a=1"});  // what clients have set
+  // What clients have set, and who they were.
+  EXPECT_EQ(heard, (std::vector<std::string>{"a=1", "d=4", "d is gone"}));
 }
 
 TEST(StoreServer, WhoWaitsForWhatIsGivenUpWaitsNoLonger) {

@@ -6,7 +6,8 @@
 
 namespace sullae::messages {
 std::shared_ptr<Messenger> make_messenger(Rendezvous* rendezvous, const Topology& topology,
-                                          const CollectiveSettings& settings) {
+                                          const CollectiveSettings& settings,
+                                          std::shared_ptr<const Failure> cut_off) {
   const MessengerOptions options{.rank = topology.rank,
                                  .size = topology.size,
                                  .timeout = settings.waits.timeout,
@@ -25,7 +26,8 @@ std::shared_ptr<Messenger> make_messenger(Rendezvous* rendezvous, const Topology
                                                .ranks = topology.names,
                                                .index = topology.rank,
                                                .timeout = settings.waits.timeout,
-                                               .stall_warning = settings.waits.stall_warning});
+                                               .stall_warning = settings.waits.stall_warning,
+                                               .failure = std::move(cut_off)});
       carriers.push_back(make_transport_carrier(std::move(transport), std::move(local)));
     }
   }

@@ -15,6 +15,9 @@
 namespace sullae::elastic {
 namespace {
 
+// Between the end of a worker's connection and the report of its process's end.
+constexpr Milliseconds kSilenceLimit{500};
+
 Limits limits_of(const JobOptions& options) {
   const auto& elastic = options.elastic.value();
   return {.start = options.ranks,
@@ -41,19 +44,24 @@ void ElasticJob::start() {
                         std::ranges::all_of(hosts, [&](const Host& host) {
                           return make_host_launcher(host.name, options())->is_here();
                         });
-  start_store(all_here, [this](const std::string& key, const std::string& value) {
-    const int worker = worker_of(key);
-    if (worker < 0) return;
-    const std::lock_guard lock(mutex_);
-    said_.emplace_back(worker, value);
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(heard_.get(), &one, sizeof one);
-  });
+  start_store(all_here,
+              {.on_set = [this](const std::string& key, const std::string& value) { hear(key, value); },
+               .on_gone = [this](const std::string& key) { hear(key, ""); }});
   if (!options().elastic->discover.empty()) {
     discovery_.emplace(options().elastic->discover);
     hosts = discovery_->first();
   }
   set_hosts(std::move(hosts));
+}
+
+// In the store's thread.
+void ElasticJob::hear(const std::string& key, const std::string& value) {
+  const int worker = worker_of(key);
+  if (worker < 0) return;
+  const std::lock_guard lock(mutex_);
+  said_.emplace_back(worker, value);
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(heard_.get(), &one, sizeof one);
 }
 
 void ElasticJob::set_hosts(std::vector<Host> hosts) {
@@ -110,6 +118,7 @@ Milliseconds ElasticJob::poll_limit() const {
   };
   if (membership_.next_tick()) until(*membership_.next_tick());
   if (discovery_) until(discovery_->next());
+  for (const auto& [worker, since] : silent_since_) until(since + kSilenceLimit);
   return limit;
 }
 
@@ -124,6 +133,10 @@ void ElasticJob::after_poll(std::span<const pollfd> polled) {
     said.swap(said_);
   }
   for (const auto& [worker, text] : said) {
+    if (text.empty()) {
+      silent_since_.try_emplace(worker, Clock::now());
+      continue;
+    }
     try {
       on_said(worker, Said::from_json(text));
     } catch (const nlohmann::json::exception& error) {
@@ -133,8 +146,27 @@ void ElasticJob::after_poll(std::span<const pollfd> polled) {
   if (discovery_) {
     if (auto hosts = discovery_->turn()) set_hosts(std::move(*hosts));
   }
+  give_silent_ones_up();
   membership_.tick(Clock::now());
   act();
+}
+
+// A process that has ended is reported by its agent; one that has not, and whose connection is broken, is cut off.
+void ElasticJob::give_silent_ones_up() {
+  std::erase_if(silent_since_, [&](const auto& one) {
+    const auto worker = workers_.find(one.first);
+    return worker == workers_.end() || worker->second.exits;
+  });
+  for (const auto& [id, since] : std::exchange(silent_since_, {})) {
+    if (Clock::now() < since + kSilenceLimit) {
+      silent_since_.emplace(id, since);
+      continue;
+    }
+    Worker& worker = workers_.at(id);
+    send_signal(*worker.agent, id, SIGKILL);
+    workers_.erase(id);
+    if (!ending()) membership_.ended(id, Ending::failed, "cannot be reached any more", Clock::now());
+  }
 }
 
 void ElasticJob::on_said(int id, const Said& said) {
@@ -147,6 +179,9 @@ void ElasticJob::on_said(int id, const Said& said) {
       found->second.left = true;
       membership_.leaves(id, Clock::now());
       return membership_.ready(id, "", Clock::now());
+    case Said::Kind::exits:
+      found->second.exits = true;
+      return;
     case Said::Kind::ready:
       return membership_.ready(id, said.reason, Clock::now());
   }

@@ -25,7 +25,8 @@ class ElasticJob final : public Job {
   struct Worker {
     RunningAgent* agent = nullptr;
     int told = 0;       // so many things
-    bool left = false;  // it has said so, or has been asked to end
+    bool left = false;   // it has said so, or has been asked to end
+    bool exits = false;  // it has said so
   };
 
   void start() override;
@@ -36,7 +37,9 @@ class ElasticJob final : public Job {
   void after_poll(std::span<const pollfd> polled) override;
   Milliseconds poll_limit() const override;
 
+  void hear(const std::string& key, const std::string& value);
   void on_said(int worker, const Said& said);
+  void give_silent_ones_up();
   void act();
   void act_on(const Start& start);
   void act_on(const Stop& stop);
@@ -54,11 +57,12 @@ class ElasticJob final : public Job {
   Membership membership_;
   std::map<int, Worker> workers_;  // whose processes run
   std::optional<Discovery> discovery_;
+  std::map<int, Time> silent_since_;
   int failure_code_ = 1;  // of the last process that failed
 
   UniqueFd heard_;  // readable when the two below are to be looked at
   std::mutex mutex_;
-  std::deque<std::pair<int, std::string>> said_;
+  std::deque<std::pair<int, std::string>> said_;  // nothing by whose connection is broken
 };
 
 }  // namespace sullae::elastic

@@ -50,6 +50,7 @@ Member::Member(const Environment& environment, int worker)
   const Deadline connects(std::chrono::minutes{1}, "the limit of a minute");
   says_ = std::make_unique<Store>(StoreAddress::parse(address_), connects, "", secret_);
   hears_ = std::make_unique<Store>(StoreAddress::parse(address_), connects, "", secret_);
+  for (const auto* store : {says_.get(), hears_.get()}) store->watch();
   struct sigaction action {};
   action.sa_handler = on_termination;
   action.sa_flags = SA_RESTART;
@@ -59,6 +60,11 @@ Member::Member(const Environment& environment, int worker)
 
 void Member::stop_listening() {
   if (process_ != ::getpid()) return;  // a fork has no such thread
+  try {
+    say(Said::Kind::exits);
+  } catch (const Error& error) {
+    log::info("the launcher was not told of the end: {}", error.what());
+  }
   hears_->cancel();
   listener_.join();
 }
@@ -141,6 +147,12 @@ void Member::listen() {
       on_told(Told::from_json(hears_->get(told_key(worker_, number), deadline)));
     }
   } catch (const std::exception& error) {
+    const auto failed = [&] {
+      const std::lock_guard lock(mutex_);
+      return world_;
+    }();
+    // Which of the ranks it still has, only the launcher could say.
+    if (failed && !failed->has_left()) AdapterView(*failed).abandon("the launcher cannot be reached");
     const std::lock_guard lock(mutex_);
     listener_error_ = std::make_exception_ptr(
         Error(fmt::format("the launcher of this elastic job is not heard any more: {}", error.what())));
@@ -167,7 +179,7 @@ void Member::on_told(const Told& told) {
     changed_.notify_all();
   }
   // What waits in it for a rank that is gone waits no longer.
-  if (failed) AdapterView(*failed).fail(told.reason);
+  if (failed) AdapterView(*failed).abandon(told.reason);
 }
 
 void Member::say(Said::Kind kind, std::string reason) {

@@ -14,12 +14,12 @@ namespace {
 constexpr std::string_view kSaid = "elastic/said/";
 constexpr std::string_view kTold = "elastic/told/";
 
-constexpr std::array<std::string_view, 3> kSaidKinds = {"ready", "leaves", "left"};
+constexpr std::array<std::string_view, 4> kSaidKinds = {"ready", "leaves", "left", "exits"};
 constexpr std::array<std::string_view, 3> kToldKinds = {"interrupt", "abandon", "form"};
 
 // Throws nlohmann's exception, as its own parts do, for what is none of `names`.
-template <class Kind>
-Kind kind_of(const nlohmann::json& json, const std::array<std::string_view, 3>& names) {
+template <class Kind, std::size_t count>
+Kind kind_of(const nlohmann::json& json, const std::array<std::string_view, count>& names) {
   const auto text = json.at("kind").get<std::string>();
   const auto found = std::ranges::find(names, text);
   if (found == names.end())

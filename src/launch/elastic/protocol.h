@@ -12,6 +12,7 @@ struct Said {
     ready,    ///< it waits for the next world; `reason` says what ended the last one, empty where it was asked to come out
     leaves,   ///< it wants to go after the step
     left,     ///< it has come out and ends
+    exits,    ///< its process ends by itself, and its agent will say how
   };
   Kind kind = Kind::ready;
   std::string reason;

@@ -10,6 +10,7 @@
 
 #include "base/environment.h"
 #include "base/system_error.h"
+#include "transport/store/lease.h"
 #include "transport/store/peer_user.h"
 #include "transport/store/protocol.h"
 
@@ -92,6 +93,8 @@ std::string Store::get(std::string_view key, const Deadline& deadline) {
 
 // Not under the mutex, which the call that waits has: the socket stays this object's until its end.
 void Store::cancel() const { ::shutdown(fd_.get(), SHUT_RDWR); }
+
+void Store::watch() const { watch_connection(fd_.get()); }
 
 long long Store::add(std::string_view key, long long delta, const Deadline& deadline) {
   const auto value = request(static_cast<char>(store_protocol::Command::add), key,

@@ -26,6 +26,8 @@ class Store {
   long long add(std::string_view key, long long delta, const Deadline& deadline);
   /// The call that waits, and all later ones, throw Error.
   void cancel() const;
+  /// So do they when the server cannot be reached any more; see kStoreLease.
+  void watch() const;
 
  private:
   std::string request(char command, std::string_view key, std::string_view value,

@@ -17,6 +17,7 @@
 
 #include "base/fd.h"
 #include "base/system_error.h"
+#include "transport/store/lease.h"
 #include "transport/store/peer_user.h"
 #include "transport/store/protocol.h"
 
@@ -79,6 +80,7 @@ struct Client {
   std::string input;
   std::string output;
   bool greeted = false;
+  std::string last_key;
 };
 
 void reply(Client& client, std::string_view value) {
@@ -91,8 +93,8 @@ void reply(Client& client, std::string_view value) {
 
 class StoreServer::Impl {
  public:
-  Impl(const StoreAddress& address, std::string secret, OnSet on_set)
-      : on_set_(std::move(on_set)),
+  Impl(const StoreAddress& address, std::string secret, Listener listener)
+      : tells_(std::move(listener)),
         greeting_(fmt::format("{}{}", store_protocol::kGreeting, secret)),
         checks_user_(address.is_unix() && secret.empty()),
         listener_(listen_on(address)),
@@ -205,13 +207,18 @@ class StoreServer::Impl {
       if (checks_user_ && !is_own_or_root(peer_user(fd.get()))) continue;
       const int yes = 1;
       ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+      if (tells_.on_gone) watch_connection(fd.get());
       clients_[next_id_++].fd = std::move(fd);
       set_client_count();
     }
   }
 
   void remove_client(int id) {
-    clients_.erase(id);
+    const auto found = clients_.find(id);
+    if (found == clients_.end()) return;
+    const std::string last_key = std::move(found->second.last_key);
+    clients_.erase(found);
+    if (tells_.on_gone && !last_key.empty()) tells_.on_gone(last_key);
     for (auto& [key, waiting] : waiting_) std::erase(waiting, id);
     set_client_count();
   }
@@ -264,7 +271,8 @@ class StoreServer::Impl {
       return kBadRequest;
     switch (header.command) {
       case Command::set:
-        if (on_set_) on_set_(key, value);
+        if (tells_.on_set) tells_.on_set(key, value);
+        if (tells_.on_gone) client.last_key = key;
         values_[key] = std::move(value);
         reply(client, "");
         answer_waiting(key);
@@ -311,7 +319,7 @@ class StoreServer::Impl {
     return true;
   }
 
-  OnSet on_set_;
+  Listener tells_;
   std::string greeting_;
   bool checks_user_;  // of clients that need not know a secret
   UniqueFd listener_;
@@ -335,8 +343,10 @@ class StoreServer::Impl {
   std::thread thread_;
 };
 
-StoreServer::StoreServer(const StoreAddress& address, std::string secret, OnSet on_set)
-    : impl_(std::make_unique<Impl>(address, std::move(secret), std::move(on_set))) {}
+StoreServer::StoreServer(const StoreAddress& address, std::string secret)
+    : StoreServer(address, std::move(secret), {}) {}
+StoreServer::StoreServer(const StoreAddress& address, std::string secret, Listener listener)
+    : impl_(std::make_unique<Impl>(address, std::move(secret), std::move(listener))) {}
 StoreServer::~StoreServer() = default;
 int StoreServer::port() const { return impl_->port(); }
 void StoreServer::set(std::string key, std::string value) {

@@ -16,9 +16,14 @@ class StoreServer {
  public:
   /// Listens on `address`; port 0 takes a free one. Clients must greet with `secret`, which only the job's processes
   /// know; without one, at a unix address, they must be this user's. Throws Error where the port is in use or may not be bound.
-  /// `on_set` is told, in the server's thread, of what clients set; it must neither wait nor throw.
-  using OnSet = std::function<void(const std::string& key, const std::string& value)>;
-  explicit StoreServer(const StoreAddress& address, std::string secret = {}, OnSet on_set = {});
+  explicit StoreServer(const StoreAddress& address, std::string secret = {});
+  /// Is told, in the server's thread, of what clients do; it must neither wait nor throw.
+  struct Listener {
+    std::function<void(const std::string& key, const std::string& value)> on_set;
+    /// The client that set `last_key` last is gone, or cannot be reached (see kStoreLease).
+    std::function<void(const std::string& last_key)> on_gone;
+  };
+  StoreServer(const StoreAddress& address, std::string secret, Listener listener);
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;

@@ -27,6 +27,7 @@ constexpr int kForegroundSpins = 300;
 constexpr int kBackgroundSpins = 10;
 constexpr std::chrono::milliseconds kPollPeriod{100};
 constexpr std::chrono::milliseconds kCloseLimit{3000};
+constexpr std::chrono::milliseconds kFailedCloseLimit{100};
 // So long what is under way may take to end after the group has failed.
 constexpr std::chrono::milliseconds kAbandonLimit{100};
 // And in a group that goes on, until its peers have come as far.
@@ -306,7 +307,9 @@ class UcxTransport final : public Transport {
       void* request = ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &params);
       if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
     }
-    const auto limit = Clock::now() + kCloseLimit;
+    // Of a world that has failed, somebody may be out of reach.
+    const bool has_failed = options_.failure->first() != nullptr;
+    const auto limit = Clock::now() + (has_failed ? kFailedCloseLimit : kCloseLimit);
     for (void* request : closing) {
       while (ucp_request_check_status(request) == UCS_INPROGRESS && Clock::now() < limit)
         ucp_worker_progress(worker_->handle);
