@@ -34,7 +34,8 @@ int main(int argc, char** argv) {
   model->to(device);
   model->train();
   const Classification objective = classification();
-  Stepper stepper(*model, objective, options, world);
+  Stepper stepper(*model, objective, options, sullae::local_device(world));
+  stepper.enter(world);
   const std::int64_t pixels = device.is_cuda() ? 224 : 32;
   Batch batch{.inputs = {torch::randn({batch_size, 3, pixels, pixels}, device)
                              .to(stepper.input_type())
