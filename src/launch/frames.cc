@@ -42,7 +42,7 @@ std::optional<Frame> FrameReader::next() {
   std::memcpy(&header, buffer_.data(), sizeof header);
   if (header.bytes > kMostBytes || header.type < FrameType::start ||
       header.type > FrameType::failed) {
-    throw Error(
+    throw NoFrame(
         "what arrived is not what an agent of sullae run sends: does the remote shell print a "
         "greeting?");
   }

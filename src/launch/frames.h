@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "sullae/error.h"
+
 namespace sullae {
 
 enum class FrameType : std::uint8_t {
@@ -31,11 +33,17 @@ struct Frame {
 /// Writes a whole frame; false when the other side is gone.
 bool write_frame(int fd, FrameType type, std::int32_t rank, std::string_view payload);
 
+/// What was read is no frame.
+class NoFrame : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Collects bytes and hands out frames.
 class FrameReader {
  public:
   void append(std::string_view bytes) { buffer_.append(bytes); }
-  /// The next whole frame, if there is one. Throws Error for bytes that are no frame.
+  /// The next whole frame, if there is one. Throws NoFrame for bytes that are none.
   std::optional<Frame> next();
 
  private:

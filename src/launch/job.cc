@@ -161,12 +161,15 @@ void Job::check_deadlines() {
       if (!answers(agent)) silent.push_back(agent.host);
     }
     const auto why = fmt::format("{} did not answer {}", fmt::join(silent, ", "), limit);
+    std::vector<RunningAgent*> lost;  // others may be started meanwhile
     for (RunningAgent& agent : agents_) {
-      if (answers(agent)) continue;
-      agent.gone = true;
-      agent.channel.input.reset();
-      agent.channel.output.reset();
-      on_host_lost(agent, why);
+      if (!answers(agent)) lost.push_back(&agent);
+    }
+    for (RunningAgent* const agent : lost) {
+      agent->gone = true;
+      agent->channel.input.reset();
+      agent->channel.output.reset();
+      on_host_lost(*agent, why);
     }
   }
   if (job_deadline_ && job_deadline_->passed()) {
@@ -198,9 +201,15 @@ void Job::listen(RunningAgent& agent) {
   const auto n = ::read(agent.channel.output.get(), buffer.data(), buffer.size());
   if (n < 0 && errno == EINTR) return;
   if (n <= 0) return on_agent_gone(agent);
-  agent.reader.append({buffer.data(), static_cast<std::size_t>(n)});
-  while (auto frame = agent.reader.next()) on_frame(agent, *frame);
+  try {
+    agent.reader.append({buffer.data(), static_cast<std::size_t>(n)});
+    while (auto frame = agent.reader.next()) on_frame(agent, *frame);
+  } catch (const NoFrame& error) {
+    on_agent_failed(agent, error.what());
+  }
 }
+
+void Job::on_agent_failed(RunningAgent&, const std::string& why) { throw Error(why); }
 
 void Job::on_agent_gone(RunningAgent& agent) {
   agent.channel.output.reset();
@@ -220,8 +229,13 @@ void Job::on_frame(RunningAgent& agent, const Frame& frame) {
   switch (frame.type) {
     case FrameType::ready:
       agent.ready = true;
-      for (const AgentSpec& spec : std::exchange(agent.to_start, {}))
-        write_frame(agent.channel.input.get(), FrameType::start, -1, spec.to_json());
+      for (const AgentSpec& spec : std::exchange(agent.to_start, {})) {
+        if (!ending_) {
+          write_frame(agent.channel.input.get(), FrameType::start, -1, spec.to_json());
+          continue;
+        }
+        for (const int rank : spec.ranks) on_process_ended(agent, rank, 0);
+      }
       return;
     case FrameType::started:
       pids_[frame.rank] = frame.payload;
@@ -233,7 +247,7 @@ void Job::on_frame(RunningAgent& agent, const Frame& frame) {
     case FrameType::ended:
       return on_process_ended(agent, frame.rank, std::stoi(frame.payload));
     case FrameType::failed:
-      throw Error(fmt::format("host {}: {}", agent.host, frame.payload));
+      return on_agent_failed(agent, fmt::format("host {}: {}", agent.host, frame.payload));
     case FrameType::start:
     case FrameType::signal:
       return;

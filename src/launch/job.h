@@ -60,6 +60,8 @@ class Job {
   virtual void on_process_ended(RunningAgent& agent, int rank, int status) = 0;
   /// Nothing is heard of its processes any more. `why` ends a sentence: "host a cannot be used: …".
   virtual void on_host_lost(RunningAgent& agent, const std::string& why) = 0;
+  /// It cannot do what it is to do. Throws Error, which ends the job.
+  virtual void on_agent_failed(RunningAgent& agent, const std::string& why);
   /// Adds to what is waited for, and looks at it afterwards.
   virtual void add_to_poll(std::vector<pollfd>&) {}
   virtual void after_poll(std::span<const pollfd>) {}
@@ -68,6 +70,7 @@ class Job {
   const JobOptions& options() const { return options_; }
   void start_store(bool all_here, StoreServer::Listener listener = {});
   StoreServer& store() { return *store_; }
+  void stop_store() { store_.reset(); }
   RunningAgent& start_agent(const std::string& host);
   std::deque<RunningAgent>& agents() { return agents_; }
   /// Starts processes through the agent, as soon as it answers. What all processes get is filled in.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -25,6 +26,9 @@ using Clock = std::chrono::steady_clock;
 // who waits.
 constexpr std::chrono::milliseconds kAskPeriod{50};
 constexpr std::int64_t kMostStepsBetween = 1000;
+// In place of a number of steps.
+constexpr std::int64_t kNew = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kBroken = kNew + 1;
 
 struct Tracked {
   std::function<std::string()> save;
@@ -91,7 +95,8 @@ class State::Impl {
     put_back();
     // Twice as many, so that who has begun to change its weights, and not ended the step, comes behind who has not.
     const bool is_torn = !is_new_ && versions() != versions_;
-    const std::int64_t own = is_new_ ? -1 : 2 * steps_ - (is_torn ? 1 : 0);
+    std::int64_t own = 2 * steps_ - (is_torn ? 1 : 0);
+    if (is_new_) own = has_begun_ ? kBroken : kNew;
     std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()));
     world.allgather(&own, all.data(), 1, DataType::int64);
     const auto furthest = std::ranges::max_element(all);
@@ -101,9 +106,12 @@ class State::Impl {
           "ranks: what is tracked is that of the step before; call step_done() right after the "
           "optimizer's step()",
           steps_ + 1);
-    if (*std::ranges::min_element(all) != *furthest || is_new_)
-      synchronize(world, static_cast<int>(furthest - all.begin()));
+    if (*furthest == kBroken)
+      throw Error("elastic: the ranks that had the state of the training are gone, and it with them");
+    if (*std::ranges::min_element(all) != *furthest || *furthest == kNew)
+      synchronize(world, static_cast<int>(furthest - all.begin()), *furthest == kNew);
     is_new_ = false;
+    has_begun_ = true;
     look_at_model();
     keep();
     ask_at_ = steps_ + 1;
@@ -143,8 +151,12 @@ class State::Impl {
     return std::clamp(static_cast<std::int64_t>(wanted), std::int64_t{1}, kMostStepsBetween);
   }
 
-  void synchronize(World& world, int root) {
+  // Who is given a part of it, and not the rest, has nothing.
+  void synchronize(World& world, int root, bool is_beginning) {
     const torch::NoGradGuard guard;
+    const bool is_root = world.rank() == root;
+    if (!is_root) is_new_ = true;
+    if (!is_root && !is_beginning) has_begun_ = true;
     broadcast_parameters(model_, root, world);
     broadcast_optimizer_state(*optimizer_, root, world);
     for (auto& [name, tensors] : tensors_) {
@@ -153,12 +165,14 @@ class State::Impl {
         broadcast(values, root, world);
       }
     }
-    world.broadcast(&steps_, 1, DataType::int64, root);
     for (auto& [name, tracked] : tracked_) {
-      std::string text = world.rank() == root ? tracked.save() : "";
+      std::string text = is_root ? tracked.save() : "";
       text = broadcast_text(std::move(text), root, world);
-      if (world.rank() != root) tracked.load(text);
+      if (!is_root) tracked.load(text);
     }
+    std::int64_t steps = steps_;
+    world.broadcast(&steps, 1, DataType::int64, root);
+    steps_ = steps;
   }
 
   // Advances with every change of a parameter.
@@ -197,7 +211,8 @@ class State::Impl {
   std::map<std::string, Tracked> tracked_;  // by name, in one order on all ranks, as the next
   std::map<std::string, std::function<std::vector<torch::Tensor>()>> tensors_;
   std::optional<World> world_;
-  bool is_new_ = true;  // no world's state is here yet
+  bool is_new_ = true;      // no world's state is here
+  bool has_begun_ = false;  // one was, or a part of it
   std::int64_t steps_ = 0;
   std::vector<torch::Tensor> parameters_;
   std::vector<torch::Tensor> buffers_;

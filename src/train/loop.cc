@@ -44,7 +44,6 @@ elastic::Outcome Loop::run_elastic() {
       note_change();
     } else {
       begin(device);
-      kept.use(stepper_->optimizer());
       begun = true;
       kept.step_done();  // what it has begun with is everybody's
     }
@@ -68,6 +67,9 @@ void Loop::track(elastic::State& kept) {
   kept.track(
       "history", [this] { return to_text(report_.history); },
       [this](const std::string& text) { report_.history = history_of(text); });
+  kept.track(
+      "unsaved", [this] { return std::to_string(static_cast<int>(unsaved_)); },
+      [this](const std::string& text) { unsaved_ = static_cast<Unsaved>(std::stoi(text)); });
   kept.track_tensors("master weights", [this] {
     std::vector<torch::Tensor> masters;
     for (const auto& [name, weight] : stepper_->master_weights()) masters.push_back(weight);
@@ -77,6 +79,8 @@ void Loop::track(elastic::State& kept) {
 
 void Loop::note_change() {
   const elastic::Change& change = elastic_->changes().back();
+  if (report_.recipe.empty() || is_first_of_monitors_) describe();
+  is_first_of_monitors_ = false;
   ++report_.world_changes;
   report_.world_size = change.ranks;
   throughput_.pause();
@@ -96,22 +100,28 @@ void Loop::enter(const World& world) {
   // Ranks drop out different cells.
   if (is_first)
     torch::manual_seed(options_.seed * 1000003 + static_cast<std::uint64_t>(world.rank()) + 1);
-  if (parts_.monitors && monitors_.empty()) monitors_ = parts_.monitors(world.rank());
+  if (parts_.monitors && monitors_.empty()) {
+    monitors_ = parts_.monitors(world.rank());
+    is_first_of_monitors_ = !monitors_.empty();
+  }
 }
 
 // The weights are loaded before they are cast, and the optimizer's state when there is one.
 void Loop::begin(torch::Device device) {
   if (stepper_) put_master_weights_back();
   describe();
+  is_first_of_monitors_ = false;
   const auto loaded = resume();
   parts_.model.to(device);
   broadcast_parameters(parts_.model, 0, *world_);
   make_stepper(device);
+  if (elastic_ != nullptr) elastic_->use(stepper_->optimizer());
   if (loaded != nullptr) load_optimizer(*loaded);
   stepper_->enter(*world_);
 }
 
 void Loop::train() {
+  save();
   parts_.model.train();
   if (state_.epoch > options_.epochs || ended()) {
     tell(&Observer::noted, fmt::format("nothing is left to train after step {}", state_.steps));
@@ -132,6 +142,7 @@ void Loop::describe() {
   report_.configuration = options_.configuration;
   report_.tested = parts_.tests;
   report_.metrics = metrics_;
+  report_.parameters = 0;
   for (const auto& parameter : parts_.model.parameters()) report_.parameters += parameter.numel();
   tell(&Observer::started, report_);
 }
@@ -243,9 +254,19 @@ void Loop::end_epoch() {
     ++state_.epoch;
     state_.step = 0;
     state_.loss_sum = 0;
-    if (elastic_ != nullptr) elastic_->step_done();
   }
-  report_.checkpoint = saver_->save(state_, parts_.model, *stepper_, best);
+  unsaved_ = best ? Unsaved::best : Unsaved::last;
+  if (elastic_ != nullptr) elastic_->step_done();
+  save();
+}
+
+// What an epoch has come to: also in the world after the one in which it ended.
+void Loop::save() {
+  if (unsaved_ == Unsaved::nothing) return;
+  report_.checkpoint =
+      saver_->save(state_, parts_.model, *stepper_, unsaved_ == Unsaved::best);
+  unsaved_ = Unsaved::nothing;
+  if (elastic_ != nullptr) elastic_->step_done();
 }
 
 void Loop::test(std::int64_t epoch) {

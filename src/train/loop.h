@@ -78,6 +78,7 @@ class Loop {
   void train_epoch();
   void step(BatchStream& stream, double data_before);
   void end_epoch();
+  void save();
   void test(std::int64_t epoch);
   bool is_best();
   Moment moment(double loss, double lr) const;
@@ -97,7 +98,10 @@ class Loop {
   RunState state_;
   Report report_;
   std::optional<Stepper> stepper_;
+  enum class Unsaved { nothing, last, best };
+  Unsaved unsaved_ = Unsaved::nothing;  // of an epoch that has ended
   std::vector<std::unique_ptr<Observer>> monitors_;
+  bool is_first_of_monitors_ = false;  // they know nothing yet
   elastic::State* elastic_ = nullptr;  // of run_elastic()
 
   // Of the world that it is in.

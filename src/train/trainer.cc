@@ -142,7 +142,8 @@ Report fit(torch::nn::Module& model, const Objective& objective, Data& data,
              .tests = data.size(Split::test) > 0},
             checked);
   if (!elastic::is_elastic()) return loop.run(world);
-  loop.run_elastic();
+  if (loop.run_elastic() == elastic::Outcome::left)
+    throw Error("fit: this process was asked to go, and the other ranks train on");
   return loop.report();
 }
 

@@ -136,14 +136,18 @@ class State:
         own = -1 if self._is_new else self._commits
         commits = allgather(torch.tensor([own]), "elastic.commits")
         if self._is_new or bool((commits != own).any()):
-            self._take_from(int(commits.argmax()))
+            root = int(commits.argmax())
+            # Who is given a part of it, and not the rest, has nothing.
+            self._is_new = self._is_new or own < int(commits[root])
+            told = broadcast_object(self._commits, root, "elastic.commits of the first")
+            self._take_from(root)
+            self._commits = told
         self._is_new = False
         self.save()
 
     def _take_from(self, root: int) -> None:
-        told = broadcast_object((self._commits, {name: getattr(self, name) for name in self._names}), root, "elastic.state")
-        self._commits = told[0]
-        for name, value in told[1].items():
+        told = broadcast_object({name: getattr(self, name) for name in self._names}, root, "elastic.state")
+        for name, value in told.items():
             setattr(self, name, value)
 
     def on_reset(self) -> None:
@@ -220,8 +224,10 @@ def run(train: Callable) -> Callable:
                     state.on_reset()
                 state.sync()
                 return train(state, *args, **kwargs)
-            except HostsUpdatedInterrupt:
+            except HostsUpdatedInterrupt:  # on all ranks, after the same step
                 reason = ""
+                state._commits += 1
+                state.save()
             except Exception as error:  # of the world, or it goes on its way
                 if not _core.has_failed(world()):
                     raise

@@ -72,7 +72,9 @@ std::vector<Host> Discovery::finish() {
   if (status != 0)
     throw Error(fmt::format("--discover '{}' {}", script_, describe_status(status)));
   std::istringstream lines(text_);
-  return parse_host_lines(lines, fmt::format("--discover '{}'", script_));
+  auto hosts = parse_host_lines(lines, fmt::format("--discover '{}'", script_));
+  if (hosts.empty()) throw Error(fmt::format("--discover '{}' names no host", script_));
+  return hosts;
 }
 
 std::vector<Host> Discovery::first() {

@@ -36,6 +36,9 @@ ElasticJob::ElasticJob(const JobOptions& options)
       membership_(limits_of(options)),
       heard_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
+// Its thread tells this object.
+ElasticJob::~ElasticJob() { stop_store(); }
+
 void ElasticJob::start() {
   std::vector<Host> hosts = options().hosts;
   if (hosts.empty() && options().elastic->discover.empty())
@@ -76,7 +79,8 @@ bool ElasticJob::finished() const {
 void ElasticJob::on_process_ended(RunningAgent& agent, int id, int status) {
   const auto found = workers_.find(id);
   if (found == workers_.end()) return;
-  const bool left = found->second.left;
+  const bool was_stopped = found->second.kill_at.has_value();
+  const bool left = found->second.left || (was_stopped && status != 0);
   workers_.erase(found);
   const Ending ending_of = left ? Ending::left : status == 0 ? Ending::done : Ending::failed;
   const auto how = fmt::format("(process {}) {}", pid_of(id), describe_status(status));
@@ -105,6 +109,19 @@ void ElasticJob::on_host_lost(RunningAgent& agent, const std::string& why) {
   act();
 }
 
+// A host is no reason to end the job, unless it was wrong from the start.
+void ElasticJob::on_agent_failed(RunningAgent& agent, const std::string& why) {
+  if (membership_.generation().number < 0) return Job::on_agent_failed(agent, why);
+  give_host_up(agent, why);
+}
+
+void ElasticJob::give_host_up(RunningAgent& agent, const std::string& why) {
+  agent.channel.input.reset();
+  agent.channel.output.reset();
+  agent.gone = true;
+  on_host_lost(agent, why);
+}
+
 void ElasticJob::add_to_poll(std::vector<pollfd>& polled) {
   polled.push_back({heard_.get(), POLLIN, 0});
   if (discovery_) polled.push_back({discovery_->fd(), POLLIN, 0});
@@ -119,6 +136,9 @@ Milliseconds ElasticJob::poll_limit() const {
   if (membership_.next_tick()) until(*membership_.next_tick());
   if (discovery_) until(discovery_->next());
   for (const auto& [worker, since] : silent_since_) until(since + kSilenceLimit);
+  for (const auto& [id, worker] : workers_) {
+    if (worker.kill_at) until(*worker.kill_at);
+  }
   return limit;
 }
 
@@ -143,10 +163,12 @@ void ElasticJob::after_poll(std::span<const pollfd> polled) {
       say(fmt::format("worker {} said what is not understood: {}", worker, json_message(error)));
     }
   }
+  act();
   if (discovery_) {
     if (auto hosts = discovery_->turn()) set_hosts(std::move(*hosts));
   }
   give_silent_ones_up();
+  kill_late_ones();
   membership_.tick(Clock::now());
   act();
 }
@@ -163,9 +185,23 @@ void ElasticJob::give_silent_ones_up() {
       continue;
     }
     Worker& worker = workers_.at(id);
-    send_signal(*worker.agent, id, SIGKILL);
+    RunningAgent& agent = *worker.agent;
+    send_signal(agent, id, SIGKILL);
     workers_.erase(id);
     if (!ending()) membership_.ended(id, Ending::failed, "cannot be reached any more", Clock::now());
+    // Whatever would be started through it would not be heard of.
+    const bool has_others =
+        std::ranges::any_of(workers_, [&](const auto& one) { return one.second.agent == &agent; });
+    if (!agent.is_here && !agent.gone && !has_others)
+      give_host_up(agent, fmt::format("host {} is given up", agent.host));
+  }
+}
+
+void ElasticJob::kill_late_ones() {
+  for (auto& [id, worker] : workers_) {
+    if (!worker.kill_at || Clock::now() < *worker.kill_at) continue;
+    send_signal(*worker.agent, id, SIGKILL);
+    *worker.kill_at += options().grace;
   }
 }
 
@@ -206,25 +242,39 @@ RunningAgent& ElasticJob::agent_on(const std::string& host) {
 }
 
 void ElasticJob::act_on(const Start& start) {
-  RunningAgent& agent = agent_on(start.host);
-  workers_[start.worker] = {.agent = &agent};
-  const auto host = std::ranges::find(membership_.hosts(), start.host, &Host::name);
+  RunningAgent* agent = nullptr;
+  try {
+    agent = &agent_on(start.host);
+  } catch (const Error& error) {
+    return membership_.ended(start.worker, Ending::failed,
+                             fmt::format("could not be started: {}", error.what()), Clock::now());
+  }
+  workers_[start.worker] = {.agent = agent};
   AgentSpec spec{.ranks = {start.worker},
                  .size = options().elastic->most,
                  .slots = {start.slot},
-                 .host_slots = std::max(host->slots, start.slot + 1),
+                 .host_slots = start.slots,
                  .more_to_come = true};
   spec.environment[kWorkerVariable] = fmt::to_string(start.worker);
   spec.environment[kTimeoutVariable] =
       fmt::format("{:g}", std::chrono::duration<double>(options().elastic->timeout).count());
-  start_processes(agent, std::move(spec));
+  start_processes(*agent, std::move(spec));
 }
 
 void ElasticJob::act_on(const Stop& stop) {
   const auto found = workers_.find(stop.worker);
   if (found == workers_.end()) return;
-  found->second.left = true;
-  send_signal(*found->second.agent, stop.worker, SIGTERM);
+  RunningAgent& agent = *found->second.agent;
+  const auto queued = std::ranges::find_if(agent.to_start, [&](const AgentSpec& spec) {
+    return spec.ranks == std::vector<int>{stop.worker};
+  });
+  if (queued != agent.to_start.end()) {
+    agent.to_start.erase(queued);
+    workers_.erase(found);
+    return membership_.ended(stop.worker, Ending::left, "", Clock::now());
+  }
+  found->second.kill_at = Clock::now() + options().grace;
+  send_signal(agent, stop.worker, SIGTERM);
 }
 
 void ElasticJob::act_on(const Interrupt& interrupt) {

@@ -20,12 +20,14 @@ namespace sullae::elastic {
 class ElasticJob final : public Job {
  public:
   explicit ElasticJob(const JobOptions& options);
+  ~ElasticJob() override;
 
  private:
   struct Worker {
     RunningAgent* agent = nullptr;
     int told = 0;       // so many things
-    bool left = false;   // it has said so, or has been asked to end
+    bool left = false;   // it has said so
+    std::optional<Time> kill_at = {};  // since it has been asked to end
     bool exits = false;  // it has said so
   };
 
@@ -33,6 +35,7 @@ class ElasticJob final : public Job {
   bool finished() const override;
   void on_process_ended(RunningAgent& agent, int worker, int status) override;
   void on_host_lost(RunningAgent& agent, const std::string& why) override;
+  void on_agent_failed(RunningAgent& agent, const std::string& why) override;
   void add_to_poll(std::vector<pollfd>& polled) override;
   void after_poll(std::span<const pollfd> polled) override;
   Milliseconds poll_limit() const override;
@@ -40,6 +43,8 @@ class ElasticJob final : public Job {
   void hear(const std::string& key, const std::string& value);
   void on_said(int worker, const Said& said);
   void give_silent_ones_up();
+  void kill_late_ones();
+  void give_host_up(RunningAgent& agent, const std::string& why);
   void act();
   void act_on(const Start& start);
   void act_on(const Stop& stop);

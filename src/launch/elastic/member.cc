@@ -19,11 +19,23 @@ namespace {
 
 std::atomic<bool> asked_to_go = false;
 
-extern "C" void on_termination(int) { asked_to_go = true; }
+pid_t member_process = 0;
+
+// A fork is no worker: it ends, as it would without this.
+extern "C" void on_termination(int signal) {
+  if (::getpid() == member_process) {
+    asked_to_go = true;
+    return;
+  }
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
 
 // The launcher's end closes the connection: until then there may be something to hear.
 constexpr std::chrono::hours kListens{24 * 24};
 constexpr std::chrono::milliseconds kSignalPeriod{100};
+// Worlds in a row, without one that could be joined.
+constexpr int kMostNotJoined = 5;
 
 }  // namespace
 
@@ -51,6 +63,7 @@ Member::Member(const Environment& environment, int worker)
   says_ = std::make_unique<Store>(StoreAddress::parse(address_), connects, "", secret_);
   hears_ = std::make_unique<Store>(StoreAddress::parse(address_), connects, "", secret_);
   for (const auto* store : {says_.get(), hears_.get()}) store->watch();
+  member_process = process_;
   struct sigaction action {};
   action.sa_handler = on_termination;
   action.sa_flags = SA_RESTART;
@@ -71,10 +84,12 @@ void Member::stop_listening() {
 
 std::optional<World> Member::join() {
   for (;;) {
+    std::optional<World> last;  // whose end may wait
     {
       const std::lock_guard lock(mutex_);
-      world_.reset();
+      last.swap(world_);
     }
+    last.reset();
     say(Said::Kind::ready, std::exchange(reason_, {}));
     const auto told = wait_for_world();
     if (!told) {
@@ -117,14 +132,22 @@ std::optional<World> Member::try_to_join(const Told& told) {
   if (told.size > 1) options.store = address_;
   try {
     World world = World::create(options);
-    const std::lock_guard lock(mutex_);
-    world_ = world;
-    if (abandoned_ < told.generation) return world;
+    std::unique_lock lock(mutex_);
+    if (abandoned_ < told.generation) {
+      world_ = world;
+      not_joined_ = 0;
+      return world;
+    }
+    lock.unlock();
+    AdapterView(world).abandon("it was given up while it was made");
+  } catch (const InputError&) {
+    throw;  // the next one would be as wrong
   } catch (const Error& error) {
     // Where the launcher has said so, the others have gone for the same reason.
     if (!is_abandoned()) {
       log::warning("generation {} was not joined: {}", told.generation, error.what());
       reason_ = error.what();
+      if (++not_joined_ == kMostNotJoined) throw;
     }
   }
   return std::nullopt;

@@ -68,6 +68,7 @@ class Member {
   std::unique_ptr<Store> says_;
   int generation_ = -1;
   bool said_leaves_ = false;
+  int not_joined_ = 0;  // worlds since the last one
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;

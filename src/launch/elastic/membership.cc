@@ -24,6 +24,8 @@ void Membership::ready(int id, const std::string& reason, Time now) {
   Worker& worker = found->second;
   const bool came_out = std::exchange(worker.phase, Phase::waiting) == Phase::member;
   worker.since = now;
+  // Others have all that there was to do behind them.
+  if (finishing_) return stop(id);
   if (came_out && world_ == World::running) {
     // One member's failure is all members'.
     abandon(reason.empty() ? fmt::format("worker {} has come out of it", id) : reason, now);
@@ -42,7 +44,10 @@ void Membership::ended(int id, Ending ending, const std::string& how, Time now) 
   if (found == workers_.end()) return;
   const Worker worker = found->second;
   workers_.erase(found);
-  if (ending == Ending::done && worker.phase == Phase::member) {
+  // Training has not begun for who was no member yet.
+  if (ending == Ending::done && worker.phase != Phase::member)
+    ending = worker.stopped ? Ending::left : Ending::failed;
+  if (ending == Ending::done) {
     finishing_ = true;
     for (const auto& [other, one] : workers_) {
       if (one.phase != Phase::member) stop(other);
@@ -50,10 +55,13 @@ void Membership::ended(int id, Ending ending, const std::string& how, Time now) 
   } else if (ending == Ending::failed && !worker.stopped) {
     HostState& host = host_states_[worker.host];
     if (now > host.usable_from + limits_.last_cooldown) host.failures = 0;
-    const auto cooldown = std::min(limits_.last_cooldown,
-                                   limits_.first_cooldown * (1 << std::min(host.failures, 20)));
-    ++host.failures;
-    host.usable_from = now + cooldown;
+    // Those that are lost at once are lost once.
+    if (now >= host.usable_from) {
+      const auto cooldown = std::min(limits_.last_cooldown,
+                                     limits_.first_cooldown * (1 << std::min(host.failures, 20)));
+      ++host.failures;
+      host.usable_from = now + cooldown;
+    }
     if (generation_.number < 0) {
       // Before any world: what does not start at all is a mistake, which waiting does not mend.
       fail(fmt::format("worker {} on {} {} before it was ready", id, worker.host, how));
@@ -128,7 +136,8 @@ void Membership::start_one(const Host& host, Time now) {
   while (is_taken(slot)) ++slot;
   const int id = next_worker_++;
   workers_[id] = {.host = host.name, .slot = slot, .since = now};
-  actions_.push_back(Start{.worker = id, .host = host.name, .slot = slot});
+  actions_.push_back(
+      Start{.worker = id, .host = host.name, .slot = slot, .slots = host.slots});
 }
 
 // Between two steps, for those who come and those who go.
@@ -179,14 +188,13 @@ std::vector<int> Membership::candidates() const {
 }
 
 void Membership::form(Time now) {
-  // Members are on their way out, and are waited for: they have the state.
+  // Members are on their way out, and are waited for: they have the state. A step may take its time; of a world that has
+  // failed nothing is left to be done.
   if (count(Phase::member) > 0) {
-    if (since_ && now >= *since_ + limits_.timeout) {
-      for (const auto& [id, worker] : workers_) {
-        if (worker.phase == Phase::member) stop(id);
-      }
-    } else if (since_) {
-      wake_at(*since_ + limits_.timeout);
+    if (world_ != World::none || !since_) return;
+    if (now < *since_ + limits_.timeout) return wake_at(*since_ + limits_.timeout);
+    for (const auto& [id, worker] : workers_) {
+      if (worker.phase == Phase::member) stop(id);
     }
     return;
   }

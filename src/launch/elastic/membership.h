@@ -48,6 +48,7 @@ struct Start {
   int worker = 0;
   std::string host;
   int slot = 0;  ///< of the host's
+  int slots = 1;
 };
 /// Ask the process to end.
 struct Stop {

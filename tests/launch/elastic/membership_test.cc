@@ -227,6 +227,68 @@ TEST_F(Members, WhoComesTogetherJoinsTogether) {
   EXPECT_EQ(interrupts_, 2);
 }
 
+TEST_F(Members, AStepMayTakeLongerThanAnyLimit) {
+  begin({.start = 2, .least = 1, .most = 3, .timeout = Milliseconds{5000}}, {{"a", 3}});
+  ready(0);
+  ready(1);
+  pass(Milliseconds{1000});
+  ready(2);
+  EXPECT_EQ(interrupts_, 1);
+  pass(Milliseconds{100000});
+  EXPECT_TRUE(stopped_.empty());
+  ready(0);
+  ready(1);
+  EXPECT_EQ(workers(), (Workers{0, 1, 2}));
+}
+
+TEST_F(Members, WhoDoesNotComeOutOfAFailedWorldIsStopped) {
+  begin({.start = 3, .least = 1, .most = 3, .timeout = Milliseconds{5000}}, {{"a", 3}});
+  for (const int worker : {0, 1, 2}) ready(worker);
+  ended(0, Ending::failed);
+  ready(1);
+  pass(Milliseconds{5000});
+  EXPECT_EQ(stopped_, (Workers{2}));
+  ended(2, Ending::left);
+  EXPECT_EQ(workers(), (Workers{1}));
+}
+
+TEST_F(Members, WhoComesOutAfterTheEndIsStopped) {
+  begin({.start = 2, .least = 1, .most = 2}, {{"a", 2}});
+  ready(0);
+  ready(1);
+  ended(0, Ending::done);
+  ready(1, "rank 0 has left the world");
+  EXPECT_EQ(stopped_, (Workers{1}));
+  EXPECT_EQ(formed_.size(), 1U);
+}
+
+TEST_F(Members, AnEndBeforeTheBeginningIsAFailure) {
+  begin({.start = 1, .least = 1, .most = 2}, {{"a", 2}});
+  ready(0);
+  pass(Milliseconds{1000});
+  ASSERT_EQ(workers(), (Workers{0}));
+  ended(1, Ending::done, "ended with exit code 0");
+  EXPECT_EQ(started_.size(), 2U);  // not at once, and not without end
+  pass(Milliseconds{1000});
+  EXPECT_EQ(started_.size(), 3U);
+  *membership_ = Membership({.start = 1, .least = 1, .most = 1});
+  membership_->set_hosts({{"a", 1}}, now_);
+  take();
+  ended(0, Ending::done, "ended with exit code 0");
+  EXPECT_TRUE(contains(failure_, "worker 0 on a ended with exit code 0 before it was ready"));
+}
+
+TEST_F(Members, RanksThatAreLostAtOnceAreLostOnce) {
+  begin({.start = 4, .least = 1, .most = 4}, {{"a", 1}, {"b", 3}});
+  for (const int worker : {0, 1, 2, 3}) ready(worker);
+  membership_->lost("b", "is lost with its host", now_);
+  take();
+  ready(0);
+  EXPECT_EQ(workers(), (Workers{0}));
+  pass(Milliseconds{1000});
+  EXPECT_EQ(started_.size(), 7U);
+}
+
 TEST_F(Members, AnEndIsNoReasonToChange) {
   begin({.start = 2, .least = 1, .most = 3}, {{"a", 3}});
   ready(0);
