@@ -110,8 +110,8 @@ def disturb(build, options, what, times, pause_ms=5):
     return waits
 
 
-def cost(build, options, rounds=5):
-    """Seconds a step of an elastic job and of another, in turn."""
+def cost(build, rounds=15):
+    """Seconds a step of an elastic job and of another, in turn, and the median of the rounds' ratios."""
     times = {"elastic": [], "fixed": []}
     for _ in range(rounds):
         for kind, flags in (("elastic", ["--min-np", "1"]), ("fixed", [])):
@@ -120,7 +120,8 @@ def cost(build, options, rounds=5):
                 subprocess.run(words, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
                 ends = sorted(line[4] for line in lines_of(pathlib.Path(name)) if line[1] % BATCH == 0)
                 times[kind].append((ends[-1] - ends[200]) / (len(ends) - 201) / 1e9)
-    return {kind: statistics.median(values) for kind, values in times.items()}
+    ratios = [one / other for one, other in zip(times["elastic"], times["fixed"])]
+    return {kind: statistics.median(values) for kind, values in times.items()}, statistics.median(ratios)
 
 
 def percentile(values, part):
@@ -137,7 +138,7 @@ def main():
     options = parser.parse_args()
     random.seed(options.seed)
     with Figures("elastic") as figures:
-        for name, what, times in (("kill -9", signal.SIGKILL, options.kills), ("SIGTERM", signal.SIGTERM, options.kills // 5)):
+        for name, what, times in (("kill -9", signal.SIGKILL, options.kills), ("SIGTERM", signal.SIGTERM, max(1, options.kills // 5))):
             waits = []
             while len(waits) < times:
                 waits += disturb(options.build, options, what, min(10, times - len(waits)))
@@ -146,10 +147,9 @@ def main():
                 f"{percentile(waits, 0.5):.3f} s, 95th percentile {percentile(waits, 0.95):.3f} s, most {max(waits):.3f} s"
             )
             figures[f"{name}, 95th percentile"] = percentile(waits, 0.95)
-        steps = cost(options.build, options)
-        ratio = steps["elastic"] / steps["fixed"]
+        steps, ratio = cost(options.build)
         figures.print(
-            f"a step, 2 ranks: {1e6 * steps['elastic']:.1f} us elastic, {1e6 * steps['fixed']:.1f} us fixed, ratio {ratio:.3f}"
+            f"a step, 2 ranks: {1e6 * steps['elastic']:.1f} us elastic, {1e6 * steps['fixed']:.1f} us fixed, median ratio {ratio:.3f}"
         )
         figures["a step, ratio to a fixed job"] = ratio
 
