@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """How long training stands still when a rank is killed, leaves or comes, and what an elastic job costs when nothing happens.
 
-    bench/elastic.py [--kills 50] [--state MEGABYTES] [--ranks 4] [--build build/release]
+    bench/elastic.py [--kills 50] [--state MEGABYTES] [--ranks 4] [--build build/release] [--torture SECONDS]
 
 A small network (tests/torch/elastic_program) trains on ranks of this host. From the signal to the end of the first step of the
 next world, medians and 95th percentiles. Each run must end well, with each sample used once."""
 
 import argparse
 import collections
+import contextlib
 import os
 import pathlib
 import random
@@ -110,6 +111,43 @@ def disturb(build, options, what, times, pause_ms=5):
     return waits
 
 
+def newest_members(folder):
+    """{worker: pid} of those that have done a step in the newest world, and so have the state."""
+    last = {}
+    for file in folder.glob("samples-*"):
+        words = (file.read_text().splitlines() or [""])[-1].split()
+        if len(words) == 5:
+            last[int(file.name.split("-")[1])] = int(words[3])
+    newest = max(last.values(), default=-1)
+    return {worker: pid for worker, pid in ranks_of(folder).items() if last.get(worker) == newest}
+
+
+def torture(build, ranks, seconds):
+    """Ranks are killed or asked to go at any moment, one or two at once, for so long. The job must end well, and leave nothing."""
+    segments, signals = set(os.listdir("/dev/shm")), 0
+    with tempfile.TemporaryDirectory(prefix="sullae-elastic-") as name:
+        folder, steps = pathlib.Path(name), 100 * seconds
+        words = [str(build / "bin" / "sullae"), "run", "-np", str(ranks), "--min-np", "1", "--cooldown", "0.05:0.05"]
+        words += [str(build / "bin" / "elastic_program"), name, str(steps), "--pause", "3"]
+        job = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and job.poll() is None:
+            time.sleep(random.uniform(0.05, 0.8))
+            members = newest_members(folder)
+            if len(members) < 3:
+                continue  # one has to be left
+            for worker in random.sample(sorted(members), random.choice([1, 1, 2])):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(members[worker], random.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM]))
+                    signals += 1
+        _, said = job.communicate(timeout=600)
+        assert job.returncode == 0, said
+        check(folder, steps)
+        left = ranks_of(folder), set(os.listdir("/dev/shm")) - segments
+        assert not any(left), f"what is left: {left}"
+    print(f"{signals} ranks killed or asked to go, {said.count(' after ')} changes: each step done once, nothing left", flush=True)
+
+
 def cost(build, rounds=15):
     """Seconds a step of an elastic job and of another, in turn, and the median of the rounds' ratios."""
     times = {"elastic": [], "fixed": []}
@@ -135,8 +173,11 @@ def main():
     parser.add_argument("--state", type=int, default=0, help="megabytes that a rank that comes is given beside the network")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--torture", type=int, metavar="SECONDS", help="kill ranks at any moment for so long, and measure nothing")
     options = parser.parse_args()
     random.seed(options.seed)
+    if options.torture:
+        return torture(options.build, options.ranks, options.torture)
     with Figures("elastic") as figures:
         for name, what, times in (("kill -9", signal.SIGKILL, options.kills), ("SIGTERM", signal.SIGTERM, max(1, options.kills // 5))):
             waits = []
