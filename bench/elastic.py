@@ -126,7 +126,7 @@ def torture(build, ranks, seconds):
     """Ranks are killed or asked to go at any moment, one or two at once, for so long. The job must end well, and leave nothing."""
     segments, signals = set(os.listdir("/dev/shm")), 0
     with tempfile.TemporaryDirectory(prefix="sullae-elastic-") as name:
-        folder, steps = pathlib.Path(name), 100 * seconds
+        folder, steps = pathlib.Path(name), 200 * seconds  # which takes longer
         words = [str(build / "bin" / "sullae"), "run", "-np", str(ranks), "--min-np", "1", "--cooldown", "0.05:0.05"]
         words += [str(build / "bin" / "elastic_program"), name, str(steps), "--pause", "3"]
         job = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
