@@ -165,12 +165,7 @@ void Job::check_deadlines() {
     for (RunningAgent& agent : agents_) {
       if (!answers(agent)) lost.push_back(&agent);
     }
-    for (RunningAgent* const agent : lost) {
-      agent->gone = true;
-      agent->channel.input.reset();
-      agent->channel.output.reset();
-      on_host_lost(*agent, why);
-    }
+    for (RunningAgent* const agent : lost) give_up(*agent, why);
   }
   if (job_deadline_ && job_deadline_->passed()) {
     say(fmt::format("the job did not end {}; ending all ranks", job_deadline_->describe()));
@@ -207,6 +202,13 @@ void Job::listen(RunningAgent& agent) {
   } catch (const NoFrame& error) {
     on_agent_failed(agent, error.what());
   }
+}
+
+void Job::give_up(RunningAgent& agent, const std::string& why) {
+  agent.gone = true;
+  agent.channel.input.reset();
+  agent.channel.output.reset();
+  on_host_lost(agent, why);
 }
 
 void Job::on_agent_failed(RunningAgent&, const std::string& why) { throw Error(why); }

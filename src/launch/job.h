@@ -79,6 +79,8 @@ class Job {
   void signal_all(int signal);
   /// The first reason to end decides the exit code.
   void end_all(int signal, int exit_code);
+  /// Nothing is expected of it any more: it ends, with its processes, and on_host_lost() hears why.
+  void give_up(RunningAgent& agent, const std::string& why);
   bool ending() const { return ending_; }
   const std::string& pid_of(int rank) { return pids_[rank]; }
   void forget(int rank) { pids_.erase(rank); }

@@ -11,7 +11,7 @@
 #include "online/online_model.h"
 #include "sullae/online.h"
 #include "sullae/torch.h"
-#include "train/broadcast_text.h"
+#include "torch/broadcast_text.h"
 
 namespace sullae {
 namespace {
@@ -35,7 +35,7 @@ class Learner {
         message = job ? to_text(*job) : ended(stop) ? kEnd : kNothing;
       }
       // Also a sign of life: the other ranks wait in it.
-      message = train::broadcast_text(std::move(message), world_);
+      message = broadcast_text(std::move(message), 0, world_);
       if (message == kEnd) return;
       if (message == kNothing) {
         if (world_.rank() == 0) std::this_thread::sleep_for(options_.poll);

@@ -150,11 +150,7 @@ void update_sparse(const torch::Tensor& parameter, torch::optim::AdamParamState&
 
 torch::Tensor Adam::step(LossClosure closure) {
   const torch::NoGradGuard guard;
-  torch::Tensor loss;
-  if (closure != nullptr) {
-    const at::AutoGradMode with_gradients(true);
-    loss = closure();
-  }
+  const torch::Tensor loss = loss_of(closure);
   for (auto& group : param_groups_) {
     const auto& options = static_cast<const torch::optim::AdamOptions&>(group.options());
     for (auto& parameter : group.params()) {

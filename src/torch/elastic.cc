@@ -16,6 +16,7 @@
 #include "launch/elastic/member.h"
 #include "sullae/adapter.h"
 #include "sullae/torch.h"
+#include "torch/broadcast_text.h"
 
 namespace sullae::elastic {
 namespace {
@@ -58,14 +59,6 @@ struct GeneratorState {
     to.set_next_double_normal_sample(next_double);
   }
 };
-
-std::string broadcast_text(std::string text, int root, World& world) {
-  auto size = static_cast<std::int64_t>(text.size());
-  world.broadcast(&size, 1, DataType::int64, root);
-  text.resize(static_cast<std::size_t>(size));
-  world.broadcast(text.data(), text.size(), DataType::uint8, root);
-  return text;
-}
 
 }  // namespace
 

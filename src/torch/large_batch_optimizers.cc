@@ -44,11 +44,7 @@ torch::Tensor LARS::step(LossClosure closure) {
 }
 
 torch::Tensor LAMB::step(LossClosure closure) {
-  torch::Tensor loss;
-  if (closure != nullptr) {
-    const torch::AutoGradMode enabled(true);
-    loss = closure();
-  }
+  const torch::Tensor loss = loss_of(closure);
   const torch::NoGradGuard guard;
   for (auto& group : param_groups()) {
     const auto& options = static_cast<const torch::optim::AdamWOptions&>(group.options());

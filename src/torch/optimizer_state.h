@@ -30,6 +30,13 @@ auto key_of(const States&, const torch::Tensor& parameter) {
   }
 }
 
+/// What an optimizer's step() does first: computes the loss, with gradients, where there is a closure that does.
+inline torch::Tensor loss_of(const torch::optim::Optimizer::LossClosure& closure) {
+  if (closure == nullptr) return {};
+  const torch::AutoGradMode enabled(true);
+  return closure();
+}
+
 /// The moments of a parameter; zeros before its first step. `State` is libtorch's of Adam or AdamW.
 template <class State>
 State& adam_state(torch::optim::Optimizer& optimizer, const torch::Tensor& parameter,

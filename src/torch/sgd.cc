@@ -47,11 +47,7 @@ torch::Tensor SGD::step(LossClosure closure) {
     if (!std::ranges::all_of(group.params(), is_on_device))
       return torch::optim::SGD::step(std::move(closure));
   }
-  torch::Tensor loss;
-  if (closure != nullptr) {
-    const torch::AutoGradMode enabled(true);
-    loss = closure();
-  }
+  const torch::Tensor loss = loss_of(closure);
   const torch::NoGradGuard guard;
   for (auto& group : param_groups()) {
     const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sullae/torch.h"
-#include "train/broadcast_text.h"
+#include "torch/broadcast_text.h"
 #include "train/monitor/metrics_json.h"
 #include "train/trained_on.h"
 
@@ -76,7 +76,7 @@ CheckpointMetadata to_metadata(const RunState& state, const torch::Tensor& gener
 
 RunState restore(const CheckpointMetadata* metadata, const World& world) {
   std::string text = metadata == nullptr ? "" : metadata->texts.at(kState);
-  text = broadcast_text(std::move(text), world);
+  text = broadcast_text(std::move(text), 0, world);
   const auto generators = broadcast_generators(metadata, world);
   if (generators.size(0) == world.size())
     generator_of(world).set_state(generators[world.rank()].clone());

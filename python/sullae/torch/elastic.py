@@ -139,9 +139,8 @@ class State:
             root = int(commits.argmax())
             # Who is given a part of it, and not the rest, has nothing.
             self._is_new = self._is_new or own < int(commits[root])
-            told = broadcast_object(self._commits, root, "elastic.commits of the first")
             self._take_from(root)
-            self._commits = told
+            self._commits = max(int(commits[root]), 0)
         self._is_new = False
         self.save()
 

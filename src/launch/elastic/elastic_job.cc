@@ -112,14 +112,7 @@ void ElasticJob::on_host_lost(RunningAgent& agent, const std::string& why) {
 // A host is no reason to end the job, unless it was wrong from the start.
 void ElasticJob::on_agent_failed(RunningAgent& agent, const std::string& why) {
   if (membership_.generation().number < 0) return Job::on_agent_failed(agent, why);
-  give_host_up(agent, why);
-}
-
-void ElasticJob::give_host_up(RunningAgent& agent, const std::string& why) {
-  agent.channel.input.reset();
-  agent.channel.output.reset();
-  agent.gone = true;
-  on_host_lost(agent, why);
+  give_up(agent, why);
 }
 
 void ElasticJob::add_to_poll(std::vector<pollfd>& polled) {
@@ -193,7 +186,7 @@ void ElasticJob::give_silent_ones_up() {
     const bool has_others =
         std::ranges::any_of(workers_, [&](const auto& one) { return one.second.agent == &agent; });
     if (!agent.is_here && !agent.gone && !has_others)
-      give_host_up(agent, fmt::format("host {} is given up", agent.host));
+      give_up(agent, fmt::format("host {} is given up", agent.host));
   }
 }
 

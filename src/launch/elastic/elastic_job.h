@@ -44,7 +44,6 @@ class ElasticJob final : public Job {
   void on_said(int worker, const Said& said);
   void give_silent_ones_up();
   void kill_late_ones();
-  void give_host_up(RunningAgent& agent, const std::string& why);
   void act();
   void act_on(const Start& start);
   void act_on(const Stop& stop);

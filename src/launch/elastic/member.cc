@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/own_thread.h"
 #include "sullae/adapter.h"
 #include "sullae/error.h"
 #include "transport/settings.h"
