@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh           for building and running
 #   scripts/setup.sh test      what the tests use, too
+#   scripts/setup.sh cluster   Slurm, for `sullae cluster up`
 #   scripts/setup.sh python    what the Python package is built with, too; python-debian: and Debian's PyTorch
 #   scripts/setup.sh bench     the peers that the benchmarks run against, too
 #   scripts/setup.sh fuzz      clang and its fuzzer, too
@@ -24,6 +25,9 @@ packages=(
 if [[ "${1:-}" == test ]]; then
   # The tests join hosts made of network namespaces, look at the server's page in a browser, and make certificates.
   packages+=(iproute2 chromium-driver openssl)
+fi
+if [[ "${1:-}" == cluster || "${1:-}" == test ]]; then
+  packages+=(slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins)
 fi
 if [[ "${1:-}" == python* ]]; then
   packages+=(python3-dev python3-venv)

@@ -9,6 +9,7 @@
 #include "base/environment.h"
 #include "cli/commands.h"
 #include "cli/validators.h"
+#include "launch/elastic/discovery.h"
 #include "launch/launcher.h"
 #include "launch/remote_shell.h"
 #include "sullae/error.h"
@@ -91,7 +92,7 @@ class RunCommand final : public Command {
         ->check(positive_integer())
         ->type_name("N")
         ->group("Elastic jobs");
-    app.add_option("--discover", elastic_.discover,
+    app.add_option("--discover", discover_,
                    "Elastic: command that prints the hosts, a line each (node1:4); run each second")
         ->type_name("CMD")
         ->excludes("--host")
@@ -157,7 +158,7 @@ class RunCommand final : public Command {
     options_.timeout = to_milliseconds(timeout_);
     options_.connect_timeout = to_milliseconds(connect_timeout_);
     options_.bind = bind_to_ == "core";
-    if (elastic_.least > 0 || elastic_.most > 0 || !elastic_.discover.empty()) set_elastic();
+    if (elastic_.least > 0 || elastic_.most > 0 || !discover_.empty()) set_elastic();
     return run_job(options_);
   }
 
@@ -166,6 +167,7 @@ class RunCommand final : public Command {
     JobOptions::Elastic& elastic = options_.elastic.emplace(elastic_);
     if (elastic.most == 0) elastic.most = std::max(ranks_, elastic.least);
     if (elastic.least == 0) elastic.least = 1;
+    if (!discover_.empty()) elastic.source = std::make_shared<elastic::Discovery>(discover_);
     if (elastic.least > ranks_ || ranks_ > elastic.most) {
       throw InputError(fmt::format("--min-np {}, -np {}, --max-np {}: expected them in this order",
                                    elastic.least, ranks_, elastic.most));
@@ -211,6 +213,7 @@ class RunCommand final : public Command {
   double timeout_ = 0;
   double connect_timeout_ = 30;
   JobOptions::Elastic elastic_{.least = 0, .most = 0};
+  std::string discover_;
   std::string cooldown_ = "1:100";
   double elastic_timeout_ = 600;
   std::string bind_to_ = "core";

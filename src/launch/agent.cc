@@ -44,8 +44,9 @@ class Agent {
     sigset_t mask;
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
+    sigaddset(&mask, SIGTERM);
     sigprocmask(SIG_BLOCK, &mask, nullptr);
-    child_events_ = UniqueFd(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
+    signals_ = UniqueFd(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
     adopt_orphans();
   }
 
@@ -68,7 +69,7 @@ class Agent {
   }
 
   void turn() {
-    std::vector<pollfd> polled{{input_, POLLIN, 0}, {child_events_.get(), POLLIN, 0}};
+    std::vector<pollfd> polled{{input_, POLLIN, 0}, {signals_.get(), POLLIN, 0}};
     for (const Process& process : processes_) {
       polled.push_back({process.standard_output.get(), POLLIN, 0});
       polled.push_back({process.standard_error.get(), POLLIN, 0});
@@ -83,7 +84,7 @@ class Agent {
       if (polled[3 + 2 * i].revents != 0)
         pass_on(process, process.standard_error, FrameType::standard_error);
     }
-    if (polled[1].revents != 0) reap();
+    if (polled[1].revents != 0) on_signals();
     if (polled[0].revents != 0) listen();
     for (Process& process : processes_) report_end(process);
   }
@@ -122,9 +123,11 @@ class Agent {
     }
   }
 
-  void reap() {
+  void on_signals() {
     signalfd_siginfo info;
-    while (::read(child_events_.get(), &info, sizeof info) > 0) {
+    while (::read(signals_.get(), &info, sizeof info) > 0) {
+      // Who asks gives it some time, which the ranks have for their step.
+      if (info.ssi_signo == SIGTERM) send(FrameType::taken_back, -1, "");
     }
     int status = 0;
     while (const pid_t pid = ::waitpid(-1, &status, WNOHANG)) {
@@ -238,7 +241,7 @@ class Agent {
 
   int input_;
   int output_;
-  UniqueFd child_events_;
+  UniqueFd signals_;
   FrameReader reader_;
   std::vector<Process> processes_;
   bool started_ = false;

@@ -41,7 +41,7 @@ std::optional<Frame> FrameReader::next() {
   if (buffer_.size() < sizeof header) return std::nullopt;
   std::memcpy(&header, buffer_.data(), sizeof header);
   if (header.bytes > kMostBytes || header.type < FrameType::start ||
-      header.type > FrameType::failed) {
+      header.type > FrameType::taken_back) {
     throw NoFrame(
         "what arrived is not what an agent of sullae run sends: does the remote shell print a "
         "greeting?");

@@ -19,9 +19,10 @@ enum class FrameType : std::uint8_t {
   ready,  ///< the agent runs
   standard_output,
   standard_error,
-  started,  ///< payload: the process id, in decimal
-  ended,    ///< payload: the wait status, in decimal
-  failed,   ///< payload: why the agent cannot go on
+  started,     ///< payload: the process id, in decimal
+  ended,       ///< payload: the wait status, in decimal
+  failed,      ///< payload: why the agent cannot go on
+  taken_back,  ///< the agent has been asked to end (SIGTERM): its host is wanted for something else
 };
 
 struct Frame {

@@ -208,23 +208,32 @@ void Job::give_up(RunningAgent& agent, const std::string& why) {
   agent.gone = true;
   agent.channel.input.reset();
   agent.channel.output.reset();
+  lose(agent, why);
+}
+
+void Job::lose(RunningAgent& agent, const std::string& why) {
+  if (options_.on_host_lost && !ending_) options_.on_host_lost(agent.host);
   on_host_lost(agent, why);
 }
 
 void Job::on_agent_failed(RunningAgent&, const std::string& why) { throw Error(why); }
 
+void Job::on_host_taken_back(RunningAgent&, const std::string& why) {
+  if (!ending()) say(why + "; ending all ranks");
+  end_all(SIGTERM, 128 + SIGTERM);
+}
+
 void Job::on_agent_gone(RunningAgent& agent) {
   agent.channel.output.reset();
   agent.gone = true;
   if (agent.ready)
-    return on_host_lost(agent, fmt::format("the connection to host {} was lost", agent.host));
+    return lose(agent, fmt::format("the connection to host {} was lost", agent.host));
   if (agent.channel.pid == 0)
-    return on_host_lost(agent,
-                        fmt::format("host {} cannot be used: its agent has gone", agent.host));
+    return lose(agent, fmt::format("host {} cannot be used: its agent has gone", agent.host));
   int status = 0;
   ::waitpid(agent.channel.pid, &status, 0);
-  on_host_lost(agent, fmt::format("host {} cannot be used: the command that starts its agent {}",
-                                  agent.host, describe_status(status)));
+  lose(agent, fmt::format("host {} cannot be used: the command that starts its agent {}",
+                          agent.host, describe_status(status)));
 }
 
 void Job::on_frame(RunningAgent& agent, const Frame& frame) {
@@ -241,6 +250,7 @@ void Job::on_frame(RunningAgent& agent, const Frame& frame) {
       return;
     case FrameType::started:
       pids_[frame.rank] = frame.payload;
+      if (options_.on_started) options_.on_started(frame.rank, agent.host);
       return;
     case FrameType::standard_output:
       return output_.write(frame.rank, STDOUT_FILENO, frame.payload);
@@ -248,6 +258,8 @@ void Job::on_frame(RunningAgent& agent, const Frame& frame) {
       return output_.write(frame.rank, STDERR_FILENO, frame.payload);
     case FrameType::ended:
       return on_process_ended(agent, frame.rank, std::stoi(frame.payload));
+    case FrameType::taken_back:
+      return on_host_taken_back(agent, fmt::format("host {} is taken back", agent.host));
     case FrameType::failed:
       return on_agent_failed(agent, fmt::format("host {}: {}", agent.host, frame.payload));
     case FrameType::start:

@@ -60,6 +60,8 @@ class Job {
   virtual void on_process_ended(RunningAgent& agent, int rank, int status) = 0;
   /// Nothing is heard of its processes any more. `why` ends a sentence: "host a cannot be used: …".
   virtual void on_host_lost(RunningAgent& agent, const std::string& why) = 0;
+  /// Somebody takes the host back soon. `why` begins a sentence: "host a is taken back". Ends the job.
+  virtual void on_host_taken_back(RunningAgent& agent, const std::string& why);
   /// It cannot do what it is to do. Throws Error, which ends the job.
   virtual void on_agent_failed(RunningAgent& agent, const std::string& why);
   /// Adds to what is waited for, and looks at it afterwards.
@@ -92,6 +94,7 @@ class Job {
   void on_signals();
   void listen(RunningAgent& agent);
   void on_agent_gone(RunningAgent& agent);
+  void lose(RunningAgent& agent, const std::string& why);
   void on_frame(RunningAgent& agent, const Frame& frame);
   void wait_for_agents();
 

@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +14,10 @@
 #include "launch/hosts.h"
 
 namespace sullae {
+
+namespace elastic {
+class HostSource;
+}
 
 struct JobOptions {
   std::vector<std::string> command;
@@ -43,8 +49,8 @@ struct JobOptions {
     /// Ranks at least and at most; the job starts with JobOptions::ranks of them.
     int least = 1;
     int most = 1;
-    /// Prints the hosts, a line each, "node1:4"; run each second.
-    std::string discover;
+    /// Where hosts come from, in place of JobOptions::hosts; null: those are all.
+    std::shared_ptr<elastic::HostSource> source;
     /// How long a host that lost a rank gets no other: the first time, and at last, doubling.
     std::chrono::milliseconds first_cooldown{1000};
     std::chrono::milliseconds last_cooldown{100000};
@@ -56,6 +62,10 @@ struct JobOptions {
   std::optional<Elastic> elastic = {};
   /// How often a job that failed is started again, from its beginning.
   int restarts = 0;
+
+  /// For whoever wants to know: a process runs; a host that had ranks is lost.
+  std::function<void(int rank, const std::string& host)> on_started = {};
+  std::function<void(const std::string& host)> on_host_lost = {};
 };
 
 /// Runs the job and returns the exit code: 0, that of the first rank that failed (128 + signal when

@@ -69,29 +69,29 @@ std::vector<Host> Discovery::finish() {
   ::waitpid(std::exchange(pid_, -1), &status, 0);
   output_.reset();
   next_ = std::chrono::steady_clock::now() + kPeriod;
-  if (status != 0)
-    throw Error(fmt::format("--discover '{}' {}", script_, describe_status(status)));
+  if (status != 0) throw Error(fmt::format("--discover '{}' {}", script_, describe_status(status)));
   std::istringstream lines(text_);
   auto hosts = parse_host_lines(lines, fmt::format("--discover '{}'", script_));
   if (hosts.empty()) throw Error(fmt::format("--discover '{}' names no host", script_));
   return hosts;
 }
 
-std::vector<Host> Discovery::first() {
+Supply Discovery::first() {
   start();
   while (!read_output()) {
     if (limit_->passed()) {
       kill();
-      throw TimeoutError(fmt::format("--discover '{}' did not end {}", script_, limit_->describe()));
+      throw TimeoutError(
+          fmt::format("--discover '{}' did not end {}", script_, limit_->describe()));
     }
     pollfd polled{output_.get(), POLLIN, 0};
     ::poll(&polled, 1, static_cast<int>(limit_->remaining().count()));
   }
   hosts_ = finish();
-  return hosts_;
+  return {.hosts = hosts_};
 }
 
-std::optional<std::vector<Host>> Discovery::turn() {
+std::optional<Supply> Discovery::turn() {
   try {
     if (pid_ < 0) {
       if (std::chrono::steady_clock::now() >= next_) start();
@@ -101,13 +101,14 @@ std::optional<std::vector<Host>> Discovery::turn() {
       if (!limit_->passed()) return std::nullopt;
       kill();
       next_ = std::chrono::steady_clock::now() + kPeriod;
-      throw TimeoutError(fmt::format("--discover '{}' did not end {}", script_, limit_->describe()));
+      throw TimeoutError(
+          fmt::format("--discover '{}' did not end {}", script_, limit_->describe()));
     }
     auto hosts = finish();
     complained_ = false;
     if (hosts == hosts_) return std::nullopt;
-    hosts_ = hosts;
-    return hosts;
+    hosts_ = std::move(hosts);
+    return Supply{.hosts = hosts_};
   } catch (const Error& error) {
     if (!std::exchange(complained_, true))
       say(fmt::format("{}; the hosts stay as they are", error.what()));

@@ -10,29 +10,27 @@
 
 #include "base/deadline.h"
 #include "base/fd.h"
-#include "launch/hosts.h"
+#include "launch/elastic/host_source.h"
 
 namespace sullae::elastic {
 
 /// Runs `script`, a command for the shell, each second; it prints a host a line, "node1:4". One that fails, or takes longer than
 /// kLimit, leaves the hosts as they are, and says so once. Used by one thread.
-class Discovery {
+class Discovery final : public HostSource {
  public:
   static constexpr std::chrono::seconds kPeriod{1};
   static constexpr std::chrono::seconds kLimit{30};
 
   explicit Discovery(std::string script) : script_(std::move(script)) {}
-  ~Discovery();
+  ~Discovery() override;
   Discovery(const Discovery&) = delete;
   Discovery& operator=(const Discovery&) = delete;
 
   /// Runs it and waits. Throws Error where it fails.
-  std::vector<Host> first();
-  /// What is readable when turn() has something to do; -1 for nothing.
-  int fd() const { return output_.get(); }
-  std::chrono::steady_clock::time_point next() const { return next_; }
-  /// Does not wait. The hosts, where they have changed.
-  std::optional<std::vector<Host>> turn();
+  Supply first() override;
+  int fd() const override { return output_.get(); }
+  std::chrono::steady_clock::time_point next() const override { return next_; }
+  std::optional<Supply> turn() override;
 
  private:
   void start();

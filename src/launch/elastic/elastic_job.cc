@@ -34,6 +34,7 @@ Limits limits_of(const JobOptions& options) {
 ElasticJob::ElasticJob(const JobOptions& options)
     : Job(options),
       membership_(limits_of(options)),
+      source_(options.elastic->source.get()),
       heard_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 // Its thread tells this object.
@@ -41,20 +42,18 @@ ElasticJob::~ElasticJob() { stop_store(); }
 
 void ElasticJob::start() {
   std::vector<Host> hosts = options().hosts;
-  if (hosts.empty() && options().elastic->discover.empty())
+  if (hosts.empty() && source_ == nullptr)
     hosts.push_back({"localhost", std::max(options().ranks, options().elastic->most)});
-  const bool all_here = options().elastic->discover.empty() &&
-                        std::ranges::all_of(hosts, [&](const Host& host) {
+  const bool all_here = source_ == nullptr && std::ranges::all_of(hosts, [&](const Host& host) {
                           return make_host_launcher(host.name, options())->is_here();
                         });
-  start_store(all_here,
-              {.on_set = [this](const std::string& key, const std::string& value) { hear(key, value); },
-               .on_gone = [this](const std::string& key) { hear(key, ""); }});
-  if (!options().elastic->discover.empty()) {
-    discovery_.emplace(options().elastic->discover);
-    hosts = discovery_->first();
-  }
-  set_hosts(std::move(hosts));
+  start_store(all_here, {.on_set = [this](const std::string& key,
+                                          const std::string& value) { hear(key, value); },
+                         .on_gone =
+                             [this](const std::string& key) {
+                               hear(key, "");
+                             }});
+  set_supply(source_ == nullptr ? Supply{.hosts = std::move(hosts)} : source_->first());
 }
 
 // In the store's thread.
@@ -67,9 +66,34 @@ void ElasticJob::hear(const std::string& key, const std::string& value) {
   [[maybe_unused]] const auto written = ::write(heard_.get(), &one, sizeof one);
 }
 
-void ElasticJob::set_hosts(std::vector<Host> hosts) {
+void ElasticJob::set_supply(Supply supply) {
+  if (supply.least && supply.most) membership_.set_limits(*supply.least, *supply.most);
+  supplied_ = std::move(supply.hosts);
+  std::erase_if(taken_back_, [&](const std::string& host) {
+    return std::ranges::find(supplied_, host, &Host::name) == supplied_.end();
+  });
+  set_hosts();
+}
+
+void ElasticJob::set_hosts() {
+  std::vector<Host> hosts = supplied_;
+  std::erase_if(hosts, [&](const Host& host) { return taken_back_.contains(host.name); });
   membership_.set_hosts(std::move(hosts), Clock::now());
   act();
+}
+
+// Those of hosts that the job has no more, once their ranks are gone.
+void ElasticJob::release_agents() {
+  for (RunningAgent& agent : agents()) {
+    const auto& hosts = membership_.hosts();
+    if (agent.gone || std::ranges::find(hosts, agent.host, &Host::name) != hosts.end()) continue;
+    if (std::ranges::any_of(workers_, [&](const auto& one) { return one.second.agent == &agent; }))
+      continue;
+    agent.gone = true;
+    agent.channel.input.reset();
+    agent.channel.output.reset();
+    if (source_ != nullptr) source_->released(agent.host);
+  }
 }
 
 bool ElasticJob::finished() const {
@@ -106,7 +130,14 @@ void ElasticJob::on_host_lost(RunningAgent& agent, const std::string& why) {
   if (ending()) return;
   say(why);
   membership_.lost(agent.host, "is lost with its host", Clock::now());
+  if (source_ != nullptr) source_->released(agent.host);
   act();
+}
+
+void ElasticJob::on_host_taken_back(RunningAgent& agent, const std::string& why) {
+  if (ending() || !taken_back_.insert(agent.host).second) return;
+  say(fmt::format("{}: its ranks go after the step", why));
+  set_hosts();
 }
 
 // A host is no reason to end the job, unless it was wrong from the start.
@@ -117,17 +148,17 @@ void ElasticJob::on_agent_failed(RunningAgent& agent, const std::string& why) {
 
 void ElasticJob::add_to_poll(std::vector<pollfd>& polled) {
   polled.push_back({heard_.get(), POLLIN, 0});
-  if (discovery_) polled.push_back({discovery_->fd(), POLLIN, 0});
+  if (source_ != nullptr) polled.push_back({source_->fd(), POLLIN, 0});
 }
 
 Milliseconds ElasticJob::poll_limit() const {
   Milliseconds limit{1000};
   const auto until = [&](Time time) {
-    limit = std::min(limit, std::max(Milliseconds{0},
-                                     std::chrono::ceil<Milliseconds>(time - Clock::now())));
+    limit = std::min(
+        limit, std::max(Milliseconds{0}, std::chrono::ceil<Milliseconds>(time - Clock::now())));
   };
   if (membership_.next_tick()) until(*membership_.next_tick());
-  if (discovery_) until(discovery_->next());
+  if (source_ != nullptr) until(source_->next());
   for (const auto& [worker, since] : silent_since_) until(since + kSilenceLimit);
   for (const auto& [id, worker] : workers_) {
     if (worker.kill_at) until(*worker.kill_at);
@@ -157,13 +188,14 @@ void ElasticJob::after_poll(std::span<const pollfd> polled) {
     }
   }
   act();
-  if (discovery_) {
-    if (auto hosts = discovery_->turn()) set_hosts(std::move(*hosts));
+  if (source_ != nullptr) {
+    if (auto supply = source_->turn()) set_supply(std::move(*supply));
   }
   give_silent_ones_up();
   kill_late_ones();
   membership_.tick(Clock::now());
   act();
+  release_agents();
 }
 
 // A process that has ended is reported by its agent; one that has not, and whose connection is broken, is cut off.
@@ -181,7 +213,8 @@ void ElasticJob::give_silent_ones_up() {
     RunningAgent& agent = *worker.agent;
     send_signal(agent, id, SIGKILL);
     workers_.erase(id);
-    if (!ending()) membership_.ended(id, Ending::failed, "cannot be reached any more", Clock::now());
+    if (!ending())
+      membership_.ended(id, Ending::failed, "cannot be reached any more", Clock::now());
     // Whatever would be started through it would not be heard of.
     const bool has_others =
         std::ranges::any_of(workers_, [&](const auto& one) { return one.second.agent == &agent; });
@@ -275,8 +308,8 @@ void ElasticJob::act_on(const Interrupt& interrupt) {
 }
 
 void ElasticJob::act_on(const Abandon& abandon) {
-  say(fmt::format("generation {}: {}; the other ranks go on without it",
-                  abandon.generation.number, abandon.reason));
+  say(fmt::format("generation {}: {}; the other ranks go on without it", abandon.generation.number,
+                  abandon.reason));
   tell_members(abandon.generation, {.kind = Told::Kind::abandon, .reason = abandon.reason});
   // Whoever makes its world waits in vain.
   store().give_up(generation_prefix(abandon.generation.number));
@@ -287,8 +320,7 @@ void ElasticJob::act_on(const Form& form) {
   const auto size = static_cast<int>(made.workers.size());
   if (made.number > 0) store().give_up(generation_prefix(made.number - 1));
   if (made.number > 0) {
-    const double pause =
-        form.pause ? std::chrono::duration<double>(*form.pause).count() : 0.0;
+    const double pause = form.pause ? std::chrono::duration<double>(*form.pause).count() : 0.0;
     say(fmt::format("generation {}: {} rank{} ({}) after {:.2f} s", made.number, size,
                     size == 1 ? "" : "s", form.reason, pause));
   }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "launch/elastic/discovery.h"
+#include "launch/elastic/host_source.h"
 #include "launch/elastic/membership.h"
 #include "launch/elastic/protocol.h"
 #include "launch/job.h"
@@ -25,16 +25,17 @@ class ElasticJob final : public Job {
  private:
   struct Worker {
     RunningAgent* agent = nullptr;
-    int told = 0;       // so many things
-    bool left = false;   // it has said so
+    int told = 0;                      // so many things
+    bool left = false;                 // it has said so
     std::optional<Time> kill_at = {};  // since it has been asked to end
-    bool exits = false;  // it has said so
+    bool exits = false;                // it has said so
   };
 
   void start() override;
   bool finished() const override;
   void on_process_ended(RunningAgent& agent, int worker, int status) override;
   void on_host_lost(RunningAgent& agent, const std::string& why) override;
+  void on_host_taken_back(RunningAgent& agent, const std::string& why) override;
   void on_agent_failed(RunningAgent& agent, const std::string& why) override;
   void add_to_poll(std::vector<pollfd>& polled) override;
   void after_poll(std::span<const pollfd> polled) override;
@@ -55,12 +56,16 @@ class ElasticJob final : public Job {
   void tell(int worker, const Told& told);
   void tell_members(const Generation& generation, Told told);
   RunningAgent& agent_on(const std::string& host);
-  void set_hosts(std::vector<Host> hosts);
+  void set_supply(Supply supply);
+  void set_hosts();
+  void release_agents();
   std::string name_of(const RunningAgent& agent) const;
 
   Membership membership_;
   std::map<int, Worker> workers_;  // whose processes run
-  std::optional<Discovery> discovery_;
+  HostSource* const source_;       // null: the job's hosts are all
+  std::vector<Host> supplied_;
+  std::set<std::string> taken_back_;  // hosts that are still supplied, and give no more ranks
   std::map<int, Time> silent_since_;
   int failure_code_ = 1;  // of the last process that failed
 

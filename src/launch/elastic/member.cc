@@ -44,8 +44,8 @@ Member* Member::of_this_process() {
     const Environment environment = process_environment();
     const auto number = environment(kWorkerVariable);
     if (!number) return nullptr;
-    auto* const made =
-        new Member(environment, static_cast<int>(parse_integer(*number, kWorkerVariable, 0, 1 << 30)));
+    auto* const made = new Member(
+        environment, static_cast<int>(parse_integer(*number, kWorkerVariable, 0, 1 << 30)));
     // What its thread uses goes with the process.
     std::atexit([] { of_this_process()->stop_listening(); });
     return made;
@@ -174,10 +174,11 @@ void Member::listen() {
       return world_;
     }();
     // Which of the ranks it still has, only the launcher could say.
-    if (failed && !failed->has_left()) AdapterView(*failed).abandon("the launcher cannot be reached");
+    if (failed && !failed->has_left())
+      AdapterView(*failed).abandon("the launcher cannot be reached");
     const std::lock_guard lock(mutex_);
-    listener_error_ = std::make_exception_ptr(
-        Error(fmt::format("the launcher of this elastic job is not heard any more: {}", error.what())));
+    listener_error_ = std::make_exception_ptr(Error(
+        fmt::format("the launcher of this elastic job is not heard any more: {}", error.what())));
     changed_.notify_all();
   }
 }

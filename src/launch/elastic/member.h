@@ -72,9 +72,9 @@ class Member {
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  std::deque<Told> worlds_;      // that this worker is told to join
-  std::optional<World> world_;   // that it is in
-  int abandoned_ = -1;           // the last generation whose world has failed
+  std::deque<Told> worlds_;     // that this worker is told to join
+  std::optional<World> world_;  // that it is in
+  int abandoned_ = -1;          // the last generation whose world has failed
   std::exception_ptr listener_error_;
 
   std::atomic<int> interrupted_{-1};  // the last generation that is to come out of its world

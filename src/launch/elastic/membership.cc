@@ -18,6 +18,12 @@ void Membership::set_hosts(std::vector<Host> hosts, Time now) {
   advance(now);
 }
 
+void Membership::set_limits(int least, int most) {
+  limits_.least = least;
+  limits_.most = most;
+  limits_.start = std::clamp(limits_.start, least, most);
+}
+
 void Membership::ready(int id, const std::string& reason, Time now) {
   const auto found = workers_.find(id);
   if (found == workers_.end()) return;
@@ -52,7 +58,7 @@ void Membership::ended(int id, Ending ending, const std::string& how, Time now) 
     for (const auto& [other, one] : workers_) {
       if (one.phase != Phase::member) stop(other);
     }
-  } else if (ending == Ending::failed && !worker.stopped) {
+  } else if (ending != Ending::left && !worker.stopped) {
     HostState& host = host_states_[worker.host];
     if (now > host.usable_from + limits_.last_cooldown) host.failures = 0;
     // Those that are lost at once are lost once.
@@ -62,7 +68,7 @@ void Membership::ended(int id, Ending ending, const std::string& how, Time now) 
       ++host.failures;
       host.usable_from = now + cooldown;
     }
-    if (generation_.number < 0) {
+    if (generation_.number < 0 && ending == Ending::failed) {
       // Before any world: what does not start at all is a mistake, which waiting does not mend.
       fail(fmt::format("worker {} on {} {} before it was ready", id, worker.host, how));
     }
@@ -80,7 +86,7 @@ void Membership::lost(const std::string& host, const std::string& reason, Time n
   }
   for (const int id : ids) {
     const auto found = workers_.find(id);
-    if (found != workers_.end()) ended(id, Ending::failed, reason, now);
+    if (found != workers_.end()) ended(id, Ending::lost, reason, now);
   }
 }
 
@@ -88,6 +94,7 @@ void Membership::advance(Time now) {
   wake_.reset();
   if (failed_ || finishing_) return;
   release_hosts();
+  release_youngest();
   start_workers(now);
   if (world_ == World::running) change_running_world(now);
   if (world_ != World::running) form(now);
@@ -98,6 +105,19 @@ void Membership::release_hosts() {
   for (auto& [id, worker] : workers_) {
     const auto host = std::ranges::find(hosts_, worker.host, &Host::name);
     if (host != hosts_.end() && worker.slot < host->slots) continue;
+    if (worker.phase == Phase::member) {
+      worker.goes = true;
+    } else {
+      stop(id);
+    }
+  }
+}
+
+// Where fewer are wanted than there are.
+void Membership::release_youngest() {
+  int stay = 0;
+  for (auto& [id, worker] : workers_) {
+    if (worker.goes || worker.stopped || ++stay <= limits_.most) continue;
     if (worker.phase == Phase::member) {
       worker.goes = true;
     } else {
@@ -136,8 +156,7 @@ void Membership::start_one(const Host& host, Time now) {
   while (is_taken(slot)) ++slot;
   const int id = next_worker_++;
   workers_[id] = {.host = host.name, .slot = slot, .since = now};
-  actions_.push_back(
-      Start{.worker = id, .host = host.name, .slot = slot, .slots = host.slots});
+  actions_.push_back(Start{.worker = id, .host = host.name, .slot = slot, .slots = host.slots});
 }
 
 // Between two steps, for those who come and those who go.
@@ -217,8 +236,7 @@ void Membership::form(Time now) {
     return first;
   };
   const bool may_grow = static_cast<int>(chosen.size()) < limits_.most;
-  if (is_first && may_grow && count(Phase::starting) > 0 &&
-      now < first_ready() + kJoinWindow)
+  if (is_first && may_grow && count(Phase::starting) > 0 && now < first_ready() + kJoinWindow)
     return wake_at(first_ready() + kJoinWindow);
   const int wanted = is_first ? std::max(limits_.start, limits_.least) : limits_.least;
   if (static_cast<int>(chosen.size()) < wanted) {
@@ -273,8 +291,8 @@ void Membership::stop(int id) {
 }
 
 int Membership::count(Phase phase) const {
-  return static_cast<int>(std::ranges::count_if(
-      workers_, [&](const auto& one) { return one.second.phase == phase; }));
+  return static_cast<int>(
+      std::ranges::count_if(workers_, [&](const auto& one) { return one.second.phase == phase; }));
 }
 
 }  // namespace sullae::elastic

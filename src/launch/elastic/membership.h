@@ -41,6 +41,7 @@ enum class Ending {
   done,    ///< with exit code 0, after the training
   left,    ///< as it was asked to, or asked to be
   failed,  ///< in any other way
+  lost,    ///< with its host: no fault of its own
 };
 
 /// What the launcher is to do.
@@ -90,6 +91,8 @@ class Membership {
   /// Hosts that are not named any more lose their workers, after the step.
   void set_hosts(std::vector<Host> hosts, Time now);
   const std::vector<Host>& hosts() const { return hosts_; }
+  /// From the next decision on. With fewer at most, the youngest go after the step.
+  void set_limits(int least, int most);
 
   /// A worker waits to become a member. Where it is one, its world has ended for it: `reason` says why, where that was no
   /// interrupt.
@@ -137,6 +140,7 @@ class Membership {
   void start_workers(Time now);
   void start_one(const Host& host, Time now);
   void release_hosts();
+  void release_youngest();
   void change_running_world(Time now);
   void form(Time now);
   void abandon(const std::string& reason, Time now);

@@ -60,8 +60,12 @@ Told Told::from_json(const std::string& text) {
           .reason = json.at("reason")};
 }
 
-std::string said_key(int worker, int number) { return fmt::format("{}{}/{}", kSaid, worker, number); }
-std::string told_key(int worker, int number) { return fmt::format("{}{}/{}", kTold, worker, number); }
+std::string said_key(int worker, int number) {
+  return fmt::format("{}{}/{}", kSaid, worker, number);
+}
+std::string told_key(int worker, int number) {
+  return fmt::format("{}{}/{}", kTold, worker, number);
+}
 
 int worker_of(const std::string& key) {
   if (!key.starts_with(kSaid)) return -1;

@@ -9,10 +9,10 @@ namespace sullae::elastic {
 /// What a worker says under said_key(worker, n), n = 0, 1, 2, ….
 struct Said {
   enum class Kind {
-    ready,    ///< it waits for the next world; `reason` says what ended the last one, empty where it was asked to come out
-    leaves,   ///< it wants to go after the step
-    left,     ///< it has come out and ends
-    exits,    ///< its process ends by itself, and its agent will say how
+    ready,  ///< it waits for the next world; `reason` says what ended the last one, empty where it was asked to come out
+    leaves,  ///< it wants to go after the step
+    left,    ///< it has come out and ends
+    exits,   ///< its process ends by itself, and its agent will say how
   };
   Kind kind = Kind::ready;
   std::string reason;

@@ -1,0 +1,103 @@
+#include "cli/open_cluster.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace sullae::cli {
+namespace {
+
+using Row = std::vector<std::string>;
+
+// Columns as wide as what they hold.
+void print_table(const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:{}}  ", row[i], widths[i]);
+    line.erase(line.find_last_not_of(' ') + 1);
+    fmt::print("{}\n", line);
+  }
+}
+
+std::string time_of(const cluster::JobView& view) {
+  if (view.started == 0) return "-";
+  const std::int64_t end = view.ended > 0 ? view.ended : std::time(nullptr);
+  return cluster::format_time_limit(
+      std::chrono::seconds{std::max<std::int64_t>(0, end - view.started)});
+}
+
+}  // namespace
+
+OpenCluster::OpenCluster(const std::string& engine_name)
+    : settings(cluster::read_settings(cluster::cluster_folder())),
+      engine(cluster::make_engine(engine_name, settings)),
+      jobs(settings, *engine) {}
+
+std::string format_time(std::int64_t time) {
+  if (time == 0) return "-";
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(time)));
+}
+
+std::string format_nodes(const cluster::JobView& view) {
+  const auto& size = view.facts.size;
+  const auto may = size.min_nodes == size.max_nodes
+                       ? fmt::to_string(size.min_nodes)
+                       : fmt::format("{}-{}", size.min_nodes, size.max_nodes);
+  return cluster::is_over(view.state) ? may : fmt::format("{}/{}", view.nodes, may);
+}
+
+void print_jobs(std::span<const cluster::JobView> views, Which which) {
+  std::vector<Row> rows{{"JOB", "STATE", "NODES", "ATTEMPTS", "SUBMITTED", "TIME", "WHY"}};
+  for (const auto& view : views) {
+    if (which == Which::not_over && cluster::is_over(view.state)) continue;
+    rows.push_back({view.facts.id, to_text(view.state), format_nodes(view),
+                    fmt::to_string(view.facts.attempts), format_time(view.submitted), time_of(view),
+                    view.reason});
+  }
+  if (rows.size() == 1) {
+    fmt::print("no jobs\n");
+    return;
+  }
+  print_table(rows);
+}
+
+void print_nodes(std::span<const cluster::Node> nodes) {
+  std::vector<Row> rows{{"NODE", "STATE", "CPUS", "IDLE", "MEMORY", "PARTITIONS", "WHY"}};
+  for (const auto& node : nodes) {
+    rows.push_back({node.name, node.state, fmt::to_string(node.cpus),
+                    fmt::to_string(node.idle_cpus),
+                    node.memory_mb > 1 ? fmt::format("{} MB", node.memory_mb) : "-",
+                    node.partitions, node.reason});
+  }
+  print_table(rows);
+}
+
+std::string to_json(const cluster::JobView& view, int indent) {
+  const auto& job = view.facts.job;
+  return nlohmann::json{{"job", view.facts.id},
+                        {"name", job.name},
+                        {"state", to_text(view.state)},
+                        {"reason", view.reason},
+                        {"exit_code", view.exit_code},
+                        {"nodes", view.nodes},
+                        {"min_nodes", view.facts.size.min_nodes},
+                        {"max_nodes", view.facts.size.max_nodes},
+                        {"hosts", view.hosts},
+                        {"attempts", view.facts.attempts},
+                        {"submitted", view.submitted},
+                        {"started", view.started},
+                        {"ended", view.ended},
+                        {"engine_id", view.engine_id},
+                        {"command", job.command}}
+      .dump(indent);
+}
+
+}  // namespace sullae::cli

@@ -1,0 +1,34 @@
+// What commands of jobs and clusters share: the cluster that they talk to, and tables of what it has.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "cluster/engine.h"
+#include "cluster/job_view.h"
+#include "cluster/jobs.h"
+#include "cluster/settings.h"
+
+namespace sullae::cli {
+
+struct OpenCluster {
+  explicit OpenCluster(const std::string& engine_name = "slurm");
+
+  cluster::Settings settings;
+  std::unique_ptr<cluster::Engine> engine;
+  cluster::Jobs jobs;
+};
+
+enum class Which { all, not_over };
+void print_jobs(std::span<const cluster::JobView> views, Which which);
+void print_nodes(std::span<const cluster::Node> nodes);
+
+/// "2026-11-25 06:00:00", local; "-" for 0.
+std::string format_time(std::int64_t time);
+/// "3/1-4", "2": nodes that a job has, and may have.
+std::string format_nodes(const cluster::JobView& view);
+/// For --json.
+std::string to_json(const cluster::JobView& view, int indent);
+
+}  // namespace sullae::cli

@@ -1,0 +1,105 @@
+#include "cluster/command.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <utility>
+
+#include "base/deadline.h"
+#include "base/system_error.h"
+#include "launch/process.h"
+#include "sullae/error.h"
+
+namespace sullae::cluster {
+namespace {
+
+pid_t start(const Question& question, const UniqueFd& input, const Pipe& output,
+            const Pipe& errors) {
+  const pid_t pid = ::fork();
+  if (pid < 0) throw system_error("{}: fork", question.words.front());
+  if (pid > 0) return pid;
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  std::signal(SIGPIPE, SIG_DFL);
+  ::dup2(input.get(), STDIN_FILENO);
+  ::dup2(output.write.get(), STDOUT_FILENO);
+  ::dup2(errors.write.get(), STDERR_FILENO);
+  if (question.kept >= 0) ::fcntl(question.kept, F_SETFD, 0);
+  execute(question.words);
+  ::_exit(127);
+}
+
+// Reads what is there; closes at the end.
+void drain(UniqueFd& fd, std::string& text) {
+  std::array<char, 65536> buffer;
+  const auto n = ::read(fd.get(), buffer.data(), buffer.size());
+  if (n > 0) {
+    text.append(buffer.data(), static_cast<std::size_t>(n));
+  } else if (n == 0 || errno != EINTR) {
+    fd.reset();
+  }
+}
+
+// What a child reads from its beginning: a file without a name, so that nobody waits until it is read.
+UniqueFd input_of(const std::string& text) {
+  UniqueFd file(::memfd_create("input", MFD_CLOEXEC));
+  if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      ::lseek(file.get(), 0, SEEK_SET) != 0)
+    throw system_error("memfd_create");
+  return file;
+}
+
+}  // namespace
+
+Answer ask(const Question& question) {
+  const UniqueFd input = input_of(question.input);
+  Pipe output = make_pipe();
+  Pipe errors = make_pipe();
+  const pid_t pid = start(question, input, output, errors);
+  output.write.reset();
+  errors.write.reset();
+
+  const Deadline deadline(question.limit, question.setting);
+  Answer answer;
+  while (output.read || errors.read) {
+    std::array<pollfd, 2> polled{{{output.read.get(), POLLIN, 0}, {errors.read.get(), POLLIN, 0}}};
+    if (deadline.passed()) break;
+    ::poll(polled.data(), polled.size(), static_cast<int>(deadline.remaining().count()));
+    if (polled[0].revents != 0) drain(output.read, answer.output);
+    if (polled[1].revents != 0) drain(errors.read, answer.errors);
+  }
+  const bool late = output.read || errors.read;
+  if (late) ::kill(pid, SIGKILL);
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (late) {
+    throw TimeoutError(
+        fmt::format("{} did not answer {}", question.words.front(), deadline.describe()));
+  }
+  answer.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return answer;
+}
+
+bool is_installed(const std::string& program) {
+  if (program.find('/') != std::string::npos) return ::access(program.c_str(), X_OK) == 0;
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (::access((std::filesystem::path(folder) / program).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace sullae::cluster

@@ -1,0 +1,229 @@
+#include "cluster/coordinator.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/host.h"
+#include "base/system_error.h"
+#include "cluster/engine.h"
+#include "cluster/job_folder.h"
+#include "cluster/time_limit.h"
+#include "cluster/worker_pool.h"
+#include "launch/job.h"
+#include "launch/launcher.h"
+#include "sullae/error.h"
+
+namespace sullae::cluster {
+namespace {
+
+// The engine has its own limits, and users theirs; a coordinator waits for nodes as long as it may.
+constexpr std::chrono::hours kForever{24 * 365};
+constexpr std::chrono::seconds kConnectLimit{300};
+
+// Standard output and error become the attempt's log.
+void write_to(const std::filesystem::path& log) {
+  const UniqueFd file(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (!file) throw system_error("{} cannot be written", log.string());
+  ::dup2(file.get(), STDOUT_FILENO);
+  ::dup2(file.get(), STDERR_FILENO);
+}
+
+class Attempt {
+ public:
+  Attempt(const std::filesystem::path& path, const Settings& settings, const std::string& engine)
+      : folder_(path),
+        job_(folder_.job()),
+        submission_(std::max(1, folder_.submission().number)),
+        engine_(make_engine(engine, settings)),
+        engine_id_(engine_->this_job()),
+        address_(settings.address) {}
+
+  int run() {
+    started_ = std::time(nullptr);
+    number_ = folder_.begin_attempt();
+    write_to(folder_.attempt(number_) / "log");
+    say(fmt::format("attempt {} of job {} on {}", number_, folder_.id(), host_name()));
+    if (folder_.is_cancelled()) return finish({.end = End::cancelled, .exit_code = 128 + SIGTERM});
+    Result result;
+    try {
+      result = train();
+    } catch (const Error& error) {
+      say(error.what());
+      result = {.end = End::failed, .exit_code = 1, .reason = error.what()};
+    }
+    end_workers();
+    return finish(result);
+  }
+
+ private:
+  Result train() {
+    // Whoever is told to end is asked by a signal, as from outside.
+    const auto end_launcher = [] {
+      ::kill(::getpid(), SIGTERM);
+    };
+    const TimeLimit limit(*engine_, folder_, engine_id_, job_, end_launcher);
+    WorkerPool pool({.folder = folder_,
+                     .job = job_,
+                     .submission = submission_,
+                     .attempt = number_,
+                     .address = address_},
+                    *engine_, end_launcher);
+    std::string lost;  // a host that was
+    JobOptions options = options_of(lost);
+    register_host_launcher(
+        [&pool](const std::string& host, const JobOptions&) { return pool.launcher_of(host); });
+    int exit_code = 1;
+    std::string error_text;
+    try {
+      if (job_.is_elastic()) {
+        // The pool lives longer than the launcher.
+        options.elastic->source =
+            std::shared_ptr<elastic::HostSource>(&pool, [](elastic::HostSource*) {});
+      } else {
+        options.hosts = pool.wait_for(job_.min_nodes,
+                                      Deadline(kConnectLimit, "the limit for workers to connect"));
+      }
+      exit_code = run_job(options);
+    } catch (const Error& error) {
+      error_text = error.what();
+      say(error_text);
+    }
+    Result result = how_it_ended(exit_code, error_text, lost, limit);
+    if (const auto why = pool.failure(); !why.empty())
+      result = {.end = End::failed, .exit_code = 1, .reason = why};
+    return result;
+  }
+
+  JobOptions options_of(std::string& lost) {
+    const Size size = folder_.size(job_);
+    JobOptions options{.command = command_of_attempt(job_, folder_.path(), number_),
+                       .ranks = size.min_nodes * job_.ranks_per_node,
+                       .environment = job_.environment,
+                       .cpus_per_rank = job_.cpus_per_rank,
+                       .store_host = address_};
+    options.environment.insert_or_assign("SULLAE_JOB", folder_.id());
+    options.environment.insert_or_assign("SULLAE_JOB_FOLDER", folder_.path().string());
+    options.environment.insert_or_assign("SULLAE_JOB_ATTEMPT", fmt::to_string(number_));
+    if (job_.is_elastic()) {
+      options.elastic = {.least = options.ranks,
+                         .most = size.max_nodes * job_.ranks_per_node,
+                         .timeout = kForever};
+    }
+    options.on_started = [file = std::make_shared<std::ofstream>(
+                              folder_.attempt(number_) / "workers.jsonl", std::ios::app)](
+                             int rank, const std::string& host) {
+      *file << nlohmann::json{{"worker", rank}, {"node", host}}.dump() << std::endl;
+    };
+    options.on_host_lost = [&lost](const std::string& host) {
+      lost = host;
+    };
+    if (::chdir(job_.directory.c_str()) != 0)
+      throw system_error("the job's directory {}", job_.directory);
+    return options;
+  }
+
+  Result how_it_ended(int exit_code, const std::string& error, const std::string& lost,
+                      const TimeLimit& limit) {
+    if (exit_code == 0) return {.end = End::completed};
+    if (folder_.is_cancelled()) return {.end = End::cancelled, .exit_code = exit_code};
+    if (limit.reached() == TimeLimit::Kind::deadline)
+      return {.end = End::past_deadline,
+              .exit_code = exit_code,
+              .reason = "it had not ended by " + job_.deadline};
+    if (limit.reached() == TimeLimit::Kind::time)
+      return {.end = End::timed_out,
+              .exit_code = exit_code,
+              .reason = "it was still running at its time limit (--time)"};
+    if (exit_code == 128 + SIGTERM || !lost.empty()) {
+      // Elastic jobs go on without a node, so that this is the launcher's own.
+      return {.end = End::preempted,
+              .exit_code = exit_code,
+              .reason = lost.empty() ? "its nodes were taken back" : "node " + lost + " was lost"};
+    }
+    return {
+        .end = End::failed,
+        .exit_code = exit_code,
+        .reason = error.empty()
+                      ? fmt::format("a rank ended with exit code {}; the log says more", exit_code)
+                      : error};
+  }
+
+  bool goes_on(const Result& result) const {
+    const bool may = result.end == End::preempted || result.end == End::timed_out;
+    return may && number_ < job_.attempts * submission_;
+  }
+
+  // Those that wait; those that run end with the launcher.
+  void end_workers() {
+    try {
+      std::vector<std::string> ids;
+      for (const EngineJob& job :
+           engine_->jobs(mark_of(folder_.path().parent_path()), folder_.id())) {
+        const bool is_live = job.state == EngineState::pending || job.state == EngineState::running;
+        if (is_live && job.mark.role == Role::workers) ids.push_back(job.id);
+      }
+      engine_->cancel(ids);
+    } catch (const Error& error) {
+      say(error.what());
+    }
+  }
+
+  int finish(Result result) {
+    result.submission = submission_;
+    result.attempts = number_;
+    result.started = started_;
+    result.ended = std::time(nullptr);
+    folder_.end_attempt(number_, result);
+    if (!goes_on(result)) {
+      folder_.set_result(result);
+      say(fmt::format("job {}: {}{}", folder_.id(), to_text(result.end),
+                      result.reason.empty() ? "" : ": " + result.reason));
+      return result.exit_code;
+    }
+    say(fmt::format("attempt {} of {}: {}: {}; the job goes on in the next one", number_,
+                    job_.attempts * submission_, to_text(result.end), result.reason));
+    engine_->requeue(engine_id_);
+    // An engine that begins this very job again ends this process.
+    if (engine_->asks_for_workers()) std::this_thread::sleep_for(std::chrono::seconds{60});
+    return kGoesOn;
+  }
+
+  JobFolder folder_;
+  Job job_;
+  int submission_;
+  std::unique_ptr<Engine> engine_;
+  std::string engine_id_;
+  std::string address_;
+  int number_ = 0;
+  std::int64_t started_ = 0;
+};
+
+}  // namespace
+
+int coordinate(const std::filesystem::path& folder, const Settings& settings,
+               const std::string& engine) {
+  Attempt attempt(folder, settings, engine);
+  // What Slurm has told this job is not for the jobs that it submits.
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view entry(*variable);
+    if (entry.starts_with("SLURM_") && !entry.starts_with("SLURM_CONF="))
+      names.emplace_back(entry.substr(0, entry.find('=')));
+  }
+  for (const auto& name : names) ::unsetenv(name.c_str());
+  return attempt.run();
+}
+
+}  // namespace sullae::cluster

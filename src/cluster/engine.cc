@@ -1,0 +1,72 @@
+#include "cluster/engine.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <charconv>
+#include <sstream>
+
+#include "base/hash.h"
+#include "cluster/kubernetes/kubernetes_engine.h"
+#include "cluster/slurm/slurm_engine.h"
+#include "sullae/error.h"
+
+namespace sullae::cluster {
+namespace {
+
+constexpr const char* kMark = "sullae";
+constexpr const char* kWorkers = "workers";
+constexpr const char* kCoordinator = "coordinator";
+
+struct Maker {
+  const char* name;
+  std::unique_ptr<Engine> (*make)(const Settings& settings);
+};
+
+constexpr std::array<Maker, 2> kMakers = {{
+    {"slurm", make_slurm_engine},
+    {"kubernetes", make_kubernetes_engine},
+}};
+
+}  // namespace
+
+std::string Mark::to_text() const {
+  return fmt::format("{}:{}:{}:{}:{}", kMark, jobs, id, submission,
+                     role == Role::workers ? kWorkers : kCoordinator);
+}
+
+std::optional<Mark> Mark::parse(std::string_view text) {
+  std::istringstream stream{std::string(text)};
+  std::vector<std::string> parts;
+  for (std::string part; std::getline(stream, part, ':');) parts.push_back(part);
+  if (parts.size() != 5 || parts[0] != kMark) return std::nullopt;
+  Mark mark{.jobs = parts[1],
+            .id = parts[2],
+            .role = parts[4] == kWorkers ? Role::workers : Role::coordinator};
+  const auto [end, error] =
+      std::from_chars(parts[3].data(), parts[3].data() + parts[3].size(), mark.submission);
+  if (error != std::errc{}) return std::nullopt;
+  return mark;
+}
+
+std::string mark_of(const std::filesystem::path& jobs) {
+  return fmt::format("{:08x}",
+                     fnv1a(std::filesystem::weakly_canonical(jobs).string()) & 0xffffffffU);
+}
+
+std::vector<std::string> engine_names() {
+  std::vector<std::string> names;
+  for (const Maker& maker : kMakers) names.emplace_back(maker.name);
+  return names;
+}
+
+std::unique_ptr<Engine> make_engine(const std::string& name, const Settings& settings) {
+  for (const Maker& maker : kMakers) {
+    if (name == maker.name) return maker.make(settings);
+  }
+  throw InputError(
+      fmt::format("--engine {}: expected {}", name, fmt::join(engine_names(), " or ")));
+}
+
+}  // namespace sullae::cluster

@@ -1,0 +1,270 @@
+#include "cluster/job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "base/toml_file.h"
+#include "sullae/error.h"
+
+namespace sullae::cluster {
+namespace {
+
+constexpr int kMostNodes = 100'000;
+constexpr int kMostRanks = 1024;  // of a node
+
+bool is_name(const std::string& text) {
+  return !text.empty() && text.size() <= 64 &&
+         std::ranges::all_of(text,
+                             [](unsigned char c) {
+                               return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+                             }) &&
+         text.front() != '.' && text.front() != '-';
+}
+
+bool is_whole_number(const std::string& text) {
+  return !text.empty() &&
+         std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+void require(bool condition, const std::string& message) {
+  if (!condition) throw InputError(message);
+}
+
+toml::array to_array(const std::vector<std::string>& words) {
+  toml::array array;
+  for (const auto& word : words) array.push_back(word);
+  return array;
+}
+
+toml::table to_table(const std::map<std::string, std::string>& texts) {
+  toml::table table;
+  for (const auto& [name, value] : texts) table.insert(name, value);
+  return table;
+}
+
+std::vector<std::string> texts_of(const TomlFile& file, const toml::node& node) {
+  const auto* const array = node.as_array();
+  if (array == nullptr) file.fail(node, "expected a list of texts");
+  std::vector<std::string> texts;
+  for (const toml::node& one : *array) texts.push_back(file.text(one));
+  return texts;
+}
+
+std::map<std::string, std::string> pairs_of(const TomlFile& file, const toml::node& node) {
+  const auto* const table = node.as_table();
+  if (table == nullptr) file.fail(node, "expected a table of texts");
+  std::map<std::string, std::string> pairs;
+  for (const auto& [key, value] : *table) pairs[std::string(key.str())] = file.text(value);
+  return pairs;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream{std::string(text)};
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+bool has_option(const std::vector<std::string>& words, const std::string& option) {
+  return std::ranges::any_of(words, [&](const std::string& word) {
+    return word == option || word.starts_with(option + "=");
+  });
+}
+
+}  // namespace
+
+void check(const Job& job) {
+  require(!job.command.empty(),
+          "no program given: sullae jobs submit [OPTIONS] -- PROGRAM [ARGUMENTS...]");
+  require(
+      is_name(job.name),
+      fmt::format("--name '{}': expected at most 64 letters, digits, '-', '_' and '.'", job.name));
+  require(job.min_nodes >= 1 && job.min_nodes <= job.max_nodes && job.max_nodes <= kMostNodes,
+          fmt::format("--min-nodes {}, --max-nodes {}: expected them in this order, from 1 to {}",
+                      job.min_nodes, job.max_nodes, kMostNodes));
+  require(job.ranks_per_node >= 1 && job.ranks_per_node <= kMostRanks,
+          fmt::format("--ranks-per-node {}: expected 1 to {}", job.ranks_per_node, kMostRanks));
+  require(job.cpus_per_rank >= 1 && job.cpus_per_rank <= kMostRanks,
+          fmt::format("--cpus-per-rank {}: expected 1 to {}", job.cpus_per_rank, kMostRanks));
+  require(job.attempts >= 1, fmt::format("--attempts {}: expected 1 or more", job.attempts));
+  require(job.priority.empty() || job.priority == "high" || job.priority == "low" ||
+              is_whole_number(job.priority),
+          fmt::format("--priority '{}': expected high, low or a whole number", job.priority));
+  if (!job.deadline.empty()) parse_time(job.deadline, "--deadline");
+  for (const auto& [name, path] : job.mounts) {
+    require(is_name(name),
+            fmt::format("--mount '{}': expected NAME=PATH, a name of letters, digits, "
+                        "'-', '_' and '.'",
+                        name));
+    require(std::filesystem::path(path).is_absolute(),
+            fmt::format("--mount {}={}: expected a path from the root", name, path));
+  }
+}
+
+std::string to_toml(const Job& job) {
+  toml::table table{
+      {"name", job.name},
+      {"command", to_array(job.command)},
+      {"directory", job.directory},
+      {"min-nodes", job.min_nodes},
+      {"max-nodes", job.max_nodes},
+      {"ranks-per-node", job.ranks_per_node},
+      {"cpus-per-rank", job.cpus_per_rank},
+      {"attempts", job.attempts},
+  };
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) table.insert(name, value);
+  };
+  add("priority", job.priority);
+  if (job.time) table.insert("time", format_time_limit(*job.time));
+  add("deadline", job.deadline);
+  add("after", job.after);
+  add("idempotency-key", job.idempotency_key);
+  if (!job.engine_options.empty()) table.insert("engine-options", to_array(job.engine_options));
+  if (!job.environment.empty()) table.insert("env", to_table(job.environment));
+  if (!job.mounts.empty()) table.insert("mount", to_table(job.mounts));
+  std::ostringstream text;
+  text << table << '\n';
+  return text.str();
+}
+
+Job read_job(const std::filesystem::path& path, Job job) {
+  const TomlFile file(path);
+  const toml::table table = file.parse();
+  file.apply(table, {{"name", file.text_into(job.name)},
+                     {"command",
+                      [&](const toml::node& node) {
+                        job.command = texts_of(file, node);
+                      }},
+                     {"directory", file.text_into(job.directory)},
+                     {"nodes",
+                      [&](const toml::node& node) {
+                        job.min_nodes = job.max_nodes =
+                            static_cast<int>(file.integer(node, 1, kMostNodes));
+                      }},
+                     {"min-nodes", file.integer_into(job.min_nodes, 1, kMostNodes)},
+                     {"max-nodes", file.integer_into(job.max_nodes, 1, kMostNodes)},
+                     {"ranks-per-node", file.integer_into(job.ranks_per_node, 1, kMostRanks)},
+                     {"cpus-per-rank", file.integer_into(job.cpus_per_rank, 1, kMostRanks)},
+                     {"attempts", file.integer_into(job.attempts, 1, 1'000'000)},
+                     {"priority",
+                      [&](const toml::node& node) {
+                        job.priority =
+                            node.is_integer()
+                                ? fmt::to_string(file.integer(node, 0, std::int64_t{1} << 32))
+                                : file.text(node);
+                      }},
+                     {"time",
+                      [&](const toml::node& node) {
+                        try {
+                          job.time = parse_time_limit(file.text(node), "time");
+                        } catch (const InputError& error) {
+                          file.fail(node, error.what());
+                        }
+                      }},
+                     {"deadline", file.text_into(job.deadline)},
+                     {"after", file.text_into(job.after)},
+                     {"idempotency-key", file.text_into(job.idempotency_key)},
+                     {"engine-options",
+                      [&](const toml::node& node) {
+                        job.engine_options = texts_of(file, node);
+                      }},
+                     {"env",
+                      [&](const toml::node& node) {
+                        job.environment = pairs_of(file, node);
+                      }},
+                     {"mount", [&](const toml::node& node) {
+                        job.mounts = pairs_of(file, node);
+                      }}});
+  return job;
+}
+
+std::chrono::seconds parse_time_limit(std::string_view text, std::string_view what) {
+  const auto wrong = [&]() -> InputError {
+    return InputError(
+        fmt::format("{} '{}': expected minutes, or as in 90m, 2h, 30s, 1:30:00 or "
+                    "1-12:00:00 (days), above 0",
+                    what, text));
+  };
+  const auto number = [&](std::string_view digits) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size() ||
+        value < 0 || value > 100'000'000)
+      throw wrong();
+    return value;
+  };
+  if (text.empty()) throw wrong();
+  std::int64_t seconds = 0;
+  const std::string_view units = "smhd";
+  constexpr std::int64_t kSeconds[] = {1, 60, 3600, 86400};
+  if (const auto unit = units.find(text.back()); unit != std::string_view::npos) {
+    seconds = number(text.substr(0, text.size() - 1)) * kSeconds[unit];
+  } else {
+    std::string_view clock = text;
+    const auto dash = text.find('-');
+    if (dash != std::string_view::npos) {
+      seconds = number(text.substr(0, dash)) * 86400;
+      clock = text.substr(dash + 1);
+    }
+    const auto parts = split(clock, ':');
+    if (parts.empty() || parts.size() > 3 || text.back() == ':') throw wrong();
+    // Slurm's forms: minutes, minutes:seconds, hours:minutes:seconds; after days, hours first.
+    std::int64_t length = dash != std::string_view::npos || parts.size() == 3 ? 3600 : 60;
+    for (const auto& part : parts) {
+      seconds += number(part) * length;
+      length /= 60;
+    }
+  }
+  if (seconds <= 0) throw wrong();
+  return std::chrono::seconds{seconds};
+}
+
+std::string format_time_limit(std::chrono::seconds limit) {
+  const auto days = limit.count() / 86400;
+  const auto rest = limit.count() % 86400;
+  const auto clock = fmt::format("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
+  return days > 0 ? fmt::format("{}-{}", days, clock) : clock;
+}
+
+std::int64_t parse_time(std::string_view text, std::string_view what) {
+  std::tm time{};
+  for (const char* const form :
+       {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"}) {
+    time = {};
+    const std::string copy(text);
+    const char* const end = ::strptime(copy.c_str(), form, &time);
+    if (end == nullptr || *end != '\0') continue;
+    time.tm_isdst = -1;
+    return ::mktime(&time);
+  }
+  throw InputError(fmt::format("{} '{}': expected a time such as 2026-11-25T06:00:00", what, text));
+}
+
+std::vector<std::string> command_of_attempt(const Job& job, const std::filesystem::path& folder,
+                                            int attempt) {
+  auto words = job.command;
+  for (auto& word : words) {
+    for (const auto& [name, path] : job.mounts) {
+      const auto mark = "{" + name + "}";
+      for (auto at = word.find(mark); at != std::string::npos;
+           at = word.find(mark, at + path.size()))
+        word.replace(at, mark.size(), path);
+    }
+  }
+  const bool trains = words.size() > 1 && std::filesystem::path(words[0]).filename() == "sullae" &&
+                      words[1] == "train";
+  if (!trains) return words;
+  if (!has_option(words, "--checkpoint-dir")) {
+    words.insert(words.end(), {"--checkpoint-dir", (folder / "checkpoints").string()});
+  }
+  if (!has_option(words, "--report"))
+    words.insert(words.end(), {"--report", (folder / "report.json").string()});
+  if (attempt > 1 && !has_option(words, "--resume")) words.emplace_back("--resume");
+  return words;
+}
+
+}  // namespace sullae::cluster

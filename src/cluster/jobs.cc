@@ -1,0 +1,151 @@
+#include "cluster/jobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "sullae/error.h"
+
+namespace sullae::cluster {
+namespace {
+
+bool is_live(const EngineJob& job) {
+  return job.state == EngineState::pending || job.state == EngineState::running;
+}
+
+}  // namespace
+
+std::vector<EngineJob> Jobs::engine_jobs(const std::string& id) {
+  return engine_.jobs(mark_of(folders_.root()), id);
+}
+
+Submission Jobs::submission_of(const Job& job, const JobFolder& folder, int number) {
+  return {.mark = {.jobs = mark_of(folders_.root()), .id = folder.id(), .submission = number},
+          .job = job,
+          .folder = folder.path(),
+          .after = job.after.empty() ? "" : engine_job_of(job.after)};
+}
+
+// Empty where it has ended well.
+std::string Jobs::engine_job_of(const std::string& id) {
+  const JobView before = view(folders_.find(id));
+  if (before.state == JobState::completed) return {};
+  if (is_over(before.state) || before.engine_id.empty()) {
+    throw InputError(fmt::format("--after {}: that job is {}, and this one would never begin", id,
+                                 to_text(before.state)));
+  }
+  return before.engine_id;
+}
+
+void Jobs::check_mounts(const Job& job) const {
+  for (const auto& [name, path] : job.mounts) {
+    if (!std::filesystem::exists(path))
+      throw InputError(fmt::format("--mount {}={}: there is no such folder", name, path));
+  }
+}
+
+std::string Jobs::describe(const Job& job) {
+  check(job);
+  return engine_.describe(submission_of(job, JobFolder(folders_.root() / (job.name + "-N")), 1));
+}
+
+Jobs::Submitted Jobs::submit(const Job& job) {
+  check(job);
+  check_mounts(job);
+  {
+    // Of an elastic job the coordinator alone is submitted here: would there ever be nodes for the others?
+    Submission largest = submission_of(job, JobFolder(folders_.root()), 1);
+    largest.folder = "/";
+    if (job.is_elastic()) largest.mark.role = Role::workers;
+    largest.nodes = job.max_nodes;
+    engine_.check(largest);
+  }
+  const auto made = folders_.make(job);
+  const UniqueFd lock = made.folder.lock();
+  if (made.folder.submission().number > 0) {
+    // Whoever asked for it with this key may have been killed before the engine had it.
+    const JobFacts facts = read_facts(made.folder);
+    if (facts.result || facts.attempts > 0 || !engine_jobs(made.folder.id()).empty())
+      return {made.folder, false};
+  }
+  try {
+    submit_to_engine(made.folder, job, 1, lock.get());
+  } catch (const TimeoutError&) {
+    throw;  // it may have been submitted
+  } catch (const Error&) {
+    if (made.is_new) std::filesystem::remove_all(made.folder.path());
+    throw;
+  }
+  return {made.folder, made.is_new};
+}
+
+void Jobs::submit_to_engine(const JobFolder& folder, const Job& job, int number, int lock) {
+  Submission submission = submission_of(job, folder, number);
+  submission.kept = lock;
+  folder.set_submission({.number = number, .time = std::time(nullptr)});
+  engine_.submit(submission);
+}
+
+void Jobs::cancel(const JobFolder& folder) {
+  const JobView before = view(folder);
+  if (is_over(before.state))
+    throw InputError(fmt::format("job {} is over: {}", folder.id(), to_text(before.state)));
+  folder.set_cancelled(true);
+  std::vector<std::string> ids;
+  for (const EngineJob& job : engine_jobs(folder.id())) {
+    // The coordinator lets its workers go.
+    if (is_live(job) && (job.mark.role == Role::coordinator || before.state != JobState::running))
+      ids.push_back(job.id);
+  }
+  engine_.cancel(ids);
+}
+
+void Jobs::retry(const JobFolder& folder) {
+  const UniqueFd lock = folder.lock();
+  const JobView before = view(folder);
+  if (!is_over(before.state) && before.state != JobState::unsubmitted) {
+    throw InputError(
+        fmt::format("job {} is {}: what is over can be begun again (sullae jobs cancel {} ends it)",
+                    folder.id(), to_text(before.state), folder.id()));
+  }
+  folder.set_cancelled(false);
+  submit_to_engine(folder, before.facts.job, before.facts.submission.number + 1, lock.get());
+}
+
+void Jobs::resize(const JobFolder& folder, const Size& size) {
+  const JobView before = view(folder);
+  if (is_over(before.state))
+    throw InputError(fmt::format("job {} is over: {}", folder.id(), to_text(before.state)));
+  if (!before.facts.job.is_elastic()) {
+    throw InputError(fmt::format(
+        "job {} has {} node{} from its beginning to its end: jobs submitted with --min-nodes below "
+        "--max-nodes can be resized",
+        folder.id(), before.facts.job.min_nodes, before.facts.job.min_nodes == 1 ? "" : "s"));
+  }
+  if (size.min_nodes < 1 || size.min_nodes > size.max_nodes)
+    throw InputError(fmt::format("--min {}, --max {}: expected them in this order, from 1 on",
+                                 size.min_nodes, size.max_nodes));
+  Submission largest = submission_of(before.facts.job, folder, 1);
+  largest.mark.role = Role::workers;
+  largest.nodes = size.max_nodes;
+  largest.after.clear();
+  engine_.check(largest);
+  folder.set_size(size);
+}
+
+JobView Jobs::view(const JobFolder& folder) {
+  return view_of(read_facts(folder), engine_jobs(folder.id()));
+}
+
+std::vector<JobView> Jobs::views() {
+  const auto all = engine_jobs();
+  std::map<std::string, std::vector<EngineJob>> of_job;
+  for (const EngineJob& job : all) of_job[job.mark.id].push_back(job);
+  std::vector<JobView> views;
+  for (const JobFolder& folder : folders_.all())
+    views.push_back(view_of(read_facts(folder), of_job[folder.id()]));
+  return views;
+}
+
+}  // namespace sullae::cluster

@@ -1,0 +1,222 @@
+#include "cluster/kubernetes/kubernetes_engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "base/environment.h"
+#include "base/version.h"
+#include "cluster/coordinator.h"
+#include "sullae/error.h"
+
+namespace sullae::cluster {
+namespace {
+
+// Where pods have the shared storage, and what this job is.
+constexpr const char* kJobs = "/sullae/jobs";
+constexpr const char* kConfig = "/sullae/config";
+
+// JSON is YAML.
+std::string yaml_text(const std::string& text) { return nlohmann::json(text).dump(); }
+
+std::string indented(const std::string& text, int spaces) {
+  std::istringstream lines(text);
+  std::string result;
+  for (std::string line; std::getline(lines, line);)
+    result +=
+        line.empty() ? "\n" : std::string(static_cast<std::size_t>(spaces), ' ') + line + "\n";
+  return result;
+}
+
+// Of Kubernetes's names (RFC 1123): lower case letters, digits and dashes.
+std::string name_of(std::string text) {
+  for (char& c : text) {
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (c == '_' || c == '.') c = '-';
+  }
+  return text;
+}
+
+std::string image_of(const Job& job) {
+  std::string image = std::string("sullae:") + kVersion;
+  for (const auto& option : job.engine_options) {
+    const std::string_view key = "image=";
+    if (!option.starts_with(key)) {
+      throw InputError(fmt::format(
+          "--engine-option {}: expected image=NAME; the rest is for editing the YAML, or kubectl",
+          option));
+    }
+    image = option.substr(key.size());
+  }
+  return image;
+}
+
+class KubernetesEngine final : public Engine {
+ public:
+  explicit KubernetesEngine(Settings settings) : settings_(std::move(settings)) {}
+
+  std::string name() const override { return "kubernetes"; }
+
+  std::string describe(const Submission& submission) const override {
+    const Job& job = submission.job;
+    if (!job.after.empty())
+      throw InputError(
+          "--after: Kubernetes starts what is applied; apply this one when the other has ended");
+    const std::string name = name_of(job.name);
+    Settings inside{.jobs = kJobs, .address = fmt::format("{0}-coordinator-0-0.{0}", name)};
+    std::string text = fmt::format(
+        R"(# kubectl apply -f -    needs JobSet (https://jobset.sigs.k8s.io) and a claim "sullae-jobs" of storage that pods share
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {name}
+data:
+  job.toml: |
+{job}  cluster.toml: |
+{cluster}---
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata:
+  name: {name}
+spec:
+  network:
+    enableDNSHostnames: true
+    publishNotReadyAddresses: true
+  successPolicy:
+    operator: All
+    targetReplicatedJobs: [coordinator]
+  replicatedJobs:
+)",
+        fmt::arg("name", name), fmt::arg("job", indented(to_toml(job), 4)),
+        fmt::arg("cluster", indented(to_toml(inside), 4)));
+    text += replicated_job({.name = name,
+                            .role = "coordinator",
+                            .command = "coordinate",
+                            .pods = 1,
+                            .cpus = 1,
+                            .retries = job.attempts - 1,
+                            .only_when_it_goes_on = true},
+                           job);
+    // As many as there may be: those for which there is room run, and join.
+    text += replicated_job({.name = name,
+                            .role = "workers",
+                            .command = "work",
+                            .pods = job.max_nodes,
+                            .cpus = job.ranks_per_node * job.cpus_per_rank,
+                            .retries = 1'000'000},
+                           job);
+    return text;
+  }
+
+  std::string this_job() const override { return process_environment()("HOSTNAME").value_or(""); }
+  bool asks_for_workers() const override { return false; }
+  void requeue(const std::string&) override {}
+  void cancel(const std::vector<std::string>& ids) override {
+    if (!ids.empty()) throw cannot("kubectl delete jobset ends a job");
+  }
+  std::vector<EngineJob> jobs(const std::string&, const std::string&) override { return {}; }
+
+  void check(const Submission& submission) override { describe(submission); }
+  std::string submit(const Submission&) override {
+    throw cannot("sullae jobs submit --dry-run prints what kubectl apply -f - takes");
+  }
+  std::vector<Node> nodes() override { throw cannot("kubectl get nodes shows them"); }
+
+ private:
+  static InputError cannot(const char* what) {
+    return InputError(fmt::format("--engine kubernetes: {}", what));
+  }
+
+  struct Pods {
+    std::string name;
+    const char* role;
+    const char* command;
+    int pods;
+    int cpus;
+    int retries;
+    bool only_when_it_goes_on = false;
+  };
+
+  std::string replicated_job(const Pods& pods, const Job& job) const {
+    // The coordinator's exit code tells a job that goes on from one that is over.
+    const std::string policy = !pods.only_when_it_goes_on ? ""
+                                                          : fmt::format(R"(        podFailurePolicy:
+          rules:
+          - action: FailJob
+            onExitCodes:
+              containerName: sullae
+              operator: NotIn
+              values: [{}]
+)",
+                                                                        kGoesOn);
+    const std::string limit =
+        job.time ? fmt::format("        activeDeadlineSeconds: {}\n", job.time->count()) : "";
+    std::string priority_class;
+    if (job.priority == "high") priority_class = settings_.high.empty() ? "high" : settings_.high;
+    if (job.priority == "low") priority_class = settings_.low.empty() ? "low" : settings_.low;
+    const std::string priority =
+        priority_class.empty()
+            ? ""
+            : fmt::format("            priorityClassName: {}\n", yaml_text(priority_class));
+    const auto folder = fmt::format("{}/{}-1", kJobs, pods.name);
+    const auto script = fmt::format(
+        "mkdir -p {0} && cp -n {1}/job.toml {0}/ && exec sullae jobs {2} --engine kubernetes {0}",
+        folder, kConfig, pods.command);
+    std::string mounts;
+    std::string volumes;
+    for (const auto& [name, path] : job.mounts) {
+      mounts += fmt::format("              - {{name: {}, mountPath: {}}}\n", yaml_text(name_of(name)),
+                            yaml_text(path));
+      volumes +=
+          fmt::format("            - {{name: {0}, persistentVolumeClaim: {{claimName: {0}}}}}\n",
+                      yaml_text(name_of(name)));
+    }
+    return fmt::format(R"(  - name: {role}
+    replicas: 1
+    template:
+      spec:
+        parallelism: {pods}
+        completions: {pods}
+        completionMode: Indexed
+        backoffLimit: {retries}
+{policy}{limit}        template:
+          spec:
+            restartPolicy: Never
+{priority}            containers:
+            - name: sullae
+              image: {image}
+              command: ["sh", "-c", {script}]
+              env:
+              - {{name: SULLAE_CLUSTER, value: {config}}}
+              - {{name: SULLAE_CONNECT_TIMEOUT, value: "86400"}}
+              resources:
+                requests: {{cpu: "{cpus}"}}
+              volumeMounts:
+              - {{name: "sullae-jobs", mountPath: {jobs}}}
+              - {{name: "sullae-config", mountPath: {config}}}
+{mounts}            volumes:
+            - {{name: "sullae-jobs", persistentVolumeClaim: {{claimName: "sullae-jobs"}}}}
+            - {{name: "sullae-config", configMap: {{name: {name}}}}}
+{volumes})",
+                       fmt::arg("role", pods.role), fmt::arg("pods", pods.pods),
+                       fmt::arg("retries", pods.retries), fmt::arg("policy", policy),
+                       fmt::arg("limit", limit), fmt::arg("priority", priority),
+                       fmt::arg("image", yaml_text(image_of(job))), fmt::arg("script", yaml_text(script)),
+                       fmt::arg("config", yaml_text(kConfig)), fmt::arg("cpus", pods.cpus),
+                       fmt::arg("jobs", yaml_text(kJobs)), fmt::arg("mounts", mounts),
+                       fmt::arg("volumes", volumes), fmt::arg("name", yaml_text(pods.name)));
+  }
+
+  Settings settings_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_kubernetes_engine(const Settings& settings) {
+  return std::make_unique<KubernetesEngine>(settings);
+}
+
+}  // namespace sullae::cluster

@@ -1,0 +1,80 @@
+#include "cluster/settings.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "base/environment.h"
+#include "base/toml_file.h"
+#include "sullae/error.h"
+
+namespace sullae::cluster {
+namespace {
+
+std::filesystem::path home() {
+  if (const auto variable = process_environment()("HOME")) return *variable;
+  const passwd* const user = ::getpwuid(::getuid());
+  if (user == nullptr) throw InputError("HOME is not set, and this user has no folder");
+  return user->pw_dir;
+}
+
+}  // namespace
+
+std::filesystem::path cluster_folder() {
+  const auto variable = process_environment()("SULLAE_CLUSTER");
+  return std::filesystem::absolute(variable ? std::filesystem::path(*variable)
+                                            : home() / ".sullae" / "cluster");
+}
+
+Settings read_settings(const std::filesystem::path& folder) {
+  Settings settings{.folder = folder};
+  const auto path = folder / "cluster.toml";
+  std::string jobs;
+  if (std::filesystem::exists(path)) {
+    const TomlFile file(path);
+    const auto table = file.parse();
+    settings.is_configured = true;
+    file.apply(table, {{"jobs", file.text_into(jobs)},
+                       {"slurm-conf", file.text_into(settings.slurm_conf)},
+                       {"partition", file.text_into(settings.partition)},
+                       {"high", file.text_into(settings.high)},
+                       {"low", file.text_into(settings.low)},
+                       {"coordinator", file.text_into(settings.coordinator)},
+                       {"address", file.text_into(settings.address)},
+                       {"private", file.truth_into(settings.is_private)},
+                       {"sbatch", [&](const toml::node& node) {
+                          const auto* const words = node.as_array();
+                          if (words == nullptr) file.fail(node, "expected a list of options");
+                          for (const auto& word : *words)
+                            settings.sbatch.push_back(file.text(word));
+                        }}});
+  }
+  if (const auto variable = process_environment()("SULLAE_JOBS")) jobs = *variable;
+  settings.jobs = jobs.empty() ? folder / "jobs" : std::filesystem::absolute(jobs);
+  return settings;
+}
+
+std::string to_toml(const Settings& settings) {
+  toml::table table{{"jobs", settings.jobs.string()}, {"private", settings.is_private}};
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) table.insert(name, value);
+  };
+  add("slurm-conf", settings.slurm_conf);
+  add("partition", settings.partition);
+  add("high", settings.high);
+  add("low", settings.low);
+  add("coordinator", settings.coordinator);
+  add("address", settings.address);
+  if (!settings.sbatch.empty()) {
+    toml::array words;
+    for (const auto& word : settings.sbatch) words.push_back(word);
+    table.insert("sbatch", words);
+  }
+  std::ostringstream text;
+  text << table << '\n';
+  return text.str();
+}
+
+}  // namespace sullae::cluster

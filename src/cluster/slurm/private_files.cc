@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+
+#include "cluster/slurm/private_cluster.h"
+
+namespace sullae::cluster {
+namespace {
+
+// What starts daemons has next to nothing in PATH.
+constexpr const char* kScriptStart = R"(#!/bin/sh
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+export SLURM_CONF='{0}/slurm.conf'
+)";
+
+}  // namespace
+
+// head is always there, for coordinators; the others are Slurm's cloud nodes.
+std::string slurm_conf(const PrivateClusterOptions& options, const PrivatePorts& ports,
+                       const std::string& host, const std::string& user) {
+  const auto folder = options.folder.string();
+  std::string text = fmt::format(
+      R"(# Written by `sullae cluster up`, and again by the next one.
+ClusterName=sullae
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+# Requeued jobs wait for as long as credentials live.
+AuthInfo=socket={folder}/run/munge.sock,cred_expire=5
+CryptoType=crypto/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/run/slurmctld.pid
+SlurmdPidFile={folder}/run/%n.pid
+SlurmctldLogFile={folder}/log/slurmctld.log
+SlurmdLogFile={folder}/log/%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+TreeWidth=65533
+CommunicationParameters=NoAddrCache
+SlurmdParameters=config_overrides
+ReturnToService=2
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=bf_interval=2,sched_interval=2,preempt_youngest_first,batch_sched_delay=1
+PriorityType=priority/multifactor
+PriorityWeightPartition=1000
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+KillWait=5
+SlurmdTimeout=10
+MessageTimeout=30
+MaxJobCount=20000
+MinJobAge=86400
+PrivateData=cloud
+SuspendProgram={folder}/suspend
+ResumeProgram={folder}/resume
+ResumeFailProgram={folder}/repair
+SuspendTime={idle}
+SuspendTimeout=5
+ResumeTimeout=20
+ResumeRate=0
+SuspendRate=0
+SlurmctldParameters=idle_on_node_suspend,cloud_dns,power_save_interval=2,power_save_min_interval=0
+SuspendExcNodes=head
+NodeName=head NodeHostname={host} NodeAddr=127.0.0.1 Port={head} CPUs=256 RealMemory=1 State=UNKNOWN
+)",
+      fmt::arg("host", host), fmt::arg("user", user), fmt::arg("folder", folder),
+      fmt::arg("port", ports.controller), fmt::arg("idle", options.idle.count()),
+      fmt::arg("head", ports.nodes.at(0)));
+  for (int node = 1; node <= options.nodes; ++node) {
+    text += fmt::format(
+        "NodeName=n{} NodeHostname={} NodeAddr=127.0.0.1 Port={} CPUs={} RealMemory=1 "
+        "State=CLOUD\n",
+        node, host, ports.nodes.at(static_cast<std::size_t>(node)), options.cpus);
+  }
+  text += fmt::format(
+      R"(PartitionName=low Nodes=n[1-{0}] Default=YES MaxTime=UNLIMITED PriorityTier=1 GraceTime=10
+PartitionName=high Nodes=n[1-{0}] MaxTime=UNLIMITED PriorityTier=10 PreemptMode=OFF
+PartitionName=coordinators Nodes=head MaxTime=UNLIMITED PriorityTier=20 PreemptMode=OFF
+)",
+      options.nodes);
+  return text;
+}
+
+// Without the redirection nodes come up, and their jobs are held.
+std::string resume_script(const std::filesystem::path& folder) {
+  return fmt::format(kScriptStart, folder.string()) +
+         fmt::format(R"sh(for node in $(scontrol show hostnames "$1"); do
+  mkdir -p '{0}'/spool/"$node"
+  setsid slurmd -N "$node" -b -f "$SLURM_CONF" </dev/null >>'{0}'/log/power.log 2>&1
+done
+)sh",
+                     folder.string());
+}
+
+std::string suspend_script(const std::filesystem::path& folder) {
+  return fmt::format(kScriptStart, folder.string()) + fmt::format(R"sh(for node in $(scontrol show hostnames "$1"); do
+  [ -f '{0}'/run/"$node".pid ] && kill "$(cat '{0}'/run/"$node".pid)" 2>>'{0}'/log/power.log
+done
+exit 0
+)sh",
+                                                                  folder.string());
+}
+
+// A node that did not start, or was lost, would stay down for ever.
+std::string repair_script(const std::filesystem::path& folder) {
+  return fmt::format(kScriptStart, folder.string()) +
+         fmt::format(R"sh(for node in $(scontrol show hostnames "$1"); do
+  scontrol update nodename="$node" state=power_down_force reason=repair ||
+    scontrol update nodename="$node" state=resume
+done >>'{0}'/log/power.log 2>&1
+)sh",
+                     folder.string());
+}
+
+}  // namespace sullae::cluster

@@ -1,0 +1,228 @@
+#include "cluster/slurm/slurm_engine.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include "base/environment.h"
+#include "cluster/command.h"
+#include "launch/remote_shell.h"
+#include "sullae/error.h"
+
+namespace sullae::cluster {
+namespace {
+
+std::chrono::milliseconds answer_limit() {
+  std::chrono::milliseconds limit{std::chrono::seconds{30}};
+  read_seconds(process_environment(), "SULLAE_CLUSTER_TIMEOUT", Zero::forbidden, limit);
+  return limit;
+}
+
+// Slurm's commands begin their lines with their names.
+std::string first_line(std::string text) {
+  text.resize(std::min(text.find('\n'), text.size()));
+  return text;
+}
+
+std::string shell_word(const std::string& word) {
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+class SlurmEngine final : public Engine {
+ public:
+  explicit SlurmEngine(Settings settings) : settings_(std::move(settings)) {
+    if (!settings_.slurm_conf.empty())
+      ::setenv("SLURM_CONF", settings_.slurm_conf.c_str(), /*overwrite=*/1);
+  }
+
+  std::string name() const override { return "slurm"; }
+
+  std::string describe(const Submission& submission) const override {
+    std::string text;
+    for (const auto& word : words(submission))
+      text += (text.empty() ? "" : " ") +
+              (word.find_first_of(" '\"$*") == std::string::npos ? word : shell_word(word));
+    return text + " <<'END'\n" + script(submission) + "END\n";
+  }
+
+  std::string submit(const Submission& submission) override {
+    const Answer answer = ask({.words = words(submission),
+                               .input = script(submission),
+                               .limit = answer_limit(),
+                               .kept = submission.kept});
+    if (answer.exit_code != 0) throw refusal(submission, answer);
+    std::string id = first_line(answer.output);
+    id.resize(std::min(id.find(';'), id.size()));  // on a federation, the cluster's name follows
+    return id;
+  }
+
+  std::vector<EngineJob> jobs(const std::string& jobs, const std::string& id) override {
+    std::vector<std::string> words = {"squeue",     "--noheader", "--states=all", "--format",
+                                      kQueueFormat, "--user",     user()};
+    if (!id.empty()) words.push_back("--name=" + id);
+    return parse_queue(asked(words).output, jobs);
+  }
+
+  void cancel(const std::vector<std::string>& ids) override {
+    if (ids.empty()) return;
+    std::vector<std::string> words = {"scancel", "--quiet"};
+    words.insert(words.end(), ids.begin(), ids.end());
+    asked(words);
+  }
+
+  std::string this_job() const override {
+    const auto id = process_environment()("SLURM_JOB_ID");
+    if (!id)
+      throw InputError(
+          "SLURM_JOB_ID is not set: the batch system starts this command, and nobody else");
+    return *id;
+  }
+
+  void check(const Submission& submission) override {
+    auto words = this->words(submission);
+    words.emplace_back("--test-only");
+    const Answer answer = ask({.words = words, .input = script(submission), .limit = answer_limit()});
+    if (answer.exit_code != 0) throw refusal(submission, answer);
+  }
+
+  void requeue(const std::string& id) override { asked({"scontrol", "requeue", id}); }
+
+  std::vector<Node> nodes() override {
+    return parse_nodes(asked({"sinfo", "--noheader", "--Node", "--format", kNodeFormat}).output);
+  }
+
+ private:
+  static std::string user() { return fmt::to_string(::getuid()); }
+
+  Answer asked(const std::vector<std::string>& words) const {
+    Answer answer = ask({.words = words, .limit = answer_limit()});
+    if (answer.exit_code == 0) return answer;
+    throw no_answer(words.front(), answer);
+  }
+
+  Error no_answer(const std::string& program, const Answer& answer) const {
+    if (answer.exit_code == 127) {
+      return Error(
+          fmt::format("{} is not installed: there is no Slurm here. sullae cluster up starts one "
+                      "on this machine",
+                      program));
+    }
+    const bool is_down =
+        settings_.is_private &&
+        answer.errors.find("Unable to contact slurm controller") != std::string::npos;
+    return Error(fmt::format("the cluster does not answer: {}{}", first_line(answer.errors),
+                             is_down ? ": sullae cluster up starts it again" : ""));
+  }
+
+  Error refusal(const Submission& submission, const Answer& answer) const {
+    const Error plain = no_answer("sbatch", answer);
+    if (answer.exit_code == 127) return plain;
+    const auto says = [&](const char* text) {
+      return answer.errors.find(text) != std::string::npos;
+    };
+    if (says("Requested node configuration is not available") ||
+        says("Node count specification invalid") || says("More processors requested")) {
+      return InputError(fmt::format(
+          "{} node{} with {} processors each are more than the cluster has in this partition "
+          "(sullae jobs nodes): {}",
+          nodes_of(submission), nodes_of(submission) == 1 ? "" : "s",
+          submission.job.ranks_per_node * submission.job.cpus_per_rank, first_line(answer.errors)));
+    }
+    if (says("invalid partition")) {
+      return InputError(fmt::format(
+          "the cluster has no partition '{}': cluster.toml in {} says which is for what: {}",
+          partition_of(submission), settings_.folder.string(), first_line(answer.errors)));
+    }
+    if (says("Unable to contact") || says("Connection")) return plain;
+    return InputError("Slurm refuses the job: " + answer.errors);
+  }
+
+  std::string partition_of(const Submission& submission) const {
+    const Job& job = submission.job;
+    if (submission.mark.role == Role::coordinator && job.is_elastic()) return settings_.coordinator;
+    if (job.priority == "high") return settings_.high.empty() ? "high" : settings_.high;
+    if (job.priority == "low") return settings_.low.empty() ? "low" : settings_.low;
+    return settings_.partition;
+  }
+
+  static int nodes_of(const Submission& submission) {
+    if (submission.mark.role == Role::workers) return submission.nodes;
+    return submission.job.is_elastic() ? 1 : submission.job.min_nodes;
+  }
+
+  std::vector<std::string> words(const Submission& submission) const {
+    const Job& job = submission.job;
+    const bool is_workers = submission.mark.role == Role::workers;
+    const bool has_ranks = is_workers || !job.is_elastic();
+    const auto log = submission.folder / (is_workers ? "slurm-workers-%j.log" : "slurm-%j.log");
+    std::vector<std::string> words = {
+        "sbatch",
+        "--parsable",
+        "--job-name=" + submission.mark.id,
+        "--comment=" + submission.mark.to_text(),
+        "--chdir=" + submission.folder.string(),
+        "--output=" + log.string(),
+        "--open-mode=append",
+        fmt::format("--nodes={}", nodes_of(submission)),
+        "--ntasks-per-node=1",
+        fmt::format("--cpus-per-task={}", has_ranks ? job.ranks_per_node * job.cpus_per_rank : 1),
+    };
+    const auto partition = partition_of(submission);
+    if (!partition.empty()) words.push_back("--partition=" + partition);
+    if (!job.priority.empty() && job.priority != "high" && job.priority != "low")
+      words.push_back("--priority=" + job.priority);
+    if (job.time) words.push_back("--time=" + format_time_limit(*job.time));
+    if (!job.deadline.empty() && !is_workers) words.push_back("--deadline=" + deadline_of(job));
+    if (!submission.after.empty()) {
+      words.push_back("--dependency=afterok:" + submission.after);
+      words.emplace_back("--kill-on-invalid-dep=yes");
+    }
+    // Workers are replaced by their coordinator; one node's death is not the others'.
+    words.emplace_back(is_workers ? "--no-requeue" : "--requeue");
+    if (is_workers) words.emplace_back("--no-kill");
+    words.insert(words.end(), settings_.sbatch.begin(), settings_.sbatch.end());
+    if (has_ranks) words.insert(words.end(), job.engine_options.begin(), job.engine_options.end());
+    return words;
+  }
+
+  static std::string deadline_of(const Job& job) {
+    std::string text = job.deadline;
+    std::ranges::replace(text, ' ', 'T');
+    return text;
+  }
+
+  // What the batch script replaces itself by is what Slurm's signals to it reach.
+  std::string script(const Submission& submission) const {
+    const auto program = shell_word(own_program());
+    const auto folder = shell_word(submission.folder.string());
+    std::string text = "#!/bin/sh\n";
+    if (!settings_.slurm_conf.empty())
+      text += "export SLURM_CONF=" + shell_word(settings_.slurm_conf) + "\n";
+    text += "export SULLAE_CLUSTER=" + shell_word(settings_.folder.string()) + "\n";
+    text += "export SULLAE_JOBS=" + shell_word(settings_.jobs.string()) + "\n";
+    const std::string step =
+        "srun --kill-on-bad-exit=0 --cpus-per-task=" +
+        fmt::to_string(submission.job.ranks_per_node * submission.job.cpus_per_rank) + " " +
+        program + " jobs work " + folder;
+    if (submission.mark.role == Role::workers)
+      return text + fmt::format("exec {} --attempt {}\n", step, submission.attempt);
+    if (!submission.job.is_elastic()) text += step + " &\n";
+    return text + "exec " + program + " jobs coordinate " + folder + "\n";
+  }
+
+  Settings settings_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_slurm_engine(const Settings& settings) {
+  return std::make_unique<SlurmEngine>(settings);
+}
+
+}  // namespace sullae::cluster

@@ -1,0 +1,58 @@
+#include "cluster/time_limit.h"
+
+#include <algorithm>
+#include <csignal>
+#include <ctime>
+#include <utility>
+
+namespace sullae::cluster {
+namespace {
+
+// For ranks to end and for the requeue; of short jobs, a quarter of their time.
+constexpr std::chrono::seconds kMargin{30};
+
+std::chrono::seconds margin_of(std::chrono::seconds left) { return std::min(kMargin, left / 4); }
+
+}  // namespace
+
+TimeLimit::TimeLimit(Engine& engine, const JobFolder& folder, const std::string& engine_id,
+                     const Job& job, std::function<void()> on_reached)
+    : on_reached_(std::move(on_reached)) {
+  const auto now = Clock::now();
+  for (const EngineJob& one : engine.jobs(mark_of(folder.path().parent_path()), folder.id())) {
+    if (one.id != engine_id || !one.time_left) continue;
+    at_ = now + *one.time_left - margin_of(*one.time_left);
+    kind_ = Kind::time;
+  }
+  if (!job.deadline.empty()) {
+    const std::chrono::seconds left{parse_time(job.deadline, "deadline") - std::time(nullptr)};
+    const auto at = now + left - margin_of(left);
+    if (!at_ || at < *at_) {
+      at_ = at;
+      kind_ = Kind::deadline;
+    }
+  }
+  if (at_) thread_ = std::thread([this] { run(); });
+}
+
+TimeLimit::~TimeLimit() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void TimeLimit::run() {
+  // The process's signals are the launcher's.
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  std::unique_lock lock(mutex_);
+  if (changed_.wait_until(lock, *at_, [this] { return stopped_; })) return;
+  reached_ = kind_;
+  on_reached_();
+}
+
+}  // namespace sullae::cluster

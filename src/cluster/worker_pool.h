@@ -1,0 +1,124 @@
+// The nodes that a job's launcher works with: workers, which the engine starts on nodes, connect to it, and what they
+// hold becomes hosts of the launcher.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/fd.h"
+#include "cluster/engine.h"
+#include "cluster/job_folder.h"
+#include "launch/elastic/host_source.h"
+#include "launch/host_launcher.h"
+
+namespace sullae::cluster {
+
+/// What a worker says first, as a line of JSON; the answer is a line: "ok", or why not.
+struct Hello {
+  std::string version;
+  std::string secret;
+  std::string node;
+  std::string engine_id;
+  int slots = 1;
+  std::string problem;  ///< why it cannot work; empty for none
+
+  std::string to_json() const;
+  static Hello from_json(const std::string& text);
+};
+
+struct WorkerPoolOptions {
+  JobFolder folder;
+  Job job;
+  int submission = 1;
+  int attempt = 1;
+  /// Of the launcher, for workers; empty: this host's name.
+  std::string address;
+  /// Between two questions to the engine.
+  std::chrono::milliseconds period{3000};
+};
+
+/// A thread of its own talks with workers and the engine, asks it for more workers where there are fewer than the job may
+/// have, and lets go of those that are too many. The launcher's thread uses it as the source of its hosts. A job of fixed size has all
+/// workers that it will ever have in its own allocation.
+class WorkerPool final : public elastic::HostSource {
+ public:
+  /// Writes coordinator.json into the attempt's folder. `on_failure` is called, at most once and from the pool's thread, where
+  /// no worker can be had; failure() then says why.
+  WorkerPool(WorkerPoolOptions options, Engine& engine, std::function<void()> on_failure);
+  ~WorkerPool() override;
+
+  elastic::Supply first() override;
+  int fd() const override { return changed_.get(); }
+  std::chrono::steady_clock::time_point next() const override;
+  std::optional<elastic::Supply> turn() override;
+  void released(const std::string& host) override;
+
+  /// Waits until so many nodes have connected. Throws TimeoutError.
+  std::vector<Host> wait_for(int nodes, const Deadline& deadline);
+  /// What starts an agent on a host of the pool: it is there already. Null for other hosts.
+  std::unique_ptr<HostLauncher> launcher_of(const std::string& host);
+
+  std::string failure() const;
+
+ private:
+  struct Worker {
+    std::string engine_id;
+    int slots = 1;
+    UniqueFd socket;     // until its agent is started
+    bool taken = false;  // by the launcher
+    bool unwanted = false;
+    std::int64_t number = 0;
+  };
+  /// A connection that has not said yet who it is.
+  struct Stranger {
+    UniqueFd socket;
+    std::string text;
+    Deadline deadline;
+  };
+
+  void run();
+  void listen();
+  void hear(Stranger& stranger);
+  std::string admit(const Hello& hello, UniqueFd& socket);
+  void ask_engine();
+  void ask_for_workers(int nodes);
+  void drop_surplus(int nodes);
+  void fail(const std::string& reason);
+  void wake_launcher();
+  elastic::Supply supply() const;
+
+  WorkerPoolOptions options_;
+  Engine& engine_;
+  std::function<void()> on_failure_;
+  std::string secret_;
+  UniqueFd listener_;
+  UniqueFd changed_;  // for the launcher
+  UniqueFd stop_;
+  std::vector<Stranger> strangers_;
+  int fruitless_ = 0;                  // engine's jobs in a row that ended without a connection
+  std::set<std::string> known_ended_;  // of the engine's jobs
+  std::set<std::string> ever_connected_;
+  std::set<std::string> asked_;  // the engine's jobs of this attempt
+  bool complained_ = false;
+
+  mutable std::mutex mutex_;               // guards all below
+  std::map<std::string, Worker> workers_;  // by the name of their host
+  std::int64_t next_number_ = 0;
+  Size size_;
+  bool has_changed_ = false;
+  std::string failure_;
+  std::vector<EngineJob> live_;
+  std::vector<std::string> to_cancel_;
+
+  std::thread thread_;
+};
+
+}  // namespace sullae::cluster
