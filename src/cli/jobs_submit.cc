@@ -36,10 +36,10 @@ class SubmitCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& jobs) override {
     app_ = jobs.add_subcommand(
-        "submit", "Submit a job:\n  sullae jobs submit [OPTIONS] -- PROGRAM [ARGUMENTS...]");
+        "submit", "Submit a job:\n  sullae jobs submit [OPTIONS] PROGRAM [ARGUMENTS...]");
     CLI::App& app = *app_;
-    app.add_option("command", given_.command, "The program that the ranks run, and its arguments")
-        ->type_name("PROGRAM...");
+    // Everything from the first word that is no option belongs to the program.
+    app.prefix_command();
     app.add_option("--nodes", nodes_, "So many nodes, from the beginning to the end")
         ->check(positive_integer())
         ->type_name("N");
@@ -145,7 +145,12 @@ class SubmitCommand final : public Command {
     const auto take = [&](const char* option, auto& to, const auto& from) {
       if (app_->count(option) > 0) to = from;
     };
-    if (!given_.command.empty()) job.command = given_.command;
+    const auto command = app_->remaining();
+    if (!command.empty() && command.front().starts_with('-')) {
+      throw InputError(command.front() +
+                       " is not an option of sullae jobs submit; see sullae jobs submit --help");
+    }
+    if (!command.empty()) job.command = command;
     if (nodes_ > 0) job.min_nodes = job.max_nodes = nodes_;
     take("--min-nodes", job.min_nodes, given_.min_nodes);
     take("--max-nodes", job.max_nodes, given_.max_nodes);

@@ -9,13 +9,14 @@
 
 namespace {
 
-// Only what stands before the program that `sullae run` starts is ours. There, MPI's -np has one
+// Only what stands before the program that `sullae run` or `sullae jobs submit` starts is ours. There, MPI's -np has one
 // dash, which CLI11 would read as -n p, and -- may end the options.
 std::vector<std::string> prepare(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words[0] == "bench") std::ranges::replace(words, "-np", "--np");
-  if (words.empty() || words[0] != "run") return words;
-  for (std::size_t i = 1; i < words.size() && words[i].starts_with('-'); ++i) {
+  const bool submits = words.size() > 1 && words[0] == "jobs" && words[1] == "submit";
+  if (words.empty() || (words[0] != "run" && !submits)) return words;
+  for (std::size_t i = submits ? 2 : 1; i < words.size() && words[i].starts_with('-'); ++i) {
     if (words[i] == "--") {
       words.erase(words.begin() + static_cast<std::ptrdiff_t>(i));
       break;

@@ -92,8 +92,12 @@ class Attempt {
         options.elastic->source =
             std::shared_ptr<elastic::HostSource>(&pool, [](elastic::HostSource*) {});
       } else {
-        options.hosts = pool.wait_for(job_.min_nodes,
-                                      Deadline(kConnectLimit, "the limit for workers to connect"));
+        // Those of this very allocation are there, or about to be.
+        const Clock::duration wait =
+            engine_->asks_for_workers() ? Clock::duration(kConnectLimit) : kForever;
+        options.hosts = pool.wait_for(
+            job_.min_nodes, Deadline(std::chrono::duration_cast<std::chrono::milliseconds>(wait),
+                                     "the limit for workers to connect"));
       }
       exit_code = run_job(options);
     } catch (const Error& error) {
@@ -152,12 +156,20 @@ class Attempt {
               .exit_code = exit_code,
               .reason = lost.empty() ? "its nodes were taken back" : "node " + lost + " was lost"};
     }
-    return {
-        .end = End::failed,
-        .exit_code = exit_code,
-        .reason = error.empty()
-                      ? fmt::format("a rank ended with exit code {}; the log says more", exit_code)
-                      : error};
+    return {.end = End::failed,
+            .exit_code = exit_code,
+            .reason = error.empty() ? last_word_of_launcher() : error};
+  }
+
+  // Which says who failed, and how.
+  std::string last_word_of_launcher() const {
+    constexpr std::string_view kLauncher = "sullae run: ";
+    std::string last = "a rank failed";
+    std::ifstream log(folder_.attempt(number_) / "log");
+    for (std::string line; std::getline(log, line);) {
+      if (line.starts_with(kLauncher)) last = line.substr(kLauncher.size());
+    }
+    return last;
   }
 
   bool goes_on(const Result& result) const {

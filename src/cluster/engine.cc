@@ -50,6 +50,32 @@ std::optional<Mark> Mark::parse(std::string_view text) {
   return mark;
 }
 
+std::string to_text(EngineState state) {
+  switch (state) {
+    case EngineState::pending:
+      return "waits";
+    case EngineState::running:
+      return "runs";
+    case EngineState::ended:
+      return "ended";
+    case EngineState::failed:
+      return "failed";
+    case EngineState::cancelled:
+      return "was cancelled";
+    case EngineState::preempted:
+      return "was preempted by a job of higher priority";
+    case EngineState::timed_out:
+      return "was still running at its time limit";
+    case EngineState::out_of_memory:
+      return "used up its memory";
+    case EngineState::node_lost:
+      return "lost its node";
+    case EngineState::past_deadline:
+      return "could not end by its deadline";
+  }
+  return "";
+}
+
 std::string mark_of(const std::filesystem::path& jobs) {
   return fmt::format("{:08x}",
                      fnv1a(std::filesystem::weakly_canonical(jobs).string()) & 0xffffffffU);

@@ -59,6 +59,9 @@ enum class EngineState {
   past_deadline,
 };
 
+/// Ends a sentence: "was preempted by a job of higher priority", "lost its node".
+std::string to_text(EngineState state);
+
 /// A job of the engine's.
 struct EngineJob {
   std::string id;

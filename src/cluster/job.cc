@@ -78,7 +78,7 @@ bool has_option(const std::vector<std::string>& words, const std::string& option
 
 void check(const Job& job) {
   require(!job.command.empty(),
-          "no program given: sullae jobs submit [OPTIONS] -- PROGRAM [ARGUMENTS...]");
+          "no program given: sullae jobs submit [OPTIONS] PROGRAM [ARGUMENTS...]");
   require(
       is_name(job.name),
       fmt::format("--name '{}': expected at most 64 letters, digits, '-', '_' and '.'", job.name));

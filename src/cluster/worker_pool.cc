@@ -69,29 +69,17 @@ void signal(const UniqueFd& event) {
   [[maybe_unused]] const auto written = ::write(event.get(), &one, sizeof one);
 }
 
-// A worker that is there already.
-class WaitingWorker final : public HostLauncher {
+// A host of the pool, whose worker is there already.
+class PoolLauncher final : public HostLauncher {
  public:
-  explicit WaitingWorker(UniqueFd socket) : socket_(std::move(socket)) {}
+  PoolLauncher(WorkerPool& pool, std::string host) : pool_(pool), host_(std::move(host)) {}
   AgentChannel start(const std::vector<std::string>&, const sigset_t&) override {
-    AgentChannel channel;
-    channel.output = UniqueFd(::fcntl(socket_.get(), F_DUPFD_CLOEXEC, 0));
-    channel.input = std::move(socket_);
-    return channel;
+    return pool_.take(host_);
   }
 
  private:
-  UniqueFd socket_;
-};
-
-// One whose connection has gone before its agent was started.
-class GoneWorker final : public HostLauncher {
- public:
-  AgentChannel start(const std::vector<std::string>&, const sigset_t&) override {
-    Pipe input = make_pipe();
-    Pipe output = make_pipe();
-    return {std::move(input.write), std::move(output.read)};
-  }
+  WorkerPool& pool_;
+  std::string host_;
 };
 
 }  // namespace
@@ -259,8 +247,8 @@ void WorkerPool::ask_engine() {
       if (is_live) {
         live_.push_back(job);
         nodes += job.nodes;
-      } else if (known_ended_.insert(job.id).second && !ever_connected_.contains(job.id)) {
-        ++fruitless_;
+      } else if (known_ended_.insert(job.id).second) {
+        note_end(job);
       }
     }
     // Slurm may have given a node up whose processes live on; and a worker that nobody uses holds a node.
@@ -295,6 +283,13 @@ void WorkerPool::ask_engine() {
   } else if (nodes > size.max_nodes) {
     drop_surplus(nodes - size.max_nodes);
   }
+}
+
+// With the lock held. Those that were let go are no news.
+void WorkerPool::note_end(const EngineJob& job) {
+  if (!ever_connected_.contains(job.id)) ++fruitless_;
+  if (job.state != EngineState::ended && job.state != EngineState::cancelled)
+    say(fmt::format("{} ({}): {}", fmt::join(job.hosts, ", "), job.id, to_text(job.state)));
 }
 
 void WorkerPool::ask_for_workers(int nodes) {
@@ -407,11 +402,22 @@ std::vector<Host> WorkerPool::wait_for(int nodes, const Deadline& deadline) {
 }
 
 std::unique_ptr<HostLauncher> WorkerPool::launcher_of(const std::string& host) {
+  return std::make_unique<PoolLauncher>(*this, host);
+}
+
+AgentChannel WorkerPool::take(const std::string& host) {
   const std::lock_guard lock(mutex_);
   const auto found = workers_.find(host);
-  if (found == workers_.end()) return std::make_unique<GoneWorker>();
-  if (std::exchange(found->second.taken, true)) return std::make_unique<GoneWorker>();
-  return std::make_unique<WaitingWorker>(std::move(found->second.socket));
+  if (found == workers_.end() || !found->second.socket) {
+    // Gone meanwhile: what is read ends at once.
+    Pipe input = make_pipe();
+    Pipe output = make_pipe();
+    return {std::move(input.write), std::move(output.read)};
+  }
+  AgentChannel channel;
+  channel.output = UniqueFd(::fcntl(found->second.socket.get(), F_DUPFD_CLOEXEC, 0));
+  channel.input = std::move(found->second.socket);
+  return channel;
 }
 
 std::string WorkerPool::failure() const {

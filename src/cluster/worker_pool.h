@@ -63,8 +63,10 @@ class WorkerPool final : public elastic::HostSource {
 
   /// Waits until so many nodes have connected. Throws TimeoutError.
   std::vector<Host> wait_for(int nodes, const Deadline& deadline);
-  /// What starts an agent on a host of the pool: it is there already. Null for other hosts.
+  /// What starts an agent on a host of the pool.
   std::unique_ptr<HostLauncher> launcher_of(const std::string& host);
+  /// The way to the worker there, once; to nobody where it has gone.
+  AgentChannel take(const std::string& host);
 
   std::string failure() const;
 
@@ -72,8 +74,7 @@ class WorkerPool final : public elastic::HostSource {
   struct Worker {
     std::string engine_id;
     int slots = 1;
-    UniqueFd socket;     // until its agent is started
-    bool taken = false;  // by the launcher
+    UniqueFd socket;  // until the launcher takes it
     bool unwanted = false;
     std::int64_t number = 0;
   };
@@ -89,6 +90,7 @@ class WorkerPool final : public elastic::HostSource {
   void hear(Stranger& stranger);
   std::string admit(const Hello& hello, UniqueFd& socket);
   void ask_engine();
+  void note_end(const EngineJob& job);
   void ask_for_workers(int nodes);
   void drop_surplus(int nodes);
   void fail(const std::string& reason);

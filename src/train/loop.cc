@@ -85,7 +85,8 @@ void Loop::note_change() {
   report_.world_size = change.ranks;
   throughput_.pause();
   tell(&Observer::noted,
-       fmt::format("{} rank{} go on after {:.2f} s: {}", change.ranks, change.ranks == 1 ? "" : "s",
+       fmt::format("{} on after {:.2f} s: {}",
+                   change.ranks == 1 ? "1 rank goes" : fmt::format("{} ranks go", change.ranks),
                    std::chrono::duration<double>(change.pause).count(), change.reason));
 }
 
@@ -199,8 +200,7 @@ void Loop::load_optimizer(torch::optim::Optimizer& loaded) {
 
 void Loop::train_epoch() {
   const auto epoch = static_cast<std::size_t>(state_.epoch);
-  const auto stream =
-      parts_.data.batches(Split::train, plan_->of_epoch(epoch, state_.step), epoch);
+  const auto stream = parts_.data.batches(Split::train, plan_->of_epoch(epoch, state_.step), epoch);
   const double data_before = throughput_.waiting_for_data();
   while (state_.step < steps_per_epoch_ && !ended()) {
     step(*stream, data_before);
@@ -263,8 +263,7 @@ void Loop::end_epoch() {
 // What an epoch has come to: also in the world after the one in which it ended.
 void Loop::save() {
   if (unsaved_ == Unsaved::nothing) return;
-  report_.checkpoint =
-      saver_->save(state_, parts_.model, *stepper_, unsaved_ == Unsaved::best);
+  report_.checkpoint = saver_->save(state_, parts_.model, *stepper_, unsaved_ == Unsaved::best);
   unsaved_ = Unsaved::nothing;
   if (elastic_ != nullptr) elastic_->step_done();
 }

@@ -98,7 +98,7 @@ spec:
                             .pods = 1,
                             .cpus = 1,
                             .retries = job.attempts - 1,
-                            .only_when_it_goes_on = true},
+                            .is_coordinator = true},
                            job);
     // As many as there may be: those for which there is room run, and join.
     text += replicated_job({.name = name,
@@ -137,13 +137,13 @@ spec:
     int pods;
     int cpus;
     int retries;
-    bool only_when_it_goes_on = false;
+    bool is_coordinator = false;
   };
 
   std::string replicated_job(const Pods& pods, const Job& job) const {
     // The coordinator's exit code tells a job that goes on from one that is over.
-    const std::string policy = !pods.only_when_it_goes_on ? ""
-                                                          : fmt::format(R"(        podFailurePolicy:
+    const std::string policy = !pods.is_coordinator ? ""
+                                                    : fmt::format(R"(        podFailurePolicy:
           rules:
           - action: FailJob
             onExitCodes:
@@ -151,9 +151,11 @@ spec:
               operator: NotIn
               values: [{}]
 )",
-                                                                        kGoesOn);
+                                                                  kGoesOn);
     const std::string limit =
-        job.time ? fmt::format("        activeDeadlineSeconds: {}\n", job.time->count()) : "";
+        job.time && pods.is_coordinator
+            ? fmt::format("        activeDeadlineSeconds: {}\n", job.time->count())
+            : "";
     std::string priority_class;
     if (job.priority == "high") priority_class = settings_.high.empty() ? "high" : settings_.high;
     if (job.priority == "low") priority_class = settings_.low.empty() ? "low" : settings_.low;
@@ -168,13 +170,14 @@ spec:
     std::string mounts;
     std::string volumes;
     for (const auto& [name, path] : job.mounts) {
-      mounts += fmt::format("              - {{name: {}, mountPath: {}}}\n", yaml_text(name_of(name)),
-                            yaml_text(path));
+      mounts += fmt::format("              - {{name: {}, mountPath: {}}}\n",
+                            yaml_text(name_of(name)), yaml_text(path));
       volumes +=
           fmt::format("            - {{name: {0}, persistentVolumeClaim: {{claimName: {0}}}}}\n",
                       yaml_text(name_of(name)));
     }
-    return fmt::format(R"(  - name: {role}
+    return fmt::format(
+        R"(  - name: {role}
     replicas: 1
     template:
       spec:
@@ -201,13 +204,12 @@ spec:
             - {{name: "sullae-jobs", persistentVolumeClaim: {{claimName: "sullae-jobs"}}}}
             - {{name: "sullae-config", configMap: {{name: {name}}}}}
 {volumes})",
-                       fmt::arg("role", pods.role), fmt::arg("pods", pods.pods),
-                       fmt::arg("retries", pods.retries), fmt::arg("policy", policy),
-                       fmt::arg("limit", limit), fmt::arg("priority", priority),
-                       fmt::arg("image", yaml_text(image_of(job))), fmt::arg("script", yaml_text(script)),
-                       fmt::arg("config", yaml_text(kConfig)), fmt::arg("cpus", pods.cpus),
-                       fmt::arg("jobs", yaml_text(kJobs)), fmt::arg("mounts", mounts),
-                       fmt::arg("volumes", volumes), fmt::arg("name", yaml_text(pods.name)));
+        fmt::arg("role", pods.role), fmt::arg("pods", pods.pods), fmt::arg("retries", pods.retries),
+        fmt::arg("policy", policy), fmt::arg("limit", limit), fmt::arg("priority", priority),
+        fmt::arg("image", yaml_text(image_of(job))), fmt::arg("script", yaml_text(script)),
+        fmt::arg("config", yaml_text(kConfig)), fmt::arg("cpus", pods.cpus),
+        fmt::arg("jobs", yaml_text(kJobs)), fmt::arg("mounts", mounts),
+        fmt::arg("volumes", volumes), fmt::arg("name", yaml_text(pods.name)));
   }
 
   Settings settings_;

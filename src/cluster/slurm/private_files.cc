@@ -97,12 +97,13 @@ done
 }
 
 std::string suspend_script(const std::filesystem::path& folder) {
-  return fmt::format(kScriptStart, folder.string()) + fmt::format(R"sh(for node in $(scontrol show hostnames "$1"); do
+  return fmt::format(kScriptStart, folder.string()) +
+         fmt::format(R"sh(for node in $(scontrol show hostnames "$1"); do
   [ -f '{0}'/run/"$node".pid ] && kill "$(cat '{0}'/run/"$node".pid)" 2>>'{0}'/log/power.log
 done
 exit 0
 )sh",
-                                                                  folder.string());
+                     folder.string());
 }
 
 // A node that did not start, or was lost, would stay down for ever.

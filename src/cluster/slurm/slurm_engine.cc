@@ -87,7 +87,8 @@ class SlurmEngine final : public Engine {
   void check(const Submission& submission) override {
     auto words = this->words(submission);
     words.emplace_back("--test-only");
-    const Answer answer = ask({.words = words, .input = script(submission), .limit = answer_limit()});
+    const Answer answer =
+        ask({.words = words, .input = script(submission), .limit = answer_limit()});
     if (answer.exit_code != 0) throw refusal(submission, answer);
   }
 
@@ -113,11 +114,16 @@ class SlurmEngine final : public Engine {
                       "on this machine",
                       program));
     }
-    const bool is_down =
-        settings_.is_private &&
-        answer.errors.find("Unable to contact slurm controller") != std::string::npos;
-    return Error(fmt::format("the cluster does not answer: {}{}", first_line(answer.errors),
-                             is_down ? ": sullae cluster up starts it again" : ""));
+    const auto says = [&](const char* text) {
+      return answer.errors.find(text) != std::string::npos;
+    };
+    std::string remedy;
+    if (settings_.is_private && says("Unable to contact slurm controller"))
+      remedy = ": sullae cluster up starts it again";
+    if (says("Could not establish a configuration source"))
+      remedy = ": there is no Slurm here; sullae cluster up starts one on this machine";
+    return Error(
+        fmt::format("the cluster does not answer: {}{}", first_line(answer.errors), remedy));
   }
 
   Error refusal(const Submission& submission, const Answer& answer) const {
@@ -129,10 +135,10 @@ class SlurmEngine final : public Engine {
     if (says("Requested node configuration is not available") ||
         says("Node count specification invalid") || says("More processors requested")) {
       return InputError(fmt::format(
-          "{} node{} with {} processors each are more than the cluster has in this partition "
-          "(sullae jobs nodes): {}",
-          nodes_of(submission), nodes_of(submission) == 1 ? "" : "s",
-          submission.job.ranks_per_node * submission.job.cpus_per_rank, first_line(answer.errors)));
+          "{} × {} processors (--max-nodes × --ranks-per-node × --cpus-per-rank) are more than the "
+          "cluster has there (sullae jobs nodes): {}",
+          nodes_of(submission), submission.job.ranks_per_node * submission.job.cpus_per_rank,
+          first_line(answer.errors)));
     }
     if (says("invalid partition")) {
       return InputError(fmt::format(

@@ -50,6 +50,7 @@ void Membership::ended(int id, Ending ending, const std::string& how, Time now) 
   if (found == workers_.end()) return;
   const Worker worker = found->second;
   workers_.erase(found);
+  const bool ended_well = ending == Ending::done;
   // Training has not begun for who was no member yet.
   if (ending == Ending::done && worker.phase != Phase::member)
     ending = worker.stopped ? Ending::left : Ending::failed;
@@ -70,7 +71,10 @@ void Membership::ended(int id, Ending ending, const std::string& how, Time now) 
     }
     if (generation_.number < 0 && ending == Ending::failed) {
       // Before any world: what does not start at all is a mistake, which waiting does not mend.
-      fail(fmt::format("worker {} on {} {} before it was ready", id, worker.host, how));
+      fail(fmt::format(
+          "worker {} on {} {} before it was ready{}", id, worker.host, how,
+          ended_well ? ": an elastic job runs sullae train, or a program that uses sullae::elastic"
+                     : ""));
     }
   }
   if (worker.phase == Phase::member && world_ != World::none && !finishing_) {

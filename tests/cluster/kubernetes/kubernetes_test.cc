@@ -1,0 +1,71 @@
+// What kubectl is given, held against files beside this one. After a change that is meant, SULLAE_WRITE_GOLDEN=1 writes them anew.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "cluster/engine.h"
+#include "support/errors.h"
+
+namespace sullae::cluster {
+namespace {
+
+using testing::contains;
+using testing::error_of;
+
+std::string yaml_of(const Job& job) {
+  const auto engine = make_engine("kubernetes", Settings{});
+  return engine->describe(
+      {.mark = {.jobs = "0", .id = job.name + "-1"}, .job = job, .folder = "/jobs"});
+}
+
+void expect_golden(const std::string& name, const std::string& text) {
+  const auto file = std::string(GOLDEN_DIRECTORY) + "/" + name;
+  if (std::getenv("SULLAE_WRITE_GOLDEN") != nullptr) std::ofstream(file) << text;
+  std::ifstream stream(file);
+  const std::string golden{std::istreambuf_iterator<char>(stream), {}};
+  EXPECT_EQ(text, golden) << file;
+}
+
+TEST(Kubernetes, OfAFixedJob) {
+  expect_golden("fixed.yaml", yaml_of({.command = {"./train", "--name", "it's \"quoted\""},
+                                       .name = "train",
+                                       .directory = "/work",
+                                       .min_nodes = 2,
+                                       .max_nodes = 2}));
+}
+
+TEST(Kubernetes, OfAnElasticJobWithAllThatThereIs) {
+  expect_golden("elastic.yaml",
+                yaml_of({.command = {"sullae", "train", "mnist", "--data", "{data}/mnist"},
+                         .name = "My_Job.1",
+                         .directory = "/work",
+                         .environment = {{"A", "b c"}},
+                         .min_nodes = 2,
+                         .max_nodes = 8,
+                         .ranks_per_node = 4,
+                         .cpus_per_rank = 2,
+                         .priority = "high",
+                         .time = std::chrono::hours{2},
+                         .mounts = {{"data", "/mnt/data"}},
+                         .attempts = 3,
+                         .engine_options = {"image=registry.example/sullae:7"}}));
+}
+
+TEST(Kubernetes, SaysWhatIsKubectls) {
+  const auto engine = make_engine("kubernetes", Settings{});
+  const Submission submission{.job = {.command = {"true"}, .name = "a", .directory = "/"},
+                              .folder = "/jobs"};
+  EXPECT_TRUE(contains(error_of([&] { engine->submit(submission); }),
+                       "--dry-run prints what kubectl apply -f - takes"));
+  EXPECT_TRUE(contains(error_of([&] { engine->nodes(); }), "kubectl get nodes"));
+  Job job = submission.job;
+  job.engine_options = {"--gres=gpu:1"};
+  EXPECT_TRUE(contains(error_of([&] { yaml_of(job); }),
+                       "--engine-option --gres=gpu:1: expected image=NAME"));
+  EXPECT_TRUE(contains(error_of([] { make_engine("lsf", Settings{}); }),
+                       "--engine lsf: expected slurm or kubernetes"));
+}
+
+}  // namespace
+}  // namespace sullae::cluster

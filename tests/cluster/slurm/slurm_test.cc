@@ -1,0 +1,316 @@
+// With a Slurm that this test starts, by the commands that users type. Where Slurm is not installed the tests are skipped, and
+// say so.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cmath>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "cluster/command.h"
+#include "support/errors.h"
+#include "support/program.h"
+#include "support/temporary_directory.h"
+
+namespace sullae::cluster {
+namespace {
+
+using testing::contains;
+using testing::Program;
+using testing::ProgramResult;
+using testing::run_program;
+using testing::sullae_program;
+using testing::TemporaryDirectory;
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+
+constexpr std::chrono::seconds kLong{150};
+
+// Three nodes of two processors; each test has its own.
+class SlurmTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* const program : {"slurmctld", "slurmd", "munged", "sbatch"}) {
+      if (is_installed(program) || is_installed(std::string("/usr/sbin/") + program)) continue;
+      GTEST_SKIP() << program
+                   << " IS NOT INSTALLED: NOTHING OF `sullae jobs` IS TESTED HERE; "
+                      "scripts/setup.sh test installs it";
+    }
+    const auto up = sullae({"cluster", "up", "--nodes", "3", "--cpus", "2", "--idle", "600"});
+    ASSERT_EQ(up.exit_code, 0) << up.standard_error;
+    is_up_ = true;
+  }
+
+  void TearDown() override {
+    if (!is_up_) return;
+    if (HasFailure()) std::printf("%s\n", sullae({"jobs", "list"}).standard_output.c_str());
+    const auto down = sullae({"cluster", "down"});
+    EXPECT_EQ(down.exit_code, 0) << down.standard_error;
+    EXPECT_TRUE(testing::vanish(cluster()));
+    for (const char* const name : {"run", "state", "spool", "log", "slurm.conf", "cluster.toml"})
+      EXPECT_FALSE(std::filesystem::exists(directory_.path() / name)) << name;
+  }
+
+  std::string cluster() const { return directory_.path().string(); }
+  std::map<std::string, std::string> environment() const {
+    return {{"SULLAE_CLUSTER", cluster()},
+            {"OMP_NUM_THREADS", "1"},
+            {"SLURM_CONF", cluster() + "/slurm.conf"}};
+  }
+  ProgramResult sullae(Words words) const {
+    words.insert(words.begin(), sullae_program());
+    return run_program(words, environment(), work_.path().string());
+  }
+  /// The job's name.
+  std::string submit(Words words) const {
+    words.insert(words.begin(), {"jobs", "submit"});
+    const auto result = sullae(words);
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    return result.standard_output.substr(0, result.standard_output.find('\n'));
+  }
+  std::string error_of(Words words) const {
+    words.insert(words.begin(), "jobs");
+    const auto result = sullae(words);
+    EXPECT_EQ(result.exit_code, 1) << result.standard_output;
+    return result.standard_error;
+  }
+  Json show(const std::string& job) const {
+    const auto result = sullae({"jobs", "show", job, "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    return Json::parse(result.standard_output);
+  }
+  Json wait_for(const std::string& job, const std::function<bool(const Json&)>& condition,
+                std::chrono::seconds limit = kLong) const {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    for (;;) {
+      Json seen = show(job);
+      if (condition(seen)) return seen;
+      if (std::chrono::steady_clock::now() > end) {
+        ADD_FAILURE() << "still " << seen.dump() << "\n" << log_of(job);
+        return seen;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds{300});
+    }
+  }
+  Json wait_for_state(const std::string& job, const std::string& state) const {
+    return wait_for(job, [&](const Json& seen) { return seen.at("state") == state; });
+  }
+  Json wait_for_nodes(const std::string& job, int nodes) const {
+    return wait_for(job, [&](const Json& seen) {
+      return seen.at("state") == "running" && seen.at("nodes") == nodes;
+    });
+  }
+  std::string log_of(const std::string& job) const {
+    return sullae({"jobs", "logs", job}).standard_output;
+  }
+  // So that what follows need not wait for nodes to start.
+  void start_nodes() const {
+    const auto job = submit({"--name", "warm", "--nodes", "3", "true"});
+    wait_for_state(job, "completed");
+  }
+
+  TemporaryDirectory directory_;
+  TemporaryDirectory work_;
+  bool is_up_ = false;
+};
+
+TEST_F(SlurmTest, JobsGoFromTheirBeginningToTheirEnd) {
+  // Nothing that could never run is submitted.
+  EXPECT_TRUE(contains(error_of({"submit", "--nodes", "4", "true"}), "4 × 1 processors"));
+  EXPECT_TRUE(contains(error_of({"submit", "--min-nodes", "1", "--max-nodes", "9", "true"}),
+                       "9 × 1 processors"));
+  EXPECT_TRUE(contains(error_of({"submit", "--cpus-per-rank", "3", "true"}), "1 × 3 processors"));
+  EXPECT_TRUE(
+      contains(error_of({"submit", "--after", "nobody", "true"}), "there is no job 'nobody'"));
+  EXPECT_TRUE(contains(error_of({"submit", "--mount", "data=/nowhere", "true"}),
+                       "--mount data=/nowhere: there is no such folder"));
+  EXPECT_TRUE(contains(error_of({"submit"}), "no program given"));
+  EXPECT_TRUE(contains(sullae({"jobs", "list"}).standard_output, "no jobs"));
+
+  // A job of two nodes with two ranks each, one that waits for it, one that waits for a job that fails.
+  const std::string first = submit(
+      {"--name", "first", "--nodes", "2", "--ranks-per-node", "2", "--env", "A=b c", "--mount",
+       "here=" + work_.path().string(), "--", "sh", "-c",
+       "echo rank $SULLAE_RANK of $SULLAE_SIZE, $A; sleep 1; touch {here}/done-$SULLAE_RANK"});
+  EXPECT_EQ(first, "first-1");
+  const std::string second =
+      submit({"--name", "second", "--after", first, "sh", "-c", "test -e done-3"});
+  const std::string failing = submit({"--name", "failing", "sh", "-c", "echo failing; exit 3"});
+  const std::string never = submit({"--name", "never", "--after", failing, "touch", "never"});
+  const std::string cancelled =
+      submit({"--name", "cancelled", "--min-nodes", "1", "--max-nodes", "2", "sleep", "1000"});
+  wait_for_state(first, "completed");
+  const auto log = log_of("1");
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_TRUE(contains(log, fmt::format("[{0}] rank {0} of 4, b c\n", rank))) << log;
+  const Json seen = show(first);
+  EXPECT_EQ(seen.at("exit_code"), 0);
+  EXPECT_EQ(seen.at("attempts"), 1);
+  wait_for_state(second, "completed");
+  EXPECT_EQ(wait_for_state(failing, "failed").at("exit_code"), 3);
+  EXPECT_TRUE(contains(show(failing).at("reason"), "ended with exit code 3"))
+      << show(failing).dump();
+  EXPECT_TRUE(contains(wait_for_state(never, "cancelled").at("reason"), "did not end well"));
+  EXPECT_FALSE(std::filesystem::exists(work_.path() / "never"));
+
+  // Watching gives the job's exit code, logs of one node that node's ranks alone.
+  EXPECT_EQ(sullae({"jobs", "watch", failing}).exit_code, 3);
+  EXPECT_TRUE(contains(sullae({"jobs", "logs", "-f", failing}).standard_output, "[0] failing"));
+  const auto shown = sullae({"jobs", "show", first}).standard_output;
+  EXPECT_TRUE(contains(shown, cluster() + "/jobs/first-1/attempts/1/log")) << shown;
+  const auto of_node = sullae({"jobs", "logs", first, "--node", "n1"}).standard_output;
+  EXPECT_EQ(std::ranges::count(of_node, '\n'), 2) << of_node;
+
+  // Cancelled while it runs; a job that is over can be begun again, and not cancelled.
+  wait_for(cancelled, [](const Json& job) { return job.at("state") == "running"; });
+  EXPECT_EQ(sullae({"jobs", "cancel", cancelled}).exit_code, 0);
+  wait_for_state(cancelled, "cancelled");
+  EXPECT_TRUE(contains(error_of({"cancel", cancelled}), "is over: cancelled"));
+  EXPECT_TRUE(contains(error_of({"resize", first, "--max", "2"}), "is over: completed"));
+  EXPECT_EQ(sullae({"jobs", "retry", failing}).exit_code, 0);
+  wait_for(failing,
+           [](const Json& job) { return job.at("state") == "failed" && job.at("attempts") == 2; });
+  EXPECT_TRUE(contains(sullae({"cluster", "status"}).standard_output, "slurmctld run"));
+}
+
+TEST_F(SlurmTest, SubmitsOfClientsThatAreKilledAreNeitherLostNorDoubled) {
+  constexpr int kSubmits = 200;
+  std::mt19937 random(7);
+  std::uniform_int_distribution<int> microseconds(0, 60'000);
+  int kills = 0;
+  for (int i = 0; i < kSubmits; ++i) {
+    for (bool done = false; !done;) {
+      Program client({sullae_program(), "jobs", "submit", "--name", "s", "--idempotency-key",
+                      std::to_string(i), "sleep", "1000"},
+                     environment());
+      std::this_thread::sleep_for(std::chrono::microseconds{microseconds(random)});
+      client.signal(SIGKILL);
+      const int exit_code = client.wait().exit_code;
+      done = exit_code == 0;
+      if (!done) ++kills;
+      ASSERT_TRUE(done || exit_code == 128 + SIGKILL) << exit_code;
+    }
+  }
+  EXPECT_GT(kills, 0);
+  const auto queue =
+      run_program({"squeue", "--noheader", "--states=all", "--format=%k"}, environment())
+          .standard_output;
+  std::map<std::string, int> of_job;
+  std::istringstream lines(queue);
+  for (std::string line; std::getline(lines, line);) ++of_job[line];
+  EXPECT_EQ(of_job.size(), static_cast<std::size_t>(kSubmits));
+  for (const auto& [mark, count] : of_job) EXPECT_EQ(count, 1) << mark;
+  EXPECT_EQ(Json::parse(sullae({"jobs", "list", "--json"}).standard_output).size(),
+            static_cast<std::size_t>(kSubmits));
+}
+
+// The samples that an elastic_program's workers have taken, by how often.
+std::map<int, int> samples_in(const std::filesystem::path& folder) {
+  std::map<int, int> samples;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!entry.path().filename().string().starts_with("samples-")) continue;
+    std::ifstream file(entry.path());
+    std::int64_t when = 0;
+    for (int step = 0, first = 0, last = 0, generation = 0;
+         file >> step >> first >> last >> generation >> when;) {
+      for (int sample = first; sample < last; ++sample) ++samples[sample];
+    }
+  }
+  return samples;
+}
+
+std::vector<double> weights_in(const std::filesystem::path& folder) {
+  std::ifstream file(folder / "weights");
+  return {std::istream_iterator<double>(file), {}};
+}
+
+TEST_F(SlurmTest, AnElasticJobGivesNodesToAHighOneAndLosesNoStep) {
+  constexpr int kSteps = 700;
+  constexpr int kBatch = 12;
+  const auto steps = std::to_string(kSteps);
+  start_nodes();
+  const TemporaryDirectory out;
+  const auto low =
+      submit({"--name", "low", "--min-nodes", "1", "--max-nodes", "3", "--cpus-per-rank", "2",
+              "--priority", "low", ELASTIC_PROGRAM, out.path().string(), steps, "--pause", "100"});
+  wait_for_nodes(low, 3);
+  EXPECT_TRUE(contains(error_of({"retry", low}), "what is over can be begun again"));
+
+  // It is preempted on two nodes, and has them again when the other is done.
+  const auto high = submit({"--name", "high", "--nodes", "2", "--cpus-per-rank", "2", "--priority",
+                            "high", "sleep", "2"});
+  wait_for_state(high, "completed");
+  wait_for_nodes(low, 3);
+
+  // Resized.
+  EXPECT_EQ(sullae({"jobs", "resize", low, "--max", "2"}).exit_code, 0);
+  wait_for_nodes(low, 2);
+  EXPECT_EQ(sullae({"jobs", "resize", low, "--max", "3"}).exit_code, 0);
+  const Json whole = wait_for_nodes(low, 3);
+
+  // The daemon of one of its nodes is killed: Slurm gives the node up, repairs it, and the job has it, or another one, again.
+  const auto node = whole.at("hosts").at(0).get<std::string>();
+  pid_t daemon = 0;
+  std::ifstream(directory_.path() / "run" / (node + ".pid")) >> daemon;
+  ASSERT_GT(daemon, 1);
+  ::kill(daemon, SIGKILL);
+
+  EXPECT_EQ(wait_for_state(low, "completed").at("attempts"), 1);
+  const auto samples = samples_in(out.path());
+  EXPECT_EQ(samples.size(), static_cast<std::size_t>(kSteps * kBatch));
+  for (const auto& [sample, times] : samples) EXPECT_EQ(times, 1) << sample;
+  const auto log = log_of(low);
+  EXPECT_TRUE(contains(log, "is taken back: its ranks go after the step")) << log;
+
+  const TemporaryDirectory alone;
+  run_program({sullae_program(), "run", "-np", "1", ELASTIC_PROGRAM, alone.path().string(), steps});
+  const auto expected = weights_in(alone.path());
+  const auto weights = weights_in(out.path());
+  ASSERT_FALSE(expected.empty());
+  ASSERT_EQ(weights.size(), expected.size());
+  // The last is the buffer that counts forward passes.
+  for (std::size_t i = 0; i < weights.size(); ++i) EXPECT_NEAR(weights[i], expected[i], 1e-10) << i;
+}
+
+TEST_F(SlurmTest, AFixedJobThatIsPreemptedBeginsAgain) {
+  start_nodes();
+  const auto low = submit(
+      {"--name", "low", "--nodes", "3", "--cpus-per-rank", "2", "--priority", "low", "sh", "-c",
+       "echo attempt $SULLAE_JOB_ATTEMPT; test $SULLAE_JOB_ATTEMPT = 2 || sleep 1000"});
+  wait_for_nodes(low, 3);
+  const auto high = submit({"--name", "high", "--nodes", "1", "--priority", "high", "sleep", "1"});
+  wait_for_state(high, "completed");
+  EXPECT_EQ(wait_for_state(low, "completed").at("attempts"), 2);
+  const auto shown = sullae({"jobs", "show", low}).standard_output;
+  EXPECT_TRUE(contains(shown, "1: preempted: ")) << shown;
+  EXPECT_TRUE(
+      contains(sullae({"jobs", "logs", low, "--attempt", "1"}).standard_output, "[0] attempt 1"));
+  EXPECT_TRUE(contains(log_of(low), "[0] attempt 2"));
+}
+
+TEST_F(SlurmTest, AClusterThatDoesNotAnswerIsNamedWithTheRemedy) {
+  pid_t controller = 0;
+  std::ifstream(directory_.path() / "run" / "slurmctld.pid") >> controller;
+  ASSERT_GT(controller, 1);
+  ::kill(controller, SIGSTOP);
+  auto variables = environment();
+  variables["SULLAE_CLUSTER_TIMEOUT"] = "1";
+  const auto silent = run_program({sullae_program(), "jobs", "submit", "true"}, variables);
+  ::kill(controller, SIGCONT);
+  EXPECT_EQ(silent.exit_code, 1);
+  EXPECT_TRUE(
+      contains(silent.standard_error, "squeue did not answer within 1 s (SULLAE_CLUSTER_TIMEOUT)"))
+      << silent.standard_error;
+  EXPECT_TRUE(contains(sullae({"jobs", "list"}).standard_output, "no jobs"))
+      << "nothing is half-submitted";
+  EXPECT_TRUE(contains(sullae({"cluster", "up"}).standard_error,
+                       "a cluster runs in " + cluster() + " already"));
+}
+
+}  // namespace
+}  // namespace sullae::cluster
