@@ -18,6 +18,7 @@ std::unique_ptr<Command> make_report_command();
 std::unique_ptr<Command> make_timeline_command();
 std::unique_ptr<Command> make_agent_command();
 std::unique_ptr<Command> make_cluster_command();
+std::unique_ptr<Command> make_hosts_command();
 std::unique_ptr<Command> make_jobs_command();
 
 }  // namespace sullae::cli

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/validators.h"
 #include "launch/elastic/discovery.h"
+#include "launch/elastic/host_list.h"
 #include "launch/launcher.h"
 #include "launch/remote_shell.h"
 #include "sullae/error.h"
@@ -168,6 +169,8 @@ class RunCommand final : public Command {
     if (elastic.most == 0) elastic.most = std::max(ranks_, elastic.least);
     if (elastic.least == 0) elastic.least = 1;
     if (!discover_.empty()) elastic.source = std::make_shared<elastic::Discovery>(discover_);
+    if (!options_.hosts.empty())
+      elastic.source = std::make_shared<elastic::HostList>(options_.hosts);
     if (elastic.least > ranks_ || ranks_ > elastic.most) {
       throw InputError(fmt::format("--min-np {}, -np {}, --max-np {}: expected them in this order",
                                    elastic.least, ranks_, elastic.most));

@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/deadline.h"
 #include "base/host.h"
 #include "base/system_error.h"
 #include "cluster/engine.h"
@@ -39,6 +40,15 @@ void write_to(const std::filesystem::path& log) {
   ::dup2(file.get(), STDOUT_FILENO);
   ::dup2(file.get(), STDERR_FILENO);
 }
+
+// Within which a failure is one of the nodes that have gone.
+constexpr std::chrono::seconds kNodesGoTogether{60};
+
+/// The last host that was lost, or taken back.
+struct Gone {
+  std::string host;
+  Clock::time_point when;
+};
 
 class Attempt {
  public:
@@ -80,8 +90,8 @@ class Attempt {
                      .attempt = number_,
                      .address = address_},
                     *engine_, end_launcher);
-    std::string lost;  // a host that was
-    JobOptions options = options_of(lost);
+    Gone gone;
+    JobOptions options = options_of(gone);
     register_host_launcher(
         [&pool](const std::string& host, const JobOptions&) { return pool.launcher_of(host); });
     int exit_code = 1;
@@ -104,13 +114,13 @@ class Attempt {
       error_text = error.what();
       say(error_text);
     }
-    Result result = how_it_ended(exit_code, error_text, lost, limit);
+    Result result = how_it_ended(exit_code, error_text, gone, limit);
     if (const auto why = pool.failure(); !why.empty())
       result = {.end = End::failed, .exit_code = 1, .reason = why};
     return result;
   }
 
-  JobOptions options_of(std::string& lost) {
+  JobOptions options_of(Gone& gone) {
     const Size size = folder_.size(job_);
     JobOptions options{.command = command_of_attempt(job_, folder_.path(), number_),
                        .ranks = size.min_nodes * job_.ranks_per_node,
@@ -130,15 +140,15 @@ class Attempt {
                              int rank, const std::string& host) {
       *file << nlohmann::json{{"worker", rank}, {"node", host}}.dump() << std::endl;
     };
-    options.on_host_lost = [&lost](const std::string& host) {
-      lost = host;
+    options.on_host_gone = [&gone](const std::string& host) {
+      gone = {.host = host, .when = Clock::now()};
     };
     if (::chdir(job_.directory.c_str()) != 0)
       throw system_error("the job's directory {}", job_.directory);
     return options;
   }
 
-  Result how_it_ended(int exit_code, const std::string& error, const std::string& lost,
+  Result how_it_ended(int exit_code, const std::string& error, const Gone& gone,
                       const TimeLimit& limit) {
     if (exit_code == 0) return {.end = End::completed};
     if (folder_.is_cancelled()) return {.end = End::cancelled, .exit_code = exit_code};
@@ -150,11 +160,14 @@ class Attempt {
       return {.end = End::timed_out,
               .exit_code = exit_code,
               .reason = "it was still running at its time limit (--time)"};
-    if (exit_code == 128 + SIGTERM || !lost.empty()) {
-      // Elastic jobs go on without a node, so that this is the launcher's own.
+    // An elastic job goes on without some of its nodes, and not without all.
+    const bool lost_nodes = !gone.host.empty() && Clock::now() < gone.when + kNodesGoTogether;
+    if (exit_code == 128 + SIGTERM || lost_nodes) {
       return {.end = End::preempted,
               .exit_code = exit_code,
-              .reason = lost.empty() ? "its nodes were taken back" : "node " + lost + " was lost"};
+              .reason = gone.host.empty()
+                            ? "its coordinator was told to end"
+                            : fmt::format("node {} was taken back, or lost", gone.host)};
     }
     return {.end = End::failed,
             .exit_code = exit_code,

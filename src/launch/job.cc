@@ -79,6 +79,7 @@ int Job::run() {
 void Job::start_store(bool all_here, StoreServer::Listener listener) {
   if (all_here && options_.store_port == 0) {
     store_address_ = fmt::format("unix:sullae-run-{}-{}", ::getuid(), ::getpid());
+    store_address_here_ = store_address_;
     store_.emplace(StoreAddress::parse(store_address_), secret_, std::move(listener));
     return;
   }
@@ -88,6 +89,7 @@ void Job::start_store(bool all_here, StoreServer::Listener listener) {
   store_.emplace(everywhere, secret_, std::move(listener));
   store_address_ = fmt::format(
       "{}:{}", options_.store_host.empty() ? host_name() : options_.store_host, store_->port());
+  store_address_here_ = fmt::format("127.0.0.1:{}", store_->port());
 }
 
 RunningAgent& Job::start_agent(const std::string& host) {
@@ -110,7 +112,9 @@ void Job::start_processes(RunningAgent& agent, AgentSpec spec) {
     for (const auto& [name, value] : variables_for_other_hosts())
       spec.environment.try_emplace(name, value);
   }
-  spec.environment.insert_or_assign("SULLAE_STORE", store_address_);
+  // Where this host's name leads is for others to know.
+  spec.environment.insert_or_assign("SULLAE_STORE",
+                                    agent.is_here ? store_address_here_ : store_address_);
   spec.environment.insert_or_assign("SULLAE_SERVE_STORE", "0");
   spec.environment.insert_or_assign("SULLAE_JOB_SECRET", secret_);
   if (agent.ready) {
@@ -212,7 +216,7 @@ void Job::give_up(RunningAgent& agent, const std::string& why) {
 }
 
 void Job::lose(RunningAgent& agent, const std::string& why) {
-  if (options_.on_host_lost && !ending_) options_.on_host_lost(agent.host);
+  if (options_.on_host_gone && !ending_) options_.on_host_gone(agent.host);
   on_host_lost(agent, why);
 }
 
@@ -259,6 +263,7 @@ void Job::on_frame(RunningAgent& agent, const Frame& frame) {
     case FrameType::ended:
       return on_process_ended(agent, frame.rank, std::stoi(frame.payload));
     case FrameType::taken_back:
+      if (options_.on_host_gone && !ending_) options_.on_host_gone(agent.host);
       return on_host_taken_back(agent, fmt::format("host {} is taken back", agent.host));
     case FrameType::failed:
       return on_agent_failed(agent, fmt::format("host {}: {}", agent.host, frame.payload));

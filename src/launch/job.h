@@ -102,7 +102,8 @@ class Job {
   JobSignals signals_;
   RankOutput output_;
   std::optional<StoreServer> store_;
-  std::string store_address_;
+  std::string store_address_;       // as other hosts see it
+  std::string store_address_here_;  // as this one does
   std::string secret_;
   std::deque<RunningAgent> agents_;  // which stay where they are
   std::map<int, std::string> pids_;

@@ -63,9 +63,9 @@ struct JobOptions {
   /// How often a job that failed is started again, from its beginning.
   int restarts = 0;
 
-  /// For whoever wants to know: a process runs; a host that had ranks is lost.
+  /// For whoever wants to know: a process runs; a host that had ranks is lost, or taken back.
   std::function<void(int rank, const std::string& host)> on_started = {};
-  std::function<void(const std::string& host)> on_host_lost = {};
+  std::function<void(const std::string& host)> on_host_gone = {};
 };
 
 /// Runs the job and returns the exit code: 0, that of the first rank that failed (128 + signal when

@@ -146,6 +146,50 @@ TEST(Elastic, GrowsWithItsHosts) {
   EXPECT_TRUE(contains(trained.changes.back(), " 3 "));
 }
 
+// `localhost` and `127.0.0.1` pose as two hosts: the second is added, and then the first, with rank 0, is taken away.
+TEST(Elastic, HostsComeAndGoAsTheUserSays) {
+  const TemporaryDirectory folder;
+  const std::map<std::string, std::string> environment = {{"XDG_RUNTIME_DIR", folder.path().string()},
+                                                          {"OMP_NUM_THREADS", "1"}};
+  Program program({sullae_program(), "run", "-np", "1", "--max-np", "2", "-H", "localhost:1",
+                   ELASTIC_PROGRAM, folder.path().string(), "200", "--pause", "30"},
+                  environment);
+  const auto job = std::to_string(program.pid());
+  const auto hosts = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {sullae_program(), "hosts"});
+    return run_program(words, environment);
+  };
+  const auto has_done_steps = [&](int worker) {
+    const auto file = folder.path() / fmt::format("samples-{}", worker);
+    std::error_code error;
+    return std::filesystem::file_size(file, error) > 0 && !error;
+  };
+  wait_until([&] { return has_done_steps(0); });
+  EXPECT_EQ(hosts({"list"}).standard_output, job + "  localhost:1\n");
+  EXPECT_EQ(hosts({"add", job, "127.0.0.1:1"}).exit_code, 0);
+  wait_until([&] { return has_done_steps(1); });
+  EXPECT_EQ(hosts({"remove", job, "localhost"}).exit_code, 0);
+  EXPECT_EQ(hosts({"list", job}).standard_output, "127.0.0.1:1\n");
+  const auto twice = hosts({"remove", job, "localhost"});
+  EXPECT_EQ(twice.standard_error, "sullae hosts: localhost is none of job " + job + "'s hosts\n");
+  const auto result = program.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "generation 2: 1 rank (worker 0 on"))
+      << result.standard_error;
+  std::map<int, int> samples;
+  for (const int worker : {0, 1}) {
+    std::ifstream lines(folder.path() / fmt::format("samples-{}", worker));
+    std::int64_t when = 0;
+    for (int step = 0, first = 0, last = 0, generation = 0;
+         lines >> step >> first >> last >> generation >> when;) {
+      for (int sample = first; sample < last; ++sample) ++samples[sample];
+    }
+  }
+  EXPECT_EQ(samples.size(), 200U * kBatch);
+  for (const auto& [sample, times] : samples) EXPECT_EQ(times, 1) << sample;
+  EXPECT_EQ(hosts({"list"}).standard_output, "");
+}
+
 // The link goes down without a word: whoever is beyond it is given up, and ends.
 TEST_F(TwoNetworks, AHostThatCannotBeReachedIsGivenUp) {
   Program program(words({"-H", a_ + ":1," + b_ + ":1", "--min-np", "1"},

@@ -293,6 +293,21 @@ TEST_F(SlurmTest, AFixedJobThatIsPreemptedBeginsAgain) {
   EXPECT_TRUE(contains(log_of(low), "[0] attempt 2"));
 }
 
+TEST_F(SlurmTest, AnElasticJobThatLosesAllItsNodesBeginsAgain) {
+  start_nodes();
+  const TemporaryDirectory out;
+  const auto low =
+      submit({"--name", "low", "--min-nodes", "1", "--max-nodes", "3", "--cpus-per-rank", "2",
+              "--priority", "low", ELASTIC_PROGRAM, out.path().string(), "200", "--pause", "100"});
+  wait_for_nodes(low, 3);
+  const auto high = submit(
+      {"--name", "high", "--nodes", "3", "--cpus-per-rank", "2", "--priority", "high", "true"});
+  wait_for_state(high, "completed");
+  EXPECT_EQ(wait_for_state(low, "completed").at("attempts"), 2);
+  const auto shown = sullae({"jobs", "show", low}).standard_output;
+  EXPECT_TRUE(contains(shown, "1: preempted: node n")) << shown;
+}
+
 TEST_F(SlurmTest, AClusterThatDoesNotAnswerIsNamedWithTheRemedy) {
   pid_t controller = 0;
   std::ifstream(directory_.path() / "run" / "slurmctld.pid") >> controller;

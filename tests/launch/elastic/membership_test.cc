@@ -168,6 +168,36 @@ TEST_F(Members, AMistakeAtTheStartIsTold) {
   EXPECT_TRUE(contains(failure_, "worker 1 on a ended with exit code 2 before it was ready"));
 }
 
+TEST_F(Members, AHostThatIsLostAtTheStartIsNoMistake) {
+  begin({.start = 2, .least = 1, .most = 2}, {{"a", 1}, {"b", 1}});
+  ready(0);
+  membership_->lost("b", "is lost with its host", now_);
+  take();
+  EXPECT_EQ(failure_, "");
+  membership_->set_hosts({{"a", 1}}, now_);
+  take();
+  pass(Milliseconds{60000});
+  EXPECT_EQ(failure_, "");
+}
+
+TEST_F(Members, WithFewerAtMostTheYoungestGo) {
+  begin({.start = 3, .least = 1, .most = 3}, {{"a", 1}, {"b", 2}});
+  for (const int worker : {0, 1, 2}) ready(worker);
+  membership_->set_limits(1, 1);
+  membership_->set_hosts({{"a", 1}, {"b", 2}}, now_);
+  take();
+  EXPECT_EQ(interrupts_, 1);
+  for (const int worker : {0, 1, 2}) ready(worker);
+  EXPECT_EQ(workers(), (Workers{0}));
+  EXPECT_EQ(stopped_, (Workers{1, 2}));
+  ended(1, Ending::left);
+  ended(2, Ending::left);
+  membership_->set_limits(1, 2);
+  membership_->set_hosts({{"a", 1}, {"b", 2}}, now_);
+  take();
+  EXPECT_EQ(started_.size(), 4U);
+}
+
 TEST_F(Members, NobodyLeftIsTheEnd) {
   begin({.start = 2, .least = 1, .most = 2}, {{"a", 2}});
   ready(0);

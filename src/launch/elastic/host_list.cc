@@ -1,0 +1,148 @@
+#include "launch/elastic/host_list.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <fstream>
+#include <utility>
+
+#include "base/environment.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/system_error.h"
+#include "launch/job.h"
+
+namespace sullae::elastic {
+namespace {
+
+namespace fs = std::filesystem;
+
+// For this user alone: whoever can write there can have programs started.
+fs::path folder() {
+  const auto runtime = process_environment()("XDG_RUNTIME_DIR");
+  const bool has_runtime = runtime && ::access(runtime->c_str(), W_OK) == 0;
+  fs::path path = has_runtime ? fs::path(*runtime) / "sullae"
+                              : fs::temp_directory_path() / fmt::format("sullae-{}", ::geteuid());
+  ::mkdir(path.c_str(), 0700);
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) throw system_error("{}", path.string());
+  if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 0077) != 0) {
+    throw Error(fmt::format("{}: expected a folder that is this user's alone", path.string()));
+  }
+  return path;
+}
+
+fs::path file_of(const std::string& job) { return folder() / (job + ".hosts"); }
+
+std::vector<Host> read_hosts(const fs::path& file) {
+  std::ifstream stream(file);
+  if (!stream) throw system_error("{}", file.string());
+  return parse_host_lines(stream, file.string());
+}
+
+void write_hosts(const fs::path& file, const std::vector<Host>& hosts) {
+  std::string text;
+  for (const Host& host : hosts) text += fmt::format("{} slots={}\n", host.name, host.slots);
+  write_file(file, text);
+}
+
+bool is_running(const std::string& job) {
+  pid_t pid = 0;
+  const char* const end = job.data() + job.size();
+  const auto [stop, error] = std::from_chars(job.data(), end, pid);
+  return error == std::errc{} && stop == end && pid > 1 && (::kill(pid, 0) == 0 || errno == EPERM);
+}
+
+fs::path file_of_running(const std::string& job) {
+  const auto file = file_of(job);
+  if (is_running(job) && fs::exists(file)) return file;
+  const auto jobs = jobs_with_host_lists();
+  throw InputError(
+      fmt::format("there is no job {} here whose hosts can be changed: those are {} (elastic jobs "
+                  "with -H or --hostfile, "
+                  "by the process id of sullae run)",
+                  job, jobs.empty() ? "none" : fmt::format("{}", fmt::join(jobs, ", "))));
+}
+
+// Two changes at once are one after the other.
+template <class Change>
+void change_hosts(const std::string& job, const Change& change) {
+  const auto file = file_of_running(job);
+  const UniqueFd lock(::open(folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock || ::flock(lock.get(), LOCK_EX) != 0) throw system_error("{}", folder().string());
+  auto hosts = read_hosts(file);
+  change(hosts);
+  write_hosts(file, hosts);
+}
+
+}  // namespace
+
+HostList::HostList(std::vector<Host> hosts)
+    : file_(file_of(fmt::to_string(::getpid()))), hosts_(std::move(hosts)) {
+  write_hosts(file_, hosts_);
+}
+
+HostList::~HostList() { ::unlink(file_.c_str()); }
+
+std::optional<Supply> HostList::turn() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_) return std::nullopt;
+  next_ = now + kPeriod;
+  struct stat status {};
+  if (::stat(file_.c_str(), &status) != 0) return std::nullopt;
+  if (status.st_mtim.tv_sec == seen_.tv_sec && status.st_mtim.tv_nsec == seen_.tv_nsec)
+    return std::nullopt;
+  seen_ = status.st_mtim;
+  try {
+    auto hosts = read_hosts(file_);
+    if (hosts == hosts_) return std::nullopt;
+    hosts_ = std::move(hosts);
+    return Supply{.hosts = hosts_};
+  } catch (const Error& error) {
+    say(fmt::format("{}; the hosts stay as they are", error.what()));
+    return std::nullopt;
+  }
+}
+
+std::vector<std::string> jobs_with_host_lists() {
+  std::vector<std::string> jobs;
+  std::error_code error;
+  for (const auto& file : entries_of(folder(), error).value_or(std::vector<fs::path>{})) {
+    if (file.extension() != ".hosts") continue;
+    if (is_running(file.stem().string())) {
+      jobs.push_back(file.stem().string());
+    } else {
+      ::unlink(file.c_str());  // of a launcher that was killed
+    }
+  }
+  return jobs;
+}
+
+std::vector<Host> hosts_of_job(const std::string& job) { return read_hosts(file_of_running(job)); }
+
+void add_hosts(const std::string& job, const std::vector<Host>& added) {
+  change_hosts(job, [&](std::vector<Host>& hosts) {
+    for (const Host& host : added) {
+      if (std::ranges::find(hosts, host.name, &Host::name) != hosts.end())
+        throw InputError(fmt::format("{} is one of job {}'s hosts already", host.name, job));
+      hosts.push_back(host);
+    }
+  });
+}
+
+void remove_hosts(const std::string& job, const std::vector<std::string>& names) {
+  change_hosts(job, [&](std::vector<Host>& hosts) {
+    for (const auto& name : names) {
+      if (std::erase_if(hosts, [&](const Host& host) { return host.name == name; }) == 0)
+        throw InputError(fmt::format("{} is none of job {}'s hosts", name, job));
+    }
+  });
+}
+
+}  // namespace sullae::elastic
