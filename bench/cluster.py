@@ -100,8 +100,10 @@ def main():
             os.kill(int((folder / "run" / f"{node}.pid").read_text()), 9)
             cluster.wait(lambda: node not in cluster.show(low)["hosts"])
             whole = cluster.wait(lambda: cluster.show(low)["nodes"] == 3)
-            log = (folder / "jobs" / low / "attempts" / "1" / "log").read_text()
-            pauses = [float(pause) for pause in re.findall(r"generation \d+: .* after (\d+\.\d+) s", log)]
+            log = folder / "jobs" / low / "attempts" / "1" / "log"
+            changes = re.compile(r"generation \d+: .* after (\d+\.\d+) s")
+            cluster.wait(lambda: len(changes.findall(log.read_text())) >= 4)  # smaller and larger, twice
+            pauses = [float(pause) for pause in changes.findall(log.read_text())]
             figures["longest pause, s"] = max(pauses)
             figures.print(f"kill -9 of a node's daemon: another node {whole:.1f} s after Slurm has given it up; in all {len(pauses)} changes, the others stood still for {max(pauses):.2f} s at most")
             cluster("jobs", "cancel", low)

@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <ctime>
@@ -72,10 +73,13 @@ void print_jobs(std::span<const cluster::JobView> views, Which which) {
 void print_nodes(std::span<const cluster::Node> nodes) {
   std::vector<Row> rows{{"NODE", "STATE", "CPUS", "IDLE", "MEMORY", "PARTITIONS", "WHY"}};
   for (const auto& node : nodes) {
+    std::vector<std::string> partitions;
+    for (const auto& [name, is_default] : node.partitions)
+      partitions.push_back(name + (is_default ? "*" : ""));
     rows.push_back({node.name, node.state, fmt::to_string(node.cpus),
                     fmt::to_string(node.idle_cpus),
                     node.memory_mb > 1 ? fmt::format("{} MB", node.memory_mb) : "-",
-                    node.partitions, node.reason});
+                    fmt::format("{}", fmt::join(partitions, ",")), node.reason});
   }
   print_table(rows);
 }

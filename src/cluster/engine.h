@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,7 +79,8 @@ struct EngineJob {
 
 struct Node {
   std::string name;
-  std::string partitions;
+  std::map<std::string, bool>
+      partitions;  ///< by name: whether it is the one of jobs that name none
   std::string state;
   int cpus = 0;
   int idle_cpus = 0;

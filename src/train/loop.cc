@@ -81,13 +81,13 @@ void Loop::note_change() {
   const elastic::Change& change = elastic_->changes().back();
   if (report_.recipe.empty() || is_first_of_monitors_) describe();
   is_first_of_monitors_ = false;
-  ++report_.world_changes;
   report_.world_size = change.ranks;
+  report_.world_changes.push_back({.step = state_.steps,
+                                   .ranks = change.ranks,
+                                   .pause = std::chrono::duration<double>(change.pause).count(),
+                                   .reason = change.reason});
   throughput_.pause();
-  tell(&Observer::noted,
-       fmt::format("{} on after {:.2f} s: {}",
-                   change.ranks == 1 ? "1 rank goes" : fmt::format("{} ranks go", change.ranks),
-                   std::chrono::duration<double>(change.pause).count(), change.reason));
+  tell(&Observer::world_changed, report_.world_changes.back());
 }
 
 // Each world has its own parts of the steps.

@@ -77,13 +77,15 @@ TEST(Docs, LinksLeadSomewhere) {
 
 TEST(Docs, OptionsExist) {
   // Of other programs.
-  std::set<std::string> options{"--json", "--no-python", "--nproc-per-node", "--build",
-                                "--user", "--prefix",    "--privileged"};
+  std::set<std::string> options{"--json",   "--no-python",  "--nproc-per-node", "--build", "--user",
+                                "--prefix", "--privileged", "--account",        "--gres"};
   const std::regex option(R"((--[a-z][a-z0-9-]*[a-z0-9]))");
   std::vector<std::vector<std::string>> commands{{}};
-  for (const char* command : {"run", "bench", "timeline", "agent", "scaling", "serve", "online",
-                              "report", "data inspect", "data convert", "data shard", "data verify",
-                              "train", "train mnist", "train lstm", "train resnet50"}) {
+  for (const char* command :
+       {"run",       "bench",       "timeline",     "agent",         "scaling",     "serve",
+        "online",    "report",      "hosts",        "cluster up",    "jobs submit", "jobs list",
+        "jobs logs", "jobs resize", "data inspect", "data convert",  "data shard",  "data verify",
+        "train",     "train mnist", "train lstm",   "train resnet50"}) {
     std::istringstream words(command);
     commands.emplace_back(std::istream_iterator<std::string>(words),
                           std::istream_iterator<std::string>());

@@ -42,6 +42,14 @@ struct EpochReport {
   double seconds = 0;             ///< since the training began
 };
 
+/// In an elastic job: ranks came or went.
+struct WorldChange {
+  std::int64_t step = 0;  ///< since the training began
+  int ranks = 0;          ///< that go on
+  double pause = 0;       ///< seconds without training
+  std::string reason;
+};
+
 /// What a run came to.
 struct Report {
   std::string recipe;
@@ -63,10 +71,10 @@ struct Report {
   double waiting_for_data = 0;    ///< part of rank 0's training time
   double waiting_for_ranks = 0;
   std::int64_t skipped_steps = 0;
-  std::int64_t damaged_records = 0;  ///< on all ranks
-  int scale_up = 1;                  ///< replicas within each rank
-  int world_changes = 0;             ///< in an elastic job: how often ranks came or went
-  std::string configuration;         ///< TOML
+  std::int64_t damaged_records = 0;        ///< on all ranks
+  int scale_up = 1;                        ///< replicas within each rank
+  std::vector<WorldChange> world_changes;  ///< those that the rank which writes the report has seen
+  std::string configuration;               ///< TOML
   std::vector<EpochReport> history;
 
   /// As JSON, a metric as "test_<name>".
@@ -87,6 +95,7 @@ class Observer {
     static_cast<void>(moment);
     static_cast<void>(epoch);
   }
+  virtual void world_changed(const WorldChange& change) { static_cast<void>(change); }
   /// Something worth a line: where the run resumes, what was exported.
   virtual void noted(const std::string& text) { static_cast<void>(text); }
   virtual void ended(const Report& report) { static_cast<void>(report); }

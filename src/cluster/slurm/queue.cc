@@ -94,16 +94,18 @@ std::vector<EngineJob> parse_queue(std::string_view text, const std::string& job
 }
 
 // Name, partition, state, processors allocated/idle/other/all, memory, reason.
-const char* const kNodeFormat = "%N|%R|%T|%C|%m|%E";
+const char* const kNodeFormat = "%N|%P|%T|%C|%m|%E";
 
 std::vector<Node> parse_nodes(std::string_view text) {
   std::vector<Node> nodes;
   std::istringstream lines{std::string(text)};
   for (std::string line; std::getline(lines, line);) {
     const auto fields = fields_of(line, 6);
+    const bool is_default = fields[1].ends_with('*');
+    const std::string partition = fields[1].substr(0, fields[1].size() - (is_default ? 1 : 0));
     const auto known = std::ranges::find(nodes, fields[0], &Node::name);
     if (known != nodes.end()) {
-      known->partitions += "," + fields[1];
+      known->partitions[partition] = is_default;
       continue;
     }
     std::istringstream cpus(fields[3]);
@@ -116,7 +118,7 @@ std::vector<Node> parse_nodes(std::string_view text) {
     std::getline(cpus, other, '/');
     std::getline(cpus, all, '/');
     nodes.push_back({.name = fields[0],
-                     .partitions = fields[1],
+                     .partitions = {{partition, is_default}},
                      .state = fields[2],
                      .cpus = static_cast<int>(integer_of(all)),
                      .idle_cpus = static_cast<int>(integer_of(idle)),

@@ -34,6 +34,10 @@ std::string shell_word(const std::string& word) {
   return text + "'";
 }
 
+std::string counted(int number, const char* what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
 class SlurmEngine final : public Engine {
  public:
   explicit SlurmEngine(Settings settings) : settings_(std::move(settings)) {
@@ -85,11 +89,32 @@ class SlurmEngine final : public Engine {
   }
 
   void check(const Submission& submission) override {
-    auto words = this->words(submission);
-    words.emplace_back("--test-only");
-    const Answer answer =
-        ask({.words = words, .input = script(submission), .limit = answer_limit()});
-    if (answer.exit_code != 0) throw refusal(submission, answer);
+    // sbatch --test-only refuses what nodes that are about to stop could run later.
+    const auto options = words(submission);
+    const bool is_elsewhere = std::ranges::any_of(options, [&](const std::string& word) {
+      return word.starts_with("-p") ||
+             (word.starts_with("--partition") && word != partition_option(submission));
+    });
+    if (is_elsewhere) return;
+    const int cpus = submission.job.ranks_per_node * submission.job.cpus_per_rank;
+    const auto partition = partition_of(submission);
+    int in_partition = 0;
+    int fitting = 0;
+    std::string name = partition;
+    for (const Node& node : nodes()) {
+      for (const auto& [one, is_default] : node.partitions) {
+        if (partition.empty() ? !is_default : one != partition) continue;
+        name = one;
+        ++in_partition;
+        if (node.cpus >= cpus) ++fitting;
+      }
+    }
+    if (in_partition == 0 && !partition.empty()) throw no_partition(partition);
+    if (fitting >= nodes_of(submission)) return;
+    throw InputError(fmt::format(
+        "{} of {} (--ranks-per-node × --cpus-per-rank) asked for, and partition {} has {} such "
+        "(sullae jobs nodes)",
+        counted(nodes_of(submission), "node"), counted(cpus, "processor"), name, fitting));
   }
 
   void requeue(const std::string& id) override { asked({"scontrol", "requeue", id}); }
@@ -132,21 +157,19 @@ class SlurmEngine final : public Engine {
     const auto says = [&](const char* text) {
       return answer.errors.find(text) != std::string::npos;
     };
-    if (says("Requested node configuration is not available") ||
-        says("Node count specification invalid") || says("More processors requested")) {
-      return InputError(fmt::format(
-          "{} × {} processors (--max-nodes × --ranks-per-node × --cpus-per-rank) are more than the "
-          "cluster has there (sullae jobs nodes): {}",
-          nodes_of(submission), submission.job.ranks_per_node * submission.job.cpus_per_rank,
-          first_line(answer.errors)));
-    }
-    if (says("invalid partition")) {
-      return InputError(fmt::format(
-          "the cluster has no partition '{}': cluster.toml in {} says which is for what: {}",
-          partition_of(submission), settings_.folder.string(), first_line(answer.errors)));
-    }
+    if (says("invalid partition")) return no_partition(partition_of(submission));
     if (says("Unable to contact") || says("Connection")) return plain;
     return InputError("Slurm refuses the job: " + answer.errors);
+  }
+
+  InputError no_partition(const std::string& partition) const {
+    return InputError(fmt::format(
+        "the cluster has no partition '{}' (sullae jobs nodes): {} says which is for what",
+        partition, (settings_.folder / "cluster.toml").string()));
+  }
+
+  std::string partition_option(const Submission& submission) const {
+    return "--partition=" + partition_of(submission);
   }
 
   std::string partition_of(const Submission& submission) const {
@@ -180,7 +203,7 @@ class SlurmEngine final : public Engine {
         fmt::format("--cpus-per-task={}", has_ranks ? job.ranks_per_node * job.cpus_per_rank : 1),
     };
     const auto partition = partition_of(submission);
-    if (!partition.empty()) words.push_back("--partition=" + partition);
+    if (!partition.empty()) words.push_back(partition_option(submission));
     if (!job.priority.empty() && job.priority != "high" && job.priority != "low")
       words.push_back("--priority=" + job.priority);
     if (job.time) words.push_back("--time=" + format_time_limit(*job.time));

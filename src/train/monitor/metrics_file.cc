@@ -19,6 +19,12 @@ void MetricsFile::stepped(const Moment& moment) {
   if (moment.total_steps % interval_ == 0 || moment.step == moment.steps_per_epoch) write(moment);
 }
 
+void MetricsFile::world_changed(const WorldChange& change) {
+  world_size_ = change.ranks;
+  ++world_changes_;
+  pauses_ += change.pause;
+}
+
 void MetricsFile::epoch_ended(const Moment& moment, const EpochReport&) { write(moment); }
 
 void MetricsFile::write(const Moment& m) const {
@@ -30,6 +36,9 @@ void MetricsFile::write(const Moment& m) const {
         type, help, recipe_, value);
   };
   add("training_ranks", "gauge", "Ranks that train.", world_size_);
+  add("training_world_changes_total", "counter", "How often ranks came or went.", world_changes_);
+  add("training_world_pause_seconds_total", "counter",
+      "Time without training for ranks that came or went.", pauses_);
   add("training_epoch", "gauge", "The epoch that is being trained, from 1.", m.epoch);
   add("training_steps_total", "counter", "Optimizer steps since the training began.",
       static_cast<double>(m.total_steps));

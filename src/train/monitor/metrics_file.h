@@ -17,6 +17,7 @@ class MetricsFile final : public Observer {
 
   void started(const Report& report) override;
   void stepped(const Moment& moment) override;
+  void world_changed(const WorldChange& change) override;
   void epoch_ended(const Moment& moment, const EpochReport& epoch) override;
 
  private:
@@ -26,6 +27,8 @@ class MetricsFile final : public Observer {
   int interval_;
   std::string recipe_;
   int world_size_ = 1;
+  int world_changes_ = 0;
+  double pauses_ = 0;  // seconds
   bool tested_ = true;
   std::vector<Metric> metrics_;
 };

@@ -76,6 +76,12 @@ void Progress::epoch_ended(const Moment& moment, const EpochReport& e) {
   line(text + fmt::format("  {:.0f} samples/s", e.samples_per_second));
 }
 
+void Progress::world_changed(const WorldChange& change) {
+  line(fmt::format("{} on after {:.2f} s: {}",
+                   change.ranks == 1 ? "1 rank goes" : fmt::format("{} ranks go", change.ranks),
+                   change.pause, change.reason));
+}
+
 void Progress::noted(const std::string& text) { line(text); }
 
 void Progress::ended(const Report& r) {

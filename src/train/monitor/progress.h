@@ -25,6 +25,7 @@ class Progress final : public Observer {
   void started(const Report& report) override;
   void stepped(const Moment& moment) override;
   void epoch_ended(const Moment& moment, const EpochReport& epoch) override;
+  void world_changed(const WorldChange& change) override;
   void noted(const std::string& text) override;
   void ended(const Report& report) override;
 

@@ -36,6 +36,8 @@ static void from_json(const json& nlohmann_json_j, EpochReport& nlohmann_json_t)
   nlohmann_json_t.test_metrics = test_metrics_in(nlohmann_json_j);
 }
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorldChange, step, ranks, pause, reason)
+
 static void to_json(json& nlohmann_json_j, const Report& nlohmann_json_t) {
   SULLAE_REPORT_FIELDS(NLOHMANN_JSON_TO)
   put_test_metrics(nlohmann_json_j, nlohmann_json_t.test_metrics);
@@ -47,7 +49,8 @@ static void from_json(const json& nlohmann_json_j, Report& nlohmann_json_t) {
   SULLAE_REPORT_FIELDS(NLOHMANN_JSON_FROM)
   nlohmann_json_t.test_metrics = test_metrics_in(nlohmann_json_j);
   nlohmann_json_t.tested = nlohmann_json_j.value("tested", true);
-  nlohmann_json_t.world_changes = nlohmann_json_j.value("world_changes", 0);
+  nlohmann_json_t.world_changes =
+      nlohmann_json_j.value("world_changes", std::vector<WorldChange>());
   // Once there was no other.
   const std::vector<Metric> accuracy = {{.name = "accuracy", .in_percent = true}};
   nlohmann_json_t.metrics = nlohmann_json_j.value("metrics", accuracy);

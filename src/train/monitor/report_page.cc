@@ -204,6 +204,19 @@ std::string epochs_table(const Report& report) {
   return html + "</table></div>\n";
 }
 
+std::string changes_table(const Report& report) {
+  if (report.world_changes.empty()) return {};
+  std::string html =
+      "<h2>Ranks that came and went</h2>\n<div class=\"scroll\"><table><tr><th>after "
+      "step</th><th>ranks</th>"
+      "<th>pause</th><th>why</th></tr>\n";
+  for (const WorldChange& change : report.world_changes) {
+    html += fmt::format("<tr><td>{}</td><td>{}</td><td>{:.2f} s</td><td>{}</td></tr>\n",
+                        change.step, change.ranks, change.pause, escape_html(change.reason));
+  }
+  return html + "</table></div>\n";
+}
+
 std::string head(const std::string& title, const std::string& subtitle) {
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
@@ -280,7 +293,8 @@ void write_report_page(const std::filesystem::path& file, const std::vector<Repo
   std::string html = head(first.recipe, first.data) + summary(reports) + "<div class=\"plots\">\n" +
                      plots(reports) + "</div>\n";
   for (const Report& report : reports)
-    html += fmt::format("<h2>Epochs, {}</h2>\n{}", name_of(report), epochs_table(report));
+    html += fmt::format("<h2>Epochs, {}</h2>\n{}{}", name_of(report), epochs_table(report),
+                        changes_table(report));
   if (!first.configuration.empty())
     html += "<h2>Configuration</h2>\n<pre>" + escape_html(first.configuration) + "</pre>\n";
   write_file(file, html + "</body></html>\n");

@@ -60,11 +60,11 @@ TEST(Queue, TellsSlurmsStatesApart) {
 
 TEST(Nodes, AreThereOnce) {
   const auto nodes = parse_nodes(
-      "n1|low|idle~|0/2/0/2|1000|none\n"
+      "n1|low*|idle~|0/2/0/2|1000|none\n"
       "n1|high|idle~|0/2/0/2|1000|none\n"
       "n2|low|down*|2/0/0/2|1000|Not responding | [root]\n");
   ASSERT_EQ(nodes.size(), 2U);
-  EXPECT_EQ(nodes[0].partitions, "low,high");
+  EXPECT_EQ(nodes[0].partitions, (std::map<std::string, bool>{{"low", true}, {"high", false}}));
   EXPECT_EQ(nodes[0].idle_cpus, 2);
   EXPECT_EQ(nodes[1].state, "down*");
   EXPECT_EQ(nodes[1].cpus, 2);

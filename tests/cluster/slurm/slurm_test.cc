@@ -121,10 +121,14 @@ class SlurmTest : public ::testing::Test {
 
 TEST_F(SlurmTest, JobsGoFromTheirBeginningToTheirEnd) {
   // Nothing that could never run is submitted.
-  EXPECT_TRUE(contains(error_of({"submit", "--nodes", "4", "true"}), "4 × 1 processors"));
+  EXPECT_TRUE(contains(error_of({"submit", "--nodes", "4", "true"}),
+                       "4 nodes of 1 processor (--ranks-per-node × --cpus-per-rank) asked for, and "
+                       "partition low has 3 such"));
   EXPECT_TRUE(contains(error_of({"submit", "--min-nodes", "1", "--max-nodes", "9", "true"}),
-                       "9 × 1 processors"));
-  EXPECT_TRUE(contains(error_of({"submit", "--cpus-per-rank", "3", "true"}), "1 × 3 processors"));
+                       "9 nodes of 1 processor"));
+  EXPECT_TRUE(contains(error_of({"submit", "--cpus-per-rank", "3", "true"}),
+                       "1 node of 3 processors (--ranks-per-node × --cpus-per-rank) asked for, and "
+                       "partition low has 0 such"));
   EXPECT_TRUE(
       contains(error_of({"submit", "--after", "nobody", "true"}), "there is no job 'nobody'"));
   EXPECT_TRUE(contains(error_of({"submit", "--mount", "data=/nowhere", "true"}),
