@@ -87,7 +87,7 @@ def main():
             out = pathlib.Path(name) / "low"
             out.mkdir()
             low = cluster("jobs", "submit", "--name", "low", "--min-nodes", "1", "--max-nodes", "3", "--cpus-per-rank", "2", "--priority", "low",
-                          trainer, str(out), "3000", "--pause", "50").strip()
+                          trainer, str(out), "9000", "--pause", "50").strip()
             cluster.wait(lambda: cluster.show(low)["nodes"] == 3)
             high = cluster("jobs", "submit", "--name", "high", "--nodes", "2", "--cpus-per-rank", "2", "--priority", "high", "sleep", "3").strip()
             preempted = cluster.wait(lambda: cluster.show(high)["state"] in ("running", "completed"))

@@ -2,6 +2,7 @@
 """How long training stands still when a rank is killed, leaves or comes, and what an elastic job costs when nothing happens.
 
     bench/elastic.py [--kills 50] [--state MEGABYTES] [--ranks 4] [--build build/release] [--torture SECONDS]
+    bench/elastic.py --accuracy mnist|nsmc [--seeds 3] [--kills 10]
 
 A small network (tests/torch/elastic_program) trains on ranks of this host. From the signal to the end of the first step of the
 next world, medians and 95th percentiles. Each run must end well, with each sample used once."""
@@ -9,6 +10,7 @@ next world, medians and 95th percentiles. Each run must end well, with each samp
 import argparse
 import collections
 import contextlib
+import json
 import os
 import pathlib
 import random
@@ -24,17 +26,18 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from figures import Figures  # noqa: E402
 
 BATCH = 12
+SHARED = pathlib.Path(__file__).parents[2] / "shared" / "data"
 
 
-def ranks_of(folder):
-    """{worker: pid} of the job's ranks."""
+def ranks_of(folder, program=b"elastic_program"):
+    """{worker: pid} of the job's ranks, which have the folder, or a file, among their words."""
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            if not words[0].endswith(b"elastic_program") or str(folder).encode() not in words:
+            if not words[0].endswith(program) or str(folder).encode() not in words:
                 continue
             variables = (entry / "environ").read_bytes()
         except OSError:
@@ -162,6 +165,48 @@ def cost(build, rounds=15):
     return {kind: statistics.median(values) for kind, values in times.items()}, statistics.median(ratios)
 
 
+def trained(build, recipe, seed, kills):
+    """The report of a training of three ranks, `kills` of which, drawn, are killed one after the other, while others take their places."""
+    with tempfile.TemporaryDirectory(prefix="sullae-elastic-") as name:
+        report = pathlib.Path(name) / "report.json"
+        words = [str(build / "bin" / "sullae"), "run", "-np", "3", "--min-np", "1", "--cooldown", "0.2:0.2", str(build / "bin" / "sullae")]
+        words += ["train", recipe, "--data", str(SHARED / recipe), "--seed", str(seed), "--report", str(report)]
+        job = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        said, done = [], 0
+        try:
+            for line in job.stdout:
+                said.append(line)
+                # Each line of progress is a chance, so that kills are spread over the training.
+                if " step " not in line or done == kills:
+                    continue
+                alive = ranks_of(report, b"sullae")
+                if len(alive) == 3:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(alive[random.choice(sorted(alive))], signal.SIGKILL)
+                        done += 1
+            assert job.wait() == 0, "".join(said[-20:])
+        finally:
+            job.kill()
+            job.wait()
+        return done, json.loads(report.read_text())
+
+
+def accuracy(build, recipe, seeds, kills):
+    with Figures(f"elastic accuracy {recipe}") as figures:
+        differences = []
+        for seed in range(1, seeds + 1):
+            random.seed(seed)
+            _, plain = trained(build, recipe, seed, 0)
+            done, disturbed = trained(build, recipe, seed, kills)
+            difference = 100 * (disturbed["test_accuracy"] - plain["test_accuracy"])
+            differences.append(difference)
+            figures.print(
+                f"{recipe}, seed {seed}: {100 * plain['test_accuracy']:.2f} % undisturbed, {100 * disturbed['test_accuracy']:.2f} % with "
+                f"{done} ranks killed and replaced ({len(disturbed['world_changes'])} changes seen by the last rank 0): {difference:+.2f} points"
+            )
+        figures["largest difference, points"] = max(map(abs, differences))
+
+
 def percentile(values, part):
     return sorted(values)[min(len(values) - 1, int(part * len(values)))]
 
@@ -174,8 +219,12 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--torture", type=int, metavar="SECONDS", help="kill ranks at any moment for so long, and measure nothing")
+    parser.add_argument("--accuracy", metavar="RECIPE", help="compare what is trained with and without kills, and measure nothing else")
+    parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     random.seed(options.seed)
+    if options.accuracy:
+        return accuracy(options.build, options.accuracy, options.seeds, min(options.kills, 10))
     if options.torture:
         return torture(options.build, options.ranks, options.torture)
     with Figures("elastic") as figures:

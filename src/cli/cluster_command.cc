@@ -101,7 +101,7 @@ class ClusterCommand final : public Command {
     print_nodes(engine->nodes());
     fmt::print("\n");
     cluster::Jobs jobs(settings, *engine);
-    print_jobs(jobs.views(), Which::not_over);
+    print_jobs(views_of(jobs), Which::not_over);
     return 0;
   }
 

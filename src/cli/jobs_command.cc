@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "cli/commands.h"
@@ -18,7 +19,7 @@ namespace {
 
 using cluster::JobView;
 
-constexpr std::chrono::seconds kWatchPeriod{1};
+constexpr std::chrono::seconds kWatchPeriod{2};
 
 std::string line_of(const JobView& view) {
   std::string line = fmt::format("{}  {}", view.facts.id, to_text(view.state));
@@ -51,8 +52,8 @@ void show(const JobView& view, const std::filesystem::path& folder) {
   if (job.time) row("time", cluster::format_time_limit(*job.time));
   row("deadline", job.deadline);
   row("after", job.after);
-  for (const auto& [name, path] : job.mounts) row("mount", name + "=" + path);
-  for (const auto& [name, value] : job.environment) row("env", name + "=" + value);
+  for (const auto& [name, path] : job.mounts) row("mount", fmt::format("{}={}", name, path));
+  for (const auto& [name, value] : job.environment) row("env", fmt::format("{}={}", name, value));
   row("submitted", format_time(view.submitted));
   row("started", format_time(view.started));
   row("ended", format_time(view.ended));
@@ -156,7 +157,7 @@ class JobsCommand final : public Command {
 
  private:
   int list(OpenCluster& cluster) const {
-    const auto views = cluster.jobs.views();
+    const auto views = views_of(cluster.jobs);
     if (!json_) {
       print_jobs(views, active_ ? Which::not_over : Which::all);
       return 0;
@@ -207,14 +208,20 @@ class JobsCommand final : public Command {
 int watch_job(OpenCluster& cluster, const cluster::JobFolder& folder) {
   std::string last;
   for (;;) {
-    const JobView view = cluster.jobs.view(folder);
-    const auto line = line_of(view);
+    std::string line;
+    std::optional<JobView> view;
+    try {
+      view = cluster.jobs.view(folder);
+      line = line_of(*view);
+    } catch (const Error& error) {
+      line = error.what();  // the engine may be busy: the job goes on
+    }
     if (line != last) {
       fmt::print("{}\n", line);
       std::fflush(stdout);
     }
     last = line;
-    if (is_over(view.state)) return view.exit_code;
+    if (view && is_over(view->state)) return view->exit_code;
     std::this_thread::sleep_for(kWatchPeriod);
   }
 }

@@ -42,6 +42,13 @@ OpenCluster::OpenCluster(const std::string& engine_name)
       engine(cluster::make_engine(engine_name, settings)),
       jobs(settings, *engine) {}
 
+std::vector<cluster::JobView> views_of(cluster::Jobs& jobs) {
+  std::vector<std::string> unreadable;
+  auto views = jobs.views(unreadable);
+  for (const auto& why : unreadable) fmt::print(stderr, "warning: {}\n", why);
+  return views;
+}
+
 std::string format_time(std::int64_t time) {
   if (time == 0) return "-";
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(time)));

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cluster/engine.h"
 #include "cluster/job_view.h"
@@ -19,6 +20,9 @@ struct OpenCluster {
   std::unique_ptr<cluster::Engine> engine;
   cluster::Jobs jobs;
 };
+
+/// Of all jobs; folders that are none are named on standard error.
+std::vector<cluster::JobView> views_of(cluster::Jobs& jobs);
 
 enum class Which { all, not_over };
 void print_jobs(std::span<const cluster::JobView> views, Which which);

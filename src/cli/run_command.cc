@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
@@ -169,8 +170,14 @@ class RunCommand final : public Command {
     if (elastic.most == 0) elastic.most = std::max(ranks_, elastic.least);
     if (elastic.least == 0) elastic.least = 1;
     if (!discover_.empty()) elastic.source = std::make_shared<elastic::Discovery>(discover_);
-    if (!options_.hosts.empty())
-      elastic.source = std::make_shared<elastic::HostList>(options_.hosts);
+    if (!options_.hosts.empty()) {
+      try {
+        elastic.source = std::make_shared<elastic::HostList>(options_.hosts);
+      } catch (const Error& error) {
+        std::fprintf(stderr, "sullae run: %s; sullae hosts cannot change this job's hosts\n",
+                     error.what());
+      }
+    }
     if (elastic.least > ranks_ || ranks_ > elastic.most) {
       throw InputError(fmt::format("--min-np {}, -np {}, --max-np {}: expected them in this order",
                                    elastic.least, ranks_, elastic.most));

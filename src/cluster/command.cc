@@ -82,8 +82,12 @@ Answer ask(const Question& question) {
   const bool late = output.read || errors.read;
   if (late) ::kill(pid, SIGKILL);
   int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  pid_t ended = 0;
+  do {
+    ended = ::waitpid(pid, &status, 0);
+  } while (ended < 0 && errno == EINTR);
+  // Somebody else has waited for it: what it has written may be a part.
+  if (ended < 0 && !late) throw system_error("{}: waitpid", question.words.front());
   if (late) {
     throw TimeoutError(
         fmt::format("{} did not answer {}", question.words.front(), deadline.describe()));

@@ -32,6 +32,7 @@ namespace {
 // The engine has its own limits, and users theirs; a coordinator waits for nodes as long as it may.
 constexpr std::chrono::hours kForever{24 * 365};
 constexpr std::chrono::seconds kConnectLimit{300};
+constexpr std::chrono::seconds kRequeueLimit{300};
 
 // Standard output and error become the attempt's log.
 void write_to(const std::filesystem::path& log) {
@@ -55,25 +56,32 @@ class Attempt {
   Attempt(const std::filesystem::path& path, const Settings& settings, const std::string& engine)
       : folder_(path),
         job_(folder_.job()),
-        submission_(std::max(1, folder_.submission().number)),
+        record_(folder_.submission()),
+        submission_(std::max(1, record_.number)),
         engine_(make_engine(engine, settings)),
         engine_id_(engine_->this_job()),
         address_(settings.address) {}
 
   int run() {
+    // The engine begins again what it has preempted, also where that was over.
+    if (const auto result = folder_.result(submission_)) return result->exit_code;
     started_ = std::time(nullptr);
     number_ = folder_.begin_attempt();
     write_to(folder_.attempt(number_) / "log");
     say(fmt::format("attempt {} of job {} on {}", number_, folder_.id(), host_name()));
     if (folder_.is_cancelled()) return finish({.end = End::cancelled, .exit_code = 128 + SIGTERM});
+    if (attempts_of_submission() > job_.attempts) {
+      return finish({.end = End::preempted,
+                     .exit_code = 1,
+                     .reason = fmt::format("it has begun {} times (--attempts)", job_.attempts)});
+    }
     Result result;
     try {
       result = train();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       say(error.what());
       result = {.end = End::failed, .exit_code = 1, .reason = error.what()};
     }
-    end_workers();
     return finish(result);
   }
 
@@ -84,12 +92,12 @@ class Attempt {
       ::kill(::getpid(), SIGTERM);
     };
     const TimeLimit limit(*engine_, folder_, engine_id_, job_, end_launcher);
-    WorkerPool pool({.folder = folder_,
-                     .job = job_,
-                     .submission = submission_,
-                     .attempt = number_,
-                     .address = address_},
-                    *engine_, end_launcher);
+    WorkerPool& pool = pool_.emplace(WorkerPoolOptions{.folder = folder_,
+                                                       .job = job_,
+                                                       .submission = submission_,
+                                                       .attempt = number_,
+                                                       .address = address_},
+                                     *engine_, end_launcher);
     Gone gone;
     JobOptions options = options_of(gone);
     register_host_launcher(
@@ -187,7 +195,7 @@ class Attempt {
 
   bool goes_on(const Result& result) const {
     const bool may = result.end == End::preempted || result.end == End::timed_out;
-    return may && number_ < job_.attempts * submission_;
+    return may && attempts_of_submission() < job_.attempts;
   }
 
   // Those that wait; those that run end with the launcher.
@@ -205,32 +213,51 @@ class Attempt {
     }
   }
 
+  int attempts_of_submission() const { return number_ - record_.first_attempt + 1; }
+
+  // What is known is written before anybody is asked anything.
   int finish(Result result) {
     result.submission = submission_;
     result.attempts = number_;
     result.started = started_;
     result.ended = std::time(nullptr);
     folder_.end_attempt(number_, result);
-    if (!goes_on(result)) {
-      folder_.set_result(result);
-      say(fmt::format("job {}: {}{}", folder_.id(), to_text(result.end),
-                      result.reason.empty() ? "" : ": " + result.reason));
-      return result.exit_code;
-    }
-    say(fmt::format("attempt {} of {}: {}: {}; the job goes on in the next one", number_,
-                    job_.attempts * submission_, to_text(result.end), result.reason));
-    engine_->requeue(engine_id_);
-    // An engine that begins this very job again ends this process.
-    if (engine_->asks_for_workers()) std::this_thread::sleep_for(std::chrono::seconds{60});
+    const bool is_last = !goes_on(result);
+    if (is_last) folder_.set_result(result);
+    const auto how = to_text(result.end) + (result.reason.empty() ? "" : ": " + result.reason);
+    say(is_last ? fmt::format("job {}: {}", folder_.id(), how)
+                : fmt::format("attempt {} of {}: {}; the job goes on in the next one",
+                              attempts_of_submission(), job_.attempts, how));
+    end_workers();
+    if (is_last) return result.exit_code;
+    requeue();
     return kGoesOn;
+  }
+
+  // An engine that begins this very job again ends this process. One that does not answer is asked again; one that has
+  // cancelled the job refuses, and ends this process, too.
+  void requeue() {
+    const Deadline deadline(kRequeueLimit, "the limit for putting the job back into the queue");
+    for (bool is_queued = false; !deadline.passed();) {
+      try {
+        if (!is_queued) engine_->requeue(engine_id_);
+        is_queued = true;
+        if (!engine_->asks_for_workers()) return;
+      } catch (const Error& error) {
+        say(error.what());
+      }
+      std::this_thread::sleep_for(std::chrono::seconds{5});
+    }
   }
 
   JobFolder folder_;
   Job job_;
+  SubmissionRecord record_;
   int submission_;
   std::unique_ptr<Engine> engine_;
   std::string engine_id_;
   std::string address_;
+  std::optional<WorkerPool> pool_;  // its thread may wait for the engine: it ends last
   int number_ = 0;
   std::int64_t started_ = 0;
 };
@@ -239,6 +266,11 @@ class Attempt {
 
 int coordinate(const std::filesystem::path& folder, const Settings& settings,
                const std::string& engine) {
+  // They are read by the launcher while it runs, and must not end this process before it has written what became of the job.
+  sigset_t ends;
+  sigemptyset(&ends);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, signal);
+  sigprocmask(SIG_BLOCK, &ends, nullptr);
   Attempt attempt(folder, settings, engine);
   // What Slurm has told this job is not for the jobs that it submits.
   std::vector<std::string> names;

@@ -114,12 +114,16 @@ Job JobFolder::job() const { return read_job(path_ / "job.toml"); }
 SubmissionRecord JobFolder::submission() const {
   const auto json = read_json(path_ / "submission.json");
   if (!json) return {};
-  return {.number = json->value("number", 0), .time = json->value("time", std::int64_t{0})};
+  return {.number = json->value("number", 0),
+          .time = json->value("time", std::int64_t{0}),
+          .first_attempt = json->value("first_attempt", 1)};
 }
 
 void JobFolder::set_submission(const SubmissionRecord& record) const {
-  write_file(path_ / "submission.json",
-             Json{{"number", record.number}, {"time", record.time}}.dump());
+  write_file(path_ / "submission.json", Json{{"number", record.number},
+                                             {"time", record.time},
+                                             {"first_attempt", record.first_attempt}}
+                                            .dump());
 }
 
 Size JobFolder::size(const Job& job) const {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <ctime>
 #include <utility>
 
 namespace sullae::cluster {
@@ -12,6 +14,9 @@ struct Word {
   JobState state;
   const char* text;
 };
+
+// In which a client that has written its submission down has the engine's answer, or has given up.
+constexpr std::int64_t kSubmitSeconds = 120;
 
 constexpr std::array<Word, 12> kWords = {{
     {JobState::unsubmitted, "unsubmitted"},
@@ -151,8 +156,13 @@ JobView view_of(JobFacts facts, std::span<const EngineJob> jobs) {
           fmt::format("submitting it did not end; sullae jobs retry {} submits it", view.facts.id);
     } else if (view.facts.cancelled) {
       view.state = JobState::cancelled;
+      view.exit_code = 1;
+    } else if (view.facts.attempts == 0 && std::time(nullptr) < view.submitted + kSubmitSeconds) {
+      view.state = JobState::pending;
+      view.reason = "is being submitted";
     } else {
       view.state = JobState::vanished;
+      view.exit_code = 1;
       view.reason = fmt::format(
           "the engine does not know it any more, and it has left no result; sullae jobs retry {} "
           "goes on from its checkpoint",

@@ -75,7 +75,9 @@ Jobs::Submitted Jobs::submit(const Job& job) {
   } catch (const TimeoutError&) {
     throw;  // it may have been submitted
   } catch (const Error&) {
-    if (made.is_new) std::filesystem::remove_all(made.folder.path());
+    // Unless the engine has it nevertheless; where it does not say so, the folder stays.
+    if (made.is_new && engine_jobs(made.folder.id()).empty())
+      std::filesystem::remove_all(made.folder.path());
     throw;
   }
   return {made.folder, made.is_new};
@@ -84,20 +86,23 @@ Jobs::Submitted Jobs::submit(const Job& job) {
 void Jobs::submit_to_engine(const JobFolder& folder, const Job& job, int number, int lock) {
   Submission submission = submission_of(job, folder, number);
   submission.kept = lock;
-  folder.set_submission({.number = number, .time = std::time(nullptr)});
+  folder.set_submission(
+      {.number = number, .time = std::time(nullptr), .first_attempt = folder.attempts() + 1});
   engine_.submit(submission);
 }
 
 void Jobs::cancel(const JobFolder& folder) {
+  const UniqueFd lock = folder.lock();  // after whoever submits it
   const JobView before = view(folder);
   if (is_over(before.state))
     throw InputError(fmt::format("job {} is over: {}", folder.id(), to_text(before.state)));
   folder.set_cancelled(true);
   std::vector<std::string> ids;
   for (const EngineJob& job : engine_jobs(folder.id())) {
-    // The coordinator lets its workers go.
-    if (is_live(job) && (job.mark.role == Role::coordinator || before.state != JobState::running))
-      ids.push_back(job.id);
+    // The coordinator lets workers that run go.
+    const bool is_let_go = job.mark.role == Role::workers && job.state == EngineState::running &&
+                           before.state == JobState::running;
+    if (is_live(job) && !is_let_go) ids.push_back(job.id);
   }
   engine_.cancel(ids);
 }
@@ -111,7 +116,15 @@ void Jobs::retry(const JobFolder& folder) {
                     folder.id(), to_text(before.state), folder.id()));
   }
   folder.set_cancelled(false);
-  submit_to_engine(folder, before.facts.job, before.facts.submission.number + 1, lock.get());
+  try {
+    submit_to_engine(folder, before.facts.job, before.facts.submission.number + 1, lock.get());
+  } catch (const TimeoutError&) {
+    throw;  // it may have been submitted
+  } catch (const Error&) {
+    folder.set_submission(before.facts.submission);
+    folder.set_cancelled(before.facts.cancelled);
+    throw;
+  }
 }
 
 void Jobs::resize(const JobFolder& folder, const Size& size) {
@@ -139,13 +152,18 @@ JobView Jobs::view(const JobFolder& folder) {
   return view_of(read_facts(folder), engine_jobs(folder.id()));
 }
 
-std::vector<JobView> Jobs::views() {
+std::vector<JobView> Jobs::views(std::vector<std::string>& unreadable) {
   const auto all = engine_jobs();
   std::map<std::string, std::vector<EngineJob>> of_job;
   for (const EngineJob& job : all) of_job[job.mark.id].push_back(job);
   std::vector<JobView> views;
-  for (const JobFolder& folder : folders_.all())
-    views.push_back(view_of(read_facts(folder), of_job[folder.id()]));
+  for (const JobFolder& folder : folders_.all()) {
+    try {
+      views.push_back(view_of(read_facts(folder), of_job[folder.id()]));
+    } catch (const std::exception& error) {
+      unreadable.emplace_back(error.what());
+    }
+  }
   return views;
 }
 

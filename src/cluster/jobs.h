@@ -34,8 +34,8 @@ class Jobs {
 
   JobFolder find(const std::string& id) const { return folders_.find(id); }
   JobView view(const JobFolder& folder);
-  /// Of all, the oldest first, with one question to the engine.
-  std::vector<JobView> views();
+  /// Of all, the oldest first, with one question to the engine. What is wrong with folders that are no jobs is in `unreadable`.
+  std::vector<JobView> views(std::vector<std::string>& unreadable);
 
  private:
   Submission submission_of(const Job& job, const JobFolder& folder, int number);

@@ -5,6 +5,9 @@
 #include <ctime>
 #include <utility>
 
+#include "launch/job.h"
+#include "sullae/error.h"
+
 namespace sullae::cluster {
 namespace {
 
@@ -19,10 +22,15 @@ TimeLimit::TimeLimit(Engine& engine, const JobFolder& folder, const std::string&
                      const Job& job, std::function<void()> on_reached)
     : on_reached_(std::move(on_reached)) {
   const auto now = Clock::now();
-  for (const EngineJob& one : engine.jobs(mark_of(folder.path().parent_path()), folder.id())) {
-    if (one.id != engine_id || !one.time_left) continue;
-    at_ = now + *one.time_left - margin_of(*one.time_left);
-    kind_ = Kind::time;
+  try {
+    for (const EngineJob& one : engine.jobs(mark_of(folder.path().parent_path()), folder.id())) {
+      if (one.id != engine_id || !one.time_left) continue;
+      at_ = now + *one.time_left - margin_of(*one.time_left);
+      kind_ = Kind::time;
+    }
+  } catch (const Error& error) {
+    // Then the engine ends the attempt by itself, and what it says of it is all that is known.
+    say(error.what());
   }
   if (!job.deadline.empty()) {
     const std::chrono::seconds left{parse_time(job.deadline, "deadline") - std::time(nullptr)};

@@ -2,23 +2,22 @@
 #include <fmt/format.h>
 #include <netdb.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 
 #include "base/deadline.h"
 #include "base/environment.h"
 #include "base/fd.h"
-#include "base/file.h"
 #include "base/host.h"
 #include "base/version.h"
 #include "cluster/coordinator.h"
+#include "cluster/hello.h"
 #include "cluster/job_folder.h"
-#include "cluster/worker_pool.h"
 #include "launch/agent.h"
 #include "sullae/error.h"
 #include "transport/store/lease.h"
@@ -26,27 +25,23 @@
 namespace sullae::cluster {
 namespace {
 
-struct Launcher {
-  std::string address;
-  int port = 0;
-  std::string secret;
-};
+// A launcher answers at once; who listens there and says nothing is another program.
+constexpr timeval kAnswerLimit{.tv_sec = 40, .tv_usec = 0};
+constexpr std::size_t kMostAnswer = 4096;
 
-std::optional<Launcher> launcher_of(const JobFolder& folder, int attempt) {
+std::optional<LauncherAddress> launcher_of(const JobFolder& folder, int attempt) {
   const int number = attempt > 0 ? attempt : folder.attempts();
-  const auto file = folder.attempt(number) / "coordinator.json";
-  if (number == 0 || !std::filesystem::exists(file)) return std::nullopt;
-  const auto json = nlohmann::json::parse(read_file(file, 4096));
-  return Launcher{json.at("address"), json.at("port"), json.at("secret")};
+  if (number == 0) return std::nullopt;
+  return LauncherAddress::read(folder.attempt(number));
 }
 
-UniqueFd connect_to(const Launcher& launcher) {
+UniqueFd connect_to(const LauncherAddress& launcher) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (::getaddrinfo(launcher.address.c_str(), fmt::to_string(launcher.port).c_str(), &hints,
-                    &found) != 0)
+  if (::getaddrinfo(launcher.host.c_str(), fmt::to_string(launcher.port).c_str(), &hints, &found) !=
+      0)
     return {};
   UniqueFd connected;
   for (const addrinfo* one = found; one != nullptr && !connected; one = one->ai_next) {
@@ -61,13 +56,17 @@ UniqueFd connect_to(const Launcher& launcher) {
 std::string read_line(const UniqueFd& socket) {
   std::string line;
   char letter = 0;
-  while (::recv(socket.get(), &letter, 1, 0) == 1 && letter != '\n') line += letter;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kAnswerLimit, sizeof kAnswerLimit);
+  while (line.size() < kMostAnswer && ::recv(socket.get(), &letter, 1, 0) == 1 && letter != '\n')
+    line += letter;
+  constexpr timeval forever{};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof forever);
   return line;
 }
 
 std::string text_of(const char* variable) { return process_environment()(variable).value_or(""); }
 
-Hello hello_of(const Job& job, const Launcher& launcher) {
+Hello hello_of(const Job& job, const LauncherAddress& launcher) {
   Hello hello{.version = kVersion,
               .secret = launcher.secret,
               .node = text_of("SLURMD_NODENAME"),
@@ -88,7 +87,8 @@ Hello hello_of(const Job& job, const Launcher& launcher) {
 int work(const std::filesystem::path& path, int attempt) {
   const JobFolder folder(path);
   const Job job = folder.job();
-  std::chrono::milliseconds limit{std::chrono::seconds{60}};
+  // In an allocation of a fixed size the launcher begins at the same time, perhaps behind a slow file system.
+  std::chrono::milliseconds limit{std::chrono::seconds{attempt == 0 ? 300 : 60}};
   read_seconds(process_environment(), "SULLAE_CONNECT_TIMEOUT", Zero::forbidden, limit);
   const Deadline deadline(limit, "SULLAE_CONNECT_TIMEOUT");
   std::string why = "it has not begun";
@@ -101,9 +101,9 @@ int work(const std::filesystem::path& path, int attempt) {
         if (::send(socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(hello.size()))
           why = read_line(socket);
-        if (why == "ok") return run_agent(socket.get(), socket.get());
+        if (why == "ok " + launcher->answer) return run_agent(socket.get(), socket.get());
       } else {
-        why = fmt::format("{}:{} cannot be reached", launcher->address, launcher->port);
+        why = fmt::format("{}:{} cannot be reached", launcher->host, launcher->port);
       }
     }
     if (deadline.passed())

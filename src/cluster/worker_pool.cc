@@ -7,7 +7,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "base/file.h"
 #include "base/host.h"
 #include "base/json_message.h"
+#include "base/secret.h"
 #include "base/system_error.h"
 #include "base/version.h"
 #include "launch/job.h"
@@ -37,13 +37,6 @@ constexpr std::size_t kMostHello = 65536;
 constexpr std::chrono::seconds kHelloLimit{10};
 // So many jobs of workers in a row that end without a word are no accident.
 constexpr int kMostFruitless = 5;
-
-std::string draw_secret() {
-  std::array<unsigned char, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    throw system_error("getrandom");
-  return fmt::format("{:02x}", fmt::join(bytes, ""));
-}
 
 UniqueFd listen_anywhere() {
   UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -84,39 +77,26 @@ class PoolLauncher final : public HostLauncher {
 
 }  // namespace
 
-std::string Hello::to_json() const {
-  return Json{{"version", version},     {"secret", secret}, {"node", node},
-              {"engine_id", engine_id}, {"slots", slots},   {"problem", problem}}
-      .dump();
-}
-
-Hello Hello::from_json(const std::string& text) {
-  const auto json = Json::parse(text);
-  Hello hello;
-  json.at("version").get_to(hello.version);
-  json.at("secret").get_to(hello.secret);
-  json.at("node").get_to(hello.node);
-  json.at("engine_id").get_to(hello.engine_id);
-  json.at("slots").get_to(hello.slots);
-  json.at("problem").get_to(hello.problem);
-  return hello;
-}
-
 WorkerPool::WorkerPool(WorkerPoolOptions options, Engine& engine, std::function<void()> on_failure)
     : options_(std::move(options)),
       engine_(engine),
       on_failure_(std::move(on_failure)),
       secret_(draw_secret()),
+      answer_(draw_secret()),
       listener_(listen_anywhere()),
       changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      mark_{.jobs = mark_of(options_.folder.path().parent_path()),
+            .id = options_.folder.id(),
+            .submission = options_.submission,
+            .role = Role::workers},
+      plan_(options_.submission),
       size_(options_.folder.size(options_.job)) {
-  write_file(options_.folder.attempt(options_.attempt) / "coordinator.json",
-             Json{{"address", options_.address.empty() ? host_name() : options_.address},
-                  {"port", port_of(listener_)},
-                  {"secret", secret_}}
-                     .dump() +
-                 "\n");
+  LauncherAddress{.host = options_.address.empty() ? host_name() : options_.address,
+                  .port = port_of(listener_),
+                  .secret = secret_,
+                  .answer = answer_}
+      .write(options_.folder.attempt(options_.attempt));
   thread_ = std::thread([this] {
     // The process's signals are the launcher's.
     sigset_t all;
@@ -151,8 +131,8 @@ void WorkerPool::run() {
     try {
       ask_engine();
       complained_ = false;
-    } catch (const Error& error) {
-      // It may be busy, or start again: who works goes on.
+    } catch (const std::exception& error) {
+      // It, or the storage, may be busy, or start again: who works goes on.
       if (!std::exchange(complained_, true)) say(error.what());
     }
     next = Clock::now() + options_.period;
@@ -191,24 +171,20 @@ void WorkerPool::hear(Stranger& stranger) {
 // What it is answered; nothing where it has become a worker, and has been told so.
 std::string WorkerPool::admit(const Hello& hello, UniqueFd& socket) {
   if (hello.secret != secret_) return "this is not the launcher of your job's attempt";
-  ever_connected_.insert(hello.engine_id);
-  fruitless_ = 0;
   if (hello.version != kVersion) {
-    fail(fmt::format(
-        "node {} has Sullae {}, and the job's launcher {}: the same on all nodes is needed",
-        hello.node, hello.version, kVersion));
-    return failure();
+    return refuse(hello, fmt::format("node {} has Sullae {}, and the job's launcher {}: the same "
+                                     "on all nodes is needed",
+                                     hello.node, hello.version, kVersion));
   }
-  if (!hello.problem.empty()) {
-    fail(fmt::format("node {}: {}", hello.node, hello.problem));
-    return failure();
-  }
-  constexpr std::string_view kWelcome = "ok\n";
-  if (::send(socket.get(), kWelcome.data(), kWelcome.size(), MSG_NOSIGNAL) < 0) return {};
+  if (!hello.problem.empty())
+    return refuse(hello, fmt::format("node {}: {}", hello.node, hello.problem));
+  const std::string welcome = "ok " + answer_ + "\n";
+  if (::send(socket.get(), welcome.data(), welcome.size(), MSG_NOSIGNAL) < 0) return {};
+  plan_.admitted(hello.engine_id);
   const std::lock_guard lock(mutex_);
-  std::string name = hello.node;
-  for (int other = 2; workers_.contains(name); ++other)
-    name = fmt::format("{}.{}", hello.node, other);
+  // A name is one worker's for as long as the attempt lasts: the launcher may still think of the last one.
+  const int others = names_[hello.node]++;
+  const auto name = others == 0 ? hello.node : fmt::format("{}#{}", hello.node, others + 1);
   workers_[name] = {.engine_id = hello.engine_id,
                     .slots = hello.slots,
                     .socket = std::move(socket),
@@ -218,114 +194,80 @@ std::string WorkerPool::admit(const Hello& hello, UniqueFd& socket) {
   return {};
 }
 
+// One node that is not like the others does not end a job that runs.
+std::string WorkerPool::refuse(const Hello& hello, const std::string& why) {
+  bool is_first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_first = next_number_ == 0;
+    to_cancel_.push_back(hello.engine_id);
+  }
+  if (is_first) {
+    fail(why);
+  } else {
+    say(why);
+  }
+  return why;
+}
+
 void WorkerPool::ask_engine() {
   if (!options_.job.is_elastic()) return;
   const Size size = options_.folder.size(options_.job);
-  if (!engine_.asks_for_workers()) {
-    const std::lock_guard lock(mutex_);
-    if (size == size_) return;
-    size_ = size;
-    has_changed_ = true;
-    return wake_launcher();
-  }
-  const auto jobs =
-      engine_.jobs(mark_of(options_.folder.path().parent_path()), options_.folder.id());
+  std::map<std::string, int> present;
   std::vector<std::string> cancel;
-  int nodes = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (size != size_) has_changed_ = true;
-    size_ = size;
-    live_.clear();
-    for (const EngineJob& job : jobs) {
-      if (job.mark.role != Role::workers || job.mark.submission != options_.submission) continue;
-      const bool is_live = job.state == EngineState::pending || job.state == EngineState::running;
-      if (!asked_.contains(job.id)) {
-        if (is_live) cancel.push_back(job.id);  // of an attempt before
-        continue;
-      }
-      if (is_live) {
-        live_.push_back(job);
-        nodes += job.nodes;
-      } else if (known_ended_.insert(job.id).second) {
-        note_end(job);
-      }
-    }
-    // Slurm may have given a node up whose processes live on; and a worker that nobody uses holds a node.
-    for (auto worker = workers_.begin(); worker != workers_.end();) {
-      const auto job = std::ranges::find(live_, worker->second.engine_id, &EngineJob::id);
-      if (job != live_.end()) {
-        ++worker;
-        continue;
-      }
-      worker = workers_.erase(worker);
+    if (size != size_) {
+      size_ = size;
       has_changed_ = true;
+      wake_launcher();
     }
-    cancel.insert(cancel.end(), to_cancel_.begin(), to_cancel_.end());
-    to_cancel_.clear();
-    if (has_changed_) wake_launcher();
+    for (const auto& [name, worker] : workers_) ++present[worker.engine_id];
+    cancel.swap(to_cancel_);
   }
+  if (!engine_.asks_for_workers()) return;
+  for (const auto& id : cancel) plan_.let_go(id);
+  const auto jobs = engine_.jobs(mark_.jobs, mark_.id);
+  const auto decision = plan_.decide(jobs, present, size);
+  for (const EngineJob& job : decision.ended) {
+    if (job.state != EngineState::ended && job.state != EngineState::cancelled)
+      say(fmt::format("{} ({}): {}", fmt::join(job.hosts, ", "), job.id, to_text(job.state)));
+  }
+  let_go(decision.release);
+  cancel.insert(cancel.end(), decision.cancel.begin(), decision.cancel.end());
   if (!cancel.empty()) engine_.cancel(cancel);
-  if (fruitless_ >= kMostFruitless) {
+  if (plan_.fruitless() >= kMostFruitless && present.empty()) {
     return fail(
         fmt::format("{} jobs of workers in a row ended before they had connected; see "
                     "slurm-workers-*.log in {}",
-                    fruitless_, options_.folder.path().string()));
+                    plan_.fruitless(), options_.folder.path().string()));
   }
-  if (nodes < size.max_nodes) {
-    // The least comes at once, so that two jobs do not wait for each other's nodes; the others as they can be had.
-    int asked = nodes;
-    if (asked == 0) {
-      ask_for_workers(size.min_nodes);
-      asked = size.min_nodes;
-    }
-    for (; asked < size.max_nodes; ++asked) ask_for_workers(1);
-  } else if (nodes > size.max_nodes) {
-    drop_surplus(nodes - size.max_nodes);
-  }
-}
-
-// With the lock held. Those that were let go are no news.
-void WorkerPool::note_end(const EngineJob& job) {
-  if (!ever_connected_.contains(job.id)) ++fruitless_;
-  if (job.state != EngineState::ended && job.state != EngineState::cancelled)
-    say(fmt::format("{} ({}): {}", fmt::join(job.hosts, ", "), job.id, to_text(job.state)));
+  for (const int nodes : decision.ask) ask_for_workers(nodes);
 }
 
 void WorkerPool::ask_for_workers(int nodes) {
-  const Submission submission{.mark = {.jobs = mark_of(options_.folder.path().parent_path()),
-                                       .id = options_.folder.id(),
-                                       .submission = options_.submission,
-                                       .role = Role::workers},
+  const Submission submission{.mark = mark_,
                               .job = options_.job,
                               .folder = options_.folder.path(),
                               .nodes = nodes,
                               .attempt = options_.attempt};
-  asked_.insert(engine_.submit(submission));
+  plan_.asked(engine_.submit(submission), nodes);
 }
 
-// Those that wait first, then the youngest.
-void WorkerPool::drop_surplus(int nodes) {
-  std::vector<std::string> cancel;
-  {
-    const std::lock_guard lock(mutex_);
-    for (auto job = live_.rbegin(); job != live_.rend() && nodes > 0; ++job) {
-      if (job->state != EngineState::pending || job->nodes > nodes) continue;
-      cancel.push_back(job->id);
-      nodes -= job->nodes;
-    }
-    std::vector<std::pair<std::int64_t, Worker*>> youngest;
-    for (auto& [name, worker] : workers_) youngest.emplace_back(-worker.number, &worker);
-    std::ranges::sort(youngest, {}, &std::pair<std::int64_t, Worker*>::first);
-    for (const auto& [number, worker] : youngest) {
-      if (nodes == 0) break;
-      if (!worker->unwanted) has_changed_ = true;
-      worker->unwanted = true;
-      --nodes;
-    }
-    if (has_changed_) wake_launcher();
+// So many of the youngest; and those whose engine's job is over: it may have given a node up whose processes live on.
+void WorkerPool::let_go(int count) {
+  const std::lock_guard lock(mutex_);
+  has_changed_ |= std::erase_if(workers_, [&](const auto& one) {
+                    return plan_.is_over(one.second.engine_id);
+                  }) > 0;
+  std::vector<std::pair<std::int64_t, Worker*>> youngest;
+  for (auto& [name, worker] : workers_) youngest.emplace_back(-worker.number, &worker);
+  std::ranges::sort(youngest, {}, &std::pair<std::int64_t, Worker*>::first);
+  for (const auto& [number, worker] : youngest) {
+    if (count-- <= 0) break;
+    has_changed_ |= !std::exchange(worker->unwanted, true);
   }
-  engine_.cancel(cancel);
+  if (has_changed_) wake_launcher();
 }
 
 void WorkerPool::fail(const std::string& reason) {

@@ -15,24 +15,13 @@
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "cluster/engine.h"
+#include "cluster/hello.h"
 #include "cluster/job_folder.h"
+#include "cluster/worker_plan.h"
 #include "launch/elastic/host_source.h"
 #include "launch/host_launcher.h"
 
 namespace sullae::cluster {
-
-/// What a worker says first, as a line of JSON; the answer is a line: "ok", or why not.
-struct Hello {
-  std::string version;
-  std::string secret;
-  std::string node;
-  std::string engine_id;
-  int slots = 1;
-  std::string problem;  ///< why it cannot work; empty for none
-
-  std::string to_json() const;
-  static Hello from_json(const std::string& text);
-};
 
 struct WorkerPoolOptions {
   JobFolder folder;
@@ -90,9 +79,9 @@ class WorkerPool final : public elastic::HostSource {
   void hear(Stranger& stranger);
   std::string admit(const Hello& hello, UniqueFd& socket);
   void ask_engine();
-  void note_end(const EngineJob& job);
   void ask_for_workers(int nodes);
-  void drop_surplus(int nodes);
+  void let_go(int count);
+  std::string refuse(const Hello& hello, const std::string& why);
   void fail(const std::string& reason);
   void wake_launcher();
   elastic::Supply supply() const;
@@ -100,15 +89,14 @@ class WorkerPool final : public elastic::HostSource {
   WorkerPoolOptions options_;
   Engine& engine_;
   std::function<void()> on_failure_;
-  std::string secret_;
+  std::string secret_;  // by which the launcher knows workers
+  std::string answer_;  // and they it
   UniqueFd listener_;
   UniqueFd changed_;  // for the launcher
   UniqueFd stop_;
   std::vector<Stranger> strangers_;
-  int fruitless_ = 0;                  // engine's jobs in a row that ended without a connection
-  std::set<std::string> known_ended_;  // of the engine's jobs
-  std::set<std::string> ever_connected_;
-  std::set<std::string> asked_;  // the engine's jobs of this attempt
+  const Mark mark_;  // of the engine's jobs of workers
+  WorkerPlan plan_;
   bool complained_ = false;
 
   mutable std::mutex mutex_;               // guards all below
@@ -117,7 +105,7 @@ class WorkerPool final : public elastic::HostSource {
   Size size_;
   bool has_changed_ = false;
   std::string failure_;
-  std::vector<EngineJob> live_;
+  std::map<std::string, int> names_;  // how often a node's name was taken
   std::vector<std::string> to_cancel_;
 
   std::thread thread_;

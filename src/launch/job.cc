@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/host.h"
+#include "base/secret.h"
 #include "base/system_error.h"
 #include "launch/descendants.h"
 #include "launch/remote_shell.h"
@@ -22,14 +22,6 @@ namespace sullae {
 namespace {
 
 constexpr int kTimeoutExitCode = 124;
-
-// What only the job's processes know.
-std::string draw_secret() {
-  std::array<unsigned char, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    throw system_error("getrandom");
-  return fmt::format("{:02x}", fmt::join(bytes, ""));
-}
 
 }  // namespace
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
+#include <set>
+
 #include "support/errors.h"
 
 namespace sullae::cluster {
@@ -117,6 +120,10 @@ TEST(JobView, OfWhatTheEngineHasForgotten) {
   facts.attempts = 1;
   EXPECT_EQ(view(facts, {}).state, JobState::vanished);
   EXPECT_TRUE(contains(view(facts, {}).reason, "sullae jobs retry a-1"));
+  EXPECT_EQ(view(facts, {}).exit_code, 1);
+  facts.attempts = 0;
+  facts.submission.time = std::time(nullptr);
+  EXPECT_EQ(view(facts, {}).state, JobState::pending) << "the engine may not have answered yet";
   facts.cancelled = true;
   EXPECT_EQ(view(facts, {}).state, JobState::cancelled);
 }

@@ -56,6 +56,8 @@ class WorkerPoolTest : public ::testing::Test {
             .slots = 3};
   }
 
+  std::string welcome() const { return "ok " + address_.at("answer").get<std::string>(); }
+
   // What it is answered; the connection stays open.
   std::string say(const std::string& text) {
     sockets_.push_back(connect());
@@ -79,17 +81,17 @@ class WorkerPoolTest : public ::testing::Test {
 };
 
 TEST_F(WorkerPoolTest, WorkersBecomeHosts) {
-  EXPECT_EQ(say(hello("n1")), "ok");
-  EXPECT_EQ(say(hello("n1")), "ok");
+  EXPECT_EQ(say(hello("n1")), welcome());
+  EXPECT_EQ(say(hello("n1")), welcome());
   const auto hosts = pool_->wait_for(2, Deadline(std::chrono::seconds{60}, "test"));
-  EXPECT_EQ(hosts, (std::vector<Host>{{"n1", 3}, {"n1.2", 3}}));
-  const auto launcher = pool_->launcher_of("n1.2");
+  EXPECT_EQ(hosts, (std::vector<Host>{{"n1", 3}, {"n1#2", 3}}));
+  const auto launcher = pool_->launcher_of("n1#2");
   const auto channel = launcher->start({}, {});
   ASSERT_EQ(::write(channel.input.get(), "x", 1), 1);
   char letter = 0;
   EXPECT_EQ(::recv(sockets_.back().get(), &letter, 1, 0), 1);
   pool_->released("n1");
-  EXPECT_EQ(pool_->first().hosts, (std::vector<Host>{{"n1.2", 3}}));
+  EXPECT_EQ(pool_->first().hosts, (std::vector<Host>{{"n1#2", 3}}));
 }
 
 TEST_F(WorkerPoolTest, StrangersAreTurnedAway) {
@@ -120,8 +122,17 @@ TEST_F(WorkerPoolTest, WhatANodeLacksIsNamed) {
   EXPECT_EQ(pool_->failure(), "node n7: --mount data: /mnt/data is not there");
 }
 
+TEST_F(WorkerPoolTest, ANodeThatComesLaterAndIsNotLikeTheOthersIsTurnedAwayAlone) {
+  EXPECT_EQ(say(hello("n1")), welcome());
+  Hello other = hello("n7");
+  other.version = "0.0.9";
+  EXPECT_TRUE(contains(say(other), "node n7 has Sullae 0.0.9"));
+  EXPECT_FALSE(failed_);
+  EXPECT_EQ(pool_->first().hosts.size(), 1U);
+}
+
 TEST_F(WorkerPoolTest, WorkersThatDoNotComeAreCounted) {
-  EXPECT_EQ(say(hello("n1")), "ok");
+  EXPECT_EQ(say(hello("n1")), welcome());
   const auto error = error_of(
       [&] { pool_->wait_for(2, Deadline(std::chrono::milliseconds{50}, "the test's limit")); });
   EXPECT_TRUE(contains(error, "1 of 2 nodes have connected within 0.05 s (the test's limit)"))

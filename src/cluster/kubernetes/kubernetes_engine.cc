@@ -149,7 +149,7 @@ spec:
             onExitCodes:
               containerName: sullae
               operator: NotIn
-              values: [{}]
+              values: [{}, 137, 143]
 )",
                                                                   kGoesOn);
     const std::string limit =

@@ -1,12 +1,15 @@
 #include "cluster/slurm/private_cluster.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <netinet/in.h>
 #include <pwd.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -15,7 +18,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <optional>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -46,20 +52,25 @@ void widen_path() {
            fmt::format("{}:/usr/sbin:/sbin", path == nullptr ? "/usr/bin:/bin" : path).c_str(), 1);
 }
 
+// Below those that the kernel gives to whoever asks for none: a node's daemon may start much later.
 std::vector<int> free_ports(std::size_t count) {
+  std::mt19937 random(std::random_device{}());
+  std::uniform_int_distribution<int> port(20'000, 32'000);
   std::vector<UniqueFd> sockets;
   std::vector<int> ports;
-  while (ports.size() < count) {
-    sockets.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  for (int tries = 0; ports.size() < count; ++tries) {
+    UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    if (::bind(sockets.back().get(), generic, size) != 0 ||
-        ::getsockname(sockets.back().get(), generic, &size) != 0)
-      throw system_error("a free port");
-    ports.push_back(ntohs(address.sin_port));
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
+    const int one = port(random);
+    address.sin_port = htons(static_cast<std::uint16_t>(one));
+    if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+      if (tries > 10'000) throw system_error("a free port");
+      continue;
+    }
+    sockets.push_back(std::move(socket));
+    ports.push_back(one);
   }
   return ports;
 }
@@ -82,15 +93,14 @@ void write_with_mode(const fs::path& file, std::string_view text, fs::perms mode
   fs::permissions(file, mode);
 }
 
-// Of a daemon's file; empty where that daemon does not run any more.
-std::optional<pid_t> running_pid(const fs::path& pid_file) {
+// Of a daemon's file; empty where that daemon does not run any more: another process may have its number.
+std::optional<pid_t> running_pid(const fs::path& folder, const fs::path& pid_file) {
   std::ifstream stream(pid_file);
   pid_t pid = 0;
-  if (!(stream >> pid) || pid <= 1 || ::kill(pid, 0) != 0) return std::nullopt;
-  std::string command;
-  std::ifstream(fmt::format("/proc/{}/comm", pid)) >> command;
-  const bool is_daemon = command.starts_with("slurm") || command.starts_with("munged");
-  return is_daemon ? std::optional(pid) : std::nullopt;
+  if (!(stream >> pid) || pid <= 1) return std::nullopt;
+  std::ifstream command(fmt::format("/proc/{}/cmdline", pid), std::ios::binary);
+  const std::string words{std::istreambuf_iterator<char>(command), {}};
+  return words.find(folder.string() + "/") == std::string::npos ? std::nullopt : std::optional(pid);
 }
 
 std::map<std::string, pid_t> daemons_of(const fs::path& folder) {
@@ -98,7 +108,7 @@ std::map<std::string, pid_t> daemons_of(const fs::path& folder) {
   std::error_code error;
   for (const auto& file : entries_of(folder / "run", error).value_or(std::vector<fs::path>{})) {
     if (file.extension() != ".pid") continue;
-    if (const auto pid = running_pid(file)) found[file.stem().string()] = *pid;
+    if (const auto pid = running_pid(folder, file)) found[file.stem().string()] = *pid;
   }
   return found;
 }
@@ -144,7 +154,6 @@ std::string tail_of(const fs::path& file) {
 void write_files(const PrivateClusterOptions& options, const Settings& settings) {
   const fs::path& folder = options.folder;
   for (const char* const name : kFolders) fs::create_directories(folder / name);
-  fs::permissions(folder, fs::perms::owner_all | fs::perms::group_exec | fs::perms::others_exec);
   auto ports = free_ports(static_cast<std::size_t>(options.nodes) + 2);
   PrivatePorts named{.controller = ports.back()};
   ports.pop_back();
@@ -189,6 +198,69 @@ void wait_until_it_answers(const fs::path& folder) {
   }
 }
 
+void check_programs() {
+  std::vector<std::string> missing;
+  for (const char* const program : kPrograms) {
+    if (!is_installed(program)) missing.emplace_back(program);
+  }
+  if (missing.empty()) return;
+  throw Error(
+      fmt::format("{} {} not installed: scripts/setup.sh cluster installs what a private "
+                  "cluster needs (Debian's slurmctld, slurmd, slurm-client, munge, "
+                  "slurm-wlm-basic-plugins)",
+                  fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are"));
+}
+
+// It will be removed: nothing of anybody else's may be in it.
+void check_folder(const fs::path& folder) {
+  const auto text = folder.string();
+  if (text.find_first_of(" \t\n'\"\\,#=") != std::string::npos)
+    throw InputError(fmt::format(
+        "--folder '{}': Slurm's files cannot have spaces, quotes, commas, # or = in paths", text));
+  if ((folder / "run/munge.sock").string().size() >= sizeof(sockaddr_un::sun_path)) {
+    throw InputError(
+        fmt::format("--folder {}: the path is too long for a socket's name, of at most {} letters",
+                    text, sizeof(sockaddr_un::sun_path) - 16));
+  }
+  const Settings before = read_settings(folder);
+  if (before.is_private) return;
+  if (before.is_configured) {
+    throw InputError(
+        fmt::format("{} is of another cluster; --folder, or SULLAE_CLUSTER, names another folder",
+                    (folder / "cluster.toml").string()));
+  }
+  std::error_code error;
+  for (const auto& entry : entries_of(folder, error).value_or(std::vector<fs::path>{})) {
+    if (entry.filename() == "jobs") continue;
+    throw InputError(fmt::format("--folder {}: expected a new folder, or an empty one; {} is in it",
+                                 text, entry.filename().string()));
+  }
+}
+
+// One `up` or `down` at a time.
+UniqueFd lock_folder(const fs::path& folder) {
+  UniqueFd lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock) throw system_error("{}", folder.string());
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
+    throw InputError(
+        fmt::format("{}: another sullae cluster up or down is at work", folder.string()));
+  return lock;
+}
+
+// Steps outlive the daemons of their nodes.
+void cancel_all_jobs() {
+  ask({.words = {"scancel", "--quiet", "--user=" + user_name()}});
+  const Deadline deadline(std::chrono::seconds{45}, "the limit for jobs to end");
+  for (;;) {
+    const Answer answer = ask({.words = {"squeue", "-h", "-o", "%i"}});
+    if (answer.exit_code == 0 && answer.output.empty()) return;
+    if (deadline.passed())
+      throw TimeoutError(fmt::format("jobs did not end {}: {}{}", deadline.describe(),
+                                     answer.output, answer.errors));
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> running_daemons(const fs::path& folder) {
@@ -199,35 +271,18 @@ std::vector<std::string> running_daemons(const fs::path& folder) {
 
 Settings start_private_cluster(const PrivateClusterOptions& options) {
   widen_path();
-  std::vector<std::string> missing;
-  for (const char* const program : kPrograms) {
-    if (!is_installed(program)) missing.emplace_back(program);
-  }
-  if (!missing.empty()) {
-    throw Error(
-        fmt::format("{} {} not installed: scripts/setup.sh cluster installs what a private "
-                    "cluster needs (Debian's slurmctld, slurmd, slurm-client, munge, "
-                    "slurm-wlm-basic-plugins)",
-                    fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are"));
-  }
-  const Settings before = read_settings(options.folder);
-  if (before.is_configured && !before.is_private) {
-    throw InputError(
-        fmt::format("{} is of another cluster; --folder, or SULLAE_CLUSTER, names "
-                    "another folder",
-                    (options.folder / "cluster.toml").string()));
-  }
+  check_programs();
+  check_folder(options.folder);
+  // What is in it is for its owner alone: whoever reaches its daemons can run programs as this user.
+  ::umask(077);
+  fs::create_directories(options.folder);
+  fs::permissions(options.folder, fs::perms::owner_all);
+  const UniqueFd lock = lock_folder(options.folder);
   if (const auto daemons = running_daemons(options.folder); !daemons.empty()) {
     throw InputError(
         fmt::format("a cluster runs in {} already ({}): sullae cluster status shows it, "
                     "sullae cluster down ends it",
                     options.folder.string(), fmt::join(daemons, ", ")));
-  }
-  if ((options.folder / "run/munge.sock").string().size() >= sizeof(sockaddr_un::sun_path)) {
-    throw InputError(
-        fmt::format("--folder {}: the path is too long for a socket's name, of at most "
-                    "{} letters",
-                    options.folder.string(), sizeof(sockaddr_un::sun_path) - 16));
   }
   Settings settings{.folder = options.folder,
                     .is_configured = true,
@@ -240,13 +295,14 @@ Settings start_private_cluster(const PrivateClusterOptions& options) {
                     .address = "127.0.0.1",
                     .is_private = true};
   try {
+    // First, so that `down` finds what an `up` that was killed has left.
+    write_file(options.folder / "cluster.toml", to_toml(settings));
     write_files(options, settings);
     ::setenv("SLURM_CONF", settings.slurm_conf.c_str(), 1);
     start_daemons(options.folder);
     wait_until_it_answers(options.folder);
     start_daemon({"strigger", "--set", "--node", "--down", "--flags=PERM",
                   "--program=" + (options.folder / "repair").string()});
-    write_file(options.folder / "cluster.toml", to_toml(settings));
   } catch (const std::exception&) {
     end_daemons(options.folder);
     remove_files(options.folder);
@@ -257,16 +313,24 @@ Settings start_private_cluster(const PrivateClusterOptions& options) {
 
 void stop_private_cluster(const Settings& settings) {
   widen_path();
-  ::setenv("SLURM_CONF", settings.slurm_conf.c_str(), 1);
+  const auto conf = (settings.folder / "slurm.conf").string();
+  ::setenv("SLURM_CONF", conf.c_str(), 1);
+  const UniqueFd lock = lock_folder(settings.folder);
   const auto daemons = running_daemons(settings.folder);
-  if (std::ranges::find(daemons, "slurmctld") != daemons.end()) {
-    // Steps outlive the daemons of their nodes.
-    ask({.words = {"scancel", "--quiet", "--user=" + user_name()}});
-    const Deadline deadline(std::chrono::seconds{20}, "the limit for jobs to end");
-    while (!deadline.passed()) {
-      const Answer answer = ask({.words = {"squeue", "-h", "-o", "%i"}});
-      if (answer.exit_code != 0 || answer.output.empty()) break;
-      std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  if (!daemons.empty()) {
+    try {
+      // Alone it knows what runs on the nodes.
+      if (std::ranges::find(daemons, "slurmctld") == daemons.end()) {
+        start_daemon({"slurmctld", "-f", conf});
+        wait_until_it_answers(settings.folder);
+      }
+      cancel_all_jobs();
+    } catch (const Error& error) {
+      end_daemons(settings.folder);
+      throw Error(fmt::format(
+          "{}; its daemons are ended, and processes of its jobs may be left: sullae cluster down "
+          "once more removes its files",
+          error.what()));
     }
   }
   end_daemons(settings.folder);

@@ -49,7 +49,7 @@ PriorityType=priority/multifactor
 PriorityWeightPartition=1000
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-KillWait=5
+KillWait=15
 SlurmdTimeout=10
 MessageTimeout=30
 MaxJobCount=20000
@@ -99,8 +99,8 @@ done
 std::string suspend_script(const std::filesystem::path& folder) {
   return fmt::format(kScriptStart, folder.string()) +
          fmt::format(R"sh(for node in $(scontrol show hostnames "$1"); do
-  [ -f '{0}'/run/"$node".pid ] && kill "$(cat '{0}'/run/"$node".pid)" 2>>'{0}'/log/power.log
-done
+  pid=$(cat '{0}'/run/"$node".pid) && grep -qF '{0}/' /proc/"$pid"/cmdline && kill "$pid"
+done 2>>'{0}'/log/power.log
 exit 0
 )sh",
                      folder.string());

@@ -50,7 +50,7 @@ std::optional<std::chrono::seconds> duration_of(const std::string& text) {
 }
 
 EngineState state_of(const std::string& word) {
-  static const std::map<std::string, EngineState> kStates = {
+  static const std::map<std::string, EngineState> states = {
       {"PENDING", EngineState::pending},        {"CONFIGURING", EngineState::pending},
       {"REQUEUED", EngineState::pending},       {"REQUEUE_HOLD", EngineState::pending},
       {"REQUEUE_FED", EngineState::pending},    {"SPECIAL_EXIT", EngineState::pending},
@@ -64,8 +64,8 @@ EngineState state_of(const std::string& word) {
       {"NODE_FAIL", EngineState::node_lost},    {"BOOT_FAIL", EngineState::node_lost},
       {"DEADLINE", EngineState::past_deadline},
   };
-  const auto found = kStates.find(word);
-  return found == kStates.end() ? EngineState::failed : found->second;
+  const auto found = states.find(word);
+  return found == states.end() ? EngineState::failed : found->second;
 }
 
 }  // namespace

@@ -43,6 +43,15 @@ class SlurmEngine final : public Engine {
   explicit SlurmEngine(Settings settings) : settings_(std::move(settings)) {
     if (!settings_.slurm_conf.empty())
       ::setenv("SLURM_CONF", settings_.slurm_conf.c_str(), /*overwrite=*/1);
+    // A user's defaults for these commands would hide jobs, or wait for them.
+    std::vector<std::string> defaults;
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+      const std::string_view entry(*variable);
+      for (const char* const prefix : {"SBATCH_", "SQUEUE_", "SCANCEL_", "SINFO_"}) {
+        if (entry.starts_with(prefix)) defaults.emplace_back(entry.substr(0, entry.find('=')));
+      }
+    }
+    for (const auto& name : defaults) ::unsetenv(name.c_str());
   }
 
   std::string name() const override { return "slurm"; }
@@ -60,15 +69,15 @@ class SlurmEngine final : public Engine {
                                .input = script(submission),
                                .limit = answer_limit(),
                                .kept = submission.kept});
-    if (answer.exit_code != 0) throw refusal(submission, answer);
+    if (answer.exit_code != 0) refuse(submission, answer);
     std::string id = first_line(answer.output);
     id.resize(std::min(id.find(';'), id.size()));  // on a federation, the cluster's name follows
     return id;
   }
 
   std::vector<EngineJob> jobs(const std::string& jobs, const std::string& id) override {
-    std::vector<std::string> words = {"squeue",     "--noheader", "--states=all", "--format",
-                                      kQueueFormat, "--user",     user()};
+    std::vector<std::string> words = {"squeue",   "--noheader", "--all",  "--states=all",
+                                      "--format", kQueueFormat, "--user", user()};
     if (!id.empty()) words.push_back("--name=" + id);
     return parse_queue(asked(words).output, jobs);
   }
@@ -117,10 +126,11 @@ class SlurmEngine final : public Engine {
         counted(nodes_of(submission), "node"), counted(cpus, "processor"), name, fitting));
   }
 
-  void requeue(const std::string& id) override { asked({"scontrol", "requeue", id}); }
+  void requeue(const std::string& id) override { asked({"scontrol", "requeue", "Incomplete", id}); }
 
   std::vector<Node> nodes() override {
-    return parse_nodes(asked({"sinfo", "--noheader", "--Node", "--format", kNodeFormat}).output);
+    return parse_nodes(
+        asked({"sinfo", "--noheader", "--all", "--Node", "--format", kNodeFormat}).output);
   }
 
  private:
@@ -151,15 +161,18 @@ class SlurmEngine final : public Engine {
         fmt::format("the cluster does not answer: {}{}", first_line(answer.errors), remedy));
   }
 
-  Error refusal(const Submission& submission, const Answer& answer) const {
-    const Error plain = no_answer("sbatch", answer);
-    if (answer.exit_code == 127) return plain;
+  // Throws what sbatch's refusal is: the job's fault, or that of a cluster that may have taken it all the same.
+  [[noreturn]] void refuse(const Submission& submission, const Answer& answer) const {
     const auto says = [&](const char* text) {
       return answer.errors.find(text) != std::string::npos;
     };
-    if (says("invalid partition")) return no_partition(partition_of(submission));
-    if (says("Unable to contact") || says("Connection")) return plain;
-    return InputError("Slurm refuses the job: " + answer.errors);
+    if (says("Socket timed out") || says("receive failure") || says("Zero Bytes"))
+      throw TimeoutError("the cluster's answer did not come: " + first_line(answer.errors));
+    if (answer.exit_code == 127 || says("Unable to contact") || says("Connection") ||
+        says("establish a configuration source"))
+      throw no_answer("sbatch", answer);
+    if (says("invalid partition")) throw no_partition(partition_of(submission));
+    throw InputError("Slurm refuses the job: " + answer.errors);
   }
 
   InputError no_partition(const std::string& partition) const {
@@ -236,7 +249,7 @@ class SlurmEngine final : public Engine {
     text += "export SULLAE_CLUSTER=" + shell_word(settings_.folder.string()) + "\n";
     text += "export SULLAE_JOBS=" + shell_word(settings_.jobs.string()) + "\n";
     const std::string step =
-        "srun --kill-on-bad-exit=0 --cpus-per-task=" +
+        "srun --no-kill --kill-on-bad-exit=0 --cpus-per-task=" +
         fmt::to_string(submission.job.ranks_per_node * submission.job.cpus_per_rank) + " " +
         program + " jobs work " + folder;
     if (submission.mark.role == Role::workers)

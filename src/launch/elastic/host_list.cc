@@ -56,11 +56,11 @@ bool is_running(const std::string& job) {
   pid_t pid = 0;
   const char* const end = job.data() + job.size();
   const auto [stop, error] = std::from_chars(job.data(), end, pid);
-  return error == std::errc{} && stop == end && pid > 1 && (::kill(pid, 0) == 0 || errno == EPERM);
+  return error == std::errc{} && stop == end && pid > 1 && ::kill(pid, 0) == 0;
 }
 
 fs::path file_of_running(const std::string& job) {
-  const auto file = file_of(job);
+  auto file = file_of(job);
   if (is_running(job) && fs::exists(file)) return file;
   const auto jobs = jobs_with_host_lists();
   throw InputError(
@@ -142,6 +142,8 @@ void remove_hosts(const std::string& job, const std::vector<std::string>& names)
       if (std::erase_if(hosts, [&](const Host& host) { return host.name == name; }) == 0)
         throw InputError(fmt::format("{} is none of job {}'s hosts", name, job));
     }
+    if (hosts.empty())
+      throw InputError(fmt::format("job {} would have no host left; Ctrl-C ends a job", job));
   });
 }
 
