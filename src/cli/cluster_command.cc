@@ -78,12 +78,26 @@ class ClusterCommand final : public Command {
     const auto daemons = cluster::running_daemons(folder);
     if (!settings.is_private && daemons.empty())
       throw InputError(fmt::format("no private cluster runs in {}", folder.string()));
+    cancel_jobs(settings);
     stop_private_cluster(settings);
     fmt::print("the cluster in {} is down{}\n", folder.string(),
                std::filesystem::exists(settings.jobs)
                    ? "; its jobs' folders are in " + settings.jobs.string()
                    : "");
     return 0;
+  }
+
+  // So that each has its result. What cannot be asked is ended all the same.
+  static void cancel_jobs(const Settings& settings) {
+    try {
+      const auto engine = cluster::make_engine("slurm", settings);
+      cluster::Jobs jobs(settings, *engine);
+      for (const auto& view : views_of(jobs)) {
+        if (!is_over(view.state)) jobs.cancel(jobs.find(view.facts.id));
+      }
+    } catch (const Error& error) {
+      fmt::print(stderr, "sullae cluster: {}\n", error.what());
+    }
   }
 
   static int status(const std::filesystem::path& folder) {

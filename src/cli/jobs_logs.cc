@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <cstdio>
@@ -6,7 +7,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "cli/jobs_commands.h"
 #include "cli/validators.h"
@@ -23,6 +27,13 @@ class LogReader {
  public:
   LogReader(const std::filesystem::path& attempt, std::string node)
       : log_(attempt / "log"), workers_(attempt / "workers.jsonl"), node_(std::move(node)) {}
+
+  /// On which processes were started.
+  std::set<std::string> nodes() const {
+    std::set<std::string> nodes;
+    for (const auto& [node, worker] : started()) nodes.insert(node);
+    return nodes;
+  }
 
   /// Prints what has come since the last time.
   void print_more() {
@@ -46,14 +57,24 @@ class LogReader {
   }
 
  private:
-  // "[3]" of each process that was started there.
-  std::set<std::string> tags_of_node() const {
-    std::set<std::string> tags;
+  // Each process's node and number. "n1#2" is n1's second worker.
+  std::vector<std::pair<std::string, int>> started() const {
+    std::vector<std::pair<std::string, int>> found;
     std::ifstream stream(workers_);
     for (std::string line; std::getline(stream, line);) {
       const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (json.is_object() && json.value("node", "") == node_)
-        tags.insert(fmt::format("[{}]", json.value("worker", -1)));
+      if (!json.is_object()) continue;
+      const auto host = json.value("node", "");
+      found.emplace_back(host.substr(0, host.find('#')), json.value("worker", -1));
+    }
+    return found;
+  }
+
+  // "[3]" of each process that was started there.
+  std::set<std::string> tags_of_node() const {
+    std::set<std::string> tags;
+    for (const auto& [node, worker] : started()) {
+      if (node == node_) tags.insert(fmt::format("[{}]", worker));
     }
     return tags;
   }
@@ -89,6 +110,13 @@ class LogsCommand final : public Command {
       throw InputError(fmt::format("job {} has printed nothing: it is {}{}; --follow waits",
                                    folder.id(), to_text(view.state),
                                    view.reason.empty() ? "" : ": " + view.reason));
+    }
+    if (!node_.empty() && !follow_) {
+      const auto nodes = LogReader(folder.attempt(attempt), "").nodes();
+      if (!nodes.contains(node_)) {
+        throw InputError(fmt::format("attempt {} of job {} had no process on node {}: it ran on {}",
+                                     attempt, folder.id(), node_, fmt::join(nodes, ", ")));
+      }
     }
     std::optional<LogReader> reader;
     if (attempt > 0) reader.emplace(folder.attempt(attempt), node_);

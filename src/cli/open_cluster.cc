@@ -29,7 +29,8 @@ void print_table(const std::vector<Row>& rows) {
 }
 
 std::string time_of(const cluster::JobView& view) {
-  if (view.started == 0) return "-";
+  // One that never began, and one that left no word, have no time of their own.
+  if (view.started == 0 || (is_over(view.state) && view.ended == 0)) return "-";
   const std::int64_t end = view.ended > 0 ? view.ended : std::time(nullptr);
   return cluster::format_time_limit(
       std::chrono::seconds{std::max<std::int64_t>(0, end - view.started)});

@@ -179,7 +179,8 @@ class Attempt {
     }
     return {.end = End::failed,
             .exit_code = exit_code,
-            .reason = error.empty() ? last_word_of_launcher() : error};
+            .reason = (error.empty() ? last_word_of_launcher() : error) + " (sullae jobs logs " +
+                      folder_.id() + ")"};
   }
 
   // Which says who failed, and how.

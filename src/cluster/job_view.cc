@@ -65,6 +65,7 @@ void look_at_pending(JobView& view, const EngineJob& job) {
   view.reason = explain_waiting(job.reason);
   if (view.facts.attempts == 0) return;
   const auto& last = view.facts.last_attempt;
+  if (last && last->end != End::preempted && last->end != End::timed_out) return;  // retried
   view.reason = fmt::format(
       "attempt {} {}; goes on in the next one{}", view.facts.attempts,
       last ? "was " + to_text(last->end) : std::string("was preempted, or lost its node"),

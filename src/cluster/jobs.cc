@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "sullae/error.h"
 
@@ -148,8 +149,12 @@ void Jobs::resize(const JobFolder& folder, const Size& size) {
   folder.set_size(size);
 }
 
+// What is over needs no engine, which may be gone; and what ends meanwhile has its result when the folder is read last.
 JobView Jobs::view(const JobFolder& folder) {
-  return view_of(read_facts(folder), engine_jobs(folder.id()));
+  JobFacts facts = read_facts(folder);
+  if (facts.result) return view_of(std::move(facts), {});
+  const auto jobs = engine_jobs(folder.id());
+  return view_of(read_facts(folder), jobs);
 }
 
 std::vector<JobView> Jobs::views(std::vector<std::string>& unreadable) {

@@ -179,7 +179,18 @@ TEST_F(SlurmTest, JobsGoFromTheirBeginningToTheirEnd) {
   EXPECT_EQ(sullae({"jobs", "retry", failing}).exit_code, 0);
   wait_for(failing,
            [](const Json& job) { return job.at("state") == "failed" && job.at("attempts") == 2; });
+  EXPECT_TRUE(contains(error_of({"logs", first, "--node", "n9"}),
+                       "had no process on node n9: it ran on n"));
+
+  // What the end of the cluster ends is cancelled, and can be looked at afterwards.
+  const std::string endless = submit({"--name", "endless", "sleep", "1000"});
+  wait_for(endless, [](const Json& job) { return job.at("state") == "running"; });
   EXPECT_TRUE(contains(sullae({"cluster", "status"}).standard_output, "slurmctld run"));
+  EXPECT_EQ(sullae({"cluster", "down"}).exit_code, 0);
+  is_up_ = false;
+  EXPECT_EQ(show(endless).at("state"), "cancelled");
+  EXPECT_EQ(show(first).at("state"), "completed");
+  EXPECT_TRUE(testing::vanish(cluster()));
 }
 
 TEST_F(SlurmTest, SubmitsOfClientsThatAreKilledAreNeitherLostNorDoubled) {
