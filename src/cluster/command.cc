@@ -28,10 +28,7 @@ pid_t start(const Question& question, const UniqueFd& input, const Pipe& output,
   const pid_t pid = ::fork();
   if (pid < 0) throw system_error("{}: fork", question.words.front());
   if (pid > 0) return pid;
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  std::signal(SIGPIPE, SIG_DFL);
+  reset_signals();
   ::dup2(input.get(), STDIN_FILENO);
   ::dup2(output.write.get(), STDOUT_FILENO);
   ::dup2(errors.write.get(), STDERR_FILENO);

@@ -1,11 +1,11 @@
 #include "cluster/time_limit.h"
 
 #include <algorithm>
-#include <csignal>
 #include <ctime>
 #include <utility>
 
 #include "launch/job.h"
+#include "launch/job_signals.h"
 #include "sullae/error.h"
 
 namespace sullae::cluster {
@@ -54,9 +54,7 @@ TimeLimit::~TimeLimit() {
 
 void TimeLimit::run() {
   // The process's signals are the launcher's.
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  block_signals();
   std::unique_lock lock(mutex_);
   if (changed_.wait_until(lock, *at_, [this] { return stopped_; })) return;
   reached_ = kind_;

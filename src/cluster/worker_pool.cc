@@ -24,6 +24,7 @@
 #include "base/system_error.h"
 #include "base/version.h"
 #include "launch/job.h"
+#include "launch/job_signals.h"
 #include "launch/process.h"
 #include "sullae/error.h"
 #include "transport/store/lease.h"
@@ -99,9 +100,7 @@ WorkerPool::WorkerPool(WorkerPoolOptions options, Engine& engine, std::function<
       .write(options_.folder.attempt(options_.attempt));
   thread_ = std::thread([this] {
     // The process's signals are the launcher's.
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    block_signals();
     run();
   });
 }

@@ -215,10 +215,7 @@ class Agent {
 
   // In the child. Returns only when it fails, with errno set.
   static void become_rank(const AgentSpec& spec, int rank, int local_rank, const RankCpus& cpus) {
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
-    std::signal(SIGPIPE, SIG_DFL);
+    reset_signals();
     std::signal(SIGINT, SIG_DFL);
     if (!cpus.cpus.empty()) {
       cpu_set_t set;

@@ -11,6 +11,13 @@
 
 namespace sullae {
 
+/// For the thread that calls it, and those that it starts: signals are for others.
+inline void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
 /// As a file descriptor, and blocked, for as long as the object lives; SIGPIPE is ignored. One at a time.
 class JobSignals {
  public:

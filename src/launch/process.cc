@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <array>
+#include <csignal>
 #include <cstdlib>
 
 #include "base/system_error.h"
@@ -18,6 +19,13 @@ Pipe make_pipe() {
 void limit_spinning() {
   if (::getenv("GOMP_SPINCOUNT") == nullptr)
     ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
+}
+
+void reset_signals() {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  std::signal(SIGPIPE, SIG_DFL);
 }
 
 void execute(const std::vector<std::string>& words) {

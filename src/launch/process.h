@@ -21,6 +21,9 @@ Pipe make_pipe();
 /// GOMP_SPINCOUNT.
 void limit_spinning();
 
+/// In a child: no signal is blocked, and a broken pipe ends it, whatever this program had made of that.
+void reset_signals();
+
 /// Replaces this process by the program words[0], looked up in PATH. Returns only when that fails,
 /// with errno set.
 void execute(const std::vector<std::string>& words);

@@ -7,9 +7,10 @@
 #include <string_view>
 
 namespace sullae {
-namespace {
 
-std::string quote(const std::string& word) {
+namespace fs = std::filesystem;
+
+std::string shell_word(const std::string& word) {
   std::string quoted = "'";
   for (const char c : word) {
     if (c == '\'') {
@@ -20,10 +21,6 @@ std::string quote(const std::string& word) {
   }
   return quoted + "'";
 }
-
-}  // namespace
-
-namespace fs = std::filesystem;
 
 std::string own_program(const std::string& name) {
   const fs::path running = fs::read_symlink("/proc/self/exe");
@@ -45,7 +42,7 @@ std::vector<std::string> remote_command(const std::string& remote_shell, const s
   for (std::string word; stream >> word;) words.push_back(word);
   words.push_back(host);
   std::string line = "exec";
-  for (const auto& word : command) line += ' ' + quote(word);
+  for (const auto& word : command) line += ' ' + shell_word(word);
   words.push_back(line);
   return words;
 }

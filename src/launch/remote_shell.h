@@ -11,6 +11,9 @@ namespace sullae {
 /// beside it or in libexec/sullae.
 std::string own_program(const std::string& name = "sullae");
 
+/// `word` as the shell takes it: quoted, whatever is in it.
+std::string shell_word(const std::string& word);
+
 /// The words that run `command` on `host` through `remote_shell` ("ssh -p 2222"): its words, the
 /// host, and one quoted command line.
 std::vector<std::string> remote_command(const std::string& remote_shell, const std::string& host,

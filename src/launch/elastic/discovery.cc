@@ -25,10 +25,7 @@ void Discovery::start() {
   if (pid < 0) throw system_error("--discover: fork");
   if (pid == 0) {
     ::setpgid(0, 0);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
-    std::signal(SIGPIPE, SIG_DFL);
+    reset_signals();
     const int null = ::open("/dev/null", O_RDONLY);
     ::dup2(null, STDIN_FILENO);
     ::dup2(pipe.write.get(), STDOUT_FILENO);
