@@ -24,12 +24,13 @@ std::vector<EngineJob> Jobs::engine_jobs(const std::string& id) {
 Submission Jobs::submission_of(const Job& job, const JobFolder& folder, int number) {
   return {.mark = {.jobs = mark_of(folders_.root()), .id = folder.id(), .submission = number},
           .job = job,
-          .folder = folder.path(),
-          .after = job.after.empty() ? "" : engine_job_of(job.after)};
+          .folder = folder.path()};
 }
 
-// Empty where it has ended well.
-std::string Jobs::engine_job_of(const std::string& id) {
+// Empty where there is none, or it has ended well.
+std::string Jobs::engine_job_before(const Job& job) {
+  if (job.after.empty()) return {};
+  const std::string& id = job.after;
   const JobView before = view(folders_.find(id));
   if (before.state == JobState::completed) return {};
   if (is_over(before.state) || before.engine_id.empty()) {
@@ -48,7 +49,9 @@ void Jobs::check_mounts(const Job& job) const {
 
 std::string Jobs::describe(const Job& job) {
   check(job);
-  return engine_.describe(submission_of(job, JobFolder(folders_.root() / (job.name + "-N")), 1));
+  Submission submission = submission_of(job, JobFolder(folders_.root() / (job.name + "-N")), 1);
+  submission.after = engine_job_before(job);
+  return engine_.describe(submission);
 }
 
 Jobs::Submitted Jobs::submit(const Job& job) {
@@ -86,6 +89,7 @@ Jobs::Submitted Jobs::submit(const Job& job) {
 
 void Jobs::submit_to_engine(const JobFolder& folder, const Job& job, int number, int lock) {
   Submission submission = submission_of(job, folder, number);
+  submission.after = engine_job_before(job);
   submission.kept = lock;
   folder.set_submission(
       {.number = number, .time = std::time(nullptr), .first_attempt = folder.attempts() + 1});
@@ -144,7 +148,6 @@ void Jobs::resize(const JobFolder& folder, const Size& size) {
   Submission largest = submission_of(before.facts.job, folder, 1);
   largest.mark.role = Role::workers;
   largest.nodes = size.max_nodes;
-  largest.after.clear();
   engine_.check(largest);
   folder.set_size(size);
 }

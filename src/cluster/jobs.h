@@ -41,7 +41,7 @@ class Jobs {
   Submission submission_of(const Job& job, const JobFolder& folder, int number);
   std::vector<EngineJob> engine_jobs(const std::string& id = {});
   void submit_to_engine(const JobFolder& folder, const Job& job, int number, int lock);
-  std::string engine_job_of(const std::string& id);
+  std::string engine_job_before(const Job& job);
   void check_mounts(const Job& job) const;
 
   JobFolders folders_;
