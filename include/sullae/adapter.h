@@ -64,6 +64,10 @@ class AdapterView {
   /// The same, on this rank alone: for who tells the other ranks in another way, and has reason to think that this world's
   /// connections do not reach them.
   void abandon(const std::string& reason) const;
+  /// For what makes one world after the other: the timeline of a world that has failed ends, and what it holds is
+  /// written with that of the next world of this process, which takes it with go_on_from().
+  void suspend_timeline() const;
+  void go_on_from(const World& before) const;
   /// 0, 1, 2, …: the same on every rank for objects that are made in the same order.
   std::uint64_t next_number() const;
 

@@ -49,12 +49,16 @@ class State {
   template <class T>
   void track(const std::string& name, T& value) {
     if constexpr (std::is_same_v<T, std::string>) {
-      track(name, [&value] { return value; }, [&value](const std::string& text) { value = text; });
+      track(
+          name, [&value] { return value; }, [&value](const std::string& text) { value = text; });
     } else {
       static_assert(std::is_arithmetic_v<T>, "track numbers, texts, or give save and load");
       track(
-          name, [&value] { return std::string(reinterpret_cast<const char*>(&value), sizeof value); },
-          [&value](const std::string& bytes) { bytes.copy(reinterpret_cast<char*>(&value), sizeof value); });
+          name,
+          [&value] { return std::string(reinterpret_cast<const char*>(&value), sizeof value); },
+          [&value](const std::string& bytes) {
+            bytes.copy(reinterpret_cast<char*>(&value), sizeof value);
+          });
     }
   }
   void track(const std::string& name, std::function<std::string()> save,
@@ -84,7 +88,13 @@ class State {
 /// Thrown by State::step_done(): let it through.
 class Interrupted : public Error {
  public:
-  using Error::Error;
+  Interrupted(const std::string& what, bool everybody_goes)
+      : Error(what), everybody_goes_(everybody_goes) {}
+  /// No rank of this world stays: what is not saved now is lost. The world still works.
+  bool everybody_goes() const { return everybody_goes_; }
+
+ private:
+  bool everybody_goes_;
 };
 
 enum class Outcome {

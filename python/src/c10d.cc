@@ -3,6 +3,7 @@
 
 #include "bindings.h"
 #include "c10d_backend.h"
+#include "callback_threads.h"
 #include "transport/settings.h"
 #include "transport/store/store.h"
 #include "transport/store/store_server.h"
@@ -42,6 +43,7 @@ void bind_c10d(py::module_& module) {
       .def(
           "get", [](Store& store, const std::string& key) { return store.get(key, deadline()); },
           py::arg("key"), ReleaseLock());
+  module.def("end_callbacks", &CallbackThreads::end_all, py::arg("limit"), ReleaseLock());
   module.def(
       "c10d_backend",
       [](int rank, int size, const std::string& store, std::chrono::milliseconds timeout,

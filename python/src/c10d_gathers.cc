@@ -29,8 +29,8 @@ C10dBackend::Work C10dBackend::allgather_coalesced(std::vector<Tensors>& outputs
   std::vector<Tensors> by_input(inputs.size());
   for (const Tensors& of_rank : outputs) {
     if (of_rank.size() != inputs.size())
-      throw InputError(fmt::format("{}: {} results of a rank for {} tensors", kWhat,
-                                   of_rank.size(), inputs.size()));
+      throw InputError(fmt::format("{}: {} results of a rank for {} tensors", kWhat, of_rank.size(),
+                                   inputs.size()));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       check_written(of_rank[i]);
       by_input[i].push_back(of_rank[i]);

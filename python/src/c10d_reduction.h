@@ -47,12 +47,14 @@ struct Reduction {
     if (!is_bitwise()) {
       if (!tensor.is_complex()) data_type(tensor.scalar_type(), "torch.distributed: the tensor");
     } else if (!at::isIntegralType(tensor.scalar_type(), true)) {
-      throw InputError(fmt::format("torch.distributed: BAND, BOR and BXOR of {}: expected whole "
-                                   "numbers or bool",
-                                   c10::toString(tensor.scalar_type())));
+      throw InputError(
+          fmt::format("torch.distributed: BAND, BOR and BXOR of {}: expected whole "
+                      "numbers or bool",
+                      c10::toString(tensor.scalar_type())));
     }
     if (kind == c10d::ReduceOp::PREMUL_SUM && !tensor.is_floating_point())
-      throw InputError("torch.distributed: PREMUL_SUM: expected a tensor of floating point numbers");
+      throw InputError(
+          "torch.distributed: PREMUL_SUM: expected a tensor of floating point numbers");
   }
 
   bool is_bitwise() const {

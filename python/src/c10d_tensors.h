@@ -121,10 +121,11 @@ inline void check_written(const at::Tensor& tensor) {
 // What goes from one to the other, by the element.
 inline void check_alike(const at::Tensor& from, const at::Tensor& to, const char* what) {
   if (from.scalar_type() == to.scalar_type() && from.numel() == to.numel()) return;
-  throw InputError(fmt::format("{}: a result {} of {} for {} of {}: expected as many elements of "
-                               "one type",
-                               what, shape_of(to), c10::toString(to.scalar_type()), shape_of(from),
-                               c10::toString(from.scalar_type())));
+  throw InputError(
+      fmt::format("{}: a result {} of {} for {} of {}: expected as many elements of "
+                  "one type",
+                  what, shape_of(to), c10::toString(to.scalar_type()), shape_of(from),
+                  c10::toString(from.scalar_type())));
 }
 
 inline void check_types(const Tensors& tensors, const at::Tensor& like, const char* what) {

@@ -7,24 +7,42 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace sullae::python {
+
+using Callback = std::function<void()>;
 
 struct CallbackThreads::State {
   std::mutex mutex;  // guards all below
   std::condition_variable changed;
-  std::deque<std::function<void()>> posted;
+  std::deque<Callback> posted;
   std::size_t idle = 0;
   std::size_t threads = 0;
   bool ending = false;
+  bool dropping = false;
 
   void run();
 };
 
 namespace {
 
+// What holds objects of Python's and will not be called must not be destroyed either, which would take the interpreter's lock.
+void leak(Callback callback) { new Callback(std::move(callback)); }
+
 // The one whose threads include the calling one.
 thread_local const void* this_threads = nullptr;
+
+struct States {
+  std::mutex mutex;  // guards the next
+  std::vector<std::weak_ptr<CallbackThreads::State>> states;
+};
+
+// Outlives all that may ask it.
+States& all_states() {
+  static auto* const states = new States;
+  return *states;
+}
 
 }  // namespace
 
@@ -38,7 +56,7 @@ void CallbackThreads::State::run() {
     --idle;
     if (posted.empty()) break;
     {
-      const auto callback = std::move(posted.front());
+      const Callback callback = std::move(posted.front());
       posted.pop_front();
       lock.unlock();
       callback();
@@ -49,7 +67,28 @@ void CallbackThreads::State::run() {
   changed.notify_all();
 }
 
-CallbackThreads::CallbackThreads() : state_(std::make_shared<State>()) {}
+CallbackThreads::CallbackThreads() : state_(std::make_shared<State>()) {
+  const std::lock_guard lock(all_states().mutex);
+  auto& states = all_states().states;
+  std::erase_if(states, [](const auto& state) { return state.expired(); });
+  states.push_back(state_);
+}
+
+void CallbackThreads::end_all(std::chrono::milliseconds limit) {
+  const auto until = std::chrono::steady_clock::now() + limit;
+  const std::lock_guard all_lock(all_states().mutex);
+  for (const auto& weak : all_states().states) {
+    const auto state = weak.lock();
+    if (!state) continue;
+    std::unique_lock lock(state->mutex);
+    state->ending = true;
+    state->dropping = true;
+    for (Callback& callback : state->posted) leak(std::move(callback));
+    state->posted.clear();
+    state->changed.notify_all();
+    state->changed.wait_until(lock, until, [&] { return state->threads == 0; });
+  }
+}
 
 CallbackThreads::~CallbackThreads() {
   const std::lock_guard lock(state_->mutex);
@@ -67,6 +106,10 @@ void CallbackThreads::stop() {
 
 void CallbackThreads::post(std::function<void()> callback) {
   const std::lock_guard lock(state_->mutex);
+  if (state_->dropping) {
+    leak(std::move(callback));
+    return;
+  }
   state_->posted.push_back(std::move(callback));
   if (state_->idle >= state_->posted.size()) {
     state_->changed.notify_one();

@@ -1,6 +1,7 @@
 // Threads that call what programs have asked to be called.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -20,9 +21,13 @@ class CallbackThreads {
   void post(std::function<void()> callback);
   /// Returns when all that was posted has been called; in one of these threads, at once.
   void stop();
+  /// Before the interpreter ends, which ends threads that ask for its lock where they stand: of all objects, what is called
+  /// comes to its end, for at most `limit`, and what was posted, or is from here on, is not called any more.
+  static void end_all(std::chrono::milliseconds limit);
+
+  struct State;
 
  private:
-  struct State;
   std::shared_ptr<State> state_;  // of the threads, too
 };
 

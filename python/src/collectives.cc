@@ -65,7 +65,8 @@ class UnderWay {
       observe(*operation);
       return true;
     });
-    look_at_ = 2 * operations_.size() + 1;  // so that each is looked at a few times, however many there are
+    look_at_ = 2 * operations_.size() +
+               1;  // so that each is looked at a few times, however many there are
   }
   void clear() {
     operations_.clear();

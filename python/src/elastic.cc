@@ -1,8 +1,7 @@
-#include "launch/elastic/member.h"
-
 #include <pybind11/stl.h>
 
 #include "bindings.h"
+#include "launch/elastic/member.h"
 #include "sullae/adapter.h"
 
 namespace py = pybind11;

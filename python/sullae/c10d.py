@@ -6,6 +6,8 @@
 Every collective of torch.distributed, blocking and asynchronous, with point-to-point messages and groups. Groups' limit is
 ``timeout=`` of init_process_group() and new_group(). Errors are sullae's: PeerError knows the rank, of the group."""
 
+import atexit
+import datetime
 import os
 import socket
 from typing import Optional
@@ -91,6 +93,8 @@ def _describe_job() -> None:
     place["MASTER_ADDR"], place["MASTER_PORT"] = master.rsplit(":", 1)
 
 
+# Those of a program that ends with an exception, or without destroy_process_group().
+atexit.register(_core.end_callbacks, datetime.timedelta(seconds=10))
 _describe_job()
 dist.Backend.register_backend("sullae", _create, extended_api=True, devices=["cpu"])
 

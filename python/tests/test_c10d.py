@@ -2,11 +2,12 @@
 
 import copy
 import datetime
+import time
 
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import on_ranks
+from ranks import on_ranks, run
 
 import sullae
 
@@ -366,3 +367,27 @@ def test_errors():
         dist.send(late, 0)
         dist.barrier()
     # Rank 1 ends here, without destroy_process_group().
+
+
+def end_while_callbacks_run():
+    start()
+
+    def late(future):
+        time.sleep(0.3)
+        return future.value()
+
+    for _ in range(5):
+        dist.all_reduce(torch.ones(4), async_op=True).get_future().then(late)
+    if dist.get_rank() == 1:
+        raise KeyError("of rank 1")
+    time.sleep(1)
+
+
+end_while_callbacks_run.on_a_rank = end_while_callbacks_run
+
+
+def test_a_program_may_end_while_callbacks_run():
+    ended = run(2, "test_c10d", "end_while_callbacks_run")
+    said = ended.stdout + ended.stderr
+    assert "KeyError: 'of rank 1'" in said
+    assert "rank 1 (process" in said and "ended with exit code 1" in said and "terminate called" not in said, said

@@ -33,10 +33,12 @@ class HostsCommand final : public Command {
   int run() override {
     if (add_->parsed()) {
       elastic::add_hosts(job_, parse_hosts(hosts_));
+      print(job_);
     } else if (remove_->parsed()) {
       std::vector<std::string> names;
       for (const Host& host : parse_hosts(hosts_)) names.push_back(host.name);
       elastic::remove_hosts(job_, names);
+      print(job_);
     } else if (job_.empty()) {
       for (const auto& job : elastic::jobs_with_host_lists()) print(job);
     } else {

@@ -177,7 +177,11 @@ class JobsCommand final : public Command {
     const cluster::Size size{.min_nodes = size_.min_nodes > 0 ? size_.min_nodes : now.min_nodes,
                              .max_nodes = size_.max_nodes > 0 ? size_.max_nodes : now.max_nodes};
     cluster.jobs.resize(folder, size);
-    fmt::print("{} may have {} to {} nodes\n", folder.id(), size.min_nodes, size.max_nodes);
+    fmt::print("{} may have {} node{}\n", folder.id(),
+               size.min_nodes == size.max_nodes
+                   ? fmt::to_string(size.min_nodes)
+                   : fmt::format("{} to {}", size.min_nodes, size.max_nodes),
+               size.max_nodes == 1 ? "" : "s");
     return 0;
   }
 
@@ -209,13 +213,8 @@ int watch_job(OpenCluster& cluster, const cluster::JobFolder& folder) {
   std::string last;
   for (;;) {
     std::string line;
-    std::optional<JobView> view;
-    try {
-      view = cluster.jobs.view(folder);
-      line = line_of(*view);
-    } catch (const Error& error) {
-      line = error.what();  // the engine may be busy: the job goes on
-    }
+    const auto view = view_if_answered(cluster, folder, line);
+    if (view) line = line_of(*view);
     if (line != last) {
       fmt::print("{}\n", line);
       std::fflush(stdout);

@@ -128,7 +128,7 @@ class LogsCommand final : public Command {
         reader.emplace(folder.attempt(attempt), node_);
         continue;
       }
-      if (turn % kTurnsBetweenQuestions == 0 && is_over(cluster.jobs.view(folder).state)) {
+      if (turn % kTurnsBetweenQuestions == 0 && is_job_over(cluster, folder)) {
         if (reader) reader->print_more();
         return 0;
       }
@@ -137,6 +137,12 @@ class LogsCommand final : public Command {
   }
 
  private:
+  static bool is_job_over(OpenCluster& cluster, const cluster::JobFolder& folder) {
+    std::string problem;
+    const auto view = view_if_answered(cluster, folder, problem);
+    return view && is_over(view->state);
+  }
+
   std::string id_;
   bool follow_ = false;
   std::string node_;

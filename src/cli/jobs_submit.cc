@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 
 #include "cli/jobs_commands.h"
+#include "cli/nearest_option.h"
 #include "cli/open_cluster.h"
 #include "cli/validators.h"
 #include "sullae/error.h"
@@ -24,11 +24,10 @@ std::string name_of(const std::vector<std::string>& command) {
   return name.empty() || name.front() == '.' || name.front() == '-' ? "job" : name.substr(0, 40);
 }
 
-std::pair<std::string, std::string> split_pair(const std::string& option, const std::string& entry,
-                                               const char* expected) {
+std::pair<std::string, std::string> mount_of(const std::string& entry) {
   const auto equals = entry.find('=');
   if (equals == std::string::npos || equals == 0)
-    throw InputError(fmt::format("{} '{}': expected {}", option, entry, expected));
+    throw InputError(fmt::format("--mount '{}': expected NAME=PATH", entry));
   return {entry.substr(0, equals), entry.substr(equals + 1)};
 }
 
@@ -147,8 +146,7 @@ class SubmitCommand final : public Command {
     };
     const auto command = app_->remaining();
     if (!command.empty() && command.front().starts_with('-')) {
-      throw InputError(command.front() +
-                       " is not an option of sullae jobs submit; see sullae jobs submit --help");
+      throw InputError(describe_unknown(*app_, command.front(), "sullae jobs submit"));
     }
     if (!command.empty()) job.command = command;
     if (nodes_ > 0) job.min_nodes = job.max_nodes = nodes_;
@@ -167,16 +165,11 @@ class SubmitCommand final : public Command {
     take("--engine-option", job.engine_options, given_.engine_options);
     if (!time_.empty()) job.time = cluster::parse_time_limit(time_, "--time");
     for (const auto& entry : environment_) {
-      if (const char* const value = std::getenv(entry.c_str())) {
-        job.environment[entry] = value;
-        continue;
-      }
-      const auto [name, value] =
-          split_pair("--env", entry, "NAME=VALUE, or the name of a variable that is set here");
+      const auto [name, value] = variable_of(entry);
       job.environment[name] = value;
     }
     for (const auto& entry : mounts_) {
-      const auto [name, path] = split_pair("--mount", entry, "NAME=PATH");
+      const auto [name, path] = mount_of(entry);
       job.mounts[name] = std::filesystem::absolute(path).string();
     }
     if (job.directory.empty()) job.directory = std::filesystem::current_path().string();

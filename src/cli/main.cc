@@ -6,6 +6,7 @@
 
 #include "base/version.h"
 #include "cli/commands.h"
+#include "cli/nearest_option.h"
 
 namespace {
 
@@ -35,43 +36,6 @@ const CLI::App* deepest_parsed(const CLI::App* app) {
   return app;
 }
 
-// Characters to change, add or leave out, and neighbours to swap, until one word is the other (optimal
-// string alignment).
-std::size_t distance(const std::string& one, const std::string& other) {
-  std::vector<std::vector<std::size_t>> cost(one.size() + 1,
-                                             std::vector<std::size_t>(other.size() + 1));
-  for (std::size_t i = 0; i <= one.size(); ++i) {
-    for (std::size_t j = 0; j <= other.size(); ++j) {
-      if (i == 0 || j == 0) {
-        cost[i][j] = i + j;
-        continue;
-      }
-      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1,
-                             cost[i - 1][j - 1] + (one[i - 1] == other[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1])
-        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
-    }
-  }
-  return cost.back().back();
-}
-
-// The option that was probably meant; empty for none.
-std::string nearest_option(const CLI::App& app, const std::string& name) {
-  constexpr std::size_t kMostMistakes = 2;
-  std::string nearest;
-  std::size_t least = kMostMistakes + 1;
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_lnames().empty()) continue;  // a positional
-    const auto full = "--" + option->get_lnames().front();
-    const auto mistakes = full.starts_with(name) ? 1 : distance(name, full);
-    if (mistakes < least) {
-      least = mistakes;
-      nearest = full;
-    }
-  }
-  return nearest;
-}
-
 // "--epoch is not an option of sullae train mnist (did you mean --epochs?); see …"
 std::string describe_extra(const CLI::App& program, const std::vector<std::string>& words) {
   const CLI::App* const app = deepest_parsed(&program);
@@ -83,9 +47,7 @@ std::string describe_extra(const CLI::App& program, const std::vector<std::strin
   const auto extra = std::ranges::find_if(
       words, [&](const auto& word) { return std::ranges::find(extras, word) != extras.end(); });
   const std::string name = extra == words.end() ? "an argument" : *extra;
-  const auto meant = name.starts_with("--") ? nearest_option(*app, name) : "";
-  return name + " is not an option of " + command +
-         (meant.empty() ? "" : " (did you mean " + meant + "?)") + "; see " + command + " --help";
+  return sullae::cli::describe_unknown(*app, name, command);
 }
 
 // The word that stands where a command should and is none; empty if there is no such word.

@@ -9,6 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "cluster/slurm/private_cluster.h"
+#include "sullae/error.h"
+
 namespace sullae::cli {
 namespace {
 
@@ -42,6 +45,19 @@ OpenCluster::OpenCluster(const std::string& engine_name)
     : settings(cluster::read_settings(cluster::cluster_folder())),
       engine(cluster::make_engine(engine_name, settings)),
       jobs(settings, *engine) {}
+
+std::optional<cluster::JobView> view_if_answered(OpenCluster& cluster,
+                                                 const cluster::JobFolder& folder,
+                                                 std::string& problem) {
+  try {
+    return cluster.jobs.view(folder);
+  } catch (const Error& error) {
+    const auto& settings = cluster.settings;
+    if (settings.is_private && cluster::running_daemons(settings.folder).empty()) throw;
+    problem = error.what();
+    return std::nullopt;
+  }
+}
 
 std::vector<cluster::JobView> views_of(cluster::Jobs& jobs) {
   std::vector<std::string> unreadable;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,10 @@ struct OpenCluster {
   cluster::Jobs jobs;
 };
 
+/// Empty, with why in `problem`, where the engine is too busy to answer. Throws where nobody is there to answer.
+std::optional<cluster::JobView> view_if_answered(OpenCluster& cluster,
+                                                 const cluster::JobFolder& folder,
+                                                 std::string& problem);
 /// Of all jobs; folders that are none are named on standard error.
 std::vector<cluster::JobView> views_of(cluster::Jobs& jobs);
 

@@ -9,6 +9,7 @@
 
 #include "base/environment.h"
 #include "cli/commands.h"
+#include "cli/nearest_option.h"
 #include "cli/validators.h"
 #include "launch/elastic/discovery.h"
 #include "launch/elastic/host_list.h"
@@ -136,8 +137,7 @@ class RunCommand final : public Command {
     if (options_.command.empty())
       throw InputError("no program given: sullae run -np N PROGRAM [ARGUMENTS...]");
     if (options_.command.front().starts_with('-')) {
-      throw InputError(options_.command.front() +
-                       " is not an option of sullae run; see sullae run --help");
+      throw InputError(describe_unknown(*app_, options_.command.front(), "sullae run"));
     }
     // This very program, whether it is in PATH or not.
     if (options_.command.front() == "sullae") options_.command.front() = own_program();
@@ -150,7 +150,10 @@ class RunCommand final : public Command {
       for (const Host& host : options_.hosts) ranks_ += host.slots;
     }
     options_.ranks = ranks_;
-    for (const auto& entry : environment_) add_variable(entry);
+    for (const auto& entry : environment_) {
+      const auto [name, value] = variable_of(entry);
+      options_.environment[name] = value;
+    }
     if (!timeline_.empty())
       options_.environment["SULLAE_TIMELINE"] = std::filesystem::absolute(timeline_).string();
     if (autotune_) options_.environment["SULLAE_AUTOTUNE"] = "1";
@@ -196,19 +199,6 @@ class RunCommand final : public Command {
     elastic.last_cooldown =
         colon == std::string::npos ? elastic.first_cooldown : seconds(cooldown_.substr(colon + 1));
     elastic.timeout = to_milliseconds(elastic_timeout_);
-  }
-
-  void add_variable(const std::string& entry) {
-    const auto equals = entry.find('=');
-    const std::string name = entry.substr(0, equals);
-    if (name.empty()) throw InputError("--env '" + entry + "': expected NAME or NAME=VALUE");
-    if (equals != std::string::npos) {
-      options_.environment[name] = entry.substr(equals + 1);
-    } else if (const char* value = std::getenv(name.c_str())) {
-      options_.environment[name] = value;
-    } else {
-      throw InputError("--env " + name + ": is not set here; expected NAME=VALUE");
-    }
   }
 
   CLI::App* app_ = nullptr;

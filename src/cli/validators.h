@@ -5,7 +5,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
+#include <utility>
+
+#include "sullae/error.h"
 
 namespace sullae::cli {
 
@@ -19,6 +23,18 @@ inline CLI::Validator positive_integer() {
             return good ? std::string() : "'" + text + "' is not a whole number of 1 or more";
           },
           ""};
+}
+
+/// Of --env: "NAME=VALUE", or "NAME" with this environment's value.
+inline std::pair<std::string, std::string> variable_of(const std::string& entry) {
+  const auto equals = entry.find('=');
+  const std::string name = entry.substr(0, equals);
+  if (name.empty()) throw InputError("--env '" + entry + "': expected NAME or NAME=VALUE");
+  if (equals != std::string::npos) return {name, entry.substr(equals + 1)};
+  const char* const value = std::getenv(name.c_str());
+  if (value == nullptr)
+    throw InputError("--env " + name + ": is not set here; expected NAME=VALUE");
+  return {name, value};
 }
 
 /// Whatever a Value can hold. Where the least is, is for whoever uses it to say.

@@ -59,7 +59,9 @@ class Attempt {
         submission_(std::max(1, record_.number)),
         engine_(make_engine(engine, settings)),
         engine_id_(engine_->this_job()),
-        address_(settings.address) {}
+        address_(settings.address) {
+    engine_->forget_this_job();
+  }
 
   int run() {
     // The engine begins again what it has preempted, also where that was over.
@@ -202,8 +204,7 @@ class Attempt {
   void end_workers() {
     try {
       std::vector<std::string> ids;
-      for (const EngineJob& job :
-           engine_->jobs(mark_of(folder_.path().parent_path()), folder_.id())) {
+      for (const EngineJob& job : engine_->jobs_of(folder_.path())) {
         const bool is_live = job.state == EngineState::pending || job.state == EngineState::running;
         if (is_live && job.mark.role == Role::workers) ids.push_back(job.id);
       }
@@ -272,14 +273,6 @@ int coordinate(const std::filesystem::path& folder, const Settings& settings,
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, signal);
   sigprocmask(SIG_BLOCK, &ends, nullptr);
   Attempt attempt(folder, settings, engine);
-  // What Slurm has told this job is not for the jobs that it submits.
-  std::vector<std::string> names;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view entry(*variable);
-    if (entry.starts_with("SLURM_") && !entry.starts_with("SLURM_CONF="))
-      names.emplace_back(entry.substr(0, entry.find('=')));
-  }
-  for (const auto& name : names) ::unsetenv(name.c_str());
   return attempt.run();
 }
 

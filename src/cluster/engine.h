@@ -99,11 +99,18 @@ class Engine {
   virtual std::string submit(const Submission& submission) = 0;
   /// All jobs of the folder of jobs that `jobs` marks, with one question; `id` for those of one job of ours.
   virtual std::vector<EngineJob> jobs(const std::string& jobs, const std::string& id = {}) = 0;
+  /// Those of the job that has this folder.
+  std::vector<EngineJob> jobs_of(const std::filesystem::path& folder) {
+    return jobs(mark_of(folder.parent_path()), folder.filename().string());
+  }
   /// False: workers come by themselves.
   virtual bool asks_for_workers() const { return true; }
   virtual void cancel(const std::vector<std::string>& ids) = 0;
   /// The engine's job that this process is in. Throws InputError where it is in none.
   virtual std::string this_job() const = 0;
+  /// Takes out of this process's environment what the engine has said about that job, and is not for those submitted from it.
+  /// While no other thread runs.
+  virtual void forget_this_job() {}
   /// Whether the engine would ever start it, when all else is idle. Throws InputError where not.
   virtual void check(const Submission& submission) = 0;
   /// Puts a running job back into the queue, from within.

@@ -1,9 +1,11 @@
 #include "cluster/job.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
+#include <regex>
 #include <sstream>
 
 #include "base/toml_file.h"
@@ -74,6 +76,22 @@ bool has_option(const std::vector<std::string>& words, const std::string& option
   });
 }
 
+// Of mounts, in the command; "${NAME}" is the shell's.
+void check_marks(const Job& job) {
+  static const std::regex kMountMark(R"((^|[^$])\{([A-Za-z0-9_.-]+)\})");
+  for (const auto& word : job.command) {
+    for (std::sregex_iterator mark(word.begin(), word.end(), kMountMark), end; mark != end;
+         ++mark) {
+      const std::string name = (*mark)[2];
+      std::vector<std::string> names;
+      for (const auto& [known, path] : job.mounts) names.push_back("{" + known + "}");
+      require(job.mounts.contains(name),
+              fmt::format("'{}': {{{}}} is no --mount; there {} {}", word, name,
+                          names.size() == 1 ? "is" : "are", fmt::join(names, ", ")));
+    }
+  }
+}
+
 }  // namespace
 
 void check(const Job& job) {
@@ -102,6 +120,7 @@ void check(const Job& job) {
     require(std::filesystem::path(path).is_absolute(),
             fmt::format("--mount {}={}: expected a path from the root", name, path));
   }
+  if (!job.mounts.empty()) check_marks(job);
 }
 
 std::string to_toml(const Job& job) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <map>
 #include <utility>
 
 #include "sullae/error.h"
@@ -13,6 +14,15 @@ namespace {
 
 bool is_live(const EngineJob& job) {
   return job.state == EngineState::pending || job.state == EngineState::running;
+}
+
+// Whoever looks at a folder that cannot be read hears why.
+bool has_result(const JobFolder& folder) {
+  try {
+    return folder.result(folder.submission().number).has_value();
+  } catch (const Error&) {
+    return true;
+  }
 }
 
 }  // namespace
@@ -40,7 +50,12 @@ std::string Jobs::engine_job_before(const Job& job) {
   return before.engine_id;
 }
 
-void Jobs::check_mounts(const Job& job) const {
+void Jobs::check_deadline(const Job& job) {
+  if (job.deadline.empty() || parse_time(job.deadline, "--deadline") > std::time(nullptr)) return;
+  throw InputError(fmt::format("--deadline {}: is over", job.deadline));
+}
+
+void Jobs::check_mounts(const Job& job) {
   for (const auto& [name, path] : job.mounts) {
     if (!std::filesystem::exists(path))
       throw InputError(fmt::format("--mount {}={}: there is no such folder", name, path));
@@ -57,6 +72,7 @@ std::string Jobs::describe(const Job& job) {
 Jobs::Submitted Jobs::submit(const Job& job) {
   check(job);
   check_mounts(job);
+  check_deadline(job);
   engine_jobs();  // which says at once that there is no cluster
   {
     // Of an elastic job the coordinator alone is submitted here: would there ever be nodes for the others?
@@ -152,7 +168,7 @@ void Jobs::resize(const JobFolder& folder, const Size& size) {
   folder.set_size(size);
 }
 
-// What is over needs no engine, which may be gone; and what ends meanwhile has its result when the folder is read last.
+// What is over needs no engine, which may be gone. What ends meanwhile has its result when the folder is read last.
 JobView Jobs::view(const JobFolder& folder) {
   JobFacts facts = read_facts(folder);
   if (facts.result) return view_of(std::move(facts), {});
@@ -161,11 +177,13 @@ JobView Jobs::view(const JobFolder& folder) {
 }
 
 std::vector<JobView> Jobs::views(std::vector<std::string>& unreadable) {
-  const auto all = engine_jobs();
+  const auto folders = folders_.all();
   std::map<std::string, std::vector<EngineJob>> of_job;
-  for (const EngineJob& job : all) of_job[job.mark.id].push_back(job);
+  if (!std::ranges::all_of(folders, has_result)) {
+    for (EngineJob& job : engine_jobs()) of_job[job.mark.id].push_back(std::move(job));
+  }
   std::vector<JobView> views;
-  for (const JobFolder& folder : folders_.all()) {
+  for (const JobFolder& folder : folders) {
     try {
       views.push_back(view_of(read_facts(folder), of_job[folder.id()]));
     } catch (const std::exception& error) {

@@ -34,7 +34,7 @@ class Jobs {
 
   JobFolder find(const std::string& id) const { return folders_.find(id); }
   JobView view(const JobFolder& folder);
-  /// Of all, the oldest first, with one question to the engine. What is wrong with folders that are no jobs is in `unreadable`.
+  /// Of all, the oldest first, with at most one question to the engine. What is wrong with folders that are no jobs is in `unreadable`.
   std::vector<JobView> views(std::vector<std::string>& unreadable);
 
  private:
@@ -42,7 +42,8 @@ class Jobs {
   std::vector<EngineJob> engine_jobs(const std::string& id = {});
   void submit_to_engine(const JobFolder& folder, const Job& job, int number, int lock);
   std::string engine_job_before(const Job& job);
-  void check_mounts(const Job& job) const;
+  static void check_mounts(const Job& job);
+  static void check_deadline(const Job& job);
 
   JobFolders folders_;
   Engine& engine_;

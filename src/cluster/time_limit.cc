@@ -23,7 +23,7 @@ TimeLimit::TimeLimit(Engine& engine, const JobFolder& folder, const std::string&
     : on_reached_(std::move(on_reached)) {
   const auto now = Clock::now();
   try {
-    for (const EngineJob& one : engine.jobs(mark_of(folder.path().parent_path()), folder.id())) {
+    for (const EngineJob& one : engine.jobs_of(folder.path())) {
       if (one.id != engine_id || !one.time_left) continue;
       at_ = now + *one.time_left - margin_of(*one.time_left);
       kind_ = Kind::time;

@@ -3,7 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <utility>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -11,12 +16,43 @@
 #include "sullae/error.h"
 
 namespace sullae::engine {
+
+using nlohmann::literals::operator""_json_pointer;
+
 namespace {
 
 constexpr const char* kLaneNames[] = {"training", "blocking", "planned", "negotiated"};
 
+constexpr std::string_view kEnd = "\n]}\n";
+
 double microseconds(Timeline::Clock::duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
+}
+
+// Microseconds since 1970.
+std::int64_t clock_of_day(Timeline::Clock::time_point time) {
+  const auto then = std::chrono::system_clock::now() - (Timeline::Clock::now() - time);
+  return std::chrono::duration_cast<std::chrono::microseconds>(then.time_since_epoch()).count();
+}
+
+// The file's text, where worlds before this one of the same job have written it; else empty.
+std::string begun_by(const Timeline::Place& place) {
+  std::error_code error;
+  if (place.goes_on_of.empty() || place.world == 0 || !std::filesystem::exists(place.file, error))
+    return "";
+  std::string text = read_file(place.file, std::numeric_limits<std::size_t>::max());
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto job = "/otherData/job"_json_pointer;
+  if (!json.is_object() || !json.contains(job) || json[job] != place.goes_on_of) return "";
+  return text.ends_with(kEnd) ? text : "";
+}
+
+// Microseconds from where the job's file begins.
+std::int64_t time_since_begin(const Timeline::Place& place) {
+  const std::string text = begun_by(place);
+  if (text.empty()) return 0;
+  const auto begin = nlohmann::json::parse(text)["otherData"]["begin_us"].get<std::int64_t>();
+  return std::max<std::int64_t>(clock_of_day(Timeline::Clock::now()) - begin, 0);
 }
 
 }  // namespace
@@ -31,71 +67,109 @@ std::string phase_of(Operation operation) {
 
 void Timeline::record(Event event) {
   const std::lock_guard lock(mutex_);
-  if (on()) events_.push_back(std::move(event));
+  if (!on()) return;
+  event.rank = place_.rank;
+  event.world = place_.world;
+  events_.push_back(std::move(event));
 }
 
-void Timeline::start(Communicator& communicator, std::filesystem::path file) {
+void Timeline::suspend() {
+  const std::lock_guard lock(mutex_);
+  on_ = false;
+}
+
+void Timeline::take_over(Timeline& before) {
+  std::vector<Event> events;
+  {
+    const std::lock_guard lock(before.mutex_);
+    events = std::exchange(before.events_, {});
+  }
+  const std::lock_guard lock(mutex_);
+  if (on()) std::ranges::move(events, std::back_inserter(events_));
+}
+
+void Timeline::start(Communicator& communicator, Place place) {
   {
     const std::lock_guard lock(mutex_);
-    if (on()) throw InputError(fmt::format("the timeline is already on, for {}", file_.string()));
+    if (on())
+      throw InputError(fmt::format("the timeline is already on, for {}", place.file.string()));
   }
-  std::string problem;
+  nlohmann::json said;
   try {
-    if (communicator.rank() == 0) const AtomicFile trial(file);
+    if (communicator.rank() == 0) {
+      const AtomicFile trial(place.file);
+      said["since"] = time_since_begin(place);
+    }
   } catch (const Error& error) {
-    problem = error.what();
+    said["problem"] = error.what();
   }
-  problem = gather_texts(communicator, problem)[0];
-  if (!problem.empty()) throw Error(problem);
+  said = nlohmann::json::parse(gather_texts(communicator, said.dump())[0]);
+  if (said.contains("problem")) throw Error(said["problem"].get<std::string>());
   const std::lock_guard lock(mutex_);
   events_.clear();
-  file_ = std::move(file);
-  origin_ = Clock::now();
+  place_ = std::move(place);
+  origin_ = Clock::now() - std::chrono::microseconds(said["since"].get<std::int64_t>());
   on_ = true;
 }
 
-void Timeline::stop(Communicator& communicator, const std::vector<int>& world_ranks) {
+void Timeline::stop(Communicator& communicator) {
   std::string mine;
-  std::filesystem::path file;
-  const int rank = communicator.rank();
+  Place place;
+  Clock::time_point origin;
   {
     const std::lock_guard lock(mutex_);
     if (!on()) return;
     on_ = false;
-    mine = to_json(world_ranks[static_cast<std::size_t>(rank)]);
+    mine = to_json();
     events_.clear();
-    file = file_;
+    place = place_;
+    origin = origin_;
   }
   std::vector<std::string> parts{mine};
   try {
     parts = gather_texts(communicator, mine);
   } catch (const Error& error) {
-    if (rank == 0) log::warning("{} holds rank 0's events alone: {}", file.string(), error.what());
+    if (communicator.rank() == 0)
+      log::warning("{} holds rank 0's events alone: {}", place.file.string(), error.what());
   }
-  if (rank != 0) return;
-  write_file(file, fmt::format("{{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n{}\n]}}\n",
-                               fmt::join(parts, ",\n")));
+  if (communicator.rank() != 0) return;
+  std::erase(parts, "");
+  std::string text = begun_by(place);
+  if (text.empty()) {
+    const nlohmann::json about = {{"job", place.goes_on_of}, {"begin_us", clock_of_day(origin)}};
+    text = fmt::format("{{\"displayTimeUnit\": \"ms\", \"otherData\": {}, \"traceEvents\": [",
+                       about.dump());
+  } else {
+    text.resize(text.size() - kEnd.size());
+    text += parts.empty() ? "" : ",";
+  }
+  write_file(place.file, fmt::format("{}\n{}{}", text, fmt::join(parts, ",\n"), kEnd));
 }
 
 // A process a rank, a thread a lane.
-std::string Timeline::to_json(int rank) const {
+std::string Timeline::to_json() const {
   std::vector<std::string> lines;
-  const auto name_of = [&](const char* what, int lane, const std::string& name) {
+  const auto name_of = [&](const char* what, int rank, int lane, const std::string& name) {
     lines.push_back(nlohmann::json{
         {"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", lane}, {"args", {{"name", name}}}}
                         .dump());
   };
-  name_of("process_name", 0, fmt::format("rank {}", rank));
-  for (int lane = 0; lane < 4; ++lane) name_of("thread_name", lane, kLaneNames[lane]);
+  std::set<int> ranks{place_.rank};
+  for (const Event& event : events_) ranks.insert(event.rank);
+  for (const int rank : ranks) {
+    name_of("process_name", rank, 0, fmt::format("rank {}", rank));
+    for (int lane = 0; lane < 4; ++lane) name_of("thread_name", rank, lane, kLaneNames[lane]);
+  }
   for (const Event& event : events_) {
-    lines.push_back(nlohmann::json{{"ph", "X"},
-                                   {"name", event.phase},
-                                   {"cat", kLaneNames[static_cast<int>(event.lane)]},
-                                   {"pid", rank},
-                                   {"tid", static_cast<int>(event.lane)},
-                                   {"ts", microseconds(event.start - origin_)},
-                                   {"dur", microseconds(event.end - event.start)},
-                                   {"args", {{"name", event.name}, {"bytes", event.bytes}}}}
+    lines.push_back(nlohmann::json{
+        {"ph", "X"},
+        {"name", event.phase},
+        {"cat", kLaneNames[static_cast<int>(event.lane)]},
+        {"pid", event.rank},
+        {"tid", static_cast<int>(event.lane)},
+        {"ts", microseconds(event.start - origin_)},
+        {"dur", microseconds(event.end - event.start)},
+        {"args", {{"name", event.name}, {"bytes", event.bytes}, {"world", event.world}}}}
                         .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
   return fmt::format("{}", fmt::join(lines, ",\n"));

@@ -29,25 +29,42 @@ class Timeline {
     Clock::time_point start;
     Clock::time_point end;
     std::size_t bytes = 0;
+    int rank = 0;   ///< record() puts it in, and the next
+    int world = 0;  ///< the generation
+  };
+
+  /// Where the events go: a file of its own, or, in a later world of a job, that of the worlds before.
+  struct Place {
+    std::filesystem::path file;
+    /// Of the job, for a world whose file goes on where that job has begun it; else empty.
+    std::string goes_on_of;
+    int world = 0;
+    /// Of this rank in the world, where the communicator is of a part of it.
+    int rank = 0;
   };
 
   bool on() const { return on_.load(std::memory_order_relaxed); }
   void record(Event event);
 
+  /// Records no more, and keeps what it has for another one: of a world that has failed, and cannot write.
+  void suspend();
+  /// Takes over what the suspended timeline of the world before has. Does nothing where this one is off.
+  void take_over(Timeline& before);
+
   /// Collective. The ranks' clocks are lined up by a barrier, so that times of different hosts agree
-  /// to about a round trip.
-  void start(Communicator& communicator, std::filesystem::path file);
+  /// to about a round trip; those of a job's worlds by rank 0's clock of the day.
+  void start(Communicator& communicator, Place place);
   /// Collective: rank 0 gathers everybody's events and writes the file. Does nothing where the
   /// timeline is off. Where another rank is gone, rank 0 writes its own events and warns.
-  void stop(Communicator& communicator, const std::vector<int>& world_ranks);
+  void stop(Communicator& communicator);
 
  private:
-  std::string to_json(int rank) const;
+  std::string to_json() const;
 
   std::atomic<bool> on_{false};
   mutable std::mutex mutex_;  // guards all below
   std::vector<Event> events_;
-  std::filesystem::path file_;
+  Place place_;
   Clock::time_point origin_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <tuple>
 
 #include "sullae/error.h"
@@ -16,6 +17,7 @@ constexpr std::size_t kSlowest = 10;
 
 struct Event {
   int rank = 0;
+  int world = 0;
   std::string lane;
   std::string phase;
   std::string name;
@@ -37,6 +39,7 @@ std::vector<Event> read_events(const std::filesystem::path& file) {
     for (const auto& one : json.at("traceEvents")) {
       if (one.at("ph") != "X") continue;
       events.push_back({.rank = one.at("pid"),
+                        .world = one.at("args").value("world", 0),
                         .lane = one.at("cat"),
                         .phase = one.at("name"),
                         .name = one.at("args").at("name"),
@@ -63,17 +66,19 @@ void add_time(const Event& event, TimelineSummary::Rank& rank) {
   if (event.lane == "blocking") rank.blocking += event.duration;
 }
 
-// The k-th arrival at a name on one rank belongs to the k-th on every other.
+// The k-th arrival at a name on one rank belongs to the k-th on every other of its world.
 void compare_arrivals(const std::vector<Event>& events, TimelineSummary& summary) {
-  std::map<std::tuple<std::string, std::string, int>, std::map<int, double>> meetings;
-  std::map<std::tuple<std::string, std::string, int>, int> seen;
+  std::map<std::tuple<std::string, std::string, int, int>, std::map<int, double>> meetings;
+  std::map<std::tuple<std::string, std::string, int, int>, int> seen;
+  std::map<int, std::set<int>> ranks;
   for (const Event& event : events) {
     if (!is_arrival(event)) continue;
-    const int count = seen[{event.phase, event.name, event.rank}]++;
-    meetings[{event.phase, event.name, count}][event.rank] = event.start;
+    const int count = seen[{event.phase, event.name, event.world, event.rank}]++;
+    meetings[{event.phase, event.name, event.world, count}][event.rank] = event.start;
+    ranks[event.world].insert(event.rank);
   }
   for (const auto& [key, arrivals] : meetings) {
-    if (arrivals.size() < summary.ranks.size() || arrivals.size() < 2) continue;
+    if (arrivals.size() < ranks[std::get<2>(key)].size() || arrivals.size() < 2) continue;
     const auto last =
         std::ranges::max_element(arrivals, {}, [](const auto& arrival) { return arrival.second; });
     ++summary.meetings;

@@ -8,6 +8,7 @@
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <set>
 #include <vector>
 
@@ -47,7 +48,8 @@ Job::Job(const JobOptions& options)
       output_({.directory = options.output_directory,
                .tag = options.tag_output,
                .colour = ::isatty(STDOUT_FILENO) == 1}),
-      secret_(draw_secret()) {
+      secret_(draw_secret()),
+      id_(fmt::format("{}-{}-{}", host_name(), ::getpid(), std::time(nullptr))) {
   adopt_orphans();
 }
 
@@ -109,6 +111,7 @@ void Job::start_processes(RunningAgent& agent, AgentSpec spec) {
                                     agent.is_here ? store_address_here_ : store_address_);
   spec.environment.insert_or_assign("SULLAE_SERVE_STORE", "0");
   spec.environment.insert_or_assign("SULLAE_JOB_SECRET", secret_);
+  spec.environment.insert_or_assign("SULLAE_JOB_ID", id_);
   if (agent.ready) {
     write_frame(agent.channel.input.get(), FrameType::start, -1, spec.to_json());
   } else {

@@ -105,6 +105,7 @@ class Job {
   std::string store_address_;       // as other hosts see it
   std::string store_address_here_;  // as this one does
   std::string secret_;
+  std::string id_;                   // tells its files apart from those of other jobs
   std::deque<RunningAgent> agents_;  // which stay where they are
   std::map<int, std::string> pids_;
   bool ending_ = false;

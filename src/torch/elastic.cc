@@ -100,7 +100,8 @@ class State::Impl {
           "optimizer's step()",
           steps_ + 1);
     if (*furthest == kBroken)
-      throw Error("elastic: the ranks that had the state of the training are gone, and it with them");
+      throw Error(
+          "elastic: the ranks that had the state of the training are gone, and it with them");
     if (*std::ranges::min_element(all) != *furthest || *furthest == kNew)
       synchronize(world, static_cast<int>(furthest - all.begin()), *furthest == kNew);
     is_new_ = false;
@@ -111,12 +112,12 @@ class State::Impl {
     asked_at_ = steps_;
     asked_ = Clock::now();
     const Member* const member = Member::of_this_process();
-    changes_.push_back(
-        {.generation = member != nullptr ? member->generation() : 0,
-         .ranks = world.size(),
-         .reason = reason,
-         .pause = since ? std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - *since)
-                        : std::chrono::milliseconds{0}});
+    changes_.push_back({.generation = member != nullptr ? member->generation() : 0,
+                        .ranks = world.size(),
+                        .reason = reason,
+                        .pause = since ? std::chrono::duration_cast<std::chrono::milliseconds>(
+                                             Clock::now() - *since)
+                                       : std::chrono::milliseconds{0}});
   }
 
   void step_done() {
@@ -124,13 +125,15 @@ class State::Impl {
     keep();
     Member* const member = Member::of_this_process();
     if (member == nullptr || steps_ < ask_at_) return;
-    // The most that one wants out, and the fewest steps in which one's time passes.
-    std::int64_t said[2] = {member->wants_out() ? 1 : 0, -steps_until_next()};
-    world_->allreduce(said, said, 2, DataType::int64, ReduceOp::max);
+    // Whether one wants out, the fewest steps in which one's time passes, and whether one stays.
+    std::int64_t said[3] = {member->wants_out() ? 1 : 0, -steps_until_next(),
+                            member->leaves() ? 0 : 1};
+    world_->allreduce(said, said, 3, DataType::int64, ReduceOp::max);
     ask_at_ = steps_ - said[1];
     asked_at_ = steps_;
     asked_ = Clock::now();
-    if (said[0] != 0) throw Interrupted("ranks come or go: this world ends after the step");
+    if (said[0] != 0)
+      throw Interrupted("ranks come or go: this world ends after the step", said[2] == 0);
   }
 
   std::int64_t steps() const { return steps_; }
@@ -139,8 +142,10 @@ class State::Impl {
  private:
   std::int64_t steps_until_next() const {
     const double passed = std::chrono::duration<double>(Clock::now() - asked_).count();
-    const double a_step = passed / static_cast<double>(std::max<std::int64_t>(steps_ - asked_at_, 1));
-    const double wanted = std::chrono::duration<double>(kAskPeriod).count() / std::max(a_step, 1e-9);
+    const double a_step =
+        passed / static_cast<double>(std::max<std::int64_t>(steps_ - asked_at_, 1));
+    const double wanted =
+        std::chrono::duration<double>(kAskPeriod).count() / std::max(a_step, 1e-9);
     return std::clamp(static_cast<std::int64_t>(wanted), std::int64_t{1}, kMostStepsBetween);
   }
 
@@ -275,18 +280,16 @@ Outcome run(State& state, const std::function<void(World& world)>& train) {
     train(world);
     return Outcome::finished;
   }
-  std::string reason;
   std::optional<Clock::time_point> since;
   for (;;) {
     auto world = join_default_world(*member);
     if (!world) return Outcome::left;
     try {
-      state.impl().enter(*world, reason, since);
+      state.impl().enter(*world, member->why_changed(), since);
       train(*world);
       return Outcome::finished;
     } catch (...) {  // rethrown where it is not the world's
       const auto ended = end_of_world(*world);
-      reason = ended->empty() ? "ranks come or go" : *ended;
       since = Clock::now();
       member->world_ended(*ended);
     }

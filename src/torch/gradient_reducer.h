@@ -94,9 +94,9 @@ class GradientReducer final : public GradientListener,
   bool synchronized_ = false;
   // Lives until autograd has called back at the end of the backward that is under way, or has given that up.
   std::weak_ptr<void> waits_for_backward_;
-  int backward_passes_ = 0;          // that have ended since the last step
-  std::exception_ptr error_;         // of the wait at the end of a backward
-  bool stepping_ = true;             // this rank has not joined
+  int backward_passes_ = 0;   // that have ended since the last step
+  std::exception_ptr error_;  // of the wait at the end of a backward
+  bool stepping_ = true;      // this rank has not joined
   bool negotiated_ = false;
   int alike_steps_ = 0;
   std::vector<Presence> presence_;  // of the last step's gradients

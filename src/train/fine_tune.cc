@@ -16,7 +16,7 @@ class ReplayPlan final : public Plan {
  public:
   ReplayPlan(const Refinement& refinement, std::vector<std::size_t> changed,
              std::vector<std::size_t> earlier, const FineTuneOptions& options,
-             const TrainOptions& training, const World& world)
+             const TrainOptions& training, const World& world, Position begun)
       : refinement_(refinement),
         changed_(std::move(changed)),
         earlier_(std::move(earlier)),
@@ -26,7 +26,7 @@ class ReplayPlan final : public Plan {
     // What was corrected before is replayed too, and first, since it is little.
     earlier_replay_ = std::min(earlier_.size(), replay / 2);
     old_replay_ = replay - earlier_replay_;
-    steps_.emplace(samples_of(1).size(), training, world.rank(), world.size());
+    steps_.emplace(samples_of(1).size(), training, world.rank(), world.size(), begun);
   }
 
   std::size_t replayed() const { return samples_of(1).size() - changed_.size(); }
@@ -108,24 +108,24 @@ class FineTuning {
     // At least a sample a rank.
     training.batch_size = std::max(options_.batch_size, world_.size());
     StepCount count(progress);
-    const Report report = Loop({.model = model,
-                                .objective = objective_,
-                                .data = task_,
-                                .plan =
-                                    [&](const World& world) {
-                                      auto plan = std::make_unique<ReplayPlan>(
-                                          refinement_, changed_, earlier_, options_, training,
-                                          world);
-                                      result_.replayed = plan->replayed();
-                                      return plan;
-                                    },
-                                .name = task_.description().recipe,
-                                .monitors = {},
-                                .observers = {&count},
-                                .describe = {},
-                                .tests = false},
-                               training)
-                              .run(world_);
+    const Report report =
+        Loop({.model = model,
+              .objective = objective_,
+              .data = task_,
+              .plan =
+                  [&](const World& world, const TrainOptions& scaled, Position begun) {
+                    auto plan = std::make_unique<ReplayPlan>(refinement_, changed_, earlier_,
+                                                             options_, scaled, world, begun);
+                    result_.replayed = plan->replayed();
+                    return plan;
+                  },
+              .name = task_.description().recipe,
+              .monitors = {},
+              .observers = {&count},
+              .describe = {},
+              .tests = false},
+             training)
+            .run(world_);
     result_.steps = report.steps;
     model.eval();
   }

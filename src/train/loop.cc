@@ -15,10 +15,9 @@ namespace sullae::train {
 
 Loop::Loop(LoopParts parts, const TrainOptions& options)
     : parts_(std::move(parts)),
+      given_(options),
       options_(options),
-      metrics_(parts_.tests ? parts_.objective.metrics() : std::vector<Metric>()) {
-  state_.samples_a_step = options.batch_size;
-}
+      metrics_(parts_.tests ? parts_.objective.metrics() : std::vector<Metric>()) {}
 
 Report Loop::run(const World& world) {
   enter(world);
@@ -27,76 +26,13 @@ Report Loop::run(const World& world) {
   return report_;
 }
 
-elastic::Outcome Loop::run_elastic() {
-  check_elastic(options_);
-  // Made before there is a world, so that the others need not wait for it.
-  const auto device = elastic::local_device();
-  make_stepper(device);
-  elastic::State kept(parts_.model, stepper_->optimizer());
-  bool begun = false;
-  track(kept);
-  kept.track("begun", begun);
-  elastic_ = &kept;
-  const auto outcome = elastic::run(kept, [&](const World& world) {
-    enter(world);
-    if (begun) {
-      stepper_->enter(world);
-      note_change();
-    } else {
-      begin(device);
-      begun = true;
-      kept.step_done();  // what it has begun with is everybody's
-    }
-    train();
-  });
-  elastic_ = nullptr;
-  return outcome;
-}
-
-// What a rank that comes is given, besides weights and the optimizer's state.
-void Loop::track(elastic::State& kept) {
-  const auto save = [this] {
-    RunState now = state_;
-    now.scaler = stepper_->scaler().state();
-    return to_text(now);
-  };
-  kept.track("run", save, [this](const std::string& text) {
-    state_ = run_state_of(text);
-    if (!state_.scaler.empty()) stepper_->scaler().load_state(state_.scaler);
-  });
-  kept.track(
-      "history", [this] { return to_text(report_.history); },
-      [this](const std::string& text) { report_.history = history_of(text); });
-  kept.track(
-      "unsaved", [this] { return std::to_string(static_cast<int>(unsaved_)); },
-      [this](const std::string& text) { unsaved_ = static_cast<Unsaved>(std::stoi(text)); });
-  kept.track_tensors("master weights", [this] {
-    std::vector<torch::Tensor> masters;
-    for (const auto& [name, weight] : stepper_->master_weights()) masters.push_back(weight);
-    return masters;
-  });
-}
-
-void Loop::note_change() {
-  const elastic::Change& change = elastic_->changes().back();
-  if (report_.recipe.empty() || is_first_of_monitors_) describe();
-  is_first_of_monitors_ = false;
-  report_.world_size = change.ranks;
-  report_.world_changes.push_back({.step = state_.steps,
-                                   .ranks = change.ranks,
-                                   .pause = std::chrono::duration<double>(change.pause).count(),
-                                   .reason = change.reason});
-  throughput_.pause();
-  tell(&Observer::world_changed, report_.world_changes.back());
-}
-
 // Each world has its own parts of the steps.
 void Loop::enter(const World& world) {
   const bool is_first = !world_.has_value();
   world_ = world;
-  plan_ = parts_.plan(world);
-  steps_per_epoch_ = plan_->steps();
-  schedule_ = make_schedule(options_, steps_per_epoch_);
+  options_ = scaled(given_, world.size());
+  if (state_.samples_a_step == 0) state_.samples_a_step = options_.batch_size;
+  make_plan();
   saver_.emplace(options_, parts_.name, parts_.describe, world);
   // Ranks drop out different cells.
   if (is_first)
@@ -105,6 +41,16 @@ void Loop::enter(const World& world) {
     monitors_ = parts_.monitors(world.rank());
     is_first_of_monitors_ = !monitors_.empty();
   }
+}
+
+// From where the epoch is.
+void Loop::make_plan() {
+  const std::int64_t steps = parts_.plan(*world_, options_, {})->steps();
+  adapt_to_batch_size(steps);
+  schedule_ = make_schedule(options_, steps);
+  begun_ = {.step = state_.step, .samples = state_.samples};
+  plan_ = parts_.plan(*world_, options_, begun_);
+  steps_per_epoch_ = plan_->steps();
 }
 
 // The weights are loaded before they are cast, and the optimizer's state when there is one.
@@ -159,22 +105,21 @@ std::unique_ptr<torch::optim::Optimizer> Loop::resume() {
     return nullptr;
   }
   state_ = *found;
-  adapt_to_batch_size();
+  make_plan();
   tell(&Observer::noted, state_.step == 0 ? fmt::format("resuming after epoch {}", state_.epoch - 1)
                                           : fmt::format("resuming after step {} of epoch {}",
                                                         state_.step, state_.epoch));
   return optimizer;
 }
 
-// A position within an epoch counts samples, of which a step may now have others.
-void Loop::adapt_to_batch_size() {
+// Steps are counted as if all had had the samples that they have now.
+void Loop::adapt_to_batch_size(std::int64_t steps_per_epoch) {
   if (state_.samples_a_step == options_.batch_size) return;
-  const auto before =
-      std::exchange(state_.step, state_.step * state_.samples_a_step / options_.batch_size);
+  const auto before = std::exchange(state_.step, state_.samples / options_.batch_size);
   // Its mean stays as it is.
   state_.loss_sum *=
       before == 0 ? 0 : static_cast<double>(state_.step) / static_cast<double>(before);
-  state_.steps = (state_.epoch - 1) * steps_per_epoch_ + state_.step;
+  state_.steps = (state_.epoch - 1) * steps_per_epoch + state_.step;
   state_.samples_a_step = options_.batch_size;
 }
 
@@ -224,7 +169,8 @@ void Loop::step(BatchStream& stream, double data_before) {
   state_.loss_sum += result.loss;
   ++state_.step;
   ++state_.steps;
-  if (elastic_ != nullptr) elastic_->step_done();
+  state_.samples += static_cast<std::int64_t>(samples);
+  step_done();
   throughput_.step(samples, data_before + stream.seconds_waited(),
                    stepper_->seconds_waiting_for_ranks());
   tell(&Observer::stepped, moment(result.own_loss, lr));
@@ -253,10 +199,12 @@ void Loop::end_epoch() {
   if (state_.step == steps_per_epoch_) {
     ++state_.epoch;
     state_.step = 0;
+    state_.samples = 0;
     state_.loss_sum = 0;
+    if (begun_.samples > 0) make_plan();
   }
   unsaved_ = best ? Unsaved::best : Unsaved::last;
-  if (elastic_ != nullptr) elastic_->step_done();
+  step_done();
   save();
 }
 
@@ -265,7 +213,7 @@ void Loop::save() {
   if (unsaved_ == Unsaved::nothing) return;
   report_.checkpoint = saver_->save(state_, parts_.model, *stepper_, unsaved_ == Unsaved::best);
   unsaved_ = Unsaved::nothing;
-  if (elastic_ != nullptr) elastic_->step_done();
+  step_done();
 }
 
 void Loop::test(std::int64_t epoch) {

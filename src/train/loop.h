@@ -31,8 +31,8 @@ struct LoopParts {
   torch::nn::Module& model;
   const Objective& objective;
   Data& data;
-  /// Which samples this rank has in a world.
-  std::function<std::unique_ptr<Plan>(const World&)> plan;
+  /// Which samples this rank has in a world, from there on.
+  std::function<std::unique_ptr<Plan>(const World&, const TrainOptions&, Position begun)> plan;
   std::string name;
   /// Those that rank 0 has; may be empty.
   std::function<std::vector<std::unique_ptr<Observer>>(int rank)> monitors;
@@ -64,18 +64,20 @@ class Loop {
 
  private:
   void enter(const World& world);
+  void make_plan();
   void begin(torch::Device device);
   void train();
   void track(elastic::State& kept);
   void note_change();
   void describe();
   std::unique_ptr<torch::optim::Optimizer> resume();
-  void adapt_to_batch_size();
+  void adapt_to_batch_size(std::int64_t steps_per_epoch);
   void make_stepper(torch::Device device);
   void put_master_weights_back();
   void load_optimizer(torch::optim::Optimizer& loaded);
   bool ended() const { return options_.max_steps > 0 && state_.steps >= options_.max_steps; }
   void train_epoch();
+  void step_done();
   void step(BatchStream& stream, double data_before);
   void end_epoch();
   void save();
@@ -92,7 +94,8 @@ class Loop {
 
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   LoopParts parts_;
-  const TrainOptions& options_;
+  const TrainOptions& given_;
+  TrainOptions options_;  // for the ranks that there are
   std::vector<Metric> metrics_;
   Throughput throughput_;
   RunState state_;
@@ -107,6 +110,7 @@ class Loop {
   // Of the world that it is in.
   std::optional<World> world_;
   std::unique_ptr<Plan> plan_;
+  Position begun_;  // where it begins
   std::int64_t steps_per_epoch_ = 0;
   Schedule schedule_;
   std::optional<Saver> saver_;

@@ -57,7 +57,15 @@ std::filesystem::path where_present(const std::filesystem::path& directory) {
   return std::filesystem::is_directory(directory) ? directory : std::filesystem::path();
 }
 
-void check_options(TrainOptions& options, int world_size) {
+TrainOptions scaled(const TrainOptions& options, int ranks) {
+  TrainOptions result = options;
+  if (!options.scale_with_ranks) return result;
+  result.batch_size *= ranks;
+  result.lr *= ranks;
+  return result;
+}
+
+void check_options(const TrainOptions& options, int world_size) {
   require_at_least(options.epochs, 1, "epochs");
   require_at_least(options.batch_size, 1, "batch-size");
   require_at_least(options.accumulation_steps, 1, "accumulation-steps");
@@ -87,16 +95,13 @@ void check_options(TrainOptions& options, int world_size) {
       options.scale_up == 1 || !options.sync_batch_norm,
       "--sync-batch-norm: does not go with --scale-up: replicas of a process would wait for each "
       "other's ranks");
-  if (options.scale_with_ranks) {
-    options.batch_size *= world_size;
-    options.lr *= world_size;
-  }
+  const int batch_size = scaled(options, world_size).batch_size;
   const int parts = world_size * options.accumulation_steps * options.scale_up;
-  require(options.batch_size >= parts,
-          fmt::format(
-              "--batch-size {}: {} ranks, --accumulation-steps {} and --scale-up {} divide it: "
-              "expected at least {}",
-              options.batch_size, world_size, options.accumulation_steps, options.scale_up, parts));
+  require(
+      batch_size >= parts,
+      fmt::format("--batch-size {}: {} ranks, --accumulation-steps {} and --scale-up {} divide it: "
+                  "expected at least {}",
+                  batch_size, world_size, options.accumulation_steps, options.scale_up, parts));
   make_schedule(options, 1);
   require_writable(options.report, "report");
   require_writable(options.metrics_file, "metrics-file");
@@ -106,14 +111,12 @@ void check_elastic(const TrainOptions& options) {
   require(!parse_local_sgd(options.local_sgd).enabled(),
           "--local-sgd: ranks have weights of their own between averages, which an elastic job "
           "(--min-np, --max-np) would lose with a rank");
-  require(!options.scale_with_ranks,
-          "--scale-with-ranks: an elastic job (--min-np, --max-np) keeps its batch size");
   require(!options.sync_batch_norm,
           "--sync-batch-norm: its ranks are those of one world, and an elastic job (--min-np, "
           "--max-np) has several");
 }
 
-void check_options(RecipeOptions& options, int world_size) {
+void check_options(const RecipeOptions& options, int world_size) {
   require_at_least(options.data_workers, 0, "data-workers");
   require_at_least(options.prefetch, 1, "prefetch");
   require_at_least(options.cache_megabytes, 0, "cache-megabytes");
@@ -123,7 +126,7 @@ void check_options(RecipeOptions& options, int world_size) {
   require(options.export_name.empty() || !options.export_dir.empty(),
           "--export-name: needs --export, where the model goes");
   require_writable_folder(options.export_dir, "export");
-  check_options(static_cast<TrainOptions&>(options), world_size);
+  check_options(static_cast<const TrainOptions&>(options), world_size);
 }
 
 }  // namespace sullae::train

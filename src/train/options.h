@@ -45,10 +45,11 @@ void require_writable_folder(const std::filesystem::path& folder, const char* fl
 /// `directory` where it exists, else empty: for the usual places of data sets.
 std::filesystem::path where_present(const std::filesystem::path& directory);
 
-/// Puts in batch size and learning rate for `world_size` ranks. Throws InputError for values that cannot be, naming the
-/// flag.
-void check_options(TrainOptions& options, int world_size);
-void check_options(RecipeOptions& options, int world_size);
+/// With --scale-with-ranks, batch size and learning rate for so many ranks; else `options` as they are.
+TrainOptions scaled(const TrainOptions& options, int ranks);
+/// Throws InputError for values that cannot be, naming the flag.
+void check_options(const TrainOptions& options, int world_size);
+void check_options(const RecipeOptions& options, int world_size);
 /// Throws InputError for what needs ranks that stay: an elastic job has none.
 void check_elastic(const TrainOptions& options);
 

@@ -15,9 +15,10 @@
 namespace sullae::train {
 
 struct RunState {
-  std::int64_t epoch = 1;  ///< the one to go on with, from 1
-  std::int64_t step = 0;   ///< steps of it that are done
-  std::int64_t steps = 0;  ///< in all
+  std::int64_t epoch = 1;    ///< the one to go on with, from 1
+  std::int64_t step = 0;     ///< steps of it that are done
+  std::int64_t samples = 0;  ///< that they had
+  std::int64_t steps = 0;    ///< in all
   std::int64_t samples_a_step = 0;
   double loss_sum = 0;    ///< of this epoch's steps on rank 0
   double train_loss = 0;  ///< of the last whole epoch

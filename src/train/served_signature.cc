@@ -149,9 +149,9 @@ void check_fits_config(const TorchScriptExport& options, const std::filesystem::
   };
   const auto there = TomlFile(config).parse();
   const auto own = toml::parse(config_of(options));
-  for (const char* key : {"preprocessing", "inputs", "outputs", "classes", "vocabulary",
-                          "max_words", "normalise", "image_size", "channels", "centre_share",
-                          "mean", "deviation"}) {
+  for (const char* key :
+       {"preprocessing", "inputs", "outputs", "classes", "vocabulary", "max_words", "normalise",
+        "image_size", "channels", "centre_share", "mean", "deviation"}) {
     const auto before = text_of(there.get(key));
     const auto now = text_of(own.get(key));
     if (before == now) continue;

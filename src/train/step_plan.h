@@ -10,6 +10,13 @@
 
 namespace sullae::train {
 
+/// In an epoch: steps that are done, and the samples that they had. These are no multiple of the batch where steps before
+/// had another one.
+struct Position {
+  std::int64_t step = 0;
+  std::int64_t samples = 0;
+};
+
 /// Which samples make the steps of each epoch. Any thread.
 class Plan {
  public:
@@ -29,8 +36,9 @@ class Plan {
 /// train on. Ranks have as even parts of it as can be, and perhaps none.
 class StepPlan final : public Plan {
  public:
-  /// For `size` samples. Throws InputError where no step has samples enough.
-  StepPlan(std::size_t size, const TrainOptions& options, int rank, int ranks);
+  /// For `size` samples, of which steps up to `begun` are not this plan's. Throws InputError where no step has samples
+  /// enough.
+  StepPlan(std::size_t size, const TrainOptions& options, int rank, int ranks, Position begun = {});
 
   std::int64_t steps() const override { return steps_; }
   std::size_t samples_in(std::int64_t step) const override;
@@ -38,6 +46,8 @@ class StepPlan final : public Plan {
   BatchPlan of_epoch(std::size_t epoch, std::int64_t first) const override;
 
  private:
+  // Of all ranks' samples in an epoch's order.
+  std::size_t first_of(std::int64_t step) const;
   // Of this rank, among those of all ranks in a step: [first, last).
   std::pair<std::size_t, std::size_t> part_of(std::int64_t step) const;
 
@@ -46,6 +56,7 @@ class StepPlan final : public Plan {
   std::size_t parts_;  // that a rank's samples are divided into
   std::size_t rank_;
   std::size_t ranks_;
+  Position begun_;
   std::uint64_t seed_;
   std::size_t shuffle_buffer_;
   std::int64_t steps_ = 0;

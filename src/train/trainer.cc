@@ -53,14 +53,15 @@ bool synchronizes_norms(const torch::nn::Module& model) {
          std::ranges::any_of(parts, [&](const auto& part) { return is_one(*part); });
 }
 
-std::function<std::unique_ptr<Plan>(const World&)> steps_of(const Data& data,
-                                                            const TrainOptions& options) {
-  return [&data, &options](const World& world) {
-    return std::make_unique<StepPlan>(data.size(Split::train), options, world.rank(), world.size());
+auto steps_of(const Data& data) {
+  return [&data](const World& world, const TrainOptions& options, Position begun) {
+    return std::make_unique<StepPlan>(data.size(Split::train), options, world.rank(), world.size(),
+                                      begun);
   };
 }
 
-std::function<std::vector<std::unique_ptr<Observer>>(int)> monitors_of(const TrainOptions& options) {
+std::function<std::vector<std::unique_ptr<Observer>>(int)> monitors_of(
+    const TrainOptions& options) {
   return [&options](int rank) {
     return make_monitors(options, rank);
   };
@@ -93,7 +94,7 @@ std::optional<Report> train(const Recipe& recipe, const RecipeOptions& options,
   Loop loop({.model = *model,
              .objective = objective,
              .data = *task,
-             .plan = steps_of(*task, checked),
+             .plan = steps_of(*task),
              .name = recipe.name(),
              .monitors = monitors_of(checked),
              .observers = {},
@@ -134,7 +135,7 @@ Report fit(torch::nn::Module& model, const Objective& objective, Data& data,
   Loop loop({.model = model,
              .objective = objective,
              .data = data,
-             .plan = steps_of(data, checked),
+             .plan = steps_of(data),
              .name = name,
              .monitors = monitors_of(checked),
              .observers = observers,

@@ -38,6 +38,12 @@ void AdapterView::abandon(const std::string& reason) const {
   world_.impl_->abandon(std::make_exception_ptr(Error(reason)));
 }
 
+void AdapterView::suspend_timeline() const { world_.impl_->timeline().suspend(); }
+
+void AdapterView::go_on_from(const World& before) const {
+  world_.impl_->timeline().take_over(before.impl_->timeline());
+}
+
 std::uint64_t AdapterView::next_number() const { return world_.impl_->next_number(); }
 
 }  // namespace sullae

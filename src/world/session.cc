@@ -6,6 +6,7 @@
 #include "transport/store/store_rendezvous.h"
 
 namespace sullae {
+
 WorldSettings WorldSettings::from(const Environment& environment, const WorldOptions& options) {
   WorldSettings settings{.rendezvous = RendezvousSettings::from(environment),
                          .collective = CollectiveSettings::from(environment)};
@@ -20,6 +21,7 @@ WorldSettings WorldSettings::from(const Environment& environment, const WorldOpt
   std::string timeline;
   read_text(environment, "SULLAE_TIMELINE", timeline);
   settings.timeline = timeline;
+  read_text(environment, "SULLAE_JOB_ID", settings.job);
   return settings;
 }
 

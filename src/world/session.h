@@ -24,6 +24,8 @@ struct WorldSettings {
   engine::EngineOptions engine;
   /// SULLAE_TIMELINE: the file that the timeline of the whole run goes to; empty for none.
   std::filesystem::path timeline;
+  /// SULLAE_JOB_ID: tells the jobs apart that `sullae run` starts.
+  std::string job;
 
   /// Throws InputError for what cannot be.
   static WorldSettings from(const Environment& environment, const WorldOptions& options);

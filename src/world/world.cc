@@ -250,7 +250,9 @@ Handle World::barrier_async(const AsyncOptions& options) const {
 }
 int World::join() const { return impl_->join_others(); }
 
-void World::start_timeline(const std::filesystem::path& file) const { impl_->start_timeline(file); }
+void World::start_timeline(const std::filesystem::path& file) const {
+  impl_->start_timeline({.file = file});
+}
 void World::stop_timeline() const { impl_->stop_timeline(); }
 void World::mark(const char* phase, std::string_view name,
                  std::chrono::steady_clock::time_point start) const {

@@ -48,12 +48,13 @@ std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
     topology = Topology::discover(*session->store, options.rank, options.size,
                                   session->settings.rendezvous.host_id, deadline);
   }
-  session->messenger =
-      messages::make_messenger(session->rendezvous.get(), topology, session->settings.collective,
-                               session->cut_off);
-  const std::filesystem::path timeline = session->settings.timeline;
+  session->messenger = messages::make_messenger(session->rendezvous.get(), topology,
+                                                session->settings.collective, session->cut_off);
+  engine::Timeline::Place timeline{.file = session->settings.timeline,
+                                   .goes_on_of = session->settings.job,
+                                   .world = options.generation};
   auto impl = std::make_unique<Impl>(std::move(session), std::move(topology), "");
-  if (!timeline.empty()) impl->start_timeline(timeline);
+  if (!timeline.file.empty()) impl->start_timeline(std::move(timeline));
   return impl;
 }
 
@@ -217,10 +218,11 @@ void World::Impl::check_joined() const {
   }
 }
 
-void World::Impl::start_timeline(const std::filesystem::path& file) {
+void World::Impl::start_timeline(engine::Timeline::Place place) {
   const std::lock_guard lock(foreground_mutex_);
   check_joined();
-  timeline_.start(foreground(), file);
+  place.rank = topology_.names[static_cast<std::size_t>(topology_.rank)];
+  timeline_.start(foreground(), std::move(place));
 }
 
 void World::Impl::stop_timeline() {
@@ -232,7 +234,7 @@ void World::Impl::stop_timeline() {
 void World::Impl::write_timeline() {
   if (!timeline_.on()) return;
   failure_->check();  // ranks that are out of step cannot gather it
-  timeline_.stop(foreground(), topology_.names);
+  timeline_.stop(foreground());
 }
 
 std::shared_ptr<Completion> World::Impl::start_message(
@@ -263,14 +265,14 @@ std::function<void()> World::Impl::planned_operation(std::function<void(Communic
     });
   };
   if (!timeline_.on()) return labelled;
-  return [this, labelled = std::move(labelled), options,
-          submitted = engine::Timeline::Clock::now()] {
-    timeline_.record({engine::Lane::planned, "QUEUE", options.name, submitted,
-                      engine::Timeline::Clock::now(), options.bytes});
-    const engine::Span span(timeline_, engine::Lane::planned, "REDUCE_BUCKET", options.name,
-                            options.bytes);
-    labelled();
-  };
+  return
+      [this, labelled = std::move(labelled), options, submitted = engine::Timeline::Clock::now()] {
+        timeline_.record({engine::Lane::planned, "QUEUE", options.name, submitted,
+                          engine::Timeline::Clock::now(), options.bytes});
+        const engine::Span span(timeline_, engine::Lane::planned, "REDUCE_BUCKET", options.name,
+                                options.bytes);
+        labelled();
+      };
 }
 
 std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&)> call,

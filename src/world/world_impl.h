@@ -95,7 +95,7 @@ class World::Impl {
   std::shared_ptr<Completion> submit(Signature signature, const AsyncOptions& options,
                                      engine::Submission submission);
   engine::Timeline& timeline() { return timeline_; }
-  void start_timeline(const std::filesystem::path& file);
+  void start_timeline(engine::Timeline::Place place);
   void stop_timeline();
   int join_others() {
     check_joined();

@@ -81,6 +81,15 @@ TEST(Job, ThatCannotBeIsRefused) {
                          job.mounts = {{"data", "data"}};
                        }),
                        "--mount data=data: expected a path from the root"));
+  const auto error_of_mark = [](const std::string& word) {
+    return error_with([&](Job& job) {
+      job.mounts = {{"data", "/mnt/data"}};
+      job.command = {"sh", "-c", word};
+    });
+  };
+  EXPECT_EQ(error_of_mark("--data={dta}"), "'--data={dta}': {dta} is no --mount; there is {data}");
+  for (const char* const good : {"{data}/a", "${HOME} {data}", "{\"a\": 1}", "{}", "{a b}"})
+    EXPECT_EQ(error_of_mark(good), "nothing was thrown") << good;
 }
 
 TEST(Job, TimesAreSlurmsAndThoseThatPeopleWrite) {

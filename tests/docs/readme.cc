@@ -26,7 +26,9 @@ namespace elastic_program {
 constexpr std::int64_t steps = 3;
 
 torch::Tensor loss_of(Net& model, std::int64_t step, int rank, int size) {
-  return model->forward(torch::full({1, 2}, static_cast<double>(step + rank + size))).square().sum();
+  return model->forward(torch::full({1, 2}, static_cast<double>(step + rank + size)))
+      .square()
+      .sum();
 }
 
 void main() {

@@ -279,7 +279,8 @@ TEST_F(OtherHosts, OneThatGreetsIsExplained) {
 }
 
 TEST_F(TwoNetworks, RanksReduceAcrossThem) {
-  const auto result = run_program(words({"-H", a_ + ":1," + b_ + ":2"}, {INIT_PROGRAM}), over_tcp());
+  const auto result =
+      run_program(words({"-H", a_ + ":1," + b_ + ":2"}, {INIT_PROGRAM}), over_tcp());
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_EQ(sorted_lines(result.standard_output),
             (std::vector<std::string>{"[0] rank 0 of 3, sum 6", "[1] rank 1 of 3, sum 6",

@@ -106,8 +106,8 @@ int main(int argc, char** argv) {
       distributed.zero_grad();
       const auto numbers = torch::arange(first, last);
       const auto wanted = torch::sin(numbers.to(torch::kFloat64)).unsqueeze(1);
-      const auto loss = (network->forward(numbers.remainder(50)) - wanted).pow(2).sum() *
-                        world.size() / kBatch;
+      const auto loss =
+          (network->forward(numbers.remainder(50)) - wanted).pow(2).sum() * world.size() / kBatch;
       loss.backward();
       distributed.step();
       // Before step_done(), after which the samples of the step are everybody's.
@@ -125,8 +125,7 @@ int main(int argc, char** argv) {
         for (const torch::Tensor& tensor : tensors) {
           if (tensor.numel() >= 1 << 17) continue;
           const auto flat = tensor.detach().reshape(-1);
-          for (std::int64_t i = 0; i < flat.numel(); ++i)
-            weights << flat[i].item<double>() << '\n';
+          for (std::int64_t i = 0; i < flat.numel(); ++i) weights << flat[i].item<double>() << '\n';
         }
       }
       std::ofstream changes(folder / "changes");

@@ -90,13 +90,12 @@ INSTANTIATE_TEST_SUITE_P(OverEveryTransport, Losses, ::testing::Values("shm", "u
 TEST_P(Losses, OfAnyRankCostNoStep) {
   const std::map<std::string, std::string> transport{{"SULLAE_TRANSPORT", GetParam()}};
   for (const char* rank : {"0", "2"}) {
-    const auto trained = train(
-        kElastic, {"--pause", "10", "--at", fmt::format("{}:20:kill", rank)}, transport);
+    const auto trained =
+        train(kElastic, {"--pause", "10", "--at", fmt::format("{}:20:kill", rank)}, transport);
     expect_undisturbed(trained);
     ASSERT_GE(trained.changes.size(), 2U);
     EXPECT_TRUE(trained.changes[1].starts_with("1 2 ")) << trained.changes[1];
-    EXPECT_TRUE(contains(trained.result.standard_error,
-                         fmt::format("worker {} on ", rank)));
+    EXPECT_TRUE(contains(trained.result.standard_error, fmt::format("worker {} on ", rank)));
     EXPECT_TRUE(contains(trained.result.standard_error, "was killed by signal 9 (Killed)"));
   }
   // Two at once, and down to one.
@@ -149,8 +148,8 @@ TEST(Elastic, GrowsWithItsHosts) {
 // `localhost` and `127.0.0.1` pose as two hosts: the second is added, and then the first, with rank 0, is taken away.
 TEST(Elastic, HostsComeAndGoAsTheUserSays) {
   const TemporaryDirectory folder;
-  const std::map<std::string, std::string> environment = {{"XDG_RUNTIME_DIR", folder.path().string()},
-                                                          {"OMP_NUM_THREADS", "1"}};
+  const std::map<std::string, std::string> environment = {
+      {"XDG_RUNTIME_DIR", folder.path().string()}, {"OMP_NUM_THREADS", "1"}};
   Program program({sullae_program(), "run", "-np", "1", "--max-np", "2", "-H", "localhost:1",
                    ELASTIC_PROGRAM, folder.path().string(), "200", "--pause", "30"},
                   environment);
@@ -216,15 +215,15 @@ TEST_F(TwoNetworks, AHostThatCannotBeReachedIsGivenUp) {
 }
 
 TEST(Elastic, MistakesAreTold) {
-  const auto nobody = train(kElastic, {"--at", "0:5:throw", "--at", "1:5:throw", "--at", "2:5:throw"});
+  const auto nobody =
+      train(kElastic, {"--at", "0:5:throw", "--at", "1:5:throw", "--at", "2:5:throw"});
   EXPECT_EQ(nobody.result.exit_code, 134);
   EXPECT_TRUE(contains(nobody.result.standard_error, "no rank is left of the world that had"));
-  const auto start = run_program({sullae_program(), "run", "-np", "2", "--min-np", "1", "sh", "-c",
-                                  "exit 3"});
+  const auto start =
+      run_program({sullae_program(), "run", "-np", "2", "--min-np", "1", "sh", "-c", "exit 3"});
   EXPECT_EQ(start.exit_code, 3);
   EXPECT_TRUE(contains(start.standard_error, "ended with exit code 3 before it was ready"));
-  const auto order =
-      run_program({sullae_program(), "run", "-np", "2", "--min-np", "3", "true"});
+  const auto order = run_program({sullae_program(), "run", "-np", "2", "--min-np", "3", "true"});
   EXPECT_TRUE(contains(order.standard_error, "--min-np 3, -np 2, --max-np 3: expected them in"));
   const auto script = run_program(
       {sullae_program(), "run", "-np", "1", "--max-np", "2", "--discover", "exit 7", "true"});
@@ -234,11 +233,13 @@ TEST(Elastic, MistakesAreTold) {
 TEST(Restarts, StartAJobAgain) {
   const TemporaryDirectory folder;
   const auto mark = (folder.path() / "tries").string();
-  const auto result = run_program({sullae_program(), "run", "-np", "1", "--restarts", "2", "sh", "-c",
-                                   fmt::format("echo x >> {0}; [ $(wc -l < {0}) -ge 3 ]", mark)});
+  const auto result =
+      run_program({sullae_program(), "run", "-np", "1", "--restarts", "2", "sh", "-c",
+                   fmt::format("echo x >> {0}; [ $(wc -l < {0}) -ge 3 ]", mark)});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_TRUE(contains(result.standard_error, "starting the job again (2 of 2 restarts)"));
-  const auto failed = run_program({sullae_program(), "run", "-np", "1", "--restarts", "1", "false"});
+  const auto failed =
+      run_program({sullae_program(), "run", "-np", "1", "--restarts", "1", "false"});
   EXPECT_EQ(failed.exit_code, 1);
 }
 

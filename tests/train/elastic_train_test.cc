@@ -69,7 +69,8 @@ class ElasticTrain : public Train {
     EXPECT_EQ(report["steps"], expected["steps"]);
     EXPECT_EQ(report["epochs"], expected["epochs"]);
     ASSERT_EQ(report["history"].size(), expected["history"].size());
-    EXPECT_NEAR(report["test_loss"].get<double>(), expected["test_loss"].get<double>(), 5e-3);  // as 1 rank and 3 differ by rounding
+    EXPECT_NEAR(report["test_loss"].get<double>(), expected["test_loss"].get<double>(),
+                5e-3);  // as 1 rank and 3 differ by rounding
     ASSERT_FALSE(report["world_changes"].empty()) << said_;
     EXPECT_GT(report["world_changes"][0]["step"], 0);
     EXPECT_GE(report["world_changes"][0]["ranks"], 1);
@@ -81,15 +82,14 @@ class ElasticTrain : public Train {
 TEST_F(ElasticTrain, KillsDoNotShowInWhatIsTrained) {
   const std::vector<std::string> options = {"--epochs", "6"};
   const auto expected = undisturbed(options);
-  for (const unsigned seed : {1U, 2U})
-    expect_same(disturbed(options, SIGKILL, 3, seed), expected);
+  for (const unsigned seed : {1U, 2U}) expect_same(disturbed(options, SIGKILL, 3, seed), expected);
 }
 
 TEST_F(ElasticTrain, NorDoTheyWithMomentsAccumulationAndSixteenBits) {
   const std::vector<std::string> options = {
-      "--epochs",    "6",          "--optimizer",          "adam", "--lr", "0.002",
-      "--precision", "bfloat16",   "--accumulation-steps", "2",    "--lr-schedule",
-      "cosine",      "--clip-norm", "1"};
+      "--epochs",    "6",        "--optimizer",          "adam", "--lr",          "0.002",
+      "--precision", "bfloat16", "--accumulation-steps", "2",    "--lr-schedule", "cosine",
+      "--clip-norm", "1"};
   const auto report = disturbed(options, SIGTERM, 2, 3);
   EXPECT_EQ(report["steps"], 6 * 34);
   EXPECT_GT(report["test_accuracy"].get<double>(), 0.9);
@@ -97,9 +97,9 @@ TEST_F(ElasticTrain, NorDoTheyWithMomentsAccumulationAndSixteenBits) {
 }
 
 TEST_F(ElasticTrain, CheckpointsAreTakenUp) {
-  const std::vector<std::string> options = {"--epochs", "4", "--checkpoint-dir",
-                                            checkpoints_.string(), "--checkpoint-steps", "10",
-                                            "--resume"};
+  const std::vector<std::string> options = {
+      "--epochs",           "4",  "--checkpoint-dir", checkpoints_.string(),
+      "--checkpoint-steps", "10", "--resume"};
   const auto expected = undisturbed({"--epochs", "4"});
   auto shorter = options;
   shorter.insert(shorter.end(), {"--max-steps", "50"});
@@ -107,13 +107,43 @@ TEST_F(ElasticTrain, CheckpointsAreTakenUp) {
   const auto report = disturbed(options, SIGKILL, 1, 5);
   EXPECT_TRUE(contains(said_, "resuming after step 16 of epoch 2")) << said_;
   EXPECT_EQ(report["steps"], expected["steps"]);
-  EXPECT_NEAR(report["test_loss"].get<double>(), expected["test_loss"].get<double>(), 5e-3);  // as 1 rank and 3 differ by rounding
+  EXPECT_NEAR(report["test_loss"].get<double>(), expected["test_loss"].get<double>(),
+              5e-3);  // as 1 rank and 3 differ by rounding
+}
+
+TEST_F(ElasticTrain, TheBatchFollowsTheRanksWhereItIsAsked) {
+  const std::vector<std::string> options = {
+      "--epochs", "6", "--scale-with-ranks", "--lr", "0.01", "--lr-schedule", "constant"};
+  const auto report = disturbed(options, SIGKILL, 2, 4);
+  const auto& last = report["world_changes"].back();
+  EXPECT_EQ(report["batch_size"], 60 * last["ranks"].get<int>()) << said_;
+  EXPECT_EQ(report["epochs"], 6);
+  EXPECT_EQ(report["history"].size(), 6U);
+  EXPECT_NEAR(report["history"].back()["lr"].get<double>(), 0.01 * last["ranks"].get<int>(), 1e-9);
+  EXPECT_GT(report["test_accuracy"].get<double>(), 0.9);
+}
+
+TEST_F(ElasticTrain, WhereAllAreAskedToGoTheyLeaveACheckpoint) {
+  const std::vector<std::string> options = {
+      "--epochs",       "4", "--checkpoint-dir", checkpoints_.string(), "--resume",
+      "--log-interval", "1", "--report",         report_.string()};
+  Program program(elastic_words(options));
+  ASSERT_TRUE(program.wait_for_output("step 5/"));
+  for (const pid_t rank : ranks()) ::kill(rank, SIGTERM);
+  const auto ended = program.wait();
+  EXPECT_NE(ended.exit_code, 0) << ended.standard_error;
+  const auto result = run_program(elastic_words(options));
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_output, "resuming after step ")) << result.standard_output;
+  const auto report = read_json(report_);
+  EXPECT_EQ(report["steps"], 4 * 34);
+  EXPECT_NEAR(report["test_loss"].get<double>(),
+              undisturbed({"--epochs", "4"})["test_loss"].get<double>(), 5e-3);
 }
 
 TEST_F(ElasticTrain, OptionsThatNeedRanksWhichStayAreRefused) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"--local-sgd", "4"}, "--local-sgd: ranks have weights of their own"},
-      {{"--scale-with-ranks"}, "--scale-with-ranks: an elastic job"}};
+      {{"--local-sgd", "4"}, "--local-sgd: ranks have weights of their own"}};
   for (const auto& [options, message] : cases) {
     const auto result = run_program(elastic_words(options));
     EXPECT_NE(result.exit_code, 0);

@@ -62,12 +62,12 @@ TEST(Schedules, StepsMultiply) {
 TEST(Schedules, ScaleWithRanksWhenAsked) {
   auto o = options("constant");
   o.batch_size = 256;
-  check_options(o, 4);
-  EXPECT_DOUBLE_EQ(o.lr, 0.1);
+  EXPECT_DOUBLE_EQ(scaled(o, 4).lr, 0.1);
+  EXPECT_EQ(scaled(o, 4).batch_size, 256);
   o.scale_with_ranks = true;
   check_options(o, 4);
-  EXPECT_DOUBLE_EQ(o.lr, 0.4);
-  EXPECT_EQ(o.batch_size, 1024);
+  EXPECT_DOUBLE_EQ(scaled(o, 4).lr, 0.4);
+  EXPECT_EQ(scaled(o, 4).batch_size, 1024);
 }
 
 TEST(Schedules, SayWhatIsWrong) {

@@ -127,9 +127,13 @@ TEST(StoreServer, HearsAndSetsByItself) {
     const std::lock_guard lock(mutex);
     heard.push_back(what);
   };
-  StoreServer server(kAnyPort, "",
-                     {.on_set = [&](const auto& key, const auto& value) { hear(key + "=" + value); },
-                      .on_gone = [&](const auto& key) { hear(key + " is gone"); }});
+  StoreServer server(
+      kAnyPort, "",
+      {.on_set = [&](const auto& key, const auto& value) { hear(key + "=" + value); },
+       .on_gone =
+           [&](const auto& key) {
+             hear(key + " is gone");
+           }});
   std::optional<Store> going(std::in_place, address_of(server), soon());
   going->watch();
   Store store(address_of(server), soon());

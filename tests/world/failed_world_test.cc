@@ -67,7 +67,8 @@ TEST_P(FailedWorld, ByAProgramsOwnWord) {
       AdapterView(world).fail("enough of it");
       EXPECT_TRUE(contains(message_of([&] { waiting.wait(); }), "enough of it"));
     } else {
-      EXPECT_TRUE(contains(message_of([&] { world.barrier(); }), "rank 1 cannot go on: enough of it"));
+      EXPECT_TRUE(
+          contains(message_of([&] { world.barrier(); }), "rank 1 cannot go on: enough of it"));
     }
     expect_refused(world, "enough of it");
   });

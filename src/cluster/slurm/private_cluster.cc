@@ -280,8 +280,8 @@ Settings start_private_cluster(const PrivateClusterOptions& options) {
   const UniqueFd lock = lock_folder(options.folder);
   if (const auto daemons = running_daemons(options.folder); !daemons.empty()) {
     throw InputError(
-        fmt::format("a cluster runs in {} already ({}): sullae cluster status shows it, "
-                    "sullae cluster down ends it",
+        fmt::format("a cluster runs in {} already ({}): sullae cluster status shows it; for "
+                    "other nodes, end it with sullae cluster down first",
                     options.folder.string(), fmt::join(daemons, ", ")));
   }
   Settings settings{.folder = options.folder,

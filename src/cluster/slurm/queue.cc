@@ -83,7 +83,9 @@ std::vector<EngineJob> parse_queue(std::string_view text, const std::string& job
     found.push_back({.id = fields[0],
                      .mark = *mark,
                      .state = state_of(fields[1]),
-                     .reason = fields[7] == "None" ? "" : fields[7],
+                     .reason = fields[1] == "CONFIGURING" ? "its nodes are starting"
+                               : fields[7] == "None"      ? ""
+                                                          : fields[7],
                      .nodes = static_cast<int>(integer_of(fields[2])),
                      .hosts = expand_hosts(fields[6]),
                      .submitted = time_of(fields[3]),

@@ -91,6 +91,16 @@ class SlurmEngine final : public Engine {
     return *id;
   }
 
+  void forget_this_job() override {
+    std::vector<std::string> names;
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+      const std::string_view entry(*variable);
+      if (entry.starts_with("SLURM_") && !entry.starts_with("SLURM_CONF="))
+        names.emplace_back(entry.substr(0, entry.find('=')));
+    }
+    for (const auto& name : names) ::unsetenv(name.c_str());
+  }
+
   void check(const Submission& submission) override {
     // sbatch --test-only refuses what nodes that are about to stop could run later.
     const auto options = words(submission);

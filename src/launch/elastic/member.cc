@@ -81,21 +81,41 @@ void Member::stop_listening() {
   listener_.join();
 }
 
+void Member::world_ended(std::string reason) {
+  reason_ = std::move(reason);
+  ended_ = std::chrono::steady_clock::now();
+  const std::lock_guard lock(mutex_);
+  if (world_ && AdapterView(*world_).has_failed()) AdapterView(*world_).suspend_timeline();
+}
+
 std::optional<World> Member::join() {
+  const auto began = std::exchange(ended_, {}).value_or(std::chrono::steady_clock::now());
+  why_changed_ = reason_;
+  std::optional<World> last;
   for (;;) {
-    std::optional<World> last;  // whose end may wait
     {
       const std::lock_guard lock(mutex_);
-      last.swap(world_);
+      if (world_) last = std::exchange(world_, {});
     }
-    last.reset();
+    if (last) last->leave();
     say(Said::Kind::ready, std::exchange(reason_, {}));
     const auto told = wait_for_world();
     if (!told) {
       leave();
       return std::nullopt;
     }
-    if (auto world = try_to_join(*told)) return world;
+    if (auto world = try_to_join(*told)) {
+      if (last) AdapterView(*world).go_on_from(*last);
+      if (last && why_changed_.empty()) {
+        const std::lock_guard lock(mutex_);
+        why_changed_ = interrupt_reason_;
+      }
+      world->mark("WORLD_CHANGE",
+                  fmt::format("generation {}: {} ranks{}{}", generation_, world->size(),
+                              why_changed_.empty() ? "" : ": ", why_changed_),
+                  began);
+      return world;
+    }
   }
 }
 
@@ -190,6 +210,7 @@ void Member::on_told(const Told& told) {
     switch (told.kind) {
       case Told::Kind::interrupt:
         interrupted_ = told.generation;
+        interrupt_reason_ = told.reason;
         break;
       case Told::Kind::abandon:
         abandoned_ = told.generation;

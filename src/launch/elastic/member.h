@@ -36,7 +36,7 @@ class Member {
   /// up. Empty where this worker was asked to go meanwhile.
   std::optional<World> join();
   /// Of what ended the world that join() gave; before the next join().
-  void world_ended(std::string reason) { reason_ = std::move(reason); }
+  void world_ended(std::string reason);
 
   /// Somebody comes or goes: all members should come out of their world, together, after a step. Where it is this worker
   /// that goes, the launcher hears of it.
@@ -45,6 +45,9 @@ class Member {
   bool leaves() const;
   /// This worker has come out of its world and will not join another.
   void leave();
+
+  /// What ended the world before the one that join() gave last; empty for a worker's first.
+  const std::string& why_changed() const { return why_changed_; }
 
   int worker() const { return worker_; }
   /// Of the world that join() gave last.
@@ -64,6 +67,8 @@ class Member {
   std::string secret_;
   std::chrono::milliseconds timeout_;
   std::string reason_;
+  std::string why_changed_;
+  std::optional<std::chrono::steady_clock::time_point> ended_;
   int said_ = 0;
   std::unique_ptr<Store> says_;
   int generation_ = -1;
@@ -74,7 +79,8 @@ class Member {
   std::condition_variable changed_;
   std::deque<Told> worlds_;     // that this worker is told to join
   std::optional<World> world_;  // that it is in
-  int abandoned_ = -1;          // the last generation whose world has failed
+  std::string interrupt_reason_;
+  int abandoned_ = -1;  // the last generation whose world has failed
   std::exception_ptr listener_error_;
 
   std::atomic<int> interrupted_{-1};  // the last generation that is to come out of its world

@@ -39,7 +39,7 @@ class Store {
   std::string address_;
   std::string prefix_;
   std::mutex mutex_;  // guards the connection, one request and its reply at a time
-  UniqueFd fd_;  // from the constructor to the end
+  UniqueFd fd_;       // from the constructor to the end
 };
 
 }  // namespace sullae

@@ -345,9 +345,12 @@ TEST(Membership, TakesAnyOrderOfEvents) {
       return static_cast<int>(random() % static_cast<unsigned>(below));
     };
     const int most = 2 + draw(5);
-    trial.begin({.start = 2, .least = 1, .most = most, .first_cooldown = Milliseconds{draw(3) * 100},
-           .last_cooldown = Milliseconds{1000}},
-          {{"a", 2}, {"b", most}});
+    trial.begin({.start = 2,
+                 .least = 1,
+                 .most = most,
+                 .first_cooldown = Milliseconds{draw(3) * 100},
+                 .last_cooldown = Milliseconds{1000}},
+                {{"a", 2}, {"b", most}});
     std::set<int> alive;
     std::set<int> out;  // of their world, or not in one yet
     std::size_t seen = 0;

@@ -1,0 +1,14 @@
+// What is said of an option that there is not.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace sullae::cli {
+
+/// "--epoch is not an option of sullae train (did you mean --epochs?); see sullae train --help". `command` is the name of
+/// `app` with those before it.
+std::string describe_unknown(const CLI::App& app, const std::string& name,
+                             const std::string& command);
+
+}  // namespace sullae::cli

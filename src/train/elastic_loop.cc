@@ -1,0 +1,87 @@
+// What the loop does in an elastic job: one world after the other.
+#include <chrono>
+
+#include "train/loop.h"
+#include "train/monitor/report.h"
+
+namespace sullae::train {
+
+elastic::Outcome Loop::run_elastic() {
+  check_elastic(options_);
+  // Made before there is a world, so that the others need not wait for it.
+  const auto device = elastic::local_device();
+  make_stepper(device);
+  elastic::State kept(parts_.model, stepper_->optimizer());
+  bool begun = false;
+  track(kept);
+  kept.track("begun", begun);
+  elastic_ = &kept;
+  const auto outcome = elastic::run(kept, [&](const World& world) {
+    enter(world);
+    if (begun) {
+      stepper_->enter(world);
+      note_change();
+    } else {
+      begin(device);
+      begun = true;
+      kept.step_done();  // what it has begun with is everybody's
+    }
+    train();
+  });
+  elastic_ = nullptr;
+  return outcome;
+}
+
+// What a rank that comes is given, besides weights and the optimizer's state.
+void Loop::track(elastic::State& kept) {
+  const auto save = [this] {
+    RunState now = state_;
+    now.scaler = stepper_->scaler().state();
+    return to_text(now);
+  };
+  kept.track("run", save, [this](const std::string& text) {
+    state_ = run_state_of(text);
+    if (!state_.scaler.empty()) stepper_->scaler().load_state(state_.scaler);
+  });
+  kept.track(
+      "history", [this] { return to_text(report_.history); },
+      [this](const std::string& text) { report_.history = history_of(text); });
+  kept.track(
+      "unsaved", [this] { return std::to_string(static_cast<int>(unsaved_)); },
+      [this](const std::string& text) { unsaved_ = static_cast<Unsaved>(std::stoi(text)); });
+  kept.track_tensors("master weights", [this] {
+    std::vector<torch::Tensor> masters;
+    for (const auto& [name, weight] : stepper_->master_weights()) masters.push_back(weight);
+    return masters;
+  });
+}
+
+void Loop::note_change() {
+  const elastic::Change& change = elastic_->changes().back();
+  if (report_.recipe.empty() || is_first_of_monitors_) describe();
+  is_first_of_monitors_ = false;
+  report_.world_size = change.ranks;
+  report_.batch_size = options_.batch_size;
+  report_.world_changes.push_back({.step = state_.steps,
+                                   .ranks = change.ranks,
+                                   .pause = std::chrono::duration<double>(change.pause).count(),
+                                   .reason = change.reason});
+  throughput_.pause();
+  tell(&Observer::world_changed, report_.world_changes.back());
+}
+
+// Where no rank stays, as when a batch system takes all nodes, the next attempt goes on from here.
+void Loop::step_done() {
+  if (elastic_ == nullptr) return;
+  try {
+    elastic_->step_done();
+  } catch (const elastic::Interrupted& interrupted) {
+    if (interrupted.everybody_goes() && !options_.checkpoint_dir.empty()) {
+      report_.checkpoint = saver_->save(state_, parts_.model, *stepper_, unsaved_ == Unsaved::best);
+      saver_->wait();
+    }
+    throw;
+  }
+}
+
+}  // namespace sullae::train
