@@ -78,8 +78,22 @@ def wait_for_all(folder, ranks):
     raise AssertionError(f"{ranks} ranks did not come within a minute")
 
 
+def joins(folder):
+    """Seconds between two steps of ranks that stay, where others have come between them."""
+    ranks = collections.Counter((step, generation) for step, _, _, generation, _ in lines_of(folder))
+    ranks = {generation: count for (_, generation), count in ranks.items()}
+    waits = []
+    for file in folder.glob("samples-*"):
+        lines = [[int(word) for word in line.split()] for line in file.read_text().splitlines() if len(line.split()) == 5]
+        for before, after in zip(lines, lines[1:]):
+            if ranks[after[3]] > ranks[before[3]]:
+                waits.append((after[4] - before[4]) / 1e9)
+    return waits
+
+
 def disturb(build, options, what, times, pause_ms=5):
-    """Sends a signal to a rank that is drawn, `times` times, while steps go on. Returns seconds to the next world's first step."""
+    """Sends a signal to a rank that is drawn, `times` times, while steps go on. Returns seconds to the next world's first step,
+    and those for which the others stand still where one comes in its place."""
     program = str(build / "bin" / "elastic_program")
     waits = []
     with tempfile.TemporaryDirectory(prefix="sullae-elastic-") as name:
@@ -106,12 +120,13 @@ def disturb(build, options, what, times, pause_ms=5):
             _, said = job.communicate(timeout=600)
             assert job.returncode == 0, said
             check(folder, steps)
+            stands_still = joins(folder)
         finally:
             job.kill()
             job.wait()
         left = ranks_of(folder)
         assert not left, f"processes are left: {left}"
-    return waits
+    return waits, stands_still
 
 
 def newest_members(folder):
@@ -228,15 +243,23 @@ def main():
     if options.torture:
         return torture(options.build, options.ranks, options.torture)
     with Figures("elastic") as figures:
+        pauses = []
         for name, what, times in (("kill -9", signal.SIGKILL, options.kills), ("SIGTERM", signal.SIGTERM, max(1, options.kills // 5))):
             waits = []
             while len(waits) < times:
-                waits += disturb(options.build, options, what, min(10, times - len(waits)))
+                more, joined = disturb(options.build, options, what, min(10, times - len(waits)))
+                waits += more
+                pauses += joined
             figures.print(
                 f"{name}, {options.ranks} ranks, {options.state} MB more: {len(waits)} times, to the next step median "
                 f"{percentile(waits, 0.5):.3f} s, 95th percentile {percentile(waits, 0.95):.3f} s, most {max(waits):.3f} s"
             )
             figures[f"{name}, 95th percentile"] = percentile(waits, 0.95)
+        figures.print(
+            f"a rank comes: the others stand still for {percentile(pauses, 0.5):.3f} s in the median, "
+            f"{percentile(pauses, 0.95):.3f} s at the 95th percentile, {max(pauses):.3f} s at most ({len(pauses)} waits)"
+        )
+        figures["a rank comes, 95th percentile"] = percentile(pauses, 0.95)
         steps, ratio = cost(options.build)
         figures.print(
             f"a step, 2 ranks: {1e6 * steps['elastic']:.1f} us elastic, {1e6 * steps['fixed']:.1f} us fixed, median ratio {ratio:.3f}"

@@ -52,10 +52,14 @@ _joined_by: Optional[int] = None  # the process; a fork of it has no world
 
 def init() -> World:
     """Joins the world that the environment describes: ``sullae run``'s, torchrun's, mpirun's, srun's; without any, a world
-    of one. A second call returns the same world. Call it from the main thread, before the first collective.
+    of one. A second call returns the same world. Call it from the main thread, before the first collective. In an elastic job, a
+    process that is asked to end before there is a world for it, since the job is done, ends here.
 
     Raises TimeoutError that names the rank which did not come, InputError for variables that cannot be."""
     global _joined_by
+    member = _core.elastic_member()
+    if member is not None and not _core.join_elastic(member):
+        _sys.exit(0)
     joined = _core.init()
     if _joined_by is None:
         _atexit.register(_leave_at_exit)

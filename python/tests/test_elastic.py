@@ -80,3 +80,15 @@ def test_states_go_back():
     state.batch = 2
     state.restore()
     assert torch.equal(model.weight, before) and state.batch == 1
+
+
+def test_what_is_left_is_shared_when_states_are_synchronized():
+    hvd.init()
+    sampler = hvd.elastic.ElasticSampler(list(range(8)))
+    state = hvd.elastic.TorchState(sampler=sampler)
+    sampler.record_batch(0, 6)
+    state.commit()
+    assert len(sampler) == 8  # the epoch that is under way goes on
+    state.sync()
+    assert len(list(sampler)) == 2
+    hvd.shutdown()

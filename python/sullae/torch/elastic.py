@@ -183,6 +183,16 @@ class TorchState(State):
             if name in self._saved_parts:
                 part.load_state_dict(copy.deepcopy(self._saved_parts[name]))
 
+    def sync(self) -> None:
+        super().sync()
+        self._share_samples()
+
+    def _share_samples(self) -> None:
+        """What is left of the epoch, among the ranks that there are."""
+        for sampler in self._samplers.values():
+            if hasattr(sampler, "reset"):
+                sampler.reset()
+
     def _take_from(self, root: int) -> None:
         super()._take_from(root)
         if self.model is not None:
@@ -195,9 +205,7 @@ class TorchState(State):
     def on_reset(self) -> None:
         if isinstance(self.optimizer, _DistributedOptimizer):
             self.optimizer.world_changed()
-        for sampler in self._samplers.values():
-            if hasattr(sampler, "reset"):
-                sampler.reset()
+        self._share_samples()
         super().on_reset()
 
 
