@@ -78,9 +78,9 @@ bool has_option(const std::vector<std::string>& words, const std::string& option
 
 // Of mounts, in the command; "${NAME}" is the shell's.
 void check_marks(const Job& job) {
-  static const std::regex kMountMark(R"((^|[^$])\{([A-Za-z0-9_.-]+)\})");
+  static const std::regex mount_mark(R"((^|[^$])\{([A-Za-z0-9_.-]+)\})");
   for (const auto& word : job.command) {
-    for (std::sregex_iterator mark(word.begin(), word.end(), kMountMark), end; mark != end;
+    for (std::sregex_iterator mark(word.begin(), word.end(), mount_mark), end; mark != end;
          ++mark) {
       const std::string name = (*mark)[2];
       std::vector<std::string> names;

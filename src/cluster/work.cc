@@ -59,8 +59,8 @@ std::string read_line(const UniqueFd& socket) {
   ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kAnswerLimit, sizeof kAnswerLimit);
   while (line.size() < kMostAnswer && ::recv(socket.get(), &letter, 1, 0) == 1 && letter != '\n')
     line += letter;
-  constexpr timeval forever{};
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof forever);
+  constexpr timeval kForever{};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kForever, sizeof kForever);
   return line;
 }
 

@@ -326,7 +326,7 @@ void WorkerPool::released(const std::string& host) {
 
 std::vector<Host> WorkerPool::wait_for(int nodes, const Deadline& deadline) {
   for (;;) {
-    const auto hosts = first().hosts;
+    auto hosts = first().hosts;
     if (static_cast<int>(hosts.size()) >= nodes) return hosts;
     if (const auto why = failure(); !why.empty()) throw Error(why);
     if (deadline.passed()) {

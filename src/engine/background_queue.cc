@@ -32,11 +32,11 @@ void BackgroundQueue::submit(std::function<void()> operation,
                              std::shared_ptr<Completion> completion) {
   {
     const std::lock_guard lock(mutex_);
-    if (!ending_) entries_.push_back({std::move(operation), std::move(completion)});
-  }
-  if (!completion) {
-    changed_.notify_one();
-    return;
+    if (!ending_) {
+      entries_.push_back({std::move(operation), std::move(completion)});
+      changed_.notify_one();
+      return;
+    }
   }
   completion->finish(std::make_exception_ptr(Error("this rank has left the world")));
 }

@@ -104,17 +104,17 @@ void Engine::leave() {
 }
 
 void Engine::submit(std::unique_ptr<Submission> submission) {
-  bool asleep = false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!ended_) {
-      inbox_.push_back(std::move(submission));
-      asleep = std::exchange(asleep_, false);
-    }
+  std::unique_lock lock(mutex_);
+  if (ended_) {
+    lock.unlock();
+    submission->completion->finish(ended_);  // does not change any more
+    return;
   }
+  inbox_.push_back(std::move(submission));
+  const bool asleep = std::exchange(asleep_, false);
   // Not under the mutex, which the engine would only wait for; and once, however many submissions it sleeps through.
+  lock.unlock();
   if (asleep) changed_.notify_all();
-  if (submission) submission->completion->finish(ended_);  // does not change any more
 }
 
 void Engine::fail() {

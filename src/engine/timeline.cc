@@ -17,8 +17,6 @@
 
 namespace sullae::engine {
 
-using nlohmann::literals::operator""_json_pointer;
-
 namespace {
 
 constexpr const char* kLaneNames[] = {"training", "blocking", "planned", "negotiated"};
@@ -42,7 +40,7 @@ std::string begun_by(const Timeline::Place& place) {
     return "";
   std::string text = read_file(place.file, std::numeric_limits<std::size_t>::max());
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const auto job = "/otherData/job"_json_pointer;
+  const nlohmann::json::json_pointer job("/otherData/job");
   if (!json.is_object() || !json.contains(job) || json[job] != place.goes_on_of) return "";
   return text.ends_with(kEnd) ? text : "";
 }

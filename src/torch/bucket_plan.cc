@@ -78,7 +78,8 @@ std::uint64_t hash_of(const std::vector<PlannedBucket>& buckets) {
 }
 
 void check_same_parameters(const std::vector<PlannedParameter>& parameters,
-                           const DistributedOptimizerOptions& options, const World& world) {
+                           const DistributedOptimizerOptions& options, const World& world,
+                           const std::string& who) {
   // A line for the options, and one a parameter.
   std::string mine = fmt::format(
       "made with op={} backward_passes_per_step={} bucket_bytes={} compression='{}' "
@@ -118,13 +119,11 @@ void check_same_parameters(const std::vector<PlannedParameter>& parameters,
       return place == lines.end() ? std::string("none") : *place;
     };
     if (one == first.begin()) {
-      throw MismatchError(
-          fmt::format("DistributedOptimizer: ranks disagree: it is {} on rank 0, but {} on rank {}",
-                      *one, *two, rank));
+      throw MismatchError(fmt::format("{}: ranks disagree: it is {} on rank 0, but {} on rank {}",
+                                      who, *one, *two, rank));
     }
     throw MismatchError(fmt::format(
-        "DistributedOptimizer: ranks disagree about the model: parameter {} is {} on rank 0, but "
-        "{} on rank {}",
+        "{}: ranks disagree about the model: parameter {} is {} on rank 0, but {} on rank {}", who,
         one - first.begin() - 1, describe(one, first), describe(two, other), rank));
   }
 }

@@ -1,14 +1,12 @@
 #include <fmt/format.h>
 
-#include <set>
 #include <utility>
 
 #include "sullae/compression.h"
 #include "sullae/torch.h"
 #include "torch/bucket_plan.h"
-#include "torch/gradient_hooks.h"
 #include "torch/gradient_reducer.h"
-#include "torch/tensor_type.h"
+#include "torch/trained_parameters.h"
 
 namespace sullae {
 namespace {
@@ -26,17 +24,6 @@ void check_options(const DistributedOptimizerOptions& options) {
   make_compression(options.compression);  // throws where there is none of that name
 }
 
-void check_belong_to_no_other(const std::vector<PlannedParameter>& parameters) {
-  for (const PlannedParameter& parameter : parameters) {
-    if (!has_listener(parameter.tensor)) continue;
-    throw InputError(fmt::format(
-        "DistributedOptimizer: parameter '{}' belongs to another DistributedOptimizer, and its "
-        "gradient can be reduced by one alone: put the parameters of both into one optimizer, as "
-        "groups",
-        parameter.name));
-  }
-}
-
 }  // namespace
 
 class DistributedGradients::Impl {
@@ -45,22 +32,11 @@ class DistributedGradients::Impl {
        const DistributedOptimizerOptions& options, const World& world)
       : world_(world) {
     check_options(options);
-    std::vector<PlannedParameter> planned;
-    std::set<const void*> seen;  // weights that modules share are one parameter under several names
-    for (const auto& item : parameters) {
-      if (!item.value().requires_grad()) {
-        frozen_.emplace_back(item.key(), item.value());
-        continue;
-      }
-      if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
-      data_type(item.value().scalar_type(), fmt::format("parameter '{}'", item.key()));
-      planned.push_back({.name = item.key(), .tensor = item.value()});
-      if (!item.value().is_contiguous() && item.value().is_non_overlapping_and_dense())
-        planned.back().strides = item.value().strides().vec();
-    }
-    if (world.size() > 1) check_same_parameters(planned, options, world);
-    check_belong_to_no_other(planned);
-    reducer_ = GradientReducer::make(std::move(planned), options, world);
+    auto found = trained_of(parameters, "DistributedOptimizer");
+    frozen_ = std::move(found.frozen);
+    if (world.size() > 1)
+      check_same_parameters(found.trained, options, world, "DistributedOptimizer");
+    reducer_ = GradientReducer::make(std::move(found.trained), options, world);
   }
 
   // A world of one has nothing to say, and is the same error.
@@ -111,17 +87,17 @@ class DistributedGradients::Impl {
   // Ranks would drift apart in what has come to be trained.
   void check_frozen() const {
     if (world_.size() == 1) return;
-    for (const auto& [name, parameter] : frozen_) {
-      if (!parameter.requires_grad() || !parameter.grad().defined()) continue;
+    for (const PlannedParameter& parameter : frozen_) {
+      if (!parameter.tensor.requires_grad() || !parameter.tensor.grad().defined()) continue;
       throw InputError(fmt::format(
           "DistributedOptimizer: parameter '{}' required no gradient when this was made, and its "
           "gradient is reduced by nobody: make it after the last requires_grad_()",
-          name));
+          parameter.name));
     }
   }
 
   World world_;
-  std::vector<std::pair<std::string, torch::Tensor>> frozen_;
+  std::vector<PlannedParameter> frozen_;
   std::shared_ptr<GradientReducer> reducer_;
 };
 

@@ -11,23 +11,23 @@ namespace {
 std::unique_ptr<BucketReduction> reduction_of(PlannedBucket plan,
                                               const std::vector<PlannedParameter>& parameters,
                                               const DistributedOptimizerOptions& options,
-                                              const World& world) {
+                                              const World& world, const ReductionMaker& maker) {
   std::vector<PlannedParameter> members;
   for (const std::size_t index : plan.parameters) members.push_back(parameters[index]);
-  return make_reduction({std::move(plan), std::move(members), options, world});
+  return maker({std::move(plan), std::move(members), options, world});
 }
 
 }  // namespace
 
 GradientBucket::GradientBucket(PlannedBucket plan, const std::vector<PlannedParameter>& parameters,
                                const DistributedOptimizerOptions& options, PlannedOptions label,
-                               const World& world)
+                               const World& world, const ReductionMaker& maker)
     : members_(plan.parameters),
       world_(world),
       label_(std::move(label)),
       missing_(members_.size()) {
   if (!plan.sparse) label_.bytes = plan.bytes();
-  reduction_ = reduction_of(std::move(plan), parameters, options, world);
+  reduction_ = reduction_of(std::move(plan), parameters, options, world, maker);
 }
 
 GradientBucket::~GradientBucket() {

@@ -20,8 +20,10 @@ constexpr int kAlikeSteps = 10;
 }  // namespace
 
 GradientReducer::GradientReducer(std::vector<PlannedParameter> parameters,
-                                 const DistributedOptimizerOptions& options, const World& world)
+                                 const DistributedOptimizerOptions& options, const World& world,
+                                 ReductionMaker maker)
     : options_(options),
+      maker_(std::move(maker)),
       world_(world),
       number_(AdapterView(world).next_number()),
       parameters_(std::move(parameters)),
@@ -33,9 +35,9 @@ GradientReducer::GradientReducer(std::vector<PlannedParameter> parameters,
 // A world of one listens too: what is an error on several ranks is one there.
 std::shared_ptr<GradientReducer> GradientReducer::make(std::vector<PlannedParameter> parameters,
                                                        const DistributedOptimizerOptions& options,
-                                                       const World& world) {
+                                                       const World& world, ReductionMaker maker) {
   const std::shared_ptr<GradientReducer> reducer(
-      new GradientReducer(std::move(parameters), options, world));
+      new GradientReducer(std::move(parameters), options, world, std::move(maker)));
   for (std::size_t i = 0; i < reducer->parameters_.size(); ++i)
     reducer->accumulators_.push_back(listen(reducer, reducer->parameters_[i].tensor, i));
   return reducer;
@@ -107,6 +109,7 @@ void GradientReducer::zero_grad() {
 void GradientReducer::before_gradient(std::size_t index) {
   const torch::NoGradGuard guard;
   ParameterState& state = states_[index];
+  check_can_add(index);
   const bool cleared = is_cleared(index);
   if (state.taken) reopen(state.bucket);
   if (cleared) {
@@ -153,7 +156,10 @@ void GradientReducer::on_gradient(std::size_t index) {
 
 void GradientReducer::reduce() {
   if (backward_start_) world_.mark("BACKWARD", "from the first gradient on", *backward_start_);
-  if (buckets_.empty()) make_plan();
+  if (buckets_.empty()) {
+    learn_kinds();
+    make_plan();
+  }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     // What backward did not reach, or reached fewer times than planned.
     if (!states_[i].taken) take(i);
@@ -251,13 +257,34 @@ void GradientReducer::throw_changed(std::size_t index) const {
       parameters_[index].name));
 }
 
+void GradientReducer::check_can_add(std::size_t index) const {
+  const ParameterState& state = states_[index];
+  if (buckets_.empty() || buckets_[state.bucket]->can_add()) return;
+  if (!state.taken && !synchronized_) return;
+  throw Error(fmt::format(
+      "parameter '{}' got another gradient after those of {} backward pass{} were divided among "
+      "the ranks: call step() or zero_grad() before, or set backward_passes_per_step",
+      parameters_[index].name, options_.backward_passes_per_step,
+      options_.backward_passes_per_step == 1 ? "" : "es"));
+}
+
+void GradientReducer::plan_ahead() {
+  for (std::size_t i = parameters_.size(); i > 0; --i)
+    seen_.ready_order.push_back(static_cast<std::int64_t>(i - 1));
+  std::ranges::fill(seen_.kinds, FirstStep::dense);
+  make_plan();
+}
+
 // The first step has run backward without overlap; now all ranks agree on the plan.
-void GradientReducer::make_plan() {
+void GradientReducer::learn_kinds() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const torch::Tensor& gradient = parameters_[i].tensor.grad();
     if (gradient.defined())
       seen_.kinds[i] = is_row_sparse(gradient) ? FirstStep::sparse : FirstStep::dense;
   }
+}
+
+void GradientReducer::make_plan() {
   const FirstStep agreed = agree(seen_, world_);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const bool sparse = agreed.kinds[i] == FirstStep::sparse && options_.op != ReduceOp::adasum;
@@ -275,7 +302,7 @@ void GradientReducer::make_plan() {
     }
     PlannedOptions label{.name = bucket_name(b, plans[b].parameters), .plan = plan_hash};
     buckets_.push_back(std::make_unique<GradientBucket>(std::move(plans[b]), parameters_, options_,
-                                                        std::move(label), world_));
+                                                        std::move(label), world_, maker_));
   }
 }
 

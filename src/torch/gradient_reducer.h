@@ -30,7 +30,11 @@ class GradientReducer final : public GradientListener,
   /// Of parameters that are the same on every rank. Listens to them from here on.
   static std::shared_ptr<GradientReducer> make(std::vector<PlannedParameter> parameters,
                                                const DistributedOptimizerOptions& options,
-                                               const World& world);
+                                               const World& world,
+                                               ReductionMaker maker = make_reduction);
+  /// Makes the buckets now, of dense gradients that are expected in the opposite order of parameters, instead of in the first
+  /// step. Collective.
+  void plan_ahead();
 
   /// Waits until every gradient is reduced, unless that was done since the last backward. Throws Error where
   /// gradients were changed since backward, on one rank as on many.
@@ -63,7 +67,8 @@ class GradientReducer final : public GradientListener,
   };
 
   GradientReducer(std::vector<PlannedParameter> parameters,
-                  const DistributedOptimizerOptions& options, const World& world);
+                  const DistributedOptimizerOptions& options, const World& world,
+                  ReductionMaker maker);
   const torch::Tensor& gradient(std::size_t index) const {
     return parameters_[index].tensor.grad();
   }
@@ -74,6 +79,8 @@ class GradientReducer final : public GradientListener,
   void reopen(std::size_t number);
   void settle();
   [[noreturn]] void throw_changed(std::size_t index) const;
+  void check_can_add(std::size_t index) const;
+  void learn_kinds();
   void make_plan();
   void synchronize_after_backward();
   std::string bucket_name(std::size_t index, const std::vector<std::size_t>& members) const;
@@ -81,6 +88,7 @@ class GradientReducer final : public GradientListener,
   void choose_path();
 
   DistributedOptimizerOptions options_;
+  ReductionMaker maker_;
   World world_;
   std::uint64_t number_;  // tells several optimizers of one world apart
   std::vector<PlannedParameter> parameters_;

@@ -54,6 +54,8 @@ class BucketReduction {
   virtual void give(std::size_t place) = 0;
   /// Whether the gradient lives here, so that the result overwrites it.
   virtual bool holds_gradient(std::size_t place) const = 0;
+  /// Whether gradients that were taken can be added to, by another backward in the same step.
+  virtual bool can_add() const { return true; }
   /// Fills a gradient that lives here with zeros.
   virtual void clear(std::size_t place) = 0;
   /// Of the last step; null where no flags travel, as with sparse gradients. Dense ones must carry them: join() and the

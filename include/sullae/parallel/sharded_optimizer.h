@@ -1,0 +1,93 @@
+// An optimizer whose state, and gradients, are divided among the ranks.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+#include <torch/ordered_dict.h>
+#include <torch/types.h>
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "sullae/sullae.h"
+
+namespace sullae {
+
+struct ShardedOptimizerOptions {
+  /// 1: each rank keeps the optimizer's state of its part of the parameters. 2: and their gradients. (ZeRO: S. Rajbhandari et
+  /// al., 2020.) With Adam in float32 and P ranks a parameter takes 8 + 8/P and 4 + 12/P bytes instead of 16.
+  int stage = 2;
+  /// See DistributedOptimizerOptions. Gradients of several passes are kept whole, up to the last.
+  int backward_passes_per_step = 1;
+  /// Gradients are reduced, and parameters gathered, in buckets of about this size.
+  std::size_t bucket_bytes = std::size_t{4} << 20;
+  /// Reduces while backward goes on.
+  bool overlap = true;
+};
+
+/// What DistributedOptimizer does, with less memory: gradients are averaged over ranks, each rank updates its part of the
+/// parameters, and all are given the result. As with DistributedOptimizer what is trained is what one process trains, and
+/// ranks may lack gradients.
+///
+///   ShardedOptimizer optimizer(model->named_parameters(), [](const auto& pieces) {
+///     return std::make_unique<sullae::Adam>(pieces.values(), 1e-3);
+///   });
+///   ...
+///   optimizer.zero_grad();
+///   loss.backward();
+///   optimizer.step();
+///
+/// The parts are of elements and not of tensors, so that all ranks have as much, and the optimizer sees of each
+/// parameter that this rank has a part of a piece of one dimension, by the parameter's name. So it must treat each element
+/// by itself: SGD, Adam, AdamW, Adagrad, RMSprop. Weights in 16 bits are updated in float32, of which each rank keeps its part alone.
+///
+/// Gradients are gone from the parameters once they are reduced; clip with clip_grad_norm(). Sparse gradients are refused.
+/// Used by the thread that trains. Errors of the background are thrown by synchronize() and step().
+class ShardedOptimizer {
+ public:
+  using Pieces = torch::OrderedDict<std::string, torch::Tensor>;
+  /// Makes the optimizer of these pieces, all and no others, in groups as it likes; the same on every rank.
+  using Maker = std::function<std::unique_ptr<torch::optim::Optimizer>(const Pieces& pieces)>;
+
+  /// Parameters are equal on all ranks (broadcast_parameters()), and move to memory of this object's, which they keep alive.
+  /// Collective. Throws InputError for options that cannot be and for optimizers that need whole tensors (LARS, LAMB),
+  /// MismatchError on every rank where parameters differ.
+  ShardedOptimizer(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
+                   const Maker& make, ShardedOptimizerOptions options = {},
+                   const World& world = sullae::world());
+  ~ShardedOptimizer();
+  ShardedOptimizer(const ShardedOptimizer&) = delete;
+  ShardedOptimizer& operator=(const ShardedOptimizer&) = delete;
+
+  /// Waits until gradients are reduced; optimizer()'s pieces have them then.
+  void synchronize();
+  /// After synchronize(), which it calls: scales gradients so that their norm over all parameters is at most `most`.
+  /// Returns the norm before. Collective.
+  double clip_grad_norm(double most);
+  /// synchronize(), unless that was done, the optimizer's own step, and the other ranks' results. Collective.
+  void step();
+  /// Removes all gradients, at any moment.
+  void zero_grad();
+
+  /// That of this rank's pieces: for learning rates, and to look at. It is stepped by step() alone.
+  torch::optim::Optimizer& optimizer();
+
+  /// On `root` an optimizer of the whole parameters with the whole state, as save_checkpoint() takes it, whatever the number of
+  /// ranks; null on others. Collective.
+  std::unique_ptr<torch::optim::Optimizer> gather(int root = 0);
+  /// The opposite: `whole`, of all parameters in their order, is root's, and ignored elsewhere. Options are taken over,
+  /// too. Collective.
+  void scatter(torch::optim::Optimizer* whole, int root = 0);
+  /// Weights in float32, of parameters in 16 bits, by name: on `root` the whole, nothing on others. Collective.
+  std::map<std::string, torch::Tensor> master_weights(int root = 0);
+  /// Of what was just loaded into the model, after scatter(). Collective.
+  void take_weights();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sullae

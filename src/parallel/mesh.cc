@@ -1,0 +1,116 @@
+#include "sullae/parallel/mesh.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <numeric>
+#include <sstream>
+
+#include "collective/gather_texts.h"
+#include "parallel/grid.h"
+#include "sullae/adapter.h"
+
+namespace sullae {
+namespace {
+
+void check(const std::vector<Mesh::Dimension>& dimensions, int size) {
+  long long product = 1;
+  for (const Mesh::Dimension& one : dimensions) {
+    if (one.name.empty() || one.size < 1)
+      throw InputError(
+          fmt::format("mesh {}: expected names, and sizes of 1 or more", to_text(dimensions)));
+    if (std::ranges::count(dimensions, one.name, &Mesh::Dimension::name) > 1)
+      throw InputError(
+          fmt::format("mesh {}: has two dimensions '{}'", to_text(dimensions), one.name));
+    product *= one.size;
+  }
+  if (product != size)
+    throw InputError(fmt::format("mesh {}: makes {} ranks, and there are {}", to_text(dimensions),
+                                 product, size));
+}
+
+// Before anything else: ranks that go on differently would wait for each other.
+void check_same(const World& world, const std::string& mine) {
+  std::vector<std::string> all;
+  AdapterView(world).run(
+      [&](Communicator& communicator) { all = gather_texts(communicator, mine); },
+      {.name = "mesh"});
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all[0])
+      throw MismatchError(
+          fmt::format("ranks disagree about the mesh: it is {} on rank 0, and {} on rank {}",
+                      all[0], all[rank], rank));
+  }
+}
+
+// The ranks, host after host.
+std::vector<int> by_host(const World& world) {
+  const auto size = static_cast<std::size_t>(world.size());
+  const std::array<std::int64_t, 2> mine = {world.cross_rank(), world.local_rank()};
+  std::vector<std::array<std::int64_t, 2>> all(size);
+  world.allgather(mine.data(), all.data(), 2, DataType::int64);
+  std::vector<int> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::ranges::sort(ranks, {}, [&](int rank) { return all[static_cast<std::size_t>(rank)]; });
+  return ranks;
+}
+
+}  // namespace
+
+std::vector<Mesh::Dimension> parse_mesh(std::string_view text) {
+  std::vector<Mesh::Dimension> dimensions;
+  std::istringstream parts{std::string(text)};
+  for (std::string part; std::getline(parts, part, ',');) {
+    const auto equals = part.find('=');
+    int size = 0;
+    const char* const end = part.data() + part.size();
+    const char* const number = equals == std::string::npos ? end : part.data() + equals + 1;
+    const auto [stop, error] = std::from_chars(number, end, size);
+    if (equals == 0 || error != std::errc{} || stop != end || size < 1)
+      throw InputError(fmt::format("mesh '{}': expected dimensions, as in dp=2,tp=4", text));
+    dimensions.push_back({.name = part.substr(0, equals), .size = size});
+  }
+  if (dimensions.empty())
+    throw InputError(fmt::format("mesh '{}': expected dimensions, as in dp=2,tp=4", text));
+  return dimensions;
+}
+
+std::string to_text(const std::vector<Mesh::Dimension>& dimensions) {
+  std::string text;
+  for (const Mesh::Dimension& one : dimensions)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", one.name, one.size);
+  return text;
+}
+
+Mesh::Mesh(const World& world, std::vector<Dimension> dimensions)
+    : world_(world), dimensions_(std::move(dimensions)) {
+  check_same(world, to_text(dimensions_));
+  check(dimensions_, world.size());
+  std::vector<int> sizes;
+  for (const Dimension& one : dimensions_) sizes.push_back(one.size);
+  const auto groups = groups_of_grid(sizes, by_host(world));
+  for (const auto& groups_along : groups) {
+    std::optional<World> own;
+    // A rank by itself needs nobody's consent.
+    if (groups_along.front().size() == 1) own = World::create({});
+    if (groups_along.size() == 1 && !own) own = world;
+    for (std::size_t i = 0;
+         i < groups_along.size() && groups_along.front().size() > 1 && groups_along.size() > 1;
+         ++i) {
+      if (const auto one = world.process_set(groups_along[i])) own = one;
+    }
+    worlds_.push_back(*own);
+  }
+}
+
+const World& Mesh::operator[](std::string_view dimension) const {
+  const auto found = std::ranges::find(dimensions_, dimension, &Dimension::name);
+  if (found == dimensions_.end())
+    throw InputError(
+        fmt::format("mesh {}: has no dimension '{}'", to_text(dimensions_), dimension));
+  return worlds_[static_cast<std::size_t>(found - dimensions_.begin())];
+}
+
+}  // namespace sullae

@@ -1,0 +1,244 @@
+#include "parallel/sharded_parameters.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "collective/counts.h"
+#include "parallel/flat.h"
+#include "sullae/adapter.h"
+#include "torch/tensor_type.h"
+
+namespace sullae {
+namespace {
+
+constexpr const char* kWho = "ShardedOptimizer";
+// Buffers for gradients on their way, in stage 2: one that fills, one that is reduced, and two for gradients that come in
+// another order.
+constexpr std::size_t kBuffers = 4;
+
+torch::ScalarType updated_type(torch::ScalarType type) {
+  return type == torch::kBFloat16 || type == torch::kFloat16 ? torch::kFloat32 : type;
+}
+
+DistributedOptimizerOptions gradient_options(const ShardedOptimizerOptions& options) {
+  return {.backward_passes_per_step = options.backward_passes_per_step,
+          .bucket_bytes = options.bucket_bytes,
+          .overlap = options.overlap};
+}
+
+void check(const ShardedOptimizerOptions& options) {
+  if (options.stage != 1 && options.stage != 2)
+    throw InputError(fmt::format("{}: stage {}, expected 1 or 2", kWho, options.stage));
+  if (options.backward_passes_per_step < 1)
+    throw InputError(fmt::format("{}: backward_passes_per_step must be at least 1", kWho));
+}
+
+void check(const std::vector<PlannedParameter>& parameters) {
+  if (parameters.empty())
+    throw InputError(fmt::format("{}: no parameter requires gradients", kWho));
+  for (const PlannedParameter& parameter : parameters) {
+    if (!parameter.tensor.is_floating_point())
+      throw InputError(fmt::format("{}: parameter '{}' is {}, expected floating-point numbers",
+                                   kWho, parameter.name,
+                                   c10::toString(parameter.tensor.scalar_type())));
+    if (!parameter.tensor.is_cpu())
+      throw InputError(
+          fmt::format("{}: parameter '{}' is on {}: parameters are divided in host memory "
+                      "alone so far; use DistributedOptimizer",
+                      kWho, parameter.name, parameter.tensor.device().str()));
+    if (!parameter.tensor.is_non_overlapping_and_dense())
+      throw InputError(fmt::format("{}: parameter '{}' is a view with gaps", kWho, parameter.name));
+  }
+}
+
+}  // namespace
+
+ShardedParameters::ShardedParameters(
+    const torch::OrderedDict<std::string, torch::Tensor>& parameters,
+    const ShardedOptimizerOptions& options, const World& world)
+    : options_(options), world_(world) {
+  check(options_);
+  parameters_ = trained_of(parameters, kWho).trained;
+  check(parameters_);
+  if (world_.size() > 1)
+    check_same_parameters(parameters_, gradient_options(options_), world_, kWho);
+  pieces_.resize(parameters_.size());
+  place_.resize(parameters_.size());
+  reducer_ = GradientReducer::make(
+      parameters_, gradient_options(options_), world_,
+      [this](const ReductionRequest& request) { return make_reduction(request); });
+  if (world_.size() == 1) {
+    make_alone();
+    return;
+  }
+  const torch::NoGradGuard guard;
+  reducer_->plan_ahead();
+}
+
+ShardedParameters::~ShardedParameters() = default;
+
+// What is updated are the parameters themselves, or their masters.
+void ShardedParameters::make_alone() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const torch::Tensor& parameter = parameters_[i].tensor;
+    const auto type = updated_type(parameter.scalar_type());
+    pieces_[i] = type == parameter.scalar_type()
+                     ? parameter
+                     : parameter.detach().to(type).set_requires_grad(true);
+  }
+}
+
+std::unique_ptr<BucketReduction> ShardedParameters::make_reduction(
+    const ReductionRequest& request) {
+  auto bucket = std::make_unique<ShardedBucket>();
+  bucket->plan = request.plan;
+  bucket->parameters = request.parameters;
+  for (std::size_t place = 0; place < request.parameters.size(); ++place) {
+    bucket->sizes.push_back(static_cast<std::size_t>(request.parameters[place].tensor.numel()));
+    place_[request.plan.parameters[place]] = {buckets_.size(), place};
+  }
+  bucket->counts =
+      shard_counts(bucket->plan.gradient_elements, bucket->element_bytes(), world_.size());
+  move_in(*bucket);
+  make_pieces(*bucket);
+  if (options_.stage == 2 && !buffers_) {
+    const std::size_t largest = std::max(options_.bucket_bytes, request.plan.bytes());
+    buffers_.emplace(kBuffers, largest, world_);
+  }
+  buckets_.push_back(std::move(bucket));
+  return make_sharded_reduction(request, *buckets_.back(), buffers_ ? &*buffers_ : nullptr);
+}
+
+void ShardedParameters::move_in(ShardedBucket& bucket) {
+  const auto bytes = bucket.plan.gradient_elements * bucket.element_bytes();
+  const auto memory = world_.allocate_shared(std::max<std::size_t>(bytes, 64));
+  bucket.weights = torch::from_blob(
+      memory.get(), {length(bucket.plan.gradient_elements)}, [memory](void*) {}, bucket.plan.type);
+  const auto starts = starts_of(bucket.sizes, bucket.element_bytes());
+  for (std::size_t place = 0; place < bucket.parameters.size(); ++place) {
+    const torch::Tensor& parameter = bucket.parameters[place].tensor;
+    const torch::Tensor room = bucket.weights.narrow(0, length(starts[place]), parameter.numel());
+    room.copy_(flat_of(parameter));
+    // A tensor of its own: views share a count of changes.
+    torch::Tensor inside = torch::from_blob(
+        room.data_ptr(), parameter.sizes(), parameter.strides(), [memory](void*) {},
+        parameter.options());
+    parameter.set_data(inside);
+  }
+}
+
+void ShardedParameters::make_pieces(ShardedBucket& bucket) {
+  const auto offsets = offsets_of(bucket.counts);
+  const auto own = static_cast<std::size_t>(world_.rank());
+  bucket.shard = bucket.weights.narrow(0, length(offsets[own]), length(bucket.counts[own]));
+  bucket.gradient = torch::zeros_like(bucket.shard);
+  bucket.pieces = pieces_of(bucket.sizes, bucket.element_bytes(), offsets[own], offsets[own + 1]);
+  for (const ShardPiece& piece : bucket.pieces) {
+    const torch::Tensor& parameter = bucket.parameters[piece.place].tensor;
+    std::vector<std::int64_t> shape(static_cast<std::size_t>(parameter.dim()), 1);
+    if (!shape.empty()) shape.back() = length(piece.to - piece.from);
+    torch::Tensor updated =
+        bucket.shard.narrow(0, length(piece.at), length(piece.to - piece.from)).view(shape);
+    // Detached: what it shares its memory with is another leaf.
+    updated = updated.detach().to(updated_type(updated.scalar_type())).set_requires_grad(true);
+    bucket.updated.push_back(updated);
+    pieces_[bucket.plan.parameters[piece.place]] = updated;
+  }
+}
+
+std::vector<Part> ShardedParameters::parts_of(std::size_t parameter) const {
+  const auto elements = static_cast<std::size_t>(parameters_[parameter].tensor.numel());
+  if (world_.size() == 1) return {{.rank = 0, .from = 0, .to = elements}};
+  const auto& [number, place] = place_[parameter];
+  const ShardedBucket& bucket = *buckets_[number];
+  const auto offsets = offsets_of(bucket.counts);
+  std::vector<Part> parts;
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    for (const ShardPiece& piece :
+         pieces_of(bucket.sizes, bucket.element_bytes(), offsets[r], offsets[r + 1])) {
+      if (piece.place == place) parts.push_back({.rank = rank, .from = piece.from, .to = piece.to});
+    }
+  }
+  return parts;
+}
+
+torch::OrderedDict<std::string, torch::Tensor> ShardedParameters::pieces() const {
+  torch::OrderedDict<std::string, torch::Tensor> found;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (pieces_[i].defined()) found.insert(parameters_[i].name, pieces_[i]);
+  }
+  return found;
+}
+
+// On several ranks the reductions give them.
+void ShardedParameters::take_gradients() {
+  if (world_.size() > 1) return;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    torch::Tensor& gradient = parameters_[i].tensor.mutable_grad();
+    if (pieces_[i].is_same(parameters_[i].tensor) || !gradient.defined()) continue;
+    pieces_[i].mutable_grad() = gradient.to(pieces_[i].scalar_type());
+    gradient = torch::Tensor();
+  }
+}
+
+void ShardedParameters::clear_gradients() {
+  for (const torch::Tensor& piece : pieces_) {
+    if (piece.defined()) piece.mutable_grad() = torch::Tensor();
+  }
+}
+
+void ShardedParameters::publish() {
+  const torch::NoGradGuard guard;
+  if (world_.size() == 1) {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      if (!pieces_[i].is_same(parameters_[i].tensor))
+        parameters_[i].tensor.detach().copy_(pieces_[i]);
+    }
+    return;
+  }
+  std::vector<Handle> handles;
+  for (std::size_t number = 0; number < buckets_.size(); ++number) {
+    ShardedBucket& bucket = *buckets_[number];
+    if (updated_type(bucket.plan.type) != bucket.plan.type) {
+      for (std::size_t i = 0; i < bucket.pieces.size(); ++i) {
+        const ShardPiece& piece = bucket.pieces[i];
+        bucket.shard.narrow(0, length(piece.at), length(piece.to - piece.from))
+            .copy_(bucket.updated[i].flatten());
+      }
+    }
+    if (bucket.plan.gradient_elements == 0) continue;
+    handles.push_back(AdapterView(world_).submit(
+        [&bucket](Communicator& communicator) {
+          communicator.allgather(bucket.shard.data_ptr(), bucket.weights.data_ptr(), bucket.counts,
+                                 data_type(bucket.plan.type, "a bucket"));
+        },
+        {.name = fmt::format("parameters of bucket {}", number),
+         .bytes = bucket.plan.gradient_elements * bucket.element_bytes()}));
+  }
+  // All of them: they read this object.
+  std::exception_ptr error;
+  for (const Handle& handle : handles) {
+    try {
+      handle.wait();
+    } catch (const Error&) {
+      if (!error) error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+void ShardedParameters::take_weights() {
+  const torch::NoGradGuard guard;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!pieces_[i].defined() || pieces_[i].is_same(parameters_[i].tensor)) continue;
+    for (const Part& part : parts_of(i)) {
+      if (part.rank != world_.rank()) continue;
+      flat_of(pieces_[i]).copy_(range_of(parameters_[i].tensor, part.from, part.to));
+    }
+  }
+}
+
+}  // namespace sullae

@@ -1,0 +1,203 @@
+#include "parallel/sharded_state.h"
+
+#include <fmt/format.h>
+#include <torch/serialize.h>
+
+#include <sstream>
+
+#include "parallel/flat.h"
+#include "torch/broadcast_text.h"
+#include "torch/optimizer_state.h"
+
+namespace sullae {
+namespace {
+
+constexpr int kTag = 0x5a;  // of this file's messages
+
+std::string bytes_of(torch::serialize::OutputArchive& archive) {
+  std::ostringstream bytes;
+  archive.save_to(bytes);
+  return bytes.str();
+}
+
+torch::serialize::InputArchive archive_of(const std::string& bytes) {
+  std::istringstream stream(bytes);
+  torch::serialize::InputArchive archive;
+  archive.load_from(stream);
+  return archive;
+}
+
+std::string to_bytes(const StateTensors& tensors) {
+  if (tensors.empty()) return {};
+  torch::serialize::OutputArchive archive;
+  for (const auto& [name, value] : tensors) {
+    if (value.isTensor()) {
+      archive.write(name, value.toTensor());
+    } else {
+      archive.write(name, value);
+    }
+  }
+  return bytes_of(archive);
+}
+
+StateTensors from_bytes(const std::string& bytes) {
+  if (bytes.empty()) return {};
+  auto archive = archive_of(bytes);
+  StateTensors tensors;
+  for (const auto& name : archive.keys()) archive.read(name, tensors[name]);
+  return tensors;
+}
+
+void send_bytes(const std::string& bytes, int to, const World& world) {
+  const auto size = length(bytes.size());
+  world.send(&size, 1, DataType::int64, to, kTag);
+  if (size > 0) world.send(bytes.data(), bytes.size(), DataType::uint8, to, kTag);
+}
+
+std::string receive_bytes(int from, const World& world) {
+  std::int64_t size = 0;
+  world.receive(&size, 1, DataType::int64, from, kTag);
+  std::string bytes(static_cast<std::size_t>(size), '\0');
+  if (size > 0) world.receive(bytes.data(), bytes.size(), DataType::uint8, from, kTag);
+  return bytes;
+}
+
+bool is_moment(const torch::IValue& value, std::int64_t elements) {
+  return value.isTensor() && value.toTensor().defined() && value.toTensor().numel() == elements;
+}
+
+}  // namespace
+
+// Through libtorch's own serialization, which knows every kind of state.
+StateTensors state_of(const torch::optim::Optimizer& optimizer, const torch::Tensor& parameter) {
+  const auto& states = optimizer.state();
+  const auto found = states.find(key_of(states, parameter));
+  if (found == states.end() || found->second == nullptr) return {};
+  torch::serialize::OutputArchive archive;
+  found->second->serialize(archive);
+  return from_bytes(bytes_of(archive));
+}
+
+void set_state(torch::optim::Optimizer& optimizer, const torch::Tensor& parameter,
+               const StateTensors& tensors, const torch::optim::OptimizerParamState& prototype) {
+  auto& states = optimizer.state();
+  const auto key = key_of(states, parameter);
+  if (tensors.empty()) {
+    states.erase(key);
+    return;
+  }
+  auto archive = archive_of(to_bytes(tensors));
+  auto state = prototype.clone();
+  state->serialize(archive);
+  states[key] = std::move(state);
+}
+
+torch::Tensor gather_piece(const ShardedParameters& sharded, std::size_t index, int root) {
+  const World& world = sharded.world();
+  const torch::NoGradGuard guard;
+  const torch::Tensor& own = sharded.piece_of(index);
+  torch::Tensor whole;
+  if (world.rank() == root)
+    whole = torch::empty_like(sharded.all()[index].tensor, torch::kFloat32).set_requires_grad(true);
+  for (const Part& part : sharded.parts_of(index)) {
+    if (world.rank() == part.rank && part.rank != root) {
+      world.send(own.data_ptr(), part.to - part.from, DataType::float32, root, kTag);
+    } else if (world.rank() == root) {
+      torch::Tensor to = range_of(whole.detach(), part.from, part.to);
+      if (part.rank == root) {
+        to.copy_(own.flatten());
+      } else {
+        world.receive(to.data_ptr(), part.to - part.from, DataType::float32, part.rank, kTag);
+      }
+    }
+  }
+  return whole;
+}
+
+StateTensors gather_state(const ShardedParameters& sharded, std::size_t index,
+                          const torch::optim::Optimizer& optimizer, int root) {
+  const World& world = sharded.world();
+  const torch::Tensor& parameter = sharded.all()[index].tensor;
+  StateTensors whole;
+  for (const Part& part : sharded.parts_of(index)) {
+    StateTensors own;
+    if (world.rank() == part.rank) own = state_of(optimizer, sharded.piece_of(index));
+    if (world.rank() == part.rank && part.rank != root) send_bytes(to_bytes(own), root, world);
+    if (world.rank() != root) continue;
+    if (part.rank != root) own = from_bytes(receive_bytes(part.rank, world));
+    const auto elements = length(part.to - part.from);
+    for (auto& [name, value] : own) {
+      if (!is_moment(value, elements)) {
+        whole[name] = value;
+        continue;
+      }
+      torch::IValue& moment = whole[name];
+      if (!moment.isTensor()) moment = torch::empty_like(parameter, value.toTensor().scalar_type());
+      range_of(moment.toTensor(), part.from, part.to).copy_(value.toTensor().flatten());
+    }
+  }
+  return whole;
+}
+
+StateTensors scatter_state(const ShardedParameters& sharded, std::size_t index,
+                           const StateTensors& whole, int root) {
+  const World& world = sharded.world();
+  const torch::Tensor& parameter = sharded.all()[index].tensor;
+  StateTensors mine;
+  for (const Part& part : sharded.parts_of(index)) {
+    StateTensors its;
+    if (world.rank() == root) {
+      for (const auto& [name, value] : whole) {
+        its[name] = value;
+        if (!is_moment(value, parameter.numel())) continue;
+        torch::Tensor like = torch::empty_like(parameter, value.toTensor().scalar_type());
+        like.copy_(value.toTensor());  // laid out as the parameter is
+        its[name] = range_of(like, part.from, part.to).clone();
+      }
+    }
+    if (part.rank == root) {
+      if (world.rank() == root) mine = its;
+    } else if (world.rank() == root) {
+      send_bytes(to_bytes(its), part.rank, world);
+    } else if (world.rank() == part.rank) {
+      mine = from_bytes(receive_bytes(root, world));
+    }
+  }
+  const torch::Tensor& piece = sharded.piece_of(index);
+  for (auto& [name, value] : mine) {
+    if (!is_moment(value, piece.numel())) continue;
+    const torch::Tensor laid_out = torch::empty_like(piece, value.toTensor().scalar_type());
+    flat_of(laid_out).copy_(value.toTensor().flatten());
+    value = laid_out;
+  }
+  return mine;
+}
+
+void copy_options(const torch::optim::Optimizer& from, torch::optim::Optimizer& to) {
+  for (std::size_t i = 0; i < to.param_groups().size() && i < from.param_groups().size(); ++i) {
+    torch::serialize::OutputArchive written;
+    from.param_groups()[i].options().serialize(written);
+    auto archive = archive_of(bytes_of(written));
+    to.param_groups()[i].options().serialize(archive);
+  }
+}
+
+void scatter_options(const torch::optim::Optimizer* from, torch::optim::Optimizer& to,
+                     const World& world, int root) {
+  std::int64_t groups = 0;
+  if (world.rank() == root) groups = length(from->param_groups().size());
+  world.broadcast(&groups, 1, DataType::int64, root);
+  for (std::int64_t i = 0; i < groups; ++i) {
+    const auto group = static_cast<std::size_t>(i);
+    std::string bytes;
+    if (world.rank() == root) {
+      torch::serialize::OutputArchive written;
+      from->param_groups()[group].options().serialize(written);
+      bytes = bytes_of(written);
+    }
+    auto archive = archive_of(broadcast_text(std::move(bytes), root, world));
+    if (group < to.param_groups().size()) to.param_groups()[group].options().serialize(archive);
+  }
+}
+
+}  // namespace sullae

@@ -1,0 +1,39 @@
+#include "torch/trained_parameters.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "torch/gradient_hooks.h"
+#include "torch/tensor_type.h"
+
+namespace sullae {
+
+TrainedParameters trained_of(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
+                             const std::string& who) {
+  TrainedParameters found;
+  std::set<const void*> seen;  // weights that modules share are one parameter under several names
+  for (const auto& item : parameters) {
+    PlannedParameter parameter{.name = item.key(), .tensor = item.value()};
+    if (!item.value().requires_grad()) {
+      found.frozen.push_back(std::move(parameter));
+      continue;
+    }
+    if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
+    data_type(item.value().scalar_type(), fmt::format("parameter '{}'", item.key()));
+    if (!item.value().is_contiguous() && item.value().is_non_overlapping_and_dense())
+      parameter.strides = item.value().strides().vec();
+    found.trained.push_back(std::move(parameter));
+  }
+  for (const PlannedParameter& parameter : found.trained) {
+    if (!has_listener(parameter.tensor)) continue;
+    throw InputError(fmt::format(
+        "{}: parameter '{}' belongs to another DistributedOptimizer or ShardedOptimizer, and its "
+        "gradient can be reduced by one alone: put the parameters of both into one optimizer, as "
+        "groups",
+        who, parameter.name));
+  }
+  return found;
+}
+
+}  // namespace sullae

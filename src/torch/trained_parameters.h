@@ -1,0 +1,24 @@
+// The parameters whose gradients are reduced.
+#pragma once
+
+#include <torch/ordered_dict.h>
+
+#include <string>
+#include <vector>
+
+#include "torch/bucket_plan.h"
+
+namespace sullae {
+
+struct TrainedParameters {
+  std::vector<PlannedParameter>
+      trained;  ///< that require gradients; each once, also where modules share it
+  std::vector<PlannedParameter> frozen;
+};
+
+/// Throws InputError for a parameter of an element type that cannot be reduced, and for one whose gradient somebody else
+/// reduces. `who` begins messages: "DistributedOptimizer".
+TrainedParameters trained_of(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
+                             const std::string& who);
+
+}  // namespace sullae
