@@ -129,6 +129,10 @@ void declare_parallelism(CLI::App& app, RecipeOptions& o) {
             "How gradients travel: none, float16, bfloat16, or topk:FRACTION of them", "NAME");
   group.negative_flag("--no-overlap", o.overlap,
                       "Reduce gradients after backward instead of during it, to compare");
+  group.add("--shard", o.shard,
+            "none; optimizer: each rank keeps its part of the optimizer's state; gradients: and of "
+            "the gradients",
+            "WHAT");
   group.flag("--sync-batch-norm", o.sync_batch_norm,
              "Batch norms over all ranks together (resnet)");
   group.add("--scale-up", o.scale_up,

@@ -83,6 +83,19 @@ class ShardedOptimizer::Impl {
     return norm;
   }
 
+  bool unscale(double scale) {
+    synchronize();
+    const torch::NoGradGuard guard;
+    std::int64_t finite = 1;
+    for (torch::Tensor& gradient : gradients()) {
+      gradient.div_(scale);
+      // Cheaper than looking at each value: a sum with an infinity or a NaN in it is one.
+      if (!std::isfinite(gradient.sum(torch::kFloat64).item<double>())) finite = 0;
+    }
+    sharded_.world().allreduce(&finite, &finite, 1, DataType::int64, ReduceOp::min);
+    return finite != 0;
+  }
+
   void step() {
     synchronize();
     optimizer_->step();
@@ -143,7 +156,7 @@ class ShardedOptimizer::Impl {
     return found;
   }
 
-  void take_weights() { sharded_.take_weights(); }
+  void take_weights(const Pieces& weights) { sharded_.take_weights(weights); }
 
  private:
   bool is(int rank) const { return sharded_.world().rank() == rank; }
@@ -232,6 +245,9 @@ void ShardedOptimizer::scatter(torch::optim::Optimizer* whole, int root) {
 std::map<std::string, torch::Tensor> ShardedOptimizer::master_weights(int root) {
   return impl_->master_weights(root);
 }
-void ShardedOptimizer::take_weights() { impl_->take_weights(); }
+bool ShardedOptimizer::unscale(double scale) { return impl_->unscale(scale); }
+void ShardedOptimizer::take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights) {
+  impl_->take_weights(weights);
+}
 
 }  // namespace sullae

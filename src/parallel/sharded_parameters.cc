@@ -1,6 +1,7 @@
 #include "parallel/sharded_parameters.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <utility>
@@ -20,6 +21,14 @@ constexpr std::size_t kBuffers = 4;
 
 torch::ScalarType updated_type(torch::ScalarType type) {
   return type == torch::kBFloat16 || type == torch::kFloat16 ? torch::kFloat32 : type;
+}
+
+// Before 2.38 glibc does not use again what it has freed of aligned blocks, as libtorch asks for them
+// (https://sourceware.org/bugzilla/show_bug.cgi?id=14581): gradients of each step would come on top of those before.
+// Blocks of their own go back to the system. Of the whole process, and once.
+void map_large_blocks() {
+  constexpr int kLeast = 1 << 20;
+  [[maybe_unused]] static const int set = ::mallopt(M_MMAP_THRESHOLD, kLeast);
 }
 
 DistributedOptimizerOptions gradient_options(const ShardedOptimizerOptions& options) {
@@ -74,6 +83,7 @@ ShardedParameters::ShardedParameters(
     return;
   }
   const torch::NoGradGuard guard;
+  map_large_blocks();
   reducer_->plan_ahead();
 }
 
@@ -104,7 +114,11 @@ std::unique_ptr<BucketReduction> ShardedParameters::make_reduction(
   move_in(*bucket);
   make_pieces(*bucket);
   if (options_.stage == 2 && !buffers_) {
-    const std::size_t largest = std::max(options_.bucket_bytes, request.plan.bytes());
+    // A parameter that is larger than a bucket has one of its own.
+    std::size_t largest = options_.bucket_bytes;
+    for (const PlannedParameter& parameter : parameters_)
+      largest =
+          std::max(largest, aligned_elements(parameter.tensor) * parameter.tensor.element_size());
     buffers_.emplace(kBuffers, largest, world_);
   }
   buckets_.push_back(std::move(bucket));
@@ -230,13 +244,15 @@ void ShardedParameters::publish() {
   if (error) std::rethrow_exception(error);
 }
 
-void ShardedParameters::take_weights() {
+void ShardedParameters::take_weights(
+    const torch::OrderedDict<std::string, torch::Tensor>& weights) {
   const torch::NoGradGuard guard;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!pieces_[i].defined() || pieces_[i].is_same(parameters_[i].tensor)) continue;
+    const torch::Tensor* const whole = weights.find(parameters_[i].name);
+    if (whole == nullptr || !pieces_[i].defined()) continue;
     for (const Part& part : parts_of(i)) {
-      if (part.rank != world_.rank()) continue;
-      flat_of(pieces_[i]).copy_(range_of(parameters_[i].tensor, part.from, part.to));
+      if (part.rank == world_.rank())
+        flat_of(pieces_[i]).copy_(range_of(*whole, part.from, part.to));
     }
   }
 }

@@ -51,8 +51,8 @@ class ShardedParameters {
   void clear_gradients();
   /// What was updated becomes the parameters, on all ranks. Collective.
   void publish();
-  /// The other way: what is updated becomes the parameters'.
-  void take_weights();
+  /// What is updated becomes that of the whole `weights`, by name.
+  void take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights);
 
  private:
   void make_alone();

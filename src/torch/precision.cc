@@ -30,6 +30,21 @@ torch::Tensor sum_of(const torch::Tensor& gradient) {
   return (gradient.is_sparse() ? gradient._values() : gradient).sum(torch::kFloat64);
 }
 
+void check_type(const torch::nn::Module& module, torch::ScalarType type) {
+  if (type != torch::kBFloat16 && type != torch::kFloat16)
+    throw InputError("MixedPrecision: expected bfloat16 or float16");
+  const auto parameters = module.parameters();
+  const bool on_cpu = std::ranges::any_of(
+      parameters, [](const torch::Tensor& parameter) { return parameter.is_cpu(); });
+  if (type == torch::kFloat16 && on_cpu)
+    throw InputError(
+        "MixedPrecision: libtorch does not compute in float16 on the CPU: take bfloat16");
+}
+
+bool is_cast(const torch::Tensor& parameter, const std::set<const void*>& kept) {
+  return parameter.is_floating_point() && !kept.contains(parameter.unsafeGetTensorImpl());
+}
+
 }  // namespace
 
 LossScaler::LossScaler(LossScalerOptions options) : options_(options), scale_(options.scale) {
@@ -62,26 +77,32 @@ void LossScaler::load_state(const std::vector<double>& state) {
   skipped_ = static_cast<std::int64_t>(state[2]);
 }
 
-MixedPrecision::MixedPrecision(torch::nn::Module& module, MixedPrecisionOptions options)
-    : module_(module) {
-  if (options.type != torch::kBFloat16 && options.type != torch::kFloat16)
-    throw InputError("MixedPrecision: expected bfloat16 or float16");
+void cast_to_16_bits(torch::nn::Module& module, torch::ScalarType type) {
+  check_type(module, type);
+  const torch::NoGradGuard guard;
   std::set<const void*> kept;
   collect_kept(module, kept);
+  for (torch::Tensor& parameter : module.parameters()) {
+    if (is_cast(parameter, kept)) parameter.set_data(parameter.detach().to(type));
+  }
+}
+
+MixedPrecision::MixedPrecision(torch::nn::Module& module, MixedPrecisionOptions options)
+    : module_(module) {
+  check_type(module, options.type);
   const torch::NoGradGuard guard;
+  std::set<const void*> kept;
+  collect_kept(module, kept);
   for (const auto& item : module.named_parameters()) {
-    torch::Tensor parameter = item.value();
-    if (options.type == torch::kFloat16 && parameter.is_cpu())
-      throw InputError(
-          "MixedPrecision: libtorch does not compute in float16 on the CPU: take bfloat16");
+    const torch::Tensor& parameter = item.value();
     torch::Tensor master = parameter;
-    if (parameter.is_floating_point() && !kept.contains(parameter.unsafeGetTensorImpl())) {
+    if (is_cast(parameter, kept)) {
       master = parameter.detach().clone().to(torch::kFloat32);
       master.set_requires_grad(parameter.requires_grad());
-      parameter.set_data(parameter.detach().to(options.type));
     }
     entries_.push_back({item.key(), parameter, master});
   }
+  cast_to_16_bits(module, options.type);
 }
 
 std::vector<torch::Tensor> MixedPrecision::master_parameters() const {

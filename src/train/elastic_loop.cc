@@ -11,7 +11,7 @@ elastic::Outcome Loop::run_elastic() {
   // Made before there is a world, so that the others need not wait for it.
   const auto device = elastic::local_device();
   make_stepper(device);
-  elastic::State kept(parts_.model, stepper_->optimizer());
+  elastic::State kept(parts_.model, stepper_->update().optimizer());
   bool begun = false;
   track(kept);
   kept.track("begun", begun);
@@ -51,7 +51,8 @@ void Loop::track(elastic::State& kept) {
       [this](const std::string& text) { unsaved_ = static_cast<Unsaved>(std::stoi(text)); });
   kept.track_tensors("master weights", [this] {
     std::vector<torch::Tensor> masters;
-    for (const auto& [name, weight] : stepper_->master_weights()) masters.push_back(weight);
+    for (const auto& [name, weight] : stepper_->update().gather().weights)
+      masters.push_back(weight);
     return masters;
   });
 }

@@ -62,9 +62,9 @@ void Loop::begin(torch::Device device) {
   parts_.model.to(device);
   broadcast_parameters(parts_.model, 0, *world_);
   make_stepper(device);
-  if (elastic_ != nullptr) elastic_->use(stepper_->optimizer());
-  if (loaded != nullptr) load_optimizer(*loaded);
+  if (elastic_ != nullptr) elastic_->use(stepper_->update().optimizer());
   stepper_->enter(*world_);
+  if (loaded != nullptr) load_optimizer(*loaded);
 }
 
 void Loop::train() {
@@ -130,7 +130,7 @@ void Loop::make_stepper(torch::Device device) {
 
 // The model's as they were before they were cast, where they were.
 void Loop::put_master_weights_back() {
-  const auto masters = stepper_->master_weights();
+  const auto masters = stepper_->update().gather().weights;
   if (masters.empty()) return;
   parts_.model.to(torch::kFloat32);
   for (auto& item : parts_.model.named_parameters())
@@ -138,8 +138,7 @@ void Loop::put_master_weights_back() {
 }
 
 void Loop::load_optimizer(torch::optim::Optimizer& loaded) {
-  move_optimizer_state(loaded, stepper_->optimizer());
-  broadcast_optimizer_state(stepper_->optimizer(), 0, *world_);
+  stepper_->update().load(loaded);
   if (!state_.scaler.empty()) stepper_->scaler().load_state(state_.scaler);
 }
 
@@ -172,13 +171,13 @@ void Loop::step(BatchStream& stream, double data_before) {
   state_.samples += static_cast<std::int64_t>(samples);
   step_done();
   throughput_.step(samples, data_before + stream.seconds_waited(),
-                   stepper_->seconds_waiting_for_ranks());
+                   stepper_->update().seconds_waiting());
   tell(&Observer::stepped, moment(result.own_loss, lr));
 }
 
 // Or its part, where --max-steps ended it.
 void Loop::end_epoch() {
-  stepper_->join_weights();
+  stepper_->update().join_weights();
   const auto steps = static_cast<double>(std::max<std::int64_t>(state_.step, 1));
   state_.train_loss = average_metrics({{"loss", state_.loss_sum / steps}}, 1, *world_).at("loss");
   const auto epoch = state_.epoch;
@@ -218,8 +217,9 @@ void Loop::save() {
 
 void Loop::test(std::int64_t epoch) {
   if (!parts_.tests) return;
-  auto result = evaluate({parts_.model, parts_.objective, parts_.data, stepper_->input_type()},
-                         static_cast<std::size_t>(epoch), *world_);
+  auto result =
+      evaluate({parts_.model, parts_.objective, parts_.data, stepper_->update().input_type()},
+               static_cast<std::size_t>(epoch), *world_);
   state_.test_loss = result.loss;
   state_.test_metrics = std::move(result.metrics);
 }
@@ -276,10 +276,12 @@ void Loop::finish_report() {
   tell(&Observer::ended, report_);
 }
 
-SerializedCheckpoint Loop::weights(CheckpointMetadata metadata) const {
+std::optional<SerializedCheckpoint> Loop::weights(CheckpointMetadata metadata) {
+  WholeState whole = stepper_->update().gather();
+  if (world_->rank() != 0) return std::nullopt;
   return serialize_checkpoint(
       parts_.model, nullptr,
-      {.metadata = std::move(metadata), .weights = stepper_->master_weights()});
+      {.metadata = std::move(metadata), .weights = std::move(whole.weights)});
 }
 
 }  // namespace sullae::train

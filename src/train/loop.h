@@ -59,8 +59,8 @@ class Loop {
   const World& world() const { return *world_; }
   /// Tells the observers.
   void note(const std::string& text) const { tell(&Observer::noted, text); }
-  /// The weights as they are after it, without the optimizer.
-  SerializedCheckpoint weights(CheckpointMetadata metadata) const;
+  /// The weights as they are after it, without the optimizer, on rank 0. Collective.
+  std::optional<SerializedCheckpoint> weights(CheckpointMetadata metadata);
 
  private:
   void enter(const World& world);

@@ -34,6 +34,18 @@ void require_one_of(const std::string& value, std::initializer_list<const char*>
   throw InputError(fmt::format("--{} {}: expected one of {}", flag, value, fmt::join(names, ", ")));
 }
 
+// What goes with a part of the optimizer alone.
+void check_shard(const TrainOptions& options) {
+  const std::string shard = "--shard " + options.shard + ": ";
+  require(!parse_local_sgd(options.local_sgd).enabled(),
+          shard + "gradients are divided among ranks, and with --local-sgd not averaged");
+  require(options.compression == "none", shard + "does not go with --compression");
+  require(options.scale_up == 1, shard + "does not go with --scale-up");
+  require(options.optimizer != "lars" && options.optimizer != "lamb",
+          shard + "--optimizer " + options.optimizer +
+              " needs norms of whole tensors, and each rank has a part of them");
+}
+
 }  // namespace
 
 void require_writable(const std::filesystem::path& file, const char* flag) {
@@ -95,6 +107,8 @@ void check_options(const TrainOptions& options, int world_size) {
       options.scale_up == 1 || !options.sync_batch_norm,
       "--sync-batch-norm: does not go with --scale-up: replicas of a process would wait for each "
       "other's ranks");
+  require_one_of(options.shard, {"none", "optimizer", "gradients"}, "shard");
+  if (options.shard != "none") check_shard(options);
   const int batch_size = scaled(options, world_size).batch_size;
   const int parts = world_size * options.accumulation_steps * options.scale_up;
   require(
@@ -111,6 +125,9 @@ void check_elastic(const TrainOptions& options) {
   require(!parse_local_sgd(options.local_sgd).enabled(),
           "--local-sgd: ranks have weights of their own between averages, which an elastic job "
           "(--min-np, --max-np) would lose with a rank");
+  require(options.shard == "none",
+          "--shard: an elastic job (--min-np, --max-np) would lose a rank's part of the optimizer "
+          "with it");
   require(!options.sync_batch_norm,
           "--sync-batch-norm: its ranks are those of one world, and an elastic job (--min-np, "
           "--max-np) has several");

@@ -23,17 +23,18 @@ std::optional<RunState> Saver::load(torch::nn::Module& model, torch::optim::Opti
 std::string Saver::save(const RunState& state, const torch::nn::Module& model, Stepper& stepper,
                         bool best) {
   if (options_.checkpoint_dir.empty()) return {};
-  stepper.join_weights();
+  stepper.update().join_weights();
   RunState saved = state;
   saved.scaler = stepper.scaler().state();
   auto metadata = to_metadata(saved, gather_generators(world_), options_.configuration);
+  WholeState whole = stepper.update().gather();
   if (!checkpoints_) return {};
   if (describe_) describe_(metadata);
   return checkpoints_
       ->save(state.steps,
              serialize_checkpoint(
-                 model, &stepper.optimizer(),
-                 {.metadata = std::move(metadata), .weights = stepper.master_weights()}),
+                 model, whole.optimizer,
+                 {.metadata = std::move(metadata), .weights = std::move(whole.weights)}),
              best)
       .string();
 }

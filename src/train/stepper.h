@@ -12,8 +12,8 @@
 
 #include "sullae/torch.h"
 #include "sullae/train/objective.h"
-#include "train/local_sgd.h"
 #include "train/options.h"
+#include "train/update/weight_update.h"
 
 namespace sullae::train {
 
@@ -33,9 +33,9 @@ class Stepper {
 
   /// Before the first step, and where another world follows: its ranks have equal weights. Collective.
   void enter(const World& world);
-
-  /// Loaded before the first step, where a run is resumed.
-  torch::optim::Optimizer& optimizer() { return *optimizer_; }
+  /// How its gradients become weights.
+  WeightUpdate& update() { return *update_; }
+  const WeightUpdate& update() const { return *update_; }
   LossScaler& scaler() { return scaler_; }
   const LossScaler& scaler() const { return scaler_; }
 
@@ -44,20 +44,8 @@ class Stepper {
   /// ranks count equally. Collective.
   StepResult step(const std::vector<Batch>& parts, double lr,
                   std::optional<std::size_t> samples = std::nullopt);
-  /// Weights and moments that ranks have changed apart are averaged, so that rank 0's are everybody's. Collective.
-  void join_weights();
-
-  /// What a checkpoint holds in place of the model's own parameters.
-  std::map<std::string, torch::Tensor> master_weights() const;
-  /// How batches must come.
-  torch::ScalarType input_type() const { return type_; }
-  /// Time spent waiting for other ranks.
-  double seconds_waiting_for_ranks() const { return waiting_; }
 
  private:
-  /// Gradients of the master weights are averaged, and not those of the model.
-  bool reduces_in_float32() const { return mixed_ && options_.allreduce_precision == "float32"; }
-  void zero_grad();
   struct Losses {
     std::vector<torch::Tensor> of_parts;  // where the model computes
     double own = 0;                       // samples of this rank
@@ -65,25 +53,15 @@ class Stepper {
   };
   Losses backward(const std::vector<Batch>& parts, std::optional<std::size_t> samples);
   torch::Tensor loss_of(torch::nn::Module& model, const Batch& batch, double total) const;
-  bool reduce();
-  void clip();
-  void average_weights();
 
   torch::nn::Module& model_;
   const Objective& objective_;
   TrainOptions options_;
-  std::optional<World> world_;
-  LocalSgd local_sgd_;
   torch::Device device_;
-  torch::ScalarType type_ = torch::kFloat32;
-  std::optional<MixedPrecision> mixed_;
   LossScaler scaler_;
-  torch::OrderedDict<std::string, torch::Tensor> weights_;  // that the optimizer updates
-  std::unique_ptr<torch::optim::Optimizer> optimizer_;
-  std::optional<DistributedOptimizer> distributed_;
+  std::unique_ptr<WeightUpdate> update_;
+  int ranks_ = 1;
   std::optional<sullae::detail::ReplicaSet> replicas_;
-  std::int64_t steps_apart_ = 0;  // since weights were averaged
-  double waiting_ = 0;
 };
 
 }  // namespace sullae::train

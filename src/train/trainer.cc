@@ -68,14 +68,16 @@ std::function<std::vector<std::unique_ptr<Observer>>(int)> monitors_of(
 }
 
 // The weights as they are now, as a version of a model repository.
-void export_model(const Loop& loop, const Recipe& recipe, const RecipeOptions& options,
+void export_model(Loop& loop, const Recipe& recipe, const RecipeOptions& options,
                   const ModelDescription& description) {
   CheckpointMetadata metadata;
   add_configuration(metadata, options.configuration);
   add_description(metadata, description);
-  const auto exported = export_version(
-      options.export_dir, options.export_name.empty() ? recipe.name() : options.export_name,
-      loop.weights(std::move(metadata)));
+  auto weights = loop.weights(std::move(metadata));
+  if (!weights) return;
+  const auto exported =
+      export_version(options.export_dir,
+                     options.export_name.empty() ? recipe.name() : options.export_name, *weights);
   loop.note(fmt::format("exported as {}: `sullae serve {}` serves it", exported.string(),
                         options.export_dir.string()));
 }
@@ -108,8 +110,7 @@ std::optional<Report> train(const Recipe& recipe, const RecipeOptions& options,
   } else if (loop.run_elastic() == elastic::Outcome::left) {
     return std::nullopt;
   }
-  if (!checked.export_dir.empty() && loop.world().rank() == 0)
-    export_model(loop, recipe, checked, task->description());
+  if (!checked.export_dir.empty()) export_model(loop, recipe, checked, task->description());
   return loop.report();
 }
 

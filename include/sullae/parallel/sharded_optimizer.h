@@ -66,6 +66,9 @@ class ShardedOptimizer {
   /// After synchronize(), which it calls: scales gradients so that their norm over all parameters is at most `most`.
   /// Returns the norm before. Collective.
   double clip_grad_norm(double most);
+  /// After synchronize(), which it calls: divides gradients by `scale`. Returns whether all are finite, the same on every
+  /// rank. Collective.
+  bool unscale(double scale);
   /// synchronize(), unless that was done, the optimizer's own step, and the other ranks' results. Collective.
   void step();
   /// Removes all gradients, at any moment.
@@ -82,8 +85,9 @@ class ShardedOptimizer {
   void scatter(torch::optim::Optimizer* whole, int root = 0);
   /// Weights in float32, of parameters in 16 bits, by name: on `root` the whole, nothing on others. Collective.
   std::map<std::string, torch::Tensor> master_weights(int root = 0);
-  /// Of what was just loaded into the model, after scatter(). Collective.
-  void take_weights();
+  /// Each rank takes its parts of `weights`, by name, for what it updates: of parameters that were cast to 16 bits, the
+  /// weights before.
+  void take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights);
 
  private:
   class Impl;

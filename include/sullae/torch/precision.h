@@ -43,6 +43,9 @@ class LossScaler {
   std::int64_t skipped_ = 0;
 };
 
+/// Casts `module` as MixedPrecision does, and keeps no other weights. Throws InputError as it does.
+void cast_to_16_bits(torch::nn::Module& module, torch::ScalarType type);
+
 struct MixedPrecisionOptions {
   /// torch::kBFloat16 or torch::kFloat16. libtorch computes in float16 on GPUs alone.
   torch::ScalarType type = torch::kBFloat16;

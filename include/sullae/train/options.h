@@ -69,6 +69,9 @@ struct TrainOptions {
   /// Norms over the samples of all ranks: of `sullae train`, in its models. fit() sees by itself whether a model has
   /// SyncBatchNorm2d, and refuses this where it has none.
   bool sync_batch_norm = false;
+  /// Each rank has the whole optimizer ("none"), a part of its state ("optimizer"), or of that and of the gradients
+  /// ("gradients"). See ShardedOptimizer.
+  std::string shard = "none";
   /// Replicas within each process.
   int scale_up = 1;
   /// "0" averages gradients at every step; a number of steps, or "epoch", averages weights.

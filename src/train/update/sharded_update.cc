@@ -1,0 +1,90 @@
+#include <torch/torch.h>
+
+#include <optional>
+#include <utility>
+
+#include "sullae/parallel/sharded_optimizer.h"
+#include "sullae/torch.h"
+#include "train/loss_scale.h"
+#include "train/optimizers.h"
+#include "train/update/stopwatch.h"
+#include "train/update/weight_update.h"
+
+namespace sullae::train {
+namespace {
+
+class ShardedUpdate final : public WeightUpdate {
+ public:
+  // `model` has the weights to start from.
+  ShardedUpdate(torch::nn::Module& model, const TrainOptions& options)
+      : options_(options), names_(model.named_parameters()) {
+    for (const auto& weight : names_.values()) {
+      if (weight.is_floating_point()) type_ = weight.scalar_type();
+    }
+    const auto type = low_precision(options);
+    if (!type) return;
+    // Of which each rank keeps its part, once there is a world.
+    for (const auto& item : names_) originals_.insert(item.key(), item.value().detach().clone());
+    cast_to_16_bits(model, *type);
+    type_ = *type;
+  }
+
+  void enter(const World& world) override {
+    world_ = world;
+    sharded_.emplace(
+        names_, [this](const auto& pieces) { return make_optimizer(options_, pieces); },
+        ShardedOptimizerOptions{.stage = options_.shard == "gradients" ? 2 : 1,
+                                .backward_passes_per_step = options_.accumulation_steps,
+                                .overlap = options_.overlap},
+        world);
+    sharded_->take_weights(originals_);
+    originals_.clear();
+  }
+
+  torch::optim::Optimizer& optimizer() override { return sharded_->optimizer(); }
+  bool averages_gradients() const override { return true; }
+  torch::ScalarType input_type() const override { return type_; }
+  void zero_grad() override { sharded_->zero_grad(); }
+
+  bool reduce(double scale) override {
+    {
+      const Stopwatch watch(waiting_);
+      sharded_->synchronize();
+    }
+    return !low_precision(options_) || sharded_->unscale(scale);
+  }
+
+  void clip(double norm) override { sharded_->clip_grad_norm(norm); }
+  void step() override {
+    // The other ranks' results are waited for, too.
+    const Stopwatch watch(waiting_);
+    sharded_->step();
+  }
+
+  WholeState gather() override {
+    WholeState whole{.weights = sharded_->master_weights(), .owned = sharded_->gather()};
+    whole.optimizer = whole.owned.get();
+    return whole;
+  }
+
+  void load(torch::optim::Optimizer& loaded) override {
+    sharded_->scatter(world_->rank() == 0 ? &loaded : nullptr);
+  }
+
+ private:
+  TrainOptions options_;
+  torch::OrderedDict<std::string, torch::Tensor> names_;
+  torch::OrderedDict<std::string, torch::Tensor> originals_;  // in float32, before the first world
+  torch::ScalarType type_ = torch::kFloat32;
+  std::optional<World> world_;
+  std::optional<ShardedOptimizer> sharded_;
+};
+
+}  // namespace
+
+std::unique_ptr<WeightUpdate> make_sharded_update(torch::nn::Module& model,
+                                                  const TrainOptions& options) {
+  return std::make_unique<ShardedUpdate>(model, options);
+}
+
+}  // namespace sullae::train

@@ -1,0 +1,90 @@
+// `sullae train --shard`: what is trained is the same, and checkpoints go from any ranks to any.
+#include "support/errors.h"
+#include "train/fixture.h"
+
+namespace sullae::testing {
+namespace {
+
+class Shard : public Train {
+ protected:
+  nlohmann::json trained(int ranks, std::vector<std::string> options) {
+    std::filesystem::remove(report_);
+    options.insert(options.end(), {"--report", report_.string(), "--optimizer", "adam", "--lr",
+                                   "0.002", "--weight-decay", "0.01"});
+    const auto result = train(ranks, options);
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    said_ = result.standard_output;
+    return read_json(report_);
+  }
+  std::string said_;
+};
+
+TEST_F(Shard, TrainsTheSame) {
+  const std::vector<std::string> options = {"--epochs", "2", "--clip-norm", "1"};
+  for (const int ranks : {1, 2, 3}) {
+    const auto expected = trained(ranks, options);
+    for (const char* const what : {"optimizer", "gradients"}) {
+      auto sharded = options;
+      sharded.insert(sharded.end(), {"--shard", what, "--accumulation-steps", "2"});
+      const auto report = trained(ranks, sharded);
+      EXPECT_EQ(report["steps"], expected["steps"]);
+      EXPECT_NEAR(report["train_loss"].get<double>(), expected["train_loss"].get<double>(), 2e-3)
+          << what << ranks;
+    }
+  }
+}
+
+TEST_F(Shard, CheckpointsGoFromAnyRanksToAny) {
+  const auto expected = trained(2, {"--epochs", "3"});
+  const auto part = [&](int ranks, const std::string& shard, const char* epochs) {
+    return trained(
+        ranks, {"--epochs", epochs, "--max-steps", epochs == std::string("3") ? "0" : "50",
+                "--lr-schedule", "linear", "--checkpoint-dir", checkpoints_.string(), "--resume",
+                "--shard", shard});
+  };
+  for (const auto& [ranks, shard] : {std::pair{1, "none"}, {2, "optimizer"}, {3, "gradients"}}) {
+    std::filesystem::remove_all(checkpoints_);
+    trained(4, {"--epochs", "3", "--max-steps", "50", "--checkpoint-dir", checkpoints_.string(),
+                "--shard", "gradients"});
+    const auto report = part(ranks, shard, "3");
+    EXPECT_TRUE(contains(said_, "resuming after step 16 of epoch 2")) << said_;
+    EXPECT_EQ(report["steps"], expected["steps"]);
+    EXPECT_NEAR(report["test_loss"].get<double>(), expected["test_loss"].get<double>(), 5e-3)
+        << ranks << shard;
+  }
+}
+
+TEST_F(Shard, GoesOnEqualToTheBit) {
+  for (const char* const precision : {"float32", "bfloat16"}) {
+    const std::vector<std::string> options = {"--shard", "gradients",   "--epochs",
+                                              "3",       "--precision", precision};
+    const auto expected = trained(2, options);
+    std::filesystem::remove_all(checkpoints_);
+    auto interrupted = options;
+    interrupted.insert(interrupted.end(), {"--checkpoint-dir", checkpoints_.string(), "--resume"});
+    auto first = interrupted;
+    first.insert(first.end(), {"--max-steps", "40"});
+    trained(2, first);
+    const auto report = trained(2, interrupted);
+    EXPECT_EQ(report["train_loss"], expected["train_loss"]) << precision;
+    EXPECT_EQ(report["test_loss"], expected["test_loss"]) << precision;
+    EXPECT_GT(report["test_accuracy"].get<double>(), 0.9);
+  }
+}
+
+TEST_F(Shard, SaysWhatDoesNotGoWithIt) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--shard", "all"}, "--shard all: expected one of none, optimizer, gradients"},
+      {{"--shard", "optimizer", "--local-sgd", "4"}, "--shard optimizer: gradients are divided"},
+      {{"--shard", "optimizer", "--compression", "float16"}, "does not go with --compression"},
+      {{"--shard", "optimizer", "--scale-up", "2"}, "does not go with --scale-up"},
+      {{"--shard", "gradients", "--optimizer", "lamb"}, "needs norms of whole tensors"}};
+  for (const auto& [options, message] : cases) {
+    const auto result = train(2, options);
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_TRUE(contains(result.standard_error, message)) << result.standard_error;
+  }
+}
+
+}  // namespace
+}  // namespace sullae::testing
