@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   stepper.enter(world);
   const std::int64_t pixels = device.is_cuda() ? 224 : 32;
   Batch batch{.inputs = {torch::randn({batch_size, 3, pixels, pixels}, device)
-                             .to(stepper.input_type())
+                             .to(stepper.update().input_type())
                              .contiguous(torch::MemoryFormat::ChannelsLast)},
               .labels = torch::randint(1000, {batch_size}, device)};
   const int steps = std::stoi(argv[3]);

@@ -62,7 +62,7 @@ std::string receive_bytes(int from, const World& world) {
   return bytes;
 }
 
-bool is_moment(const torch::IValue& value, std::int64_t elements) {
+bool is_moment(const c10::IValue& value, std::int64_t elements) {
   return value.isTensor() && value.toTensor().defined() && value.toTensor().numel() == elements;
 }
 
@@ -131,7 +131,7 @@ StateTensors gather_state(const ShardedParameters& sharded, std::size_t index,
         whole[name] = value;
         continue;
       }
-      torch::IValue& moment = whole[name];
+      c10::IValue& moment = whole[name];
       if (!moment.isTensor()) moment = torch::empty_like(parameter, value.toTensor().scalar_type());
       range_of(moment.toTensor(), part.from, part.to).copy_(value.toTensor().flatten());
     }

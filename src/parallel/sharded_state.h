@@ -14,7 +14,7 @@ namespace sullae {
 
 /// What a parameter's state holds, by name: tensors of as many elements as the parameter, or piece, has are moments; others
 /// (step counts) belong to all of its elements. Empty: no state.
-using StateTensors = std::map<std::string, torch::IValue>;
+using StateTensors = std::map<std::string, c10::IValue>;
 
 StateTensors state_of(const torch::optim::Optimizer& optimizer, const torch::Tensor& parameter);
 /// `prototype`: any state of this kind of optimizer.

@@ -81,7 +81,7 @@ TEST(Job, ThatCannotBeIsRefused) {
                          job.mounts = {{"data", "data"}};
                        }),
                        "--mount data=data: expected a path from the root"));
-  const auto error_of_mark = [](const std::string& word) {
+  const auto error_of_mark = [&](const std::string& word) {
     return error_with([&](Job& job) {
       job.mounts = {{"data", "/mnt/data"}};
       job.command = {"sh", "-c", word};
