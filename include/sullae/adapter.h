@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -64,6 +65,10 @@ class AdapterView {
   /// The same, on this rank alone: for who tells the other ranks in another way, and has reason to think that this world's
   /// connections do not reach them.
   void abandon(const std::string& reason) const;
+  /// World::start_timeline() for a job's worlds, one after the other, of which this is number `generation`: from the second on
+  /// the file goes on where `job` has begun it. Collective.
+  void start_timeline(const std::filesystem::path& file, const std::string& job,
+                      int generation) const;
   /// For what makes one world after the other: the timeline of a world that has failed ends, and what it holds is
   /// written with that of the next world of this process, which takes it with go_on_from().
   void suspend_timeline() const;

@@ -4,6 +4,7 @@
 #include "bindings.h"
 #include "c10d_backend.h"
 #include "callback_threads.h"
+#include "launch/environment.h"
 #include "transport/settings.h"
 #include "transport/store/store.h"
 #include "transport/store/store_server.h"
@@ -47,16 +48,18 @@ void bind_c10d(py::module_& module) {
   module.def(
       "c10d_backend",
       [](int rank, int size, const std::string& store, std::chrono::milliseconds timeout,
-         const std::shared_ptr<StoreServer>& server) -> c10::intrusive_ptr<c10d::Backend> {
-        const World world = World::create({.rank = rank,
-                                           .size = size,
-                                           .store = store,
-                                           .timeout = timeout,
-                                           .rendezvous_timeout = timeout});
+         const std::shared_ptr<StoreServer>& server,
+         bool is_job) -> c10::intrusive_ptr<c10d::Backend> {
+        const WorldOptions options{.rank = rank,
+                                   .size = size,
+                                   .store = store,
+                                   .timeout = timeout,
+                                   .rendezvous_timeout = timeout};
+        const World world = is_job ? create_job_world(options) : World::create(options);
         return c10::make_intrusive<C10dBackend>(world, server);
       },
       py::arg("rank"), py::arg("size"), py::arg("store"), py::arg("timeout"), py::arg("server"),
-      ReleaseLock());
+      py::arg("is_job"), ReleaseLock());
 }
 
 }  // namespace sullae::python

@@ -67,7 +67,8 @@ def _create(options, _backend_options):
             store.set("sullae/store", f"{address} {socket.gethostname()}")
         else:
             address = _told_address(store.get("sullae/store").decode())
-    return _core.c10d_backend(rank, size, address, options.timeout, server)
+    # The first group is the job's world; others are parts of it.
+    return _core.c10d_backend(rank, size, address, options.timeout, server, is_job=not dist.is_initialized())
 
 
 def _describe_job() -> None:

@@ -114,7 +114,7 @@ class BenchCommand final : public Command {
     const bool in_a_job = world.size > 1 || process_environment()("SULLAE_RANK");
     if (!in_a_job && ranks_ > 1) return start_ranks();
     world.transport = transport_;
-    measure(World::create(world));
+    measure(create_job_world(world));
     return 0;
   }
 

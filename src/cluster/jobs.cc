@@ -72,7 +72,6 @@ std::string Jobs::describe(const Job& job) {
 Jobs::Submitted Jobs::submit(const Job& job) {
   check(job);
   check_mounts(job);
-  check_deadline(job);
   engine_jobs();  // which says at once that there is no cluster
   {
     // Of an elastic job the coordinator alone is submitted here: would there ever be nodes for the others?
@@ -104,6 +103,7 @@ Jobs::Submitted Jobs::submit(const Job& job) {
 }
 
 void Jobs::submit_to_engine(const JobFolder& folder, const Job& job, int number, int lock) {
+  check_deadline(job);
   Submission submission = submission_of(job, folder, number);
   submission.after = engine_job_before(job);
   submission.kept = lock;

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -16,7 +18,6 @@
 #include "sullae/error.h"
 
 namespace sullae::engine {
-
 namespace {
 
 constexpr const char* kLaneNames[] = {"training", "blocking", "planned", "negotiated"};
@@ -33,24 +34,23 @@ std::int64_t clock_of_day(Timeline::Clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::microseconds>(then.time_since_epoch()).count();
 }
 
-// The file's text, where worlds before this one of the same job have written it; else empty.
-std::string begun_by(const Timeline::Place& place) {
+// When the file begins, in microseconds since 1970, where worlds before this one of the same job have written it. What it is about
+// stands in its first line.
+std::optional<std::int64_t> begin_of(const Timeline::Place& place) {
   std::error_code error;
-  if (place.goes_on_of.empty() || place.world == 0 || !std::filesystem::exists(place.file, error))
-    return "";
-  std::string text = read_file(place.file, std::numeric_limits<std::size_t>::max());
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (place.goes_on_of.empty() || place.world == 0 ||
+      !std::filesystem::is_regular_file(place.file, error))
+    return std::nullopt;
+  std::ifstream stream(place.file);
+  std::string head;
+  std::getline(stream, head);
+  const auto json = nlohmann::json::parse(head + "]}", nullptr, /*allow_exceptions=*/false);
   const nlohmann::json::json_pointer job("/otherData/job");
-  if (!json.is_object() || !json.contains(job) || json[job] != place.goes_on_of) return "";
-  return text.ends_with(kEnd) ? text : "";
-}
-
-// Microseconds from where the job's file begins.
-std::int64_t time_since_begin(const Timeline::Place& place) {
-  const std::string text = begun_by(place);
-  if (text.empty()) return 0;
-  const auto begin = nlohmann::json::parse(text)["otherData"]["begin_us"].get<std::int64_t>();
-  return std::max<std::int64_t>(clock_of_day(Timeline::Clock::now()) - begin, 0);
+  const nlohmann::json::json_pointer begin("/otherData/begin_us");
+  if (!json.is_object() || !json.contains(job) || json[job] != place.goes_on_of ||
+      !json.contains(begin) || !json[begin].is_number_integer())
+    return std::nullopt;
+  return json[begin].get<std::int64_t>();
 }
 
 }  // namespace
@@ -96,7 +96,8 @@ void Timeline::start(Communicator& communicator, Place place) {
   try {
     if (communicator.rank() == 0) {
       const AtomicFile trial(place.file);
-      said["since"] = time_since_begin(place);
+      const std::int64_t now = clock_of_day(Clock::now());
+      said["since"] = std::max<std::int64_t>(now - begin_of(place).value_or(now), 0);
     }
   } catch (const Error& error) {
     said["problem"] = error.what();
@@ -132,8 +133,9 @@ void Timeline::stop(Communicator& communicator) {
   }
   if (communicator.rank() != 0) return;
   std::erase(parts, "");
-  std::string text = begun_by(place);
-  if (text.empty()) {
+  std::string text;
+  if (begin_of(place)) text = read_file(place.file, std::numeric_limits<std::size_t>::max());
+  if (!text.ends_with(kEnd)) {
     const nlohmann::json about = {{"job", place.goes_on_of}, {"begin_us", clock_of_day(origin)}};
     text = fmt::format("{{\"displayTimeUnit\": \"ms\", \"otherData\": {}, \"traceEvents\": [",
                        about.dump());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json_message.h"
+#include "sullae/adapter.h"
 
 namespace sullae {
 namespace {
@@ -181,6 +182,17 @@ WorldOptions detect_world(const Environment& environment) {
     if (auto options = detect(reader)) return *options;
   }
   return {};
+}
+
+World create_job_world(const WorldOptions& options) {
+  World world = World::create(options);
+  const Environment environment = process_environment();
+  std::string timeline;
+  std::string job;
+  read_text(environment, "SULLAE_TIMELINE", timeline);
+  read_text(environment, "SULLAE_JOB_ID", job);
+  if (!timeline.empty()) AdapterView(world).start_timeline(timeline, job, options.generation);
+  return world;
 }
 
 std::string first_slurm_host(std::string_view node_list) {

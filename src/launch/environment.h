@@ -14,6 +14,10 @@ namespace sullae {
 /// none. Throws InputError that names the variable which is missing or wrong.
 WorldOptions detect_world(const Environment& environment);
 
+/// World::create() for the world that this process's job is, whose timeline is the job's (SULLAE_TIMELINE); any other world
+/// that a process makes has none of its own accord. Collective.
+World create_job_world(const WorldOptions& options);
+
 /// The first host of a Slurm node list: "node[003-007,9],gpu1" gives "node003".
 std::string first_slurm_host(std::string_view node_list);
 

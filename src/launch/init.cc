@@ -56,7 +56,7 @@ World join(Default& state) {
     options.serve_store = false;
   }
   if (options.size > 1) write_whole_lines();
-  return World::create(options);
+  return create_job_world(options);
 }
 
 World keep(Default& state, World world) {

@@ -6,7 +6,9 @@
 #include <array>
 #include <charconv>
 #include <numeric>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "collective/gather_texts.h"
 #include "parallel/grid.h"
@@ -24,11 +26,12 @@ void check(const std::vector<Mesh::Dimension>& dimensions, int size) {
     if (std::ranges::count(dimensions, one.name, &Mesh::Dimension::name) > 1)
       throw InputError(
           fmt::format("mesh {}: has two dimensions '{}'", to_text(dimensions), one.name));
-    product *= one.size;
+    // More than there are is too many, however many.
+    if (product <= size) product *= one.size;
   }
   if (product != size)
     throw InputError(fmt::format("mesh {}: makes {} ranks, and there are {}", to_text(dimensions),
-                                 product, size));
+                                 product > size ? "more" : fmt::to_string(product), size));
 }
 
 // Before anything else: ranks that go on differently would wait for each other.
@@ -43,6 +46,18 @@ void check_same(const World& world, const std::string& mine) {
           fmt::format("ranks disagree about the mesh: it is {} on rank 0, and {} on rank {}",
                       all[0], all[rank], rank));
   }
+}
+
+// Of the group that this rank is in.
+World world_of_own(const World& world, const std::vector<std::vector<int>>& groups) {
+  if (groups.size() == 1) return world;
+  // A rank by itself needs nobody's consent.
+  if (groups.front().size() == 1) return World::create({});
+  std::optional<World> own;
+  for (const auto& group : groups) {
+    if (auto one = world.process_set(group)) own = std::move(one);
+  }
+  return *own;
 }
 
 // The ranks, host after host.
@@ -91,18 +106,7 @@ Mesh::Mesh(const World& world, std::vector<Dimension> dimensions)
   std::vector<int> sizes;
   for (const Dimension& one : dimensions_) sizes.push_back(one.size);
   const auto groups = groups_of_grid(sizes, by_host(world));
-  for (const auto& groups_along : groups) {
-    std::optional<World> own;
-    // A rank by itself needs nobody's consent.
-    if (groups_along.front().size() == 1) own = World::create({});
-    if (groups_along.size() == 1 && !own) own = world;
-    for (std::size_t i = 0;
-         i < groups_along.size() && groups_along.front().size() > 1 && groups_along.size() > 1;
-         ++i) {
-      if (const auto one = world.process_set(groups_along[i])) own = one;
-    }
-    worlds_.push_back(*own);
-  }
+  for (const auto& groups_along : groups) worlds_.push_back(world_of_own(world, groups_along));
 }
 
 const World& Mesh::operator[](std::string_view dimension) const {

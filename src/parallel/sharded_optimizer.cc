@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <typeinfo>
 #include <utility>
 
 #include "parallel/sharded_parameters.h"
 #include "parallel/sharded_state.h"
 #include "sullae/torch.h"
+#include "torch/broadcast_text.h"
 
 namespace sullae {
 namespace {
@@ -61,12 +63,7 @@ class ShardedOptimizer::Impl {
     check_covers(*optimizer_, pieces);
   }
 
-  void synchronize() {
-    if (synchronized_) return;
-    sharded_.gradients().synchronize();
-    sharded_.take_gradients();
-    synchronized_ = true;
-  }
+  void synchronize() { sharded_.reduce(); }
 
   double clip_grad_norm(double most) {
     synchronize();
@@ -100,19 +97,13 @@ class ShardedOptimizer::Impl {
     synchronize();
     optimizer_->step();
     sharded_.publish();
-    sharded_.gradients().begin_step();
-    synchronized_ = false;
   }
 
-  void zero_grad() {
-    sharded_.gradients().zero_grad();
-    sharded_.clear_gradients();
-    synchronized_ = false;
-  }
+  void zero_grad() { sharded_.clear_gradients(); }
 
   torch::optim::Optimizer& optimizer() { return *optimizer_; }
 
-  std::unique_ptr<torch::optim::Optimizer> gather(int root) {
+  Whole gather(int root) {
     const auto masters = gather_pieces(root);
     std::unique_ptr<torch::optim::Optimizer> whole;
     Pieces parameters;
@@ -127,33 +118,29 @@ class ShardedOptimizer::Impl {
       const auto tensors = gather_state(sharded_, i, *optimizer_, root);
       if (whole && !tensors.empty()) set_state(*whole, masters[i], tensors, *prototype);
     }
-    return whole;
+    return {.optimizer = std::move(whole), .weights = masters_of(masters)};
   }
 
   void scatter(torch::optim::Optimizer* whole, int root) {
-    const auto prototype = make_prototype();
     std::vector<torch::Tensor> parameters;
-    if (is(root)) parameters = in_order(*whole);
+    std::string problem;
+    if (is(root)) problem = why_not(whole, parameters);
+    // On all ranks, which would wait for root.
+    problem = broadcast_text(problem, root, sharded_.world());
+    if (!problem.empty()) throw InputError("ShardedOptimizer::scatter: " + problem);
+    scatter_options(whole, *optimizer_, sharded_.world(), root);
+    const auto prototype = make_prototype();
     for (std::size_t i = 0; i < sharded_.all().size(); ++i) {
       StateTensors tensors;
       if (is(root)) tensors = state_of(*whole, parameters[i]);
       tensors = scatter_state(sharded_, i, tensors, root);
-      if (!sharded_.piece_of(i).defined()) continue;
-      if (!tensors.empty() && !prototype)
-        throw InputError("ShardedOptimizer: the state is of another kind of optimizer");
-      if (prototype) set_state(*optimizer_, sharded_.piece_of(i), tensors, *prototype);
+      if (prototype && sharded_.piece_of(i).defined())
+        set_state(*optimizer_, sharded_.piece_of(i), tensors, *prototype);
     }
-    scatter_options(whole, *optimizer_, sharded_.world(), root);
   }
 
   std::map<std::string, torch::Tensor> master_weights(int root) {
-    std::map<std::string, torch::Tensor> found;
-    const auto masters = gather_pieces(root);
-    for (std::size_t i = 0; i < masters.size(); ++i) {
-      if (masters[i].scalar_type() != sharded_.all()[i].tensor.scalar_type())
-        found.emplace(sharded_.all()[i].name, masters[i]);
-    }
-    return found;
+    return masters_of(gather_pieces(root));
   }
 
   void take_weights(const Pieces& weights) { sharded_.take_weights(weights); }
@@ -176,13 +163,21 @@ class ShardedOptimizer::Impl {
     std::vector<torch::Tensor> whole;
     for (std::size_t i = 0; i < sharded_.all().size(); ++i) {
       const torch::Tensor& parameter = sharded_.all()[i].tensor;
-      const auto type = parameter.scalar_type();
-      const bool has_master = type == torch::kBFloat16 || type == torch::kFloat16;
-      torch::Tensor master = parameter;
-      if (has_master) master = gather_piece(sharded_, i, root);
+      const bool has_master = updated_type(parameter.scalar_type()) != parameter.scalar_type();
+      const torch::Tensor master = has_master ? gather_piece(sharded_, i, root) : parameter;
       if (is(root)) whole.push_back(master);
     }
     return whole;
+  }
+
+  // Of all pieces those that are no parameters, by name.
+  std::map<std::string, torch::Tensor> masters_of(const std::vector<torch::Tensor>& whole) const {
+    std::map<std::string, torch::Tensor> found;
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      if (!whole[i].is_same(sharded_.all()[i].tensor))
+        found.emplace(sharded_.all()[i].name, whole[i]);
+    }
+    return found;
   }
 
   // By what an optimizer of this kind keeps of a parameter; null for nothing.
@@ -192,37 +187,40 @@ class ShardedOptimizer::Impl {
     Pieces pieces;
     pieces.insert("prototype", one);
     const auto optimizer = make_(pieces);
+    copy_options(*optimizer_, *optimizer);
     optimizer->step();
     return optimizer->state().empty() ? nullptr : optimizer->state().begin()->second->clone();
   }
 
-  // The whole optimizer's parameters in ours, which may be in other groups.
-  std::vector<torch::Tensor> in_order(const torch::optim::Optimizer& whole) const {
+  // Why `whole` cannot be divided; else its parameters become those of ours, in our order, whatever its groups.
+  std::string why_not(const torch::optim::Optimizer* whole,
+                      std::vector<torch::Tensor>& parameters) const {
+    if (whole == nullptr) return "no optimizer was given on the root";
+    if (typeid(*whole) != typeid(*optimizer_)) return "the optimizer is of another kind";
     Pieces names;
     for (const PlannedParameter& parameter : sharded_.all())
       names.insert(parameter.name, parameter.tensor);
     const auto like = make_(names);
     std::map<const void*, torch::Tensor> found;
-    std::size_t count = 0;
     for (std::size_t group = 0; group < like->param_groups().size(); ++group) {
       const auto& ours = like->param_groups()[group].params();
-      const bool fits = group < whole.param_groups().size() &&
-                        whole.param_groups()[group].params().size() == ours.size();
-      if (!fits)
-        throw InputError("ShardedOptimizer: the whole optimizer has other groups of parameters");
-      for (std::size_t i = 0; i < ours.size(); ++i, ++count)
-        found[ours[i].unsafeGetTensorImpl()] = whole.param_groups()[group].params()[i];
+      const bool fits = group < whole->param_groups().size() &&
+                        whole->param_groups()[group].params().size() == ours.size();
+      if (!fits) return "the optimizer has other groups of parameters";
+      const auto& theirs = whole->param_groups()[group].params();
+      for (std::size_t i = 0; i < ours.size(); ++i) {
+        if (theirs[i].sizes() != ours[i].sizes()) return "the optimizer has other parameters";
+        found[ours[i].unsafeGetTensorImpl()] = theirs[i];
+      }
     }
-    std::vector<torch::Tensor> ordered;
     for (const PlannedParameter& parameter : sharded_.all())
-      ordered.push_back(found.at(parameter.tensor.unsafeGetTensorImpl()));
-    return ordered;
+      parameters.push_back(found.at(parameter.tensor.unsafeGetTensorImpl()));
+    return {};
   }
 
   Maker make_;
   ShardedParameters sharded_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
-  bool synchronized_ = false;
 };
 
 ShardedOptimizer::ShardedOptimizer(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
@@ -236,9 +234,7 @@ double ShardedOptimizer::clip_grad_norm(double most) { return impl_->clip_grad_n
 void ShardedOptimizer::step() { impl_->step(); }
 void ShardedOptimizer::zero_grad() { impl_->zero_grad(); }
 torch::optim::Optimizer& ShardedOptimizer::optimizer() { return impl_->optimizer(); }
-std::unique_ptr<torch::optim::Optimizer> ShardedOptimizer::gather(int root) {
-  return impl_->gather(root);
-}
+ShardedOptimizer::Whole ShardedOptimizer::gather(int root) { return impl_->gather(root); }
 void ShardedOptimizer::scatter(torch::optim::Optimizer* whole, int root) {
   impl_->scatter(whole, root);
 }

@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "collective/counts.h"
@@ -19,10 +20,6 @@ constexpr const char* kWho = "ShardedOptimizer";
 // another order.
 constexpr std::size_t kBuffers = 4;
 
-torch::ScalarType updated_type(torch::ScalarType type) {
-  return type == torch::kBFloat16 || type == torch::kFloat16 ? torch::kFloat32 : type;
-}
-
 // Before 2.38 glibc does not use again what it has freed of aligned blocks, as libtorch asks for them
 // (https://sourceware.org/bugzilla/show_bug.cgi?id=14581): gradients of each step would come on top of those before.
 // Blocks of their own go back to the system. Of the whole process, and once.
@@ -36,6 +33,32 @@ DistributedOptimizerOptions gradient_options(const ShardedOptimizerOptions& opti
           .bucket_bytes = options.bucket_bytes,
           .overlap = options.overlap};
 }
+
+std::string text_of(const ShardedOptimizerOptions& options) {
+  return fmt::format("stage={} backward_passes_per_step={} bucket_bytes={}", options.stage,
+                     options.backward_passes_per_step, options.bucket_bytes);
+}
+
+// Operations that read this object: whatever is thrown meanwhile, they end before it does.
+class Pending {
+ public:
+  Pending() = default;
+  ~Pending() {
+    for (const Handle& handle : handles_) {
+      while (!handle.done()) std::this_thread::yield();
+    }
+  }
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
+
+  void add(Handle handle) { handles_.push_back(std::move(handle)); }
+  void wait() const {
+    for (const Handle& handle : handles_) handle.wait();
+  }
+
+ private:
+  std::vector<Handle> handles_;
+};
 
 void check(const ShardedOptimizerOptions& options) {
   if (options.stage != 1 && options.stage != 2)
@@ -69,15 +92,17 @@ ShardedParameters::ShardedParameters(
     const ShardedOptimizerOptions& options, const World& world)
     : options_(options), world_(world) {
   check(options_);
-  parameters_ = trained_of(parameters, kWho).trained;
+  auto found = trained_of(parameters, kWho);
+  parameters_ = std::move(found.trained);
+  frozen_ = std::move(found.frozen);
   check(parameters_);
-  if (world_.size() > 1)
-    check_same_parameters(parameters_, gradient_options(options_), world_, kWho);
+  if (world_.size() > 1) check_same_parameters(parameters_, text_of(options_), world_, kWho);
   pieces_.resize(parameters_.size());
   place_.resize(parameters_.size());
   reducer_ = GradientReducer::make(
       parameters_, gradient_options(options_), world_,
-      [this](const ReductionRequest& request) { return make_reduction(request); });
+      {.make = [this](const ReductionRequest& request) { return make_reduction(request); },
+       .adds = false});
   if (world_.size() == 1) {
     make_alone();
     return;
@@ -88,6 +113,10 @@ ShardedParameters::ShardedParameters(
 }
 
 ShardedParameters::~ShardedParameters() = default;
+
+torch::ScalarType updated_type(torch::ScalarType type) {
+  return type == torch::kBFloat16 || type == torch::kFloat16 ? torch::kFloat32 : type;
+}
 
 // What is updated are the parameters themselves, or their masters.
 void ShardedParameters::make_alone() {
@@ -187,9 +216,10 @@ torch::OrderedDict<std::string, torch::Tensor> ShardedParameters::pieces() const
   return found;
 }
 
-// On several ranks the reductions give them.
-void ShardedParameters::take_gradients() {
-  if (world_.size() > 1) return;
+void ShardedParameters::reduce() {
+  check_still_frozen(frozen_, kWho);
+  reducer_->synchronize();
+  if (world_.size() > 1) return;  // the reductions have given them
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     torch::Tensor& gradient = parameters_[i].tensor.mutable_grad();
     if (pieces_[i].is_same(parameters_[i].tensor) || !gradient.defined()) continue;
@@ -199,6 +229,7 @@ void ShardedParameters::take_gradients() {
 }
 
 void ShardedParameters::clear_gradients() {
+  reducer_->zero_grad();
   for (const torch::Tensor& piece : pieces_) {
     if (piece.defined()) piece.mutable_grad() = torch::Tensor();
   }
@@ -206,6 +237,7 @@ void ShardedParameters::clear_gradients() {
 
 void ShardedParameters::publish() {
   const torch::NoGradGuard guard;
+  reducer_->begin_step();
   if (world_.size() == 1) {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if (!pieces_[i].is_same(parameters_[i].tensor))
@@ -213,7 +245,7 @@ void ShardedParameters::publish() {
     }
     return;
   }
-  std::vector<Handle> handles;
+  Pending pending;
   for (std::size_t number = 0; number < buckets_.size(); ++number) {
     ShardedBucket& bucket = *buckets_[number];
     if (updated_type(bucket.plan.type) != bucket.plan.type) {
@@ -223,8 +255,7 @@ void ShardedParameters::publish() {
             .copy_(bucket.updated[i].flatten());
       }
     }
-    if (bucket.plan.gradient_elements == 0) continue;
-    handles.push_back(AdapterView(world_).submit(
+    pending.add(AdapterView(world_).submit(
         [&bucket](Communicator& communicator) {
           communicator.allgather(bucket.shard.data_ptr(), bucket.weights.data_ptr(), bucket.counts,
                                  data_type(bucket.plan.type, "a bucket"));
@@ -232,16 +263,7 @@ void ShardedParameters::publish() {
         {.name = fmt::format("parameters of bucket {}", number),
          .bytes = bucket.plan.gradient_elements * bucket.element_bytes()}));
   }
-  // All of them: they read this object.
-  std::exception_ptr error;
-  for (const Handle& handle : handles) {
-    try {
-      handle.wait();
-    } catch (const Error&) {
-      if (!error) error = std::current_exception();
-    }
-  }
-  if (error) std::rethrow_exception(error);
+  pending.wait();
 }
 
 void ShardedParameters::take_weights(

@@ -25,6 +25,9 @@ struct Part {
   std::size_t to = 0;
 };
 
+/// What weights of a type are updated in.
+torch::ScalarType updated_type(torch::ScalarType type);
+
 /// Used by the thread that trains.
 class ShardedParameters {
  public:
@@ -36,7 +39,6 @@ class ShardedParameters {
   ShardedParameters& operator=(const ShardedParameters&) = delete;
 
   const World& world() const { return world_; }
-  GradientReducer& gradients() { return *reducer_; }
   /// Those that are trained, in their order.
   const std::vector<PlannedParameter>& all() const { return parameters_; }
   /// The parts of one, in the order of elements.
@@ -46,10 +48,10 @@ class ShardedParameters {
   const torch::Tensor& piece_of(std::size_t parameter) const { return pieces_[parameter]; }
   torch::OrderedDict<std::string, torch::Tensor> pieces() const;
 
-  /// In a world of one, or where weights have 16 bits: gradients of what is updated, from those of the parameters.
-  void take_gradients();
+  /// Waits until what is updated has its gradients, unless that was done since the last backward; the parameters have none then.
+  void reduce();
   void clear_gradients();
-  /// What was updated becomes the parameters, on all ranks. Collective.
+  /// What was updated becomes the parameters, on all ranks, and another backward may follow. Collective.
   void publish();
   /// What is updated becomes that of the whole `weights`, by name.
   void take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights);
@@ -63,6 +65,7 @@ class ShardedParameters {
   ShardedOptimizerOptions options_;
   World world_;
   std::vector<PlannedParameter> parameters_;
+  std::vector<PlannedParameter> frozen_;
   std::vector<torch::Tensor> pieces_;  // by parameter
   std::vector<std::pair<std::size_t, std::size_t>>
       place_;  // by parameter: its bucket, and where there

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "parallel/flat.h"
 #include "sullae/adapter.h"
 #include "torch/tensor_type.h"
 
@@ -25,8 +26,7 @@ class ShardedReduction final : public BucketReduction {
         starts_(starts_of(bucket.sizes, bucket.element_bytes())) {
     if (buffers_ == nullptr) own_ = request.world.allocate_shared(bytes());
     flags_memory_ = request.world.allocate_shared(bucket.plan.flags() * sizeof(float));
-    flags_ = torch::from_blob(flags_memory_.get(), {static_cast<std::int64_t>(bucket.plan.flags())},
-                              torch::kFloat32);
+    flags_ = torch::from_blob(flags_memory_.get(), {length(bucket.plan.flags())}, torch::kFloat32);
     step_flags_.presence.resize(bucket.parameters.size(), Presence::everywhere);
   }
 
@@ -39,7 +39,7 @@ class ShardedReduction final : public BucketReduction {
           "ShardedOptimizer: parameter '{}' has a sparse gradient, which is not divided among "
           "ranks: make the embedding with sparse(false), or use DistributedOptimizer",
           bucket_.parameters[place].name));
-    if (!buffer_) buffer_ = buffers_ == nullptr ? own_ : buffers_->take(bytes());
+    if (!buffer_) buffer_ = buffers_ == nullptr ? own_ : buffers_->take();
     torch::Tensor to = at_place(place);
     if (gradient.defined()) {
       to.copy_(gradient);
@@ -51,7 +51,7 @@ class ShardedReduction final : public BucketReduction {
   }
 
   void start(bool stepping) override {
-    flags_[static_cast<std::int64_t>(bucket_.plan.flags()) - 1].fill_(stepping ? 1 : 0);
+    flags_[length(bucket_.plan.flags()) - 1].fill_(stepping ? 1 : 0);
     if (buffers_ != nullptr && buffer_) buffers_->starts();
   }
 
@@ -71,17 +71,7 @@ class ShardedReduction final : public BucketReduction {
     give_back();
   }
 
-  void finish() override {
-    const auto* flag = flags_.data_ptr<float>();
-    const float everybody = op_ == ReduceOp::average ? 1.0F : static_cast<float>(ranks_);
-    for (Presence& presence : step_flags_.presence) {
-      presence = *flag == 0           ? Presence::nowhere
-                 : *flag == everybody ? Presence::everywhere
-                                      : Presence::on_some_ranks;
-      ++flag;
-    }
-    step_flags_.anyone_stepped = *flag != 0;
-  }
+  void finish() override { step_flags_.read(flags_, op_, ranks_); }
 
   // To the piece that this rank has of it, if any.
   void give(std::size_t place) override {
@@ -90,16 +80,16 @@ class ShardedReduction final : public BucketReduction {
     if (piece == bucket_.pieces.end()) return;
     torch::Tensor& updated =
         bucket_.updated[static_cast<std::size_t>(piece - bucket_.pieces.begin())];
-    updated.mutable_grad() = step_flags_.presence[place] == Presence::nowhere
-                                 ? torch::Tensor()
-                                 : bucket_.gradient
-                                       .narrow(0, static_cast<std::int64_t>(piece->at),
-                                               static_cast<std::int64_t>(piece->to - piece->from))
-                                       .to(updated.scalar_type());
+    if (step_flags_.presence[place] == Presence::nowhere) {
+      updated.mutable_grad() = torch::Tensor();
+      return;
+    }
+    updated.mutable_grad() = bucket_.gradient.narrow(0, length(piece->at), updated.numel())
+                                 .view(updated.sizes())
+                                 .to(updated.scalar_type());
   }
 
   bool holds_gradient(std::size_t) const override { return false; }
-  bool can_add() const override { return false; }
   void clear(std::size_t) override {}
   const StepFlags* flags() const override { return &step_flags_; }
 
@@ -134,13 +124,12 @@ GradientBuffers::GradientBuffers(std::size_t count, std::size_t bytes, const Wor
   }
 }
 
-std::shared_ptr<std::byte> GradientBuffers::take(std::size_t bytes) {
+std::shared_ptr<std::byte> GradientBuffers::take() {
   std::unique_lock lock(mutex_);
   // Of a world that has failed nothing comes back.
   while (free_.empty() && under_way_ > 0 && !AdapterView(world_).has_failed())
     changed_.wait_for(lock, kLookPeriod);
-  if (free_.empty() || bytes > bytes_)
-    return {new std::byte[bytes], std::default_delete<std::byte[]>()};
+  if (free_.empty()) return {new std::byte[bytes_], std::default_delete<std::byte[]>()};
   auto buffer = std::move(free_.back());
   free_.pop_back();
   return buffer;

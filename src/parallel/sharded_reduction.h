@@ -37,7 +37,7 @@ class GradientBuffers {
 
   /// Waits for a bucket that is under way where there is none left, so that gradients do not pile up; where all that have one wait
   /// for more gradients, makes another.
-  std::shared_ptr<std::byte> take(std::size_t bytes);
+  std::shared_ptr<std::byte> take();
   /// What has it is under way from here on, and gives it back by itself.
   void starts();
   void give_back(std::shared_ptr<std::byte> buffer);

@@ -27,6 +27,12 @@ torch::serialize::InputArchive archive_of(const std::string& bytes) {
   return archive;
 }
 
+std::string options_of(const torch::optim::OptimizerParamGroup& group) {
+  torch::serialize::OutputArchive written;
+  group.options().serialize(written);
+  return bytes_of(written);
+}
+
 std::string to_bytes(const StateTensors& tensors) {
   if (tensors.empty()) return {};
   torch::serialize::OutputArchive archive;
@@ -175,9 +181,7 @@ StateTensors scatter_state(const ShardedParameters& sharded, std::size_t index,
 
 void copy_options(const torch::optim::Optimizer& from, torch::optim::Optimizer& to) {
   for (std::size_t i = 0; i < to.param_groups().size() && i < from.param_groups().size(); ++i) {
-    torch::serialize::OutputArchive written;
-    from.param_groups()[i].options().serialize(written);
-    auto archive = archive_of(bytes_of(written));
+    auto archive = archive_of(options_of(from.param_groups()[i]));
     to.param_groups()[i].options().serialize(archive);
   }
 }
@@ -190,11 +194,7 @@ void scatter_options(const torch::optim::Optimizer* from, torch::optim::Optimize
   for (std::int64_t i = 0; i < groups; ++i) {
     const auto group = static_cast<std::size_t>(i);
     std::string bytes;
-    if (world.rank() == root) {
-      torch::serialize::OutputArchive written;
-      from->param_groups()[group].options().serialize(written);
-      bytes = bytes_of(written);
-    }
+    if (world.rank() == root) bytes = options_of(from->param_groups()[group]);
     auto archive = archive_of(broadcast_text(std::move(bytes), root, world));
     if (group < to.param_groups().size()) to.param_groups()[group].options().serialize(archive);
   }

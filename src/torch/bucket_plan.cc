@@ -78,14 +78,9 @@ std::uint64_t hash_of(const std::vector<PlannedBucket>& buckets) {
 }
 
 void check_same_parameters(const std::vector<PlannedParameter>& parameters,
-                           const DistributedOptimizerOptions& options, const World& world,
-                           const std::string& who) {
+                           const std::string& options, const World& world, const std::string& who) {
   // A line for the options, and one a parameter.
-  std::string mine = fmt::format(
-      "made with op={} backward_passes_per_step={} bucket_bytes={} compression='{}' "
-      "sparse_as_dense={}\n",
-      name(options.op), options.backward_passes_per_step, options.bucket_bytes, options.compression,
-      options.sparse_as_dense);
+  std::string mine = "made with " + options + "\n";
   for (const PlannedParameter& parameter : parameters) {
     mine += fmt::format(
         "'{}' ({} [{}]{})\n", parameter.name, c10::toString(parameter.tensor.scalar_type()),

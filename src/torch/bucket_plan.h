@@ -65,8 +65,7 @@ struct FirstStep {
 /// Throws MismatchError on every rank, with the first difference, unless all ranks have the same
 /// parameters: names, shapes and types, in the same order; and the same options. `who` begins the message. Collective.
 void check_same_parameters(const std::vector<PlannedParameter>& parameters,
-                           const DistributedOptimizerOptions& options, const World& world,
-                           const std::string& who);
+                           const std::string& options, const World& world, const std::string& who);
 
 /// Makes all ranks agree: rank 0's order, followed by what rank 0 did not see; a kind is sparse
 /// where any rank saw it so.

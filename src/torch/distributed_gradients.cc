@@ -24,6 +24,13 @@ void check_options(const DistributedOptimizerOptions& options) {
   make_compression(options.compression);  // throws where there is none of that name
 }
 
+std::string text_of(const DistributedOptimizerOptions& options) {
+  return fmt::format(
+      "op={} backward_passes_per_step={} bucket_bytes={} compression='{}' sparse_as_dense={}",
+      name(options.op), options.backward_passes_per_step, options.bucket_bytes, options.compression,
+      options.sparse_as_dense);
+}
+
 }  // namespace
 
 class DistributedGradients::Impl {
@@ -35,7 +42,7 @@ class DistributedGradients::Impl {
     auto found = trained_of(parameters, "DistributedOptimizer");
     frozen_ = std::move(found.frozen);
     if (world.size() > 1)
-      check_same_parameters(found.trained, options, world, "DistributedOptimizer");
+      check_same_parameters(found.trained, text_of(options), world, "DistributedOptimizer");
     reducer_ = GradientReducer::make(std::move(found.trained), options, world);
   }
 
@@ -46,7 +53,7 @@ class DistributedGradients::Impl {
           "DistributedOptimizer: this rank has left the world that it was made for (shutdown() or "
           "World::leave()): "
           "make it anew after init()");
-    check_frozen();
+    if (world_.size() > 1) check_still_frozen(frozen_, "DistributedOptimizer");
     reducer_->synchronize();
   }
 
@@ -84,18 +91,6 @@ class DistributedGradients::Impl {
   }
 
  private:
-  // Ranks would drift apart in what has come to be trained.
-  void check_frozen() const {
-    if (world_.size() == 1) return;
-    for (const PlannedParameter& parameter : frozen_) {
-      if (!parameter.tensor.requires_grad() || !parameter.tensor.grad().defined()) continue;
-      throw InputError(fmt::format(
-          "DistributedOptimizer: parameter '{}' required no gradient when this was made, and its "
-          "gradient is reduced by nobody: make it after the last requires_grad_()",
-          parameter.name));
-    }
-  }
-
   World world_;
   std::vector<PlannedParameter> frozen_;
   std::shared_ptr<GradientReducer> reducer_;

@@ -49,7 +49,6 @@ class GradientBucket {
   void reopen(const std::vector<bool>& kept);
   /// Whether the gradient at `place` lives here, so that it is the result itself.
   bool holds_gradient(std::size_t place) const { return reduction_->holds_gradient(place); }
-  bool can_add() const { return reduction_->can_add(); }
   /// Of the last step; null where no flags travel with this bucket.
   const StepFlags* flags() const { return reduction_->flags(); }
 

@@ -21,9 +21,9 @@ constexpr int kAlikeSteps = 10;
 
 GradientReducer::GradientReducer(std::vector<PlannedParameter> parameters,
                                  const DistributedOptimizerOptions& options, const World& world,
-                                 ReductionMaker maker)
+                                 Way way)
     : options_(options),
-      maker_(std::move(maker)),
+      way_(std::move(way)),
       world_(world),
       number_(AdapterView(world).next_number()),
       parameters_(std::move(parameters)),
@@ -35,9 +35,9 @@ GradientReducer::GradientReducer(std::vector<PlannedParameter> parameters,
 // A world of one listens too: what is an error on several ranks is one there.
 std::shared_ptr<GradientReducer> GradientReducer::make(std::vector<PlannedParameter> parameters,
                                                        const DistributedOptimizerOptions& options,
-                                                       const World& world, ReductionMaker maker) {
+                                                       const World& world, Way way) {
   const std::shared_ptr<GradientReducer> reducer(
-      new GradientReducer(std::move(parameters), options, world, std::move(maker)));
+      new GradientReducer(std::move(parameters), options, world, std::move(way)));
   for (std::size_t i = 0; i < reducer->parameters_.size(); ++i)
     reducer->accumulators_.push_back(listen(reducer, reducer->parameters_[i].tensor, i));
   return reducer;
@@ -258,9 +258,8 @@ void GradientReducer::throw_changed(std::size_t index) const {
 }
 
 void GradientReducer::check_can_add(std::size_t index) const {
-  const ParameterState& state = states_[index];
-  if (buckets_.empty() || buckets_[state.bucket]->can_add()) return;
-  if (!state.taken && !synchronized_) return;
+  if (way_.adds) return;
+  if (!synchronized_ && states_[index].passes < options_.backward_passes_per_step) return;
   throw Error(fmt::format(
       "parameter '{}' got another gradient after those of {} backward pass{} were divided among "
       "the ranks: call step() or zero_grad() before, or set backward_passes_per_step",
@@ -275,7 +274,7 @@ void GradientReducer::plan_ahead() {
   make_plan();
 }
 
-// The first step has run backward without overlap; now all ranks agree on the plan.
+// By the first step, which has run backward without overlap.
 void GradientReducer::learn_kinds() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const torch::Tensor& gradient = parameters_[i].tensor.grad();
@@ -284,6 +283,7 @@ void GradientReducer::learn_kinds() {
   }
 }
 
+// On which all ranks agree.
 void GradientReducer::make_plan() {
   const FirstStep agreed = agree(seen_, world_);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -302,7 +302,7 @@ void GradientReducer::make_plan() {
     }
     PlannedOptions label{.name = bucket_name(b, plans[b].parameters), .plan = plan_hash};
     buckets_.push_back(std::make_unique<GradientBucket>(std::move(plans[b]), parameters_, options_,
-                                                        std::move(label), world_, maker_));
+                                                        std::move(label), world_, way_.make));
   }
 }
 

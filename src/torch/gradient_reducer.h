@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sullae/torch.h"
@@ -27,11 +28,21 @@ namespace sullae {
 class GradientReducer final : public GradientListener,
                               public std::enable_shared_from_this<GradientReducer> {
  public:
+  /// How gradients of another kind than DistributedOptimizer's are reduced.
+  struct Way {
+    ReductionMaker make = make_reduction;
+    /// Another backward may add to gradients that have been taken.
+    bool adds = true;
+  };
   /// Of parameters that are the same on every rank. Listens to them from here on.
   static std::shared_ptr<GradientReducer> make(std::vector<PlannedParameter> parameters,
                                                const DistributedOptimizerOptions& options,
-                                               const World& world,
-                                               ReductionMaker maker = make_reduction);
+                                               const World& world, Way way);
+  static std::shared_ptr<GradientReducer> make(std::vector<PlannedParameter> parameters,
+                                               const DistributedOptimizerOptions& options,
+                                               const World& world) {
+    return make(std::move(parameters), options, world, {});
+  }
   /// Makes the buckets now, of dense gradients that are expected in the opposite order of parameters, instead of in the first
   /// step. Collective.
   void plan_ahead();
@@ -67,8 +78,7 @@ class GradientReducer final : public GradientListener,
   };
 
   GradientReducer(std::vector<PlannedParameter> parameters,
-                  const DistributedOptimizerOptions& options, const World& world,
-                  ReductionMaker maker);
+                  const DistributedOptimizerOptions& options, const World& world, Way way);
   const torch::Tensor& gradient(std::size_t index) const {
     return parameters_[index].tensor.grad();
   }
@@ -88,7 +98,7 @@ class GradientReducer final : public GradientListener,
   void choose_path();
 
   DistributedOptimizerOptions options_;
-  ReductionMaker maker_;
+  Way way_;
   World world_;
   std::uint64_t number_;  // tells several optimizers of one world apart
   std::vector<PlannedParameter> parameters_;

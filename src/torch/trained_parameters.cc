@@ -36,4 +36,14 @@ TrainedParameters trained_of(const torch::OrderedDict<std::string, torch::Tensor
   return found;
 }
 
+void check_still_frozen(const std::vector<PlannedParameter>& frozen, const std::string& who) {
+  for (const PlannedParameter& parameter : frozen) {
+    if (!parameter.tensor.requires_grad() || !parameter.tensor.grad().defined()) continue;
+    throw InputError(fmt::format(
+        "{}: parameter '{}' required no gradient when this was made, and its gradient is reduced "
+        "by nobody: make it after the last requires_grad_()",
+        who, parameter.name));
+  }
+}
+
 }  // namespace sullae

@@ -21,4 +21,7 @@ struct TrainedParameters {
 TrainedParameters trained_of(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                              const std::string& who);
 
+/// Throws InputError for one of `frozen` that has come to be trained: nobody reduces its gradient, and ranks would drift apart.
+void check_still_frozen(const std::vector<PlannedParameter>& frozen, const std::string& who);
+
 }  // namespace sullae

@@ -51,7 +51,7 @@ void Loop::track(elastic::State& kept) {
       [this](const std::string& text) { unsaved_ = static_cast<Unsaved>(std::stoi(text)); });
   kept.track_tensors("master weights", [this] {
     std::vector<torch::Tensor> masters;
-    for (const auto& [name, weight] : stepper_->update().gather().weights)
+    for (const auto& [name, weight] : stepper_->update().master_weights())
       masters.push_back(weight);
     return masters;
   });

@@ -45,11 +45,11 @@ void Loop::enter(const World& world) {
 
 // From where the epoch is.
 void Loop::make_plan() {
-  const std::int64_t steps = parts_.plan(*world_, options_, {})->steps();
-  adapt_to_batch_size(steps);
-  schedule_ = make_schedule(options_, steps);
+  plan_ = parts_.plan(*world_, options_, {});
+  adapt_to_batch_size(plan_->steps());
+  schedule_ = make_schedule(options_, plan_->steps());
   begun_ = {.step = state_.step, .samples = state_.samples};
-  plan_ = parts_.plan(*world_, options_, begun_);
+  if (begun_.samples > 0) plan_ = parts_.plan(*world_, options_, begun_);
   steps_per_epoch_ = plan_->steps();
 }
 
@@ -130,7 +130,7 @@ void Loop::make_stepper(torch::Device device) {
 
 // The model's as they were before they were cast, where they were.
 void Loop::put_master_weights_back() {
-  const auto masters = stepper_->update().gather().weights;
+  const auto masters = stepper_->update().master_weights();
   if (masters.empty()) return;
   parts_.model.to(torch::kFloat32);
   for (auto& item : parts_.model.named_parameters())
@@ -277,11 +277,10 @@ void Loop::finish_report() {
 }
 
 std::optional<SerializedCheckpoint> Loop::weights(CheckpointMetadata metadata) {
-  WholeState whole = stepper_->update().gather();
+  auto weights = stepper_->update().master_weights();
   if (world_->rank() != 0) return std::nullopt;
-  return serialize_checkpoint(
-      parts_.model, nullptr,
-      {.metadata = std::move(metadata), .weights = std::move(whole.weights)});
+  return serialize_checkpoint(parts_.model, nullptr,
+                              {.metadata = std::move(metadata), .weights = std::move(weights)});
 }
 
 }  // namespace sullae::train

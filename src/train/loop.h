@@ -55,8 +55,6 @@ class Loop {
   /// Throws InputError for options that need ranks which stay.
   elastic::Outcome run_elastic();
   const Report& report() const { return report_; }
-  /// That it has trained in last.
-  const World& world() const { return *world_; }
   /// Tells the observers.
   void note(const std::string& text) const { tell(&Observer::noted, text); }
   /// The weights as they are after it, without the optimizer, on rank 0. Collective.

@@ -38,6 +38,11 @@ void AdapterView::abandon(const std::string& reason) const {
   world_.impl_->abandon(std::make_exception_ptr(Error(reason)));
 }
 
+void AdapterView::start_timeline(const std::filesystem::path& file, const std::string& job,
+                                 int generation) const {
+  world_.impl_->start_timeline({.file = file, .goes_on_of = job, .world = generation});
+}
+
 void AdapterView::suspend_timeline() const { world_.impl_->timeline().suspend(); }
 
 void AdapterView::go_on_from(const World& before) const {

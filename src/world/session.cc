@@ -18,10 +18,6 @@ WorldSettings WorldSettings::from(const Environment& environment, const WorldOpt
   if (options.timeout.count() > 0) settings.collective.waits.timeout = options.timeout;
   settings.collective.check();
   settings.engine = engine::EngineOptions::from(environment, settings.collective.waits);
-  std::string timeline;
-  read_text(environment, "SULLAE_TIMELINE", timeline);
-  settings.timeline = timeline;
-  read_text(environment, "SULLAE_JOB_ID", settings.job);
   return settings;
 }
 

@@ -1,7 +1,6 @@
 // What a world and its process sets share.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 
 #include "collective/messages/messenger.h"
@@ -22,11 +21,6 @@ struct WorldSettings {
   RendezvousSettings rendezvous;
   CollectiveSettings collective;
   engine::EngineOptions engine;
-  /// SULLAE_TIMELINE: the file that the timeline of the whole run goes to; empty for none.
-  std::filesystem::path timeline;
-  /// SULLAE_JOB_ID: tells the jobs apart that `sullae run` starts.
-  std::string job;
-
   /// Throws InputError for what cannot be.
   static WorldSettings from(const Environment& environment, const WorldOptions& options);
 };

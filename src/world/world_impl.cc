@@ -50,12 +50,7 @@ std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
   }
   session->messenger = messages::make_messenger(session->rendezvous.get(), topology,
                                                 session->settings.collective, session->cut_off);
-  engine::Timeline::Place timeline{.file = session->settings.timeline,
-                                   .goes_on_of = session->settings.job,
-                                   .world = options.generation};
-  auto impl = std::make_unique<Impl>(std::move(session), std::move(topology), "");
-  if (!timeline.file.empty()) impl->start_timeline(std::move(timeline));
-  return impl;
+  return std::make_unique<Impl>(std::move(session), std::move(topology), "");
 }
 
 World::Impl::Impl(std::shared_ptr<Session> session, Topology topology, std::string name)

@@ -64,6 +64,9 @@ TEST(Mesh, SaysWhatIsWrong) {
       return error_of([&] { Mesh(world, std::move(dimensions)); });
     };
     EXPECT_EQ(error({{"dp", 3}}), "mesh dp=3: makes 3 ranks, and there are 4");
+    constexpr int kMany = 2000000000;
+    EXPECT_EQ(error({{"a", kMany}, {"b", kMany}, {"c", kMany}}),
+              "mesh a=2000000000,b=2000000000,c=2000000000: makes more ranks, and there are 4");
     EXPECT_TRUE(contains(error({{"dp", 2}, {"dp", 2}}), "has two dimensions 'dp'"));
     EXPECT_TRUE(contains(error({{"", 4}}), "expected names, and sizes of 1 or more"));
     const Mesh mesh(world, {{"dp", 2}, {"tp", 2}});

@@ -223,8 +223,9 @@ TEST(ShardedState, IsSavedWholeAndLoadedOnAnyNumberOfRanks) {
                                  world);
       for (int step = 0; step < 9; ++step) run_step(net, optimizer, recipe, step, world);
       const auto whole = optimizer.gather();
-      EXPECT_EQ(whole == nullptr, world.rank() != 0);
-      if (whole) save_checkpoint(file, *net, whole.get());
+      EXPECT_EQ(whole.optimizer == nullptr, world.rank() != 0);
+      EXPECT_TRUE(whole.weights.empty());
+      if (whole.optimizer) save_checkpoint(file, *net, whole.optimizer.get());
     });
     for (const int size : {1, 2, 3, 5}) {
       run_ranks({.size = size}, [&](World& world) {
@@ -303,6 +304,112 @@ TEST(ShardedMistakes, AreTold) {
                          }),
                          "parameter 'weight' has a sparse gradient"));
   });
+}
+
+// In a world of one, too: what is an error on several ranks is one there.
+TEST(ShardedMistakes, OfOneRankAreThoseOfMany) {
+  for (const int size : {1, 2}) {
+    run_ranks({.size = size}, [&](World& world) {
+      Net net;
+      net->never->bias.set_requires_grad(false);
+      ShardedOptimizer optimizer(net->named_parameters(), maker({}), {}, world);
+      run_step(net, optimizer, {}, 0, world);
+      optimizer.synchronize();
+      EXPECT_TRUE(contains(error_of([&] { loss_of(net, {}, 1, 0, world.size()).backward(); }),
+                           "call step() or zero_grad() before"));
+      optimizer.zero_grad();
+      net->never->bias.set_requires_grad(true);
+      net->never->bias.sum().backward();
+      EXPECT_TRUE(contains(error_of([&] { optimizer.step(); }),
+                           "ShardedOptimizer: parameter 'never.bias' required no gradient when"));
+    });
+  }
+}
+
+TEST(ShardedMistakes, OfOneRankAreToldOnAll) {
+  const auto stages = run_ranks_catching({.size = 2}, [](World& world) {
+    Net net;
+    ShardedOptimizer(net->named_parameters(), maker({}), {.stage = world.rank() + 1}, world);
+  });
+  for (const auto& error : stages)
+    EXPECT_TRUE(contains(error, "made with stage=1") && contains(error, "made with stage=2"))
+        << error;
+  run_ranks({.size = 3}, [](World& world) {
+    Net net;
+    ShardedOptimizer optimizer(net->named_parameters(), maker({}), {}, world);
+    torch::optim::SGD other(net->parameters(), torch::optim::SGDOptions(0.1));
+    Adam fewer(net->one->parameters(), torch::optim::AdamOptions(0.1));
+    const auto error = [&](torch::optim::Optimizer* whole) {
+      return error_of([&] { optimizer.scatter(whole); });
+    };
+    EXPECT_TRUE(contains(error(&other), "the optimizer is of another kind"));
+    EXPECT_TRUE(contains(error(&fewer), "other groups of parameters"));
+    EXPECT_TRUE(contains(error(nullptr), "no optimizer was given on the root"));
+    run_step(net, optimizer, {}, 0, world);  // it works as before
+  });
+}
+
+// Nothing, a number without dimensions, and fewer numbers than ranks.
+struct OddImpl : torch::nn::Module {
+  torch::Tensor none = register_parameter("none", torch::zeros({0, 3}));
+  torch::Tensor scale = register_parameter("scale", torch::full({}, 0.5));
+  torch::Tensor two = register_parameter("two", torch::ones({2}));
+};
+TORCH_MODULE(Odd);
+
+TEST(ShardedParameters, MayHaveAnyShape) {
+  for (const int stage : {1, 2}) {
+    std::vector<std::vector<torch::Tensor>> trained(6);
+    for (const int size : {1, 2, 5}) {
+      run_ranks({.size = size}, [&](World& world) {
+        Odd odd;
+        ShardedOptimizer optimizer(odd->named_parameters(), maker({}), {.stage = stage}, world);
+        for (int step = 0; step < 3; ++step) {
+          optimizer.zero_grad();
+          (odd->scale * odd->two.square().sum() + odd->none.sum()).backward();
+          optimizer.step();
+        }
+        const auto whole = optimizer.gather();
+        optimizer.scatter(whole.optimizer.get());
+        if (world.rank() == 0)
+          for (const auto& parameter : odd->parameters())
+            trained[static_cast<std::size_t>(size)].push_back(parameter.detach().clone());
+      });
+    }
+    for (const std::size_t size : {std::size_t{2}, std::size_t{5}}) {
+      ASSERT_EQ(trained[size].size(), 3U);
+      for (std::size_t i = 0; i < 3; ++i)
+        EXPECT_TRUE(torch::equal(trained[size][i], trained[1][i])) << size << " " << i;
+    }
+  }
+}
+
+// As a generator's loss reaches the discriminator's parameters.
+TEST(ShardedGradients, OfTwoOptimizersDoNotMix) {
+  const auto run = [](World* world) {
+    Net one(torch::kFloat64);
+    Net other(torch::kFloat64);
+    const World alone = world != nullptr ? *world : World::create({});
+    ShardedOptimizer of_one(one->named_parameters(), maker({}), {.bucket_bytes = 512}, alone);
+    ShardedOptimizer of_other(other->named_parameters(), maker({}), {.bucket_bytes = 512}, alone);
+    const Recipe recipe{.type = torch::kFloat64};
+    for (int step = 0; step < 5; ++step) {
+      of_one.zero_grad();
+      loss_of(one, recipe, step, alone.rank(), alone.size()).backward();
+      of_one.step();
+      of_other.zero_grad();
+      (loss_of(other, recipe, step + 9, alone.rank(), alone.size()) +
+       loss_of(one, recipe, step, alone.rank(), alone.size()))
+          .backward();
+      of_other.step();
+    }
+    auto values = values_of(one);
+    for (const auto& value : values_of(other)) values.push_back(value);
+    return values;
+  };
+  const auto expected = run(nullptr);
+  run_ranks({.size = 3},
+            [&](World& world) { EXPECT_LT(difference(run(&world), expected), 1e-10); });
 }
 
 // A backward that is thrown away, and one that follows.

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <set>
 
 #include "support/errors.h"
 #include "train/fixture.h"
@@ -16,6 +17,7 @@ class ElasticTrain : public Train {
     auto all = words(3, std::move(options));
     const auto after = std::ranges::find(all, "--cpus-per-rank");
     all.insert(after, {"--min-np", "1", "--cooldown", "0.2"});
+    if (!timeline_.empty()) all.insert(all.begin() + 2, {"--timeline", timeline_});
     return all;
   }
   // The job's ranks, and not its launcher.
@@ -77,6 +79,7 @@ class ElasticTrain : public Train {
     EXPECT_NE(report["world_changes"][0]["reason"], "");
   }
   std::string said_;
+  std::string timeline_;
 };
 
 TEST_F(ElasticTrain, KillsDoNotShowInWhatIsTrained) {
@@ -139,6 +142,20 @@ TEST_F(ElasticTrain, WhereAllAreAskedToGoTheyLeaveACheckpoint) {
   EXPECT_EQ(report["steps"], 4 * 34);
   EXPECT_NEAR(report["test_loss"].get<double>(),
               undisturbed({"--epochs", "4"})["test_loss"].get<double>(), 5e-3);
+}
+
+// Its first world is not the process's first: one of its own makes the model.
+TEST_F(ElasticTrain, ATimelineHoldsAllWorlds) {
+  const auto file = directory_.path() / "timeline.json";
+  timeline_ = file.string();
+  disturbed({"--epochs", "4"}, SIGKILL, 1, 6);
+  std::set<int> worlds;
+  const auto timeline = read_json(file);
+  for (const auto& event : timeline["traceEvents"]) {
+    if (event["ph"] == "X" && event["name"] == "BACKWARD")
+      worlds.insert(event["args"]["world"].get<int>());
+  }
+  EXPECT_TRUE(worlds.contains(0) && worlds.contains(1)) << said_;
 }
 
 TEST_F(ElasticTrain, OptionsThatNeedRanksWhichStayAreRefused) {

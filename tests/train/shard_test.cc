@@ -86,5 +86,12 @@ TEST_F(Shard, SaysWhatDoesNotGoWithIt) {
   }
 }
 
+TEST_F(Shard, IsNotOfSparseGradients) {
+  const auto result = run_program(words(2, {"--shard", "gradients"}, "text"));
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_TRUE(contains(result.standard_error, "--shard gradients: text has sparse gradients"))
+      << result.standard_error;
+}
+
 }  // namespace
 }  // namespace sullae::testing

@@ -40,15 +40,16 @@ struct ShardedOptimizerOptions {
 ///   optimizer.step();
 ///
 /// The parts are of elements and not of tensors, so that all ranks have as much, and the optimizer sees of each
-/// parameter that this rank has a part of a piece of one dimension, by the parameter's name. So it must treat each element
-/// by itself: SGD, Adam, AdamW, Adagrad, RMSprop. Weights in 16 bits are updated in float32, of which each rank keeps its part alone.
+/// parameter that this rank has a part of a piece, by the parameter's name, with as many dimensions, of which all but the
+/// last are 1. So it must treat each element by itself: SGD, Adam, AdamW, Adagrad, RMSprop. Weights in 16 bits are updated in float32, of which each rank keeps its part alone.
 ///
-/// Gradients are gone from the parameters once they are reduced; clip with clip_grad_norm(). Sparse gradients are refused.
+/// Gradients are gone from the parameters once they are reduced; clip with clip_grad_norm(). Sparse gradients are refused, and parameters on GPUs.
 /// Used by the thread that trains. Errors of the background are thrown by synchronize() and step().
 class ShardedOptimizer {
  public:
   using Pieces = torch::OrderedDict<std::string, torch::Tensor>;
-  /// Makes the optimizer of these pieces, all and no others, in groups as it likes; the same on every rank.
+  /// Makes the optimizer of these pieces, all and no others, in groups as it likes; the same on every rank. It is called again by
+  /// gather() and scatter(), with whole parameters, and with one number by another name.
   using Maker = std::function<std::unique_ptr<torch::optim::Optimizer>(const Pieces& pieces)>;
 
   /// Parameters are equal on all ranks (broadcast_parameters()), and move to memory of this object's, which they keep alive.
@@ -77,14 +78,20 @@ class ShardedOptimizer {
   /// That of this rank's pieces: for learning rates, and to look at. It is stepped by step() alone.
   torch::optim::Optimizer& optimizer();
 
-  /// On `root` an optimizer of the whole parameters with the whole state, as save_checkpoint() takes it, whatever the number of
-  /// ranks; null on others. Collective.
-  std::unique_ptr<torch::optim::Optimizer> gather(int root = 0);
-  /// The opposite: `whole`, of all parameters in their order, is root's, and ignored elsewhere. Options are taken over,
-  /// too. Collective.
-  void scatter(torch::optim::Optimizer* whole, int root = 0);
-  /// Weights in float32, of parameters in 16 bits, by name: on `root` the whole, nothing on others. Collective.
+  /// What save_checkpoint() takes, whatever the number of ranks.
+  struct Whole {
+    /// Of the whole parameters, with the whole state.
+    std::unique_ptr<torch::optim::Optimizer> optimizer;
+    /// In float32, of parameters in 16 bits, by name.
+    std::map<std::string, torch::Tensor> weights;
+  };
+  /// On `root`; nothing on others. Collective.
+  Whole gather(int root = 0);
+  /// Its weights alone. Collective.
   std::map<std::string, torch::Tensor> master_weights(int root = 0);
+  /// The opposite: `whole`, of all parameters in their order, is root's, and ignored elsewhere. Options are taken over,
+  /// too. Collective. Throws InputError, on every rank, for an optimizer of another kind or of other parameters.
+  void scatter(torch::optim::Optimizer* whole, int root = 0);
   /// Each rank takes its parts of `weights`, by name, for what it updates: of parameters that were cast to 16 bits, the
   /// weights before.
   void take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "launch/environment.h"
 #include "sullae/adapter.h"
 #include "sullae/error.h"
 #include "transport/settings.h"
@@ -150,7 +151,7 @@ std::optional<World> Member::try_to_join(const Told& told) {
   WorldOptions options{.rank = told.rank, .size = told.size, .generation = told.generation};
   if (told.size > 1) options.store = address_;
   try {
-    World world = World::create(options);
+    World world = create_job_world(options);
     std::unique_lock lock(mutex_);
     if (abandoned_ < told.generation) {
       world_ = world;

@@ -4,7 +4,6 @@
 #include <torch/types.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,18 +13,9 @@
 #include "sullae/sullae.h"
 #include "sullae/torch.h"
 #include "torch/bucket_plan.h"
+#include "torch/reduction/step_flags.h"
 
 namespace sullae {
-
-/// Whether a parameter had a gradient in a step.
-enum class Presence : std::uint8_t { nowhere, on_some_ranks, everywhere };
-
-/// What ranks tell each other with a bucket's gradients.
-struct StepFlags {
-  std::vector<Presence> presence;  ///< by place
-  /// Some rank takes a step of its own, and does not only follow the others'.
-  bool anyone_stepped = true;
-};
 
 /// A reduction that is one allreduce, in place.
 struct SingleAllreduce {
@@ -54,8 +44,6 @@ class BucketReduction {
   virtual void give(std::size_t place) = 0;
   /// Whether the gradient lives here, so that the result overwrites it.
   virtual bool holds_gradient(std::size_t place) const = 0;
-  /// Whether gradients that were taken can be added to, by another backward in the same step.
-  virtual bool can_add() const { return true; }
   /// Fills a gradient that lives here with zeros.
   virtual void clear(std::size_t place) = 0;
   /// Of the last step; null where no flags travel, as with sparse gradients. Dense ones must carry them: join() and the

@@ -91,18 +91,7 @@ void DenseReduction::reduce_flags(Communicator& communicator) const {
                          op_ == ReduceOp::adasum ? ReduceOp::sum : op_);
 }
 
-void DenseReduction::finish() {
-  const torch::Tensor flags = memory_.flags.to(torch::kFloat64);
-  const auto* flag = flags.data_ptr<double>();
-  const double everybody = op_ == ReduceOp::average ? 1 : ranks_;
-  for (Presence& presence : step_flags_.presence) {
-    presence = *flag == 0           ? Presence::nowhere
-               : *flag == everybody ? Presence::everywhere
-                                    : Presence::on_some_ranks;
-    ++flag;
-  }
-  step_flags_.anyone_stepped = *flag != 0;
-}
+void DenseReduction::finish() { step_flags_.read(memory_.flags, op_, ranks_); }
 
 void DenseReduction::give(std::size_t place) {
   torch::Tensor& gradient = parameter(place).mutable_grad();

@@ -199,6 +199,12 @@ class TextRecipe final : public Recipe {
   }
 
   std::unique_ptr<Task> make(const RecipeOptions& options, const World&) const override {
+    if (options.shard != "none")
+      throw InputError(
+          fmt::format("--shard {}: {} has sparse gradients, of the words of a step alone, which "
+                      "are not divided "
+                      "among ranks",
+                      options.shard, name()));
     const Source source = read_source(options);
     return std::make_unique<TextTask>(*this, options_.lstm, describe(*this, options, source),
                                       source);

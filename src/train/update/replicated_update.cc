@@ -91,10 +91,14 @@ class ReplicatedUpdate final : public WeightUpdate {
   }
 
   WholeState gather() override {
-    WholeState whole{.optimizer = &*optimizer_, .weights = {}, .owned = {}};
-    if (!mixed_) return whole;
-    for (const auto& item : weights_) whole.weights.emplace(item.key(), item.value());
-    return whole;
+    return {.optimizer = &*optimizer_, .weights = master_weights(), .owned = {}};
+  }
+
+  MasterWeights master_weights() override {
+    MasterWeights weights;
+    if (!mixed_) return weights;
+    for (const auto& item : weights_) weights.emplace(item.key(), item.value());
+    return weights;
   }
 
   void load(torch::optim::Optimizer& loaded) override {

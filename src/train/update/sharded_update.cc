@@ -55,17 +55,17 @@ class ShardedUpdate final : public WeightUpdate {
   }
 
   void clip(double norm) override { sharded_->clip_grad_norm(norm); }
-  void step() override {
-    // The other ranks' results are waited for, too.
-    const Stopwatch watch(waiting_);
-    sharded_->step();
-  }
+  void step() override { sharded_->step(); }
 
   WholeState gather() override {
-    WholeState whole{.weights = sharded_->master_weights(), .owned = sharded_->gather()};
-    whole.optimizer = whole.owned.get();
-    return whole;
+    auto whole = sharded_->gather();
+    torch::optim::Optimizer* const optimizer = whole.optimizer.get();
+    return {.optimizer = optimizer,
+            .weights = std::move(whole.weights),
+            .owned = std::move(whole.optimizer)};
   }
+
+  MasterWeights master_weights() override { return sharded_->master_weights(); }
 
   void load(torch::optim::Optimizer& loaded) override {
     sharded_->scatter(world_->rank() == 0 ? &loaded : nullptr);

@@ -14,10 +14,13 @@
 
 namespace sullae::train {
 
-/// What a checkpoint holds of a model that is trained: the optimizer, and float32 weights of parameters in 16 bits, by name.
+/// Float32 weights of parameters in 16 bits, by name.
+using MasterWeights = std::map<std::string, torch::Tensor>;
+
+/// What a checkpoint holds beside the model.
 struct WholeState {
   torch::optim::Optimizer* optimizer = nullptr;
-  std::map<std::string, torch::Tensor> weights;
+  MasterWeights weights;
   std::unique_ptr<torch::optim::Optimizer> owned;  ///< perhaps the optimizer
 };
 
@@ -49,6 +52,8 @@ class WeightUpdate {
   virtual void join_weights() {}
   /// On rank 0 what a checkpoint holds. Collective.
   virtual WholeState gather() = 0;
+  /// Its weights alone. Collective.
+  virtual MasterWeights master_weights() = 0;
   /// Takes the state of `loaded`, an optimizer of the whole model, as it is on rank 0. Collective.
   virtual void load(torch::optim::Optimizer& loaded) = 0;
   /// Time spent waiting for other ranks.

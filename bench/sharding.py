@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""A sharded optimizer beside a replicated one: seconds a step, in turn, and memory of a larger model.
+
+    bench/sharding.py [--rounds 5] [--build build/release]
+
+Linear layers with Adam in float32 (bench_sharding). Memory is what all ranks together used at most beyond what they had before there was
+a model, by rank and parameter: 16 bytes replicated, 8 + 8/P with the optimizer's state in parts, 4 + 12/P with the gradients, too."""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from figures import Figures  # noqa: E402
+
+WAYS = ["replicated", "optimizer", "gradients"]
+
+
+def run(build, ranks, way, layers, width, batch, steps):
+    words = [str(build / "bin" / "sullae"), "run", "--no-tag", "-np", str(ranks), str(build / "bin" / "bench_sharding"), way]
+    words += [str(number) for number in (layers, width, batch, steps)]
+    result = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    if result.returncode != 0:
+        raise SystemExit(f"{' '.join(words)}\n{result.stdout}{result.stderr}")
+    return json.loads(result.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    options = parser.parse_args()
+    with Figures("sharding") as figures:
+        seconds = {way: [] for way in WAYS}
+        for _ in range(options.rounds):
+            for way in WAYS:
+                seconds[way].append(run(options.build, 2, way, 24, 512, 64, 60)["seconds"])
+        figures.print(f"{'':<12}{'ms a step, 2 ranks':>20}{'replicated / it':>18}{'bytes a parameter, 4 ranks':>28}{'formula':>9}")
+        for way, formula in zip(WAYS, (16, 10, 7)):
+            ratio = statistics.median(one / other for one, other in zip(seconds["replicated"], seconds[way]))
+            memory = run(options.build, 4, way, 25, 2000, 4, 3)["bytes_a_parameter"]
+            figures[f"{way}, speed"] = ratio
+            figures[f"{way}, bytes a parameter"] = memory
+            figures.print(f"{way:<12}{1e3 * statistics.median(seconds[way]):>20.2f}{ratio:>18.2f}{memory:>28.1f}{formula:>9}")
+
+
+if __name__ == "__main__":
+    main()
