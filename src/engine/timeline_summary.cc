@@ -60,6 +60,8 @@ bool is_arrival(const Event& event) { return event.phase == "NEGOTIATE" || event
 void add_time(const Event& event, TimelineSummary::Rank& rank) {
   if (event.phase == "BACKWARD") rank.backward += event.duration;
   if (event.phase == "WAIT") rank.waiting += event.duration;
+  if (event.phase == "PIPELINE") rank.stages += event.duration;
+  if (event.phase == "PIPELINE_STEP") rank.pipeline += event.duration;
   if (is_arrival(event)) return;
   if (event.lane == "planned") rank.planned += event.duration;
   if (event.lane == "negotiated") rank.negotiated += event.duration;
@@ -112,6 +114,10 @@ double TimelineSummary::Rank::hidden() const {
   return planned <= 0 ? 0 : std::clamp(1 - waiting / planned, 0.0, 1.0);
 }
 
+double TimelineSummary::Rank::bubble() const {
+  return pipeline <= 0 ? 0 : std::clamp(1 - stages / pipeline, 0.0, 1.0);
+}
+
 TimelineSummary summarize_timeline(const std::filesystem::path& file) {
   auto events = read_events(file);
   std::ranges::stable_sort(events, {}, &Event::start);
@@ -121,6 +127,30 @@ TimelineSummary summarize_timeline(const std::filesystem::path& file) {
   find_slowest(events, summary);
   return summary;
 }
+
+namespace {
+
+// Nothing where there was no pipeline.
+std::string pipeline_lines(const TimelineSummary& summary) {
+  std::string text;
+  TimelineSummary::Rank all;
+  for (const auto& [number, rank] : summary.ranks) {
+    if (rank.pipeline <= 0) continue;
+    text += fmt::format("{:>6}{:>12.1f}{:>12.1f}{:>9.0f}\n", number, rank.pipeline / 1e3,
+                        rank.stages / 1e3, 100 * rank.bubble());
+    all.pipeline += rank.pipeline;
+    all.stages += rank.stages;
+  }
+  if (text.empty()) return text;
+  return fmt::format("\n{:>6}{:>12}{:>12}{:>9}\n{:>6}{:>12}{:>12}{:>9}\n", "rank", "pipeline",
+                     "stages", "bubble", "", "ms", "ms", "%") +
+         text +
+         fmt::format(
+             "\npipeline: in its steps; stages: computing; bubble: the rest, {:.0f} % of all.\n",
+             100 * all.bubble());
+}
+
+}  // namespace
 
 std::string format_summary(const TimelineSummary& summary) {
   std::string text =
@@ -139,6 +169,7 @@ std::string format_summary(const TimelineSummary& summary) {
       "\ngradients: being reduced; waiting: for them, after backward; hidden: the share of their "
       "reduction behind backward;\nlast: how often the rank came last to an operation; lost: by "
       "waiting for ranks that came later.\n";
+  text += pipeline_lines(summary);
   if (!summary.slowest.empty()) text += "\nslowest on any rank:\n";
   for (const auto& tensor : summary.slowest) {
     text += fmt::format("{:>12.1f} ms in {:>6} times  {}  {}\n", tensor.total / 1e3, tensor.count,

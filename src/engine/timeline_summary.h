@@ -16,10 +16,14 @@ struct TimelineSummary {
     double blocking = 0;    ///< in blocking collectives
     double backward = 0;    ///< from the first gradient to the last
     double waiting = 0;     ///< for gradients, after backward
+    double stages = 0;      ///< in stages of a pipeline
+    double pipeline = 0;    ///< in a pipeline's steps
     int last = 0;           ///< how often this rank was the last to come
     double lost = 0;        ///< by waiting for ranks that came later
     /// The share of `planned` that backward hid.
     double hidden() const;
+    /// The share of `pipeline` in which no stage computed.
+    double bubble() const;
   };
   struct Tensor {
     std::string phase;

@@ -10,9 +10,8 @@
 #include <sstream>
 #include <utility>
 
-#include "collective/gather_texts.h"
+#include "parallel/agreement.h"
 #include "parallel/grid.h"
-#include "sullae/adapter.h"
 
 namespace sullae {
 namespace {
@@ -32,20 +31,6 @@ void check(const std::vector<Mesh::Dimension>& dimensions, int size) {
   if (product != size)
     throw InputError(fmt::format("mesh {}: makes {} ranks, and there are {}", to_text(dimensions),
                                  product > size ? "more" : fmt::to_string(product), size));
-}
-
-// Before anything else: ranks that go on differently would wait for each other.
-void check_same(const World& world, const std::string& mine) {
-  std::vector<std::string> all;
-  AdapterView(world).run(
-      [&](Communicator& communicator) { all = gather_texts(communicator, mine); },
-      {.name = "mesh"});
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] != all[0])
-      throw MismatchError(
-          fmt::format("ranks disagree about the mesh: it is {} on rank 0, and {} on rank {}",
-                      all[0], all[rank], rank));
-  }
 }
 
 // Of the group that this rank is in.
@@ -101,7 +86,7 @@ std::string to_text(const std::vector<Mesh::Dimension>& dimensions) {
 
 Mesh::Mesh(const World& world, std::vector<Dimension> dimensions)
     : world_(world), dimensions_(std::move(dimensions)) {
-  check_same(world, to_text(dimensions_));
+  check_same_on_all(world, "the mesh", to_text(dimensions_));
   check(dimensions_, world.size());
   std::vector<int> sizes;
   for (const Dimension& one : dimensions_) sizes.push_back(one.size);

@@ -20,12 +20,14 @@ constexpr const char* kWho = "ShardedOptimizer";
 // another order.
 constexpr std::size_t kBuffers = 4;
 
-// Before 2.38 glibc does not use again what it has freed of aligned blocks, as libtorch asks for them
-// (https://sourceware.org/bugzilla/show_bug.cgi?id=14581): gradients of each step would come on top of those before.
-// Blocks of their own go back to the system. Of the whole process, and once.
-void map_large_blocks() {
-  constexpr int kLeast = 1 << 20;
-  [[maybe_unused]] static const int set = ::mallopt(M_MMAP_THRESHOLD, kLeast);
+// Gradients come and go at every step. Before 2.38 glibc does not use again what it has freed of large aligned blocks, as
+// libtorch asks for them (https://sourceware.org/bugzilla/show_bug.cgi?id=14581): those go back to the system. Smaller ones
+// stay in the process: fresh pages cost more than what is done with them. Of the whole process, and once.
+void keep_small_blocks() {
+  constexpr int kMapped = 4 << 20;
+  constexpr int kKept = 64 << 20;
+  [[maybe_unused]] static const bool set =
+      ::mallopt(M_MMAP_THRESHOLD, kMapped) != 0 && ::mallopt(M_TRIM_THRESHOLD, kKept) != 0;
 }
 
 DistributedOptimizerOptions gradient_options(const ShardedOptimizerOptions& options) {
@@ -108,7 +110,7 @@ ShardedParameters::ShardedParameters(
     return;
   }
   const torch::NoGradGuard guard;
-  map_large_blocks();
+  keep_small_blocks();
   reducer_->plan_ahead();
 }
 

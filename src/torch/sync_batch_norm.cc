@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include "sullae/torch.h"
+#include "torch/held.h"
 
 namespace sullae {
 namespace {
@@ -47,12 +48,6 @@ Statistics statistics_of(const torch::Tensor& input, const World& world) {
   return statistics;
 }
 
-// What backward needs of the world outlives whoever called forward.
-struct HeldWorld : torch::CustomClassHolder {
-  explicit HeldWorld(World held) : world(std::move(held)) {}
-  World world;
-};
-
 struct Normalise : torch::autograd::Function<Normalise> {
   static torch::Tensor forward(torch::autograd::AutogradContext* context,
                                const torch::Tensor& input, const torch::Tensor& weight,
@@ -64,7 +59,7 @@ struct Normalise : torch::autograd::Function<Normalise> {
         (input.to(type) - by_channel(mean, input)) * by_channel(inverse_deviation, input);
     context->save_for_backward({normalised, weight, inverse_deviation});
     context->saved_data["count"] = count;
-    context->saved_data["world"] = c10::IValue::make_capsule(c10::make_intrusive<HeldWorld>(world));
+    hold(*context, world);
     context->saved_data["type"] = static_cast<std::int64_t>(input.scalar_type());
     return (normalised * by_channel(weight, input) + by_channel(bias, input))
         .to(input.scalar_type());
@@ -76,8 +71,7 @@ struct Normalise : torch::autograd::Function<Normalise> {
     const torch::Tensor& normalised = saved[0];
     const torch::Tensor& weight = saved[1];
     const torch::Tensor& inverse_deviation = saved[2];
-    const auto held = context->saved_data["world"].toCapsule();
-    const World& world = static_cast<const HeldWorld&>(*held).world;
+    const auto world = held<World>(*context);
     const double count = context->saved_data["count"].toDouble();
     const auto gradient = outputs[0].to(normalised.scalar_type());
     const std::int64_t channels = gradient.size(1);

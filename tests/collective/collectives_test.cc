@@ -195,6 +195,36 @@ TEST_P(Collectives, AllgatherOfUnevenParts) {
   });
 }
 
+// Buffers of all ranks lie in shared memory, of some, or of none.
+TEST_P(Collectives, ReducescatterAndAllgatherInSharedBuffers) {
+  run([](World& world) {
+    constexpr std::size_t kMost = 300007;
+    const auto memory = world.allocate_shared(kMost * 4 * static_cast<std::size_t>(world.size()));
+    std::vector<std::byte> ordinary(kMost * 4 * static_cast<std::size_t>(world.size()));
+    for (const std::size_t most : kCounts) {
+      if (most > kMost) continue;
+      const auto counts = uneven_counts(world.size(), most);
+      const auto me = static_cast<std::size_t>(world.rank());
+      const auto total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+      const auto first =
+          std::accumulate(counts.begin(), counts.begin() + world.rank(), std::size_t{0});
+      for (const int sharing : {world.size(), 1}) {
+        std::byte* const place = world.rank() < sharing ? memory.get() : ordinary.data();
+        const auto in = make_values(world.rank(), total, DataType::float32);
+        std::copy(in.begin(), in.end(), place);
+        std::vector<std::byte> part(counts[me] * 4);
+        world.reducescatterv_async(place, part.data(), counts, DataType::float32).wait();
+        check_reduced(part, counts[me], first, world.size(), DataType::float32, ReduceOp::sum);
+
+        std::copy(part.begin(), part.end(), place + first * 4);
+        world.allgatherv_async(place + first * 4, place, counts, DataType::float32).wait();
+        check_reduced({place, place + total * 4}, total, 0, world.size(), DataType::float32,
+                      ReduceOp::sum);
+      }
+    }
+  });
+}
+
 TEST_P(Collectives, BroadcastFromEveryRoot) {
   run([](World& world) {
     for (const std::size_t count : kCounts) {

@@ -9,6 +9,9 @@
 namespace sullae::shm {
 namespace {
 
+// Above this, parts of buffers in shared memory are read where they are: nothing is copied in, and a second wait costs less.
+constexpr std::size_t kInPlaceFromBytes = std::size_t{16} << 10;
+
 std::size_t rounds_for(std::size_t most, std::size_t piece) {
   return std::max<std::size_t>((most + piece - 1) / piece, 1);
 }
@@ -25,13 +28,27 @@ Range in_round(std::size_t count, std::size_t piece, std::size_t round) {
 
 }  // namespace
 
-void ShmCommunicator::lockstep(const Signature& signature,
+std::vector<std::byte*> ShmCommunicator::places_of_all(const Signature& signature,
+                                                       const void* memory, std::size_t bytes) {
+  const SharedPlace own = buffers_->find(memory, bytes);
+  group_.exchange(signature, std::as_bytes(std::span(&own, 1)));
+  std::vector<std::byte*> places;
+  for (int i = 0; i < size(); ++i) {
+    SharedPlace place;
+    copy_bytes(&place, group_.payload(i), sizeof place);
+    if (place.buffer == 0) return {};
+    places.push_back(buffers_->resolve(place, i));
+  }
+  return places;
+}
+
+void ShmCommunicator::lockstep(const Signature* signature,
                                const std::function<std::size_t()>& rounds,
                                const std::function<void(std::size_t, std::byte*)>& write,
                                const std::function<void(std::size_t, std::uint64_t)>& read) {
   std::uint64_t announcement = group_.next_announcement();
   write(0, group_.slot(rank(), announcement));
-  group_.exchange(signature);
+  signature == nullptr ? group_.step() : group_.exchange(*signature);
   const std::size_t total = rounds();
   read(0, announcement);
   for (std::size_t round = 1; round < total; ++round) {
@@ -50,10 +67,23 @@ void ShmCommunicator::reducescatter(const void* in, void* out, std::span<const s
   const std::size_t mine = counts[static_cast<std::size_t>(rank())];
   const std::size_t piece = kSlotBytes / static_cast<std::size_t>(size()) / 64 * 64 / width;
   const auto* from = static_cast<const std::byte*>(in);
+  const Signature signature{
+      .operation = Operation::reducescatter, .type = type, .op = op, .count = hash_of(counts)};
   std::vector<const void*> inputs(static_cast<std::size_t>(size()));
+  const std::size_t bytes = offsets.back() * width;
+  const bool large = bytes > kInPlaceFromBytes;
+  if (large) {
+    const auto places = places_of_all(signature, in, bytes);
+    if (!places.empty()) {
+      const std::size_t begin = offsets[static_cast<std::size_t>(rank())] * width;
+      for (std::size_t i = 0; i < places.size(); ++i) inputs[i] = places[i] + begin;
+      reduction::run({inputs.data(), inputs.size(), &out, 1, mine, op, size()}, type);
+      group_.step();
+      return;
+    }
+  }
   lockstep(
-      {.operation = Operation::reducescatter, .type = type, .op = op, .count = hash_of(counts)},
-      [&] { return rounds_for(most_of(counts), piece); },
+      large ? nullptr : &signature, [&] { return rounds_for(most_of(counts), piece); },
       [&](std::size_t round, std::byte* slot) {
         for (std::size_t i = 0; i < counts.size(); ++i) {
           const Range range = in_round(counts[i], piece, round);
@@ -81,9 +111,23 @@ void ShmCommunicator::allgather(const void* in, void* out, std::span<const std::
   auto* into = static_cast<std::byte*>(out);
   std::byte* own = into + offsets[me] * width;
   if (in != own) copy_bytes(own, in, counts[me] * width);
+  const Signature signature{
+      .operation = Operation::allgather, .type = type, .count = hash_of(counts)};
+  const std::size_t bytes = offsets.back() * width;
+  const bool large = bytes > kInPlaceFromBytes;
+  if (large) {
+    const auto places = places_of_all(signature, out, bytes);
+    if (!places.empty()) {
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        const std::size_t begin = offsets[i] * width;
+        if (i != me) copy_bytes(into + begin, places[i] + begin, counts[i] * width);
+      }
+      group_.step();
+      return;
+    }
+  }
   lockstep(
-      {.operation = Operation::allgather, .type = type, .count = hash_of(counts)},
-      [&] { return rounds_for(most_of(counts), piece); },
+      large ? nullptr : &signature, [&] { return rounds_for(most_of(counts), piece); },
       [&](std::size_t round, std::byte* slot) {
         const Range range = in_round(counts[me], piece, round);
         copy_bytes(slot, own + range.begin * width, range.size() * width);
@@ -102,9 +146,10 @@ void ShmCommunicator::broadcast(void* data, std::size_t count, DataType type, in
   const std::size_t width = element_size(type);
   const std::size_t piece = kSlotBytes / width;
   auto* bytes = static_cast<std::byte*>(data);
+  const Signature signature{
+      .operation = Operation::broadcast, .type = type, .root = root, .count = count};
   lockstep(
-      {.operation = Operation::broadcast, .type = type, .root = root, .count = count},
-      [&] { return rounds_for(count, piece); },
+      &signature, [&] { return rounds_for(count, piece); },
       [&](std::size_t round, std::byte* slot) {
         const Range range = in_round(count, piece, round);
         if (rank() == root) {
@@ -162,8 +207,9 @@ void ShmCommunicator::alltoall(const void* in, std::span<const std::size_t> send
     return rounds_for(most, piece);
   };
   first_announcement = group_.next_announcement();
+  const Signature signature{.operation = Operation::alltoall, .type = type};
   lockstep(
-      {.operation = Operation::alltoall, .type = type}, check_counts,
+      &signature, check_counts,
       [&](std::size_t round, std::byte* slot) {
         copy_bytes(slot, send_counts.data(), ranks * sizeof(std::size_t));
         copy_bytes(slot + header / 2, receive_counts.data(), ranks * sizeof(std::size_t));

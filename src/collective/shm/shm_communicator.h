@@ -75,9 +75,13 @@ class ShmCommunicator final : public Communicator {
     bool reads = true;
   };
 
+  // Where `memory` lies in every rank's part of the shared buffers; empty, with the operation announced and agreed, where
+  // some rank's is ordinary memory.
+  std::vector<std::byte*> places_of_all(const Signature& signature, const void* memory,
+                                        std::size_t bytes);
   // Rounds in which everybody writes its slot, waits for everybody, and reads the others' slots.
-  // `rounds` is asked after the first round's announcements.
-  void lockstep(const Signature& signature, const std::function<std::size_t()>& rounds,
+  // `rounds` is asked after the first round's announcements. `signature` is null where it was agreed.
+  void lockstep(const Signature* signature, const std::function<std::size_t()>& rounds,
                 const std::function<void(std::size_t round, std::byte* slot)>& write,
                 const std::function<void(std::size_t round, std::uint64_t announcement)>& read);
 

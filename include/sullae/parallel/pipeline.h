@@ -1,0 +1,137 @@
+// A model in stages, each on a rank, through which the parts of a batch go one after the other.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/ordered_dict.h>
+#include <torch/types.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sullae/sullae.h"
+
+namespace sullae {
+
+/// A part of a model: what it computes, and the module whose parameters it computes with.
+struct PipelineStage {
+  PipelineStage(std::shared_ptr<torch::nn::Module> with,
+                std::function<torch::Tensor(const torch::Tensor&)> compute, std::string called = {})
+      : module(std::move(with)), forward(std::move(compute)), name(std::move(called)) {}
+  /// Of a module whose forward() takes a tensor and returns one.
+  template <class Contained>
+  PipelineStage(torch::nn::ModuleHolder<Contained> holder,  // NOLINT(google-explicit-constructor)
+                std::string called = {})
+      : module(holder.ptr()),
+        forward([net = holder.ptr()](const torch::Tensor& x) -> torch::Tensor {
+          return net->forward(x);
+        }),
+        name(std::move(called)) {}
+
+  std::shared_ptr<torch::nn::Module> module;
+  std::function<torch::Tensor(const torch::Tensor&)> forward;
+  /// Stands, with a dot, before the names of its parameters, which must differ between all stages; empty for nothing.
+  std::string name;
+};
+
+struct PipelineOptions {
+  /// "gpipe": all forwards, then all backwards. "1f1b": each backward as soon as it can be, so that at most as many
+  /// micro-batches are alive as there are ranks. "interleaved": the same with several stages a rank, for a bubble that is as
+  /// many times smaller, and as many times more messages.
+  std::string schedule = "1f1b";
+  /// The parts of a batch. The share of the time in which ranks idle is (ranks - 1) / (micro_batches + ranks - 1).
+  int micro_batches = 4;
+  /// Names of parameters that are one, such as an embedding and the head that uses it, on whatever ranks they are. All
+  /// begin as the first of them.
+  std::vector<std::vector<std::string>> tied = {};
+};
+
+/// Ranks as stages of one model. What is trained is what one process trains that has the whole of it, where samples do not
+/// depend on each other, as they do in batch norm.
+///
+///   Pipeline pipe(divide(layers, sample, mesh["pp"]), mesh["pp"], {.micro_batches = 8});
+///   torch::optim::Adam adam(pipe.parameters().values());
+///   ...
+///   adam.zero_grad();
+///   const double loss = pipe.step(inputs, targets, cross_entropy);
+///   adam.step();
+///
+/// With several stages a rank ("interleaved"), rank r of P has stages r, P + r, 2P + r, …, in this order. Between stages
+/// there is one tensor, of any shape and type, which may differ between micro-batches. Gradients add up in the order of the
+/// micro-batches, as in one process that accumulates them. With DistributedOptimizer over the ranks that have the same
+/// stages, give it backward_passes_per_step = micro_batches.
+///
+/// What a stage throws ends the step, and is thrown on all ranks, with the stage's number; the pipeline can go on with the
+/// next step then. Used by the thread that trains; all calls but those that say otherwise are collective.
+class Pipeline {
+ public:
+  /// The mean loss over the samples of a micro-batch: of the last stage's output, and its targets.
+  using Loss =
+      std::function<torch::Tensor(const torch::Tensor& output, const torch::Tensor& target)>;
+
+  /// Throws InputError for stages and schedules that cannot be and for names that several stages have, MismatchError
+  /// where ranks give different ones, on all ranks alike.
+  Pipeline(std::vector<PipelineStage> stages, const World& world, PipelineOptions options = {});
+  ~Pipeline();
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  /// Forward and backward of a batch; returns the mean loss over its samples, on every rank. `inputs` are the first rank's
+  /// and `targets` the last one's, divided along dimension 0 as evenly as can be; those of others are ignored.
+  /// Gradients are multiplied by `loss_scale`.
+  double step(const torch::Tensor& inputs, const torch::Tensor& targets, const Loss& loss,
+              double loss_scale = 1);
+  /// Gradients of parameters that are tied become their sum: to be called before the optimizer's step() where there are
+  /// any, and after DistributedOptimizer::synchronize(). A step() after one that lacked it throws Error.
+  void synchronize_tied();
+  /// Without gradients: the last stage's outputs, on its rank; undefined on others.
+  torch::Tensor forward(const torch::Tensor& inputs);
+
+  /// This rank's, by their names. Not collective.
+  torch::OrderedDict<std::string, torch::Tensor> parameters() const;
+  /// Of all stages: training or evaluation. Not collective.
+  void train(bool on = true);
+  /// After synchronize_tied(): scales gradients so that their norm over the whole model is at most `most`. Returns the norm
+  /// before. Where stages are divided among ranks by tensor parallel layers, `tensor` are those ranks.
+  double clip_grad_norm(double most);
+  double clip_grad_norm(double most, const World& tensor);
+
+  /// The parameters and buffers of all stages, by their names, as a module that save_checkpoint() takes: a checkpoint is
+  /// that of the whole model in one process. On `root`; null on others.
+  std::shared_ptr<torch::nn::Module> gather(int root = 0);
+  /// The opposite: each rank takes those of its stages from `whole`, which every rank gives (or loads). Throws InputError
+  /// for what is missing or does not fit, before anything is taken. Not collective.
+  void load(const torch::nn::Module& whole);
+
+  /// Micro-batches, times stages, whose activations this rank kept at the same time in the last step, at most.
+  int most_alive() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+struct DivisionOptions {
+  /// Stages that each rank gets.
+  int stages_per_rank = 1;
+  /// What each rank's parameters, their gradients, the optimizer's state and the activations that it keeps may take; 0
+  /// for any number.
+  std::size_t memory_bytes = 0;
+  /// Bytes for each of a parameter's: with Adam itself, its gradient and two moments.
+  double bytes_per_parameter_byte = 4;
+  /// Micro-batches whose activations a rank keeps at the same time; 0 for as many as there are ranks.
+  int alive = 0;
+};
+
+/// This rank's stages of `layers`, divided so that the slowest stage takes as little time as can be, as measured on rank 0
+/// with `sample`, a micro-batch, forward and backward. Names of parameters remain those in `layers`, which may be dropped.
+/// Collective. Throws InputError where there are fewer layers than stages, or no division fits the memory, on every rank.
+std::vector<PipelineStage> divide(const torch::nn::Sequential& layers, const torch::Tensor& sample,
+                                  const World& world = sullae::world(),
+                                  const DivisionOptions& options = {});
+
+}  // namespace sullae

@@ -1,0 +1,18 @@
+// What all ranks must give alike.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sullae/sullae.h"
+
+namespace sullae {
+
+/// Every rank's text. Collective.
+std::vector<std::string> texts_of_all(const World& world, const std::string& mine);
+
+/// Before anything else: ranks that go on differently would wait for each other. Throws MismatchError, on every rank, where
+/// texts differ: "ranks disagree about `what`: it is … on rank 0, and … on rank 3". Collective.
+void check_same_on_all(const World& world, const std::string& what, const std::string& mine);
+
+}  // namespace sullae

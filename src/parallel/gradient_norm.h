@@ -1,0 +1,20 @@
+// The norm of gradients that are divided among ranks.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <set>
+#include <string>
+
+namespace sullae {
+
+/// The sum of the squares of `module`'s gradients, in which what other ranks have, too, is left out: parameters called
+/// `elsewhere`, and, unless `is_first` of the ranks of its tensor parallel layers, those that are whole.
+double own_squares(const torch::nn::Module& module, bool is_first,
+                   const std::set<std::string>& elsewhere = {});
+
+/// Scales gradients of norm `norm` down to `most`.
+void scale_to_norm(const torch::nn::Module& module, double norm, double most);
+
+}  // namespace sullae

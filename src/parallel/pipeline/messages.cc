@@ -1,0 +1,150 @@
+#include "parallel/pipeline/messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <future>
+
+#include "torch/tensor_checks.h"
+#include "torch/tensor_type.h"
+
+namespace sullae::pipeline {
+namespace {
+
+constexpr std::size_t kMostDimensions = 12;
+enum class Kind : std::int64_t { tensor, nothing, failed };
+
+// Small enough to wait at its receiver, so that it is never waited for by its sender.
+struct Header {
+  Kind kind = Kind::tensor;
+  std::int64_t type = 0;
+  std::int64_t dimensions = 0;
+  std::array<std::int64_t, kMostDimensions> sizes = {};
+};
+
+Header header_of(const Arrival& what) {
+  Header header;
+  header.kind = what.failed ? Kind::failed : what.tensor.defined() ? Kind::tensor : Kind::nothing;
+  if (header.kind != Kind::tensor) return header;
+  const auto sizes = what.tensor.sizes();
+  if (sizes.size() > kMostDimensions)
+    throw InputError(fmt::format("Pipeline: a tensor of {} dimensions between stages: at most {}",
+                                 sizes.size(), kMostDimensions));
+  header.type = static_cast<std::int64_t>(what.tensor.scalar_type());
+  header.dimensions = static_cast<std::int64_t>(sizes.size());
+  std::ranges::copy(sizes, header.sizes.begin());
+  return header;
+}
+
+torch::Tensor tensor_for(const Header& header) {
+  return torch::empty(
+      torch::IntArrayRef(header.sizes.data(), static_cast<std::size_t>(header.dimensions)),
+      static_cast<torch::ScalarType>(header.type));
+}
+
+DataType type_of(const torch::Tensor& tensor) {
+  return data_type(tensor.scalar_type(), "Pipeline: what is between stages");
+}
+
+}  // namespace
+
+// The header is awaited by the engine, which then asks for the body: this rank may be computing.
+struct Messages::Incoming {
+  Header header;
+  torch::Tensor body;
+  std::promise<std::optional<Handle>> asked;  // of the body, where there is one
+  std::future<std::optional<Handle>> body_asked = asked.get_future();
+};
+
+struct Messages::Outgoing {
+  Header header;
+  torch::Tensor body;
+  std::vector<Handle> handles;
+};
+
+int Messages::tag_of(const Key& key, bool is_body) {
+  // Any number of micro-batches that there may be, and stages.
+  constexpr int kStages = 1 << 12;
+  return ((key.micro_batch * kStages + key.stage) * 2 + (key.work == Work::forward ? 0 : 1)) * 2 +
+         (is_body ? 1 : 0);
+}
+
+void Messages::expect(Work work, int to_stage, int micro_batch) {
+  const Key key{work, to_stage, micro_batch};
+  const int from = rank_of(work == Work::forward ? to_stage - 1 : to_stage + 1);
+  if (from == world_.rank() || expected_.contains(key)) return;
+  const auto incoming = std::make_shared<Incoming>();
+  expected_[key] = incoming;
+  const Handle handle = world_.receive_async(&incoming->header, sizeof(Header), DataType::uint8,
+                                             from, tag_of(key, /*is_body=*/false));
+  const int body_tag = tag_of(key, /*is_body=*/true);
+  handle.then([incoming, from, body_tag, world = world_](const std::exception_ptr& error) {
+    if (error) return incoming->asked.set_exception(error);
+    if (incoming->header.kind != Kind::tensor) return incoming->asked.set_value(std::nullopt);
+    try {
+      incoming->body = tensor_for(incoming->header);
+      const Handle body = world.receive_async(incoming->body.data_ptr(), count_of(incoming->body),
+                                              type_of(incoming->body), from, body_tag);
+      body.then([incoming](const std::exception_ptr&) {});  // which is written to until then
+      incoming->asked.set_value(body);
+    } catch (const std::exception&) {  // rethrown by take()
+      incoming->asked.set_exception(std::current_exception());
+    }
+  });
+}
+
+Arrival Messages::take(Work work, int to_stage, int micro_batch) {
+  const Key key{work, to_stage, micro_batch};
+  if (const auto found = here_.find(key); found != here_.end()) {
+    Arrival arrival = std::move(found->second);
+    here_.erase(found);
+    return arrival;
+  }
+  expect(work, to_stage, micro_batch);
+  const auto incoming = std::move(expected_.at(key));
+  expected_.erase(key);
+  const auto handle = incoming->body_asked.get();
+  if (handle) handle->wait();
+  return {.failed = incoming->header.kind == Kind::failed, .tensor = incoming->body};
+}
+
+void Messages::send(const Arrival& what, Work work, int to_stage, int micro_batch) {
+  const Key key{work, to_stage, micro_batch};
+  const int to = rank_of(to_stage);
+  if (to == world_.rank()) {
+    here_[key] = {.failed = what.failed,
+                  .tensor = what.tensor.defined() ? what.tensor.detach() : what.tensor};
+    return;
+  }
+  drop_sent();
+  const auto outgoing = std::make_shared<Outgoing>();
+  outgoing->header = header_of(what);
+  if (outgoing->header.kind == Kind::tensor)
+    outgoing->body = what.tensor.detach().to(torch::kCPU).contiguous();
+  outgoing->handles.push_back(world_.send_async(&outgoing->header, sizeof(Header), DataType::uint8,
+                                                to, tag_of(key, /*is_body=*/false)));
+  if (outgoing->body.defined())
+    outgoing->handles.push_back(world_.send_async(outgoing->body.data_ptr(),
+                                                  count_of(outgoing->body), type_of(outgoing->body),
+                                                  to, tag_of(key, /*is_body=*/true)));
+  for (const Handle& handle : outgoing->handles)
+    handle.then([outgoing](const std::exception_ptr&) {});  // which is read until then
+  outgoing_.push_back(outgoing);
+}
+
+void Messages::drop_sent() {
+  std::erase_if(outgoing_, [](const auto& one) {
+    return std::ranges::all_of(one->handles, [](const Handle& handle) { return handle.done(); });
+  });
+}
+
+void Messages::finish() {
+  for (const auto& one : outgoing_) {
+    for (const Handle& handle : one->handles) handle.wait();
+  }
+  outgoing_.clear();
+}
+
+}  // namespace sullae::pipeline

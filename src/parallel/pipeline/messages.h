@@ -1,0 +1,59 @@
+// What the stages of a pipeline send each other: tensors of any shape, and that something failed.
+#pragma once
+
+#include <torch/types.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "parallel/pipeline/schedule.h"
+#include "sullae/sullae.h"
+
+namespace sullae::pipeline {
+
+/// What comes from another stage.
+struct Arrival {
+  /// The stage that should have sent it failed, or one before it did.
+  bool failed = false;
+  /// Undefined where nothing is to be handed on: no gradient.
+  torch::Tensor tensor;
+};
+
+/// A step's messages: each is told apart by the stage that it goes to, and its micro-batch. Used by one thread of a rank.
+class Messages {
+ public:
+  /// `world` is used for nothing else.
+  explicit Messages(World world) : world_(std::move(world)) {}
+
+  /// A message that will be taken: it comes in while this rank computes.
+  void expect(Work work, int to_stage, int micro_batch);
+  /// Waits for it. Throws what World::receive does.
+  Arrival take(Work work, int to_stage, int micro_batch);
+  /// `tensor` must not change before finish().
+  void send(const Arrival& what, Work work, int to_stage, int micro_batch);
+  /// All that was sent has been taken.
+  void finish();
+
+ private:
+  struct Key {
+    Work work;
+    int stage;
+    int micro_batch;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Incoming;
+  struct Outgoing;
+  int rank_of(int stage) const { return stage % world_.size(); }
+  static int tag_of(const Key& key, bool is_body);
+  void drop_sent();
+
+  World world_;
+  std::map<Key, std::shared_ptr<Incoming>> expected_;
+  std::map<Key, Arrival> here_;  // of a stage to another of the same rank
+  std::vector<std::shared_ptr<Outgoing>> outgoing_;
+};
+
+}  // namespace sullae::pipeline

@@ -1,0 +1,76 @@
+// One pass of a batch through the stages of a rank.
+#pragma once
+
+#include <torch/types.h>
+
+#include <exception>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "parallel/pipeline/messages.h"
+#include "parallel/pipeline/schedule.h"
+#include "parallel/pipeline/stages.h"
+#include "sullae/parallel/pipeline.h"
+
+namespace sullae::pipeline {
+
+/// What a batch is for. Of a pass without gradients `loss` is empty, and outputs are kept.
+struct Batch {
+  torch::Tensor inputs;   ///< the first rank's
+  torch::Tensor targets;  ///< the last rank's
+  Pipeline::Loss loss;
+  double loss_scale = 1;
+  int micro_batches = 1;
+};
+
+/// Used once, by one thread. A failure of a stage travels in place of its results, so that every rank's messages are the
+/// same as without it and no rank waits for one that does not come.
+class Run {
+ public:
+  /// `world` is what the timeline shows it in. All must outlive it.
+  Run(const Stages& stages, Messages& messages, const World& world, Batch batch);
+
+  /// Throws what Messages do.
+  void run(const std::vector<Action>& actions);
+
+  /// What this rank's stages threw first; null for nothing.
+  std::exception_ptr error() const { return error_; }
+  /// Whether any stage failed that this rank heard of.
+  bool has_failed() const { return failed_; }
+  /// The mean over samples, where this rank has the last stage.
+  double loss() const { return loss_; }
+  std::vector<torch::Tensor> take_outputs() { return std::move(outputs_); }
+  int most_alive() const { return most_alive_; }
+
+ private:
+  struct Kept {
+    torch::Tensor input;
+    torch::Tensor result;  // the output, or the last stage's loss
+  };
+
+  void expect(const Action& action);
+  void forward(const Action& action);
+  void backward(const Action& action);
+  torch::Tensor input_of(int stage, int micro_batch, const torch::Tensor& arrived) const;
+  torch::Tensor loss_of(const torch::Tensor& output, int micro_batch);
+  // Does `work`, unless something has failed; what it throws is a failure of this rank's.
+  template <class Call>
+  torch::Tensor guarded(const Action& action, const Call& work);
+  void divide_batch();
+
+  const Stages& stages_;
+  Messages& messages_;
+  const World& world_;
+  Batch batch_;
+  std::vector<torch::Tensor> inputs_;
+  std::vector<torch::Tensor> targets_;
+  std::map<std::pair<int, int>, Kept> kept_;  // by chunk and micro-batch
+  std::vector<torch::Tensor> outputs_;
+  std::exception_ptr error_;
+  bool failed_ = false;
+  double loss_ = 0;
+  int most_alive_ = 0;
+};
+
+}  // namespace sullae::pipeline

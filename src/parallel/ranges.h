@@ -1,0 +1,32 @@
+// How many of something each rank has.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace sullae {
+
+struct IndexRange {
+  std::int64_t from = 0;
+  std::int64_t to = 0;
+  std::int64_t size() const { return to - from; }
+  bool operator==(const IndexRange&) const = default;
+};
+
+/// [0, whole) in `parts`, of which the first have one more where it does not come out.
+inline IndexRange even_part(std::int64_t whole, int parts, int part) {
+  const std::int64_t each = whole / parts;
+  const std::int64_t more = whole % parts;
+  const auto start = [&](std::int64_t i) {
+    return i * each + (i < more ? i : more);
+  };
+  return {start(part), start(part + 1)};
+}
+
+inline std::vector<std::int64_t> even_sizes(std::int64_t whole, int parts) {
+  std::vector<std::int64_t> sizes;
+  for (int part = 0; part < parts; ++part) sizes.push_back(even_part(whole, parts, part).size());
+  return sizes;
+}
+
+}  // namespace sullae

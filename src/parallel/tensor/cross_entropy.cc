@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "parallel/ranges.h"
+#include "sullae/parallel/tensor_parallel.h"
+#include "sullae/torch.h"
+
+namespace sullae {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Scores [n, own classes] and targets [n], of which those below 0 do not count.
+struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& scores,
+                               const torch::Tensor& target, std::int64_t from, const World& world) {
+    const auto wide = scores.scalar_type() == torch::kFloat64 ? scores : scores.to(torch::kFloat32);
+    torch::Tensor most = std::get<0>(wide.max(1));
+    allreduce(most, ReduceOp::max, world);
+    const auto shifted = wide - most.unsqueeze(1);
+    const auto counts = target.ge(0);
+    const auto is_own = target.ge(from).logical_and(target.lt(from + scores.size(1)));
+    const auto own = (target - from).masked_fill(is_own.logical_not(), 0);
+    auto exponentials = shifted.exp();
+    // Of each target the sum over its classes and its own score: in one message.
+    torch::Tensor sums = torch::stack(
+        {exponentials.sum(1),
+         shifted.gather(1, own.unsqueeze(1)).squeeze(1).masked_fill(is_own.logical_not(), 0)});
+    allreduce(sums, ReduceOp::sum, world);
+    const auto losses = (sums[0].log() - sums[1]).masked_fill(counts.logical_not(), 0);
+    const auto count = counts.sum().to(wide.scalar_type());
+    context->save_for_backward(
+        {exponentials.div_(sums[0].unsqueeze(1)), own, is_own, counts, count});
+    context->saved_data["type"] = static_cast<std::int64_t>(scores.scalar_type());
+    return losses.sum() / count;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const auto& [likely, own, is_own, counts, count] =
+        std::tie(saved[0], saved[1], saved[2], saved[3], saved[4]);
+    auto gradient = likely.clone();
+    gradient.scatter_add_(1, own.unsqueeze(1), -is_own.to(gradient.scalar_type()).unsqueeze(1));
+    gradient.mul_((gradients[0] / count) * counts.unsqueeze(1));
+    const auto type = static_cast<torch::ScalarType>(context->saved_data["type"].toInt());
+    return {gradient.to(type), {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+torch::Tensor vocab_parallel_cross_entropy(const torch::Tensor& scores, const torch::Tensor& target,
+                                           std::int64_t classes, std::int64_t ignore_index,
+                                           const World& world) {
+  const IndexRange own = even_part(classes, world.size(), world.rank());
+  if (scores.dim() < 1 || scores.size(-1) != own.size() ||
+      target.numel() * own.size() != scores.numel())
+    throw InputError(fmt::format(
+        "vocab_parallel_cross_entropy: scores [{}] for targets [{}]: expected the scores of this "
+        "rank's {} of {} classes for each target",
+        fmt::join(scores.sizes(), ", "), fmt::join(target.sizes(), ", "), own.size(), classes));
+  const auto flat = target.reshape({-1});
+  const auto ignored = flat.eq(ignore_index);
+  const auto wrong = flat.lt(0).logical_or(flat.ge(classes)).logical_and(ignored.logical_not());
+  if (wrong.any().item<bool>())
+    throw InputError(
+        fmt::format("vocab_parallel_cross_entropy: target {}: expected a class of 0 to {}, or {}",
+                    flat.masked_select(wrong)[0].item<std::int64_t>(), classes - 1, ignore_index));
+  return CrossEntropy::apply(scores.reshape({-1, own.size()}), flat.masked_fill(ignored, -1),
+                             own.from, world);
+}
+
+}  // namespace sullae

@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "parallel/gradient_norm.h"
+#include "parallel/tensor/parts.h"
+#include "sullae/parallel/tensor_parallel.h"
+#include "sullae/torch.h"
+
+namespace sullae {
+namespace {
+
+// Every rank's ranges, of which each has as many as the others.
+std::vector<ParameterPart::Range> all_ranges(const ParameterPart& part, const World& world) {
+  std::vector<std::int64_t> own;
+  for (const auto& [from, to] : part.ranges) own.insert(own.end(), {from, to});
+  std::vector<std::int64_t> all(own.size() * static_cast<std::size_t>(world.size()));
+  world.allgather(own.data(), all.data(), own.size(), DataType::int64);
+  std::vector<ParameterPart::Range> ranges;
+  for (std::size_t i = 0; i < all.size(); i += 2) ranges.push_back({all[i], all[i + 1]});
+  return ranges;
+}
+
+torch::Tensor gather_whole(const torch::Tensor& own, const ParameterPart& part,
+                           const World& world) {
+  const auto ranges = all_ranges(part, world);
+  const auto pieces = allgather(own.transpose(0, part.dim), world).transpose(0, part.dim);
+  auto shape = own.sizes().vec();
+  shape[static_cast<std::size_t>(part.dim)] = part.whole;
+  auto whole = torch::empty(shape, own.options());
+  for (std::int64_t at = 0; const auto& [from, to] : ranges) {
+    whole.narrow(part.dim, from, to - from).copy_(pieces.narrow(part.dim, at, to - from));
+    at += to - from;
+  }
+  return whole;
+}
+
+// What a parameter of one process has where `own` is this rank's part of it.
+std::vector<std::int64_t> whole_shape(const torch::Tensor& own, const ParameterPart* part) {
+  auto shape = own.sizes().vec();
+  if (part != nullptr) shape[static_cast<std::size_t>(part->dim)] = part->whole;
+  return shape;
+}
+
+const ParameterPart* find(const std::map<std::string, ParameterPart>& parts,
+                          const std::string& name) {
+  const auto found = parts.find(name);
+  return found == parts.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+std::map<std::string, ParameterPart> parts_of(const torch::nn::Module& module) {
+  std::map<std::string, ParameterPart> all;
+  const std::function<void(const std::string&, const torch::nn::Module&)> add =
+      [&](const std::string& name, const torch::nn::Module& one) {
+        const auto* const layer = dynamic_cast<const TensorParallelLayer*>(&one);
+        if (layer == nullptr) return;
+        const std::string prefix = name.empty() ? "" : name + '.';
+        for (auto& [own, part] : layer->parts()) all[prefix + own] = part;
+      };
+  module.apply(add);
+  return all;
+}
+
+std::map<std::string, torch::Tensor> gather_parameters(const torch::nn::Module& module,
+                                                       const World& world) {
+  const torch::NoGradGuard guard;
+  const auto parts = parts_of(module);
+  std::map<std::string, torch::Tensor> whole;
+  for (const auto& item : module.named_parameters()) {
+    const ParameterPart* const part = find(parts, item.key());
+    const auto own = item.value().detach();
+    whole[item.key()] = part == nullptr ? own : gather_whole(own, *part, world);
+  }
+  return whole;
+}
+
+void load_parameters(torch::nn::Module& module, const std::map<std::string, torch::Tensor>& whole) {
+  const torch::NoGradGuard guard;
+  const auto parts = parts_of(module);
+  const auto parameters = module.named_parameters();
+  for (const auto& item : parameters) {
+    const auto found = whole.find(item.key());
+    if (found == whole.end())
+      throw InputError(fmt::format("load_parameters: there is no '{}'", item.key()));
+    const auto expected = whole_shape(item.value(), find(parts, item.key()));
+    if (found->second.sizes() != torch::IntArrayRef(expected))
+      throw InputError(fmt::format("load_parameters: '{}' has shape [{}], expected [{}]",
+                                   item.key(), fmt::join(found->second.sizes(), ", "),
+                                   fmt::join(expected, ", ")));
+  }
+  for (const auto& item : parameters) {
+    const ParameterPart* const part = find(parts, item.key());
+    const torch::Tensor& value = whole.at(item.key());
+    torch::Tensor own = item.value();
+    own.copy_(part == nullptr ? value : take_part(value, *part));
+  }
+}
+
+double clip_grad_norm(torch::nn::Module& module, double most, const World& world) {
+  double squares = own_squares(module, world.rank() == 0);
+  world.allreduce(&squares, &squares, 1, DataType::float64);
+  const double norm = std::sqrt(squares);
+  scale_to_norm(module, norm, most);
+  return norm;
+}
+
+}  // namespace sullae
