@@ -4,7 +4,8 @@
     bench/sharding.py [--rounds 5] [--build build/release]
 
 Linear layers with Adam in float32 (bench_sharding). Memory is what all ranks together used at most beyond what they had before there was
-a model, by rank and parameter: 16 bytes replicated, 8 + 8/P with the optimizer's state in parts, 4 + 12/P with the gradients, too."""
+a model, by rank and parameter: 16 bytes replicated, 8 + 8/P with the optimizer's state in parts, 4 + 12/P with the gradients,
+too, 16/P with the parameters."""
 
 import argparse
 import json
@@ -17,7 +18,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from figures import Figures  # noqa: E402
 
-WAYS = ["replicated", "optimizer", "gradients"]
+WAYS = ["replicated", "optimizer", "gradients", "parameters"]
 
 
 def run(build, ranks, way, layers, width, batch, steps):
@@ -40,7 +41,7 @@ def main():
             for way in WAYS:
                 seconds[way].append(run(options.build, 2, way, 24, 512, 64, 60)["seconds"])
         figures.print(f"{'':<12}{'ms a step, 2 ranks':>20}{'replicated / it':>18}{'bytes a parameter, 4 ranks':>28}{'formula':>9}")
-        for way, formula in zip(WAYS, (16, 10, 7)):
+        for way, formula in zip(WAYS, (16, 10, 7, 4)):
             ratio = statistics.median(one / other for one, other in zip(seconds["replicated"], seconds[way]))
             memory = run(options.build, 4, way, 25, 2000, 4, 3)["bytes_a_parameter"]
             figures[f"{way}, speed"] = ratio

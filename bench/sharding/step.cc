@@ -1,5 +1,5 @@
 // Seconds a step, and memory, of an optimizer that is replicated or sharded:
-//   sullae run -np 4 bench_sharding replicated|optimizer|gradients LAYERS WIDTH BATCH STEPS
+//   sullae run -np 4 bench_sharding replicated|optimizer|gradients|parameters LAYERS WIDTH BATCH STEPS
 // Rank 0 prints {"seconds": median, "bytes_a_parameter": …}: the most that all ranks together used at a time (proportional set
 // size) beyond what they had before the model was made, by rank and parameter.
 #include <fmt/format.h>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "sullae/parallel/sharded_optimizer.h"
+#include "sullae/parallel/sharded_units.h"
 #include "sullae/torch.h"
 
 namespace {
@@ -54,12 +55,21 @@ class MostBytes {
   std::thread thread_;
 };
 
+struct LayerImpl : torch::nn::Module {
+  explicit LayerImpl(int width)
+      : linear(register_module("linear", torch::nn::Linear(width, width))) {}
+  torch::Tensor forward(const torch::Tensor& x) { return torch::tanh(linear(x)); }
+  torch::nn::Linear linear;
+};
+TORCH_MODULE(Layer);
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 6) {
     fmt::print(stderr,
-               "usage: bench_sharding replicated|optimizer|gradients LAYERS WIDTH BATCH STEPS\n");
+               "usage: bench_sharding replicated|optimizer|gradients|parameters LAYERS WIDTH BATCH "
+               "STEPS\n");
     return 2;
   }
   const std::string what = argv[1];
@@ -71,32 +81,49 @@ int main(int argc, char** argv) {
   at::set_num_threads(1);
   const double before = own_bytes();
   MostBytes bytes;
-  torch::nn::Sequential model;
-  for (int i = 0; i < layers; ++i) {
-    model->push_back(torch::nn::Linear(width, width));
-    model->push_back(torch::nn::Tanh());
-  }
-  sullae::broadcast_parameters(*model, 0);
   const auto adam = [](const auto& pieces) {
     return std::make_unique<sullae::Adam>(pieces.values(), torch::optim::AdamOptions(1e-4));
   };
+  torch::nn::Sequential model;
+  sullae::ShardedUnits units(world);
+  std::vector<sullae::ShardedUnit<LayerImpl>> layers_in_parts;
   std::unique_ptr<torch::optim::Optimizer> whole;
   std::optional<sullae::DistributedOptimizer> replicated;
   std::optional<sullae::ShardedOptimizer> sharded;
-  if (what == "replicated") {
-    whole = adam(model->named_parameters());
-    replicated.emplace(*whole, model->named_parameters());
-  } else {
-    sharded.emplace(model->named_parameters(), adam,
-                    sullae::ShardedOptimizerOptions{.stage = what == "gradients" ? 2 : 1});
+  double parameters = 0;
+  for (int i = 0; i < layers; ++i) {
+    const Layer one(width);
+    for (const auto& parameter : one->parameters())
+      parameters += static_cast<double>(parameter.numel());
+    if (what == "parameters")
+      layers_in_parts.push_back(units.shard(one, std::to_string(i)));
+    else
+      model->push_back(one);
   }
+  if (what == "parameters") {
+    sharded.emplace(units, adam);
+  } else {
+    sullae::broadcast_parameters(*model, 0);
+    if (what == "replicated") {
+      whole = adam(model->named_parameters());
+      replicated.emplace(*whole, model->named_parameters());
+    } else {
+      sharded.emplace(model->named_parameters(), adam,
+                      sullae::ShardedOptimizerOptions{.stage = what == "gradients" ? 2 : 1});
+    }
+  }
+  const auto forward = [&](torch::Tensor x) {
+    if (what != "parameters") return model->forward(x);
+    for (auto& one : layers_in_parts) x = one(x);
+    return x;
+  };
   const auto input = torch::randn({batch, width});
   std::vector<double> seconds;
   for (int step = 0; step < steps; ++step) {
     const auto start = Clock::now();
     const auto run = [&](auto& optimizer) {
       optimizer.zero_grad();
-      model->forward(input).square().mean().backward();
+      forward(input).square().mean().backward();
       optimizer.step();
     };
     replicated ? run(*replicated) : run(*sharded);
@@ -106,9 +133,6 @@ int main(int argc, char** argv) {
   world.allreduce(&most, &most, 1, sullae::DataType::float64);
   std::ranges::nth_element(seconds,
                            seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2));
-  double parameters = 0;
-  for (const auto& parameter : model->parameters())
-    parameters += static_cast<double>(parameter.numel());
   if (world.rank() == 0)
     fmt::print("{{\"seconds\": {:.6f}, \"bytes_a_parameter\": {:.3f}}}\n",
                seconds[seconds.size() / 2], most / world.size() / parameters);

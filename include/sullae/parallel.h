@@ -6,4 +6,5 @@
 #include "sullae/parallel/mesh.h"                        // IWYU pragma: export
 #include "sullae/parallel/pipeline.h"                    // IWYU pragma: export
 #include "sullae/parallel/sharded_optimizer.h"           // IWYU pragma: export
+#include "sullae/parallel/sharded_units.h"               // IWYU pragma: export
 #include "sullae/parallel/tensor_parallel.h"             // IWYU pragma: export

@@ -108,28 +108,6 @@ void find_slowest(const std::vector<Event>& events, TimelineSummary& summary) {
   if (summary.slowest.size() > kSlowest) summary.slowest.resize(kSlowest);
 }
 
-}  // namespace
-
-double TimelineSummary::Rank::hidden() const {
-  return planned <= 0 ? 0 : std::clamp(1 - waiting / planned, 0.0, 1.0);
-}
-
-double TimelineSummary::Rank::bubble() const {
-  return pipeline <= 0 ? 0 : std::clamp(1 - stages / pipeline, 0.0, 1.0);
-}
-
-TimelineSummary summarize_timeline(const std::filesystem::path& file) {
-  auto events = read_events(file);
-  std::ranges::stable_sort(events, {}, &Event::start);
-  TimelineSummary summary;
-  for (const Event& event : events) add_time(event, summary.ranks[event.rank]);
-  compare_arrivals(events, summary);
-  find_slowest(events, summary);
-  return summary;
-}
-
-namespace {
-
 // Nothing where there was no pipeline.
 std::string pipeline_lines(const TimelineSummary& summary) {
   std::string text;
@@ -151,6 +129,24 @@ std::string pipeline_lines(const TimelineSummary& summary) {
 }
 
 }  // namespace
+
+double TimelineSummary::Rank::hidden() const {
+  return planned <= 0 ? 0 : std::clamp(1 - waiting / planned, 0.0, 1.0);
+}
+
+double TimelineSummary::Rank::bubble() const {
+  return pipeline <= 0 ? 0 : std::clamp(1 - stages / pipeline, 0.0, 1.0);
+}
+
+TimelineSummary summarize_timeline(const std::filesystem::path& file) {
+  auto events = read_events(file);
+  std::ranges::stable_sort(events, {}, &Event::start);
+  TimelineSummary summary;
+  for (const Event& event : events) add_time(event, summary.ranks[event.rank]);
+  compare_arrivals(events, summary);
+  find_slowest(events, summary);
+  return summary;
+}
 
 std::string format_summary(const TimelineSummary& summary) {
   std::string text =

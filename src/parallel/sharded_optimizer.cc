@@ -11,6 +11,8 @@
 
 #include "parallel/sharded_parameters.h"
 #include "parallel/sharded_state.h"
+#include "parallel/units/unit_parameters.h"
+#include "sullae/parallel/sharded_units.h"
 #include "sullae/torch.h"
 #include "torch/broadcast_text.h"
 
@@ -54,9 +56,8 @@ void check_covers(const torch::optim::Optimizer& optimizer,
 
 class ShardedOptimizer::Impl {
  public:
-  Impl(const torch::OrderedDict<std::string, torch::Tensor>& parameters, Maker make,
-       const ShardedOptimizerOptions& options, const World& world)
-      : make_(std::move(make)), sharded_(parameters, options, world) {
+  Impl(std::shared_ptr<ParameterStore> store, Maker make)
+      : make_(std::move(make)), store_(std::move(store)), sharded_(*store_) {
     const Pieces pieces = sharded_.pieces();
     optimizer_ = make_(pieces);
     check_elementwise(*optimizer_);
@@ -162,9 +163,8 @@ class ShardedOptimizer::Impl {
   std::vector<torch::Tensor> gather_pieces(int root) {
     std::vector<torch::Tensor> whole;
     for (std::size_t i = 0; i < sharded_.all().size(); ++i) {
-      const torch::Tensor& parameter = sharded_.all()[i].tensor;
-      const bool has_master = updated_type(parameter.scalar_type()) != parameter.scalar_type();
-      const torch::Tensor master = has_master ? gather_piece(sharded_, i, root) : parameter;
+      const torch::Tensor master =
+          sharded_.is_whole(i) ? sharded_.all()[i].tensor : gather_piece(sharded_, i, root);
       if (is(root)) whole.push_back(master);
     }
     return whole;
@@ -219,14 +219,20 @@ class ShardedOptimizer::Impl {
   }
 
   Maker make_;
-  ShardedParameters sharded_;
+  std::shared_ptr<ParameterStore> store_;
+  ParameterStore& sharded_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
 };
 
 ShardedOptimizer::ShardedOptimizer(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                                    const Maker& make, ShardedOptimizerOptions options,
                                    const World& world)
-    : impl_(std::make_unique<Impl>(parameters, make, options, world)) {}
+    : impl_(std::make_unique<Impl>(std::make_shared<ShardedParameters>(parameters, options, world),
+                                   make)) {}
+ShardedOptimizer::ShardedOptimizer(ShardedUnits& units, const Maker& make)
+    : impl_(std::make_unique<Impl>(units.parameters_, make)) {
+  units.parameters_->close();
+}
 ShardedOptimizer::~ShardedOptimizer() = default;
 
 void ShardedOptimizer::synchronize() { impl_->synchronize(); }

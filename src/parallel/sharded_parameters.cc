@@ -1,7 +1,6 @@
 #include "parallel/sharded_parameters.h"
 
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <thread>
@@ -9,6 +8,7 @@
 
 #include "collective/counts.h"
 #include "parallel/flat.h"
+#include "parallel/malloc_limits.h"
 #include "sullae/adapter.h"
 #include "torch/tensor_type.h"
 
@@ -19,16 +19,6 @@ constexpr const char* kWho = "ShardedOptimizer";
 // Buffers for gradients on their way, in stage 2: one that fills, one that is reduced, and two for gradients that come in
 // another order.
 constexpr std::size_t kBuffers = 4;
-
-// Gradients come and go at every step. Before 2.38 glibc does not use again what it has freed of large aligned blocks, as
-// libtorch asks for them (https://sourceware.org/bugzilla/show_bug.cgi?id=14581): those go back to the system. Smaller ones
-// stay in the process: fresh pages cost more than what is done with them. Of the whole process, and once.
-void keep_small_blocks() {
-  constexpr int kMapped = 4 << 20;
-  constexpr int kKept = 64 << 20;
-  [[maybe_unused]] static const bool set =
-      ::mallopt(M_MMAP_THRESHOLD, kMapped) != 0 && ::mallopt(M_TRIM_THRESHOLD, kKept) != 0;
-}
 
 DistributedOptimizerOptions gradient_options(const ShardedOptimizerOptions& options) {
   return {.backward_passes_per_step = options.backward_passes_per_step,
@@ -69,24 +59,6 @@ void check(const ShardedOptimizerOptions& options) {
     throw InputError(fmt::format("{}: backward_passes_per_step must be at least 1", kWho));
 }
 
-void check(const std::vector<PlannedParameter>& parameters) {
-  if (parameters.empty())
-    throw InputError(fmt::format("{}: no parameter requires gradients", kWho));
-  for (const PlannedParameter& parameter : parameters) {
-    if (!parameter.tensor.is_floating_point())
-      throw InputError(fmt::format("{}: parameter '{}' is {}, expected floating-point numbers",
-                                   kWho, parameter.name,
-                                   c10::toString(parameter.tensor.scalar_type())));
-    if (!parameter.tensor.is_cpu())
-      throw InputError(
-          fmt::format("{}: parameter '{}' is on {}: parameters are divided in host memory "
-                      "alone so far; use DistributedOptimizer",
-                      kWho, parameter.name, parameter.tensor.device().str()));
-    if (!parameter.tensor.is_non_overlapping_and_dense())
-      throw InputError(fmt::format("{}: parameter '{}' is a view with gaps", kWho, parameter.name));
-  }
-}
-
 }  // namespace
 
 ShardedParameters::ShardedParameters(
@@ -97,7 +69,9 @@ ShardedParameters::ShardedParameters(
   auto found = trained_of(parameters, kWho);
   parameters_ = std::move(found.trained);
   frozen_ = std::move(found.frozen);
-  check(parameters_);
+  if (parameters_.empty())
+    throw InputError(fmt::format("{}: no parameter requires gradients", kWho));
+  check_divisible_parameters(parameters_, kWho);
   if (world_.size() > 1) check_same_parameters(parameters_, text_of(options_), world_, kWho);
   pieces_.resize(parameters_.size());
   place_.resize(parameters_.size());
@@ -110,15 +84,11 @@ ShardedParameters::ShardedParameters(
     return;
   }
   const torch::NoGradGuard guard;
-  keep_small_blocks();
+  limit_malloc();
   reducer_->plan_ahead();
 }
 
 ShardedParameters::~ShardedParameters() = default;
-
-torch::ScalarType updated_type(torch::ScalarType type) {
-  return type == torch::kBFloat16 || type == torch::kFloat16 ? torch::kFloat32 : type;
-}
 
 // What is updated are the parameters themselves, or their masters.
 void ShardedParameters::make_alone() {
@@ -210,12 +180,9 @@ std::vector<Part> ShardedParameters::parts_of(std::size_t parameter) const {
   return parts;
 }
 
-torch::OrderedDict<std::string, torch::Tensor> ShardedParameters::pieces() const {
-  torch::OrderedDict<std::string, torch::Tensor> found;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (pieces_[i].defined()) found.insert(parameters_[i].name, pieces_[i]);
-  }
-  return found;
+bool ShardedParameters::is_whole(std::size_t parameter) const {
+  const auto type = parameters_[parameter].tensor.scalar_type();
+  return updated_type(type) == type;
 }
 
 void ShardedParameters::reduce() {
@@ -273,11 +240,7 @@ void ShardedParameters::take_weights(
   const torch::NoGradGuard guard;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const torch::Tensor* const whole = weights.find(parameters_[i].name);
-    if (whole == nullptr || !pieces_[i].defined()) continue;
-    for (const Part& part : parts_of(i)) {
-      if (part.rank == world_.rank())
-        flat_of(pieces_[i]).copy_(range_of(*whole, part.from, part.to));
-    }
+    if (whole != nullptr && pieces_[i].defined()) copy_parts(*this, i, *whole);
   }
 }
 

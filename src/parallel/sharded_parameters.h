@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/parameter_store.h"
 #include "parallel/sharded_reduction.h"
 #include "sullae/parallel/sharded_optimizer.h"
 #include "sullae/sullae.h"
@@ -18,43 +19,25 @@
 
 namespace sullae {
 
-/// A range of a parameter's elements, as they lie in memory, and the rank that has them.
-struct Part {
-  int rank = 0;
-  std::size_t from = 0;
-  std::size_t to = 0;
-};
-
-/// What weights of a type are updated in.
-torch::ScalarType updated_type(torch::ScalarType type);
-
-/// Used by the thread that trains.
-class ShardedParameters {
+/// Stages 1 and 2. Used by the thread that trains.
+class ShardedParameters final : public ParameterStore {
  public:
   /// Moves them to memory of its own. Collective.
   ShardedParameters(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                     const ShardedOptimizerOptions& options, const World& world);
-  ~ShardedParameters();
+  ~ShardedParameters() override;
   ShardedParameters(const ShardedParameters&) = delete;
   ShardedParameters& operator=(const ShardedParameters&) = delete;
 
-  const World& world() const { return world_; }
-  /// Those that are trained, in their order.
-  const std::vector<PlannedParameter>& all() const { return parameters_; }
-  /// The parts of one, in the order of elements.
-  std::vector<Part> parts_of(std::size_t parameter) const;
-  /// What this rank updates of one, in float32 or wider: as many dimensions as the parameter, of which all but the last are
-  /// 1. Undefined where it has nothing of it.
-  const torch::Tensor& piece_of(std::size_t parameter) const { return pieces_[parameter]; }
-  torch::OrderedDict<std::string, torch::Tensor> pieces() const;
-
-  /// Waits until what is updated has its gradients, unless that was done since the last backward; the parameters have none then.
-  void reduce();
-  void clear_gradients();
-  /// What was updated becomes the parameters, on all ranks, and another backward may follow. Collective.
-  void publish();
-  /// What is updated becomes that of the whole `weights`, by name.
-  void take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights);
+  const World& world() const override { return world_; }
+  const std::vector<PlannedParameter>& all() const override { return parameters_; }
+  bool is_whole(std::size_t parameter) const override;
+  std::vector<Part> parts_of(std::size_t parameter) const override;
+  const torch::Tensor& piece_of(std::size_t parameter) const override { return pieces_[parameter]; }
+  void reduce() override;
+  void clear_gradients() override;
+  void publish() override;
+  void take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights) override;
 
  private:
   void make_alone();

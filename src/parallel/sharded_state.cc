@@ -8,6 +8,7 @@
 #include "parallel/flat.h"
 #include "torch/broadcast_text.h"
 #include "torch/optimizer_state.h"
+#include "torch/tensor_type.h"
 
 namespace sullae {
 namespace {
@@ -98,29 +99,31 @@ void set_state(torch::optim::Optimizer& optimizer, const torch::Tensor& paramete
   states[key] = std::move(state);
 }
 
-torch::Tensor gather_piece(const ShardedParameters& sharded, std::size_t index, int root) {
+torch::Tensor gather_piece(const ParameterStore& sharded, std::size_t index, int root) {
   const World& world = sharded.world();
   const torch::NoGradGuard guard;
   const torch::Tensor& own = sharded.piece_of(index);
+  const torch::Tensor& parameter = sharded.all()[index].tensor;
+  const auto updated = updated_type(parameter.scalar_type());
+  const DataType type = data_type(updated, "a parameter");
   torch::Tensor whole;
-  if (world.rank() == root)
-    whole = torch::empty_like(sharded.all()[index].tensor, torch::kFloat32).set_requires_grad(true);
+  if (world.rank() == root) whole = torch::empty_like(parameter, updated).set_requires_grad(true);
   for (const Part& part : sharded.parts_of(index)) {
     if (world.rank() == part.rank && part.rank != root) {
-      world.send(own.data_ptr(), part.to - part.from, DataType::float32, root, kTag);
+      world.send(own.data_ptr(), part.to - part.from, type, root, kTag);
     } else if (world.rank() == root) {
       torch::Tensor to = range_of(whole.detach(), part.from, part.to);
       if (part.rank == root) {
         to.copy_(own.flatten());
       } else {
-        world.receive(to.data_ptr(), part.to - part.from, DataType::float32, part.rank, kTag);
+        world.receive(to.data_ptr(), part.to - part.from, type, part.rank, kTag);
       }
     }
   }
   return whole;
 }
 
-StateTensors gather_state(const ShardedParameters& sharded, std::size_t index,
+StateTensors gather_state(const ParameterStore& sharded, std::size_t index,
                           const torch::optim::Optimizer& optimizer, int root) {
   const World& world = sharded.world();
   const torch::Tensor& parameter = sharded.all()[index].tensor;
@@ -145,7 +148,7 @@ StateTensors gather_state(const ShardedParameters& sharded, std::size_t index,
   return whole;
 }
 
-StateTensors scatter_state(const ShardedParameters& sharded, std::size_t index,
+StateTensors scatter_state(const ParameterStore& sharded, std::size_t index,
                            const StateTensors& whole, int root) {
   const World& world = sharded.world();
   const torch::Tensor& parameter = sharded.all()[index].tensor;

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "parallel/sharded_parameters.h"
+#include "parallel/parameter_store.h"
 #include "sullae/sullae.h"
 
 namespace sullae {
@@ -22,12 +22,12 @@ void set_state(torch::optim::Optimizer& optimizer, const torch::Tensor& paramete
                const StateTensors& tensors, const torch::optim::OptimizerParamState& prototype);
 
 /// What is updated of parameter number `index`, whole on `root`; undefined elsewhere. Collective.
-torch::Tensor gather_piece(const ShardedParameters& sharded, std::size_t index, int root);
+torch::Tensor gather_piece(const ParameterStore& sharded, std::size_t index, int root);
 /// Of parameter number `index` the whole state on `root`; empty elsewhere. Collective.
-StateTensors gather_state(const ShardedParameters& sharded, std::size_t index,
+StateTensors gather_state(const ParameterStore& sharded, std::size_t index,
                           const torch::optim::Optimizer& optimizer, int root);
 /// The opposite: root's `whole`, ignored elsewhere, of which each rank gets its piece's. Collective.
-StateTensors scatter_state(const ShardedParameters& sharded, std::size_t index,
+StateTensors scatter_state(const ParameterStore& sharded, std::size_t index,
                            const StateTensors& whole, int root);
 
 /// Group for group; of groups that one has and the other not, nothing.

@@ -9,7 +9,7 @@
 
 namespace sullae {
 
-// Each returns a new tensor, and its backward is a collective, too: ranks must call them in the same order, and run
+// Each returns a tensor that is not to be changed in place, and its backward is a collective, too: ranks must call them in the same order, and run
 // backward() over the same ones. Tensors of floating-point numbers on any device. Used by one thread of a rank at a time;
 // backward() is the thread that calls it. They throw what World's collectives do, and InputError for shapes that cannot be.
 //

@@ -86,7 +86,8 @@ class Pipeline {
   double step(const torch::Tensor& inputs, const torch::Tensor& targets, const Loss& loss,
               double loss_scale = 1);
   /// Gradients of parameters that are tied become their sum: to be called before the optimizer's step() where there are
-  /// any, and after DistributedOptimizer::synchronize(). A step() after one that lacked it throws Error.
+  /// any, and after DistributedOptimizer::synchronize(). A step() after one that lacked it throws Error: what is to be added
+  /// up over several steps is a batch with more micro-batches.
   void synchronize_tied();
   /// Without gradients: the last stage's outputs, on its rank; undefined on others.
   torch::Tensor forward(const torch::Tensor& inputs);
@@ -96,7 +97,7 @@ class Pipeline {
   /// Of all stages: training or evaluation. Not collective.
   void train(bool on = true);
   /// After synchronize_tied(): scales gradients so that their norm over the whole model is at most `most`. Returns the norm
-  /// before. Where stages are divided among ranks by tensor parallel layers, `tensor` are those ranks.
+  /// before. Where stages have tensor parallel layers, `tensor` is their world; throws InputError without it.
   double clip_grad_norm(double most);
   double clip_grad_norm(double most, const World& tensor);
 
@@ -118,8 +119,8 @@ class Pipeline {
 struct DivisionOptions {
   /// Stages that each rank gets.
   int stages_per_rank = 1;
-  /// What each rank's parameters, their gradients, the optimizer's state and the activations that it keeps may take; 0
-  /// for any number.
+  /// What each rank's parameters, their gradients, the optimizer's state and the activations that it keeps may take, of which
+  /// each of its stages has an equal share; 0 for any number.
   std::size_t memory_bytes = 0;
   /// Bytes for each of a parameter's: with Adam itself, its gradient and two moments.
   double bytes_per_parameter_byte = 4;

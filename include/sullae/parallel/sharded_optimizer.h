@@ -15,6 +15,8 @@
 
 namespace sullae {
 
+class ShardedUnits;
+
 struct ShardedOptimizerOptions {
   /// 1: each rank keeps the optimizer's state of its part of the parameters. 2: and their gradients. (ZeRO: S. Rajbhandari et
   /// al., 2020.) With Adam in float32 and P ranks a parameter takes 8 + 8/P and 4 + 12/P bytes instead of 16.
@@ -58,6 +60,8 @@ class ShardedOptimizer {
   ShardedOptimizer(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                    const Maker& make, ShardedOptimizerOptions options = {},
                    const World& world = sullae::world());
+  /// Of the units' parameters: stage 3. Throws InputError as above, and where there are no units.
+  ShardedOptimizer(ShardedUnits& units, const Maker& make);
   ~ShardedOptimizer();
   ShardedOptimizer(const ShardedOptimizer&) = delete;
   ShardedOptimizer& operator=(const ShardedOptimizer&) = delete;
@@ -82,7 +86,7 @@ class ShardedOptimizer {
   struct Whole {
     /// Of the whole parameters, with the whole state.
     std::unique_ptr<torch::optim::Optimizer> optimizer;
-    /// In float32, of parameters in 16 bits, by name.
+    /// By name: in float32, of parameters in 16 bits; of units, of all parameters.
     std::map<std::string, torch::Tensor> weights;
   };
   /// On `root`; nothing on others. Collective.

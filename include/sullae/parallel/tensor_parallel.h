@@ -151,14 +151,15 @@ torch::Tensor vocab_parallel_cross_entropy(const torch::Tensor& scores, const to
 
 /// Of all parameters of `module` that are parts, by name.
 std::map<std::string, ParameterPart> parts_of(const torch::nn::Module& module);
-/// All parameters, whole, as one process has them: what CheckpointOptions::weights takes. Collective.
+/// Copies of all parameters, whole, as one process has them: what CheckpointOptions::weights takes. Collective over `world`,
+/// the layers'.
 std::map<std::string, torch::Tensor> gather_parameters(const torch::nn::Module& module,
-                                                       const World& world = sullae::world());
+                                                       const World& world);
 /// Each rank takes its parts of `whole`. Throws InputError for a name or shape that is missing or does not fit; nothing
 /// is taken then.
 void load_parameters(torch::nn::Module& module, const std::map<std::string, torch::Tensor>& whole);
 /// Scales gradients so that their norm over the whole model is at most `most`. Returns the norm before. After
-/// synchronize(). Collective.
-double clip_grad_norm(torch::nn::Module& module, double most, const World& world = sullae::world());
+/// synchronize(). Collective over `world`, the layers'.
+double clip_grad_norm(torch::nn::Module& module, double most, const World& world);
 
 }  // namespace sullae

@@ -48,7 +48,10 @@ void ShmCommunicator::lockstep(const Signature* signature,
                                const std::function<void(std::size_t, std::uint64_t)>& read) {
   std::uint64_t announcement = group_.next_announcement();
   write(0, group_.slot(rank(), announcement));
-  signature == nullptr ? group_.step() : group_.exchange(*signature);
+  if (signature != nullptr)
+    group_.exchange(*signature);
+  else
+    group_.step();
   const std::size_t total = rounds();
   read(0, announcement);
   for (std::size_t round = 1; round < total; ++round) {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
-#include <optional>
+#include <algorithm>
 
 #include "parallel/agreement.h"
 #include "parallel/pipeline/layer_cost.h"
@@ -21,7 +21,7 @@ std::vector<LayerCost> measured(const torch::nn::Sequential& layers, const torch
   if (world.rank() == 0) {
     try {
       costs = pipeline::measure(layers, sample, options.bytes_per_parameter_byte);
-    } catch (const InputError& error) {  // every rank is told
+    } catch (const std::exception& error) {  // every rank is told
       failure = error.what();
     }
   }
@@ -47,7 +47,9 @@ std::vector<PipelineStage> divide(const torch::nn::Sequential& layers, const tor
                                   const World& world, const DivisionOptions& options) {
   const std::string how =
       fmt::format("{} layers, {} stages a rank", layers->size(), options.stages_per_rank);
-  check_same_on_all(world, "how to divide a model", how);
+  check_same_on_all(
+      world, "how to divide a model",
+      fmt::format("{}, {} bytes, {} alive", how, options.memory_bytes, options.alive));
   const auto stages = static_cast<std::size_t>(std::max(options.stages_per_rank, 0)) *
                       static_cast<std::size_t>(world.size());
   if (stages == 0 || layers->size() < stages)
@@ -63,8 +65,9 @@ std::vector<PipelineStage> divide(const torch::nn::Sequential& layers, const tor
                                   .alive = options.alive > 0 ? options.alive : world.size()});
   if (firsts.empty())
     throw InputError(
-        fmt::format("divide: no division of {} among {} ranks takes {} bytes a rank, or less", how,
-                    world.size(), options.memory_bytes));
+        fmt::format("divide: no division of {} among {} ranks keeps within {} bytes a rank, which "
+                    "its stages share",
+                    how, world.size(), options.memory_bytes));
   firsts.push_back(layers->size());
   std::vector<PipelineStage> own;
   for (int chunk = 0; chunk < options.stages_per_rank; ++chunk) {

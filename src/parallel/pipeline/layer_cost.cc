@@ -10,6 +10,7 @@
 #include <chrono>
 #include <memory>
 
+#include "parallel/pipeline/arrival_gate.h"
 #include "sullae/error.h"
 #include "torch/compat/total_bytes.h"
 
@@ -58,8 +59,8 @@ LayerCost cost_of(torch::nn::AnyModule& layer, const torch::Tensor& input, torch
   for (int repetition = 0; repetition < kRepetitions; ++repetition) {
     output = torch::Tensor();
     const auto allocated = std::make_shared<AllocatedBytes>();
-    auto x = input.detach();
-    if (x.is_floating_point()) x.requires_grad_();
+    auto x = input.clone();  // which the layer may change
+    if (x.is_floating_point()) x = enter_stage(x, std::make_shared<torch::Tensor>());
     const auto start = std::chrono::steady_clock::now();
     {
       const c10::DebugInfoGuard counts(c10::DebugInfoKind::PROFILER_STATE, allocated);
@@ -81,16 +82,17 @@ std::vector<LayerCost> measure(const torch::nn::Sequential& layers, const torch:
   std::vector<LayerCost> costs;
   torch::Tensor x = sample;
   for (std::size_t i = 0; i < layers->size(); ++i) {
-    auto copy = (layers->begin() + static_cast<std::ptrdiff_t>(i))->clone();
+    const auto& layer = *(layers->begin() + static_cast<std::ptrdiff_t>(i));
     torch::Tensor output;
     try {
+      auto copy = layer.clone();
       costs.push_back(cost_of(copy, x, output));
     } catch (const c10::Error& error) {
-      throw InputError(fmt::format("divide: layer {} ({}) does not take [{}]: {}", i,
-                                   copy.ptr()->name(), fmt::join(x.sizes(), ", "),
+      throw InputError(fmt::format("divide: layer {} ({}) cannot be measured with [{}]: {}", i,
+                                   layer.ptr()->name(), fmt::join(x.sizes(), ", "),
                                    error.what_without_backtrace()));
     }
-    costs.back().parameter_bytes = parameter_bytes(*copy.ptr()) * bytes_per_parameter_byte;
+    costs.back().parameter_bytes = parameter_bytes(*layer.ptr()) * bytes_per_parameter_byte;
     x = output.detach();
   }
   return costs;

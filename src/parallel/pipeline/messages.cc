@@ -29,9 +29,6 @@ Header header_of(const Arrival& what) {
   header.kind = what.failed ? Kind::failed : what.tensor.defined() ? Kind::tensor : Kind::nothing;
   if (header.kind != Kind::tensor) return header;
   const auto sizes = what.tensor.sizes();
-  if (sizes.size() > kMostDimensions)
-    throw InputError(fmt::format("Pipeline: a tensor of {} dimensions between stages: at most {}",
-                                 sizes.size(), kMostDimensions));
   header.type = static_cast<std::int64_t>(what.tensor.scalar_type());
   header.dimensions = static_cast<std::int64_t>(sizes.size());
   std::ranges::copy(sizes, header.sizes.begin());
@@ -76,7 +73,6 @@ void Messages::expect(Work work, int to_stage, int micro_batch) {
   const int from = rank_of(work == Work::forward ? to_stage - 1 : to_stage + 1);
   if (from == world_.rank() || expected_.contains(key)) return;
   const auto incoming = std::make_shared<Incoming>();
-  expected_[key] = incoming;
   const Handle handle = world_.receive_async(&incoming->header, sizeof(Header), DataType::uint8,
                                              from, tag_of(key, /*is_body=*/false));
   const int body_tag = tag_of(key, /*is_body=*/true);
@@ -93,6 +89,7 @@ void Messages::expect(Work work, int to_stage, int micro_batch) {
       incoming->asked.set_exception(std::current_exception());
     }
   });
+  expected_[key] = incoming;
 }
 
 Arrival Messages::take(Work work, int to_stage, int micro_batch) {
@@ -110,6 +107,15 @@ Arrival Messages::take(Work work, int to_stage, int micro_batch) {
   return {.failed = incoming->header.kind == Kind::failed, .tensor = incoming->body};
 }
 
+void Messages::check_can_be_sent(const torch::Tensor& tensor) {
+  if (!tensor.defined() || tensor.layout() != torch::kStrided)
+    throw InputError("a stage's output is no dense tensor");
+  if (static_cast<std::size_t>(tensor.dim()) > kMostDimensions)
+    throw InputError(fmt::format("a stage's output has {} dimensions: expected at most {}",
+                                 tensor.dim(), kMostDimensions));
+  type_of(tensor);
+}
+
 void Messages::send(const Arrival& what, Work work, int to_stage, int micro_batch) {
   const Key key{work, to_stage, micro_batch};
   const int to = rank_of(to_stage);
@@ -123,15 +129,16 @@ void Messages::send(const Arrival& what, Work work, int to_stage, int micro_batc
   outgoing->header = header_of(what);
   if (outgoing->header.kind == Kind::tensor)
     outgoing->body = what.tensor.detach().to(torch::kCPU).contiguous();
-  outgoing->handles.push_back(world_.send_async(&outgoing->header, sizeof(Header), DataType::uint8,
-                                                to, tag_of(key, /*is_body=*/false)));
-  if (outgoing->body.defined())
-    outgoing->handles.push_back(world_.send_async(outgoing->body.data_ptr(),
-                                                  count_of(outgoing->body), type_of(outgoing->body),
-                                                  to, tag_of(key, /*is_body=*/true)));
-  for (const Handle& handle : outgoing->handles)
-    handle.then([outgoing](const std::exception_ptr&) {});  // which is read until then
   outgoing_.push_back(outgoing);
+  const auto send_part = [&](const void* data, std::size_t count, DataType type, bool is_body) {
+    const Handle handle = world_.send_async(data, count, type, to, tag_of(key, is_body));
+    handle.then([outgoing](const std::exception_ptr&) {});  // which is read until then
+    outgoing->handles.push_back(handle);
+  };
+  send_part(&outgoing->header, sizeof(Header), DataType::uint8, /*is_body=*/false);
+  if (outgoing->body.defined())
+    send_part(outgoing->body.data_ptr(), count_of(outgoing->body), type_of(outgoing->body),
+              /*is_body=*/true);
 }
 
 void Messages::drop_sent() {

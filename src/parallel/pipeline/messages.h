@@ -32,7 +32,9 @@ class Messages {
   void expect(Work work, int to_stage, int micro_batch);
   /// Waits for it. Throws what World::receive does.
   Arrival take(Work work, int to_stage, int micro_batch);
-  /// `tensor` must not change before finish().
+  /// Throws InputError for a tensor that no message can hold.
+  static void check_can_be_sent(const torch::Tensor& tensor);
+  /// `what` can be sent, and must not change before finish().
   void send(const Arrival& what, Work work, int to_stage, int micro_batch);
   /// All that was sent has been taken.
   void finish();

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <chrono>
 #include <numeric>
 
 #include "parallel/agreement.h"
@@ -21,9 +23,12 @@ using pipeline::Run;
 using pipeline::Schedule;
 using pipeline::Stages;
 
-std::string text_of(const PipelineOptions& options, std::size_t stages) {
+bool is_empty(const PipelineStage& stage) { return stage.module == nullptr || !stage.forward; }
+
+std::string text_of(const PipelineOptions& options, const std::vector<PipelineStage>& stages) {
   std::string text = fmt::format("{} with {} micro-batches and {} stages a rank", options.schedule,
-                                 options.micro_batches, stages);
+                                 options.micro_batches, stages.size());
+  if (std::ranges::any_of(stages, is_empty)) text += ", one without a module or forward";
   for (const auto& group : options.tied) text += fmt::format(", tied ({})", fmt::join(group, ", "));
   return text;
 }
@@ -36,17 +41,20 @@ World world_like(const World& world) {
   return *world.process_set(ranks);
 }
 
-Schedule checked_schedule(const World& world, std::size_t stages, const PipelineOptions& options) {
+Schedule checked_schedule(const World& world, const std::vector<PipelineStage>& stages,
+                          const PipelineOptions& options) {
   check_same_on_all(world, "the pipeline", text_of(options, stages));
   const Schedule schedule = pipeline::parse_schedule(options.schedule);
   if (options.micro_batches < 1)
     throw InputError(
         fmt::format("Pipeline: {} micro-batches: expected 1 or more", options.micro_batches));
-  if (stages == 0) throw InputError("Pipeline: no stages: expected one a rank, or more");
-  if (stages > 1 && schedule != Schedule::interleaved)
+  if (std::ranges::any_of(stages, is_empty))
+    throw InputError("Pipeline: a stage without a module or forward");
+  if (stages.empty()) throw InputError("Pipeline: no stages: expected one a rank, or more");
+  if (stages.size() > 1 && schedule != Schedule::interleaved)
     throw InputError(
         fmt::format("Pipeline: {} stages a rank with schedule '{}': expected one, or 'interleaved'",
-                    stages, options.schedule));
+                    stages.size(), options.schedule));
   return schedule;
 }
 
@@ -58,7 +66,7 @@ class Pipeline::Impl {
       : world_(world),
         own_world_(world_like(world)),
         options_(options),
-        schedule_(checked_schedule(own_world_, stages.size(), options)),
+        schedule_(checked_schedule(own_world_, stages, options)),
         stages_(std::move(stages), own_world_, options),
         messages_(own_world_) {}
 
@@ -67,6 +75,7 @@ class Pipeline::Impl {
       throw Error(
           "Pipeline: step() after a step() whose tied gradients were not added up: call "
           "synchronize_tied() before the optimizer's step()");
+    stages_.begin_step();
     const auto actions = pipeline::actions_of(schedule_, world_.size(), world_.rank(),
                                               options_.micro_batches, stages_.chunks());
     const double loss = run(std::move(batch), actions).loss;
@@ -75,6 +84,7 @@ class Pipeline::Impl {
   }
 
   void synchronize_tied() {
+    if (!tied_are_due_) return;
     stages_.sum_tied_gradients();
     tied_are_due_ = false;
   }
@@ -105,14 +115,15 @@ class Pipeline::Impl {
 
   Result run(Batch batch, const std::vector<pipeline::Action>& actions) {
     const auto start = std::chrono::steady_clock::now();
+    const bool trains = batch.trains;
     Run run(stages_, messages_, world_, std::move(batch));
     try {
       run.run(actions);
-    } catch (const Error& error) {  // rethrown: the others would wait for this rank
+    } catch (const std::exception& error) {  // rethrown: the others would wait for this rank
       AdapterView(own_world_).fail(error.what());
       throw;
     }
-    most_alive_ = run.most_alive();
+    if (trains) most_alive_ = run.most_alive();
     const double loss = meet(run);
     world_.mark("PIPELINE_STEP", options_.schedule, start);
     return {.loss = loss, .outputs = run.take_outputs()};
@@ -165,9 +176,9 @@ Pipeline::~Pipeline() = default;
 
 double Pipeline::step(const torch::Tensor& inputs, const torch::Tensor& targets, const Loss& loss,
                       double loss_scale) {
-  if (!loss) throw InputError("Pipeline: step() without a loss");
   return impl_->step({.inputs = inputs,
                       .targets = targets,
+                      .trains = true,
                       .loss = loss,
                       .loss_scale = loss_scale,
                       .micro_batches = impl_->micro_batches()});

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <string>
 
+#include "parallel/pipeline/arrival_gate.h"
+
 namespace sullae::pipeline {
 namespace {
 
@@ -38,8 +40,9 @@ Run::Run(const Stages& stages, Messages& messages, const World& world, Batch bat
 
 void Run::divide_batch() {
   if (world_.rank() == 0) inputs_ = divided(batch_.inputs, batch_.micro_batches, "inputs");
-  if (batch_.loss && world_.rank() == world_.size() - 1)
-    targets_ = divided(batch_.targets, batch_.micro_batches, "targets");
+  if (!batch_.trains || world_.rank() < world_.size() - 1) return;
+  if (!batch_.loss) throw InputError("Pipeline: step() without a loss");
+  targets_ = divided(batch_.targets, batch_.micro_batches, "targets");
 }
 
 void Run::run(const std::vector<Action>& actions) {
@@ -86,11 +89,11 @@ torch::Tensor Run::guarded(const Action& action, const Call& work) {
   return result;
 }
 
-torch::Tensor Run::input_of(int stage, int micro_batch, const torch::Tensor& arrived) const {
+torch::Tensor Run::input_of(int stage, int micro_batch, const torch::Tensor& arrived,
+                            const Kept& kept) const {
   if (stage == 0) return inputs_.at(static_cast<std::size_t>(micro_batch));
-  auto input = arrived.to(stages_.device_of(stage / world_.size()));
-  if (batch_.loss && input.is_floating_point()) input.requires_grad_();
-  return input;
+  const auto input = arrived.to(stages_.device_of(stage / world_.size()));
+  return batch_.trains && input.is_floating_point() ? enter_stage(input, kept.gradient) : input;
 }
 
 torch::Tensor Run::loss_of(const torch::Tensor& output, int micro_batch) {
@@ -112,19 +115,19 @@ void Run::forward(const Action& action) {
   if (stage > 0) arrived = messages_.take(Work::forward, stage, action.micro_batch);
   failed_ |= arrived.failed;
   Kept kept;
-  torch::Tensor output;
   kept.result = guarded(action, [&] {
-    kept.input = input_of(stage, action.micro_batch, arrived.tensor);
-    output = stages_.run(action.chunk, kept.input);
-    return is_last && batch_.loss ? loss_of(output, action.micro_batch) : output;
+    const auto output =
+        stages_.run(action.chunk, input_of(stage, action.micro_batch, arrived.tensor, kept));
+    if (!is_last) Messages::check_can_be_sent(output);
+    return is_last && batch_.trains ? loss_of(output, action.micro_batch) : output;
   });
   if (!is_last) {
     messages_.send({.failed = failed_, .tensor = failed_ ? torch::Tensor() : kept.result},
                    Work::forward, stage + 1, action.micro_batch);
-  } else if (!batch_.loss && !failed_) {
+  } else if (!batch_.trains && !failed_) {
     outputs_.push_back(kept.result);
   }
-  if (!batch_.loss) return;
+  if (!batch_.trains) return;
   kept_[{action.chunk, action.micro_batch}] = std::move(kept);
   most_alive_ = std::max(most_alive_, static_cast<int>(kept_.size()));
 }
@@ -140,7 +143,7 @@ void Run::backward(const Action& action) {
     // Where nothing before is trained there is nothing to do.
     if (kept.result.requires_grad() && (is_last || arrived.tensor.defined()))
       kept.result.backward(is_last ? torch::Tensor() : arrived.tensor.to(kept.result.device()));
-    return kept.input.grad();
+    return *kept.gradient;
   });
   if (stage > 0)
     messages_.send({.failed = failed_, .tensor = gradient}, Work::backward, stage - 1,

@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -15,11 +16,11 @@
 
 namespace sullae::pipeline {
 
-/// What a batch is for. Of a pass without gradients `loss` is empty, and outputs are kept.
 struct Batch {
   torch::Tensor inputs;   ///< the first rank's
   torch::Tensor targets;  ///< the last rank's
-  Pipeline::Loss loss;
+  bool trains = false;    ///< with gradients, and else for the outputs
+  Pipeline::Loss loss;    ///< the last rank's
   double loss_scale = 1;
   int micro_batches = 1;
 };
@@ -45,14 +46,16 @@ class Run {
 
  private:
   struct Kept {
-    torch::Tensor input;
-    torch::Tensor result;  // the output, or the last stage's loss
+    torch::Tensor result;                      // the output, or the last stage's loss
+    std::shared_ptr<torch::Tensor> gradient =  // of the input, once backward was there
+        std::make_shared<torch::Tensor>();
   };
 
   void expect(const Action& action);
   void forward(const Action& action);
   void backward(const Action& action);
-  torch::Tensor input_of(int stage, int micro_batch, const torch::Tensor& arrived) const;
+  torch::Tensor input_of(int stage, int micro_batch, const torch::Tensor& arrived,
+                         const Kept& kept) const;
   torch::Tensor loss_of(const torch::Tensor& output, int micro_batch);
   // Does `work`, unless something has failed; what it throws is a failure of this rank's.
   template <class Call>

@@ -11,6 +11,7 @@
 
 #include "parallel/agreement.h"
 #include "parallel/gradient_norm.h"
+#include "sullae/parallel/tensor_parallel.h"
 #include "sullae/torch.h"
 
 namespace sullae::pipeline {
@@ -86,9 +87,16 @@ Stages::Stages(std::vector<PipelineStage> own, const World& world, const Pipelin
     : world_(world), own_(std::move(own)), tied_names_(options.tied) {
   std::string mine;
   for (const NamedState& one : state()) {
-    if (one.kind == NamedState::Kind::parameter) mine += one.name + '\n';
+    if (one.kind == NamedState::Kind::parameter) mine += line_of(one) + '\n';
   }
-  for (const std::string& text : texts_of_all(world_, mine)) names_.push_back(lines_of(text));
+  for (const std::string& text : texts_of_all(world_, mine)) {
+    names_.emplace_back();
+    for (const std::string& line : lines_of(text)) {
+      const NamedState one = announced(line);
+      names_.back().push_back(one.name);
+      kinds_[one.name] = line.substr(0, line.size() - one.name.size());
+    }
+  }
   check_unique(names_);
   for (const auto& group : tied_names_) tie(group);
 }
@@ -96,6 +104,14 @@ Stages::Stages(std::vector<PipelineStage> own, const World& world, const Pipelin
 torch::Device Stages::device_of(int chunk) const {
   const auto parameters = own_[static_cast<std::size_t>(chunk)].module->parameters();
   return parameters.empty() ? torch::Device(torch::kCPU) : parameters.front().device();
+}
+
+void Stages::check_alike(const std::vector<std::string>& group) const {
+  for (const std::string& name : group) {
+    if (kinds_.at(name) != kinds_.at(group.front()))
+      throw InputError(fmt::format(
+          "Pipeline: tied parameters '{}' and '{}' differ in type or shape", group.front(), name));
+  }
 }
 
 void Stages::tie(const std::vector<std::string>& group) {
@@ -109,13 +125,19 @@ void Stages::tie(const std::vector<std::string>& group) {
   if (group.size() < 2)
     throw InputError(fmt::format("Pipeline: tied parameters ({}): expected two or more",
                                  fmt::join(group, ", ")));
+  check_alike(group);
   Tied tied;
   const std::vector<int> members(ranks.begin(), ranks.end());
   if (members.size() > 1) tied.holders = world_.process_set(members);
   const auto own = parameters();
   for (const std::string& name : group) {
-    if (own.contains(name)) tied.own.push_back(own[name]);
+    if (!own.contains(name)) continue;
+    const torch::Tensor& parameter = own[name];
+    const bool is_new = std::ranges::none_of(
+        tied.own, [&](const torch::Tensor& other) { return other.is_same(parameter); });
+    if (is_new) tied.own.push_back(parameter);
   }
+  tied.has_first = own.contains(group.front());
   if (tied.own.empty()) return;
   const torch::NoGradGuard guard;
   torch::Tensor start = tied.own.front().detach();
@@ -128,6 +150,15 @@ void Stages::tie(const std::vector<std::string>& group) {
     if (!other.is_same(tied.own.front())) other.copy_(start);
   }
   tied_.push_back(std::move(tied));
+}
+
+void Stages::begin_step() {
+  const torch::NoGradGuard guard;
+  for (Tied& tied : tied_) {
+    for (std::size_t i = tied.has_first ? 1 : 0; i < tied.own.size(); ++i) {
+      if (tied.own[i].grad().defined()) tied.own[i].mutable_grad().zero_();
+    }
+  }
 }
 
 void Stages::sum_tied_gradients() {
@@ -148,6 +179,12 @@ void Stages::sum_tied_gradients() {
 }
 
 double Stages::clip(double most, const World* tensor) {
+  for (const auto& stage : own_) {
+    if (tensor == nullptr && !parts_of(*stage.module).empty())
+      throw InputError(
+          "Pipeline: clip_grad_norm() of stages with tensor parallel layers: expected their world, "
+          "too");
+  }
   std::set<std::string> again;
   for (const auto& group : tied_names_) again.insert(group.begin() + 1, group.end());
   double squares = 0;
@@ -177,6 +214,7 @@ torch::OrderedDict<std::string, torch::Tensor> Stages::parameters() const {
 std::vector<NamedState> Stages::state() const {
   std::vector<NamedState> all;
   for (const auto& stage : own_) {
+    if (!stage.name.empty()) all.push_back({.kind = NamedState::Kind::module, .name = stage.name});
     for (auto& one : state_of(*stage.module)) {
       one.name = full_name(stage, one.name);
       all.push_back(std::move(one));
@@ -200,8 +238,9 @@ std::shared_ptr<torch::nn::Module> Stages::gather(int root) const {
   for (int rank = 0; rank < world_.size(); ++rank) {
     if (rank == root) {
       for (const NamedState& one : own)
-        all.push_back({one.kind, one.name,
-                       one.tensor.defined() ? one.tensor.to(torch::kCPU) : torch::Tensor()});
+        all.push_back(
+            {one.kind, one.name,
+             one.tensor.defined() ? one.tensor.to(torch::kCPU).clone() : torch::Tensor()});
       continue;
     }
     for (const std::string& line : lines_of(lines[static_cast<std::size_t>(rank)])) {

@@ -4,6 +4,7 @@
 #include <torch/ordered_dict.h>
 #include <torch/types.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,8 @@ class Stages {
   const std::vector<PipelineStage>& own() const { return own_; }
 
   bool has_tied() const { return !tied_names_.empty(); }
+  /// What was summed before counts once, if it is still there.
+  void begin_step();
   void sum_tied_gradients();
   /// Scales gradients down to `most`, and returns their norm.
   double clip(double most, const World* tensor);
@@ -42,15 +45,18 @@ class Stages {
  private:
   // Of one group of tied parameters.
   struct Tied {
-    std::vector<torch::Tensor> own;
-    std::optional<World> holders;  // nobody else where there is none
+    std::vector<torch::Tensor> own;  // each once
+    bool has_first = false;          // that all others are like
+    std::optional<World> holders;    // nobody else where there is none
   };
+  void check_alike(const std::vector<std::string>& group) const;
   void tie(const std::vector<std::string>& group);
   std::vector<NamedState> state() const;
 
   World world_;
   std::vector<PipelineStage> own_;
   std::vector<std::vector<std::string>> names_;  // of all ranks' parameters
+  std::map<std::string, std::string> kinds_;     // of those, type and shape
   std::vector<std::vector<std::string>> tied_names_;
   std::vector<Tied> tied_;  // of which this rank has some
 };

@@ -31,7 +31,7 @@ ParallelAttentionImpl::ParallelAttentionImpl(ParallelAttentionOptions options, c
     throw InputError(
         fmt::format("ParallelAttention: embed_dim {} is not a multiple of num_heads {}",
                     options.embed_dim, options.num_heads));
-  check_divisible(options.num_heads, world, "ParallelAttention: num_heads");
+  check_one_each(options.num_heads, world, "ParallelAttention: num_heads");
   const torch::nn::Linear qkv(options.embed_dim, 3 * options.embed_dim);
   const torch::nn::Linear out(options.embed_dim, options.embed_dim);
   const auto of_three = part_of_heads(options, 0, 3, world);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "parallel/ranges.h"
+#include "parallel/tensor/parts.h"
 #include "sullae/parallel/tensor_parallel.h"
 #include "sullae/torch.h"
 
@@ -55,6 +56,7 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
 torch::Tensor vocab_parallel_cross_entropy(const torch::Tensor& scores, const torch::Tensor& target,
                                            std::int64_t classes, std::int64_t ignore_index,
                                            const World& world) {
+  check_one_each(classes, world, "vocab_parallel_cross_entropy: classes");
   const IndexRange own = even_part(classes, world.size(), world.rank());
   if (scores.dim() < 1 || scores.size(-1) != own.size() ||
       target.numel() * own.size() != scores.numel())
@@ -64,11 +66,7 @@ torch::Tensor vocab_parallel_cross_entropy(const torch::Tensor& scores, const to
         fmt::join(scores.sizes(), ", "), fmt::join(target.sizes(), ", "), own.size(), classes));
   const auto flat = target.reshape({-1});
   const auto ignored = flat.eq(ignore_index);
-  const auto wrong = flat.lt(0).logical_or(flat.ge(classes)).logical_and(ignored.logical_not());
-  if (wrong.any().item<bool>())
-    throw InputError(
-        fmt::format("vocab_parallel_cross_entropy: target {}: expected a class of 0 to {}, or {}",
-                    flat.masked_select(wrong)[0].item<std::int64_t>(), classes - 1, ignore_index));
+  check_indices(flat.masked_fill(ignored, 0), classes, "vocab_parallel_cross_entropy: target");
   return CrossEntropy::apply(scores.reshape({-1, own.size()}), flat.masked_fill(ignored, -1),
                              own.from, world);
 }

@@ -9,7 +9,7 @@ VocabParallelEmbeddingImpl::VocabParallelEmbeddingImpl(std::int64_t num_embeddin
                                                        std::int64_t embedding_dim,
                                                        const World& world)
     : num_embeddings_(num_embeddings), world_(world) {
-  check_divisible(num_embeddings, world, "VocabParallelEmbedding: num_embeddings");
+  check_one_each(num_embeddings, world, "VocabParallelEmbedding: num_embeddings");
   const torch::nn::Embedding whole(num_embeddings, embedding_dim);
   weight = register_parameter(
       "weight", take_part(whole->weight, even_parameter_part(0, num_embeddings, world)));
@@ -17,6 +17,7 @@ VocabParallelEmbeddingImpl::VocabParallelEmbeddingImpl(std::int64_t num_embeddin
 
 torch::Tensor VocabParallelEmbeddingImpl::forward(const torch::Tensor& indices) {
   if (world_.size() == 1) return torch::embedding(weight, indices);
+  check_indices(indices, num_embeddings_, "VocabParallelEmbedding: index");
   const auto [from, to] = parts().at("weight").ranges.front();
   const auto elsewhere = indices.lt(from).logical_or(indices.ge(to));
   const auto here = (indices - from).masked_fill(elsewhere, 0);

@@ -16,7 +16,7 @@ torch::nn::Linear whole_linear(const auto& options) {
 ColumnParallelLinearImpl::ColumnParallelLinearImpl(ColumnParallelLinearOptions options,
                                                    const World& world)
     : options_(options), world_(world) {
-  check_divisible(options.out_features, world, "ColumnParallelLinear: out_features");
+  check_one_each(options.out_features, world, "ColumnParallelLinear: out_features");
   const auto whole = whole_linear(options);
   const auto part = even_parameter_part(0, options.out_features, world);
   weight = register_parameter("weight", take_part(whole->weight, part));
@@ -37,7 +37,7 @@ std::map<std::string, ParameterPart> ColumnParallelLinearImpl::parts() const {
 
 RowParallelLinearImpl::RowParallelLinearImpl(RowParallelLinearOptions options, const World& world)
     : options_(options), world_(world) {
-  check_divisible(options.in_features, world, "RowParallelLinear: in_features");
+  check_one_each(options.in_features, world, "RowParallelLinear: in_features");
   const auto whole = whole_linear(options);
   weight = register_parameter(
       "weight", take_part(whole->weight, even_parameter_part(1, options.in_features, world)));

@@ -75,7 +75,7 @@ std::map<std::string, torch::Tensor> gather_parameters(const torch::nn::Module& 
   for (const auto& item : module.named_parameters()) {
     const ParameterPart* const part = find(parts, item.key());
     const auto own = item.value().detach();
-    whole[item.key()] = part == nullptr ? own : gather_whole(own, *part, world);
+    whole[item.key()] = part == nullptr ? own.clone() : gather_whole(own, *part, world);
   }
   return whole;
 }

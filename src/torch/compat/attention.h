@@ -21,7 +21,10 @@ inline torch::Tensor attention(const torch::Tensor& queries, const torch::Tensor
   if (both) {
     const auto earlier =
         torch::ones({queries.size(2), keys.size(2)}, queries.options().dtype(torch::kBool)).tril();
-    may_look = may_look.defined() ? may_look.logical_and(earlier) : earlier;
+    // Padding sees itself: what sees nothing is not a number.
+    may_look = may_look.defined() ? may_look.logical_and(earlier).logical_or(
+                                        torch::eye(queries.size(2), earlier.options()))
+                                  : earlier;
   }
 #if TORCH_VERSION_MAJOR >= 2
   if (!may_look.defined())

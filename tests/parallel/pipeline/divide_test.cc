@@ -129,12 +129,23 @@ TEST(Divide, SaysWhatIsWrong) {
   for (const auto& error : errors(2, 16, {.stages_per_rank = 0}))
     EXPECT_TRUE(contains(error, "expected at least a stage a rank")) << error;
   for (const auto& error : errors(2, 15, {}))
-    EXPECT_TRUE(contains(error, "divide: layer 0 (torch::nn::LinearImpl) does not take [4, 15]"))
+    EXPECT_TRUE(
+        contains(error, "divide: layer 0 (torch::nn::LinearImpl) cannot be measured with [4, 15]"))
         << error;
+  // A layer that cannot be copied to be measured.
+  struct OwnImpl : torch::nn::Module {
+    torch::Tensor forward(const torch::Tensor& x) { return x; }
+  };
+  for (const auto& error : run_ranks_catching({.size = 2}, [&](World& world) {
+         torch::nn::Sequential layers(torch::nn::Linear(2, 2), std::make_shared<OwnImpl>());
+         divide(layers, torch::ones({2, 2}), world);
+       }))
+    EXPECT_TRUE(contains(error, "divide: layer 1 ")) << error;
   for (const auto& error : errors(2, 16, {.memory_bytes = 1000}))
-    EXPECT_EQ(error,
-              "divide: no division of 2 layers, 1 stages a rank among 2 ranks takes 1000 bytes a "
-              "rank, or less");
+    EXPECT_EQ(
+        error,
+        "divide: no division of 2 layers, 1 stages a rank among 2 ranks keeps within 1000 bytes "
+        "a rank, which its stages share");
 }
 
 }  // namespace

@@ -300,6 +300,7 @@ TEST(Pipeline, AddsUpTheGradientsOfParametersThatAreOne) {
                   "Pipeline: step() after a step() whose tied gradients were not added up: call "
                   "synchronize_tied() before the optimizer's step()");
         pipe.synchronize_tied();
+        pipe.synchronize_tied();
         EXPECT_NEAR(pipe.clip_grad_norm(0.3), norms[static_cast<std::size_t>(step)], 1e-10);
         own.step();
       }
@@ -378,6 +379,24 @@ TEST(Pipeline, CheckpointsAreThoseOfOneProcess) {
   });
 }
 
+// Layers that work in place, at the beginning of a stage, too.
+TEST(Pipeline, TakesLayersThatWorkInPlace) {
+  const auto layers = [] {
+    torch::nn::Sequential made(torch::nn::Linear(kSize, kSize),
+                               torch::nn::ReLU(torch::nn::ReLUOptions().inplace(true)),
+                               torch::nn::Linear(kSize, kSize));
+    made->to(torch::kFloat64);
+    set_values(*made);
+    return made;
+  };
+  const Course alone = train_alone(layers(), 0);
+  run_ranks({.size = 3}, [&](World& world) {
+    expect_same(train_piped(divide(layers(), inputs_of(0), world), world, {.micro_batches = 4}, 0,
+                            World::create({})),
+                alone, world);
+  });
+}
+
 // What one stage throws, all ranks throw, and go on.
 TEST(Pipeline, TellsAllRanksWhoFailed) {
   for (const std::string schedule : {"gpipe", "1f1b"}) {
@@ -429,7 +448,10 @@ TEST(Pipeline, SaysWhatIsWrong) {
     EXPECT_TRUE(
         contains(error_of([&] { pipe.step(few, few, mean_square); }), "for 4 micro-batches"));
     EXPECT_TRUE(contains(error_of([&] { pipe.step({}, {}, mean_square); }), "there are no "));
-    EXPECT_EQ(error_of([&] { pipe.step(few, few, nullptr); }), "Pipeline: step() without a loss");
+    EXPECT_TRUE(contains(error_of([&] { pipe.step(inputs_of(0), targets_of(0), nullptr); }),
+                         "Pipeline: step() without a loss"));
+    EXPECT_EQ(made({.tied = {{"0.weight", "0.bias"}}}),
+              "Pipeline: tied parameters '0.weight' and '0.bias' differ in type or shape");
     const auto error = error_of([&] {
       pipe.step(inputs_of(0), targets_of(0),
                 [](const torch::Tensor& output, const torch::Tensor&) { return output; });

@@ -1,0 +1,88 @@
+// Models of which each rank keeps a part, and has the whole of one layer at a time.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+#include <torch/types.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "sullae/sullae.h"
+
+namespace sullae {
+
+class UnitParameters;
+
+/// A module whose parameters are there while it runs, forward or backward, and in parts between ranks otherwise. Copies refer
+/// to the same one. Called, on all ranks alike, with what its forward() takes, a tensor first; it returns a tensor.
+template <class Contained>
+class ShardedUnit {
+ public:
+  ShardedUnit() = default;
+  template <class... More>
+  torch::Tensor operator()(const torch::Tensor& input, More&&... more);
+  /// For what is no parameter: those can be read nowhere but in forward().
+  const std::shared_ptr<Contained>& module() const { return module_; }
+
+ private:
+  friend class ShardedUnits;
+  std::shared_ptr<UnitParameters> parameters_;
+  std::size_t number_ = 0;
+  std::shared_ptr<Contained> module_;
+};
+
+/// Parameters, gradients and the optimizer's state divided among ranks, layer by layer (ZeRO stage 3: S. Rajbhandari et al.,
+/// 2020; FSDP: Y. Zhao et al., 2023). With Adam in float32 and P ranks a parameter takes 16/P bytes, and two units on top.
+///
+///   ShardedUnits units(world);
+///   for (int i = 0; i < layers; ++i) blocks.push_back(units.shard(Block(…), "blocks." + std::to_string(i)));
+///   ShardedOptimizer optimizer(units, [](const auto& pieces) { return std::make_unique<sullae::Adam>(pieces.values(), 1e-3); });
+///   ...
+///   for (auto& block : blocks) x = block(x);
+///
+/// The first step learns in which order units run; from then on the next one's parameters come while one computes. A unit may
+/// run several times. Modules that belong to no unit are trained by another optimizer. All ranks make the same units, in
+/// the same order, and run them in the same order. Used by the thread that trains.
+class ShardedUnits {
+ public:
+  explicit ShardedUnits(const World& world = sullae::world());
+
+  /// Divides the parameters of `module` that require gradients, as they are on rank 0, and lets go of all but this rank's part: a
+  /// model that is made unit by unit is nowhere whole. Their names are those in the module, after `name` and a dot.
+  /// Collective. Throws InputError for parameters of several types in one unit or of two units, of GPUs, and once there is an
+  /// optimizer; MismatchError on every rank where units differ.
+  template <class Contained>
+  ShardedUnit<Contained> shard(torch::nn::ModuleHolder<Contained> module, const std::string& name) {
+    ShardedUnit<Contained> unit;
+    unit.parameters_ = parameters_;
+    unit.module_ = module.ptr();
+    unit.number_ = add(*unit.module_, name);
+    return unit;
+  }
+
+ private:
+  friend class ShardedOptimizer;
+  std::size_t add(torch::nn::Module& module, const std::string& name);
+  std::shared_ptr<UnitParameters> parameters_;
+};
+
+namespace detail {
+/// What ShardedUnit does around `forward`.
+torch::Tensor run_unit(const std::shared_ptr<UnitParameters>& parameters, std::size_t number,
+                       const torch::Tensor& input,
+                       const std::function<torch::Tensor(const torch::Tensor&)>& forward);
+}  // namespace detail
+
+template <class Contained>
+template <class... More>
+torch::Tensor ShardedUnit<Contained>::operator()(const torch::Tensor& input, More&&... more) {
+  return detail::run_unit(parameters_, number_, input, [&](const torch::Tensor& x) {
+    return module_->forward(x, std::forward<More>(more)...);
+  });
+}
+
+}  // namespace sullae

@@ -1,0 +1,43 @@
+#include "parallel/parameter_store.h"
+
+#include <fmt/format.h>
+
+#include "parallel/flat.h"
+
+namespace sullae {
+
+torch::ScalarType updated_type(torch::ScalarType type) {
+  return type == torch::kBFloat16 || type == torch::kFloat16 ? torch::kFloat32 : type;
+}
+
+torch::OrderedDict<std::string, torch::Tensor> ParameterStore::pieces() const {
+  torch::OrderedDict<std::string, torch::Tensor> found;
+  for (std::size_t i = 0; i < all().size(); ++i) {
+    if (piece_of(i).defined()) found.insert(all()[i].name, piece_of(i));
+  }
+  return found;
+}
+
+void check_divisible_parameters(const std::vector<PlannedParameter>& parameters, const char* who) {
+  for (const PlannedParameter& parameter : parameters) {
+    if (!parameter.tensor.is_floating_point())
+      throw InputError(fmt::format("{}: parameter '{}' is {}, expected floating-point numbers", who,
+                                   parameter.name, c10::toString(parameter.tensor.scalar_type())));
+    if (!parameter.tensor.is_cpu())
+      throw InputError(
+          fmt::format("{}: parameter '{}' is on {}: parameters are divided in host memory "
+                      "alone so far; use DistributedOptimizer",
+                      who, parameter.name, parameter.tensor.device().str()));
+    if (!parameter.tensor.is_non_overlapping_and_dense())
+      throw InputError(fmt::format("{}: parameter '{}' is a view with gaps", who, parameter.name));
+  }
+}
+
+void copy_parts(const ParameterStore& store, std::size_t parameter, const torch::Tensor& whole) {
+  for (const Part& part : store.parts_of(parameter)) {
+    if (part.rank == store.world().rank())
+      flat_of(store.piece_of(parameter)).copy_(range_of(whole, part.from, part.to));
+  }
+}
+
+}  // namespace sullae

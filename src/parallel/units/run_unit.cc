@@ -1,0 +1,82 @@
+#include <torch/torch.h>
+
+#include "parallel/units/unit_parameters.h"
+#include "sullae/parallel/sharded_units.h"
+#include "torch/held.h"
+
+namespace sullae {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct HeldUnit {
+  std::shared_ptr<UnitParameters> parameters;
+  std::size_t number = 0;
+};
+
+// Around a unit, one where it begins and one where it ends. Autograd runs what was made last first: all of the unit, and what
+// collects its gradients, is done between the two.
+struct Begin : torch::autograd::Function<Begin> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& input,
+                               const HeldUnit& unit) {
+    hold(*context, unit);
+    return input.view_as(input);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto unit = held<HeldUnit>(*context);
+    unit.parameters->finish_backward(unit.number);
+    return {gradients[0], {}};
+  }
+};
+
+struct End : torch::autograd::Function<End> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& output,
+                               const HeldUnit& unit) {
+    hold(*context, unit);
+    return output.view_as(output);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto unit = held<HeldUnit>(*context);
+    unit.parameters->gather(unit.number, /*learns=*/true);
+    return {gradients[0], {}};
+  }
+};
+
+class Running {
+ public:
+  explicit Running(const HeldUnit& unit) : unit_(unit) {}
+  ~Running() { unit_.parameters->release(unit_.number); }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  const HeldUnit& unit_;
+};
+
+}  // namespace
+
+ShardedUnits::ShardedUnits(const World& world)
+    : parameters_(std::make_shared<UnitParameters>(world)) {}
+
+std::size_t ShardedUnits::add(torch::nn::Module& module, const std::string& name) {
+  return parameters_->add(module, name);
+}
+
+torch::Tensor detail::run_unit(const std::shared_ptr<UnitParameters>& parameters,
+                               std::size_t number, const torch::Tensor& input,
+                               const std::function<torch::Tensor(const torch::Tensor&)>& forward) {
+  if (parameters == nullptr)
+    throw Error("ShardedUnit: empty: expected one that ShardedUnits::shard() made");
+  const HeldUnit unit{parameters, number};
+  const bool learns = torch::GradMode::is_enabled();
+  parameters->gather(number, learns);
+  torch::Tensor output;
+  {
+    const Running running(unit);
+    output = forward(learns && input.requires_grad() ? Begin::apply(input, unit) : input);
+  }
+  return learns && output.requires_grad() ? End::apply(output, unit) : output;
+}
+
+}  // namespace sullae

@@ -1,0 +1,352 @@
+#include "parallel/units/unit_parameters.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "collective/counts.h"
+#include "parallel/flat.h"
+#include "parallel/malloc_limits.h"
+#include "sullae/adapter.h"
+#include "sullae/torch.h"
+#include "torch/tensor_type.h"
+#include "torch/trained_parameters.h"
+
+namespace sullae {
+namespace {
+
+constexpr const char* kWho = "ShardedUnits";
+// A unit that runs, and the next.
+constexpr std::size_t kBuffers = 2;
+// Gradients that are reduced while the unit before computes its own.
+constexpr std::size_t kGradientBuffers = 1;
+
+void check_unit(const std::vector<PlannedParameter>& parameters, const std::string& name,
+                const std::set<const void*>& seen) {
+  if (parameters.empty())
+    throw InputError(
+        fmt::format("{}: unit '{}' has no parameter that requires gradients", kWho, name));
+  check_divisible_parameters(parameters, kWho);
+  const auto type = parameters.front().tensor.scalar_type();
+  for (const PlannedParameter& parameter : parameters) {
+    if (parameter.tensor.scalar_type() != type)
+      throw InputError(fmt::format("{}: unit '{}' has parameters of {} and {}: expected one type",
+                                   kWho, name, c10::toString(type),
+                                   c10::toString(parameter.tensor.scalar_type())));
+    if (seen.contains(parameter.tensor.unsafeGetTensorImpl()))
+      throw InputError(fmt::format(
+          "{}: parameter '{}' belongs to another unit already: expected units that share none",
+          kWho, parameter.name));
+  }
+}
+
+}  // namespace
+
+// Gradients of a unit on their way; what it writes to lives as long as it does.
+struct UnitParameters::Reduction {
+  Unit& unit;
+  GradientBuffers& buffers;
+  std::shared_ptr<std::byte> gradients;
+  std::vector<float> present;
+
+  void run(Communicator& communicator) {
+    const auto own = static_cast<std::size_t>(communicator.rank());
+    torch::Tensor part = torch::empty({length(unit.counts[own])}, unit.type);
+    try {
+      communicator.reducescatter(gradients.get(), part.data_ptr(), unit.counts,
+                                 data_type(unit.type, "a unit"), ReduceOp::average);
+      communicator.allreduce(present.data(), present.data(), present.size(), DataType::float32,
+                             ReduceOp::sum);
+    } catch (...) {  // rethrown
+      buffers.give_back(std::move(gradients));
+      throw;
+    }
+    buffers.give_back(std::move(gradients));
+    if (unit.gradient.defined())
+      unit.gradient.add_(part);
+    else
+      unit.gradient = part;
+    for (std::size_t i = 0; i < present.size(); ++i) unit.present[i] += present[i];
+  }
+};
+
+// What is under way ends before what it writes to does.
+UnitParameters::~UnitParameters() {
+  for (const auto& residence : residences_) {
+    while (residence && !residence->arrival.done()) std::this_thread::yield();
+  }
+  for (const auto& [handle, reduction] : reductions_) {
+    while (!handle.done()) std::this_thread::yield();
+  }
+}
+
+std::size_t UnitParameters::add(torch::nn::Module& module, const std::string& name) {
+  if (closed_)
+    throw InputError(fmt::format("{}: unit '{}' comes after the optimizer was made", kWho, name));
+  torch::OrderedDict<std::string, torch::Tensor> named;
+  for (const auto& item : module.named_parameters())
+    named.insert(name.empty() ? item.key() : name + '.' + item.key(), item.value());
+  auto parameters = trained_of(named, kWho).trained;
+  check_unit(parameters, name, seen_);
+  const std::size_t number = residences_.size();
+  residences_.emplace_back();
+  for (const PlannedParameter& parameter : parameters)
+    seen_.insert(parameter.tensor.unsafeGetTensorImpl());
+  if (alone()) {
+    keep_alone(parameters);
+    return number;
+  }
+  check_same_parameters(parameters, "unit " + name, world_, kWho);
+  limit_malloc();
+  const torch::NoGradGuard guard;
+  for (const PlannedParameter& parameter : parameters) {
+    torch::Tensor values = parameter.tensor.detach();
+    broadcast(values, 0, world_);
+  }
+  units_.push_back(
+      std::make_unique<Unit>(name, std::move(parameters), world_.size(), world_.rank()));
+  const Unit& unit = *units_.back();
+  for (std::size_t place = 0; place < unit.parameters.size(); ++place) {
+    all_.push_back(unit.parameters[place]);
+    places_.emplace_back(number, place);
+    const auto piece = std::ranges::find(unit.pieces, place, &ShardPiece::place);
+    pieces_.push_back(piece == unit.pieces.end()
+                          ? torch::Tensor()
+                          : unit.updated[static_cast<std::size_t>(piece - unit.pieces.begin())]);
+  }
+  return number;
+}
+
+// What is updated are the parameters themselves, or their masters.
+void UnitParameters::keep_alone(const std::vector<PlannedParameter>& parameters) {
+  for (const PlannedParameter& parameter : parameters) {
+    const auto type = updated_type(parameter.tensor.scalar_type());
+    all_.push_back(parameter);
+    places_.emplace_back(0, 0);
+    pieces_.push_back(type == parameter.tensor.scalar_type()
+                          ? parameter.tensor
+                          : parameter.tensor.detach().to(type).set_requires_grad(true));
+  }
+}
+
+void UnitParameters::make_buffers() {
+  if (has_buffers_) return;
+  has_buffers_ = true;
+  std::size_t largest = 0;
+  for (const auto& unit : units_) largest = std::max(largest, unit->bytes());
+  for (std::size_t i = 0; i < kBuffers; ++i) free_.push_back(world_.allocate_shared(largest));
+  gradient_buffers_.emplace(kGradientBuffers, largest, world_);
+}
+
+void UnitParameters::start_gather(std::size_t unit, std::shared_ptr<std::byte> memory,
+                                  bool shared) {
+  Unit& one = *units_[unit];
+  std::byte* const whole = memory.get();
+  const Handle arrival = AdapterView(world_).submit(
+      [&one, whole](Communicator& communicator) {
+        communicator.allgather(one.shard.data_ptr(), whole, one.counts,
+                               data_type(one.type, "a unit"));
+      },
+      {.name = fmt::format("parameters of unit {}", one.name), .bytes = one.bytes()});
+  residences_[unit] = {.memory = std::move(memory), .shared = shared, .arrival = arrival};
+}
+
+void UnitParameters::gather(std::size_t unit, bool learns) {
+  closed_ = true;
+  if (alone()) return;
+  make_buffers();
+  if (learns) order_.runs(unit);
+  const auto take = [&] {
+    auto memory = std::move(free_.back());
+    free_.pop_back();
+    return memory;
+  };
+  if (!residences_[unit]) {
+    if (!free_.empty()) {
+      start_gather(unit, take(), true);
+    } else {
+      const std::size_t bytes = units_[unit]->bytes();
+      start_gather(unit, {new std::byte[bytes], std::default_delete<std::byte[]>()}, false);
+    }
+  }
+  residences_[unit]->arrival.wait();
+  units_[unit]->move_to(residences_[unit]->memory.get());
+  const auto next = learns ? order_.next() : std::nullopt;
+  if (next && !residences_[*next] && !free_.empty()) start_gather(*next, take(), true);
+}
+
+void UnitParameters::drop(std::size_t unit) {
+  auto& residence = residences_[unit];
+  if (!residence) return;
+  residence->arrival.wait();
+  units_[unit]->move_to(nullptr);
+  if (residence->shared) free_.push_back(std::move(residence->memory));
+  residence.reset();
+}
+
+void UnitParameters::drop_all() {
+  for (std::size_t unit = 0; unit < residences_.size(); ++unit) drop(unit);
+}
+
+void UnitParameters::release(std::size_t unit) {
+  // The last unit of forward is the first of backward.
+  if (!alone() && order_.next() != unit) drop(unit);
+}
+
+void UnitParameters::finish_backward(std::size_t unit) {
+  if (alone()) return;
+  start_reduction(*units_[unit]);
+  drop(unit);
+}
+
+void UnitParameters::start_reduction(Unit& unit) {
+  const torch::NoGradGuard guard;
+  for (const PlannedParameter& parameter : unit.parameters) {
+    if (parameter.tensor.grad().defined() && parameter.tensor.grad().is_sparse())
+      throw InputError(
+          fmt::format("{}: parameter '{}' has a sparse gradient, which is not divided among ranks: "
+                      "make the embedding with sparse(false)",
+                      kWho, parameter.name));
+  }
+  auto reduction = std::make_shared<Reduction>(Reduction{
+      .unit = unit, .buffers = *gradient_buffers_, .gradients = gradient_buffers_->take()});
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    torch::Tensor& gradient = unit.parameters[i].tensor.mutable_grad();
+    torch::Tensor to = unit.at(reduction->gradients.get(), i);
+    if (gradient.defined())
+      to.copy_(gradient);
+    else
+      to.zero_();
+    reduction->present.push_back(gradient.defined() ? 1.0F : 0.0F);
+    gradient = torch::Tensor();
+  }
+  gradient_buffers_->starts();
+  reductions_.emplace_back(
+      AdapterView(world_).submit(
+          [reduction](Communicator& communicator) { reduction->run(communicator); },
+          {.name = fmt::format("gradients of unit {}", unit.name), .bytes = unit.bytes()}),
+      reduction);
+}
+
+void UnitParameters::wait_for_reductions() {
+  for (const auto& [handle, reduction] : reductions_) handle.wait();
+  reductions_.clear();
+}
+
+bool UnitParameters::is_whole(std::size_t parameter) const {
+  return alone() && pieces_[parameter].is_same(all_[parameter].tensor);
+}
+
+std::vector<Part> UnitParameters::parts_of(std::size_t parameter) const {
+  const auto elements = static_cast<std::size_t>(all_[parameter].tensor.numel());
+  if (alone()) return {{.rank = 0, .from = 0, .to = elements}};
+  const auto& [number, place] = places_[parameter];
+  const Unit& unit = *units_[number];
+  const auto offsets = offsets_of(unit.counts);
+  std::vector<Part> parts;
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    for (const ShardPiece& piece :
+         pieces_of(unit.sizes, unit.element_bytes(), offsets[r], offsets[r + 1])) {
+      if (piece.place == place) parts.push_back({.rank = rank, .from = piece.from, .to = piece.to});
+    }
+  }
+  return parts;
+}
+
+void UnitParameters::reduce() {
+  const torch::NoGradGuard guard;
+  if (alone()) {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      torch::Tensor& gradient = all_[i].tensor.mutable_grad();
+      if (is_whole(i) || !gradient.defined()) continue;
+      pieces_[i].mutable_grad() = gradient.to(pieces_[i].scalar_type());
+      gradient = torch::Tensor();
+    }
+    return;
+  }
+  make_buffers();
+  // Those whose input needs no gradient: backward ended with them.
+  std::vector<std::uint8_t> left;
+  for (const auto& unit : units_)
+    left.push_back(std::ranges::any_of(
+        unit->parameters, [](const auto& parameter) { return parameter.tensor.grad().defined(); }));
+  world_.allreduce(left.data(), left.data(), left.size(), DataType::uint8, ReduceOp::max);
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    if (left[i] != 0) start_reduction(*units_[i]);
+  }
+  wait_for_reductions();
+  drop_all();
+  for (const auto& unit : units_) {
+    for (std::size_t i = 0; i < unit->pieces.size() && unit->gradient.defined(); ++i) {
+      const ShardPiece& piece = unit->pieces[i];
+      if (unit->present[piece.place] == 0) continue;
+      torch::Tensor& gradient = unit->updated[i].mutable_grad();
+      const auto more = unit->gradient.narrow(0, length(piece.at), unit->updated[i].numel())
+                            .view(unit->updated[i].sizes())
+                            .to(unit->updated[i].scalar_type());
+      if (gradient.defined())
+        gradient.add_(more);
+      else
+        gradient = more;
+    }
+    unit->gradient = torch::Tensor();
+    std::ranges::fill(unit->present, 0.0F);
+  }
+}
+
+void UnitParameters::clear_gradients() {
+  wait_for_reductions();
+  for (const auto& unit : units_) {
+    unit->gradient = torch::Tensor();
+    std::ranges::fill(unit->present, 0.0F);
+  }
+  for (const PlannedParameter& parameter : all_) parameter.tensor.mutable_grad() = torch::Tensor();
+  for (const torch::Tensor& piece : pieces_) {
+    if (piece.defined()) piece.mutable_grad() = torch::Tensor();
+  }
+}
+
+void UnitParameters::cast_masters() {
+  for (const auto& unit : units_) {
+    if (updated_type(unit->type) == unit->type) continue;
+    for (std::size_t i = 0; i < unit->pieces.size(); ++i) {
+      const ShardPiece& piece = unit->pieces[i];
+      unit->shard.narrow(0, length(piece.at), length(piece.to - piece.from))
+          .copy_(unit->updated[i].flatten());
+    }
+  }
+}
+
+void UnitParameters::publish() {
+  const torch::NoGradGuard guard;
+  if (alone()) {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (!is_whole(i)) all_[i].tensor.detach().copy_(pieces_[i]);
+    }
+    return;
+  }
+  drop_all();
+  cast_masters();
+  order_.step_ended();
+}
+
+void UnitParameters::take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights) {
+  const torch::NoGradGuard guard;
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    const torch::Tensor* const whole = weights.find(all_[i].name);
+    if (whole != nullptr && pieces_[i].defined()) copy_parts(*this, i, *whole);
+  }
+  if (!alone()) {
+    drop_all();
+    cast_masters();
+    return;
+  }
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    if (!is_whole(i)) all_[i].tensor.detach().copy_(pieces_[i]);
+  }
+}
+
+}  // namespace sullae

@@ -1,0 +1,86 @@
+// Units' parameters: when they are whole, and where in between.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallel/parameter_store.h"
+#include "parallel/sharded_reduction.h"
+#include "parallel/units/run_order.h"
+#include "parallel/units/unit.h"
+#include "sullae/sullae.h"
+
+namespace sullae {
+
+/// Used by the thread that trains. What runs units, and their gradients, are collective.
+class UnitParameters final : public ParameterStore {
+ public:
+  explicit UnitParameters(const World& world) : world_(world) {}
+  ~UnitParameters() override;
+
+  /// Collective; see ShardedUnits::shard().
+  std::size_t add(torch::nn::Module& module, const std::string& name);
+  /// No more are added.
+  void close() { closed_ = true; }
+
+  /// The unit's parameters are whole when it returns. `learns`: it will run again in each step.
+  void gather(std::size_t unit, bool learns);
+  /// It has run: they are not needed any more.
+  void release(std::size_t unit);
+  /// It has run backward: its gradients go where they belong, and its parameters are not needed any more.
+  void finish_backward(std::size_t unit);
+
+  const World& world() const override { return world_; }
+  const std::vector<PlannedParameter>& all() const override { return all_; }
+  bool is_whole(std::size_t parameter) const override;
+  std::vector<Part> parts_of(std::size_t parameter) const override;
+  const torch::Tensor& piece_of(std::size_t parameter) const override { return pieces_[parameter]; }
+  void reduce() override;
+  void clear_gradients() override;
+  void publish() override;
+  void take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights) override;
+
+ private:
+  // A unit's parameters, whole, or on their way.
+  struct Residence {
+    std::shared_ptr<std::byte> memory;
+    bool shared = false;
+    Handle arrival;
+  };
+  struct Reduction;
+
+  bool alone() const { return world_.size() == 1; }
+  void keep_alone(const std::vector<PlannedParameter>& parameters);
+  void make_buffers();
+  void start_gather(std::size_t unit, std::shared_ptr<std::byte> memory, bool shared);
+  void start_reduction(Unit& unit);
+  void wait_for_reductions();
+  void drop(std::size_t unit);
+  void drop_all();
+  void cast_masters();
+
+  World world_;
+  bool closed_ = false;
+  std::vector<std::unique_ptr<Unit>> units_;  // stay where they are; none where this rank is alone
+  std::set<const void*> seen_;                // parameters
+  std::vector<PlannedParameter> all_;
+  std::vector<torch::Tensor> pieces_;  // by parameter
+  std::vector<std::pair<std::size_t, std::size_t>>
+      places_;  // by parameter: its unit, and where there
+  RunOrder order_;
+  std::vector<std::optional<Residence>> residences_;  // by unit
+  bool has_buffers_ = false;
+  std::vector<std::shared_ptr<std::byte>> free_;
+  std::optional<GradientBuffers> gradient_buffers_;
+  std::vector<std::pair<Handle, std::shared_ptr<Reduction>>> reductions_;
+};
+
+}  // namespace sullae
