@@ -62,8 +62,11 @@ ModelDescription description_of(const CheckpointMetadata& metadata, const std::s
 }
 
 data::TextEncoder make_text_encoder(const ModelDescription& description) {
+  const auto most = static_cast<std::size_t>(description.integer("max-words"));
+  if (description.numbers.contains("pieces"))
+    return {data::Pieces::of_list(description.words), {.max_words = most}};
   return {data::Vocabulary::of_words(description.words),
-          {.max_words = static_cast<std::size_t>(description.integer("max-words")),
+          {.max_words = most,
            .normalise = description.number("normalise") != 0,
            .word_pairs = description.integer("word-pairs")}};
 }

@@ -26,7 +26,7 @@ struct ModelDescription {
   std::map<std::string, double> numbers;
   /// The classes' names by label; empty where they have none.
   std::vector<std::string> classes;
-  /// Of texts: the words by number, from 2 on.
+  /// Of texts: the words by number, from 2 on; or, where there is a number "pieces", those of data::Pieces::of_list().
   std::vector<std::string> words;
   /// Of images: what pixels in [0, 1] are normalised with, a number a channel.
   std::vector<double> mean;

@@ -5,6 +5,7 @@
 #include "support/errors.h"
 #include "train/fixture.h"
 #include "train/small_images.h"
+#include "train/small_texts.h"
 
 namespace sullae::testing {
 namespace {
@@ -99,6 +100,53 @@ TEST_F(Recipes, TextsComeFromAnyTable) {
     EXPECT_TRUE(contains(result.standard_output, "3 classes")) << result.standard_output;
     EXPECT_GT(read_json(report_).at("test_accuracy").get<double>(), 0.95) << model;
   }
+}
+
+// Pieces of words, and gradients that are dense, and so may be divided among ranks.
+TEST_F(Recipes, TransformersTrainTheSameOnAnyRanks) {
+  write_small_texts(path("texts"));
+  const auto train_on = [&](int ranks, std::vector<std::string> options) {
+    std::vector<std::string> words = {sullae_program(),
+                                      "run",
+                                      "-np",
+                                      std::to_string(ranks),
+                                      "--cpus-per-rank",
+                                      "1",
+                                      sullae_program(),
+                                      "train",
+                                      "transformer",
+                                      "--data",
+                                      path("texts"),
+                                      "--epochs",
+                                      "3",
+                                      "--batch-size",
+                                      "20",
+                                      "--lr",
+                                      "0.003",
+                                      "--embedding-size",
+                                      "16",
+                                      "--heads",
+                                      "2",
+                                      "--pieces",
+                                      "300",
+                                      "--dropout",
+                                      "0",
+                                      "--report",
+                                      report_};
+    words.insert(words.end(), options.begin(), options.end());
+    const auto result = run_program(words);
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    EXPECT_TRUE(contains(result.standard_output, " pieces, 2 classes")) << result.standard_output;
+    return read_json(report_);
+  };
+  const auto alone = train_on(1, {});
+  EXPECT_GT(alone.at("test_accuracy").get<double>(), 0.9);
+  for (const char* const shard : {"none", "gradients"}) {
+    const auto report = train_on(2, {"--shard", shard});
+    EXPECT_NEAR(report.at("train_loss").get<double>(), alone.at("train_loss").get<double>(), 2e-3)
+        << shard;
+  }
+  EXPECT_GT(train_on(2, {"--precision", "bfloat16"}).at("test_accuracy").get<double>(), 0.9);
 }
 
 TEST_F(Recipes, ADamagedRowIsNamed) {

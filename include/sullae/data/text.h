@@ -8,9 +8,11 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "sullae/data/dataset.h"
+#include "sullae/data/pieces.h"
 
 namespace sullae::data {
 
@@ -77,18 +79,20 @@ struct TextEncoderOptions {
 class TextEncoder {
  public:
   TextEncoder(Vocabulary vocabulary, const TextEncoderOptions& options)
-      : vocabulary_(std::move(vocabulary)), options_(options) {}
+      : tokens_(std::move(vocabulary)), options_(options) {}
+  /// As they are: of `options` the most words, which are pieces, counts alone.
+  TextEncoder(Pieces pieces, const TextEncoderOptions& options)
+      : tokens_(std::move(pieces)), options_(options) {}
 
   /// At least one number.
   std::vector<std::int64_t> encode(std::string_view text) const;
   /// Numbers that there are, for words and for pairs.
-  std::int64_t size() const {
-    return static_cast<std::int64_t>(vocabulary_.size()) + options_.word_pairs;
-  }
-  const Vocabulary& vocabulary() const { return vocabulary_; }
+  std::int64_t size() const;
+  /// "8000 pieces".
+  std::string summary() const;
 
  private:
-  Vocabulary vocabulary_;
+  std::variant<Vocabulary, Pieces> tokens_;
   TextEncoderOptions options_;
 };
 

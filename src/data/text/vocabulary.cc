@@ -68,19 +68,4 @@ std::vector<std::int64_t> Vocabulary::encode(std::string_view text, std::size_t 
   return numbers;
 }
 
-std::vector<std::int64_t> TextEncoder::encode(std::string_view text) const {
-  auto numbers = options_.normalise
-                     ? vocabulary_.encode(normalise_english(text), options_.max_words)
-                     : vocabulary_.encode(text, options_.max_words);
-  if (options_.word_pairs == 0) return numbers;
-  const std::size_t count = numbers.size();
-  for (std::size_t i = 0; i + 1 < count; ++i) {
-    Random hash(static_cast<std::uint64_t>(numbers[i]), static_cast<std::uint64_t>(numbers[i + 1]),
-                0);
-    const auto pair = hash.below(static_cast<std::uint64_t>(options_.word_pairs));
-    numbers.push_back(static_cast<std::int64_t>(vocabulary_.size() + pair));
-  }
-  return numbers;
-}
-
 }  // namespace sullae::data

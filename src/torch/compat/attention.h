@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 
 namespace sullae {
 
@@ -38,5 +39,19 @@ inline torch::Tensor attention(const torch::Tensor& queries, const torch::Tensor
   return torch::matmul(torch::softmax(scores, -1), values);
 #endif
 }
+
+/// The same as a method of a TorchScript module, with a mask.
+#if TORCH_VERSION_MAJOR >= 2
+inline const std::string kAttentionScript = R"(
+def attention(self, q, k, v, may_look):
+    return torch.scaled_dot_product_attention(q, k, v, may_look)
+)";
+#else
+inline const std::string kAttentionScript = R"(
+def attention(self, q, k, v, may_look):
+    scores = torch.matmul(q, k.transpose(2, 3)) / q.size(3) ** 0.5
+    return torch.matmul(torch.softmax(torch.masked_fill(scores, torch.logical_not(may_look), float("-inf")), -1), v)
+)";
+#endif
 
 }  // namespace sullae

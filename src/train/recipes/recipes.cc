@@ -15,16 +15,21 @@ const std::vector<std::unique_ptr<Recipe>>& recipes() {
         make_text_recipe({.name = "nsmc",
                           .summary = "Korean movie reviews, good or bad: word embedding and LSTM",
                           .usual_place = "../shared/data/nsmc",
-                          .lstm = true}));
+                          .network = make_lstm_network(TextKind::any)}));
     list.push_back(make_text_recipe({.name = "lstm",
                                      .summary = "any labelled texts: word embedding and LSTM",
                                      .usual_place = "",
-                                     .lstm = true}));
+                                     .network = make_lstm_network(TextKind::english)}));
     list.push_back(make_text_recipe(
         {.name = "text",
          .summary = "any labelled texts: the mean of word and word pair vectors, as fastText",
          .usual_place = "",
-         .lstm = false}));
+         .network = make_bag_network()}));
+    list.push_back(make_text_recipe(
+        {.name = "transformer",
+         .summary = "any labelled texts, in any language: pieces of words and a transformer",
+         .usual_place = "",
+         .network = make_transformer_network()}));
     for (const int depth : {18, 34, 50, 101}) list.push_back(make_resnet_recipe(depth));
     return list;
   }();

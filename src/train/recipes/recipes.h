@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "train/recipes/text_network.h"
 #include "train/task.h"
 
 namespace sullae::train {
@@ -11,13 +12,12 @@ std::unique_ptr<Recipe> make_mnist_recipe();
 std::unique_ptr<Recipe> make_mlp_recipe();
 std::unique_ptr<Recipe> make_resnet_recipe(int depth);
 
-/// What tells the recipes for texts apart.
 struct TextRecipeOptions {
   const char* name;
   const char* summary;
   const char* usual_place;  ///< empty for none
-  bool lstm;                ///< else a bag of words
+  std::unique_ptr<TextNetwork> network;
 };
-std::unique_ptr<Recipe> make_text_recipe(const TextRecipeOptions& options);
+std::unique_ptr<Recipe> make_text_recipe(TextRecipeOptions options);
 
 }  // namespace sullae::train

@@ -6,6 +6,7 @@
 #include "train/models/resnet.h"
 #include "train/models/small.h"
 #include "train/models/text.h"
+#include "train/models/transformer.h"
 
 namespace sullae::testing {
 namespace {
@@ -86,12 +87,35 @@ TEST(Models, ClonesGiveTheSame) {
       {{torch::randn({2, 3, 16, 16})}, labels});
   check(std::make_shared<MnistNetImpl>(), {{torch::randn({2, 1, 28, 28})}, labels});
   check(std::make_shared<MlpImpl>(MlpOptions{}), {{torch::randn({2, 1, 28, 28})}, labels});
+  check(std::make_shared<TransformerClassifierImpl>(TransformerOptions{.pieces = 20}),
+        {{torch::tensor({{3, 4, 5}, {6, 0, 0}})}, labels});
   check(std::make_shared<TextLstmImpl>(text), {{torch::tensor(std::vector<std::int64_t>{3, 4, 5}),
                                                 torch::tensor(std::vector<std::int64_t>{2, 1})},
                                                labels});
   check(std::make_shared<TextBagImpl>(text), {{torch::tensor(std::vector<std::int64_t>{3, 4, 5}),
                                                torch::tensor(std::vector<std::int64_t>{0, 2})},
                                               labels});
+}
+
+TEST(Transformers, PaddingChangesNothing) {
+  const TransformerOptions options{
+      .pieces = 20, .places = 8, .classes = 3, .embedding_size = 8, .heads = 2};
+  TransformerClassifierImpl model(options);
+  model.eval();
+  const torch::NoGradGuard guard;
+  const auto labels = torch::zeros({2}, torch::kInt64);
+  const auto together =
+      model.scores({{torch::tensor({{3, 4, 5, 0, 0}, {6, 7, 8, 9, 10}})}, labels});
+  const auto first = model.scores({{torch::tensor({{3, 4, 5}})}, labels});
+  const auto second = model.scores({{torch::tensor({{6, 7, 8, 9, 10}})}, labels});
+  EXPECT_TRUE(torch::allclose(together, torch::cat({first, second}), 1e-4, 1e-5));
+}
+
+TEST(Transformers, SayWhichSizesDoNotGoTogether) {
+  EXPECT_EQ(error_of([] { TransformerClassifierImpl({.pieces = 9, .embedding_size = 10}); }),
+            "--embedding-size 10 is not a multiple of --heads 4");
+  EXPECT_EQ(error_of([] { TransformerClassifierImpl({.pieces = 9, .layers = 0}); }),
+            "--layers 0 and --max-words 64: expected 1 or more");
 }
 
 // What training texts do not hold stays as it begins: drawn, it would be noise in every test.

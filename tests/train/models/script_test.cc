@@ -6,6 +6,7 @@
 #include "train/models/resnet.h"
 #include "train/models/small.h"
 #include "train/models/text.h"
+#include "train/models/transformer.h"
 
 namespace sullae::testing {
 namespace {
@@ -60,6 +61,15 @@ TEST(Scripts, OfTextsGiveWhatTheModelsGive) {
     expect_equal_scores(*std::make_shared<TextLstmImpl>(options), {{packed, packed_sizes}, {}},
                         {padded, lengths}, order);
   }
+  for (const std::int64_t layers : {1, 3})
+    expect_equal_scores(
+        *std::make_shared<TransformerClassifierImpl>(TransformerOptions{.pieces = 12,
+                                                                        .places = 8,
+                                                                        .classes = 3,
+                                                                        .embedding_size = 8,
+                                                                        .heads = 2,
+                                                                        .layers = layers}),
+        {{padded}, {}}, {padded, lengths});
   const auto joined = torch::tensor({3, 4, 5, 6, 7, 8, 9, 2});
   const auto starts = torch::tensor({0, 2, 7});
   expect_equal_scores(
