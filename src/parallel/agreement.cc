@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "collective/gather_texts.h"
 #include "sullae/adapter.h"
 #include "sullae/communicator.h"
@@ -14,6 +16,13 @@ std::vector<std::string> texts_of_all(const World& world, const std::string& min
       [&](Communicator& communicator) { all = gather_texts(communicator, mine); },
       {.name = "agreement"});
   return all;
+}
+
+World own_world_like(const World& world) {
+  if (world.size() == 1) return world;
+  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return *world.process_set(ranks);
 }
 
 void check_same_on_all(const World& world, const std::string& what, const std::string& mine) {

@@ -1,4 +1,4 @@
-// What all ranks must give alike.
+// What all ranks must give alike, and where they say so.
 #pragma once
 
 #include <string>
@@ -10,6 +10,9 @@ namespace sullae {
 
 /// Every rank's text. Collective.
 std::vector<std::string> texts_of_all(const World& world, const std::string& mine);
+
+/// A world of the same ranks, so that what it is used for meets nobody else's use of `world`. Collective.
+World own_world_like(const World& world);
 
 /// Before anything else: ranks that go on differently would wait for each other. Throws MismatchError, on every rank, where
 /// texts differ: "ranks disagree about `what`: it is … on rank 0, and … on rank 3". Collective.

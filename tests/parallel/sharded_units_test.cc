@@ -106,7 +106,8 @@ Weights trained_alone(const Recipe& recipe) {
 }
 
 struct Model {
-  Model(const Recipe& recipe, const World& world) : units(world) {
+  Model(const Recipe& recipe, const World& world) : Model(recipe, world, World::create({})) {}
+  Model(const Recipe& recipe, const World& world, const World& replicas) : units(world, replicas) {
     for (int i = 0; i < recipe.blocks; ++i)
       blocks.push_back(units.shard(Block(i, recipe.type), std::to_string(i)));
   }
@@ -286,15 +287,27 @@ TEST(ShardedUnits, CheckpointsFitAnyNumberOfRanksAndOneProcess) {
   });
 }
 
-// Divided within a host, and averaged between hosts: each rank's optimizer has the part of one of its host.
-TEST(ShardedUnits, GoWithTensorParallelAndOtherWorlds) {
-  const Recipe recipe{.type = torch::kFloat64, .steps = 5};
+// Divided within a host, and averaged between hosts.
+TEST(ShardedUnits, HaveReplicas) {
+  const Recipe recipe{.type = torch::kFloat64, .clip = 0.05, .drop_a_part = true, .steps = 10};
   const Weights alone = trained_alone(recipe);
-  run_ranks({.size = 4}, [&](World& world) {
-    const Mesh mesh(world, {{"other", 2}, {"shard", 2}});
-    const Weights weights = trained_in_units(recipe, mesh["shard"]);
-    if (mesh["shard"].rank() == 0) expect_close(weights, alone, 1e-10);
-  });
+  for (const auto& hosts : {std::vector<int>{}, std::vector<int>{2, 2}}) {
+    for (const int replicas : {1, 2, 4}) {
+      run_ranks({.size = 4, .hosts = hosts}, [&](World& world) {
+        const Mesh mesh(world, {{"replicas", replicas}, {"shard", 4 / replicas}});
+        Model model(recipe, mesh["shard"], mesh["replicas"]);
+        ShardedOptimizer optimizer(model.units, adam());
+        for (int step = 0; step < recipe.steps; ++step) {
+          optimizer.zero_grad();
+          model.loss(recipe, step, world.rank(), world.size()).backward();
+          optimizer.clip_grad_norm(recipe.clip);
+          optimizer.step();
+        }
+        const Weights weights = optimizer.gather().weights;
+        if (mesh["shard"].rank() == 0) expect_close(weights, alone, 1e-10);
+      });
+    }
+  }
 }
 
 TEST(ShardedUnits, SayWhatIsWrong) {

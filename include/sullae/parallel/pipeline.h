@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "sullae/parallel/mesh.h"
 #include "sullae/sullae.h"
 
 namespace sullae {
@@ -53,7 +54,7 @@ struct PipelineOptions {
 /// Ranks as stages of one model. What is trained is what one process trains that has the whole of it, where samples do not
 /// depend on each other, as they do in batch norm.
 ///
-///   Pipeline pipe(divide(layers, sample, mesh["pp"]), mesh["pp"], {.micro_batches = 8});
+///   Pipeline pipe(divide(layers, sample, mesh), mesh["pp"], {.micro_batches = 8});
 ///   torch::optim::Adam adam(pipe.parameters().values());
 ///   ...
 ///   adam.zero_grad();
@@ -133,6 +134,11 @@ struct DivisionOptions {
 /// Collective. Throws InputError where there are fewer layers than stages, or no division fits the memory, on every rank.
 std::vector<PipelineStage> divide(const torch::nn::Sequential& layers, const torch::Tensor& sample,
                                   const World& world = sullae::world(),
+                                  const DivisionOptions& options = {});
+/// The same for all pipelines of a mesh along `dimension`, which are divided alike, as measured on its first rank: stages that
+/// belong together have the same layers. Collective over the mesh.
+std::vector<PipelineStage> divide(const torch::nn::Sequential& layers, const torch::Tensor& sample,
+                                  const Mesh& mesh, const std::string& dimension = "pp",
                                   const DivisionOptions& options = {});
 
 }  // namespace sullae

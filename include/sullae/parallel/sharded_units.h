@@ -49,7 +49,11 @@ class ShardedUnit {
 /// the same order, and run them in the same order. Used by the thread that trains.
 class ShardedUnits {
  public:
+  /// Among the ranks of `world`.
   explicit ShardedUnits(const World& world = sullae::world());
+  /// The same, where `replicas` are the ranks that have the same parts in other worlds, as mesh["replicas"] and mesh["shard"]
+  /// are: what is moved most stays within a host, and between hosts each part is averaged (hybrid sharding).
+  ShardedUnits(const World& world, const World& replicas);
 
   /// Divides the parameters of `module` that require gradients, as they are on rank 0, and lets go of all but this rank's part: a
   /// model that is made unit by unit is nowhere whole. Their names are those in the module, after `name` and a dot.

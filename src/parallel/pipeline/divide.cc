@@ -41,40 +41,53 @@ torch::nn::Sequential part_of(const torch::nn::Sequential& layers, std::size_t f
   return part;
 }
 
-}  // namespace
-
-std::vector<PipelineStage> divide(const torch::nn::Sequential& layers, const torch::Tensor& sample,
-                                  const World& world, const DivisionOptions& options) {
+// `all` measure once, and so divide alike.
+std::vector<PipelineStage> divide_alike(const torch::nn::Sequential& layers,
+                                        const torch::Tensor& sample, const World& pipeline,
+                                        const World& all, const DivisionOptions& options) {
   const std::string how =
       fmt::format("{} layers, {} stages a rank", layers->size(), options.stages_per_rank);
   check_same_on_all(
-      world, "how to divide a model",
+      all, "how to divide a model",
       fmt::format("{}, {} bytes, {} alive", how, options.memory_bytes, options.alive));
   const auto stages = static_cast<std::size_t>(std::max(options.stages_per_rank, 0)) *
-                      static_cast<std::size_t>(world.size());
+                      static_cast<std::size_t>(pipeline.size());
   if (stages == 0 || layers->size() < stages)
     throw InputError(
         fmt::format("divide: {} for {} ranks: expected at least a stage a rank, and a "
                     "layer a stage",
-                    how, world.size()));
-  const auto costs = measured(layers, sample, world, options);
+                    how, pipeline.size()));
+  const auto costs = measured(layers, sample, all, options);
   auto firsts =
-      pipeline::partition(costs, {.ranks = world.size(),
+      pipeline::partition(costs, {.ranks = pipeline.size(),
                                   .chunks = options.stages_per_rank,
                                   .memory_bytes = static_cast<double>(options.memory_bytes),
-                                  .alive = options.alive > 0 ? options.alive : world.size()});
+                                  .alive = options.alive > 0 ? options.alive : pipeline.size()});
   if (firsts.empty())
     throw InputError(
         fmt::format("divide: no division of {} among {} ranks keeps within {} bytes a rank, which "
                     "its stages share",
-                    how, world.size(), options.memory_bytes));
+                    how, pipeline.size(), options.memory_bytes));
   firsts.push_back(layers->size());
   std::vector<PipelineStage> own;
   for (int chunk = 0; chunk < options.stages_per_rank; ++chunk) {
-    const auto stage = static_cast<std::size_t>(chunk * world.size() + world.rank());
+    const auto stage = static_cast<std::size_t>(chunk * pipeline.size() + pipeline.rank());
     own.emplace_back(part_of(layers, firsts[stage], firsts[stage + 1]));
   }
   return own;
+}
+
+}  // namespace
+
+std::vector<PipelineStage> divide(const torch::nn::Sequential& layers, const torch::Tensor& sample,
+                                  const World& world, const DivisionOptions& options) {
+  return divide_alike(layers, sample, world, world, options);
+}
+
+std::vector<PipelineStage> divide(const torch::nn::Sequential& layers, const torch::Tensor& sample,
+                                  const Mesh& mesh, const std::string& dimension,
+                                  const DivisionOptions& options) {
+  return divide_alike(layers, sample, mesh[dimension], mesh.world(), options);
 }
 
 }  // namespace sullae

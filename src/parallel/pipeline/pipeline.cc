@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 
 #include "parallel/agreement.h"
 #include "parallel/pipeline/messages.h"
@@ -33,14 +32,6 @@ std::string text_of(const PipelineOptions& options, const std::vector<PipelineSt
   return text;
 }
 
-// Of its own, so that what it sends meets nobody else's.
-World world_like(const World& world) {
-  if (world.size() == 1) return world;
-  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return *world.process_set(ranks);
-}
-
 Schedule checked_schedule(const World& world, const std::vector<PipelineStage>& stages,
                           const PipelineOptions& options) {
   check_same_on_all(world, "the pipeline", text_of(options, stages));
@@ -64,7 +55,7 @@ class Pipeline::Impl {
  public:
   Impl(std::vector<PipelineStage> stages, const World& world, const PipelineOptions& options)
       : world_(world),
-        own_world_(world_like(world)),
+        own_world_(own_world_like(world)),
         options_(options),
         schedule_(checked_schedule(own_world_, stages, options)),
         stages_(std::move(stages), own_world_, options),

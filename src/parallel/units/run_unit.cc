@@ -57,7 +57,9 @@ class Running {
 }  // namespace
 
 ShardedUnits::ShardedUnits(const World& world)
-    : parameters_(std::make_shared<UnitParameters>(world)) {}
+    : parameters_(std::make_shared<UnitParameters>(world, std::nullopt)) {}
+ShardedUnits::ShardedUnits(const World& world, const World& replicas)
+    : parameters_(std::make_shared<UnitParameters>(world, replicas)) {}
 
 std::size_t ShardedUnits::add(torch::nn::Module& module, const std::string& name) {
   return parameters_->add(module, name);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "collective/counts.h"
+#include "parallel/agreement.h"
 #include "parallel/flat.h"
 #include "parallel/malloc_limits.h"
 #include "sullae/adapter.h"
@@ -48,6 +49,7 @@ void check_unit(const std::vector<PlannedParameter>& parameters, const std::stri
 struct UnitParameters::Reduction {
   Unit& unit;
   GradientBuffers& buffers;
+  std::optional<World> replicas;
   std::shared_ptr<std::byte> gradients;
   std::vector<float> present;
 
@@ -59,6 +61,10 @@ struct UnitParameters::Reduction {
                                  data_type(unit.type, "a unit"), ReduceOp::average);
       communicator.allreduce(present.data(), present.data(), present.size(), DataType::float32,
                              ReduceOp::sum);
+      if (replicas) {
+        allreduce(part, ReduceOp::average, *replicas);
+        replicas->allreduce(present.data(), present.data(), present.size(), DataType::float32);
+      }
     } catch (...) {  // rethrown
       buffers.give_back(std::move(gradients));
       throw;
@@ -71,6 +77,11 @@ struct UnitParameters::Reduction {
     for (std::size_t i = 0; i < present.size(); ++i) unit.present[i] += present[i];
   }
 };
+
+UnitParameters::UnitParameters(const World& world, const std::optional<World>& replicas)
+    : world_(world) {
+  if (replicas && replicas->size() > 1) replicas_ = own_world_like(*replicas);
+}
 
 // What is under way ends before what it writes to does.
 UnitParameters::~UnitParameters() {
@@ -103,6 +114,7 @@ std::size_t UnitParameters::add(torch::nn::Module& module, const std::string& na
   const torch::NoGradGuard guard;
   for (const PlannedParameter& parameter : parameters) {
     torch::Tensor values = parameter.tensor.detach();
+    if (replicas_) broadcast(values, 0, *replicas_);
     broadcast(values, 0, world_);
   }
   units_.push_back(
@@ -210,8 +222,10 @@ void UnitParameters::start_reduction(Unit& unit) {
                       "make the embedding with sparse(false)",
                       kWho, parameter.name));
   }
-  auto reduction = std::make_shared<Reduction>(Reduction{
-      .unit = unit, .buffers = *gradient_buffers_, .gradients = gradient_buffers_->take()});
+  auto reduction = std::make_shared<Reduction>(Reduction{.unit = unit,
+                                                         .buffers = *gradient_buffers_,
+                                                         .replicas = replicas_,
+                                                         .gradients = gradient_buffers_->take()});
   for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
     torch::Tensor& gradient = unit.parameters[i].tensor.mutable_grad();
     torch::Tensor to = unit.at(reduction->gradients.get(), i);
@@ -273,7 +287,18 @@ void UnitParameters::reduce() {
   for (const auto& unit : units_)
     left.push_back(std::ranges::any_of(
         unit->parameters, [](const auto& parameter) { return parameter.tensor.grad().defined(); }));
-  world_.allreduce(left.data(), left.data(), left.size(), DataType::uint8, ReduceOp::max);
+  // Behind reductions that are under way: nobody calls two collectives of the replicas at a time.
+  AdapterView(world_)
+      .submit(
+          [&](Communicator& communicator) {
+            communicator.allreduce(left.data(), left.data(), left.size(), DataType::uint8,
+                                   ReduceOp::max);
+            if (replicas_)
+              replicas_->allreduce(left.data(), left.data(), left.size(), DataType::uint8,
+                                   ReduceOp::max);
+          },
+          {.name = "units whose gradients are left"})
+      .wait();
   for (std::size_t i = 0; i < units_.size(); ++i) {
     if (left[i] != 0) start_reduction(*units_[i]);
   }

@@ -23,7 +23,7 @@ namespace sullae {
 /// Used by the thread that trains. What runs units, and their gradients, are collective.
 class UnitParameters final : public ParameterStore {
  public:
-  explicit UnitParameters(const World& world) : world_(world) {}
+  UnitParameters(const World& world, const std::optional<World>& replicas);
   ~UnitParameters() override;
 
   /// Collective; see ShardedUnits::shard().
@@ -57,7 +57,7 @@ class UnitParameters final : public ParameterStore {
   };
   struct Reduction;
 
-  bool alone() const { return world_.size() == 1; }
+  bool alone() const { return world_.size() == 1 && !replicas_; }
   void keep_alone(const std::vector<PlannedParameter>& parameters);
   void make_buffers();
   void start_gather(std::size_t unit, std::shared_ptr<std::byte> memory, bool shared);
@@ -68,6 +68,7 @@ class UnitParameters final : public ParameterStore {
   void cast_masters();
 
   World world_;
+  std::optional<World> replicas_;  // of its own: gradients are averaged in the background
   bool closed_ = false;
   std::vector<std::unique_ptr<Unit>> units_;  // stay where they are; none where this rank is alone
   std::set<const void*> seen_;                // parameters

@@ -175,7 +175,7 @@ TEST(Pipeline, GoesWithDataParallelism) {
   const Course alone = train_alone(layers_of(6), 0.2);
   run_ranks({.size = 4}, [&](World& world) {
     const Mesh mesh(world, {{"dp", 2}, {"pp", 2}});
-    auto stages = divide(layers_of(6), inputs_of(0), mesh["pp"]);
+    auto stages = divide(layers_of(6), inputs_of(0), mesh);
     expect_same(train_piped(std::move(stages), mesh["pp"], {.micro_batches = 4}, 0.2, mesh["dp"]),
                 alone, mesh["pp"]);
   });

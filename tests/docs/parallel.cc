@@ -1,0 +1,91 @@
+// What docs/parallel.md shows, compiled and run.
+#include "sullae/parallel.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "sullae/torch.h"
+#include "support/ranks.h"
+
+namespace sullae::testing {
+namespace {
+
+struct BlockImpl : torch::nn::Module {
+  explicit BlockImpl(std::int64_t size)
+      : linear(register_module("linear", torch::nn::Linear(size, size))) {}
+  torch::Tensor forward(const torch::Tensor& x) { return torch::tanh(linear(x)); }
+  torch::nn::Linear linear;
+};
+TORCH_MODULE(Block);
+
+// clang-format off
+struct MlpImpl : torch::nn::Module {
+  explicit MlpImpl(const sullae::World& world)
+      : up(sullae::ColumnParallelLinearOptions{.in_features = 64, .out_features = 256}, world),
+        down(sullae::RowParallelLinearOptions{.in_features = 256, .out_features = 64}, world) {
+    register_module("up", up);
+    register_module("down", down);
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return down(torch::gelu(up(x))); }
+  sullae::ColumnParallelLinear up;
+  sullae::RowParallelLinear down;
+};
+// clang-format on
+TORCH_MODULE(Mlp);
+
+TEST(ParallelPage, DividesParameters) {
+  run_ranks({.size = 2}, [](World& world) {
+    torch::Tensor x = torch::ones({4, 64});
+    // clang-format off
+    sullae::ShardedUnits units(world);
+    std::vector<sullae::ShardedUnit<BlockImpl>> blocks;
+    for (int i = 0; i < 12; ++i) blocks.push_back(units.shard(Block(64), "blocks." + std::to_string(i)));
+    sullae::ShardedOptimizer optimizer(units, [](const auto& pieces) {
+      return std::make_unique<torch::optim::Adam>(pieces.values(), 1e-3);
+    });
+    const auto before = optimizer.master_weights();
+    optimizer.zero_grad();
+    for (auto& block : blocks) x = block(x);
+    x.square().mean().backward();
+    optimizer.step();
+    // clang-format on
+    const auto after = optimizer.master_weights();
+    for (const auto& [name, value] : after) EXPECT_FALSE(torch::equal(value, before.at(name)));
+  });
+}
+
+TEST(ParallelPage, DividesLayers) {
+  run_ranks({.size = 2}, [](World& world) {
+    Mlp mlp(world);
+    EXPECT_EQ(mlp->forward(torch::ones({3, 64})).size(1), 64);
+    EXPECT_EQ(gather_parameters(*mlp, world).at("up.weight").size(0), 256);
+  });
+}
+
+TEST(ParallelPage, PutsLayersOneAfterTheOther) {
+  run_ranks({.size = 4}, [](World& world) {
+    const torch::nn::Sequential layers(torch::nn::Linear(8, 8), torch::nn::Tanh(),
+                                       torch::nn::Linear(8, 8));
+    const auto sample = torch::ones({4, 8});
+    const auto inputs = torch::ones({16, 8});
+    const auto targets = torch::zeros({16, 8});
+    const auto mean_square = [](const torch::Tensor& output, const torch::Tensor& target) {
+      return (output - target).square().mean();
+    };
+    // clang-format off
+    sullae::Mesh mesh(world, {{"dp", 2}, {"pp", 2}});
+    auto stages = sullae::divide(layers, sample, mesh);
+    for (auto& stage : stages) sullae::broadcast_parameters(*stage.module, 0, mesh["dp"]);
+    sullae::Pipeline pipe(std::move(stages), mesh["pp"], {.schedule = "1f1b", .micro_batches = 8});
+    torch::optim::Adam adam(pipe.parameters().values(), 1e-3);
+    sullae::DistributedOptimizer optimizer(adam, pipe.parameters(), {.backward_passes_per_step = 8}, mesh["dp"]);
+    optimizer.zero_grad();
+    const double loss = pipe.step(inputs, targets, mean_square);
+    optimizer.step();
+    // clang-format on
+    EXPECT_LT(pipe.step(inputs, targets, mean_square), loss);
+  });
+}
+
+}  // namespace
+}  // namespace sullae::testing
