@@ -19,7 +19,7 @@ import tempfile
 
 from figures import ROOT, Figures
 
-FOLDERS = {"text": "ag_news", "lstm": "ag_news", "resnet18": "cifar10"}
+FOLDERS = {"text": "ag_news", "lstm": "ag_news", "resnet18": "cifar10", "transformer": "nsmc"}
 SULLAE = os.path.join(ROOT, "build", "release", "bin", "sullae")
 PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
 

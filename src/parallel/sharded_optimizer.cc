@@ -230,9 +230,8 @@ ShardedOptimizer::ShardedOptimizer(const torch::OrderedDict<std::string, torch::
     : impl_(std::make_unique<Impl>(std::make_shared<ShardedParameters>(parameters, options, world),
                                    make)) {}
 ShardedOptimizer::ShardedOptimizer(ShardedUnits& units, const Maker& make)
-    : impl_(std::make_unique<Impl>(units.parameters_, make)) {
-  units.parameters_->close();
-}
+    : impl_((units.parameters_->give_to_optimizer(),
+             std::make_unique<Impl>(units.parameters_, make))) {}
 ShardedOptimizer::~ShardedOptimizer() = default;
 
 void ShardedOptimizer::synchronize() { impl_->synchronize(); }

@@ -233,6 +233,9 @@ void ShardedParameters::publish() {
          .bytes = bucket.plan.gradient_elements * bucket.element_bytes()}));
   }
   pending.wait();
+  // What was computed with the old values is not to be computed backward with these.
+  for (const PlannedParameter& parameter : parameters_)
+    parameter.tensor.unsafeGetTensorImpl()->bump_version();
 }
 
 void ShardedParameters::take_weights(

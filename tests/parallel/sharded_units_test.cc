@@ -310,11 +310,41 @@ TEST(ShardedUnits, HaveReplicas) {
   }
 }
 
+// As libtorch does where an optimizer has changed a weight.
+TEST(ShardedUnits, RefuseBackwardWithOtherWeightsThanForward) {
+  run_ranks({.size = 2}, [](World& world) {
+    const Recipe recipe{.blocks = 2};
+    Model model(recipe, world);
+    ShardedOptimizer optimizer(model.units, adam());
+    const auto loss = model.loss(recipe, 0, 0, 1);
+    model.loss(recipe, 0, 0, 1).backward();
+    optimizer.step();
+    try {
+      loss.backward();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const c10::Error& error) {
+      EXPECT_TRUE(contains(error.what(), "modified by an inplace operation")) << error.what();
+    }
+  });
+}
+
+TEST(ShardedUnits, GiveWhatMayBeChangedInPlace) {
+  run_ranks({.size = 2}, [](World& world) {
+    const Recipe recipe{.blocks = 2};
+    Model model(recipe, world);
+    auto x = model.blocks[0](torch::ones({2, kSize}));
+    x += 1;
+    EXPECT_EQ(error_of([&] { model.blocks[1](x).sum().backward(); }), "nothing was thrown");
+  });
+}
+
 TEST(ShardedUnits, SayWhatIsWrong) {
   run_ranks({.size = 2}, [](World& world) {
     ShardedUnits units(world);
-    EXPECT_EQ(error_of([&] { units.shard(torch::nn::Embedding(0, 4), "none"); }).substr(0, 12),
-              std::string("nothing was "));
+    EXPECT_EQ(error_of([&] { ShardedOptimizer(units, adam()); }),
+              "ShardedUnits: no units: expected shard() before the optimizer");
+    EXPECT_EQ(error_of([&] { units.shard(torch::nn::Embedding(0, 4), "empty"); }),
+              "nothing was thrown");
     Block block(1, torch::kFloat32);
     auto unit = units.shard(block, "block");
     EXPECT_TRUE(contains(error_of([&] { units.shard(block, "again"); }),
@@ -329,7 +359,20 @@ TEST(ShardedUnits, SayWhatIsWrong) {
               "ShardedUnits: unit 'frozen' has no parameter that requires gradients");
     ShardedOptimizer optimizer(units, adam());
     EXPECT_EQ(error_of([&] { units.shard(Block(2, torch::kFloat32), "late"); }),
-              "ShardedUnits: unit 'late' comes after the optimizer was made");
+              "ShardedUnits: unit 'late' comes after a unit ran, or the optimizer was made");
+    EXPECT_EQ(error_of([&] { ShardedOptimizer(units, adam()); }),
+              "ShardedUnits: another optimizer updates these units");
+    // On one rank alone.
+    ShardedUnits others(world);
+    EXPECT_EQ(
+        error_of([&] { others.shard(world.rank() == 1 ? frozen : torch::nn::Linear(2, 2), "b"); }),
+        "ShardedUnits: unit 'b' has no parameter that requires gradients");
+    auto x = torch::ones({1, kSize}).requires_grad_();
+    const auto y = unit(x);
+    EXPECT_TRUE(contains(
+        error_of([&] { torch::autograd::grad({y.sum()}, {x}, {}, true, /*create_graph=*/true); }),
+        "create_graph"));
+    optimizer.zero_grad();
     EXPECT_EQ(error_of([&] {
                 ShardedUnit<BlockImpl>()(torch::ones({1, kSize}));
               }),

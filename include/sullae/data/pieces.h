@@ -16,7 +16,7 @@ namespace sullae::data {
 /// does, words between spaces are too many. Pairs of neighbours that occur most often become pieces, beginning with
 /// characters (R. Sennrich et al., 2016: BPE); a piece with which a word begins has a mark in front, as SentencePiece's have.
 /// Characters that are too rare to be pieces are their bytes, so that every text comes back from decode(), but for its white
-/// space. Any thread; copies refer to the same pieces.
+/// space, and marks of its own (U+2581), which become spaces. Any thread; copies refer to the same pieces.
 class Pieces {
  public:
   static constexpr std::int64_t kPadding = 0;

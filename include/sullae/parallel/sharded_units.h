@@ -18,7 +18,8 @@ namespace sullae {
 class UnitParameters;
 
 /// A module whose parameters are there while it runs, forward or backward, and in parts between ranks otherwise. Copies refer
-/// to the same one. Called, on all ranks alike, with what its forward() takes, a tensor first; it returns a tensor.
+/// to the same one. Called, on all ranks alike, with what its forward() takes, a tensor first, which that must not change in place; it
+/// returns a tensor, which is the only way out of it for what has a gradient. There is no backward() with create_graph.
 template <class Contained>
 class ShardedUnit {
  public:
@@ -36,7 +37,8 @@ class ShardedUnit {
 };
 
 /// Parameters, gradients and the optimizer's state divided among ranks, layer by layer (ZeRO stage 3: S. Rajbhandari et al.,
-/// 2020; FSDP: Y. Zhao et al., 2023). With Adam in float32 and P ranks a parameter takes 16/P bytes, and two units on top.
+/// 2020; FSDP: Y. Zhao et al., 2023). With Adam in float32 and P ranks a parameter takes 16/P bytes; on top come four times the largest
+/// unit's parameters, and those gradients of a unit whose input needs none.
 ///
 ///   ShardedUnits units(world);
 ///   for (int i = 0; i < layers; ++i) blocks.push_back(units.shard(Block(…), "blocks." + std::to_string(i)));
@@ -57,8 +59,8 @@ class ShardedUnits {
 
   /// Divides the parameters of `module` that require gradients, as they are on rank 0, and lets go of all but this rank's part: a
   /// model that is made unit by unit is nowhere whole. Their names are those in the module, after `name` and a dot.
-  /// Collective. Throws InputError for parameters of several types in one unit or of two units, of GPUs, and once there is an
-  /// optimizer; MismatchError on every rank where units differ.
+  /// What needs no gradient stays, as it is on rank 0. Collective. Throws InputError on every rank for parameters of several
+  /// types in one unit or of two units, of GPUs, and once a unit ran or an optimizer was made; MismatchError where units differ.
   template <class Contained>
   ShardedUnit<Contained> shard(torch::nn::ModuleHolder<Contained> module, const std::string& name) {
     ShardedUnit<Contained> unit;

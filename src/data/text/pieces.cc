@@ -29,10 +29,11 @@ class Pieces::Impl {
 
   std::vector<std::int64_t> encode(std::string_view text, std::size_t most) const {
     std::vector<std::int64_t> numbers;
-    std::string marked;
-    for (const std::string_view word : split_words(text)) {
-      marked.assign(kWordMark).append(word);
-      encode_word(marked, numbers);
+    for (const std::string_view word : split_words(text, most)) {
+      for_parts(word, [&](const std::string& part) {
+        encode_part(part, numbers);
+        return numbers.size() < most;
+      });
       if (numbers.size() >= most) break;
     }
     numbers.resize(std::min(numbers.size(), most));
@@ -77,7 +78,7 @@ class Pieces::Impl {
   }
 
   // Of all neighbours those that were joined first are joined first, until none can be.
-  void encode_word(std::string_view word, std::vector<std::int64_t>& numbers) const {
+  void encode_part(std::string_view word, std::vector<std::int64_t>& numbers) const {
     std::vector<std::string_view> parts;
     for (std::string_view rest = word; !rest.empty(); rest.remove_prefix(parts.back().size()))
       parts.push_back(rest.substr(0, character_bytes(rest)));

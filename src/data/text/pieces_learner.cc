@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "data/text/utf8.h"
 #include "sullae/data/text.h"
 
 namespace sullae::data {
@@ -44,10 +45,14 @@ std::map<std::string, std::int64_t> count_words(const std::vector<std::string_vi
   for (const std::string_view text : texts) {
     for (const std::string_view word : split_words(text)) ++counts[word];
   }
-  std::map<std::string, std::int64_t> marked;
-  for (const auto& [word, count] : counts)
-    marked[std::string(kWordMark) + std::string(word)] = count;
-  return marked;
+  std::map<std::string, std::int64_t> parts;
+  for (const auto& [word, count] : counts) {
+    for_parts(word, [&parts, times = count](const std::string& part) {
+      parts[part] += times;
+      return true;
+    });
+  }
+  return parts;
 }
 
 class Learner {
@@ -76,7 +81,7 @@ class Learner {
   }
 
  private:
-  // Most frequent first; of equals the one that can be said in the fewest bytes, whatever its number.
+  // Most frequent first; of equals the one whose pieces were learnt first.
   struct Candidate {
     std::int64_t count;
     Pair pair;
@@ -183,13 +188,7 @@ class Learner {
 }  // namespace
 
 std::size_t character_bytes(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text.front());
-  const std::size_t bytes = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if ((first >= 0x80 && first < 0xc2) || first > 0xf4 || bytes > text.size()) return 1;
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xc0U) != 0x80U) return 1;
-  }
-  return bytes;
+  return std::max<std::size_t>(utf8_sequence_length(text), 1);
 }
 
 std::vector<std::string> learn_pieces(const std::vector<std::string_view>& texts,

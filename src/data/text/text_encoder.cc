@@ -32,9 +32,9 @@ std::vector<std::int64_t> TextEncoder::encode(std::string_view text) const {
 }
 
 std::int64_t TextEncoder::size() const {
-  return std::visit([](const auto& tokens) { return static_cast<std::int64_t>(tokens.size()); },
-                    tokens_) +
-         options_.word_pairs;
+  if (const auto* words = std::get_if<Vocabulary>(&tokens_))
+    return static_cast<std::int64_t>(words->size()) + options_.word_pairs;
+  return static_cast<std::int64_t>(std::get<Pieces>(tokens_).size());
 }
 
 std::string TextEncoder::summary() const {

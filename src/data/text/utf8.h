@@ -6,30 +6,31 @@
 
 namespace sullae::data {
 
-/// The offset of the first byte that starts no valid sequence, or npos.
-inline std::size_t find_invalid_utf8(std::string_view text) {
+/// The bytes of the sequence that `text` begins with; 0 where that is no valid one.
+inline std::size_t utf8_sequence_length(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
   };
   const auto continues = [&](std::size_t i) {
     return (byte(i) & 0xc0U) == 0x80U;
   };
+  const unsigned first = byte(0);
+  const unsigned second = byte(1);
+  if (first < 0x80) return text.empty() ? 0 : 1;
+  if (first >= 0xc2 && first <= 0xdf && continues(1)) return 2;
+  if (first >= 0xe0 && first <= 0xef && continues(1) && continues(2) &&
+      !(first == 0xe0 && second < 0xa0) && !(first == 0xed && second > 0x9f))
+    return 3;
+  if (first >= 0xf0 && first <= 0xf4 && continues(1) && continues(2) && continues(3) &&
+      !(first == 0xf0 && second < 0x90) && !(first == 0xf4 && second > 0x8f))
+    return 4;
+  return 0;
+}
+
+/// The offset of the first byte that starts no valid sequence, or npos.
+inline std::size_t find_invalid_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
-    const unsigned first = byte(i);
-    const unsigned second = byte(i + 1);
-    std::size_t length = 0;
-    if (first < 0x80) {
-      length = 1;
-    } else if (first >= 0xc2 && first <= 0xdf && continues(i + 1)) {
-      length = 2;
-    } else if (first >= 0xe0 && first <= 0xef && continues(i + 1) && continues(i + 2) &&
-               !(first == 0xe0 && second < 0xa0) && !(first == 0xed && second > 0x9f)) {
-      length = 3;
-    } else if (first >= 0xf0 && first <= 0xf4 && continues(i + 1) && continues(i + 2) &&
-               continues(i + 3) && !(first == 0xf0 && second < 0x90) &&
-               !(first == 0xf4 && second > 0x8f)) {
-      length = 4;
-    }
+    const std::size_t length = utf8_sequence_length(text.substr(i));
     if (length == 0) return i;
     i += length;
   }

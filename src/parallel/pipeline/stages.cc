@@ -59,6 +59,13 @@ std::string line_of(const NamedState& one) {
                      fmt::join(one.tensor.sizes(), ","), one.name);
 }
 
+// Of a parameter's: behind its kind, type and sizes.
+std::string name_in(const std::string& line) {
+  std::size_t at = 0;
+  for (int word = 0; word < 3; ++word) at = line.find(' ', at) + 1;
+  return line.substr(at);
+}
+
 NamedState announced(const std::string& line) {
   std::istringstream stream(line);
   NamedState one;
@@ -85,16 +92,20 @@ NamedState announced(const std::string& line) {
 
 Stages::Stages(std::vector<PipelineStage> own, const World& world, const PipelineOptions& options)
     : world_(world), own_(std::move(own)), tied_names_(options.tied) {
-  std::string mine;
+  const bool has_parts = std::ranges::any_of(
+      own_, [](const PipelineStage& stage) { return !parts_of(*stage.module).empty(); });
+  std::string mine = has_parts ? "parts\n" : "whole\n";
   for (const NamedState& one : state()) {
     if (one.kind == NamedState::Kind::parameter) mine += line_of(one) + '\n';
   }
   for (const std::string& text : texts_of_all(world_, mine)) {
     names_.emplace_back();
-    for (const std::string& line : lines_of(text)) {
-      const NamedState one = announced(line);
-      names_.back().push_back(one.name);
-      kinds_[one.name] = line.substr(0, line.size() - one.name.size());
+    auto lines = lines_of(text);
+    has_parts_ |= lines.front() == "parts";
+    lines.erase(lines.begin());
+    for (const std::string& line : lines) {
+      names_.back().push_back(name_in(line));
+      kinds_[names_.back().back()] = line.substr(0, line.size() - names_.back().back().size());
     }
   }
   check_unique(names_);
@@ -179,12 +190,10 @@ void Stages::sum_tied_gradients() {
 }
 
 double Stages::clip(double most, const World* tensor) {
-  for (const auto& stage : own_) {
-    if (tensor == nullptr && !parts_of(*stage.module).empty())
-      throw InputError(
-          "Pipeline: clip_grad_norm() of stages with tensor parallel layers: expected their world, "
-          "too");
-  }
+  if (tensor == nullptr && has_parts_)
+    throw InputError(
+        "Pipeline: clip_grad_norm() of stages with tensor parallel layers: expected their world, "
+        "too");
   std::set<std::string> again;
   for (const auto& group : tied_names_) again.insert(group.begin() + 1, group.end());
   double squares = 0;

@@ -57,6 +57,7 @@ class Stages {
   std::vector<PipelineStage> own_;
   std::vector<std::vector<std::string>> names_;  // of all ranks' parameters
   std::map<std::string, std::string> kinds_;     // of those, type and shape
+  bool has_parts_ = false;                       // any stage
   std::vector<std::vector<std::string>> tied_names_;
   std::vector<Tied> tied_;  // of which this rank has some
 };

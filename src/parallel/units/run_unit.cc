@@ -34,9 +34,13 @@ struct End : torch::autograd::Function<End> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& output,
                                const HeldUnit& unit) {
     hold(*context, unit);
-    return output.view_as(output);
+    // Not a view: whoever gets it may change it in place.
+    return output.detach();
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    // What that records would be used when the parameters are gone.
+    if (torch::GradMode::is_enabled())
+      throw Error("ShardedUnit: backward() with create_graph, which units do not have");
     const auto unit = held<HeldUnit>(*context);
     unit.parameters->gather(unit.number, /*learns=*/true);
     return {gradients[0], {}};
@@ -76,7 +80,9 @@ torch::Tensor detail::run_unit(const std::shared_ptr<UnitParameters>& parameters
   torch::Tensor output;
   {
     const Running running(unit);
-    output = forward(learns && input.requires_grad() ? Begin::apply(input, unit) : input);
+    const bool begins = learns && input.requires_grad();
+    if (begins) parameters->expect_backward(number);
+    output = forward(begins ? Begin::apply(input, unit) : input);
   }
   return learns && output.requires_grad() ? End::apply(output, unit) : output;
 }

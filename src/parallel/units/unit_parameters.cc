@@ -4,7 +4,9 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <exception>
 #include <thread>
+#include <utility>
 
 #include "collective/counts.h"
 #include "parallel/agreement.h"
@@ -93,30 +95,64 @@ UnitParameters::~UnitParameters() {
   }
 }
 
+void UnitParameters::give_to_optimizer() {
+  if (all_.empty())
+    throw InputError(fmt::format("{}: no units: expected shard() before the optimizer", kWho));
+  if (has_optimizer_)
+    throw InputError(fmt::format("{}: another optimizer updates these units", kWho));
+  has_optimizer_ = true;
+  closed_ = true;
+}
+
+// Those that require gradients. What is wrong on one rank is so on all, which would wait for it.
+std::vector<PlannedParameter> UnitParameters::checked(torch::nn::Module& module,
+                                                      const std::string& name) {
+  TrainedParameters found;
+  std::string problem;
+  try {
+    if (closed_)
+      throw InputError(fmt::format(
+          "{}: unit '{}' comes after a unit ran, or the optimizer was made", kWho, name));
+    torch::OrderedDict<std::string, torch::Tensor> named;
+    for (const auto& item : module.named_parameters())
+      named.insert(name.empty() ? item.key() : name + '.' + item.key(), item.value());
+    found = trained_of(named, kWho);
+    check_unit(found.trained, name, seen_);
+  } catch (const InputError& error) {
+    problem = error.what();
+  }
+  for (const std::string& text : texts_of_all(world_, problem)) {
+    if (!text.empty()) throw InputError(text);
+  }
+  if (!alone()) check_same_parameters(found.trained, "unit " + name, world_, kWho);
+  frozen_.insert(frozen_.end(), found.frozen.begin(), found.frozen.end());
+  return std::move(found.trained);
+}
+
+void UnitParameters::start_equal(const torch::nn::Module& module) const {
+  const torch::NoGradGuard guard;
+  const auto take_first = [&](torch::Tensor values) {
+    if (replicas_) broadcast(values, 0, *replicas_);
+    broadcast(values, 0, world_);
+  };
+  for (const torch::Tensor& parameter : module.parameters()) take_first(parameter.detach());
+  for (const torch::Tensor& buffer : module.buffers()) take_first(buffer);
+}
+
 std::size_t UnitParameters::add(torch::nn::Module& module, const std::string& name) {
-  if (closed_)
-    throw InputError(fmt::format("{}: unit '{}' comes after the optimizer was made", kWho, name));
-  torch::OrderedDict<std::string, torch::Tensor> named;
-  for (const auto& item : module.named_parameters())
-    named.insert(name.empty() ? item.key() : name + '.' + item.key(), item.value());
-  auto parameters = trained_of(named, kWho).trained;
-  check_unit(parameters, name, seen_);
+  auto parameters = checked(module, name);
   const std::size_t number = residences_.size();
   residences_.emplace_back();
+  expected_.push_back(0);
   for (const PlannedParameter& parameter : parameters)
     seen_.insert(parameter.tensor.unsafeGetTensorImpl());
   if (alone()) {
     keep_alone(parameters);
     return number;
   }
-  check_same_parameters(parameters, "unit " + name, world_, kWho);
   limit_malloc();
+  start_equal(module);
   const torch::NoGradGuard guard;
-  for (const PlannedParameter& parameter : parameters) {
-    torch::Tensor values = parameter.tensor.detach();
-    if (replicas_) broadcast(values, 0, *replicas_);
-    broadcast(values, 0, world_);
-  }
   units_.push_back(
       std::make_unique<Unit>(name, std::move(parameters), world_.size(), world_.rank()));
   const Unit& unit = *units_.back();
@@ -183,19 +219,27 @@ void UnitParameters::gather(std::size_t unit, bool learns) {
       start_gather(unit, {new std::byte[bytes], std::default_delete<std::byte[]>()}, false);
     }
   }
-  residences_[unit]->arrival.wait();
+  try {
+    residences_[unit]->arrival.wait();
+  } catch (const MismatchError&) {  // rethrown: the world goes on, and may be asked again
+    forget(unit);
+    throw;
+  }
   units_[unit]->move_to(residences_[unit]->memory.get());
   const auto next = learns ? order_.next() : std::nullopt;
   if (next && !residences_[*next] && !free_.empty()) start_gather(*next, take(), true);
 }
 
-void UnitParameters::drop(std::size_t unit) {
-  auto& residence = residences_[unit];
-  if (!residence) return;
-  residence->arrival.wait();
+void UnitParameters::forget(std::size_t unit) {
   units_[unit]->move_to(nullptr);
-  if (residence->shared) free_.push_back(std::move(residence->memory));
-  residence.reset();
+  if (residences_[unit]->shared) free_.push_back(std::move(residences_[unit]->memory));
+  residences_[unit].reset();
+}
+
+void UnitParameters::drop(std::size_t unit) {
+  if (!residences_[unit]) return;
+  while (!residences_[unit]->arrival.done()) std::this_thread::yield();
+  forget(unit);
 }
 
 void UnitParameters::drop_all() {
@@ -209,8 +253,9 @@ void UnitParameters::release(std::size_t unit) {
 
 void UnitParameters::finish_backward(std::size_t unit) {
   if (alone()) return;
-  start_reduction(*units_[unit]);
-  drop(unit);
+  // Gradients of parameters come with those of the last run.
+  if (--expected_[unit] == 0) start_reduction(*units_[unit]);
+  release(unit);
 }
 
 void UnitParameters::start_reduction(Unit& unit) {
@@ -245,8 +290,15 @@ void UnitParameters::start_reduction(Unit& unit) {
 }
 
 void UnitParameters::wait_for_reductions() {
-  for (const auto& [handle, reduction] : reductions_) handle.wait();
-  reductions_.clear();
+  std::exception_ptr first;
+  for (const auto& [handle, reduction] : std::exchange(reductions_, {})) {
+    try {
+      handle.wait();
+    } catch (const std::exception&) {  // rethrown when all have ended
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
 }
 
 bool UnitParameters::is_whole(std::size_t parameter) const {
@@ -272,6 +324,8 @@ std::vector<Part> UnitParameters::parts_of(std::size_t parameter) const {
 
 void UnitParameters::reduce() {
   const torch::NoGradGuard guard;
+  check_still_frozen(frozen_, kWho);
+  std::ranges::fill(expected_, 0);
   if (alone()) {
     for (std::size_t i = 0; i < all_.size(); ++i) {
       torch::Tensor& gradient = all_[i].tensor.mutable_grad();
@@ -355,7 +409,14 @@ void UnitParameters::publish() {
   }
   drop_all();
   cast_masters();
+  bump_versions();
   order_.step_ended();
+}
+
+// What was computed with the old values is not to be computed backward with these.
+void UnitParameters::bump_versions() const {
+  for (const PlannedParameter& parameter : all_)
+    parameter.tensor.unsafeGetTensorImpl()->bump_version();
 }
 
 void UnitParameters::take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights) {
@@ -367,6 +428,7 @@ void UnitParameters::take_weights(const torch::OrderedDict<std::string, torch::T
   if (!alone()) {
     drop_all();
     cast_masters();
+    bump_versions();
     return;
   }
   for (std::size_t i = 0; i < all_.size(); ++i) {

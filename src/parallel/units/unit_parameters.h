@@ -28,14 +28,16 @@ class UnitParameters final : public ParameterStore {
 
   /// Collective; see ShardedUnits::shard().
   std::size_t add(torch::nn::Module& module, const std::string& name);
-  /// No more are added.
-  void close() { closed_ = true; }
+  /// For an optimizer, of which there is one; no more are added. Throws InputError where there are none.
+  void give_to_optimizer();
 
   /// The unit's parameters are whole when it returns. `learns`: it will run again in each step.
   void gather(std::size_t unit, bool learns);
+  /// It runs, and finish_backward() will be called for that.
+  void expect_backward(std::size_t unit) { ++expected_[unit]; }
   /// It has run: they are not needed any more.
   void release(std::size_t unit);
-  /// It has run backward: its gradients go where they belong, and its parameters are not needed any more.
+  /// It has run backward, as often as it ran: its gradients go where they belong, and its parameters are not needed any more.
   void finish_backward(std::size_t unit);
 
   const World& world() const override { return world_; }
@@ -59,10 +61,14 @@ class UnitParameters final : public ParameterStore {
 
   bool alone() const { return world_.size() == 1 && !replicas_; }
   void keep_alone(const std::vector<PlannedParameter>& parameters);
+  std::vector<PlannedParameter> checked(torch::nn::Module& module, const std::string& name);
+  void start_equal(const torch::nn::Module& module) const;
+  void bump_versions() const;
   void make_buffers();
   void start_gather(std::size_t unit, std::shared_ptr<std::byte> memory, bool shared);
   void start_reduction(Unit& unit);
   void wait_for_reductions();
+  void forget(std::size_t unit);
   void drop(std::size_t unit);
   void drop_all();
   void cast_masters();
@@ -70,14 +76,17 @@ class UnitParameters final : public ParameterStore {
   World world_;
   std::optional<World> replicas_;  // of its own: gradients are averaged in the background
   bool closed_ = false;
+  bool has_optimizer_ = false;
   std::vector<std::unique_ptr<Unit>> units_;  // stay where they are; none where this rank is alone
   std::set<const void*> seen_;                // parameters
   std::vector<PlannedParameter> all_;
+  std::vector<PlannedParameter> frozen_;
   std::vector<torch::Tensor> pieces_;  // by parameter
   std::vector<std::pair<std::size_t, std::size_t>>
       places_;  // by parameter: its unit, and where there
   RunOrder order_;
   std::vector<std::optional<Residence>> residences_;  // by unit
+  std::vector<int> expected_;  // by unit: runs that backward has yet to come to
   bool has_buffers_ = false;
   std::vector<std::shared_ptr<std::byte>> free_;
   std::optional<GradientBuffers> gradient_buffers_;

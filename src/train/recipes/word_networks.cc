@@ -8,12 +8,15 @@
 namespace sullae::train {
 namespace {
 
-void learn_words(std::vector<data::LabelledText> texts, ModelDescription& description) {
-  if (description.number("normalise") != 0) {
-    for (auto& text : texts) text.text = data::normalise_english(text.text);
-  }
+void learn_words(const std::vector<data::LabelledText>& texts, ModelDescription& description) {
   const auto least = static_cast<std::size_t>(description.number("min-count"));
-  description.words = data::Vocabulary::build(texts, least).words();
+  if (description.number("normalise") == 0) {
+    description.words = data::Vocabulary::build(texts, least).words();
+    return;
+  }
+  auto normalised = texts;
+  for (auto& text : normalised) text.text = data::normalise_english(text.text);
+  description.words = data::Vocabulary::build(normalised, least).words();
 }
 
 std::vector<ExtraOption> word_options(TextKind kind) {

@@ -55,6 +55,28 @@ TEST(Pieces, ComeBackAsTexts) {
   EXPECT_EQ(pieces.decode(std::vector<std::int64_t>{Pieces::kBegin, Pieces::kPadding}), "");
 }
 
+// Texts without spaces are words of any length, and so are attacks.
+TEST(Pieces, TakeLongWordsInParts) {
+  std::string word;
+  for (int i = 0; i < 200000; ++i) word += "영화";
+  const std::vector<std::string_view> texts{word, word};
+  const auto pieces = Pieces::learn(texts, Pieces::kFirstPiece + 20);
+  const auto numbers = pieces.encode(word, 1U << 20U);
+  EXPECT_LT(numbers.size() * 4, 400000U);
+  EXPECT_EQ(pieces.decode(numbers), word);
+  EXPECT_EQ(pieces.encode(word, 5).size(), 5U);
+}
+
+// Halves of characters of two (CESU-8), and bytes in longer forms than they need.
+TEST(Pieces, HaveNothingThatIsNoUtf8) {
+  const std::string text = "\xed\xa0\xbd\xed\xb8\x80 \xe0\x80\x80 \xf4\x90\x80\x80 a";
+  const std::vector<std::string_view> texts(9, text);
+  const auto pieces = Pieces::learn(texts, Pieces::kFirstPiece + 50);
+  for (const auto& piece : pieces.list())
+    EXPECT_TRUE(piece.find_first_of("\xed\xe0\xf4") == std::string::npos) << piece;
+  EXPECT_EQ(pieces.decode(pieces.encode(text, 100)), text);
+}
+
 // By hand: "ab" occurs more often than "bc", and so "abc" is "ab" and "c".
 TEST(Pieces, AreJoinedInTheOrderInWhichTheyWereLearnt) {
   const auto pieces = Pieces::of_list({"\xe2\x96\x81", "a", "b", "c", "ab", "bc", "cab"});
