@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """A sharded optimizer beside a replicated one: seconds a step, in turn, and memory of a larger model.
 
-    bench/sharding.py [--rounds 5] [--build build/release]
+    bench/sharding.py [--rounds 5] [--build build/release] [--python build/python/bin/python]
 
 Linear layers with Adam in float32 (bench_sharding). Memory is what all ranks together used at most beyond what they had before there was
 a model, by rank and parameter: 16 bytes replicated, 8 + 8/P with the optimizer's state in parts, 4 + 12/P with the gradients,
-too, 16/P with the parameters."""
+too, 16/P with the parameters. Beside it DDP and FSDP over gloo, where `make python` has made build/python, with its newer libtorch."""
 
 import argparse
 import json
@@ -18,7 +18,10 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from figures import Figures  # noqa: E402
 
+HERE = pathlib.Path(__file__).parent
 WAYS = ["replicated", "optimizer", "gradients", "parameters"]
+# Over gloo, beside the one of ours that does the same.
+PEERS = {"ddp": "replicated", "fsdp": "parameters"}
 
 
 def run(build, ranks, way, layers, width, batch, steps):
@@ -30,16 +33,29 @@ def run(build, ranks, way, layers, width, batch, steps):
     return json.loads(result.stdout)
 
 
+def peer(python, way, layers, width, batch, steps):
+    words = [str(python), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(HERE / "sharding" / "pytorch.py"), way]
+    words += [str(number) for number in (layers, width, batch, steps)]
+    result = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    if result.returncode != 0:
+        raise SystemExit(f"{' '.join(words)}\n{result.stdout}{result.stderr}")
+    return json.loads(result.stdout.strip().splitlines()[-1])["seconds"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--python", type=pathlib.Path, default=pathlib.Path("build/python/bin/python"))
     options = parser.parse_args()
+    step = (24, 512, 64, 60)
     with Figures("sharding") as figures:
-        seconds = {way: [] for way in WAYS}
+        seconds = {}
         for _ in range(options.rounds):
             for way in WAYS:
-                seconds[way].append(run(options.build, 2, way, 24, 512, 64, 60)["seconds"])
+                seconds.setdefault(way, []).append(run(options.build, 2, way, *step)["seconds"])
+            for way in PEERS if options.python.exists() else ():
+                seconds.setdefault(way, []).append(peer(options.python, way, *step))
         figures.print(f"{'':<12}{'ms a step, 2 ranks':>20}{'replicated / it':>18}{'bytes a parameter, 4 ranks':>28}{'formula':>9}")
         for way, formula in zip(WAYS, (16, 10, 7, 4)):
             ratio = statistics.median(one / other for one, other in zip(seconds["replicated"], seconds[way]))
@@ -47,6 +63,12 @@ def main():
             figures[f"{way}, speed"] = ratio
             figures[f"{way}, bytes a parameter"] = memory
             figures.print(f"{way:<12}{1e3 * statistics.median(seconds[way]):>20.2f}{ratio:>18.2f}{memory:>28.1f}{formula:>9}")
+        for way, ours in PEERS.items():
+            if way not in seconds:
+                continue
+            ratio = statistics.median(one / other for one, other in zip(seconds[way], seconds[ours]))
+            figures[f"{ours}, ahead of {way}"] = ratio
+            figures.print(f"{'PyTorch ' + way.upper():<12}{1e3 * statistics.median(seconds[way]):>20.2f}   {ratio:.1f} times as long as {ours}")
 
 
 if __name__ == "__main__":

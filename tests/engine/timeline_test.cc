@@ -86,6 +86,21 @@ TEST_F(Timelines, AreWrittenAtTheEndOfTheWorldAndShowWhoCameLast) {
   EXPECT_EQ(summary.slowest.at(0).count, 4);
 }
 
+TEST_F(Timelines, ShowThePipelinesBubble) {
+  write(R"({"traceEvents": [
+    {"ph": "X", "pid": 0, "cat": "training", "name": "PIPELINE", "ts": 0, "dur": 60, "args": {"name": "stage 0, micro-batch 0, forward"}},
+    {"ph": "X", "pid": 0, "cat": "training", "name": "PIPELINE_STEP", "ts": 0, "dur": 100, "args": {"name": "1f1b"}},
+    {"ph": "X", "pid": 1, "cat": "training", "name": "PIPELINE", "ts": 10, "dur": 90, "args": {"name": "stage 1, micro-batch 0, forward"}},
+    {"ph": "X", "pid": 1, "cat": "training", "name": "PIPELINE_STEP", "ts": 0, "dur": 100, "args": {"name": "1f1b"}}
+  ]})");
+  const auto summary = summarize_timeline(file());
+  EXPECT_DOUBLE_EQ(summary.ranks.at(0).bubble(), 0.4);
+  EXPECT_NEAR(summary.ranks.at(1).bubble(), 0.1, 1e-12);
+  EXPECT_TRUE(contains(format_summary(summary), "bubble: the rest, 25 % of all"));
+  write(R"({"traceEvents": []})");
+  EXPECT_FALSE(contains(format_summary(summarize_timeline(file())), "bubble"));
+}
+
 TEST_F(Timelines, AreSummedUp) {
   write(R"({"traceEvents": [
     {"ph": "M", "pid": 0, "name": "process_name"},

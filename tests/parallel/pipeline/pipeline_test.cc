@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "sullae/parallel/mesh.h"
 #include "sullae/parallel/tensor_parallel.h"
@@ -466,6 +469,25 @@ TEST(Pipeline, SaysWhatIsWrong) {
     EXPECT_EQ(error,
               "ranks disagree about the pipeline: it is 1f1b with 2 micro-batches and 1 stages a "
               "rank on rank 0, and 1f1b with 3 micro-batches and 1 stages a rank on rank 1");
+}
+
+TEST(Pipeline, IsInTheTimeline) {
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "timeline.json";
+  run_ranks({.size = 2}, [&](World& world) {
+    Pipeline pipe(divide(layers_of(4), inputs_of(0), world), world, {.micro_batches = 3});
+    world.start_timeline(file);
+    pipe.step(inputs_of(0), targets_of(0), mean_square);
+    world.stop_timeline();
+  });
+  std::ifstream stream(file);
+  const auto timeline = nlohmann::json::parse(stream);
+  std::multiset<std::string> names;
+  for (const auto& event : timeline.at("traceEvents")) {
+    if (event.at("name") == "PIPELINE") names.insert(event.at("args").at("name"));
+  }
+  EXPECT_EQ(names.size(), 12U);
+  EXPECT_EQ(names.count("stage 1, micro-batch 2, backward"), 1U);
 }
 
 // A rank that dies is named by those that wait for it.
