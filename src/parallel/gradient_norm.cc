@@ -21,10 +21,11 @@ double own_squares(const torch::nn::Module& module, bool is_first,
   return squares;
 }
 
+double clip_factor(double norm, double most) { return most / (norm + 1e-6); }
+
 void scale_to_norm(const torch::nn::Module& module, double norm, double most) {
   const torch::NoGradGuard guard;
-  // As torch::nn::utils::clip_grad_norm_ does.
-  const double factor = most / (norm + 1e-6);
+  const double factor = clip_factor(norm, most);
   if (factor >= 1) return;
   for (const auto& parameter : module.parameters()) {
     if (parameter.grad().defined()) parameter.grad().mul_(factor);

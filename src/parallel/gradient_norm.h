@@ -14,6 +14,9 @@ namespace sullae {
 double own_squares(const torch::nn::Module& module, bool is_first,
                    const std::set<std::string>& elsewhere = {});
 
+/// What gradients of norm `norm` are multiplied by, so that it is at most `most`; as torch::nn::utils::clip_grad_norm_ has it.
+double clip_factor(double norm, double most);
+
 /// Scales gradients of norm `norm` down to `most`.
 void scale_to_norm(const torch::nn::Module& module, double norm, double most);
 

@@ -2,9 +2,25 @@
 
 #include <fmt/format.h>
 
+#include "collective/counts.h"
 #include "parallel/flat.h"
+#include "parallel/parameter_shards.h"
 
 namespace sullae {
+
+std::vector<Part> parts_at(std::size_t place, const std::vector<std::size_t>& sizes,
+                           std::size_t element_bytes, const std::vector<std::size_t>& counts) {
+  const auto offsets = offsets_of(counts);
+  std::vector<Part> parts;
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+    for (const ShardPiece& piece :
+         pieces_of(sizes, element_bytes, offsets[rank], offsets[rank + 1])) {
+      if (piece.place == place)
+        parts.push_back({.rank = static_cast<int>(rank), .from = piece.from, .to = piece.to});
+    }
+  }
+  return parts;
+}
 
 torch::ScalarType updated_type(torch::ScalarType type) {
   return type == torch::kBFloat16 || type == torch::kFloat16 ? torch::kFloat32 : type;

@@ -20,6 +20,10 @@ struct Part {
   std::size_t to = 0;
 };
 
+/// Of the parameter at `place` in memory that parameters of `sizes` share, of which each rank has `counts`; see pieces_of().
+std::vector<Part> parts_at(std::size_t place, const std::vector<std::size_t>& sizes,
+                           std::size_t element_bytes, const std::vector<std::size_t>& counts);
+
 /// What weights of a type are updated in.
 torch::ScalarType updated_type(torch::ScalarType type);
 

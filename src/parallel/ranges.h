@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 namespace sullae {
 
@@ -21,12 +20,6 @@ inline IndexRange even_part(std::int64_t whole, int parts, int part) {
     return i * each + (i < more ? i : more);
   };
   return {start(part), start(part + 1)};
-}
-
-inline std::vector<std::int64_t> even_sizes(std::int64_t whole, int parts) {
-  std::vector<std::int64_t> sizes;
-  for (int part = 0; part < parts; ++part) sizes.push_back(even_part(whole, parts, part).size());
-  return sizes;
 }
 
 }  // namespace sullae

@@ -9,6 +9,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include "parallel/gradient_norm.h"
 #include "parallel/sharded_parameters.h"
 #include "parallel/sharded_state.h"
 #include "parallel/units/unit_parameters.h"
@@ -18,9 +19,6 @@
 
 namespace sullae {
 namespace {
-
-// Clipping as torch::nn::utils::clip_grad_norm_ does.
-constexpr double kNormEpsilon = 1e-6;
 
 void check_elementwise(const torch::optim::Optimizer& optimizer) {
   const bool needs_whole = dynamic_cast<const LARS*>(&optimizer) != nullptr ||
@@ -74,7 +72,7 @@ class ShardedOptimizer::Impl {
       squares += gradient.square().sum(torch::kFloat64).item<double>();
     sharded_.world().allreduce(&squares, &squares, 1, DataType::float64);
     const double norm = std::sqrt(squares);
-    const double factor = most / (norm + kNormEpsilon);
+    const double factor = clip_factor(norm, most);
     if (factor < 1) {
       for (torch::Tensor& gradient : gradients()) gradient.mul_(factor);
     }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "collective/counts.h"
+#include "parallel/alone.h"
 #include "parallel/flat.h"
 #include "parallel/malloc_limits.h"
 #include "sullae/adapter.h"
@@ -92,13 +93,8 @@ ShardedParameters::~ShardedParameters() = default;
 
 // What is updated are the parameters themselves, or their masters.
 void ShardedParameters::make_alone() {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const torch::Tensor& parameter = parameters_[i].tensor;
-    const auto type = updated_type(parameter.scalar_type());
-    pieces_[i] = type == parameter.scalar_type()
-                     ? parameter
-                     : parameter.detach().to(type).set_requires_grad(true);
-  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    pieces_[i] = updated_alone(parameters_[i].tensor);
 }
 
 std::unique_ptr<BucketReduction> ShardedParameters::make_reduction(
@@ -168,16 +164,7 @@ std::vector<Part> ShardedParameters::parts_of(std::size_t parameter) const {
   if (world_.size() == 1) return {{.rank = 0, .from = 0, .to = elements}};
   const auto& [number, place] = place_[parameter];
   const ShardedBucket& bucket = *buckets_[number];
-  const auto offsets = offsets_of(bucket.counts);
-  std::vector<Part> parts;
-  for (int rank = 0; rank < world_.size(); ++rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    for (const ShardPiece& piece :
-         pieces_of(bucket.sizes, bucket.element_bytes(), offsets[r], offsets[r + 1])) {
-      if (piece.place == place) parts.push_back({.rank = rank, .from = piece.from, .to = piece.to});
-    }
-  }
-  return parts;
+  return parts_at(place, bucket.sizes, bucket.element_bytes(), bucket.counts);
 }
 
 bool ShardedParameters::is_whole(std::size_t parameter) const {
@@ -188,13 +175,8 @@ bool ShardedParameters::is_whole(std::size_t parameter) const {
 void ShardedParameters::reduce() {
   check_still_frozen(frozen_, kWho);
   reducer_->synchronize();
-  if (world_.size() > 1) return;  // the reductions have given them
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    torch::Tensor& gradient = parameters_[i].tensor.mutable_grad();
-    if (pieces_[i].is_same(parameters_[i].tensor) || !gradient.defined()) continue;
-    pieces_[i].mutable_grad() = gradient.to(pieces_[i].scalar_type());
-    gradient = torch::Tensor();
-  }
+  // With others the reductions have given them.
+  if (world_.size() == 1) give_gradients_alone(parameters_, pieces_);
 }
 
 void ShardedParameters::clear_gradients() {
@@ -207,13 +189,7 @@ void ShardedParameters::clear_gradients() {
 void ShardedParameters::publish() {
   const torch::NoGradGuard guard;
   reducer_->begin_step();
-  if (world_.size() == 1) {
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      if (!pieces_[i].is_same(parameters_[i].tensor))
-        parameters_[i].tensor.detach().copy_(pieces_[i]);
-    }
-    return;
-  }
+  if (world_.size() == 1) return publish_alone(parameters_, pieces_);
   Pending pending;
   for (std::size_t number = 0; number < buckets_.size(); ++number) {
     ShardedBucket& bucket = *buckets_[number];

@@ -10,6 +10,7 @@
 
 #include "collective/counts.h"
 #include "parallel/agreement.h"
+#include "parallel/alone.h"
 #include "parallel/flat.h"
 #include "parallel/malloc_limits.h"
 #include "sullae/adapter.h"
@@ -170,12 +171,9 @@ std::size_t UnitParameters::add(torch::nn::Module& module, const std::string& na
 // What is updated are the parameters themselves, or their masters.
 void UnitParameters::keep_alone(const std::vector<PlannedParameter>& parameters) {
   for (const PlannedParameter& parameter : parameters) {
-    const auto type = updated_type(parameter.tensor.scalar_type());
     all_.push_back(parameter);
     places_.emplace_back(0, 0);
-    pieces_.push_back(type == parameter.tensor.scalar_type()
-                          ? parameter.tensor
-                          : parameter.tensor.detach().to(type).set_requires_grad(true));
+    pieces_.push_back(updated_alone(parameter.tensor));
   }
 }
 
@@ -310,31 +308,14 @@ std::vector<Part> UnitParameters::parts_of(std::size_t parameter) const {
   if (alone()) return {{.rank = 0, .from = 0, .to = elements}};
   const auto& [number, place] = places_[parameter];
   const Unit& unit = *units_[number];
-  const auto offsets = offsets_of(unit.counts);
-  std::vector<Part> parts;
-  for (int rank = 0; rank < world_.size(); ++rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    for (const ShardPiece& piece :
-         pieces_of(unit.sizes, unit.element_bytes(), offsets[r], offsets[r + 1])) {
-      if (piece.place == place) parts.push_back({.rank = rank, .from = piece.from, .to = piece.to});
-    }
-  }
-  return parts;
+  return parts_at(place, unit.sizes, unit.element_bytes(), unit.counts);
 }
 
 void UnitParameters::reduce() {
   const torch::NoGradGuard guard;
   check_still_frozen(frozen_, kWho);
   std::ranges::fill(expected_, 0);
-  if (alone()) {
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      torch::Tensor& gradient = all_[i].tensor.mutable_grad();
-      if (is_whole(i) || !gradient.defined()) continue;
-      pieces_[i].mutable_grad() = gradient.to(pieces_[i].scalar_type());
-      gradient = torch::Tensor();
-    }
-    return;
-  }
+  if (alone()) return give_gradients_alone(all_, pieces_);
   make_buffers();
   // Those whose input needs no gradient: backward ended with them.
   std::vector<std::uint8_t> left;
@@ -401,12 +382,7 @@ void UnitParameters::cast_masters() {
 
 void UnitParameters::publish() {
   const torch::NoGradGuard guard;
-  if (alone()) {
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      if (!is_whole(i)) all_[i].tensor.detach().copy_(pieces_[i]);
-    }
-    return;
-  }
+  if (alone()) return publish_alone(all_, pieces_);
   drop_all();
   cast_masters();
   bump_versions();
@@ -425,15 +401,10 @@ void UnitParameters::take_weights(const torch::OrderedDict<std::string, torch::T
     const torch::Tensor* const whole = weights.find(all_[i].name);
     if (whole != nullptr && pieces_[i].defined()) copy_parts(*this, i, *whole);
   }
-  if (!alone()) {
-    drop_all();
-    cast_masters();
-    bump_versions();
-    return;
-  }
-  for (std::size_t i = 0; i < all_.size(); ++i) {
-    if (!is_whole(i)) all_[i].tensor.detach().copy_(pieces_[i]);
-  }
+  if (alone()) return publish_alone(all_, pieces_);
+  drop_all();
+  cast_masters();
+  bump_versions();
 }
 
 }  // namespace sullae
