@@ -21,6 +21,19 @@ def commit():
     return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
+def run_json(*words):
+    """What a program, with a thread for each of its processes, prints last: JSON."""
+    words = [str(word) for word in words]
+    result = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    if result.returncode != 0:
+        raise SystemExit(f"{' '.join(words)}\n{result.stdout}{result.stderr}")
+    return json.loads(result.stdout.strip().splitlines()[-1])
+
+
+def torchrun(python, ranks, *words):
+    return run_json(python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks, *words)
+
+
 class Figures:
     """The figures of one part, for as long as a with statement: written when it ends, and not where it throws."""
 

@@ -8,15 +8,12 @@ a model, by rank and parameter: 16 bytes replicated, 8 + 8/P with the optimizer'
 too, 16/P with the parameters. Beside it DDP and FSDP over gloo, where `make python` has made build/python, with its newer libtorch."""
 
 import argparse
-import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from figures import Figures  # noqa: E402
+from figures import Figures, run_json, torchrun  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
 WAYS = ["replicated", "optimizer", "gradients", "parameters"]
@@ -24,22 +21,8 @@ WAYS = ["replicated", "optimizer", "gradients", "parameters"]
 PEERS = {"ddp": "replicated", "fsdp": "parameters"}
 
 
-def run(build, ranks, way, layers, width, batch, steps):
-    words = [str(build / "bin" / "sullae"), "run", "--no-tag", "-np", str(ranks), str(build / "bin" / "bench_sharding"), way]
-    words += [str(number) for number in (layers, width, batch, steps)]
-    result = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    if result.returncode != 0:
-        raise SystemExit(f"{' '.join(words)}\n{result.stdout}{result.stderr}")
-    return json.loads(result.stdout)
-
-
-def peer(python, way, layers, width, batch, steps):
-    words = [str(python), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(HERE / "sharding" / "pytorch.py"), way]
-    words += [str(number) for number in (layers, width, batch, steps)]
-    result = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    if result.returncode != 0:
-        raise SystemExit(f"{' '.join(words)}\n{result.stdout}{result.stderr}")
-    return json.loads(result.stdout.strip().splitlines()[-1])["seconds"]
+def run(build, ranks, *words):
+    return run_json(build / "bin/sullae", "run", "--no-tag", "-np", ranks, build / "bin/bench_sharding", *words)
 
 
 def main():
@@ -55,7 +38,7 @@ def main():
             for way in WAYS:
                 seconds.setdefault(way, []).append(run(options.build, 2, way, *step)["seconds"])
             for way in PEERS if options.python.exists() else ():
-                seconds.setdefault(way, []).append(peer(options.python, way, *step))
+                seconds.setdefault(way, []).append(torchrun(options.python, 2, HERE / "sharding/pytorch.py", way, *step)["seconds"])
         figures.print(f"{'':<12}{'ms a step, 2 ranks':>20}{'replicated / it':>18}{'bytes a parameter, 4 ranks':>28}{'formula':>9}")
         for way, formula in zip(WAYS, (16, 10, 7, 4)):
             ratio = statistics.median(one / other for one, other in zip(seconds["replicated"], seconds[way]))

@@ -8,34 +8,23 @@ libtorch. Sleeping: stages that sleep; the share of the time in which ranks idle
 micro-batches where nothing is lost. PyTorch's is measured where `make python` has made build/python."""
 
 import argparse
-import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from figures import Figures  # noqa: E402
+from figures import Figures, run_json, torchrun  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
 MICRO_BATCHES = 8
 
 
-def run(words):
-    result = subprocess.run([str(word) for word in words], capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    if result.returncode != 0:
-        raise SystemExit(f"{words}\n{result.stdout}{result.stderr}")
-    return json.loads(result.stdout.strip().splitlines()[-1])["seconds"]
-
-
-def ours(build, ranks, work, schedule, micro_batches, steps):
-    return run([build / "bin/sullae", "run", "--no-tag", "-np", ranks, build / "bin/bench_stages", work, schedule, micro_batches, steps])
+def ours(build, ranks, *words):
+    return run_json(build / "bin/sullae", "run", "--no-tag", "-np", ranks, build / "bin/bench_stages", *words)["seconds"]
 
 
 def theirs(python, ranks, schedule, steps):
-    return run([python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks, HERE / "stages/pytorch.py", schedule,
-                MICRO_BATCHES, steps])
+    return torchrun(python, ranks, HERE / "stages/pytorch.py", schedule, MICRO_BATCHES, steps)["seconds"]
 
 
 def main():
