@@ -50,7 +50,7 @@ test:
 	scripts/setup.sh test
 	cmake --preset $(preset)
 	cmake --build --preset $(preset)
-	ctest --preset $(preset)
+	ctest --preset $(preset) || { scripts/failed_tests.sh $(tree); exit 1; }
 
 python:
 	scripts/python.sh $(TORCH)
@@ -62,7 +62,7 @@ asan tsan:
 	scripts/setup.sh test
 	cmake --preset $@
 	cmake --build --preset $@
-	ctest --preset $@
+	ctest --preset $@ || { scripts/failed_tests.sh build/$@; exit 1; }
 
 fuzz:
 	scripts/fuzz.sh

@@ -103,7 +103,7 @@ class State::Impl {
       throw Error(
           "elastic: the ranks that had the state of the training are gone, and it with them");
     if (*std::ranges::min_element(all) != *furthest || *furthest == kNew)
-      synchronize(world, static_cast<int>(furthest - all.begin()), *furthest == kNew);
+      synchronize(world, static_cast<int>(furthest - all.begin()), own != *furthest || is_torn);
     is_new_ = false;
     has_begun_ = true;
     look_at_model();
@@ -149,12 +149,22 @@ class State::Impl {
     return std::clamp(static_cast<std::int64_t>(wanted), std::int64_t{1}, kMostStepsBetween);
   }
 
-  // Who is given a part of it, and not the rest, has nothing.
-  void synchronize(World& world, int root, bool is_beginning) {
+  // Who is behind and is given a part of it, and not the rest, has nothing. Who is not behind has the same written over it,
+  // and keeps it when the root dies.
+  void synchronize(World& world, int root, bool is_behind) {
+    const bool is_root = world.rank() == root;
+    if (is_behind && !is_root) is_new_ = has_begun_ = true;
+    try {
+      receive(world, root);
+    } catch (...) {
+      versions_ = versions();
+      throw;
+    }
+  }
+
+  void receive(World& world, int root) {
     const torch::NoGradGuard guard;
     const bool is_root = world.rank() == root;
-    if (!is_root) is_new_ = true;
-    if (!is_root && !is_beginning) has_begun_ = true;
     broadcast_parameters(model_, root, world);
     broadcast_optimizer_state(*optimizer_, root, world);
     for (auto& [name, tensors] : tensors_) {
@@ -168,9 +178,7 @@ class State::Impl {
       text = broadcast_text(std::move(text), root, world);
       if (!is_root) tracked.load(text);
     }
-    std::int64_t steps = steps_;
-    world.broadcast(&steps, 1, DataType::int64, root);
-    steps_ = steps;
+    world.broadcast(&steps_, 1, DataType::int64, root);
   }
 
   // Advances with every change of a parameter.

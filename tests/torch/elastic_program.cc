@@ -4,7 +4,9 @@
 // Each worker writes a line a step: its number, its first sample and the one behind its last, the generation, and when it was
 // done, in nanoseconds of the monotonic clock.
 //
-//   elastic_program FOLDER STEPS [--at WORKER:STEP:kill|term|throw]... [--pause MS] [--state MEGABYTES]
+// `sync` kills it from that step on, while it gives its state to others.
+//
+//   elastic_program FOLDER STEPS [--at WORKER:STEP:kill|term|throw|sync]... [--pause MS] [--state MEGABYTES]
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -94,6 +96,15 @@ int main(int argc, char** argv) {
   std::ofstream log(folder / ("samples-" + std::to_string(worker)), std::ios::app);
   sullae::elastic::State state(*network, optimizer);
   state.track("step", step);
+  state.track(
+      "deed",
+      [&]() -> std::string {
+        for (const Deed& deed : deeds) {
+          if (deed.worker == worker && deed.what == "sync" && deed.step <= step) do_deed("kill");
+        }
+        return "";
+      },
+      [](const std::string&) {});
   bool done = false;
   const auto outcome = sullae::elastic::run(state, [&](sullae::World& world) {
     sullae::DistributedOptimizer distributed(optimizer, network->named_parameters(), {}, world);

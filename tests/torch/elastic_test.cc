@@ -98,14 +98,26 @@ TEST_P(Losses, OfAnyRankCostNoStep) {
     EXPECT_TRUE(contains(trained.result.standard_error, fmt::format("worker {} on ", rank)));
     EXPECT_TRUE(contains(trained.result.standard_error, "was killed by signal 9 (Killed)"));
   }
-  // Two at once, and down to one.
-  expect_undisturbed(
-      train(kElastic, {"--pause", "10", "--at", "0:20:kill", "--at", "1:20:kill"}, transport));
+  // Two at once, and down to one. The launcher hears of them in any order, and of what they did to others, and tells all.
+  const auto two =
+      train(kElastic, {"--pause", "10", "--at", "0:20:kill", "--at", "1:20:kill"}, transport);
+  expect_undisturbed(two);
+  for (const char* worker : {"worker 0 on ", "worker 1 on "})
+    EXPECT_TRUE(contains(two.result.standard_error, worker)) << two.result.standard_error;
   // And the ones that took their places.
   expect_undisturbed(train(kElastic,
                            {"--pause", "30", "--at", "1:5:kill", "--at", "3:30:kill", "--at",
                             "0:31:kill", "--at", "4:45:kill"},
                            transport));
+}
+
+// Worker 0 has what the newcomer needs, and dies while it gives it: worker 2 has it too.
+TEST_P(Losses, OfWhoGivesItsStateCostNoState) {
+  const auto trained = train(kElastic, {"--pause", "30", "--at", "1:5:kill", "--at", "0:5:sync"},
+                             {{"SULLAE_TRANSPORT", GetParam()}});
+  expect_undisturbed(trained);
+  EXPECT_TRUE(contains(trained.result.standard_error, "worker 0 on "))
+      << trained.result.standard_error;
 }
 
 TEST(Elastic, WhoIsAskedToGoGoesAfterTheStep) {

@@ -77,8 +77,9 @@ void Membership::ended(int id, Ending ending, const std::string& how, Time now) 
                      : ""));
     }
   }
-  if (worker.phase == Phase::member && world_ != World::none && !finishing_) {
-    abandon(fmt::format("worker {} on {} {}", id, worker.host, how), now);
+  if (worker.phase == Phase::member && !finishing_) {
+    const auto what = fmt::format("worker {} on {} {}", id, worker.host, how);
+    world_ == World::none ? note_late(what) : abandon(what, now);
   }
   advance(now);
 }
@@ -282,6 +283,12 @@ void Membership::abandon(const std::string& reason, Time now) {
   if (!was_ending) since_ = now;
   actions_.push_back(Abandon{.generation = generation_, .reason = reason});
   world_ = World::none;
+}
+
+// Of a world that has failed already: what others said of it was perhaps what this end did to them.
+void Membership::note_late(const std::string& what) {
+  reason_ = fmt::format("{}, {}", reason_, what);
+  actions_.push_back(Note{fmt::format("generation {}: {}", generation_.number, what)});
 }
 
 void Membership::fail(const std::string& reason) {

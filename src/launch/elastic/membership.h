@@ -144,6 +144,7 @@ class Membership {
   void change_running_world(Time now);
   void form(Time now);
   void abandon(const std::string& reason, Time now);
+  void note_late(const std::string& what);
   void fail(const std::string& reason);
   void stop(int id);
   void wake_at(Time time) { wake_ = wake_ ? std::min(*wake_, time) : time; }

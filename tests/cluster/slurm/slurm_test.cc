@@ -311,9 +311,12 @@ TEST_F(SlurmTest, AFixedJobThatIsPreemptedBeginsAgain) {
 TEST_F(SlurmTest, AnElasticJobThatLosesAllItsNodesBeginsAgain) {
   start_nodes();
   const TemporaryDirectory out;
-  const auto low =
-      submit({"--name", "low", "--min-nodes", "1", "--max-nodes", "3", "--cpus-per-rank", "2",
-              "--priority", "low", ELASTIC_PROGRAM, out.path().string(), "200", "--pause", "100"});
+  // The first attempt would go on for half an hour.
+  const auto program =
+      fmt::format("exec {} {} $((SULLAE_JOB_ATTEMPT == 1 ? 20000 : 50)) --pause 100",
+                  ELASTIC_PROGRAM, out.path().string());
+  const auto low = submit({"--name", "low", "--min-nodes", "1", "--max-nodes", "3",
+                           "--cpus-per-rank", "2", "--priority", "low", "sh", "-c", program});
   wait_for_nodes(low, 3);
   const auto high = submit(
       {"--name", "high", "--nodes", "3", "--cpus-per-rank", "2", "--priority", "high", "true"});

@@ -109,6 +109,20 @@ TEST_F(Members, OneMembersFailureIsAllMembers) {
   EXPECT_EQ(workers(), (Workers{0, 1}));
 }
 
+// A rank that waits for another may see its death before the launcher does, and says less of it.
+TEST_F(Members, ADeathThatIsHeardOfLateIsToldToo) {
+  begin({.start = 3, .least = 1, .most = 3}, {{"a", 3}});
+  for (const int worker : {0, 1, 2}) ready(worker);
+  ready(1, "rank 0 closed its connection");
+  ended(0, Ending::failed);
+  EXPECT_EQ(abandoned_, 1);
+  ASSERT_EQ(notes_.size(), 1U);
+  EXPECT_EQ(notes_[0], "generation 0: worker 0 on a was killed");
+  ready(2);
+  ASSERT_EQ(formed_.size(), 2U);
+  EXPECT_EQ(formed_.back().reason, "rank 0 closed its connection, worker 0 on a was killed");
+}
+
 TEST_F(Members, TwoDeathsAndOneDuringTheChange) {
   begin({.start = 4, .least = 1, .most = 4, .first_cooldown = Milliseconds{5000}}, {{"a", 4}});
   for (const int worker : {0, 1, 2, 3}) ready(worker);
