@@ -29,4 +29,9 @@ class RequestError : public Error {
   Refusal refusal_;
 };
 
+/// The request itself is wrong.
+[[noreturn]] inline void refuse(const std::string& message) {
+  throw RequestError(Refusal::invalid, message);
+}
+
 }  // namespace sullae

@@ -15,6 +15,7 @@ std::unique_ptr<Command> make_serve_command();
 std::unique_ptr<Command> make_online_command();
 std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_report_command();
+std::unique_ptr<Command> make_generate_command();
 std::unique_ptr<Command> make_timeline_command();
 std::unique_ptr<Command> make_agent_command();
 std::unique_ptr<Command> make_cluster_command();

@@ -16,11 +16,12 @@ struct OtherCommand {
   const char* description;
 };
 
-inline constexpr std::array<OtherCommand, 6> kOtherCommands = {{
+inline constexpr std::array<OtherCommand, 7> kOtherCommands = {{
     {"train", "sullae-train", "Train a ready model; alone, or as a rank of `sullae run`"},
     {"scaling", "sullae-train",
      "Train a model with more and more workers, as replicas in one process (scale-up) and as "
      "processes (scale-out), and compare time, accuracy and efficiency"},
+    {"generate", "sullae-train", "Write with a language model that `sullae train gpt` trained"},
     {"serve", "sullae-serve",
      "Serve the models of a repository over HTTP and gRPC; new versions without a pause"},
     {"online", "sullae-serve",

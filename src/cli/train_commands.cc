@@ -7,6 +7,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_train_command());
   commands.push_back(make_scaling_command());
+  commands.push_back(make_generate_command());
   commands.push_back(make_data_command());
   commands.push_back(make_report_command());
   return commands;

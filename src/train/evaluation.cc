@@ -12,14 +12,12 @@
 namespace sullae::train {
 namespace {
 
-constexpr std::size_t kBatch = 250;
-
 // Each sample on one rank.
-BatchPlan plan_of(const std::vector<std::size_t>& samples, const World& world) {
+BatchPlan plan_of(const std::vector<std::size_t>& samples, std::size_t batch, const World& world) {
   BatchPlan plan;
   for (auto i = static_cast<std::size_t>(world.rank()); i < samples.size();
        i += static_cast<std::size_t>(world.size())) {
-    if (plan.empty() || plan.back().size() == kBatch) plan.emplace_back();
+    if (plan.empty() || plan.back().size() == batch) plan.emplace_back();
     plan.back().push_back(samples[i]);
   }
   return plan;
@@ -41,7 +39,8 @@ Evaluation evaluate(const Tested& tested, Split split, const std::vector<std::si
   tested.model.eval();
   const auto metrics = tested.objective.metrics();
   std::vector<Sum> sums(1 + metrics.size());
-  const auto stream = tested.data.batches(split, plan_of(samples, world), epoch);
+  const auto stream =
+      tested.data.batches(split, plan_of(samples, tested.data.test_batch_size(), world), epoch);
   while (const auto next = stream->next()) {
     const Tally tally =
         tested.objective.measure(tested.model, next->to(local_device(world), tested.input_type));

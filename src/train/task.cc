@@ -13,6 +13,14 @@ Classification classification(double label_smoothing) {
       label_smoothing);
 }
 
+torch::Tensor scores_of_next(LanguageModel& model, const torch::Tensor& pieces) {
+  return torch::linear(model.states(pieces).select(1, -1), model.vectors());
+}
+
+std::unique_ptr<Objective> Task::objective(double label_smoothing) const {
+  return std::make_unique<Classification>(classification(label_smoothing));
+}
+
 std::int64_t label_of(const AddedSample& sample, const ModelDescription& description) {
   const auto label = description.class_number(sample.label);
   if (!label)

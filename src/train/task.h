@@ -20,27 +20,45 @@
 
 namespace sullae::train {
 
-/// What a model that a recipe trains must do besides being a torch::nn::Module that can clone().
-class Classifier {
+/// What a model that a recipe trains must be besides a torch::nn::Module that can clone().
+class Servable {
  public:
-  virtual ~Classifier() = default;
-  /// [batch, classes], before softmax.
-  virtual torch::Tensor scores(const Batch& batch) = 0;
-  /// The same in TorchScript, as in evaluation, sharing the parameters. Its method forward takes images,
+  virtual ~Servable() = default;
+  /// In TorchScript, as in evaluation, sharing the parameters. Its method forward takes images,
   /// [batch, channels, rows, columns]; or words, [batch, time] int64 with zeros behind the shorter texts,
-  /// and the texts' lengths, [batch] int64. It returns what scores() does, in the order of its input.
+  /// and the texts' lengths, [batch] int64. It returns scores before softmax, in the order of its input: of classes,
+  /// [batch, classes], or of what comes behind each text, [batch, pieces].
   virtual torch::jit::Module script() const = 0;
 };
 
-/// The objective of the recipes: cross-entropy of a Classifier's scores.
+class Classifier : public Servable {
+ public:
+  /// [batch, classes], before softmax.
+  virtual torch::Tensor scores(const Batch& batch) = 0;
+};
+
+/// Says how texts go on.
+class LanguageModel : public Servable {
+ public:
+  /// What is known at each place of `pieces`, [batch, time] int64, of those before it and itself: [batch, time, size].
+  virtual torch::Tensor states(const torch::Tensor& pieces) = 0;
+  /// [pieces, size]: a state's products with them are the scores, before softmax, of what follows.
+  virtual torch::Tensor vectors() const = 0;
+};
+
+/// What follows texts of equal length, [batch, time] int64: [batch, pieces], before softmax.
+torch::Tensor scores_of_next(LanguageModel& model, const torch::Tensor& pieces);
+
+/// The usual objective: cross-entropy of a Classifier's scores.
 Classification classification(double label_smoothing = 0);
 
 /// A model and its data. Used by the training thread.
 class Task : public Data {
  public:
-  /// Also a Classifier.
+  /// Also Servable: a Classifier, unless objective() is another than theirs.
   virtual std::shared_ptr<torch::nn::Module> model() = 0;
   virtual const ModelDescription& description() const = 0;
+  virtual std::unique_ptr<Objective> objective(double label_smoothing) const;
 };
 
 /// A numeric flag of a recipe's own.
@@ -83,7 +101,7 @@ class Recipe {
   virtual std::string summary() const = 0;
   virtual RecipeOptions defaults() const = 0;
   virtual std::vector<ExtraOption> extra_options() const { return {}; }
-  /// The network that `description` is of, with fresh weights; also a Classifier.
+  /// The network that `description` is of, with fresh weights; also Servable.
   virtual std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const = 0;
   /// `world` is that of all ranks that train. Throws InputError.
   virtual std::unique_ptr<Task> make(const RecipeOptions& options, const World& world) const = 0;

@@ -91,10 +91,10 @@ std::optional<Report> train(const Recipe& recipe, const RecipeOptions& options,
   check_options(checked, world != nullptr ? world->size() : elastic::most_ranks());
   const auto task = make_task(recipe, checked, alone);
   require_samples(*task);
-  const Classification objective = classification(checked.label_smoothing);
+  const auto objective = task->objective(checked.label_smoothing);
   const auto model = task->model();
   Loop loop({.model = *model,
-             .objective = objective,
+             .objective = *objective,
              .data = *task,
              .plan = steps_of(*task),
              .name = recipe.name(),

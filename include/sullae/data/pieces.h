@@ -38,6 +38,8 @@ class Pieces {
   std::size_t size() const;
   /// The first `most` pieces' numbers; none for a text without words.
   std::vector<std::int64_t> encode(std::string_view text, std::size_t most) const;
+  /// All pieces of a text of several lines, with the byte of a line break between two lines.
+  std::vector<std::int64_t> encode_lines(std::string_view text) const;
   /// Special ones are left out. Throws InputError for a number that is no piece's.
   std::string decode(std::span<const std::int64_t> numbers) const;
 

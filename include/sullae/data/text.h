@@ -26,6 +26,10 @@ struct LabelledText {
 /// none; damaged ones go to `damage`.
 std::vector<LabelledText> read_texts(const Dataset& dataset, DamageLog& damage);
 
+/// All texts of a data set, with labels or without; damaged ones go to `damage`. Throws InputError for a record that has no
+/// text.
+std::vector<std::string> read_plain_texts(const Dataset& dataset, DamageLog& damage);
+
 /// The words of a text, cut at white space; the first `most` of them.
 std::vector<std::string_view> split_words(std::string_view text,
                                           std::size_t most = std::string_view::npos);

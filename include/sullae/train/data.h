@@ -50,6 +50,8 @@ class Data {
   virtual std::size_t size(Split split) const = 0;
   /// `epoch` may decide, with the samples' numbers and a seed alone, how samples are augmented.
   virtual std::unique_ptr<BatchStream> batches(Split split, BatchPlan plan, std::size_t epoch) = 0;
+  /// Samples that are tested together: what fits in memory without gradients, and is enough for speed.
+  virtual std::size_t test_batch_size() const { return 250; }
   /// Where the data came from, for people.
   virtual std::string data_description() const { return "data of its own"; }
   /// Records that were left out so far.

@@ -28,6 +28,7 @@ Format csv_format();
 Format folder_format();
 Format idx_format();
 Format tar_format();
+Format text_format();
 Format tfrecord_format();
 Format tsv_format();
 

@@ -54,7 +54,7 @@ class Pieces::Impl {
     std::string spaced;
     for (std::size_t at = 0; at < text.size();) {
       if (text.compare(at, kWordMark.size(), kWordMark) == 0) {
-        if (!spaced.empty()) spaced += ' ';
+        if (!spaced.empty() && spaced.back() != '\n') spaced += ' ';
         at += kWordMark.size();
       } else {
         spaced += text[at++];
@@ -127,6 +127,17 @@ const std::vector<std::string>& Pieces::list() const { return impl_->list(); }
 std::size_t Pieces::size() const { return impl_->size(); }
 std::vector<std::int64_t> Pieces::encode(std::string_view text, std::size_t most) const {
   return impl_->encode(text, most);
+}
+std::vector<std::int64_t> Pieces::encode_lines(std::string_view text) const {
+  std::vector<std::int64_t> numbers;
+  for (;;) {
+    const auto end = std::min(text.find('\n'), text.size());
+    const auto line = encode(text.substr(0, end), std::string_view::npos);
+    numbers.insert(numbers.end(), line.begin(), line.end());
+    if (end == text.size()) return numbers;
+    numbers.push_back(kFirstByte + '\n');
+    text.remove_prefix(end + 1);
+  }
 }
 std::string Pieces::decode(std::span<const std::int64_t> numbers) const {
   return impl_->decode(numbers);

@@ -6,23 +6,47 @@
 
 namespace sullae::data {
 
-std::vector<LabelledText> read_texts(const Dataset& dataset, DamageLog& damage) {
-  std::vector<LabelledText> texts;
-  texts.reserve(dataset.size());
+namespace {
+
+// Calls `take` with each sample and its number.
+template <class Take>
+void read_all(const Dataset& dataset, DamageLog& damage, const Take& take) {
   for (std::size_t i = 0; i < dataset.size(); ++i) {
     try {
-      const Example example = dataset.read(i);
-      const auto* const text = example.bytes(feature::kText);
-      const auto* const label = example.label();
-      if (text == nullptr || label == nullptr) {
-        throw InputError(fmt::format("{}: is no labelled text: expected the features '{}' and '{}'",
-                                     dataset.place(i), feature::kText, feature::kTextLabel));
-      }
-      texts.push_back({*text, static_cast<int>(*label)});
+      take(dataset.read(i), i);
     } catch (const DamagedRecord& error) {
       damage.report(error.what());
     }
   }
+}
+
+}  // namespace
+
+std::vector<LabelledText> read_texts(const Dataset& dataset, DamageLog& damage) {
+  std::vector<LabelledText> texts;
+  texts.reserve(dataset.size());
+  read_all(dataset, damage, [&](const Example& example, std::size_t i) {
+    const auto* const text = example.bytes(feature::kText);
+    const auto* const label = example.label();
+    if (text == nullptr || label == nullptr) {
+      throw InputError(fmt::format("{}: is no labelled text: expected the features '{}' and '{}'",
+                                   dataset.place(i), feature::kText, feature::kTextLabel));
+    }
+    texts.push_back({*text, static_cast<int>(*label)});
+  });
+  return texts;
+}
+
+std::vector<std::string> read_plain_texts(const Dataset& dataset, DamageLog& damage) {
+  std::vector<std::string> texts;
+  texts.reserve(dataset.size());
+  read_all(dataset, damage, [&](const Example& example, std::size_t i) {
+    const auto* const text = example.bytes(feature::kText);
+    if (text == nullptr)
+      throw InputError(fmt::format("{}: is no text: expected the feature '{}'", dataset.place(i),
+                                   feature::kText));
+    texts.push_back(*text);
+  });
   return texts;
 }
 

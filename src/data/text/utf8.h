@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace sullae::data {
@@ -25,6 +26,17 @@ inline std::size_t utf8_sequence_length(std::string_view text) {
       !(first == 0xf0 && second < 0x90) && !(first == 0xf4 && second > 0x8f))
     return 4;
   return 0;
+}
+
+/// `text` with U+FFFD in place of each byte that starts no valid sequence.
+inline std::string replace_invalid_utf8(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t length = utf8_sequence_length(text);
+    result += length == 0 ? std::string_view("\xef\xbf\xbd") : text.substr(0, length);
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return result;
 }
 
 /// The offset of the first byte that starts no valid sequence, or npos.

@@ -30,7 +30,7 @@ constexpr std::size_t kTextBytes = 128;
 // Vectors grow by doubling, and the tensor has a copy.
 constexpr std::size_t kCopies = 3;
 
-[[noreturn]] void refuse(const Descriptor& type) {
+[[noreturn]] void refuse_message(const Descriptor& type) {
   throw RequestError(Refusal::invalid, fmt::format("this is no {}", type.full_name()));
 }
 
@@ -71,7 +71,7 @@ class Counter {
       if (!add_field(type, tag)) return false;
       if (bytes_ > limit_) return false;
     }
-    if (!in_.ConsumedEntireMessage()) refuse(type);
+    if (!in_.ConsumedEntireMessage()) refuse_message(type);
     return true;
   }
 
@@ -79,11 +79,11 @@ class Counter {
   bool add_field(const Descriptor& type, std::uint32_t tag) {
     const auto* field = type.FindFieldByNumber(static_cast<int>(tag >> 3));
     const auto skip = [&](std::uint64_t size) {
-      if (size > kMost || !in_.Skip(static_cast<int>(size))) refuse(type);
+      if (size > kMost || !in_.Skip(static_cast<int>(size))) refuse_message(type);
     };
     switch (static_cast<WireType>(tag & 7)) {
       case WireType::varint:
-        if (std::uint64_t value = 0; !in_.ReadVarint64(&value)) refuse(type);
+        if (std::uint64_t value = 0; !in_.ReadVarint64(&value)) refuse_message(type);
         break;
       case WireType::fixed64:
         skip(8);
@@ -93,11 +93,11 @@ class Counter {
         break;
       case WireType::delimited: {
         std::uint32_t size = 0;
-        if (!in_.ReadVarint32(&size) || size > kMost) refuse(type);
+        if (!in_.ReadVarint32(&size) || size > kMost) refuse_message(type);
         return add_delimited(type, field, size);
       }
       default:  // groups, which proto3 does not have
-        refuse(type);
+        refuse_message(type);
     }
     // As if it were unknown, as a field of another type than was sent is too: those are kept as objects.
     bytes_ += kObjectBytes;
@@ -107,9 +107,10 @@ class Counter {
   bool add_delimited(const Descriptor& type, const FieldDescriptor* field, std::uint32_t size) {
     if (field != nullptr && field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       const auto outer = in_.PushLimit(static_cast<int>(size));
-      if (in_.BytesUntilLimit() != static_cast<int>(size)) refuse(type);  // beyond its parent
+      if (in_.BytesUntilLimit() != static_cast<int>(size))
+        refuse_message(type);  // beyond its parent
       if (!add_message(*field->message_type())) return false;
-      if (in_.BytesUntilLimit() != 0) refuse(type);
+      if (in_.BytesUntilLimit() != 0) refuse_message(type);
       in_.PopLimit(outer);
       return true;
     }
@@ -118,7 +119,7 @@ class Counter {
       return true;
     }
     bytes_ += kTextBytes + size;
-    if (!in_.Skip(static_cast<int>(size))) refuse(type);
+    if (!in_.Skip(static_cast<int>(size))) refuse_message(type);
     return true;
   }
 
@@ -132,7 +133,7 @@ class Counter {
       case FieldDescriptor::TYPE_FIXED64:
       case FieldDescriptor::TYPE_SFIXED32:
       case FieldDescriptor::TYPE_SFIXED64:
-        if (!in_.Skip(static_cast<int>(size))) refuse(type);
+        if (!in_.Skip(static_cast<int>(size))) refuse_message(type);
         return size / size_of(field);
       default:
         break;
@@ -141,7 +142,7 @@ class Counter {
     for (auto left = static_cast<std::ptrdiff_t>(size); left > 0;) {
       const void* data = nullptr;
       int available = 0;
-      if (!in_.GetDirectBufferPointer(&data, &available)) refuse(type);
+      if (!in_.GetDirectBufferPointer(&data, &available)) refuse_message(type);
       const auto part = std::min<std::ptrdiff_t>(left, available);
       const auto* bytes = static_cast<const unsigned char*>(data);
       // The last byte of each has its highest bit clear.
@@ -187,7 +188,7 @@ std::size_t memory_of(const grpc::ByteBuffer& wire, const Descriptor& type, std:
 
 void deserialize(const grpc::ByteBuffer& wire, google::protobuf::Message& message) {
   WireStream stream(wire);
-  if (!message.ParseFromZeroCopyStream(&stream.get())) refuse(*message.GetDescriptor());
+  if (!message.ParseFromZeroCopyStream(&stream.get())) refuse_message(*message.GetDescriptor());
 }
 
 void parse(const grpc::ByteBuffer& wire, Reservation& memory, google::protobuf::Message& message) {

@@ -10,6 +10,7 @@
 
 #include "serve/model/config.h"
 #include "serve/tensors.h"
+#include "train/generation.h"
 
 namespace sullae::serve {
 
@@ -55,6 +56,8 @@ class Codec {
 
 /// Texts in (BYTES "text"), classes out.
 std::unique_ptr<Codec> make_text_codec(const train::ModelDescription& description);
+/// Texts in, the likeliest piece that follows out: "next" (BYTES) and "probability" (FP32).
+std::unique_ptr<Codec> make_next_piece_codec(const train::Language& language);
 /// Encoded images (BYTES "image"), or the network's own input under that name (FP32), in; classes out.
 std::unique_ptr<Codec> make_image_codec(const train::ModelDescription& description);
 /// The network's own input and output. `batched`: the first dimension counts rows.

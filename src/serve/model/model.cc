@@ -90,8 +90,13 @@ void Model::load_checkpoint(const fs::path& file) {
   const auto network = train::find_recipe(description.recipe).model(description);
   sullae::load_checkpoint(file, *network);
   network->eval();
-  const auto* classifier = dynamic_cast<const train::Classifier*>(network.get());
-  network_ = std::make_unique<Network>(classifier->script(), config_);
+  const auto* servable = dynamic_cast<const train::Servable*>(network.get());
+  network_ = std::make_unique<Network>(servable->script(), config_);
+  if (dynamic_cast<const train::LanguageModel*>(network.get()) != nullptr) {
+    language_.emplace(description);
+    codec_ = make_next_piece_codec(*language_);
+    return;
+  }
   codec_ = description.input == train::InputKind::text ? make_text_codec(description)
                                                        : make_image_codec(description);
 }

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ class Model {
   /// "sullae_checkpoint" or "pytorch_torchscript".
   const std::string& platform() const { return platform_; }
   const Codec& codec() const { return *codec_; }
+  /// Of a language model how texts become its input; empty for others.
+  const std::optional<train::Language>& language() const { return language_; }
   const ModelConfig& config() const { return config_; }
   /// Rows that may be computed together.
   std::int64_t max_batch_size() const { return max_batch_size_; }
@@ -46,6 +49,7 @@ class Model {
   std::int64_t max_batch_size_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<Codec> codec_;
+  std::optional<train::Language> language_;
 };
 
 }  // namespace sullae::serve

@@ -77,6 +77,11 @@ async function given(view) {
 }
 async function ask(view, name) {
   const input = await given(view);
+  if (view.writes) {
+    const written = await call(`/v2/models/${name}/generate`, {text_input: input, parameters: {seed: Math.floor(Math.random() * 1e9)}});
+    view.answer.replaceChildren(make('div', {class: 'written'}, input, make('strong', {}, written.text_output)));
+    return;
+  }
   const answer = await call(`/v1/models/${name}:predict`, {instances: [input]});
   const prediction = answer.predictions[0];
   view.answer.replaceChildren(make('div', {}, 'Label ', make('strong', {class: 'label'}, String(prediction.label)),
@@ -117,6 +122,9 @@ function show(model, now) {
   const inputs = (model.versions.find(v => v.inputs) || {}).inputs || [];
   view.labels = model.labels;
   view.input = inputs.length === 1 && inputs[0].datatype === 'BYTES' ? inputs[0].name : '';
+  const outputs = (model.versions.find(v => v.outputs) || {}).outputs || [];
+  view.writes = outputs.length > 0 && outputs[0].name === 'next';
+  view.text.placeholder = view.writes ? 'A text to go on with' : 'A text to classify';
   view.text.hidden = view.input !== 'text';
   view.chooser.hidden = view.input !== 'image';
   view.form.hidden = view.text.hidden && view.chooser.hidden;

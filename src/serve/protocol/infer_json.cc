@@ -13,10 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw RequestError(Refusal::invalid, message);
-}
-
 const json& member(const json& object, const char* name, json::value_t type, const char* where) {
   const auto found = object.find(name);
   if (found == object.end()) refuse(fmt::format("{}: \"{}\" is missing", where, name));

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-[[noreturn]] void refuse(const InferTensor& tensor, const json& value) {
+[[noreturn]] void refuse_value(const InferTensor& tensor, const json& value) {
   auto text = dump_json(value);
   constexpr std::size_t kShown = 60;
   if (text.size() > kShown) text = text.substr(0, kShown) + "…";
@@ -34,18 +34,18 @@ void append_integer(const json& value, InferTensor& tensor) {
   using Limits = std::numeric_limits<Value>;
   if (value.is_number_unsigned()) {
     if (value.get<std::uint64_t>() > static_cast<std::uint64_t>(Limits::max()))
-      refuse(tensor, value);
+      refuse_value(tensor, value);
     append(tensor, static_cast<Value>(value.get<std::uint64_t>()));
   } else if (value.is_number_integer()) {
     const auto number = value.get<std::int64_t>();  // negative
     if constexpr (Limits::is_signed) {
-      if (number < static_cast<std::int64_t>(Limits::min())) refuse(tensor, value);
+      if (number < static_cast<std::int64_t>(Limits::min())) refuse_value(tensor, value);
       append(tensor, static_cast<Value>(number));
     } else {
-      refuse(tensor, value);
+      refuse_value(tensor, value);
     }
   } else {
-    refuse(tensor, value);
+    refuse_value(tensor, value);
   }
 }
 
@@ -53,7 +53,7 @@ void append_integer(const json& value, InferTensor& tensor) {
 void append_boolean(const json& value, InferTensor& tensor) {
   if (value.is_number_integer() && (value.get<std::int64_t>() | 1) == 1)
     return append(tensor, static_cast<char>(value.get<std::int64_t>()));
-  if (!value.is_boolean()) refuse(tensor, value);
+  if (!value.is_boolean()) refuse_value(tensor, value);
   append(tensor, static_cast<char>(value.get<bool>()));
 }
 
@@ -129,16 +129,16 @@ void append_element(const json& value, InferTensor& tensor) {
     case Datatype::int64:
       return append_integer<std::int64_t>(value, tensor);
     case Datatype::fp16:
-      if (!value.is_number()) refuse(tensor, value);
+      if (!value.is_number()) refuse_value(tensor, value);
       return append(tensor, float_to_float16(value.get<float>()));
     case Datatype::bf16:
-      if (!value.is_number()) refuse(tensor, value);
+      if (!value.is_number()) refuse_value(tensor, value);
       return append(tensor, float_to_bfloat16(value.get<float>()));
     case Datatype::fp32:
-      if (!value.is_number()) refuse(tensor, value);
+      if (!value.is_number()) refuse_value(tensor, value);
       return append(tensor, value.get<float>());
     case Datatype::fp64:
-      if (!value.is_number()) refuse(tensor, value);
+      if (!value.is_number()) refuse_value(tensor, value);
       return append(tensor, value.get<double>());
     case Datatype::bytes:
       if (is_base64(value) && value["b64"].is_string()) {
@@ -151,7 +151,7 @@ void append_element(const json& value, InferTensor& tensor) {
       } else if (value.is_string()) {
         tensor.strings.push_back(value.get<std::string>());
       } else {
-        refuse(tensor, value);
+        refuse_value(tensor, value);
       }
   }
 }

@@ -4,16 +4,13 @@
 
 #include <algorithm>
 
+#include "base/request_error.h"
 #include "serve/protocol/json_tensors.h"
 
 namespace sullae::serve {
 namespace {
 
 using nlohmann::json;
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw RequestError(Refusal::invalid, message);
-}
 
 bool is_named(const json& value) { return value.is_object() && !value.contains("b64"); }
 

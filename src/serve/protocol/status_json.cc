@@ -28,7 +28,8 @@ json metrics_of(const Version& version) {
 }  // namespace
 
 const std::vector<std::string>& server_extensions() {
-  static const std::vector<std::string> extensions = {"binary_tensor_data", "model_repository"};
+  static const std::vector<std::string> extensions = {"binary_tensor_data", "generate",
+                                                      "model_repository"};
   return extensions;
 }
 

@@ -87,24 +87,38 @@ void Version::infer(const std::shared_ptr<Version>& self, InferRequest request, 
     self->batcher_->submit(std::move(rows),
                            [self, start, decoded, count, answer,
                             request = std::move(request)](Batcher::Outcome outcome) mutable {
-                             auto& metrics = self->metrics_;
-                             metrics.input_ns += nanoseconds(decoded);
-                             metrics.queue_ns += nanoseconds(outcome.timing.queue);
-                             metrics.infer_ns += nanoseconds(outcome.timing.compute);
-                             if (outcome.timing.first_of_batch)
-                               metrics.count_batch(outcome.timing.batch_rows);
+                             self->metrics_.input_ns += nanoseconds(decoded);
+                             self->count_batch(outcome.timing, count, !outcome.error);
                              Result result = self->finish(std::move(outcome), request);
-                             const auto took = Clock::now() - start;
-                             ++(result.error ? metrics.failure : metrics.success);
-                             if (!result.error) metrics.rows += static_cast<std::uint64_t>(count);
-                             metrics.request_ns += nanoseconds(took);
-                             metrics.latency.add(took);
+                             self->count_request(Clock::now() - start, !result.error);
                              (*answer)(std::move(result));
                            });
   } catch (const Error&) {
     ++self->metrics_.failure;
     done({.response = {}, .error = std::current_exception()});
   }
+}
+
+void Version::submit(Rows rows, Batcher::Done done) {
+  const auto count = rows.count;
+  batcher_->submit(std::move(rows),
+                   [this, count, done = std::move(done)](Batcher::Outcome outcome) {
+                     count_batch(outcome.timing, count, !outcome.error);
+                     done(std::move(outcome));
+                   });
+}
+
+void Version::count_batch(const Timing& timing, std::int64_t rows, bool succeeded) {
+  metrics_.queue_ns += nanoseconds(timing.queue);
+  metrics_.infer_ns += nanoseconds(timing.compute);
+  if (timing.first_of_batch) metrics_.count_batch(timing.batch_rows);
+  if (succeeded) metrics_.rows += static_cast<std::uint64_t>(rows);
+}
+
+void Version::count_request(Clock::duration took, bool succeeded) {
+  ++(succeeded ? metrics_.success : metrics_.failure);
+  metrics_.request_ns += nanoseconds(took);
+  metrics_.latency.add(took);
 }
 
 Version::Result Version::finish(Batcher::Outcome outcome, const InferRequest& request) {

@@ -41,9 +41,16 @@ class Version {
   static void infer(const std::shared_ptr<Version>& self, InferRequest request, Done done,
                     Clock::time_point arrived = Clock::now());
 
+  /// Rows that are no request of a client's: a step of one. Whoever `done` belongs to keeps this version until then. Throws
+  /// RequestError as Batcher::submit() does.
+  void submit(Rows rows, Batcher::Done done);
+  /// Such a request has ended.
+  void count_request(Clock::duration took, bool succeeded);
+
  private:
   void check_outputs(const InferRequest& request) const;
   void check_rows(const InferRequest& request) const;
+  void count_batch(const Timing& timing, std::int64_t rows, bool succeeded);
   Result finish(Batcher::Outcome outcome, const InferRequest& request);
 
   std::string model_name_;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/request_error.h"
+#include "serve/generation/generate.h"
 #include "serve/protocol/infer_json.h"
 #include "serve/protocol/json_tensors.h"
 #include "serve/protocol/predict.h"
@@ -74,6 +75,26 @@ void predict(Repository& repository, const Call& call, const Respond& respond) {
       call.arrived);
 }
 
+void write_on(Repository& repository, const Call& call, const Respond& respond) {
+  const auto chosen = repository.choose(call.model, call.version);
+  const auto asked =
+      parse_generate_request(parse_json(call.request.body, call.request.memory.get()));
+  generate(chosen, asked,
+           [respond, id = asked.id, model = call.model, version = chosen->number(),
+            memory = call.request.memory](const Generated& generated) {
+             attempt(respond, [&] {
+               if (generated.error) std::rethrow_exception(generated.error);
+               json answer = {{"model_name", model},
+                              {"model_version", std::to_string(version)},
+                              {"text_output", generated.text},
+                              {"finish_reason", generated.finish_reason},
+                              {"tokens", generated.pieces}};
+               if (!id.empty()) answer["id"] = id;
+               respond(json_response(answer));
+             });
+           });
+}
+
 using Compute = void (*)(Repository&, const Call&, const Respond&);
 
 // In the thread that read the request, unless that takes long.
@@ -95,11 +116,15 @@ Handler computed(Repository& repository, Workers& workers, Compute compute) {
 
 std::vector<Route> inference_routes(Repository& repository, Workers& workers) {
   const auto by_tensors = computed(repository, workers, infer);
+  const auto by_prompt = computed(repository, workers, write_on);
   const auto by_instances = computed(repository, workers, predict);
   return {
       // Open Inference Protocol v2.
       {"POST", "v2/models/{model}/infer", Role::infer, by_tensors},
       {"POST", "v2/models/{model}/versions/{version}/infer", Role::infer, by_tensors},
+      // Its extension for texts (KServe, Triton).
+      {"POST", "v2/models/{model}/generate", Role::infer, by_prompt},
+      {"POST", "v2/models/{model}/versions/{version}/generate", Role::infer, by_prompt},
       // TensorFlow Serving's.
       {"POST", "v1/models/{model}:predict", Role::infer, by_instances},
       {"POST", "v1/models/{model}/versions/{version}:predict", Role::infer, by_instances},

@@ -30,6 +30,7 @@ const std::vector<std::unique_ptr<Recipe>>& recipes() {
          .summary = "any labelled texts, in any language: pieces of words and a transformer",
          .usual_place = "",
          .network = make_transformer_network()}));
+    list.push_back(make_gpt_recipe());
     for (const int depth : {18, 34, 50, 101}) list.push_back(make_resnet_recipe(depth));
     return list;
   }();

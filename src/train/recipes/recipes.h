@@ -10,6 +10,7 @@ namespace sullae::train {
 
 std::unique_ptr<Recipe> make_mnist_recipe();
 std::unique_ptr<Recipe> make_mlp_recipe();
+std::unique_ptr<Recipe> make_gpt_recipe();
 std::unique_ptr<Recipe> make_resnet_recipe(int depth);
 
 struct TextRecipeOptions {

@@ -11,19 +11,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Paths {
-  std::vector<fs::path> train;
-  std::vector<fs::path> test;
-};
+std::pair<data::DatasetPtr, data::DatasetPtr> hold_out(const data::DatasetPtr& all,
+                                                       std::uint64_t seed) {
+  constexpr std::size_t kPart = 10;
+  const auto order = data::epoch_order(all->size(), {.seed = seed}, 0);
+  std::vector<std::size_t> train;
+  std::vector<std::size_t> test;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    (i % kPart == 0 ? test : train).push_back(order[i]);
+  std::ranges::sort(train);
+  std::ranges::sort(test);
+  return {data::subset(all, std::move(train)), data::subset(all, std::move(test))};
+}
 
-Paths find_paths(const RecipeOptions& options) {
+}  // namespace
+
+DataPaths find_paths(const RecipeOptions& options) {
   if (options.data.empty()) {
     throw InputError(
         "no data: give --data, a folder with files or folders called train… and test…, or a file, "
         "or a "
         "pattern such as 'part-*'");
   }
-  Paths paths;
+  DataPaths paths;
   if (fs::is_directory(options.data)) {
     for (const auto& entry : fs::directory_iterator(options.data)) {
       const std::string name = entry.path().filename().string();
@@ -45,29 +55,19 @@ Paths find_paths(const RecipeOptions& options) {
   return paths;
 }
 
-std::pair<data::DatasetPtr, data::DatasetPtr> hold_out(const data::DatasetPtr& all,
-                                                       std::uint64_t seed) {
-  constexpr std::size_t kPart = 10;
-  const auto order = data::epoch_order(all->size(), {.seed = seed}, 0);
-  std::vector<std::size_t> train;
-  std::vector<std::size_t> test;
-  for (std::size_t i = 0; i < order.size(); ++i)
-    (i % kPart == 0 ? test : train).push_back(order[i]);
-  std::ranges::sort(train);
-  std::ranges::sort(test);
-  return {data::subset(all, std::move(train)), data::subset(all, std::move(test))};
+data::DatasetOptions reading_of(const RecipeOptions& options, data::DamageLog& damage) {
+  return {.format = options.format,
+          .classes = {},
+          .text_columns = options.text_columns,
+          .label_column = options.label_column,
+          .damage = &damage};
 }
-
-}  // namespace
 
 Splits open_splits(const RecipeOptions& options, data::DamageLog& damage,
                    const std::vector<std::string>& classes) {
-  const Paths paths = find_paths(options);
-  data::DatasetOptions reading{.format = options.format,
-                               .classes = classes,
-                               .text_columns = options.text_columns,
-                               .label_column = options.label_column,
-                               .damage = &damage};
+  const DataPaths paths = find_paths(options);
+  data::DatasetOptions reading = reading_of(options, damage);
+  reading.classes = classes;
   Splits splits;
   splits.train = data::open_dataset(paths.train, reading);
   if (splits.train->size() == 0)

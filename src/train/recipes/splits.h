@@ -10,15 +10,25 @@
 
 namespace sullae::train {
 
+/// Files for training, and for testing where some are.
+struct DataPaths {
+  std::vector<std::filesystem::path> train;
+  std::vector<std::filesystem::path> test;
+};
+
+/// What --data and --test-data stand for: of a folder, what is called "…train…" is for training and what is
+/// called "…test…" or "…val…" for testing; all of it is for training where nothing is called so. Throws InputError.
+DataPaths find_paths(const RecipeOptions& options);
+/// How they are opened.
+data::DatasetOptions reading_of(const RecipeOptions& options, data::DamageLog& damage);
+
 struct Splits {
   data::DatasetPtr train;
   data::DatasetPtr test;
   std::string description;
 };
 
-/// Opens --data and --test-data. Of a folder, what is called "…train…" is for training and what is
-/// called "…test…" or "…val…" for testing. Where nothing is for testing, a tenth of the samples is, the
-/// same for the same seed. The training set's classes are `classes`, or, where that is empty, those that are
+/// Opens what find_paths() finds. Where nothing is for testing, a tenth of the samples is, the same for the same seed. The training set's classes are `classes`, or, where that is empty, those that are
 /// found; the test set's are the training set's. Throws InputError.
 Splits open_splits(const RecipeOptions& options, data::DamageLog& damage,
                    const std::vector<std::string>& classes = {});

@@ -4,6 +4,7 @@
 
 #include "sullae/data/pieces.h"
 #include "train/models/transformer.h"
+#include "train/recipes/stack_options.h"
 #include "train/recipes/text_network.h"
 
 namespace sullae::train {
@@ -22,12 +23,10 @@ class TransformerNetwork final : public TextNetwork {
   }
 
   std::vector<ExtraOption> extra_options() const override {
-    return {{"pieces", 8000, "Pieces of words that are learnt from the training texts"},
-            {"embedding-size", 128, "Numbers in the vector of a piece, and between layers"},
-            {"heads", 4, "Heads of each layer's attention"},
-            {"layers", 2, "Layers"},
-            {"dropout", 0.1, "Part of each layer's results dropped in training"},
-            {"max-words", 64, "Pieces of a text beyond this many are ignored"}};
+    auto options = stack_options({.layers = 2});
+    options.push_back({"pieces", 8000, "Pieces of words that are learnt from the training texts"});
+    options.push_back({"max-words", 64, "Pieces of a text beyond this many are ignored"});
+    return options;
   }
 
   void learn(const std::vector<data::LabelledText>& texts,
@@ -43,10 +42,7 @@ class TransformerNetwork final : public TextNetwork {
         TransformerOptions{.pieces = description.integer("words"),
                            .places = description.integer("max-words"),
                            .classes = description.integer("classes"),
-                           .embedding_size = description.integer("embedding-size"),
-                           .heads = description.integer("heads"),
-                           .layers = description.integer("layers"),
-                           .dropout = description.number("dropout")});
+                           .stack = stack_of(description)});
   }
 
   // With padding behind the shorter ones.

@@ -3,6 +3,7 @@
 
 #include "data/files.h"
 #include "data/images.h"
+#include "sullae/data/text.h"
 #include "support/errors.h"
 #include "support/idx_files.h"
 
@@ -41,6 +42,22 @@ TEST_F(DataFiles, AFolderOfClassesIsRead) {
   std::filesystem::create_directory(path("set/empty"));
   EXPECT_TRUE(contains(error_of([&] { open_dataset({path("set")}); }),
                        "set/empty: the folder of a class has no images"));
+}
+
+TEST_F(DataFiles, FilesOfPlainTextAreSamples) {
+  write("prose/one.txt", "A line\nand another\n");
+  write_gzip("prose/two.txt.gz", "more");
+  const auto set = open_dataset({path("prose")});
+  ASSERT_EQ(set->size(), 2U);
+  DamageLog damage(false);
+  EXPECT_EQ(read_plain_texts(*set, damage),
+            (std::vector<std::string>{"A line\nand another\n", "more"}));
+  EXPECT_TRUE(contains(error_of([&] { read_texts(*set, damage); }),
+                       "one.txt: is no labelled text: expected the features 'text' and 'label'"));
+  // Of whichever name, where the user says so; and a table where there is a tab.
+  EXPECT_EQ(open_dataset({write("main.cc", "int\tmain")}, {.format = "text"})->size(), 1U);
+  EXPECT_EQ(open_dataset({write("table.txt", "text\tlabel\na\t1\nb\t0\n")})->size(), 2U);
+  EXPECT_EQ(*open_dataset({write("empty.txt", "")})->read(0).bytes(feature::kText), "");
 }
 
 TEST_F(DataFiles, IdxIsRead) {

@@ -56,6 +56,13 @@ TEST(Pieces, ComeBackAsTexts) {
 }
 
 // Texts without spaces are words of any length, and so are attacks.
+TEST(Pieces, KeepTheLinesOfATextThatHasSome) {
+  const auto pieces = Pieces::learn(texts(), Pieces::kFirstPiece + 60);
+  for (const char* text : {"", "\n", "영화가 좋다\n\n정말 좋다", "영화가\n좋다\n"})
+    EXPECT_EQ(pieces.decode(pieces.encode_lines(text)), text);
+  EXPECT_EQ(pieces.encode_lines("영화가 좋다"), pieces.encode("영화가 좋다", 100));
+}
+
 TEST(Pieces, TakeLongWordsInParts) {
   std::string word;
   for (int i = 0; i < 200000; ++i) word += "영화";

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "support/errors.h"
+#include "train/models/gpt.h"
 #include "train/models/resnet.h"
 #include "train/models/small.h"
 #include "train/models/text.h"
@@ -99,7 +100,7 @@ TEST(Models, ClonesGiveTheSame) {
 
 TEST(Transformers, PaddingChangesNothing) {
   const TransformerOptions options{
-      .pieces = 20, .places = 8, .classes = 3, .embedding_size = 8, .heads = 2};
+      .pieces = 20, .places = 8, .classes = 3, .stack = {.size = 8, .heads = 2}};
   TransformerClassifierImpl model(options);
   model.eval();
   const torch::NoGradGuard guard;
@@ -112,10 +113,14 @@ TEST(Transformers, PaddingChangesNothing) {
 }
 
 TEST(Transformers, SayWhichSizesDoNotGoTogether) {
-  EXPECT_EQ(error_of([] { TransformerClassifierImpl({.pieces = 9, .embedding_size = 10}); }),
+  EXPECT_EQ(error_of([] { TransformerClassifierImpl({.pieces = 9, .stack = {.size = 10}}); }),
             "--embedding-size 10 is not a multiple of --heads 4");
-  EXPECT_EQ(error_of([] { TransformerClassifierImpl({.pieces = 9, .layers = 0}); }),
-            "--layers 0 and --max-words 64: expected 1 or more");
+  EXPECT_EQ(error_of([] { TransformerClassifierImpl({.pieces = 9, .stack = {.layers = 0}}); }),
+            "--layers 0: expected 1 or more");
+  EXPECT_EQ(error_of([] { TransformerClassifierImpl({.pieces = 9, .places = 0}); }),
+            "--max-words 0: expected 1 or more");
+  EXPECT_EQ(error_of([] { GptImpl({.pieces = 9, .context = 0}); }),
+            "--context 0: expected 1 or more");
 }
 
 // What training texts do not hold stays as it begins: drawn, it would be noise in every test.

@@ -62,14 +62,12 @@ TEST(Scripts, OfTextsGiveWhatTheModelsGive) {
                         {padded, lengths}, order);
   }
   for (const std::int64_t layers : {1, 3})
-    expect_equal_scores(
-        *std::make_shared<TransformerClassifierImpl>(TransformerOptions{.pieces = 12,
-                                                                        .places = 8,
-                                                                        .classes = 3,
-                                                                        .embedding_size = 8,
-                                                                        .heads = 2,
-                                                                        .layers = layers}),
-        {{padded}, {}}, {padded, lengths});
+    expect_equal_scores(*std::make_shared<TransformerClassifierImpl>(
+                            TransformerOptions{.pieces = 12,
+                                               .places = 8,
+                                               .classes = 3,
+                                               .stack = {.size = 8, .heads = 2, .layers = layers}}),
+                        {{padded}, {}}, {padded, lengths});
   const auto joined = torch::tensor({3, 4, 5, 6, 7, 8, 9, 2});
   const auto starts = torch::tensor({0, 2, 7});
   expect_equal_scores(

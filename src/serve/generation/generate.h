@@ -1,0 +1,37 @@
+// Texts that a served language model goes on with. Each piece is a row of a batch with whatever else waits at that moment,
+// so that texts of many clients grow side by side and none waits for another's end.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "serve/repository/version.h"
+#include "train/generation.h"
+
+namespace sullae::serve {
+
+/// The generate extension of the Open Inference Protocol, as KServe and Triton have it: "text_input", and "parameters", which
+/// may stand beside it too.
+struct GenerateRequest {
+  std::string id;
+  std::string prompt;
+  train::GenerationOptions options;
+};
+/// Throws RequestError (invalid).
+GenerateRequest parse_generate_request(const nlohmann::json& body);
+
+struct Generated {
+  std::string text;
+  std::string finish_reason;
+  std::int64_t pieces = 0;
+  std::exception_ptr error;
+};
+
+/// Calls `done` once, in whatever thread. Throws RequestError where the model writes nothing.
+void generate(const std::shared_ptr<Version>& version, const GenerateRequest& request,
+              std::function<void(const Generated&)> done);
+
+}  // namespace sullae::serve

@@ -1,0 +1,69 @@
+#include "serve/model/words_codec.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "base/request_error.h"
+
+namespace sullae::serve {
+
+Rows rows_of_words(std::vector<std::vector<std::int64_t>> words) {
+  Rows rows{.count = static_cast<std::int64_t>(words.size()), .words = std::move(words)};
+  std::size_t longest = 1;
+  for (const auto& one : rows.words) longest = std::max(longest, one.size());
+  // Texts of a batch are padded to the longest, so at most a half of it is padding.
+  rows.key = static_cast<std::uint64_t>(std::bit_width(longest - 1));
+  return rows;
+}
+
+Rows WordsCodec::decode(const InferRequest& request, std::chrono::steady_clock::time_point) const {
+  const InferTensor& input = only_input(request, inputs_[0].name);
+  if (input.datatype != Datatype::bytes)
+    throw RequestError(Refusal::invalid, fmt::format("input '{}': expected BYTES, got {}",
+                                                     input.name, name_of(input.datatype)));
+  std::vector<std::vector<std::int64_t>> words;
+  for (const auto& text : input.strings) {
+    if (text.size() > kMostTextBytes)
+      throw RequestError(Refusal::invalid,
+                         fmt::format("input '{}', text {}: has {} bytes, expected at most {}",
+                                     input.name, words.size(), text.size(), kMostTextBytes));
+    words.push_back(numbers_of(text));
+  }
+  return rows_of_words(std::move(words));
+}
+
+std::vector<torch::jit::IValue> WordsCodec::collate(const std::vector<const Rows*>& rows) const {
+  std::int64_t count = 0;
+  std::size_t longest = 1;
+  for (const Rows* of_request : rows) {
+    count += of_request->count;
+    for (const auto& words : of_request->words) longest = std::max(longest, words.size());
+  }
+  auto padded = torch::full({count, static_cast<std::int64_t>(longest)}, data::Vocabulary::kPadding,
+                            torch::kInt64);
+  auto lengths = torch::empty({count}, torch::kInt64);
+  auto* row = padded.data_ptr<std::int64_t>();
+  auto* length = lengths.data_ptr<std::int64_t>();
+  for (const Rows* of_request : rows) {
+    for (const auto& words : of_request->words) {
+      std::ranges::copy(words, row);
+      row += longest;
+      *length++ = static_cast<std::int64_t>(words.size());
+    }
+  }
+  return {padded, lengths};
+}
+
+InferRequest WordsCodec::example(std::int64_t rows) const {
+  return {.inputs = {{.name = inputs_[0].name,
+                      .datatype = Datatype::bytes,
+                      .shape = {rows},
+                      .strings = std::vector<std::string>(static_cast<std::size_t>(rows),
+                                                          "a b c d e f g h i j k l")}}};
+}
+
+}  // namespace sullae::serve

@@ -1,0 +1,67 @@
+#include "train/models/gpt.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "train/models/script.h"
+
+namespace sullae::train {
+namespace {
+
+constexpr double kDeviation = 0.02;
+
+}  // namespace
+
+GptImpl::GptImpl(const GptOptions& options) : options_(options) {
+  options.stack.check();
+  if (options.context < 1)
+    throw InputError(fmt::format("--context {}: expected 1 or more", options.context));
+  GptImpl::reset();
+}
+
+void GptImpl::reset() {
+  const std::int64_t size = options_.stack.size;
+  embedding_ = register_module("embedding", make_vectors(options_.pieces, size, kDeviation));
+  places_ = register_module("places", make_vectors(options_.context, size, kDeviation));
+  blocks_ = register_module("blocks", options_.stack.make());
+  norm_ = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({size})));
+  // What blocks add up does not grow with their number.
+  const double added = kDeviation / std::sqrt(2.0 * static_cast<double>(options_.stack.layers));
+  const torch::NoGradGuard guard;
+  for (auto& item : blocks_->named_parameters()) {
+    const std::string& name = item.key();
+    if (name.ends_with("mix.weight") || name.ends_with("down.weight")) {
+      item.value().normal_(0, added);
+    } else if (item.value().dim() == 2) {
+      item.value().normal_(0, kDeviation);
+    } else if (name.ends_with("bias")) {
+      item.value().zero_();
+    }
+  }
+}
+
+torch::Tensor GptImpl::states(const torch::Tensor& pieces) {
+  const auto places = Places::causal(pieces.size(0), pieces.size(1));
+  const auto x = embedding_(pieces) + places_(torch::arange(places.time, pieces.options()));
+  const auto states = TransformerStack::run(
+      blocks_, torch::dropout(x.flatten(0, 1), options_.stack.dropout, is_training()), places);
+  return norm_(states.to(norm_->weight.scalar_type()))
+      .to(embedding_->weight.scalar_type())
+      .view({places.batch, places.time, -1});
+}
+
+torch::jit::Module GptImpl::script() const {
+  return make_script(
+      *this, options_.stack.methods() + fmt::format(R"(
+def forward(self, words, lengths):
+    at = torch.arange(words.size(1), device=words.device)
+    may_look = torch.ge(at.unsqueeze(1), at.unsqueeze(0))
+    x = torch.embedding(self.embedding_weight, words) + self.places_weight[:words.size(1)]
+{blocks}    last = x[torch.arange(words.size(0), device=words.device), lengths - 1]
+    return torch.linear(self.norm(last, self.norm_weight, self.norm_bias), self.embedding_weight)
+)",
+                                                    fmt::arg("blocks", options_.stack.calls())));
+}
+
+}  // namespace sullae::train

@@ -1,0 +1,42 @@
+// A transformer that writes (A. Radford et al., 2019: GPT-2).
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+
+#include "train/models/transformer_block.h"
+#include "train/task.h"
+
+namespace sullae::train {
+
+struct GptOptions {
+  /// Numbers that texts are made of.
+  std::int64_t pieces = 0;
+  /// Places that it sees.
+  std::int64_t context = 128;
+  TransformerStack stack = {.size = 128, .heads = 4, .layers = 4, .dropout = 0.1};
+};
+
+/// Vectors of pieces and of places, and blocks, in which a place sees those before it; what comes next is scored by the
+/// vectors of the pieces again.
+///
+/// Inputs: [batch, time] int64, at most `context` places.
+class GptImpl : public torch::nn::Cloneable<GptImpl>, public LanguageModel {
+ public:
+  /// Throws InputError for sizes that do not go together.
+  explicit GptImpl(const GptOptions& options);
+  void reset() override;
+  torch::Tensor states(const torch::Tensor& pieces) override;
+  torch::Tensor vectors() const override { return embedding_->weight; }
+  torch::jit::Module script() const override;
+
+ private:
+  GptOptions options_;
+  torch::nn::Embedding embedding_{nullptr};
+  torch::nn::Embedding places_{nullptr};
+  torch::nn::ModuleList blocks_{nullptr};
+  torch::nn::LayerNorm norm_{nullptr};
+};
+
+}  // namespace sullae::train

@@ -1,0 +1,118 @@
+#include "train/models/transformer_block.h"
+
+#include <fmt/format.h>
+
+#include "sullae/error.h"
+#include "torch/compat/attention.h"
+
+namespace sullae::train {
+namespace {
+
+// Norms compute in float32, whatever the others do.
+torch::Tensor normed(torch::nn::LayerNorm& norm, const torch::Tensor& x,
+                     const torch::nn::Linear& next) {
+  return norm(x.to(norm->weight.scalar_type())).to(next->weight.scalar_type());
+}
+
+}  // namespace
+
+Places Places::filled(const torch::Tensor& pieces) {
+  const std::int64_t batch = pieces.size(0);
+  const std::int64_t time = pieces.size(1);
+  return {.batch = batch,
+          .time = time,
+          .at = pieces.view({-1}).nonzero().squeeze(1),
+          .may_look = pieces.ne(0).view({batch, 1, 1, time})};
+}
+
+Places Places::causal(std::int64_t batch, std::int64_t time) {
+  return {.batch = batch, .time = time, .is_causal = true};
+}
+
+void TransformerBlockImpl::reset() {
+  const auto norm = [&] {
+    return torch::nn::LayerNorm(torch::nn::LayerNormOptions({size_}));
+  };
+  norm1_ = register_module("norm1", norm());
+  qkv_ = register_module("qkv", torch::nn::Linear(size_, 3 * size_));
+  mix_ = register_module("mix", torch::nn::Linear(size_, size_));
+  norm2_ = register_module("norm2", norm());
+  up_ = register_module("up", torch::nn::Linear(size_, 4 * size_));
+  down_ = register_module("down", torch::nn::Linear(4 * size_, size_));
+}
+
+torch::Tensor TransformerBlockImpl::attend(const torch::Tensor& x, const Places& places) {
+  auto values = qkv_(x);
+  if (places.at.defined())
+    values =
+        values.new_zeros({places.batch * places.time, 3 * size_}).index_copy(0, places.at, values);
+  // [3, batch, heads, time, size of a head]
+  const auto qkv =
+      values.view({places.batch, places.time, 3, heads_, size_ / heads_}).permute({2, 0, 3, 1, 4});
+  const auto seen = attention(qkv[0], qkv[1], qkv[2], places.may_look, places.is_causal)
+                        .transpose(1, 2)
+                        .reshape({-1, size_});
+  return mix_(places.at.defined() ? seen.index_select(0, places.at) : seen);
+}
+
+torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& input, const Places& places) {
+  const auto drop = [&](const torch::Tensor& x) {
+    return torch::dropout(x, dropout_, is_training());
+  };
+  const auto x = input + drop(attend(normed(norm1_, input, qkv_), places));
+  return x + drop(down_(torch::gelu(up_(normed(norm2_, x, up_)))));
+}
+
+void TransformerStack::check() const {
+  if (heads < 1 || size % heads != 0)
+    throw InputError(
+        fmt::format("--embedding-size {} is not a multiple of --heads {}", size, heads));
+  if (layers < 1) throw InputError(fmt::format("--layers {}: expected 1 or more", layers));
+}
+
+torch::nn::ModuleList TransformerStack::make() const {
+  torch::nn::ModuleList blocks;
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    blocks->push_back(TransformerBlock(size, heads, dropout));
+  return blocks;
+}
+
+torch::Tensor TransformerStack::run(const torch::nn::ModuleList& blocks, torch::Tensor x,
+                                    const Places& places) {
+  for (const auto& block : *blocks) x = block->as<TransformerBlockImpl>()->forward(x, places);
+  return x;
+}
+
+std::string TransformerStack::methods() const {
+  return kAttentionScript + fmt::format(R"(
+def norm(self, x, weight, bias):
+    return torch.layer_norm(x, [{size}], weight, bias)
+
+def block(self, x, may_look, n1w, n1b, qkvw, qkvb, mixw, mixb, n2w, n2b, upw, upb, downw, downb):
+    parts = torch.linear(self.norm(x, n1w, n1b), qkvw, qkvb).view([x.size(0), x.size(1), 3, {heads}, {head}])
+    q, k, v = torch.unbind(parts.permute([2, 0, 3, 1, 4]), 0)
+    seen = self.attention(q, k, v, may_look).transpose(1, 2).reshape([x.size(0), x.size(1), {size}])
+    x = x + torch.linear(seen, mixw, mixb)
+    return x + torch.linear(torch.gelu(torch.linear(self.norm(x, n2w, n2b), upw, upb)), downw, downb)
+)",
+                                        fmt::arg("size", size), fmt::arg("heads", heads),
+                                        fmt::arg("head", size / heads));
+}
+
+std::string TransformerStack::calls() const {
+  std::string lines;
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    std::string weights;
+    for (const char* const part : {"norm1", "qkv", "mix", "norm2", "up", "down"})
+      weights += fmt::format(", self.blocks_{0}_{1}_weight, self.blocks_{0}_{1}_bias", layer, part);
+    lines += fmt::format("    x = self.block(x, may_look{})\n", weights);
+  }
+  return lines;
+}
+
+torch::nn::Embedding make_vectors(std::int64_t count, std::int64_t size, double deviation) {
+  return torch::nn::Embedding(
+      torch::nn::EmbeddingOptions(count, size)._weight(torch::randn({count, size}) * deviation));
+}
+
+}  // namespace sullae::train

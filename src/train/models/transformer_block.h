@@ -1,0 +1,74 @@
+// What transformers are made of (A. Vaswani et al., 2017), with norms first (R. Xiong et al., 2020).
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <string>
+
+namespace sullae::train {
+
+/// The places of a batch of texts, which blocks work on: all in one, [filled, size].
+struct Places {
+  /// Those that have pieces, in texts of different lengths: most of the work is done on those alone. Each sees all of its
+  /// text. `pieces`, [batch, time] int64, with zeros behind the shorter texts.
+  static Places filled(const torch::Tensor& pieces);
+  /// All, each of which sees those before it and itself.
+  static Places causal(std::int64_t batch, std::int64_t time);
+
+  std::int64_t batch = 0;
+  std::int64_t time = 0;
+  torch::Tensor at = {};        ///< [filled] int64, among batch × time; undefined for all
+  torch::Tensor may_look = {};  ///< [batch, 1, 1, time] bool; undefined for everywhere
+  bool is_causal = false;
+};
+
+/// Attention and a network of four times the size, each with a norm before and a sum after. [filled, size] → the same.
+class TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl> {
+ public:
+  TransformerBlockImpl(std::int64_t size, std::int64_t heads, double dropout)
+      : size_(size), heads_(heads), dropout_(dropout) {
+    TransformerBlockImpl::reset();
+  }
+  void reset() override;
+  torch::Tensor forward(const torch::Tensor& input, const Places& places);
+
+ private:
+  torch::Tensor attend(const torch::Tensor& x, const Places& places);
+
+  std::int64_t size_;
+  std::int64_t heads_;
+  double dropout_;
+  torch::nn::LayerNorm norm1_{nullptr};
+  torch::nn::Linear qkv_{nullptr};
+  torch::nn::Linear mix_{nullptr};
+  torch::nn::LayerNorm norm2_{nullptr};
+  torch::nn::Linear up_{nullptr};
+  torch::nn::Linear down_{nullptr};
+};
+TORCH_MODULE(TransformerBlock);
+
+/// Blocks, one after the other.
+struct TransformerStack {
+  std::int64_t size = 128;
+  std::int64_t heads = 4;
+  std::int64_t layers = 2;
+  double dropout = 0.1;
+
+  /// Throws InputError, by flags, for sizes that do not go together.
+  void check() const;
+  torch::nn::ModuleList make() const;
+  /// `x` through `blocks`, which make() made.
+  static torch::Tensor run(const torch::nn::ModuleList& blocks, torch::Tensor x,
+                           const Places& places);
+
+  /// In TorchScript: the methods attention, norm and block; and the lines that put `x` through the parameters of a module
+  /// called `blocks` with a mask `may_look`.
+  std::string methods() const;
+  std::string calls() const;
+};
+
+/// Vectors for `count` numbers, drawn with this deviation.
+torch::nn::Embedding make_vectors(std::int64_t count, std::int64_t size, double deviation);
+
+}  // namespace sullae::train

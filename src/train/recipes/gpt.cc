@@ -1,0 +1,177 @@
+// A language model: learns to write from texts of any kind.
+#include "train/models/gpt.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "sullae/data/order.h"
+#include "sullae/data/pieces.h"
+#include "train/objectives/next_piece.h"
+#include "train/recipes/documents.h"
+#include "train/recipes/recipes.h"
+#include "train/recipes/stack_options.h"
+
+namespace sullae::train {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+// All texts, one after the other, with an end before the first and behind each.
+Tokens join(const std::vector<std::string>& texts, const data::Pieces& pieces) {
+  Tokens tokens = {data::Pieces::kEnd};
+  for (const auto& text : texts) {
+    const auto numbers = pieces.encode_lines(text);
+    tokens.insert(tokens.end(), numbers.begin(), numbers.end());
+    tokens.push_back(data::Pieces::kEnd);
+  }
+  return tokens;
+}
+
+data::Pieces learn_from(const std::vector<std::string>& texts, std::int64_t count) {
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  return data::Pieces::learn(views, static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
+}
+
+class GptTask final : public Task {
+ public:
+  GptTask(const Recipe& recipe, const RecipeOptions& options, const World& world)
+      : test_batch_(static_cast<std::size_t>(std::max(options.batch_size / world.size(), 1))),
+        seed_(options.seed) {
+    const Documents documents = read_documents(options);
+    damaged_ = documents.damaged;
+    model_description_ = {
+        .recipe = recipe.name(), .input = InputKind::text, .numbers = options.extra};
+    auto& numbers = model_description_.numbers;
+    const auto pieces = learn_from(documents.train, model_description_.integer("pieces"));
+    model_description_.words = pieces.list();
+    numbers["words"] = static_cast<double>(pieces.size());
+    model_ = recipe.model(model_description_);
+    context_ = model_description_.integer("context");
+    train_ = join(documents.train, pieces);
+    test_ = join(documents.test, pieces);
+    for (const auto& [tokens, what] : {std::pair{&train_, "train"}, std::pair{&test_, "test"}}) {
+      // More than the ends of a text without any.
+      if (tokens->size() < 3)
+        throw InputError(fmt::format("{}: holds no text to {} on", options.data.string(), what));
+    }
+    description_ = fmt::format("text from {}, {} pieces, {} + {} in all", documents.description,
+                               pieces.size(), train_.size(), test_.size());
+  }
+
+  std::shared_ptr<torch::nn::Module> model() override { return model_; }
+  const ModelDescription& description() const override { return model_description_; }
+  std::string data_description() const override { return description_; }
+  std::size_t damaged() const override { return damaged_; }
+
+  std::unique_ptr<Objective> objective(double label_smoothing) const override {
+    if (label_smoothing != 0)
+      throw InputError(fmt::format("--label-smoothing {}: {} has none", label_smoothing,
+                                   model_description_.recipe));
+    return std::make_unique<NextPiece>();
+  }
+
+  std::size_t test_batch_size() const override { return test_batch_; }
+
+  // A sample is so many pieces as the model sees, and what follows each of them.
+  std::size_t size(Split split) const override {
+    const auto context = static_cast<std::size_t>(context_);
+    return (of(split).size() - 2) / context + 1;
+  }
+
+  // Each epoch cuts the training text in other places, so that a piece is seen in all of them.
+  std::unique_ptr<BatchStream> batches(Split split, BatchPlan plan, std::size_t epoch) override {
+    const auto shift =
+        split == Split::test
+            ? 0
+            : data::Random(seed_, epoch, 0).below(static_cast<std::uint64_t>(context_));
+    return assemble(std::move(plan),
+                    [&tokens = of(split), shift, this](const std::vector<std::size_t>& samples) {
+                      return batch(tokens, samples, static_cast<std::size_t>(shift));
+                    });
+  }
+
+ private:
+  const Tokens& of(Split split) const { return split == Split::train ? train_ : test_; }
+
+  // Where the text is shorter than a sample, and behind the last one for testing, is padding.
+  Batch batch(const Tokens& tokens, const std::vector<std::size_t>& samples,
+              std::size_t shift) const {
+    const auto rows = static_cast<std::int64_t>(samples.size());
+    const auto context = static_cast<std::size_t>(context_);
+    const std::size_t pairs = tokens.size() - 1;  // of a piece and the next
+    const auto inputs = torch::full({rows, context_}, data::Pieces::kPadding, torch::kInt64);
+    const auto next = torch::full({rows, context_}, LanguageModelling::kNoToken, torch::kInt64);
+    auto* input = inputs.data_ptr<std::int64_t>();
+    auto* label = next.data_ptr<std::int64_t>();
+    for (const std::size_t sample : samples) {
+      std::size_t first = sample * context;
+      if (shift > 0) first = std::min(first + shift, pairs - std::min(pairs, context));
+      const auto count = static_cast<std::ptrdiff_t>(std::min(context, pairs - first));
+      const auto from = tokens.begin() + static_cast<std::ptrdiff_t>(first);
+      std::copy_n(from, count, input);
+      std::copy_n(from + 1, count, label);
+      input += context_;
+      label += context_;
+    }
+    return {{inputs}, next};
+  }
+
+  ModelDescription model_description_;
+  std::shared_ptr<torch::nn::Module> model_;
+  std::int64_t context_ = 0;
+  std::size_t test_batch_;
+  std::uint64_t seed_;
+  std::size_t damaged_ = 0;
+  Tokens train_;
+  Tokens test_;
+  std::string description_;
+};
+
+class GptRecipe final : public Recipe {
+ public:
+  std::string name() const override { return "gpt"; }
+  std::string summary() const override {
+    return "any texts, to write more of them (sullae generate): pieces of words and a transformer";
+  }
+
+  RecipeOptions defaults() const override {
+    RecipeOptions options;
+    options.epochs = 3;
+    options.batch_size = 32;
+    options.optimizer = "adamw";
+    options.lr = 2e-3;
+    options.beta2 = 0.99;
+    options.lr_schedule = "cosine";
+    options.warmup_epochs = 0.1;
+    options.weight_decay = 0.1;
+    options.clip_norm = 1;
+    return options;
+  }
+
+  std::vector<ExtraOption> extra_options() const override {
+    auto options = stack_options(GptOptions{}.stack);
+    options.push_back({"pieces", 4000, "Pieces of words that are learnt from the training texts"});
+    options.push_back({"context", 128, "Pieces that the model sees"});
+    return options;
+  }
+
+  std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
+    return std::make_shared<GptImpl>(GptOptions{.pieces = description.integer("words"),
+                                                .context = description.integer("context"),
+                                                .stack = stack_of(description)});
+  }
+
+  std::unique_ptr<Task> make(const RecipeOptions& options, const World& world) const override {
+    return std::make_unique<GptTask>(*this, options, world);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Recipe> make_gpt_recipe() { return std::make_unique<GptRecipe>(); }
+
+}  // namespace sullae::train

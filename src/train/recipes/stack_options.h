@@ -1,0 +1,27 @@
+// The flags of recipes that are transformers.
+#pragma once
+
+#include <vector>
+
+#include "train/models/transformer_block.h"
+#include "train/task.h"
+
+namespace sullae::train {
+
+/// With these defaults.
+inline std::vector<ExtraOption> stack_options(const TransformerStack& defaults) {
+  return {{"embedding-size", static_cast<double>(defaults.size),
+           "Numbers in the vector of a piece, and between layers"},
+          {"heads", static_cast<double>(defaults.heads), "Heads of each layer's attention"},
+          {"layers", static_cast<double>(defaults.layers), "Layers"},
+          {"dropout", defaults.dropout, "Part of each layer's results dropped in training"}};
+}
+
+inline TransformerStack stack_of(const ModelDescription& description) {
+  return {.size = description.integer("embedding-size"),
+          .heads = description.integer("heads"),
+          .layers = description.integer("layers"),
+          .dropout = description.number("dropout")};
+}
+
+}  // namespace sullae::train

@@ -1,0 +1,121 @@
+// Texts that a served model goes on with.
+#include "serve/generation/generate.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "serve/constant_server.h"
+#include "support/errors.h"
+#include "train/small_prose.h"
+
+namespace sullae::testing {
+namespace {
+
+using nlohmann::json;
+
+class Generate : public ConstantServerTest {
+ protected:
+  static void SetUpTestSuite() {
+    made_ = new TemporaryDirectory;
+    export_small_writer(made_->path() / "prose", made_->path() / "models");
+  }
+  static void TearDownTestSuite() { delete made_; }
+
+  Generate() {
+    std::filesystem::copy(made_->path() / "models", directory_.path(),
+                          std::filesystem::copy_options::recursive);
+  }
+  HttpClient ready() {
+    wait_until([&] { return client().get("/v2/models/writer/ready").status == 200; });
+    return client();
+  }
+  static json ask(HttpClient& http, const json& body, int status = 200) {
+    const auto answer = http.post("/v2/models/writer/generate", body);
+    EXPECT_EQ(answer.status, status) << answer.body;
+    return answer.json();
+  }
+
+  static TemporaryDirectory* made_;
+};
+TemporaryDirectory* Generate::made_ = nullptr;
+
+TEST_F(Generate, GoesOnWithATextAsTheProtocolSays) {
+  auto http = ready();
+  const auto answer = ask(http, {{"id", "7"},
+                                 {"text_input", "one two three"},
+                                 {"parameters", {{"max_tokens", 3}, {"temperature", 0}}}});
+  EXPECT_EQ(answer, json({{"id", "7"},
+                          {"model_name", "writer"},
+                          {"model_version", "1"},
+                          {"text_output", " four five six"},
+                          {"finish_reason", "length"},
+                          {"tokens", 3}}));
+  // Parameters beside the text, as some clients have them; and of a version.
+  const auto other =
+      http.post("/v2/models/writer/versions/1/generate",
+                json{{"text_input", "one two"}, {"max_tokens", 2}, {"temperature", 0.0}});
+  EXPECT_EQ(other.json()["text_output"], " three four");
+  // What follows is what all models of texts answer with.
+  const auto next = http.post("/v1/models/writer:predict", json{{"instances", {"five six", "one"}}})
+                        .json()["predictions"];
+  EXPECT_EQ(next[0]["next"], "seven");
+  EXPECT_EQ(next[1]["next"], "two");
+  EXPECT_GT(next[0]["probability"].get<double>(), 0.5);
+}
+
+TEST_F(Generate, TextsOfManyClientsGrowSideBySideAsAlone) {
+  auto http = ready();
+  const auto body = [](int i) {
+    return json{{"text_input", small_prose(i % 4)},
+                {"parameters", {{"max_tokens", 5 + 7 * i}, {"temperature", 1.5}, {"seed", i}}}};
+  };
+  std::vector<json> alone;
+  for (int i = 0; i < 8; ++i) alone.push_back(ask(http, body(i)));
+  EXPECT_NE(alone[3]["text_output"], alone[7]["text_output"]);
+  std::vector<json> together(alone.size());
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back([&, i] {
+      HttpClient own(server_->http_port());
+      together[static_cast<std::size_t>(i)] = ask(own, body(i));
+    });
+  }
+  for (auto& one : clients) one.join();
+  EXPECT_EQ(together, alone);
+  for (const auto& model : http.get("/v1/models").json()["models"]) {
+    if (model["name"] != "writer") continue;
+    const auto& metrics = model["versions"][0]["metrics"];
+    EXPECT_EQ(metrics["success"], 16);
+    EXPECT_GT(metrics["rows"].get<int>(), 16);  // a row a piece
+  }
+}
+
+TEST_F(Generate, SaysWhatItCannotDo) {
+  auto http = ready();
+  const auto error = [&](const json& body) {
+    return ask(http, body, 400).at("error").get<std::string>();
+  };
+  EXPECT_EQ(error(json::array()), "expected an object with \"text_input\"");
+  EXPECT_EQ(error({{"max_tokens", 3}}), "\"text_input\" is missing");
+  EXPECT_EQ(error({{"text_input", 3}}), "\"text_input\": expected a text");
+  EXPECT_EQ(error({{"text_input", "x"}, {"parameters", 3}}), "\"parameters\": expected an object");
+  EXPECT_EQ(error({{"text_input", "x"}, {"max_tokens", "3"}}),
+            "\"max_tokens\": expected a whole number, got \"3\"");
+  EXPECT_EQ(error({{"text_input", "x"}, {"seed", -3}}),
+            "\"seed\": expected a whole number, got -3");
+  EXPECT_EQ(error({{"text_input", "x"}, {"parameters", {{"top_p", 1.5}}}}),
+            "\"top_p\": 1.5: expected above 0, up to 1");
+  EXPECT_EQ(error({{"text_input", "x"}, {"max_token", 3}}),
+            "there is no parameter \"max_token\"; there are max_tokens, temperature, top_k, top_p "
+            "and seed");
+  EXPECT_EQ(error({{"text_input", std::string((1 << 20) + 1, 'x')}}),
+            "\"text_input\": has 1048577 bytes, expected at most 1048576");
+  const auto other = http.post("/v2/models/m/generate", json{{"text_input", "x"}});
+  EXPECT_EQ(other.status, 400);
+  EXPECT_TRUE(contains(other.body, "this model writes nothing")) << other.body;
+  EXPECT_EQ(http.post("/v2/models/none/generate", json{{"text_input", "x"}}).status, 404);
+}
+
+}  // namespace
+}  // namespace sullae::testing

@@ -1,0 +1,164 @@
+// `sullae train gpt` and `sullae generate`, as users start them.
+#include "support/errors.h"
+#include "train/fixture.h"
+#include "train/recipes/documents.h"
+#include "train/small_prose.h"
+
+namespace sullae::testing {
+namespace {
+
+class GptRecipe : public Train {
+ protected:
+  std::filesystem::path path(const std::string& name) const { return directory_.path() / name; }
+  std::filesystem::path write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories(path(name).parent_path());
+    std::ofstream(path(name)) << text;
+    return path(name);
+  }
+  ProgramResult train_on(int ranks, std::vector<std::string> options) const {
+    std::vector<std::string> words = {sullae_program(),
+                                      "run",
+                                      "-np",
+                                      std::to_string(ranks),
+                                      "--cpus-per-rank",
+                                      "1",
+                                      sullae_program(),
+                                      "train",
+                                      "gpt",
+                                      "--batch-size",
+                                      "8",
+                                      "--embedding-size",
+                                      "16",
+                                      "--heads",
+                                      "2",
+                                      "--layers",
+                                      "2",
+                                      "--pieces",
+                                      "400",
+                                      "--context",
+                                      "12",
+                                      "--dropout",
+                                      "0",
+                                      "--report",
+                                      report_};
+    words.insert(words.end(), options.begin(), options.end());
+    return run_program(words);
+  }
+  ProgramResult generate(std::vector<std::string> words) const {
+    words.insert(words.begin(), {sullae_program(), "generate"});
+    return run_program(words);
+  }
+};
+
+TEST_F(GptRecipe, LearnsToWriteTheSameOnAnyRanks) {
+  write_small_prose(path("prose"));
+  const auto train = [&](int ranks, std::vector<std::string> options) {
+    options.insert(options.end(), {"--data", path("prose"), "--epochs", "6", "--lr", "0.01"});
+    const auto result = train_on(ranks, options);
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    EXPECT_TRUE(contains(result.standard_output, " pieces, ")) << result.standard_output;
+    return read_json(report_);
+  };
+  const auto alone = train(1, {});
+  // Words in any order would leave more than 7.
+  EXPECT_LT(alone.at("test_perplexity").get<double>(), 1.3);
+  for (const auto& options : {std::vector<std::string>{}, {"--shard", "gradients"}}) {
+    const auto report = train(2, options);
+    EXPECT_NEAR(report.at("test_perplexity").get<double>(),
+                alone.at("test_perplexity").get<double>(), 2e-3);
+  }
+  EXPECT_LT(train(2, {"--precision", "bfloat16"}).at("test_perplexity").get<double>(), 1.3);
+}
+
+TEST_F(GptRecipe, WritesWhatItHasLearnt) {
+  export_small_writer(path("prose"), path("models"));
+  const auto likely = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--temperature", "0", "--max-tokens", "4"});
+    return generate(words).standard_output;
+  };
+  // From a repository, of its version, and of a checkpoint.
+  EXPECT_EQ(likely({path("models/writer"), "--prompt", "two three"}),
+            "two three four five six seven\n");
+  EXPECT_EQ(likely({path("models/writer/1/model.ckpt"), "--prompt", "five"}),
+            "five six seven\none\n");
+  // Longer than what it sees.
+  EXPECT_EQ(likely({path("models/writer"), "--prompt", small_prose(7)}),
+            small_prose(7) + "one two three four\n");
+  const auto several =
+      generate({path("models/writer"), "--samples", "2", "--seed", "5", "--temperature", "2"});
+  const auto cut = several.standard_output.find("----\n");
+  ASSERT_NE(cut, std::string::npos) << several.standard_output;
+  EXPECT_EQ(several.standard_output.substr(cut + 5),
+            generate({path("models/writer"), "--seed", "6", "--temperature", "2"}).standard_output);
+}
+
+TEST_F(GptRecipe, MistakesAreTold) {
+  const auto error = [&](std::vector<std::string> words) {
+    const auto result = generate(std::move(words));
+    EXPECT_NE(result.exit_code, 0);
+    return result.standard_error;
+  };
+  EXPECT_TRUE(contains(error({path("none.ckpt")}), "none.ckpt"));
+  EXPECT_TRUE(contains(error({directory_.path()}),
+                       "expected a checkpoint, a model's folder in a repository, or"));
+  EXPECT_TRUE(contains(error({path("none.ckpt"), "--top-k", "-1"}),
+                       "--top-k -1: expected 0 (all pieces) or more"));
+  const auto checkpoints = path("digits").string();
+  EXPECT_EQ(this->train(1, {"--epochs", "1", "--max-steps", "2", "--checkpoint-dir", checkpoints})
+                .exit_code,
+            0);
+  EXPECT_TRUE(contains(error({checkpoints}), "is a mnist model, which writes nothing"));
+
+  const auto refused = [&](const std::filesystem::path& data, std::vector<std::string> options) {
+    options.insert(options.end(), {"--data", data});
+    const auto result = train_on(1, std::move(options));
+    EXPECT_EQ(result.exit_code, 1);
+    return result.standard_error;
+  };
+  EXPECT_TRUE(
+      contains(refused(write("short.txt", "word"), {}), "short.txt: holds no text to test"));
+  EXPECT_TRUE(contains(refused(write("empty/train.txt", ""), {}), "holds no text to train on"));
+  EXPECT_TRUE(contains(refused(path("empty"), {"--test-data", path("short.txt")}),
+                       "holds no text to train on"));
+  write("long.txt", small_prose(100));
+  EXPECT_TRUE(contains(refused(path("long.txt"), {"--label-smoothing", "0.1"}),
+                       "--label-smoothing 0.1: gpt has none"));
+  EXPECT_TRUE(contains(refused(path("long.txt"), {"--heads", "3"}),
+                       "--embedding-size 16 is not a multiple of --heads 3"));
+  EXPECT_TRUE(contains(refused(mnist_, {}), "is no text: expected the feature 'text'"));
+}
+
+TEST_F(GptRecipe, TheLastTenthIsHeldOutWhereNothingIsForTesting) {
+  const auto read = [](const std::filesystem::path& data) {
+    train::RecipeOptions options;
+    options.data = data;
+    return train::read_documents(options);
+  };
+  const auto text = small_prose(100);
+  const auto one = read(write("one.txt", text));
+  ASSERT_EQ(one.train.size(), 1U);
+  ASSERT_EQ(one.test.size(), 1U);
+  EXPECT_EQ(one.train[0] + one.test[0], text);
+  EXPECT_NEAR(static_cast<double>(one.test[0].size()), 0.1 * static_cast<double>(text.size()), 10);
+  EXPECT_TRUE(contains(one.description, "its last tenth held out for testing"));
+
+  // Of many files, and of the rows of a table.
+  for (int i = 0; i < 10; ++i)
+    write("many/" + std::to_string(i) + ".txt", "text " + std::to_string(i));
+  const auto many = read(path("many"));
+  EXPECT_EQ(many.train.size(), 9U);
+  EXPECT_EQ(many.test, (std::vector<std::string>{"text 9"}));
+  std::string table = "text\tlabel\n";
+  for (int i = 0; i < 20; ++i) table += "row" + std::to_string(10 + i) + "\t0\n";
+  const auto rows = read(write("rows.tsv", table));
+  EXPECT_EQ(rows.train.size(), 18U);
+  EXPECT_EQ(rows.test, (std::vector<std::string>{"row28", "row29"}));
+
+  write_small_prose(path("both"));
+  const auto both = read(path("both"));
+  EXPECT_EQ(both.train, (std::vector<std::string>{small_prose(400)}));
+  EXPECT_EQ(both.test, (std::vector<std::string>{small_prose(40)}));
+}
+
+}  // namespace
+}  // namespace sullae::testing
