@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Accuracy on the test split, over seeds and numbers of ranks: the figures of README.md and docs/performance.md.
+"""Accuracy, in per cent, or perplexity on the test split, over seeds and numbers of ranks: the figures of README.md and docs/performance.md.
 
     bench/accuracy.py mnist --ranks 1 2 4 --seeds 1 2 3 -- --epochs 3
     bench/accuracy.py nsmc --ranks 1 2 --seeds 1 2 3 --peer
+    bench/accuracy.py gpt --ranks 1 2 -- --text-columns 2,3 --label-column 1
 
 Prints each run and, for each number of ranks, the least, the median and the greatest. With --peer PyTorch trains the same in one
 process, in turn.
@@ -19,7 +20,7 @@ import tempfile
 
 from figures import ROOT, Figures
 
-FOLDERS = {"text": "ag_news", "lstm": "ag_news", "resnet18": "cifar10", "transformer": "nsmc"}
+FOLDERS = {"text": "ag_news", "lstm": "ag_news", "resnet18": "cifar10", "transformer": "nsmc", "gpt": "ag_news"}
 SULLAE = os.path.join(ROOT, "build", "release", "bin", "sullae")
 PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
 
@@ -35,7 +36,8 @@ def ours(model, data, ranks, seed, options):
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         run([SULLAE, "run", "-np", str(ranks), SULLAE, "train", model, "--data", data, "--seed", str(seed),
              "--report", report.name, *options])
-        return 100 * json.load(open(report.name))["test_accuracy"]
+        found = json.load(open(report.name))
+        return found["test_perplexity"] if "test_perplexity" in found else 100 * found["test_accuracy"]
 
 
 def peer(model, data, seed):
@@ -55,6 +57,7 @@ def main():
     end = words.index("--") if "--" in words else len(words)
     args, options = parser.parse_args(words[:end]), words[end + 1:]
     data = args.data or os.path.join(ROOT, "..", "shared", "data", FOLDERS.get(args.model, args.model))
+    unit = "" if args.model == "gpt" else " %"
     found = {}
     with Figures(f"accuracy {args.model}") as figures:
         for seed in args.seeds:
@@ -63,13 +66,13 @@ def main():
                 ways.append(("PyTorch", lambda: peer(args.model, data, seed)))
             for name, measure in ways:
                 found.setdefault(name, []).append(measure())
-                print(f"{args.model}, seed {seed}, {name}: {found[name][-1]:.2f} %", flush=True)
+                print(f"{args.model}, seed {seed}, {name}: {found[name][-1]:.2f}{unit}", flush=True)
         figures.print(f"{args.model + ', seeds ' + ', '.join(map(str, args.seeds)):<24}{'least':>8}{'median':>8}{'most':>8}")
         for name, values in found.items():
             summary = {"least": min(values), "median": statistics.median(values), "most": max(values)}
             for word, value in summary.items():
                 figures[f"{name}, {word}"] = value
-            figures.print(f"{name:<24}" + "".join(f"{value:>8.2f}" for value in summary.values()) + " %")
+            figures.print(f"{name:<24}" + "".join(f"{value:>8.2f}" for value in summary.values()) + unit)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ class DataCommand final : public Command {
     CLI::App* app = program.add_subcommand("data", description_of("data"));
     app->require_subcommand(1);
     app->footer(
-        "Reads csv, tsv, idx, tfrecord, folders of images and tar archives, also compressed "
+        "Reads csv, tsv, text, idx, tfrecord, folders of images and tar archives, also compressed "
         "(.gz).\n"
         "Examples:\n"
         "  sullae data inspect images.tar\n"

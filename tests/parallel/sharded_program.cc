@@ -1,0 +1,134 @@
+// Trains layers with Adam, in parts or not, for tests of what that takes:
+//   sharded_program replicated|optimizer|gradients|parameters LAYERS WIDTH STEPS [MEGABYTES]
+// All ranks have the same samples. Rank 0 prints {"loss": of the last step, "network_bytes": what came and went over this host's
+// network devices, but for loopback, in a step}. With MEGABYTES a process may have so much more memory of its own than before
+// there was a model.
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "sullae/parallel/sharded_optimizer.h"
+#include "sullae/parallel/sharded_units.h"
+#include "sullae/torch.h"
+
+namespace {
+
+struct LayerImpl : torch::nn::Module {
+  explicit LayerImpl(int width)
+      : linear(register_module("linear", torch::nn::Linear(width, width))) {}
+  torch::Tensor forward(const torch::Tensor& x) { return torch::tanh(linear(x)); }
+  torch::nn::Linear linear;
+};
+TORCH_MODULE(Layer);
+
+double network_bytes() {
+  std::ifstream file("/proc/self/net/dev");
+  double sum = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto colon = line.find(':');
+    if (colon == std::string::npos || line.find("lo:") != std::string::npos) continue;
+    // Received bytes and seven other numbers, and then the sent bytes.
+    std::istringstream numbers(line.substr(colon + 1));
+    std::vector<double> values(9);
+    for (double& value : values) numbers >> value;
+    sum += values[0] + values[8];
+  }
+  return sum;
+}
+
+void limit_memory(int megabytes) {
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;) {
+    if (word != "VmData:") continue;
+    rlim_t kilobytes = 0;
+    file >> kilobytes;
+    const rlim_t most = (kilobytes << 10) + (static_cast<rlim_t>(megabytes) << 20);
+    const rlimit limit{most, most};
+    if (::setrlimit(RLIMIT_DATA, &limit) != 0) throw std::runtime_error("setrlimit failed");
+  }
+}
+
+class Training {
+ public:
+  Training(const std::string& way, int layers, int width, const sullae::World& world)
+      : units_(world) {
+    torch::manual_seed(1);
+    const auto adam = [](const auto& pieces) {
+      return std::make_unique<sullae::Adam>(pieces.values(), torch::optim::AdamOptions(1e-4));
+    };
+    for (int i = 0; i < layers; ++i) {
+      const Layer one(width);
+      if (way == "parameters")
+        in_parts_.push_back(units_.shard(one, std::to_string(i)));
+      else
+        model_->push_back(one);
+    }
+    if (way == "parameters") {
+      sharded_.emplace(units_, adam);
+    } else if (way == "replicated") {
+      whole_ = adam(model_->named_parameters());
+      replicated_.emplace(*whole_, model_->named_parameters());
+    } else {
+      sharded_.emplace(model_->named_parameters(), adam,
+                       sullae::ShardedOptimizerOptions{.stage = way == "gradients" ? 2 : 1});
+    }
+  }
+
+  double step(const torch::Tensor& input) {
+    return replicated_ ? step(*replicated_, input) : step(*sharded_, input);
+  }
+
+ private:
+  template <class Optimizer>
+  double step(Optimizer& optimizer, torch::Tensor x) {
+    optimizer.zero_grad();
+    if (in_parts_.empty()) x = model_->forward(x);
+    for (auto& one : in_parts_) x = one(x);
+    const auto loss = (x - 0.5).square().mean();
+    loss.backward();
+    optimizer.step();
+    return loss.template item<double>();
+  }
+
+  torch::nn::Sequential model_;
+  sullae::ShardedUnits units_;
+  std::vector<sullae::ShardedUnit<LayerImpl>> in_parts_;
+  std::unique_ptr<torch::optim::Optimizer> whole_;
+  std::optional<sullae::DistributedOptimizer> replicated_;
+  std::optional<sullae::ShardedOptimizer> sharded_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 5) return 2;
+  const int width = std::stoi(argv[3]);
+  const int steps = std::stoi(argv[4]);
+  const auto world = sullae::init();
+  at::set_num_threads(1);
+  torch::manual_seed(2);
+  const auto input = torch::randn({4, width});
+  if (argc > 5) limit_memory(std::stoi(argv[5]));
+  Training training(argv[1], std::stoi(argv[2]), width, world);
+  // What is learnt once, and who connects to whom, is not what a step takes.
+  constexpr int kFirst = 3;
+  for (int step = 0; step < kFirst; ++step) training.step(input);
+  world.barrier();
+  const double before = network_bytes();
+  double loss = 0;
+  for (int step = 0; step < steps; ++step) loss = training.step(input);
+  world.barrier();
+  if (world.rank() == 0)
+    fmt::print("{{\"loss\": {:.9f}, \"network_bytes\": {}}}\n", loss,
+               (network_bytes() - before) / steps);
+  sullae::shutdown();
+  return 0;
+}

@@ -1,0 +1,61 @@
+// What models in parts take of memory and of a network.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "support/errors.h"
+#include "support/two_networks.h"
+
+namespace sullae::testing {
+namespace {
+
+using nlohmann::json;
+
+json printed(const ProgramResult& result) {
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  return json::parse(result.standard_output);
+}
+
+// 34 million parameters, whose weights, gradients and moments are 540 MB.
+TEST(Memory, WhatOneRankCannotHoldTrainsOnFour) {
+  const auto train = [](int ranks, const std::string& way, std::vector<std::string> limit) {
+    std::vector<std::string> words = {
+        sullae_program(), "run", "--no-tag", "-np",  std::to_string(ranks),
+        SHARDED_PROGRAM,  way,   "33",       "1000", "3"};
+    words.insert(words.end(), limit.begin(), limit.end());
+    return run_program(words, {{"OMP_NUM_THREADS", "1"}});
+  };
+  const std::string megabytes = "300";
+  const auto alone = train(1, "replicated", {megabytes});
+  EXPECT_NE(alone.exit_code, 0);
+  EXPECT_TRUE(contains(alone.standard_error, "allocate") ||
+              contains(alone.standard_error, "bad_alloc"))
+      << alone.standard_error;
+  EXPECT_NE(train(4, "replicated", {megabytes}).exit_code, 0);
+  const auto whole = printed(train(1, "replicated", {}));
+  const auto parts = printed(train(4, "parameters", {megabytes}));
+  EXPECT_NEAR(parts["loss"].get<double>(), whole["loss"].get<double>(), 1e-5);
+}
+
+class OverANetwork : public TwoNetworks {};
+
+TEST_F(OverANetwork, PartsTakeNoMoreThanTheirTheory) {
+  std::map<std::string, double> bytes;
+  for (const char* way : {"replicated", "optimizer", "gradients", "parameters"}) {
+    const auto result = run_program(words({"--no-tag", "-H", a_ + ":1," + b_ + ":1"},
+                                          {SHARDED_PROGRAM, way, "12", "500", "10"}),
+                                    over_tcp());
+    bytes[way] = printed(result)["network_bytes"].get<double>();
+    RecordProperty(way, fmt::format("{:.4f}", bytes[way] / bytes["replicated"]));
+  }
+  // Each of two ranks sends its half of 12 MB twice, and gets as much.
+  EXPECT_GT(bytes["replicated"], 24e6);
+  EXPECT_LT(bytes["optimizer"], 1.02 * bytes["replicated"]);
+  EXPECT_LT(bytes["gradients"], 1.02 * bytes["replicated"]);
+  EXPECT_LT(bytes["parameters"], 1.52 * bytes["replicated"]);
+}
+
+}  // namespace
+}  // namespace sullae::testing
