@@ -7,6 +7,7 @@
 #include "serve/server_program.h"
 #include "support/temporary_directory.h"
 #include "train/small_digits.h"
+#include "train/small_prose.h"
 #include "train/small_texts.h"
 
 namespace sullae::testing {
@@ -135,6 +136,19 @@ TEST_F(PageTest, AsksForATokenAndShowsTextsAsTexts) {
   EXPECT_TRUE(browser_->wait_for(text(".saved") + " === 'Saved.'"));
   EXPECT_TRUE(browser_->wait_for(text(".online-state") + ".includes('nothing learns')"));
   EXPECT_EQ(browser_->run("return document.title"), "Sullae: models in service");
+}
+
+TEST_F(PageTest, ALanguageModelGoesOnWithWhatIsTyped) {
+  repository_ = directory_.path() / "writers";
+  export_small_writer(directory_.path() / "prose", repository_);
+  open({});
+  ASSERT_TRUE(browser_->wait_for("document.querySelector('textarea')?.placeholder === "
+                                 "'A text to go on with'"));
+  browser_->type("textarea", "one two");
+  browser_->click(".ask");
+  ASSERT_TRUE(browser_->wait_for("document.querySelector('.written')"));
+  EXPECT_EQ(browser_->run("return document.querySelector('.written').textContent.slice(0, 13)"),
+            "one two three");
 }
 
 }  // namespace

@@ -92,6 +92,7 @@ json overview(const std::vector<ModelStatus>& models) {
       if (version.version) {
         entry["platform"] = version.version->model().platform();
         entry["inputs"] = signatures(version.version->model().codec().inputs());
+        entry["outputs"] = signatures(version.version->model().codec().outputs());
         entry["metrics"] = metrics_of(*version.version);
         if (version.number == model.serving) labels = version.version->model().codec().labels();
       }
