@@ -3,14 +3,9 @@
 
 #include <cstdint>
 
-namespace sullae {
+#include "sullae/parallel/index_range.h"
 
-struct IndexRange {
-  std::int64_t from = 0;
-  std::int64_t to = 0;
-  std::int64_t size() const { return to - from; }
-  bool operator==(const IndexRange&) const = default;
-};
+namespace sullae {
 
 /// [0, whole) in `parts`, of which the first have one more where it does not come out.
 inline IndexRange even_part(std::int64_t whole, int parts, int part) {

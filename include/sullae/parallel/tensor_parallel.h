@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sullae/parallel/differentiable_collectives.h"
+#include "sullae/parallel/index_range.h"
 #include "sullae/sullae.h"
 
 namespace sullae {
@@ -32,12 +33,7 @@ namespace sullae {
 struct ParameterPart {
   std::int64_t dim = 0;
   std::int64_t whole = 0;
-  struct Range {
-    std::int64_t from = 0;
-    std::int64_t to = 0;
-    bool operator==(const Range&) const = default;
-  };
-  std::vector<Range> ranges;
+  std::vector<IndexRange> ranges;
 };
 
 /// A layer that has parts of parameters.

@@ -15,12 +15,12 @@ namespace sullae {
 namespace {
 
 // Every rank's ranges, of which each has as many as the others.
-std::vector<ParameterPart::Range> all_ranges(const ParameterPart& part, const World& world) {
+std::vector<IndexRange> all_ranges(const ParameterPart& part, const World& world) {
   std::vector<std::int64_t> own;
   for (const auto& [from, to] : part.ranges) own.insert(own.end(), {from, to});
   std::vector<std::int64_t> all(own.size() * static_cast<std::size_t>(world.size()));
   world.allgather(own.data(), all.data(), own.size(), DataType::int64);
-  std::vector<ParameterPart::Range> ranges;
+  std::vector<IndexRange> ranges;
   for (std::size_t i = 0; i < all.size(); i += 2) ranges.push_back({all[i], all[i + 1]});
   return ranges;
 }

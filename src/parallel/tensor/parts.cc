@@ -10,8 +10,7 @@
 namespace sullae {
 
 ParameterPart even_parameter_part(std::int64_t dim, std::int64_t whole, const World& world) {
-  const IndexRange range = even_part(whole, world.size(), world.rank());
-  return {.dim = dim, .whole = whole, .ranges = {{range.from, range.to}}};
+  return {.dim = dim, .whole = whole, .ranges = {even_part(whole, world.size(), world.rank())}};
 }
 
 torch::Tensor take_part(const torch::Tensor& whole, const ParameterPart& part) {

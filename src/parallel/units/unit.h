@@ -15,6 +15,9 @@
 
 namespace sullae {
 
+/// Who is named in messages.
+inline constexpr const char* kUnits = "ShardedUnits";
+
 /// Used by the thread that trains, but for `gradient` and `present`, which reductions under way write to.
 struct Unit {
   /// Takes the parameters' values, which are the same on all ranks, and leaves them without memory.

@@ -21,11 +21,9 @@
 namespace sullae {
 namespace {
 
-constexpr const char* kWho = "ShardedUnits";
+constexpr const char* kWho = kUnits;
 // A unit that runs, and the next.
 constexpr std::size_t kBuffers = 2;
-// Gradients that are reduced while the unit before computes its own.
-constexpr std::size_t kGradientBuffers = 1;
 
 void check_unit(const std::vector<PlannedParameter>& parameters, const std::string& name,
                 const std::set<const void*>& seen) {
@@ -48,51 +46,16 @@ void check_unit(const std::vector<PlannedParameter>& parameters, const std::stri
 
 }  // namespace
 
-// Gradients of a unit on their way; what it writes to lives as long as it does.
-struct UnitParameters::Reduction {
-  Unit& unit;
-  GradientBuffers& buffers;
-  std::optional<World> replicas;
-  std::shared_ptr<std::byte> gradients;
-  std::vector<float> present;
-
-  void run(Communicator& communicator) {
-    const auto own = static_cast<std::size_t>(communicator.rank());
-    torch::Tensor part = torch::empty({length(unit.counts[own])}, unit.type);
-    try {
-      communicator.reducescatter(gradients.get(), part.data_ptr(), unit.counts,
-                                 data_type(unit.type, "a unit"), ReduceOp::average);
-      communicator.allreduce(present.data(), present.data(), present.size(), DataType::float32,
-                             ReduceOp::sum);
-      if (replicas) {
-        allreduce(part, ReduceOp::average, *replicas);
-        replicas->allreduce(present.data(), present.data(), present.size(), DataType::float32);
-      }
-    } catch (...) {  // rethrown
-      buffers.give_back(std::move(gradients));
-      throw;
-    }
-    buffers.give_back(std::move(gradients));
-    if (unit.gradient.defined())
-      unit.gradient.add_(part);
-    else
-      unit.gradient = part;
-    for (std::size_t i = 0; i < present.size(); ++i) unit.present[i] += present[i];
-  }
-};
-
 UnitParameters::UnitParameters(const World& world, const std::optional<World>& replicas)
-    : world_(world) {
-  if (replicas && replicas->size() > 1) replicas_ = own_world_like(*replicas);
-}
+    : world_(world),
+      replicas_(replicas && replicas->size() > 1 ? std::optional(own_world_like(*replicas))
+                                                 : std::nullopt),
+      reductions_(world_, replicas_) {}
 
 // What is under way ends before what it writes to does.
 UnitParameters::~UnitParameters() {
   for (const auto& residence : residences_) {
     while (residence && !residence->arrival.done()) std::this_thread::yield();
-  }
-  for (const auto& [handle, reduction] : reductions_) {
-    while (!handle.done()) std::this_thread::yield();
   }
 }
 
@@ -183,7 +146,7 @@ void UnitParameters::make_buffers() {
   std::size_t largest = 0;
   for (const auto& unit : units_) largest = std::max(largest, unit->bytes());
   for (std::size_t i = 0; i < kBuffers; ++i) free_.push_back(world_.allocate_shared(largest));
-  gradient_buffers_.emplace(kGradientBuffers, largest, world_);
+  reductions_.make_buffers(largest);
 }
 
 void UnitParameters::start_gather(std::size_t unit, std::shared_ptr<std::byte> memory,
@@ -252,51 +215,8 @@ void UnitParameters::release(std::size_t unit) {
 void UnitParameters::finish_backward(std::size_t unit) {
   if (alone()) return;
   // Gradients of parameters come with those of the last run.
-  if (--expected_[unit] == 0) start_reduction(*units_[unit]);
+  if (--expected_[unit] == 0) reductions_.start(*units_[unit]);
   release(unit);
-}
-
-void UnitParameters::start_reduction(Unit& unit) {
-  const torch::NoGradGuard guard;
-  for (const PlannedParameter& parameter : unit.parameters) {
-    if (parameter.tensor.grad().defined() && parameter.tensor.grad().is_sparse())
-      throw InputError(
-          fmt::format("{}: parameter '{}' has a sparse gradient, which is not divided among ranks: "
-                      "make the embedding with sparse(false)",
-                      kWho, parameter.name));
-  }
-  auto reduction = std::make_shared<Reduction>(Reduction{.unit = unit,
-                                                         .buffers = *gradient_buffers_,
-                                                         .replicas = replicas_,
-                                                         .gradients = gradient_buffers_->take()});
-  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-    torch::Tensor& gradient = unit.parameters[i].tensor.mutable_grad();
-    torch::Tensor to = unit.at(reduction->gradients.get(), i);
-    if (gradient.defined())
-      to.copy_(gradient);
-    else
-      to.zero_();
-    reduction->present.push_back(gradient.defined() ? 1.0F : 0.0F);
-    gradient = torch::Tensor();
-  }
-  gradient_buffers_->starts();
-  reductions_.emplace_back(
-      AdapterView(world_).submit(
-          [reduction](Communicator& communicator) { reduction->run(communicator); },
-          {.name = fmt::format("gradients of unit {}", unit.name), .bytes = unit.bytes()}),
-      reduction);
-}
-
-void UnitParameters::wait_for_reductions() {
-  std::exception_ptr first;
-  for (const auto& [handle, reduction] : std::exchange(reductions_, {})) {
-    try {
-      handle.wait();
-    } catch (const std::exception&) {  // rethrown when all have ended
-      if (!first) first = std::current_exception();
-    }
-  }
-  if (first) std::rethrow_exception(first);
 }
 
 bool UnitParameters::is_whole(std::size_t parameter) const {
@@ -335,9 +255,9 @@ void UnitParameters::reduce() {
           {.name = "units whose gradients are left"})
       .wait();
   for (std::size_t i = 0; i < units_.size(); ++i) {
-    if (left[i] != 0) start_reduction(*units_[i]);
+    if (left[i] != 0) reductions_.start(*units_[i]);
   }
-  wait_for_reductions();
+  reductions_.wait();
   drop_all();
   for (const auto& unit : units_) {
     for (std::size_t i = 0; i < unit->pieces.size() && unit->gradient.defined(); ++i) {
@@ -358,7 +278,7 @@ void UnitParameters::reduce() {
 }
 
 void UnitParameters::clear_gradients() {
-  wait_for_reductions();
+  reductions_.wait();
   for (const auto& unit : units_) {
     unit->gradient = torch::Tensor();
     std::ranges::fill(unit->present, 0.0F);

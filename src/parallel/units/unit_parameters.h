@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "parallel/parameter_store.h"
-#include "parallel/sharded_reduction.h"
 #include "parallel/units/run_order.h"
 #include "parallel/units/unit.h"
+#include "parallel/units/unit_reductions.h"
 #include "sullae/sullae.h"
 
 namespace sullae {
@@ -57,7 +57,6 @@ class UnitParameters final : public ParameterStore {
     bool shared = false;
     Handle arrival;
   };
-  struct Reduction;
 
   bool alone() const { return world_.size() == 1 && !replicas_; }
   void keep_alone(const std::vector<PlannedParameter>& parameters);
@@ -66,8 +65,6 @@ class UnitParameters final : public ParameterStore {
   void bump_versions() const;
   void make_buffers();
   void start_gather(std::size_t unit, std::shared_ptr<std::byte> memory, bool shared);
-  void start_reduction(Unit& unit);
-  void wait_for_reductions();
   void forget(std::size_t unit);
   void drop(std::size_t unit);
   void drop_all();
@@ -89,8 +86,7 @@ class UnitParameters final : public ParameterStore {
   std::vector<int> expected_;  // by unit: runs that backward has yet to come to
   bool has_buffers_ = false;
   std::vector<std::shared_ptr<std::byte>> free_;
-  std::optional<GradientBuffers> gradient_buffers_;
-  std::vector<std::pair<Handle, std::shared_ptr<Reduction>>> reductions_;
+  UnitReductions reductions_;
 };
 
 }  // namespace sullae
