@@ -1,62 +1,11 @@
-// Any order of events: who is started, who is asked to come out, and which world is made.
-#include "launch/elastic/membership.h"
-
+// Who is started, who is asked to come out, and which world is made.
 #include <gtest/gtest.h>
 
-#include <random>
-#include <set>
-
+#include "launch/elastic/trial.h"
 #include "support/errors.h"
 
 namespace sullae::testing {
 namespace {
-
-using namespace elastic;
-
-// What a Membership is told, and what it wanted done.
-struct Trial {
-  void begin(const Limits& limits, std::vector<Host> hosts) {
-    membership_.emplace(limits);
-    membership_->set_hosts(std::move(hosts), now_);
-    take();
-  }
-  void take() {
-    for (const Action& action : membership_->take_actions()) {
-      if (const auto* start = std::get_if<Start>(&action)) started_.push_back(*start);
-      if (const auto* stop = std::get_if<Stop>(&action)) stopped_.push_back(stop->worker);
-      if (std::holds_alternative<Interrupt>(action)) ++interrupts_;
-      if (std::holds_alternative<Abandon>(action)) ++abandoned_;
-      if (const auto* form = std::get_if<Form>(&action)) formed_.push_back(*form);
-      if (const auto* note = std::get_if<Note>(&action)) notes_.push_back(note->text);
-      if (const auto* fail = std::get_if<Fail>(&action)) failure_ = fail->reason;
-    }
-  }
-  void ready(int worker, const std::string& reason = "") {
-    membership_->ready(worker, reason, now_);
-    take();
-  }
-  void ended(int worker, Ending ending, const std::string& how = "was killed") {
-    membership_->ended(worker, ending, how, now_);
-    take();
-  }
-  void pass(Milliseconds time) {
-    now_ += time;
-    membership_->tick(now_);
-    take();
-  }
-  std::vector<int> workers() const { return formed_.back().generation.workers; }
-  using Workers = std::vector<int>;
-
-  Time now_{};
-  std::optional<Membership> membership_;
-  std::vector<Start> started_;
-  std::vector<int> stopped_;
-  int interrupts_ = 0;
-  int abandoned_ = 0;
-  std::vector<Form> formed_;
-  std::vector<std::string> notes_;
-  std::string failure_;
-};
 
 class Members : public ::testing::Test, protected Trial {};
 
@@ -347,76 +296,6 @@ TEST_F(Members, AnEndIsNoReasonToChange) {
   ended(2, Ending::failed);
   EXPECT_TRUE(membership_->empty());
   EXPECT_EQ(interrupts_ + abandoned_, 0);
-}
-
-// Whatever happens, a world has members that wait for it, each once and no more than may be, and a job with a survivor goes
-// on.
-TEST(Membership, TakesAnyOrderOfEvents) {
-  for (unsigned seed = 0; seed < 300; ++seed) {
-    Trial trial;
-    std::mt19937 random(seed);
-    const auto draw = [&](int below) {
-      return static_cast<int>(random() % static_cast<unsigned>(below));
-    };
-    const int most = 2 + draw(5);
-    trial.begin({.start = 2,
-                 .least = 1,
-                 .most = most,
-                 .first_cooldown = Milliseconds{draw(3) * 100},
-                 .last_cooldown = Milliseconds{1000}},
-                {{"a", 2}, {"b", most}});
-    std::set<int> alive;
-    std::set<int> out;  // of their world, or not in one yet
-    std::size_t seen = 0;
-    int formed = 0;
-    for (int event = 0; event < 300 && trial.failure_.empty(); ++event) {
-      for (; seen < trial.started_.size(); ++seen) {
-        alive.insert(trial.started_[seen].worker);
-        out.insert(trial.started_[seen].worker);
-      }
-      for (; formed < static_cast<int>(trial.formed_.size()); ++formed) {
-        const auto& made = trial.formed_[static_cast<std::size_t>(formed)].generation.workers;
-        EXPECT_LE(static_cast<int>(made.size()), most);
-        EXPECT_EQ(std::set<int>(made.begin(), made.end()).size(), made.size());
-        for (const int worker : made) EXPECT_EQ(out.erase(worker), 1U) << "seed " << seed;
-      }
-      if (alive.empty()) break;
-      const int worker = *std::next(alive.begin(), draw(static_cast<int>(alive.size())));
-      switch (draw(8)) {
-        case 0:
-          // One survives, or the job could not go on.
-          if (trial.membership_->generation().number < 0 || alive.size() < 2) break;
-          alive.erase(worker);
-          out.erase(worker);
-          trial.ended(worker, Ending::failed);
-          break;
-        case 1:
-          trial.membership_->set_hosts({{"a", 1 + draw(2)}, {"b", 1 + draw(most)}}, trial.now_);
-          trial.take();
-          break;
-        case 2:
-          trial.pass(Milliseconds{draw(2000)});
-          break;
-        default:
-          out.insert(worker);
-          trial.ready(worker);
-      }
-    }
-    // When those end who were asked to, and all others say that they are ready, there is a world.
-    if (!trial.failure_.empty()) {
-      EXPECT_TRUE(contains(trial.failure_, "no rank is left")) << trial.failure_;
-      continue;
-    }
-    for (int round = 0; round < 5; ++round) {
-      for (; seen < trial.started_.size(); ++seen) alive.insert(trial.started_[seen].worker);
-      for (const int worker : trial.stopped_) {
-        if (alive.erase(worker) > 0) trial.ended(worker, Ending::left);
-      }
-      for (const int worker : alive) trial.ready(worker);
-      trial.pass(Milliseconds{1500});
-    }
-    EXPECT_FALSE(trial.formed_.empty()) << "seed " << seed;
-  }
 }
 
 }  // namespace
