@@ -42,7 +42,7 @@ std::optional<std::int64_t> ModelDescription::class_number(const std::string& na
 }
 
 void add_description(CheckpointMetadata& metadata, const ModelDescription& description) {
-  // Words of texts that are no UTF-8 are none of a dictionary's: they are kept readable, and not found.
+  // Names of classes that are no UTF-8 are kept readable.
   metadata.texts[kDescription] =
       nlohmann::json(description).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

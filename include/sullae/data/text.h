@@ -44,7 +44,7 @@ class Vocabulary {
   static constexpr std::int64_t kPadding = 0;
   static constexpr std::int64_t kUnknown = 1;
 
-  /// Of words that occur at least `min_count` times.
+  /// Of words that occur at least `min_count` times; those that are no UTF-8 stay unknown.
   static Vocabulary build(const std::vector<LabelledText>& texts, std::size_t min_count = 1);
   /// Of words in the order of their numbers, from 2 on. Throws InputError for one that is there twice.
   static Vocabulary of_words(const std::vector<std::string>& words);

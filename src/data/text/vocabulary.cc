@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/text/utf8.h"
 #include "sullae/data/order.h"
 #include "sullae/data/text.h"
 
@@ -26,7 +27,8 @@ Vocabulary Vocabulary::build(const std::vector<LabelledText>& texts, std::size_t
   }
   std::vector<std::pair<std::string_view, std::size_t>> words;
   for (const auto& entry : counts) {
-    if (entry.second >= min_count) words.emplace_back(entry);
+    if (entry.second >= min_count && find_invalid_utf8(entry.first) == std::string_view::npos)
+      words.emplace_back(entry);
   }
   std::ranges::sort(words, [](const auto& a, const auto& b) {
     return a.second != b.second ? a.second > b.second : a.first < b.first;

@@ -40,6 +40,9 @@ TEST(VocabularyOf, NumbersWordsByFrequency) {
   EXPECT_EQ(vocabulary.encode("c d a a", 3), (std::vector<std::int64_t>{4, 1, 2}));
   EXPECT_EQ(vocabulary.encode("", 3), std::vector<std::int64_t>{Vocabulary::kUnknown});
   EXPECT_EQ(Vocabulary::build({{"b a c", 0}, {"a b a", 1}}, 2).size(), 4U);
+  // Which no checkpoint could hold.
+  EXPECT_EQ(Vocabulary::build({{"a \xff \xfe \xec\x98 a\xff", 0}}).words(),
+            std::vector<std::string>{"a"});
 }
 
 }  // namespace
