@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/json_message.h"
@@ -25,6 +26,13 @@ double ModelDescription::number(const std::string& name) const {
   if (found == numbers.end())
     throw InputError(fmt::format("the description of a {} model has no '{}'", recipe, name));
   return found->second;
+}
+
+std::int64_t ModelDescription::integer(const std::string& name) const {
+  const double value = number(name);
+  if (value != std::floor(value) || std::abs(value) > 1e15)
+    throw InputError(fmt::format("--{} {}: expected a whole number", name, value));
+  return static_cast<std::int64_t>(value);
 }
 
 std::string class_name(const std::vector<std::string>& names, std::size_t number) {

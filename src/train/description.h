@@ -34,9 +34,8 @@ struct ModelDescription {
 
   /// Throws InputError where there is no such number.
   double number(const std::string& name) const;
-  std::int64_t integer(const std::string& name) const {
-    return static_cast<std::int64_t>(number(name));
-  }
+  /// The same where it is none that is whole.
+  std::int64_t integer(const std::string& name) const;
   /// The class of this name, or, where classes have no names, of this number; empty for none.
   std::optional<std::int64_t> class_number(const std::string& name) const;
 };

@@ -27,15 +27,11 @@ void check_generation(const GenerationOptions& options,
     if (!good) throw InputError(fmt::format("{} {}: expected {}", name(option), value, expected));
   };
   check(options.max_tokens >= 1 && options.max_tokens <= GenerationOptions::kMostTokens,
-        "max_tokens", options.max_tokens, "1 to 65536");
+        "max_tokens", options.max_tokens, "1 to 8192");
   check(options.temperature >= 0 && options.temperature <= 100, "temperature", options.temperature,
         "0 (the likeliest piece) to 100");
   check(options.top_k >= 0, "top_k", options.top_k, "0 (all pieces) or more");
   check(options.top_p > 0 && options.top_p <= 1, "top_p", options.top_p, "above 0, up to 1");
-}
-
-bool Language::is_of(const ModelDescription& description) {
-  return description.numbers.contains("context");
 }
 
 Language::Language(const ModelDescription& description)
@@ -58,7 +54,7 @@ Continuation::Continuation(const Language& language, std::string_view prompt,
     : language_(language),
       options_(options),
       random_(options.seed, 0, 0),
-      tokens_(language.encode(prompt)),
+      tokens_(language.window(language.encode(prompt))),
       prompt_(tokens_.size()) {}
 
 void Continuation::take(const torch::Tensor& scores) {

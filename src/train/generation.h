@@ -29,7 +29,7 @@ struct GenerationOptions {
   /// The same prompt, model and seed give the same text.
   std::uint64_t seed = 1;
 
-  static constexpr std::int64_t kMostTokens = 1 << 16;
+  static constexpr std::int64_t kMostTokens = 1 << 13;
 };
 
 /// Throws InputError that names the option, as `name` writes it ("--max-tokens" or "max_tokens").
@@ -40,7 +40,6 @@ void check_generation(const GenerationOptions& options,
 struct Language {
   /// Throws InputError where `description` is of no language model.
   explicit Language(const ModelDescription& description);
-  static bool is_of(const ModelDescription& description);
   /// Of an empty text what is in front of all.
   std::vector<std::int64_t> encode(std::string_view text) const;
   /// The last of them, as many as the model sees.
@@ -73,8 +72,8 @@ class Continuation {
   Language language_;
   GenerationOptions options_;
   data::Random random_;
-  std::vector<std::int64_t> tokens_;
-  std::size_t prompt_;  // of tokens_
+  std::vector<std::int64_t> tokens_;  // of the prompt those that the model sees
+  std::size_t prompt_;                // of tokens_
   std::string finish_reason_;
 };
 

@@ -18,6 +18,11 @@ json printed(const ProgramResult& result) {
   return json::parse(result.standard_output);
 }
 
+bool is_out_of_memory(const ProgramResult& result) {
+  return contains(result.standard_error, "allocate") ||
+         contains(result.standard_error, "bad_alloc");
+}
+
 // 34 million parameters, whose weights, gradients and moments are 540 MB.
 TEST(Memory, WhatOneRankCannotHoldTrainsOnFour) {
   const auto train = [](int ranks, const std::string& way, std::vector<std::string> limit) {
@@ -30,10 +35,10 @@ TEST(Memory, WhatOneRankCannotHoldTrainsOnFour) {
   const std::string megabytes = "300";
   const auto alone = train(1, "replicated", {megabytes});
   EXPECT_NE(alone.exit_code, 0);
-  EXPECT_TRUE(contains(alone.standard_error, "allocate") ||
-              contains(alone.standard_error, "bad_alloc"))
-      << alone.standard_error;
-  EXPECT_NE(train(4, "replicated", {megabytes}).exit_code, 0);
+  EXPECT_TRUE(is_out_of_memory(alone)) << alone.standard_error;
+  const auto four = train(4, "replicated", {megabytes});
+  EXPECT_NE(four.exit_code, 0);
+  EXPECT_TRUE(is_out_of_memory(four)) << four.standard_error;
   const auto whole = printed(train(1, "replicated", {}));
   const auto parts = printed(train(4, "parameters", {megabytes}));
   EXPECT_NEAR(parts["loss"].get<double>(), whole["loss"].get<double>(), 1e-5);

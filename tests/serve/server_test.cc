@@ -24,7 +24,7 @@ TEST_F(ServerTest, SpeaksTheOpenInferenceProtocol) {
   EXPECT_EQ(http.get("/v2/health/ready").json(), json({{"ready", true}}));
   const auto server = http.get("/v2").json();
   EXPECT_EQ(server["name"], "sullae");
-  EXPECT_EQ(server["extensions"], json({"binary_tensor_data", "generate", "model_repository"}));
+  EXPECT_EQ(server["extensions"], json({"binary_tensor_data", "model_repository", "generate"}));
   EXPECT_EQ(http.get("/v2/models/m/ready").status, 200);
   EXPECT_EQ(http.get("/v2/models/m/versions/1/ready").status, 200);
   EXPECT_EQ(http.get("/v2/models/m").json(), json::parse(R"({

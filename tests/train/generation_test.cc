@@ -135,7 +135,7 @@ TEST(Continuations, OptionsThatCannotBeAreNamed) {
     });
   };
   EXPECT_EQ(error({}), "nothing was thrown");
-  EXPECT_EQ(error({.max_tokens = 0}), "--max_tokens 0: expected 1 to 65536");
+  EXPECT_EQ(error({.max_tokens = 0}), "--max_tokens 0: expected 1 to 8192");
   EXPECT_EQ(error({.temperature = -1}),
             "--temperature -1: expected 0 (the likeliest piece) to 100");
   EXPECT_EQ(error({.top_k = -2}), "--top_k -2: expected 0 (all pieces) or more");

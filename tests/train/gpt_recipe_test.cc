@@ -68,6 +68,11 @@ TEST_F(GptRecipe, LearnsToWriteTheSameOnAnyRanks) {
                 alone.at("test_perplexity").get<double>(), 2e-3);
   }
   EXPECT_LT(train(2, {"--precision", "bfloat16"}).at("test_perplexity").get<double>(), 1.3);
+  // Replicas in a process are clones.
+  EXPECT_NEAR(train(1, {"--scale-up", "2", "--accumulation-steps", "2"})
+                  .at("test_perplexity")
+                  .get<double>(),
+              alone.at("test_perplexity").get<double>(), 2e-3);
 }
 
 TEST_F(GptRecipe, WritesWhatItHasLearnt) {
@@ -125,6 +130,24 @@ TEST_F(GptRecipe, MistakesAreTold) {
                        "--label-smoothing 0.1: gpt has none"));
   EXPECT_TRUE(contains(refused(path("long.txt"), {"--heads", "3"}),
                        "--embedding-size 16 is not a multiple of --heads 3"));
+  EXPECT_TRUE(contains(refused(path("long.txt"), {"--context", "1.5"}),
+                       "--context 1.5: expected a whole number"));
+  // Pieces of another text are not what the weights are of.
+  const auto run = path("run").string();
+  const std::vector<std::string> few = {"--epochs",         "1", "--pieces", "270",
+                                        "--checkpoint-dir", run, "--resume"};
+  EXPECT_EQ(train_on(1,
+                     [&] {
+                       auto words = few;
+                       words.insert(words.end(), {"--data", path("long.txt")});
+                       return words;
+                     }())
+                .exit_code,
+            0);
+  std::string others;
+  for (int i = 0; i < 300; ++i) others += "kitten mitten written\n";
+  EXPECT_TRUE(contains(refused(write("others.txt", others), few),
+                       "--resume: the checkpoint is of other data"));
   EXPECT_TRUE(contains(refused(mnist_, {}), "is no text: expected the feature 'text'"));
 }
 
@@ -141,6 +164,14 @@ TEST_F(GptRecipe, TheLastTenthIsHeldOutWhereNothingIsForTesting) {
   EXPECT_EQ(one.train[0] + one.test[0], text);
   EXPECT_NEAR(static_cast<double>(one.test[0].size()), 0.1 * static_cast<double>(text.size()), 10);
   EXPECT_TRUE(contains(one.description, "its last tenth held out for testing"));
+
+  // Of a text without white space.
+  const std::string character = "\xe6\xb1\x89";
+  std::string characters;
+  for (int i = 0; i < 105; ++i) characters += character;
+  const auto apart = read(write("apart.txt", characters));
+  EXPECT_EQ(apart.test.at(0).size() % character.size(), 0U);
+  EXPECT_EQ(apart.train.at(0) + apart.test.at(0), characters);
 
   // Of many files, and of the rows of a table.
   for (int i = 0; i < 10; ++i)

@@ -1,5 +1,6 @@
 // A file of plain text, which is one sample.
 #include <memory>
+#include <utility>
 
 #include "data/format/format.h"
 #include "data/record/byte_file.h"
@@ -7,19 +8,21 @@
 namespace sullae::data {
 namespace {
 
+// Opened when it is read: there may be more than a process may have open.
 class TextFile final : public Dataset {
  public:
-  explicit TextFile(const std::filesystem::path& path) : file_(ByteFile::open(path)) {}
+  explicit TextFile(std::filesystem::path path) : path_(std::move(path)) {}
   std::size_t size() const override { return 1; }
-  std::string place(std::size_t) const override { return file_->name(); }
+  std::string place(std::size_t) const override { return path_.string(); }
   Example read(std::size_t) const override {
+    const auto file = ByteFile::open(path_);
     Example example;
-    example.set(feature::kText, file_->read(0, file_->size()));
+    example.set(feature::kText, file->read(0, file->size()));
     return example;
   }
 
  private:
-  std::shared_ptr<const ByteFile> file_;
+  std::filesystem::path path_;
 };
 
 }  // namespace

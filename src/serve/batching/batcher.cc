@@ -17,7 +17,7 @@ class Batcher::Impl {
  public:
   Impl(const BatcherOptions& options, Run run) : options_(options), run_(std::move(run)) {}
 
-  void submit(Rows rows, Done done);
+  void submit(Rows rows, Done done, Admission admission);
   std::int64_t waiting() const;
   void serve();
   void end();
@@ -62,7 +62,9 @@ Batcher::~Batcher() {
   }
 }
 
-void Batcher::submit(Rows rows, Done done) { impl_->submit(std::move(rows), std::move(done)); }
+void Batcher::submit(Rows rows, Done done, Admission admission) {
+  impl_->submit(std::move(rows), std::move(done), admission);
+}
 std::int64_t Batcher::waiting() const { return impl_->waiting(); }
 
 void Batcher::Impl::end() {
@@ -73,14 +75,14 @@ void Batcher::Impl::end() {
   filled_.notify_all();
 }
 
-void Batcher::Impl::submit(Rows rows, Done done) {
+void Batcher::Impl::submit(Rows rows, Done done, Admission admission) {
   if (rows.count > options_.max_batch_size) {
     throw RequestError(Refusal::invalid, fmt::format("{} rows, expected at most {} in a request",
                                                      rows.count, options_.max_batch_size));
   }
   {
     const std::lock_guard lock(mutex_);
-    if (waiting_ + rows.count > options_.max_queue_size) {
+    if (admission == Admission::wanted && waiting_ + rows.count > options_.max_queue_size) {
       throw RequestError(Refusal::overloaded,
                          fmt::format("{} rows wait already, which is as many as may "
                                      "(max_queue_size): try again later",

@@ -54,8 +54,10 @@ class Batcher {
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
 
-  /// Throws RequestError: overloaded where the queue is full, invalid for more rows than a batch has.
-  void submit(Rows rows, Done done);
+  /// Throws RequestError: invalid for more rows than a batch has, and overloaded where the queue is full, unless it is a part
+  /// of what was let in before.
+  enum class Admission { wanted, given };
+  void submit(Rows rows, Done done, Admission admission = Admission::wanted);
   /// Rows that wait.
   std::int64_t waiting() const;
 

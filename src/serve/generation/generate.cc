@@ -4,9 +4,10 @@
 
 #include <utility>
 
-#include "base/json_message.h"
 #include "base/request_error.h"
+#include "data/text/utf8.h"
 #include "serve/model/words_codec.h"
+#include "serve/protocol/json_tensors.h"
 
 namespace sullae::serve {
 namespace {
@@ -15,82 +16,59 @@ using nlohmann::json;
 
 constexpr const char* kParameters = "max_tokens, temperature, top_k, top_p and seed";
 
-void read_parameter(const std::string& name, const json& value, train::GenerationOptions& options) {
-  const auto number = [&](auto& into) {
-    using Number = std::decay_t<decltype(into)>;
-    const bool good = std::is_floating_point_v<Number> ? value.is_number()
-                      : std::is_unsigned_v<Number>     ? value.is_number_unsigned()
-                                                       : value.is_number_integer();
-    if (!good) {
-      refuse(fmt::format("\"{}\": expected a {}, got {}", name,
-                         std::is_floating_point_v<Number> ? "number" : "whole number",
-                         value.dump(-1, ' ', false, json::error_handler_t::replace)));
-    }
-    into = value.get<Number>();
-  };
-  if (name == "max_tokens") return number(options.max_tokens);
-  if (name == "temperature") return number(options.temperature);
-  if (name == "top_k") return number(options.top_k);
-  if (name == "top_p") return number(options.top_p);
-  if (name == "seed") return number(options.seed);
-  refuse(fmt::format("there is no parameter \"{}\"; there are {}", name, kParameters));
+// Of what clients send, as much as a message needs.
+std::string shown(const std::string& text) {
+  constexpr std::size_t kShown = 60;
+  return data::replace_invalid_utf8(text.size() > kShown ? text.substr(0, kShown) + "…" : text);
 }
 
-class Generation : public std::enable_shared_from_this<Generation> {
- public:
-  Generation(std::shared_ptr<Version> version, const GenerateRequest& request,
-             std::function<void(const Generated&)> done)
-      : version_(std::move(version)),
-        text_(*version_->model().language(), request.prompt, request.options),
-        done_(std::move(done)) {}
+template <class Number>
+void read_number(const std::string& name, const json& value, Number& into) {
+  constexpr bool kReal = std::is_floating_point_v<Number>;
+  const bool good = kReal                        ? value.is_number()
+                    : std::is_unsigned_v<Number> ? value.is_number_unsigned()
+                    : value.is_number_unsigned() ? value.get<std::uint64_t>() >> 63 == 0
+                                                 : value.is_number_integer();
+  if (!good)
+    refuse(fmt::format("\"{}\": expected a {}, got {}", name, kReal ? "number" : "whole number",
+                       shown(dump_json(value))));
+  into = value.get<Number>();
+}
 
-  void step() {
-    version_->submit(
-        rows_of_words({text_.window()}),
-        [self = shared_from_this()](const Batcher::Outcome& outcome) { self->take(outcome); });
+void read_parameter(const std::string& name, const json& value, train::GenerationOptions& options) {
+  if (name == "max_tokens") return read_number(name, value, options.max_tokens);
+  if (name == "temperature") return read_number(name, value, options.temperature);
+  if (name == "top_k") return read_number(name, value, options.top_k);
+  if (name == "top_p") return read_number(name, value, options.top_p);
+  if (name == "seed") return read_number(name, value, options.seed);
+  if (name == "stream") {
+    if (value == false) return;
+    refuse("\"stream\": texts come whole, expected false");
   }
-
- private:
-  void take(const Batcher::Outcome& outcome) {
-    try {
-      if (outcome.error) std::rethrow_exception(outcome.error);
-      text_.take(outcome.outputs.at(0)[0]);
-      if (!text_.ended()) return step();
-    } catch (const std::exception&) {
-      return end({.error = std::current_exception()});
-    }
-    end({.text = text_.text(),
-         .finish_reason = text_.finish_reason(),
-         .pieces = text_.count(),
-         .error = {}});
-  }
-
-  void end(const Generated& generated) {
-    version_->count_request(Clock::now() - start_, !generated.error);
-    done_(generated);
-  }
-
-  std::shared_ptr<Version> version_;
-  train::Continuation text_;
-  std::function<void(const Generated&)> done_;
-  Clock::time_point start_ = Clock::now();
-};
+  refuse(fmt::format("there is no parameter \"{}\"; there are {}", shown(name), kParameters));
+}
 
 }  // namespace
 
 GenerateRequest parse_generate_request(const json& body) {
   if (!body.is_object()) refuse("expected an object with \"text_input\"");
   GenerateRequest request;
+  const json* inner = nullptr;
   for (const auto& [key, value] : body.items()) {
     if (key == "text_input" || key == "id") {
       if (!value.is_string()) refuse(fmt::format("\"{}\": expected a text", key));
       (key == "id" ? request.id : request.prompt) = value.get<std::string>();
     } else if (key == "parameters") {
       if (!value.is_object()) refuse("\"parameters\": expected an object");
+      inner = &value;
       for (const auto& [name, of] : value.items()) read_parameter(name, of, request.options);
-    } else {
-      read_parameter(key, value, request.options);
     }
+  }
+  for (const auto& [key, value] : body.items()) {
+    if (key == "text_input" || key == "id" || key == "parameters") continue;
+    if (inner != nullptr && inner->contains(key))
+      refuse(fmt::format("\"{}\" is there twice: in \"parameters\" and beside it", shown(key)));
+    read_parameter(key, value, request.options);
   }
   if (!body.contains("text_input")) refuse("\"text_input\" is missing");
   if (request.prompt.size() > kMostTextBytes)
@@ -105,11 +83,77 @@ GenerateRequest parse_generate_request(const json& body) {
   return request;
 }
 
-void generate(const std::shared_ptr<Version>& version, const GenerateRequest& request,
-              std::function<void(const Generated&)> done) {
+// Keeps itself while it waits for a piece.
+class Generations::One : public std::enable_shared_from_this<One> {
+ public:
+  One(Generations& all, std::shared_ptr<Version> version, const GenerateRequest& request,
+      std::function<void(const Generated&)> done)
+      : all_(all),
+        version_(std::move(version)),
+        admission_(version_->admit()),
+        text_(*version_->model().language(), request.prompt, request.options),
+        done_(std::move(done)) {
+    const std::lock_guard lock(all_.mutex_);
+    ++all_.count_;
+  }
+  ~One() {
+    // What it holds goes before the server's parts do.
+    done_ = {};
+    admission_.reset();
+    version_.reset();
+    const std::lock_guard lock(all_.mutex_);
+    --all_.count_;
+    all_.fewer_.notify_all();
+  }
+  One(const One&) = delete;
+  One& operator=(const One&) = delete;
+
+  void step() {
+    version_->submit(
+        rows_of_words({text_.window()}),
+        [self = shared_from_this()](const Batcher::Outcome& outcome) { self->take(outcome); });
+  }
+
+ private:
+  void take(const Batcher::Outcome& outcome) {
+    Generated generated;
+    try {
+      if (outcome.error) std::rethrow_exception(outcome.error);
+      text_.take(outcome.outputs.at(0)[0]);
+      if (!text_.ended()) {
+        if (!all_.ending_) return step();
+        throw RequestError(Refusal::unavailable, "the server ends");
+      }
+      generated = {.text = text_.text(),
+                   .finish_reason = text_.finish_reason(),
+                   .pieces = text_.count(),
+                   .error = {}};
+    } catch (const std::exception&) {
+      generated.error = std::current_exception();
+    }
+    version_->count_request(Clock::now() - start_, !generated.error);
+    done_(generated);
+  }
+
+  Generations& all_;
+  std::shared_ptr<Version> version_;
+  std::shared_ptr<void> admission_;
+  train::Continuation text_;
+  std::function<void(const Generated&)> done_;
+  Clock::time_point start_ = Clock::now();
+};
+
+Generations::~Generations() {
+  ending_ = true;
+  std::unique_lock lock(mutex_);
+  fewer_.wait(lock, [this] { return count_ == 0; });
+}
+
+void Generations::start(const std::shared_ptr<Version>& version, const GenerateRequest& request,
+                        std::function<void(const Generated&)> done) {
   if (!version->model().language())
     refuse("this model writes nothing: expected a language model, of `sullae train gpt`");
-  std::make_shared<Generation>(version, request, std::move(done))->step();
+  std::make_shared<One>(*this, version, request, std::move(done))->step();
 }
 
 }  // namespace sullae::serve

@@ -2,9 +2,13 @@
 // so that texts of many clients grow side by side and none waits for another's end.
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -30,8 +34,24 @@ struct Generated {
   std::exception_ptr error;
 };
 
-/// Calls `done` once, in whatever thread. Throws RequestError where the model writes nothing.
-void generate(const std::shared_ptr<Version>& version, const GenerateRequest& request,
-              std::function<void(const Generated&)> done);
+/// Texts that are being written. Any thread.
+class Generations {
+ public:
+  /// Ends those that go on, at their next piece, and waits for that.
+  ~Generations();
+
+  /// Calls `done` once, in whatever thread. Throws RequestError: invalid where the model writes nothing, overloaded where too
+  /// many are written already.
+  void start(const std::shared_ptr<Version>& version, const GenerateRequest& request,
+             std::function<void(const Generated&)> done);
+
+ private:
+  class One;
+
+  std::mutex mutex_;
+  std::condition_variable fewer_;
+  std::int64_t count_ = 0;  // guarded by mutex_
+  std::atomic<bool> ending_ = false;
+};
 
 }  // namespace sullae::serve

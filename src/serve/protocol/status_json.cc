@@ -28,13 +28,14 @@ json metrics_of(const Version& version) {
 }  // namespace
 
 const std::vector<std::string>& server_extensions() {
-  static const std::vector<std::string> extensions = {"binary_tensor_data", "generate",
-                                                      "model_repository"};
+  static const std::vector<std::string> extensions = {"binary_tensor_data", "model_repository"};
   return extensions;
 }
 
 json server_metadata() {
-  return {{"name", "sullae"}, {"version", kVersion}, {"extensions", server_extensions()}};
+  auto extensions = server_extensions();
+  extensions.emplace_back("generate");  // over HTTP alone
+  return {{"name", "sullae"}, {"version", kVersion}, {"extensions", std::move(extensions)}};
 }
 
 json model_metadata(const ModelStatus& status, const Model& model) {

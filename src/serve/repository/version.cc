@@ -101,11 +101,27 @@ void Version::infer(const std::shared_ptr<Version>& self, InferRequest request, 
 
 void Version::submit(Rows rows, Batcher::Done done) {
   const auto count = rows.count;
-  batcher_->submit(std::move(rows),
-                   [this, count, done = std::move(done)](Batcher::Outcome outcome) {
-                     count_batch(outcome.timing, count, !outcome.error);
-                     done(std::move(outcome));
-                   });
+  batcher_->submit(
+      std::move(rows),
+      [this, count, done = std::move(done)](Batcher::Outcome outcome) {
+        count_batch(outcome.timing, count, !outcome.error);
+        done(std::move(outcome));
+      },
+      Batcher::Admission::given);
+}
+
+std::shared_ptr<void> Version::admit() {
+  const auto most = model_.config().max_queue_size;
+  if (++going_on_ > most) {
+    --going_on_;
+    throw RequestError(Refusal::overloaded,
+                       fmt::format("{} texts go on already, which is as many as may "
+                                   "(max_queue_size): try again later",
+                                   most));
+  }
+  return {&going_on_, [](std::atomic<std::int64_t>* count) {
+            --*count;
+          }};
 }
 
 void Version::count_batch(const Timing& timing, std::int64_t rows, bool succeeded) {

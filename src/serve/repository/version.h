@@ -41,8 +41,10 @@ class Version {
   static void infer(const std::shared_ptr<Version>& self, InferRequest request, Done done,
                     Clock::time_point arrived = Clock::now());
 
-  /// Rows that are no request of a client's: a step of one. Whoever `done` belongs to keeps this version until then. Throws
-  /// RequestError as Batcher::submit() does.
+  /// For a request of many steps, which holds what this returns until it ends. Throws RequestError (overloaded) where as many
+  /// go on already as rows may wait.
+  std::shared_ptr<void> admit();
+  /// Rows of a step of it. Whoever `done` belongs to keeps this version until then.
   void submit(Rows rows, Batcher::Done done);
   /// Such a request has ended.
   void count_request(Clock::duration took, bool succeeded);
@@ -60,6 +62,7 @@ class Version {
   VersionMetrics metrics_;
   // After the model, which its threads use.
   std::unique_ptr<Batcher> batcher_;
+  std::atomic<std::int64_t> going_on_ = 0;  // requests of many steps
 };
 
 }  // namespace sullae::serve

@@ -3,6 +3,7 @@
 
 #include <boost/asio/post.hpp>
 #include <charconv>
+#include <functional>
 #include <optional>
 
 #include "base/request_error.h"
@@ -75,27 +76,28 @@ void predict(Repository& repository, const Call& call, const Respond& respond) {
       call.arrived);
 }
 
-void write_on(Repository& repository, const Call& call, const Respond& respond) {
+void write_on(Generations& generations, Repository& repository, const Call& call,
+              const Respond& respond) {
   const auto chosen = repository.choose(call.model, call.version);
   const auto asked =
       parse_generate_request(parse_json(call.request.body, call.request.memory.get()));
-  generate(chosen, asked,
-           [respond, id = asked.id, model = call.model, version = chosen->number(),
-            memory = call.request.memory](const Generated& generated) {
-             attempt(respond, [&] {
-               if (generated.error) std::rethrow_exception(generated.error);
-               json answer = {{"model_name", model},
-                              {"model_version", std::to_string(version)},
-                              {"text_output", generated.text},
-                              {"finish_reason", generated.finish_reason},
-                              {"tokens", generated.pieces}};
-               if (!id.empty()) answer["id"] = id;
-               respond(json_response(answer));
-             });
-           });
+  generations.start(chosen, asked,
+                    [respond, id = asked.id, model = call.model, version = chosen->number(),
+                     memory = call.request.memory](const Generated& generated) {
+                      attempt(respond, [&] {
+                        if (generated.error) std::rethrow_exception(generated.error);
+                        json answer = {{"model_name", model},
+                                       {"model_version", std::to_string(version)},
+                                       {"text_output", generated.text},
+                                       {"finish_reason", generated.finish_reason},
+                                       {"tokens", generated.pieces}};
+                        if (!id.empty()) answer["id"] = id;
+                        respond(json_response(answer));
+                      });
+                    });
 }
 
-using Compute = void (*)(Repository&, const Call&, const Respond&);
+using Compute = std::function<void(Repository&, const Call&, const Respond&)>;
 
 // In the thread that read the request, unless that takes long.
 Handler computed(Repository& repository, Workers& workers, Compute compute) {
@@ -114,9 +116,11 @@ Handler computed(Repository& repository, Workers& workers, Compute compute) {
 
 }  // namespace
 
-std::vector<Route> inference_routes(Repository& repository, Workers& workers) {
+std::vector<Route> inference_routes(Repository& repository, Generations& generations,
+                                    Workers& workers) {
   const auto by_tensors = computed(repository, workers, infer);
-  const auto by_prompt = computed(repository, workers, write_on);
+  const auto by_prompt = computed(
+      repository, workers, [&generations](auto&... call) { write_on(generations, call...); });
   const auto by_instances = computed(repository, workers, predict);
   return {
       // Open Inference Protocol v2.

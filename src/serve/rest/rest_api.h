@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "serve/access.h"
+#include "serve/generation/generate.h"
 #include "serve/http/http.h"
 #include "serve/http/origin.h"
 #include "serve/repository/repository.h"
@@ -39,6 +40,7 @@ class RestApi final : public HttpHandler {
   const Access& access_;
   KnownHosts hosts_;
   Router router_;
+  Generations generations_;
   Workers workers_;  // last, so that they end first
 };
 

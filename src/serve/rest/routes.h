@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "serve/generation/generate.h"
 #include "serve/repository/repository.h"
 #include "serve/rest/route.h"
 #include "serve/rest/workers.h"
@@ -18,7 +19,8 @@ std::vector<Route> server_routes(Repository& repository, OnlineApi& online, Work
 /// What is said of models.
 std::vector<Route> model_routes(Repository& repository, Workers& workers);
 /// What models are for.
-std::vector<Route> inference_routes(Repository& repository, Workers& workers);
+std::vector<Route> inference_routes(Repository& repository, Generations& generations,
+                                    Workers& workers);
 /// What changes which versions answer.
 std::vector<Route> operator_routes(Repository& repository, Workers& workers);
 /// Samples, and learning from them.

@@ -4,6 +4,7 @@
 
 #include "sullae/data.h"
 #include "train/models/script.h"
+#include "train/models/vectors.h"
 
 namespace sullae::train {
 namespace {
@@ -27,9 +28,9 @@ void TextLstmImpl::reset() {
   // Of the words' vectors only those in the batch get a gradient.
   embedding_ = register_module(
       "embedding",
-      torch::nn::Embedding(torch::nn::EmbeddingOptions(options_.words, options_.embedding_size)
-                               .sparse(true)
-                               ._weight(first_vectors(options_))));
+      with_vectors<torch::nn::Embedding>(
+          torch::nn::EmbeddingOptions(options_.words, options_.embedding_size).sparse(true),
+          first_vectors(options_)));
   lstm_ = register_module(
       "lstm", torch::nn::LSTM(torch::nn::LSTMOptions(options_.embedding_size, options_.hidden_size)
                                   .num_layers(options_.layers)
@@ -71,11 +72,11 @@ def forward(self, words, lengths):
 
 void TextBagImpl::reset() {
   embedding_ = register_module(
-      "embedding", torch::nn::EmbeddingBag(
+      "embedding", with_vectors<torch::nn::EmbeddingBag>(
                        torch::nn::EmbeddingBagOptions(options_.words, options_.embedding_size)
                            .mode(torch::kMean)
-                           .sparse(true)
-                           ._weight(first_vectors(options_))));
+                           .sparse(true),
+                       first_vectors(options_)));
   output_ = register_module("output", torch::nn::Linear(options_.embedding_size, options_.classes));
 }
 

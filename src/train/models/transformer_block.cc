@@ -4,6 +4,7 @@
 
 #include "sullae/error.h"
 #include "torch/compat/attention.h"
+#include "train/models/vectors.h"
 
 namespace sullae::train {
 namespace {
@@ -64,6 +65,9 @@ torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& input, const Pl
 }
 
 void TransformerStack::check() const {
+  if (size < 1) throw InputError(fmt::format("--embedding-size {}: expected 1 or more", size));
+  if (dropout < 0 || dropout >= 1)
+    throw InputError(fmt::format("--dropout {}: expected 0 to less than 1", dropout));
   if (heads < 1 || size % heads != 0)
     throw InputError(
         fmt::format("--embedding-size {} is not a multiple of --heads {}", size, heads));
@@ -111,8 +115,8 @@ std::string TransformerStack::calls() const {
 }
 
 torch::nn::Embedding make_vectors(std::int64_t count, std::int64_t size, double deviation) {
-  return torch::nn::Embedding(
-      torch::nn::EmbeddingOptions(count, size)._weight(torch::randn({count, size}) * deviation));
+  return with_vectors<torch::nn::Embedding>(torch::nn::EmbeddingOptions(count, size),
+                                            torch::randn({count, size}) * deviation);
 }
 
 }  // namespace sullae::train

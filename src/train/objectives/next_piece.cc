@@ -30,6 +30,9 @@ struct Loss : torch::autograd::Function<Loss> {
                                const torch::Tensor& states, const torch::Tensor& vectors,
                                const torch::Tensor& labels, const torch::Tensor& weights) {
     auto loss = torch::zeros({}, states.options().dtype(torch::kFloat32));
+    // Gradients are kept as if the greatest weight were 1, so that 16 bits hold the small ones: what scales the loss does so
+    // after this.
+    const auto largest = weights.max().clamp_min(1e-30);
     const auto states_gradient = torch::empty_like(states);
     // Of many parts: 16 bits would lose the later ones.
     const auto vectors_gradient =
@@ -42,7 +45,10 @@ struct Loss : torch::autograd::Function<Loss> {
       const auto total = scores.logsumexp(1, /*keepdim=*/true);
       loss += ((total - scores.gather(1, label)) * weight).sum();
       // The probabilities, less 1 for what follows.
-      scores.sub_(total).exp_().scatter_add_(1, label, torch::full_like(total, -1)).mul_(weight);
+      scores.sub_(total)
+          .exp_()
+          .scatter_add_(1, label, torch::full_like(total, -1))
+          .mul_(weight / largest);
       const auto gradient = scores.to(states.scalar_type());
       states_gradient.narrow(0, first, count).copy_(torch::mm(gradient, vectors));
       if (vectors.scalar_type() == torch::kFloat32) {
@@ -51,14 +57,19 @@ struct Loss : torch::autograd::Function<Loss> {
         vectors_gradient.add_(torch::mm(gradient.t(), state));
       }
     });
-    context->save_for_backward({states_gradient, vectors_gradient.to(vectors.scalar_type())});
+    context->save_for_backward({states_gradient, vectors_gradient, largest});
+    context->saved_data["type"] = vectors.scalar_type();
     return loss;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    return {saved[0] * gradients[0], saved[1] * gradients[0], {}, {}};
+    const auto scale = gradients[0] * saved[2];
+    return {saved[0] * scale,
+            (saved[1] * scale).to(context->saved_data["type"].toScalarType()),
+            {},
+            {}};
   }
 };
 

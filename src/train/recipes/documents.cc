@@ -11,6 +11,17 @@ namespace {
 
 constexpr std::size_t kHeldOut = 10;  // one in so many bytes
 
+// The next white space; of a text without any, as of languages that have none, the next character.
+std::size_t cut_after(const std::string& text, std::size_t place) {
+  const auto space = text.find_first_of(" \t\n", place);
+  if (space != std::string::npos) return space;
+  const auto goes_on = [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xc0U) == 0x80U;
+  };
+  while (place < text.size() && goes_on(text[place])) ++place;
+  return place;
+}
+
 // What lies behind the first nine tenths, from the next word or text on.
 std::vector<std::string> cut_off_end(std::vector<std::string>& texts) {
   const std::size_t bytes =
@@ -22,7 +33,7 @@ std::vector<std::string> cut_off_end(std::vector<std::string>& texts) {
   if (text == texts.end()) return {};
   std::vector<std::string> end;
   if (left > 0) {
-    const auto word = std::min(text->find_first_of(" \t\n", left), text->size());
+    const auto word = cut_after(*text, left);
     end.push_back(text->substr(word));
     text->resize(word);
     ++text;

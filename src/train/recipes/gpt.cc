@@ -10,6 +10,7 @@
 
 #include "sullae/data/order.h"
 #include "sullae/data/pieces.h"
+#include "sullae/elastic.h"
 #include "train/objectives/next_piece.h"
 #include "train/recipes/documents.h"
 #include "train/recipes/recipes.h"
@@ -36,11 +37,17 @@ data::Pieces learn_from(const std::vector<std::string>& texts, std::int64_t coun
   return data::Pieces::learn(views, static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
 }
 
+// Samples that a rank trains with at a time: those have gradients too.
+std::size_t trained_together(const RecipeOptions& options, const World& world) {
+  const int ranks = elastic::is_elastic() ? elastic::most_ranks() : world.size();
+  const int parts = ranks * std::max(options.accumulation_steps, 1);
+  return static_cast<std::size_t>(std::max(scaled(options, ranks).batch_size / parts, 1));
+}
+
 class GptTask final : public Task {
  public:
   GptTask(const Recipe& recipe, const RecipeOptions& options, const World& world)
-      : test_batch_(static_cast<std::size_t>(std::max(options.batch_size / world.size(), 1))),
-        seed_(options.seed) {
+      : test_batch_(trained_together(options, world)), seed_(options.seed) {
     const Documents documents = read_documents(options);
     damaged_ = documents.damaged;
     model_description_ = {

@@ -55,7 +55,6 @@ TEST(Pieces, ComeBackAsTexts) {
   EXPECT_EQ(pieces.decode(std::vector<std::int64_t>{Pieces::kBegin, Pieces::kPadding}), "");
 }
 
-// Texts without spaces are words of any length, and so are attacks.
 TEST(Pieces, KeepTheLinesOfATextThatHasSome) {
   const auto pieces = Pieces::learn(texts(), Pieces::kFirstPiece + 60);
   for (const char* text : {"", "\n", "영화가 좋다\n\n정말 좋다", "영화가\n좋다\n"})
@@ -63,6 +62,7 @@ TEST(Pieces, KeepTheLinesOfATextThatHasSome) {
   EXPECT_EQ(pieces.encode_lines("영화가 좋다"), pieces.encode("영화가 좋다", 100));
 }
 
+// Texts without spaces are words of any length, and so are attacks.
 TEST(Pieces, TakeLongWordsInParts) {
   std::string word;
   for (int i = 0; i < 200000; ++i) word += "영화";

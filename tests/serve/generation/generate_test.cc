@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <csignal>
 #include <thread>
 
 #include "serve/constant_server.h"
+#include "serve/server_program.h"
 #include "support/errors.h"
 #include "train/small_prose.h"
 
@@ -34,6 +37,14 @@ class Generate : public ConstantServerTest {
     const auto answer = http.post("/v2/models/writer/generate", body);
     EXPECT_EQ(answer.status, status) << answer.body;
     return answer.json();
+  }
+
+  static int rows_of_writer(HttpClient& http) {
+    const json answer = http.get("/v1/models").json();
+    for (const auto& model : answer["models"]) {
+      if (model["name"] == "writer") return model["versions"][0]["metrics"]["rows"];
+    }
+    return 0;
   }
 
   static TemporaryDirectory* made_;
@@ -68,7 +79,8 @@ TEST_F(Generate, TextsOfManyClientsGrowSideBySideAsAlone) {
   auto http = ready();
   const auto body = [](int i) {
     return json{{"text_input", small_prose(i % 4)},
-                {"parameters", {{"max_tokens", 5 + 7 * i}, {"temperature", 1.5}, {"seed", i}}}};
+                {"parameters",
+                 {{"max_tokens", i % 4 == 3 ? 26 : 5 + 7 * i}, {"temperature", 1.5}, {"seed", i}}}};
   };
   std::vector<json> alone;
   for (int i = 0; i < 8; ++i) alone.push_back(ask(http, body(i)));
@@ -83,12 +95,7 @@ TEST_F(Generate, TextsOfManyClientsGrowSideBySideAsAlone) {
   }
   for (auto& one : clients) one.join();
   EXPECT_EQ(together, alone);
-  for (const auto& model : http.get("/v1/models").json()["models"]) {
-    if (model["name"] != "writer") continue;
-    const auto& metrics = model["versions"][0]["metrics"];
-    EXPECT_EQ(metrics["success"], 16);
-    EXPECT_GT(metrics["rows"].get<int>(), 16);  // a row a piece
-  }
+  EXPECT_GT(rows_of_writer(http), 16);  // one a piece
 }
 
 TEST_F(Generate, SaysWhatItCannotDo) {
@@ -109,12 +116,66 @@ TEST_F(Generate, SaysWhatItCannotDo) {
   EXPECT_EQ(error({{"text_input", "x"}, {"max_token", 3}}),
             "there is no parameter \"max_token\"; there are max_tokens, temperature, top_k, top_p "
             "and seed");
+  EXPECT_EQ(error({{"text_input", "x"}, {"seed", 1}, {"parameters", {{"seed", 2}}}}),
+            "\"seed\" is there twice: in \"parameters\" and beside it");
+  EXPECT_EQ(error({{"text_input", "x"}, {"max_tokens", 18446744073709551615ULL}}),
+            "\"max_tokens\": expected a whole number, got 18446744073709551615");
+  EXPECT_EQ(error({{"text_input", "x"}, {"max_tokens", json(std::vector<int>(1000, 1))}}).size(),
+            std::string("\"max_tokens\": expected a whole number, got …").size() + 60);
+  EXPECT_EQ(error({{"text_input", "x"}, {"stream", true}}),
+            "\"stream\": texts come whole, expected false");
   EXPECT_EQ(error({{"text_input", std::string((1 << 20) + 1, 'x')}}),
             "\"text_input\": has 1048577 bytes, expected at most 1048576");
   const auto other = http.post("/v2/models/m/generate", json{{"text_input", "x"}});
   EXPECT_EQ(other.status, 400);
   EXPECT_TRUE(contains(other.body, "this model writes nothing")) << other.body;
   EXPECT_EQ(http.post("/v2/models/none/generate", json{{"text_input", "x"}}).status, 404);
+}
+
+TEST_F(Generate, NoMoreTextsGoOnThanMay) {
+  put_text(directory_.path() / "writer" / "config.toml", "max_queue_size = 1\n");
+  auto http = ready();
+  const json lengthy = {{"text_input", "one"}, {"temperature", 0}, {"max_tokens", 8192}};
+  int status = 0;
+  std::thread writer([&] {
+    HttpClient own(server_->http_port());
+    status = own.post("/v2/models/writer/generate", lengthy).status;
+  });
+  wait_until([&] { return rows_of_writer(http) > 0; });
+  const auto refused = http.post("/v2/models/writer/generate", json{{"text_input", "x"}});
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_TRUE(contains(refused.body, "1 texts go on already, which is as many as may"))
+      << refused.body;
+  // What was let in is written to its end.
+  writer.join();
+  EXPECT_EQ(status, 200);
+  ask(http, {{"text_input", "x"}, {"max_tokens", 1}});
+}
+
+TEST_F(Generate, TheServerEndsWhileTextsGoOn) {
+  ServerProgram server(made_->path() / "models", {"--drain-timeout", "1"});
+  wait_until(
+      [&] { return HttpClient(server.port()).get("/v2/models/writer/ready").status == 200; });
+  std::vector<std::thread> clients;
+  std::atomic<int> begun = 0;
+  for (int i = 0; i < 6; ++i) {
+    clients.emplace_back([&] {
+      HttpClient own(server.port());
+      ++begun;
+      try {
+        // Texts one after the other, until the server refuses or is gone.
+        while (own.post("/v2/models/writer/generate",
+                        json{{"text_input", "one"}, {"temperature", 0}, {"max_tokens", 8192}})
+                   .status == 200) {
+        }
+      } catch (const std::runtime_error&) {  // the connection ended
+      }
+    });
+  }
+  wait_until([&] { return begun == 6; });
+  server.program().signal(SIGTERM);
+  EXPECT_EQ(server.program().wait().exit_code, 0);
+  for (auto& one : clients) one.join();
 }
 
 }  // namespace

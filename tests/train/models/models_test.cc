@@ -71,6 +71,12 @@ TEST(ResNets, TakeImagesOfAnySize) {
 }
 
 // Replicas are made by cloning.
+void expect_apart(const torch::nn::Module& model, const torch::nn::Module& copy) {
+  const auto parameters = model.named_parameters();
+  for (const auto& item : copy.named_parameters())
+    EXPECT_NE(item.value().data_ptr(), parameters[item.key()].data_ptr()) << item.key();
+}
+
 TEST(Models, ClonesGiveTheSame) {
   const auto check = [](const std::shared_ptr<torch::nn::Module>& model, const Batch& batch) {
     model->eval();
@@ -79,6 +85,7 @@ TEST(Models, ClonesGiveTheSame) {
     EXPECT_TRUE(torch::equal(dynamic_cast<Classifier&>(*model).scores(batch),
                              dynamic_cast<Classifier&>(*copy).scores(batch)));
     EXPECT_EQ(copy->parameters().size(), model->parameters().size());
+    expect_apart(*model, *copy);
   };
   const auto labels = torch::zeros({2}, torch::kInt64);
   const TextModelOptions text{
@@ -96,6 +103,8 @@ TEST(Models, ClonesGiveTheSame) {
   check(std::make_shared<TextBagImpl>(text), {{torch::tensor(std::vector<std::int64_t>{3, 4, 5}),
                                                torch::tensor(std::vector<std::int64_t>{0, 2})},
                                               labels});
+  const GptImpl writer({.pieces = 20});
+  expect_apart(writer, *writer.clone());
 }
 
 TEST(Transformers, PaddingChangesNothing) {
@@ -117,6 +126,10 @@ TEST(Transformers, SayWhichSizesDoNotGoTogether) {
             "--embedding-size 10 is not a multiple of --heads 4");
   EXPECT_EQ(error_of([] { TransformerClassifierImpl({.pieces = 9, .stack = {.layers = 0}}); }),
             "--layers 0: expected 1 or more");
+  EXPECT_EQ(error_of([] { TransformerClassifierImpl({.pieces = 9, .stack = {.size = 0}}); }),
+            "--embedding-size 0: expected 1 or more");
+  EXPECT_EQ(error_of([] { TransformerClassifierImpl({.pieces = 9, .stack = {.dropout = 1}}); }),
+            "--dropout 1: expected 0 to less than 1");
   EXPECT_EQ(error_of([] { TransformerClassifierImpl({.pieces = 9, .places = 0}); }),
             "--max-words 0: expected 1 or more");
   EXPECT_EQ(error_of([] { GptImpl({.pieces = 9, .context = 0}); }),
