@@ -1,18 +1,25 @@
-// Trains layers with Adam, in parts or not, for tests of what that takes:
-//   sharded_program replicated|optimizer|gradients|parameters LAYERS WIDTH STEPS [MEGABYTES]
-// All ranks have the same samples. Rank 0 prints {"loss": of the last step, "network_bytes": what came and went over this host's
-// network devices, but for loopback, in a step}. With MEGABYTES a process may have so much more memory of its own than before
-// there was a model.
+// Trains layers with Adam, in parts or not, for tests and benchmarks of what that takes:
+//   sharded_program replicated|optimizer|gradients|parameters LAYERS WIDTH BATCH STEPS [MEGABYTES]
+// All ranks have the same samples. With MEGABYTES a process may have so much more memory of its own than before there was a model.
+// Rank 0 prints
+//   "loss": of the last step
+//   "seconds": a step's, the median
+//   "network_bytes": what came and went over this host's network devices, but for loopback, in a step
+//   "bytes_a_parameter": the most that all ranks together used at a time (proportional set size) beyond what they had before there
+//                        was a model, by rank and parameter
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <fstream>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "sullae/parallel/sharded_optimizer.h"
@@ -21,6 +28,8 @@
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 struct LayerImpl : torch::nn::Module {
   explicit LayerImpl(int width)
       : linear(register_module("linear", torch::nn::Linear(width, width))) {}
@@ -28,6 +37,42 @@ struct LayerImpl : torch::nn::Module {
   torch::nn::Linear linear;
 };
 TORCH_MODULE(Layer);
+
+// Memory that several processes share counts in each by its part.
+double own_bytes() {
+  std::ifstream file("/proc/self/smaps_rollup");
+  for (std::string word; file >> word;) {
+    if (word != "Pss:") continue;
+    double kilobytes = 0;
+    file >> kilobytes;
+    return kilobytes * 1024;
+  }
+  return 0;
+}
+
+class MostBytes {
+ public:
+  MostBytes() : thread_([this] { look(); }) {}
+  ~MostBytes() {
+    ended_ = true;
+    thread_.join();
+  }
+  double end() {
+    ended_ = true;
+    return most_;
+  }
+
+ private:
+  void look() {
+    while (!ended_) {
+      most_ = std::max<double>(most_, own_bytes());
+      std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    }
+  }
+  std::atomic<bool> ended_ = false;
+  std::atomic<double> most_ = 0;
+  std::thread thread_;
+};
 
 double network_bytes() {
   std::ifstream file("/proc/self/net/dev");
@@ -66,6 +111,8 @@ class Training {
     };
     for (int i = 0; i < layers; ++i) {
       const Layer one(width);
+      for (const auto& parameter : one->parameters())
+        parameters_ += static_cast<double>(parameter.numel());
       if (way == "parameters")
         in_parts_.push_back(units_.shard(one, std::to_string(i)));
       else
@@ -82,6 +129,7 @@ class Training {
     }
   }
 
+  double parameters() const { return parameters_; }
   double step(const torch::Tensor& input) {
     return replicated_ ? step(*replicated_, input) : step(*sharded_, input);
   }
@@ -98,6 +146,7 @@ class Training {
     return loss.template item<double>();
   }
 
+  double parameters_ = 0;
   torch::nn::Sequential model_;
   sullae::ShardedUnits units_;
   std::vector<sullae::ShardedUnit<LayerImpl>> in_parts_;
@@ -109,26 +158,41 @@ class Training {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 5) return 2;
+  if (argc < 6) return 2;
   const int width = std::stoi(argv[3]);
-  const int steps = std::stoi(argv[4]);
+  const int batch = std::stoi(argv[4]);
+  const int steps = std::stoi(argv[5]);
   const auto world = sullae::init();
   at::set_num_threads(1);
   torch::manual_seed(2);
-  const auto input = torch::randn({4, width});
-  if (argc > 5) limit_memory(std::stoi(argv[5]));
+  const auto input = torch::randn({batch, width});
+  const double before = own_bytes();
+  MostBytes most_bytes;
+  if (argc > 6) limit_memory(std::stoi(argv[6]));
   Training training(argv[1], std::stoi(argv[2]), width, world);
   // What is learnt once, and who connects to whom, is not what a step takes.
   constexpr int kFirst = 3;
   for (int step = 0; step < kFirst; ++step) training.step(input);
   world.barrier();
-  const double before = network_bytes();
+  const double sent_before = network_bytes();
   double loss = 0;
-  for (int step = 0; step < steps; ++step) loss = training.step(input);
+  std::vector<double> seconds;
+  for (int step = 0; step < steps; ++step) {
+    const auto start = Clock::now();
+    loss = training.step(input);
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
   world.barrier();
+  const double sent = network_bytes() - sent_before;
+  double most = most_bytes.end() - before;
+  world.allreduce(&most, &most, 1, sullae::DataType::float64);
+  const auto median = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::ranges::nth_element(seconds, median);
   if (world.rank() == 0)
-    fmt::print("{{\"loss\": {:.9f}, \"network_bytes\": {}}}\n", loss,
-               (network_bytes() - before) / steps);
+    fmt::print(
+        "{{\"loss\": {:.9f}, \"seconds\": {:.6f}, \"network_bytes\": {}, "
+        "\"bytes_a_parameter\": {:.3f}}}\n",
+        loss, *median, sent / steps, most / world.size() / training.parameters());
   sullae::shutdown();
   return 0;
 }

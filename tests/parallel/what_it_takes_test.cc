@@ -26,9 +26,17 @@ bool is_out_of_memory(const ProgramResult& result) {
 // 34 million parameters, whose weights, gradients and moments are 540 MB.
 TEST(Memory, WhatOneRankCannotHoldTrainsOnFour) {
   const auto train = [](int ranks, const std::string& way, std::vector<std::string> limit) {
-    std::vector<std::string> words = {
-        sullae_program(), "run", "--no-tag", "-np",  std::to_string(ranks),
-        SHARDED_PROGRAM,  way,   "33",       "1000", "3"};
+    std::vector<std::string> words = {sullae_program(),
+                                      "run",
+                                      "--no-tag",
+                                      "-np",
+                                      std::to_string(ranks),
+                                      SHARDED_PROGRAM,
+                                      way,
+                                      "33",
+                                      "1000",
+                                      "4",
+                                      "3"};
     words.insert(words.end(), limit.begin(), limit.end());
     return run_program(words, {{"OMP_NUM_THREADS", "1"}});
   };
@@ -50,7 +58,7 @@ TEST_F(OverANetwork, PartsTakeNoMoreThanTheirTheory) {
   std::map<std::string, double> bytes;
   for (const char* way : {"replicated", "optimizer", "gradients", "parameters"}) {
     const auto result = run_program(words({"--no-tag", "-H", a_ + ":1," + b_ + ":1"},
-                                          {SHARDED_PROGRAM, way, "12", "500", "10"}),
+                                          {SHARDED_PROGRAM, way, "12", "500", "4", "10"}),
                                     over_tcp());
     bytes[way] = printed(result)["network_bytes"].get<double>();
     RecordProperty(way, fmt::format("{:.4f}", bytes[way] / bytes["replicated"]));
