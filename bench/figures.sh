@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Parts that take long are run where they are named: accuracy, keras.
-usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python pipeline serving elastic cluster sharding stages)
+usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python pipeline serving elastic cluster sharding stages language)
 
 root_only() {
   ((EUID == 0)) || { echo "SKIPPED: $1 (two hosts are network namespaces, which need root)"; return 1; }
@@ -28,6 +28,13 @@ part() {
     elastic) bench/elastic.py ;;
     sharding) bench/sharding.py ;;
     stages) bench/stages.py ;;
+    language)
+      if [[ ! -x build/python/bin/sullae ]]; then
+        echo "SKIPPED: language (\`make python\` makes build/python)"
+        return 0
+      fi
+      bench/language.py
+      ;;
     training) bench/training.py --ranks 2 --rounds 3 ;;
     overlap) bench/overlap.py --rounds 3 ;;
     scaling) bench/scaling.py ;;
