@@ -142,8 +142,9 @@ TEST_F(PageTest, ALanguageModelGoesOnWithWhatIsTyped) {
   repository_ = directory_.path() / "writers";
   export_small_writer(directory_.path() / "prose", repository_);
   open({});
-  ASSERT_TRUE(browser_->wait_for("document.querySelector('textarea')?.placeholder === "
-                                 "'A text to go on with'"));
+  ASSERT_TRUE(
+      browser_->wait_for("document.querySelector('textarea')?.placeholder === "
+                         "'A text to go on with'"));
   browser_->type("textarea", "one two");
   browser_->click(".ask");
   ASSERT_TRUE(browser_->wait_for("document.querySelector('.written')"));
