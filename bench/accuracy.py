@@ -10,15 +10,13 @@ process, in turn.
 """
 
 import argparse
-import json
 import os
 import re
 import statistics
 import subprocess
 import sys
-import tempfile
 
-from figures import ROOT, Figures
+from figures import ROOT, Figures, train_report
 
 FOLDERS = {"text": "ag_news", "lstm": "ag_news", "resnet18": "cifar10", "transformer": "nsmc", "gpt": "ag_news"}
 SULLAE = os.path.join(ROOT, "build", "release", "bin", "sullae")
@@ -33,11 +31,8 @@ def run(command):
 
 
 def ours(model, data, ranks, seed, options):
-    with tempfile.NamedTemporaryFile(suffix=".json") as report:
-        run([SULLAE, "run", "-np", str(ranks), SULLAE, "train", model, "--data", data, "--seed", str(seed),
-             "--report", report.name, *options])
-        found = json.load(open(report.name))
-        return found["test_perplexity"] if "test_perplexity" in found else 100 * found["test_accuracy"]
+    found = train_report(SULLAE, "run", "-np", ranks, SULLAE, "train", model, "--data", data, "--seed", seed, *options)
+    return found["test_perplexity"] if "test_perplexity" in found else 100 * found["test_accuracy"]
 
 
 def peer(model, data, seed):

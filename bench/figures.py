@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -19,6 +20,17 @@ def processors():
 def commit():
     words = ["git", "-C", ROOT, "describe", "--always", "--dirty"]
     return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+
+
+def train_report(*words, timeout=None):
+    """The report of a `sullae train`, perhaps behind a `sullae run`."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        words = [*map(str, words), "--report", report.name]
+        result = subprocess.run(words, capture_output=True, text=True, timeout=timeout)
+        if result.returncode != 0:
+            raise SystemExit(f"{' '.join(words)}\n{result.stdout}{result.stderr}")
+        with open(report.name) as written:  # by a rename, so not the file that is open
+            return json.load(written)
 
 
 def run_json(*words):

@@ -3,29 +3,21 @@
 
     bench/language.py --data ../shared/data/ag_news --rounds 3
 
-Two ranks with a thread each, 32 samples of 128 pieces a step, 1.3 million parameters with 4,000 pieces. Both are those of build/python (`make python`), and
-so of one libtorch, unless --environment says otherwise."""
+Two ranks with a thread each, 32 samples of 128 pieces a step, 1.3 million parameters with 4,000 pieces. Both are those of
+build/python (`make python`), and so of one libtorch, unless --environment says otherwise."""
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
-import tempfile
 
-from figures import ROOT, Figures, torchrun
+from figures import ROOT, Figures, torchrun, train_report
 
 RANKS = 2
 
 
 def ours(sullae, data, pieces, steps):
-    with tempfile.NamedTemporaryFile(suffix=".json") as report:
-        command = [sullae, "run", "-np", str(RANKS), "--cpus-per-rank", "1", sullae, "train", "gpt", "--data", data, "--text-columns",
-                   "2,3", "--label-column", "1", "--pieces", str(pieces), "--max-steps", str(steps), "--report", report.name]
-        result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode != 0:
-            raise SystemExit(f"{' '.join(command)}\n{result.stdout}{result.stderr}")
-        return json.load(open(report.name))["samples_per_second"]
+    return train_report(sullae, "run", "-np", RANKS, "--cpus-per-rank", 1, sullae, "train", "gpt", "--data", data, "--text-columns", "2,3",
+                        "--label-column", 1, "--pieces", pieces, "--max-steps", steps)["samples_per_second"]
 
 
 def main():

@@ -5,14 +5,13 @@
 """
 
 import argparse
-import json
 import os
 import shutil
 import statistics
 import subprocess
 import tempfile
 
-from figures import ROOT, Figures
+from figures import ROOT, Figures, train_report
 
 SULLAE = os.path.join(ROOT, "build", "release", "bin", "sullae")
 PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
@@ -27,9 +26,8 @@ def run(ranks, words, env=None):
 
 
 def ours(ranks, model, data, steps):
-    with tempfile.NamedTemporaryFile(suffix=".json") as report:
-        run(ranks, [SULLAE, "train", model, "--data", data, "--max-steps", str(steps + 1), "--report", report.name])
-        return json.load(open(report.name))["samples_per_second"]
+    return train_report(SULLAE, "run", "-np", ranks, "--cpus-per-rank", 1, SULLAE, "train", model, "--data", data,
+                        "--max-steps", steps + 1, timeout=3000)["samples_per_second"]
 
 
 def peer(ranks, model, data, steps, *options):

@@ -1,4 +1,4 @@
-"""Seconds a step of the model of step.cc with PyTorch over gloo: DDP, or FSDP2, which divides parameters, gradients and Adam's state.
+"""Seconds a step of the model of tests/parallel/sharded_program.cc with PyTorch over gloo: DDP, or FSDP2, which divides parameters, gradients and Adam's state.
 
     torchrun --nproc-per-node 2 bench/sharding/pytorch.py ddp|fsdp LAYERS WIDTH BATCH STEPS
 

@@ -13,6 +13,7 @@
 #include "repository/publish.h"
 #include "repository/versions.h"
 #include "sullae/torch/checkpoint.h"
+#include "train/checkpoints.h"
 #include "train/generation.h"
 #include "train/task.h"
 
@@ -26,18 +27,12 @@ fs::path find_checkpoint(const fs::path& path) {
   if (!fs::is_directory(path)) return path;
   const auto versions = repository::versions_in(path);
   if (!versions.empty()) return path / std::to_string(*versions.rbegin()) / repository::kModelFile;
-  fs::path newest;
-  for (const auto& entry : fs::directory_iterator(path)) {
-    const auto name = entry.path().filename().string();
-    // Fixed width, so that names sort as steps do.
-    if (name.find("-step-") == std::string::npos || !name.ends_with(".ckpt")) continue;
-    if (newest.empty() || newest.filename() < name) newest = entry.path();
-  }
-  if (newest.empty())
+  const auto checkpoints = train::checkpoints_in(path);
+  if (checkpoints.empty())
     throw InputError(fmt::format(
         "{}: expected a checkpoint, a model's folder in a repository, or a --checkpoint-dir",
         path.string()));
-  return newest;
+  return checkpoints.front();
 }
 
 std::string flag_of(const char* option) {

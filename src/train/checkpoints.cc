@@ -24,6 +24,20 @@ void put_link(const std::filesystem::path& file, const std::filesystem::path& na
 
 }  // namespace
 
+std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& directory,
+                                                  const std::string& name) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    const auto file = entry.path().filename().string();
+    const bool is_named =
+        name.empty() ? file.find("-step-") != std::string::npos : file.starts_with(name + "-step-");
+    if (is_named && file.ends_with(".ckpt")) files.push_back(entry.path());
+  }
+  // Fixed width, so that names sort as steps do.
+  std::ranges::sort(files, std::greater{});
+  return files;
+}
+
 Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int keep)
     : directory_(std::move(directory)), name_(std::move(name)), keep_(keep) {
   std::error_code error;
@@ -65,7 +79,7 @@ std::filesystem::path Checkpoints::save(std::int64_t steps, SerializedCheckpoint
 }
 
 void Checkpoints::remove_old() const {
-  const auto files = list();
+  const auto files = checkpoints_in(directory_, name_);
   for (std::size_t i = static_cast<std::size_t>(keep_); i < files.size(); ++i) {
     std::error_code error;
     std::filesystem::remove(files[i], error);
@@ -73,20 +87,9 @@ void Checkpoints::remove_old() const {
   }
 }
 
-std::vector<std::filesystem::path> Checkpoints::list() const {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
-    const auto file = entry.path().filename().string();
-    if (file.starts_with(name_ + "-step-") && file.ends_with(".ckpt"))
-      files.push_back(entry.path());
-  }
-  std::ranges::sort(files, std::greater{});
-  return files;
-}
-
 std::optional<CheckpointMetadata> Checkpoints::load_newest(
     torch::nn::Module& module, torch::optim::Optimizer& optimizer) const {
-  const auto files = list();
+  const auto files = checkpoints_in(directory_, name_);
   if (files.empty()) return std::nullopt;
   for (const auto& file : files) {
     try {

@@ -15,6 +15,10 @@
 
 namespace sullae::train {
 
+/// Checkpoints of steps in `directory`, the newest first; of all runs where `name` is empty. Throws Error.
+std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& directory,
+                                                  const std::string& name = "");
+
 /// Writes in the background: what is saved is copied first, and training goes on. Used by one rank.
 class Checkpoints {
  public:
@@ -36,8 +40,6 @@ class Checkpoints {
                                                 torch::optim::Optimizer& optimizer) const;
 
  private:
-  /// Newest first.
-  std::vector<std::filesystem::path> list() const;
   void remove_old() const;
 
   std::filesystem::path directory_;

@@ -9,6 +9,14 @@
 
 namespace sullae::testing {
 
+/// What `sullae train` would train it with.
+inline train::RecipeOptions defaults_of(const std::string& name) {
+  const auto& recipe = train::find_recipe(name);
+  auto options = recipe.defaults();
+  for (const auto& extra : recipe.extra_options()) options.extra[extra.flag] = extra.value;
+  return options;
+}
+
 /// Trains `recipe` on `options.data` and exports to `repository` under `name`.
 inline void export_model(const std::string& recipe, train::RecipeOptions options,
                          const std::filesystem::path& repository, const std::string& name) {

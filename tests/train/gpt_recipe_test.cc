@@ -15,34 +15,11 @@ class GptRecipe : public Train {
     std::ofstream(path(name)) << text;
     return path(name);
   }
-  ProgramResult train_on(int ranks, std::vector<std::string> options) const {
-    std::vector<std::string> words = {sullae_program(),
-                                      "run",
-                                      "-np",
-                                      std::to_string(ranks),
-                                      "--cpus-per-rank",
-                                      "1",
-                                      sullae_program(),
-                                      "train",
-                                      "gpt",
-                                      "--batch-size",
-                                      "8",
-                                      "--embedding-size",
-                                      "16",
-                                      "--heads",
-                                      "2",
-                                      "--layers",
-                                      "2",
-                                      "--pieces",
-                                      "400",
-                                      "--context",
-                                      "12",
-                                      "--dropout",
-                                      "0",
-                                      "--report",
-                                      report_};
-    words.insert(words.end(), options.begin(), options.end());
-    return run_program(words);
+  ProgramResult train_on(int ranks, std::vector<std::string> options) {
+    options.insert(options.begin(),
+                   {"--batch-size", "8", "--embedding-size", "16", "--heads", "2", "--layers", "2",
+                    "--pieces", "400", "--context", "12", "--dropout", "0", "--report", report_});
+    return run_program(words(ranks, std::move(options), "gpt"));
   }
   ProgramResult generate(std::vector<std::string> words) const {
     words.insert(words.begin(), {sullae_program(), "generate"});

@@ -106,35 +106,10 @@ TEST_F(Recipes, TextsComeFromAnyTable) {
 TEST_F(Recipes, TransformersTrainTheSameOnAnyRanks) {
   write_small_texts(path("texts"));
   const auto train_on = [&](int ranks, std::vector<std::string> options) {
-    std::vector<std::string> words = {sullae_program(),
-                                      "run",
-                                      "-np",
-                                      std::to_string(ranks),
-                                      "--cpus-per-rank",
-                                      "1",
-                                      sullae_program(),
-                                      "train",
-                                      "transformer",
-                                      "--data",
-                                      path("texts"),
-                                      "--epochs",
-                                      "3",
-                                      "--batch-size",
-                                      "20",
-                                      "--lr",
-                                      "0.003",
-                                      "--embedding-size",
-                                      "16",
-                                      "--heads",
-                                      "2",
-                                      "--pieces",
-                                      "300",
-                                      "--dropout",
-                                      "0",
-                                      "--report",
-                                      report_};
-    words.insert(words.end(), options.begin(), options.end());
-    const auto result = run_program(words);
+    options.insert(options.begin(), {"--data", path("texts"), "--epochs", "3", "--batch-size", "20",
+                                     "--lr", "0.003", "--embedding-size", "16", "--heads", "2",
+                                     "--pieces", "300", "--dropout", "0", "--report", report_});
+    const auto result = run_program(words(ranks, std::move(options), "transformer"));
     EXPECT_EQ(result.exit_code, 0) << result.standard_error;
     EXPECT_TRUE(contains(result.standard_output, " pieces, 2 classes")) << result.standard_output;
     return read_json(report_);

@@ -26,13 +26,11 @@ inline void write_small_prose(const std::filesystem::path& folder) {
 inline void export_small_writer(const std::filesystem::path& data,
                                 const std::filesystem::path& repository) {
   write_small_prose(data);
-  const auto& recipe = train::find_recipe("gpt");
-  auto options = recipe.defaults();
+  auto options = defaults_of("gpt");
   options.data = data;
   options.epochs = 8;
   options.batch_size = 8;
   options.lr = 0.01;
-  for (const auto& extra : recipe.extra_options()) options.extra[extra.flag] = extra.value;
   options.extra["pieces"] = 400;
   options.extra["context"] = 12;
   options.extra["embedding-size"] = 16;

@@ -41,13 +41,11 @@ inline std::vector<train::AddedSample> praised_twists(int count) {
 }
 
 inline train::RecipeOptions small_text_options(const std::filesystem::path& data) {
-  const auto& recipe = train::find_recipe("text");
-  auto options = recipe.defaults();
+  auto options = defaults_of("text");
   options.data = data;
   options.epochs = 3;
   options.batch_size = 20;
   options.lr = 0.05;
-  for (const auto& extra : recipe.extra_options()) options.extra[extra.flag] = extra.value;
   options.extra["embedding-size"] = 8;
   options.extra["word-pairs"] = 0;
   options.extra["dropout"] = 0;

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <type_traits>
 #include <utility>
 
 #include "base/request_error.h"
-#include "data/text/utf8.h"
 #include "serve/model/words_codec.h"
 #include "serve/protocol/json_tensors.h"
 
@@ -16,12 +16,6 @@ using nlohmann::json;
 
 constexpr const char* kParameters = "max_tokens, temperature, top_k, top_p and seed";
 
-// Of what clients send, as much as a message needs.
-std::string shown(const std::string& text) {
-  constexpr std::size_t kShown = 60;
-  return data::replace_invalid_utf8(text.size() > kShown ? text.substr(0, kShown) + "…" : text);
-}
-
 template <class Number>
 void read_number(const std::string& name, const json& value, Number& into) {
   constexpr bool kReal = std::is_floating_point_v<Number>;
@@ -31,7 +25,7 @@ void read_number(const std::string& name, const json& value, Number& into) {
                                                  : value.is_number_integer();
   if (!good)
     refuse(fmt::format("\"{}\": expected a {}, got {}", name, kReal ? "number" : "whole number",
-                       shown(dump_json(value))));
+                       shorten(dump_json(value))));
   into = value.get<Number>();
 }
 
@@ -45,7 +39,7 @@ void read_parameter(const std::string& name, const json& value, train::Generatio
     if (value == false) return;
     refuse("\"stream\": texts come whole, expected false");
   }
-  refuse(fmt::format("there is no parameter \"{}\"; there are {}", shown(name), kParameters));
+  refuse(fmt::format("there is no parameter \"{}\"; there are {}", shorten(name), kParameters));
 }
 
 }  // namespace
@@ -67,7 +61,7 @@ GenerateRequest parse_generate_request(const json& body) {
   for (const auto& [key, value] : body.items()) {
     if (key == "text_input" || key == "id" || key == "parameters") continue;
     if (inner != nullptr && inner->contains(key))
-      refuse(fmt::format("\"{}\" is there twice: in \"parameters\" and beside it", shown(key)));
+      refuse(fmt::format("\"{}\" is there twice: in \"parameters\" and beside it", shorten(key)));
     read_parameter(key, value, request.options);
   }
   if (!body.contains("text_input")) refuse("\"text_input\" is missing");

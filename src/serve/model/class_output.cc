@@ -5,13 +5,10 @@
 #include "serve/model/codec.h"
 
 namespace sullae::serve {
-namespace {
-
 std::string bytes_of(const torch::Tensor& tensor) {
-  return {static_cast<const char*>(tensor.data_ptr()), tensor.nbytes()};
+  const auto values = tensor.contiguous();
+  return {static_cast<const char*>(values.data_ptr()), values.nbytes()};
 }
-
-}  // namespace
 
 ClassOutput::ClassOutput(const train::ModelDescription& description) : names_(description.classes) {
   const auto found = description.numbers.find("classes");
@@ -35,10 +32,10 @@ std::vector<InferTensor> ClassOutput::encode(const torch::Tensor& scores) const 
     label.strings.push_back(train::class_name(names_, static_cast<std::size_t>(numbers[i])));
   }
   return {std::move(label),
-          {.name = "probability", .shape = {scores.size(0)}, .data = bytes_of(best.contiguous())},
+          {.name = "probability", .shape = {scores.size(0)}, .data = bytes_of(best)},
           {.name = "probabilities",
            .shape = {scores.size(0), scores.size(1)},
-           .data = bytes_of(probabilities.contiguous())}};
+           .data = bytes_of(probabilities)}};
 }
 
 std::vector<std::string> ClassOutput::labels() const {

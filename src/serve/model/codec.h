@@ -67,6 +67,9 @@ std::unique_ptr<Codec> make_tensor_codec(std::vector<TensorSignature> inputs,
 /// The input called `name`, and the only one. Throws RequestError (invalid).
 const InferTensor& only_input(const InferRequest& request, const std::string& name);
 
+/// Of a tensor in the host's memory, in order.
+std::string bytes_of(const torch::Tensor& tensor);
+
 /// Scores as classes: "label" (BYTES), "probability" (FP32) and "probabilities" (FP32, of all classes).
 class ClassOutput {
  public:

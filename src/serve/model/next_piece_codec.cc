@@ -18,16 +18,13 @@ class NextPieceCodec final : public WordsCodec {
   std::vector<InferTensor> encode(const std::vector<torch::Tensor>& outputs) const override {
     const auto probabilities = torch::softmax(outputs.at(0).to(torch::kFloat32), 1);
     const auto [best, pieces] = probabilities.max(1);
-    const auto found = best.contiguous();
     InferTensor next{.name = "next", .datatype = Datatype::bytes, .shape = {pieces.size(0)}};
     for (std::int64_t row = 0; row < pieces.size(0); ++row) {
       const std::vector<std::int64_t> piece = {pieces[row].item<std::int64_t>()};
       next.strings.push_back(data::replace_invalid_utf8(language_.pieces.decode(piece)));
     }
     return {std::move(next),
-            {.name = "probability",
-             .shape = {pieces.size(0)},
-             .data = {static_cast<const char*>(found.data_ptr()), found.nbytes()}}};
+            {.name = "probability", .shape = {pieces.size(0)}, .data = bytes_of(best)}};
   }
 
  protected:

@@ -72,13 +72,13 @@ class TensorCodec final : public Codec {
                               outputs_.size()));
     std::vector<InferTensor> tensors;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const auto value = outputs[i].to(torch::kCPU).contiguous();
+      const auto value = outputs[i].to(torch::kCPU);
       if (i < outputs_.size()) check_declared(outputs_[i], value);
       tensors.push_back(
           {.name = i < outputs_.size() ? outputs_[i].name : fmt::format("OUTPUT__{}", i),
            .datatype = datatype_of(value.scalar_type()),
            .shape = value.sizes().vec(),
-           .data = {static_cast<const char*>(value.data_ptr()), value.nbytes()}});
+           .data = bytes_of(value)});
     }
     return tensors;
   }

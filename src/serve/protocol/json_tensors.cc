@@ -17,11 +17,8 @@ namespace {
 using nlohmann::json;
 
 [[noreturn]] void refuse_value(const InferTensor& tensor, const json& value) {
-  auto text = dump_json(value);
-  constexpr std::size_t kShown = 60;
-  if (text.size() > kShown) text = text.substr(0, kShown) + "…";
-  throw RequestError(Refusal::invalid, fmt::format("tensor '{}': {} is no {}", tensor.name, text,
-                                                   name_of(tensor.datatype)));
+  refuse(fmt::format("tensor '{}': {} is no {}", tensor.name, shorten(dump_json(value)),
+                     name_of(tensor.datatype)));
 }
 
 template <class Value>
@@ -177,6 +174,12 @@ json parse_json(std::string_view text, Reservation* memory) {
     throw RequestError(Refusal::invalid,
                        fmt::format("the body is no JSON: {}", json_message(error)));
   }
+}
+
+std::string shorten(std::string text) {
+  constexpr std::size_t kShown = 60;
+  if (text.size() > kShown) text = text.substr(0, kShown) + "…";
+  return text;
 }
 
 std::string dump_json(const json& value) {

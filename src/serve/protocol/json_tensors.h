@@ -15,6 +15,9 @@ nlohmann::json parse_json(std::string_view text, Reservation* memory = nullptr);
 /// Never throws: bytes that are no UTF-8 become U+FFFD.
 std::string dump_json(const nlohmann::json& value);
 
+/// Of what a client sent as much as a message needs.
+std::string shorten(std::string text);
+
 /// Appends the elements of `value`, lists flattened, to `tensor`. Throws RequestError (invalid) for an
 /// element that `tensor`'s type cannot hold.
 void append_elements(const nlohmann::json& value, InferTensor& tensor);

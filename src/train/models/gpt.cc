@@ -46,8 +46,7 @@ torch::Tensor GptImpl::states(const torch::Tensor& pieces) {
   const auto x = embedding_(pieces) + places_(torch::arange(places.time, pieces.options()));
   const auto states = TransformerStack::run(
       blocks_, torch::dropout(x.flatten(0, 1), options_.stack.dropout, is_training()), places);
-  return norm_(states.to(norm_->weight.scalar_type()))
-      .to(embedding_->weight.scalar_type())
+  return normed(norm_, states, embedding_->weight.scalar_type())
       .view({places.batch, places.time, -1});
 }
 

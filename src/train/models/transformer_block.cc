@@ -7,15 +7,9 @@
 #include "train/models/vectors.h"
 
 namespace sullae::train {
-namespace {
-
-// Norms compute in float32, whatever the others do.
-torch::Tensor normed(torch::nn::LayerNorm& norm, const torch::Tensor& x,
-                     const torch::nn::Linear& next) {
-  return norm(x.to(norm->weight.scalar_type())).to(next->weight.scalar_type());
+torch::Tensor normed(torch::nn::LayerNorm& norm, const torch::Tensor& x, torch::ScalarType type) {
+  return norm(x.to(norm->weight.scalar_type())).to(type);
 }
-
-}  // namespace
 
 Places Places::filled(const torch::Tensor& pieces) {
   const std::int64_t batch = pieces.size(0);
@@ -60,8 +54,8 @@ torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& input, const Pl
   const auto drop = [&](const torch::Tensor& x) {
     return torch::dropout(x, dropout_, is_training());
   };
-  const auto x = input + drop(attend(normed(norm1_, input, qkv_), places));
-  return x + drop(down_(torch::gelu(up_(normed(norm2_, x, up_)))));
+  const auto x = input + drop(attend(normed(norm1_, input, qkv_->weight.scalar_type()), places));
+  return x + drop(down_(torch::gelu(up_(normed(norm2_, x, up_->weight.scalar_type())))));
 }
 
 void TransformerStack::check() const {

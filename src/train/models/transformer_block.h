@@ -68,6 +68,9 @@ struct TransformerStack {
   std::string calls() const;
 };
 
+/// Norms compute in float32, whatever the others do: the result is of `type`.
+torch::Tensor normed(torch::nn::LayerNorm& norm, const torch::Tensor& x, torch::ScalarType type);
+
 /// Vectors for `count` numbers, drawn with this deviation.
 torch::nn::Embedding make_vectors(std::int64_t count, std::int64_t size, double deviation);
 

@@ -84,12 +84,6 @@ torch::Tensor next_piece_loss(const torch::Tensor& states, const torch::Tensor& 
   return Loss::apply(states, vectors, labels, weights);
 }
 
-NextPiece::NextPiece()
-    : LanguageModelling([](torch::nn::Module& model, const Batch& batch) {
-        auto& writer = language_model(model);
-        return torch::linear(writer.states(batch.inputs[0]), writer.vectors());
-      }) {}
-
 torch::Tensor NextPiece::loss(torch::nn::Module& model, const Batch& batch) const {
   auto& writer = language_model(model);
   const auto is_label = batch.labels.ne(kNoToken).to(torch::kFloat32);

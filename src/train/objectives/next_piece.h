@@ -14,10 +14,10 @@ namespace sullae::train {
 torch::Tensor next_piece_loss(const torch::Tensor& states, const torch::Tensor& vectors,
                               const torch::Tensor& labels, const torch::Tensor& weights);
 
-/// LanguageModelling of a recipe's LanguageModel: the same numbers.
+/// LanguageModelling of a recipe's LanguageModel: the same numbers, without the scores of which that is made.
 class NextPiece final : public LanguageModelling {
  public:
-  NextPiece();
+  NextPiece() : LanguageModelling(Forward()) {}
   torch::Tensor loss(torch::nn::Module& model, const Batch& batch) const override;
   Tally measure(torch::nn::Module& model, const Batch& batch) const override;
 };

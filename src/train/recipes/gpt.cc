@@ -32,11 +32,6 @@ Tokens join(const std::vector<std::string>& texts, const data::Pieces& pieces) {
   return tokens;
 }
 
-data::Pieces learn_from(const std::vector<std::string>& texts, std::int64_t count) {
-  const std::vector<std::string_view> views(texts.begin(), texts.end());
-  return data::Pieces::learn(views, static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
-}
-
 // Samples that a rank trains with at a time: those have gradients too.
 std::size_t trained_together(const RecipeOptions& options, const World& world) {
   const int ranks = elastic::is_elastic() ? elastic::most_ranks() : world.size();
@@ -53,7 +48,8 @@ class GptTask final : public Task {
     model_description_ = {
         .recipe = recipe.name(), .input = InputKind::text, .numbers = options.extra};
     auto& numbers = model_description_.numbers;
-    const auto pieces = learn_from(documents.train, model_description_.integer("pieces"));
+    const auto pieces =
+        learn_pieces({documents.train.begin(), documents.train.end()}, model_description_);
     model_description_.words = pieces.list();
     numbers["words"] = static_cast<double>(pieces.size());
     model_ = recipe.model(model_description_);

@@ -1,8 +1,11 @@
 // The flags of recipes that are transformers.
 #pragma once
 
+#include <algorithm>
+#include <string_view>
 #include <vector>
 
+#include "sullae/data/pieces.h"
 #include "train/models/transformer_block.h"
 #include "train/task.h"
 
@@ -22,6 +25,13 @@ inline TransformerStack stack_of(const ModelDescription& description) {
           .heads = description.integer("heads"),
           .layers = description.integer("layers"),
           .dropout = description.number("dropout")};
+}
+
+/// As many as the flag --pieces says.
+inline data::Pieces learn_pieces(const std::vector<std::string_view>& texts,
+                                 const ModelDescription& description) {
+  const auto count = std::max<std::int64_t>(description.integer("pieces"), 0);
+  return data::Pieces::learn(texts, static_cast<std::size_t>(count));
 }
 
 }  // namespace sullae::train

@@ -33,8 +33,7 @@ class TransformerNetwork final : public TextNetwork {
              ModelDescription& description) const override {
     std::vector<std::string_view> all;
     for (const auto& text : texts) all.push_back(text.text);
-    const auto count = std::max<std::int64_t>(description.integer("pieces"), 0);
-    description.words = data::Pieces::learn(all, static_cast<std::size_t>(count)).list();
+    description.words = learn_pieces(all, description).list();
   }
 
   std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
