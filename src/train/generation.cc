@@ -36,7 +36,12 @@ void check_generation(const GenerationOptions& options,
 
 Language::Language(const ModelDescription& description)
     : pieces(Pieces::of_list(description.words)),
-      context(static_cast<std::size_t>(description.integer("context"))) {}
+      context(static_cast<std::size_t>(description.integer("context"))) {
+  // Or what is scored would not be what is written.
+  if (static_cast<std::size_t>(description.integer("words")) != pieces.size())
+    throw InputError(fmt::format("a model that scores {} pieces has a vocabulary of {}",
+                                 description.integer("words"), pieces.size()));
+}
 
 std::vector<std::int64_t> Language::encode(std::string_view text) const {
   auto tokens = pieces.encode_lines(text);
@@ -71,6 +76,9 @@ std::int64_t Continuation::choose(const torch::Tensor& scores) {
   const auto* const score = scores.data_ptr<double>();
   std::vector<std::int64_t> pieces;  // those that texts are made of, and their end
   for (std::int64_t piece = Pieces::kEnd; piece < scores.size(0); ++piece) pieces.push_back(piece);
+  // They could not be put in order.
+  if (std::any_of(score, score + scores.size(0), [](double one) { return std::isnan(one); }))
+    throw Error("the model's scores are not numbers (NaN): its training has diverged");
   // Of equal ones the first.
   const auto is_likelier = [&](std::int64_t a, std::int64_t b) {
     return score[a] != score[b] ? score[a] > score[b] : a < b;

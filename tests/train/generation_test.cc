@@ -15,6 +15,9 @@ namespace {
 using namespace train;
 using data::Pieces;
 
+constexpr std::int64_t kA = Pieces::kFirstPiece;
+constexpr std::int64_t kB = kA + 1;
+
 // Two words are pieces, and all else is bytes.
 Language letters(double context = 4) {
   ModelDescription description;
@@ -24,11 +27,9 @@ Language letters(double context = 4) {
       "\xe2\x96\x81"
       "b"};
   description.numbers["context"] = context;
+  description.numbers["words"] = static_cast<double>(kB + 1);
   return Language(description);
 }
-constexpr std::int64_t kA = Pieces::kFirstPiece;
-constexpr std::int64_t kB = kA + 1;
-
 // Scores of which that of each of `pieces` is as given, and the others' impossible.
 torch::Tensor scores(const std::map<std::int64_t, double>& pieces) {
   auto all = torch::full({kB + 1}, -1e9);
@@ -140,6 +141,18 @@ TEST(Continuations, OptionsThatCannotBeAreNamed) {
             "--temperature -1: expected 0 (the likeliest piece) to 100");
   EXPECT_EQ(error({.top_k = -2}), "--top_k -2: expected 0 (all pieces) or more");
   EXPECT_EQ(error({.top_p = 0}), "--top_p 0: expected above 0, up to 1");
+}
+
+TEST(Continuations, ModelsThatSayNothingAreRefused) {
+  Continuation text(letters(), "a", {.top_k = 1});
+  EXPECT_EQ(error_of([&] {
+              text.take(scores({{kA, std::nan("")}}));
+            }),
+            "the model's scores are not numbers (NaN): its training has diverged");
+  ModelDescription description;
+  description.numbers = {{"context", 4}, {"words", 2}};
+  EXPECT_EQ(error_of([&] { const Language language(description); }),
+            "a model that scores 2 pieces has a vocabulary of 260");
 }
 
 }  // namespace

@@ -114,6 +114,7 @@ std::shared_ptr<void> Version::admit() {
   const auto most = model_.config().max_queue_size;
   if (++going_on_ > most) {
     --going_on_;
+    ++metrics_.failure;
     throw RequestError(Refusal::overloaded,
                        fmt::format("{} texts go on already, which is as many as may "
                                    "(max_queue_size): try again later",

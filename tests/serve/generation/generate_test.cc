@@ -39,10 +39,10 @@ class Generate : public ConstantServerTest {
     return answer.json();
   }
 
-  static int rows_of_writer(HttpClient& http) {
+  static int of_writer(HttpClient& http, const char* metric) {
     const json answer = http.get("/v1/models").json();
     for (const auto& model : answer["models"]) {
-      if (model["name"] == "writer") return model["versions"][0]["metrics"]["rows"];
+      if (model["name"] == "writer") return model["versions"][0]["metrics"][metric];
     }
     return 0;
   }
@@ -95,7 +95,7 @@ TEST_F(Generate, TextsOfManyClientsGrowSideBySideAsAlone) {
   }
   for (auto& one : clients) one.join();
   EXPECT_EQ(together, alone);
-  EXPECT_GT(rows_of_writer(http), 16);  // one a piece
+  EXPECT_GT(of_writer(http, "rows"), 16);  // one a piece
 }
 
 TEST_F(Generate, SaysWhatItCannotDo) {
@@ -141,11 +141,12 @@ TEST_F(Generate, NoMoreTextsGoOnThanMay) {
     HttpClient own(server_->http_port());
     status = own.post("/v2/models/writer/generate", lengthy).status;
   });
-  wait_until([&] { return rows_of_writer(http) > 0; });
+  wait_until([&] { return of_writer(http, "rows") > 0; });
   const auto refused = http.post("/v2/models/writer/generate", json{{"text_input", "x"}});
   EXPECT_EQ(refused.status, 429);
   EXPECT_TRUE(contains(refused.body, "1 texts go on already, which is as many as may"))
       << refused.body;
+  EXPECT_EQ(of_writer(http, "failure"), 1);
   // What was let in is written to its end.
   writer.join();
   EXPECT_EQ(status, 200);
