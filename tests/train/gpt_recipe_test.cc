@@ -166,6 +166,11 @@ TEST_F(GptRecipe, TheLastTenthIsHeldOutWhereNothingIsForTesting) {
   const auto both = read(path("both"));
   EXPECT_EQ(both.train, (std::vector<std::string>{small_prose(400)}));
   EXPECT_EQ(both.test, (std::vector<std::string>{small_prose(40)}));
+  EXPECT_EQ(both.description, path("both").string());
+  // Who meant them to be trained on is told that they are not.
+  write("both/more.txt", "more");
+  EXPECT_EQ(read(path("both")).description,
+            path("both").string() + " without 1 file called neither train… nor test…");
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ Documents read_documents(const RecipeOptions& options) {
     return data::read_plain_texts(*data::open_dataset(files, reading_of(options, damage)), damage);
   };
   Documents documents{
-      .train = read(paths.train), .test = {}, .description = options.data.string(), .damaged = 0};
+      .train = read(paths.train), .test = {}, .description = paths.description, .damaged = 0};
   if (paths.test.empty()) {
     documents.test = cut_off_end(documents.train);
     documents.description += ", its last tenth held out for testing";

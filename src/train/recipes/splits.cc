@@ -34,6 +34,7 @@ DataPaths find_paths(const RecipeOptions& options) {
         "pattern such as 'part-*'");
   }
   DataPaths paths;
+  int left_out = 0;
   if (fs::is_directory(options.data)) {
     for (const auto& entry : fs::directory_iterator(options.data)) {
       const std::string name = entry.path().filename().string();
@@ -41,17 +42,28 @@ DataPaths find_paths(const RecipeOptions& options) {
         return name.find(part) != std::string::npos;
       };
       if (!data::is_part_file(entry.path())) continue;
-      if (has("train")) paths.train.push_back(entry.path());
-      if (!has("train") && (has("test") || has("val"))) paths.test.push_back(entry.path());
+      if (has("train"))
+        paths.train.push_back(entry.path());
+      else if (has("test") || has("val"))
+        paths.test.push_back(entry.path());
+      else
+        ++left_out;
     }
     std::ranges::sort(paths.train);
     std::ranges::sort(paths.test);
     // All in one, with whatever name.
-    if (paths.train.empty()) paths = {{options.data}, {}};
+    if (paths.train.empty()) {
+      paths = {{options.data}, {}, {}};
+      left_out = 0;
+    }
   } else {
     paths.train = {options.data};
   }
   if (!options.test_data.empty()) paths.test = {options.test_data};
+  paths.description = options.data.string();
+  if (left_out > 0)
+    paths.description += fmt::format(" without {} file{} called neither train… nor test…", left_out,
+                                     left_out == 1 ? "" : "s");
   return paths;
 }
 
@@ -72,7 +84,7 @@ Splits open_splits(const RecipeOptions& options, data::DamageLog& damage,
   splits.train = data::open_dataset(paths.train, reading);
   if (splits.train->size() == 0)
     throw InputError(fmt::format("{}: holds no samples", options.data.string()));
-  splits.description = options.data.string();
+  splits.description = paths.description;
   if (paths.test.empty()) {
     std::tie(splits.train, splits.test) = hold_out(splits.train, options.seed);
     if (splits.train->size() == 0)

@@ -14,6 +14,8 @@ namespace sullae::train {
 struct DataPaths {
   std::vector<std::filesystem::path> train;
   std::vector<std::filesystem::path> test;
+  /// Of where the data is, and of how many files are neither.
+  std::string description;
 };
 
 /// What --data and --test-data stand for: of a folder, what is called "…train…" is for training and what is
