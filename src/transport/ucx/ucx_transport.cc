@@ -15,6 +15,7 @@
 #include "base/own_thread.h"
 #include "base/stall_warning.h"
 #include "sullae/error.h"
+#include "transport/ucx/lingering_sends.h"
 #include "transport/ucx/ucx_worker.h"
 
 namespace sullae {
@@ -58,6 +59,7 @@ class UcxTransport final : public Transport {
   }
 
   ~UcxTransport() override {
+    lingering_.end();
     // What was sent last may still be in UCX's buffers: closing flushes it, unless the peer is
     // gone.
     close_endpoints();
@@ -71,6 +73,7 @@ class UcxTransport final : public Transport {
   int world_rank(int peer) const override { return options_.ranks[static_cast<std::size_t>(peer)]; }
 
   Request send(int peer, std::uint64_t tag, const void* data, std::size_t bytes) override {
+    const auto turn = lingering_.turn();
     check_usable(peer);
     const ucp_request_param_t params{};
     const auto full_tag = tag | static_cast<std::uint64_t>(rank()) << kSenderShift;
@@ -81,6 +84,7 @@ class UcxTransport final : public Transport {
   }
 
   Request receive(int peer, std::uint64_t tag, void* data, std::size_t bytes) override {
+    const auto turn = lingering_.turn();
     check_usable(peer);
     ucp_request_param_t params{};
     // An immediate completion would not tell the length; a request does.
@@ -97,6 +101,7 @@ class UcxTransport final : public Transport {
   void wait(std::span<Request> requests) override {
     const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
     StallWarning warning(options_.stall_warning);
+    const auto turn = lingering_.turn();
     for (Request& request : requests) {
       int idle = 0;
       while (request.native != nullptr && !finish(request)) {
@@ -114,15 +119,18 @@ class UcxTransport final : public Transport {
                           std::min(kPollPeriod, deadline.remaining()));
       }
     }
+    look_after_sends();
   }
 
   bool test(Request& request) override {
-    if (request.native == nullptr) return true;
+    const auto turn = lingering_.turn();
     const bool was_broken = broken();
     try {
-      if (finish(request)) return true;
-      ucp_worker_progress(worker_->handle);
-      if (finish(request)) return true;
+      if (request.native != nullptr && !finish(request)) ucp_worker_progress(worker_->handle);
+      if (request.native == nullptr || finish(request)) {
+        look_after_sends();
+        return true;
+      }
       const Peer& peer = peers_[static_cast<std::size_t>(request.peer)];
       if (peer.failure != UCS_OK) fail_status(request.peer, peer.failure);
       return false;
@@ -134,6 +142,7 @@ class UcxTransport final : public Transport {
   }
 
   std::optional<Arrival> probe(std::uint64_t tag) override {
+    const auto turn = lingering_.turn();
     if (!worker_) return std::nullopt;
     ucp_worker_progress(worker_->handle);
     ucp_tag_recv_info_t info{};
@@ -143,16 +152,19 @@ class UcxTransport final : public Transport {
   }
 
   void watch(int peer) override {
+    const auto turn = lingering_.turn();
     check_usable(peer);
     endpoint(peer);
   }
   std::optional<std::string> gone(int peer) override {
+    const auto turn = lingering_.turn();
     const ucs_status_t failure = peers_[static_cast<std::size_t>(peer)].failure;
     if (failure == UCS_OK) return std::nullopt;
     return fmt::format("UCX: {}", ucs_status_string(failure));
   }
 
   bool prepare_sleep() override {
+    const auto turn = lingering_.turn();
     return !worker_ || ucp_worker_arm(worker_->handle) != UCS_ERR_BUSY;
   }
   void sleep(std::chrono::microseconds limit) override { ucx::sleep(events_.get(), limit); }
@@ -161,6 +173,7 @@ class UcxTransport final : public Transport {
   }
 
   void abandon() noexcept override {
+    const auto turn = lingering_.turn();
     if (pending_.empty()) return;
     for (void* native : pending_) ucp_request_cancel(worker_->handle, native);
     // A cancelled receive ends at once unless its message has begun to come; a send cannot be taken back. In a
@@ -178,6 +191,7 @@ class UcxTransport final : public Transport {
     }
     // UCX lets go of the rest with its worker.
     set_broken();
+    lingering_.forget();
     for (void* native : pending_) ucp_request_free(native);
     pending_.clear();
     close_endpoints();
@@ -199,6 +213,10 @@ class UcxTransport final : public Transport {
     return true;
   }
 
+  void look_after_sends() {
+    if (worker_ && sends_in_software_ && !broken()) lingering_.look_after(worker_->handle);
+  }
+
   std::string address_key() const { return "ucx/" + options_.name; }
 
   // Every connection is made in both directions now. Later, a peer that dies while it is being made
@@ -212,6 +230,7 @@ class UcxTransport final : public Transport {
       // A worker with requests or endpoints cannot be destroyed.
       set_broken();
       abandon();
+      lingering_.end();
       if (worker_) close_endpoints();
       throw;
     }
@@ -324,6 +343,8 @@ class UcxTransport final : public Transport {
   UniqueFd events_;               // the worker's, for a thread that may sleep while it goes
   std::vector<Peer> peers_;
   std::vector<void*> pending_;  // requests that have not completed
+  const bool sends_in_software_ = ucx::sends_in_software();
+  ucx::LingeringSends lingering_;
 };
 
 }  // namespace

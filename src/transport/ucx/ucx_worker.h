@@ -27,6 +27,13 @@ inline bool has_rdma_device() {
          !std::filesystem::is_empty("/sys/class/infiniband", ignored);
 }
 
+// An RDMA device sends on its own what it was given.
+inline bool sends_in_software() {
+  const char* const chosen = std::getenv("UCX_TLS");
+  return !has_rdma_device() ||
+         (chosen != nullptr && std::string(chosen).find("tcp") != std::string::npos);
+}
+
 inline void set_default(ucp_config_t* config, const char* name, const char* value) {
   if (std::getenv((std::string("UCX_") + name).c_str()) != nullptr) return;
   check(ucp_config_modify(config, name, value), name);
@@ -48,6 +55,8 @@ struct Context {
       set_default(config, "TCP_TX_SEG_SIZE", kTcpSegment);
       set_default(config, "TCP_RX_SEG_SIZE", kTcpSegment);
     }
+    // Nothing that a flush waits for may depend on peers with which there is no connection yet (LingeringSends).
+    set_default(config, "FLUSH_WORKER_EPS", "n");
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
     params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
