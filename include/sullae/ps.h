@@ -1,0 +1,115 @@
+// Parameter servers: processes that hold the parameters and update them, so that workers need not wait for each other.
+//
+//   sullae::ps::ParameterServerOptimizer optimizer(model->named_parameters(), torch::optim::SGDOptions(0.1));
+//   ...
+//   optimizer.zero_grad();
+//   loss.backward();
+//   optimizer.step();
+//
+// started with `sullae run --ps 2 -np 4 --staleness 4 ./train`.
+#pragma once
+
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+#include <torch/ordered_dict.h>
+#include <torch/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "sullae/error.h"
+
+namespace sullae::ps {
+
+struct ServerOptions {
+  /// Where it listens: ZeroMQ's address; `*` has the system choose a port.
+  std::string endpoint = "tcp://127.0.0.1:*";
+  /// Steps are not begun before so many workers have come; more may come later.
+  int workers = 1;
+  /// How many steps a worker may be ahead of the slowest. 0: gradients of all workers are averaged and applied as one, and
+  /// training is what DistributedOptimizer does. -1: no bound.
+  int staleness = 0;
+  /// A worker of which nothing is heard for so long is waited for no more.
+  std::chrono::milliseconds lease{10000};
+  /// What workers must know (SULLAE_JOB_SECRET, of the workers).
+  std::string secret;
+};
+
+/// A parameter server in this process.
+class Server {
+ public:
+  /// Listens. Throws InputError for options that cannot be, Error where it cannot listen.
+  explicit Server(const ServerOptions& options);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  /// With the port, for workers.
+  const std::string& endpoint() const;
+  /// Serves until stop(); in one thread.
+  void run();
+  /// From any thread, and from handlers of signals.
+  void stop() noexcept;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+struct WorkerOptions {
+  /// What Server::endpoint() says of each, in the same order everywhere; by default SULLAE_PS_SERVERS, which `sullae run --ps` sets, divided by commas.
+  std::vector<std::string> servers;
+  /// From 0, which gives the first values; by default SULLAE_RANK.
+  int worker = -1;
+  /// So long a worker waits for servers (SULLAE_TIMEOUT).
+  std::chrono::milliseconds timeout{0};
+};
+
+/// How old what was trained with was.
+struct Staleness {
+  /// Steps that this worker was ahead of the slowest: the mean, and the most.
+  double mean_lead = 0;
+  std::int64_t most_lead = 0;
+  /// Updates by other workers between the values that gradients were computed with and their own update.
+  double mean_updates = 0;
+  std::int64_t most_updates = 0;
+};
+
+/// An optimizer whose parameters and state are on servers. Parameters are float32 on the CPU, and the same on all workers in
+/// number, order and shape; worker 0's values are everybody's first. Buffers (of batch normalisation, say) stay
+/// each worker's own. A parameter of which no worker has a gradient in a step is not updated.
+///
+/// A worker that ends, or is killed, is waited for no more, and one that comes later goes on from where the others are.
+/// Used by the thread that trains.
+class ParameterServerOptimizer {
+ public:
+  using RuleOptions = std::variant<torch::optim::SGDOptions, torch::optim::AdagradOptions,
+                                   torch::optim::AdamOptions, torch::optim::AdamWOptions>;
+
+  /// Gives parameters the servers' values. Throws InputError for parameters that cannot be on servers, options that cannot
+  /// be (AMSGrad), and where a server holds other parameters; TimeoutError where one does not answer.
+  ParameterServerOptimizer(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
+                           const RuleOptions& rule, const WorkerOptions& options = {});
+  ~ParameterServerOptimizer();
+  ParameterServerOptimizer(const ParameterServerOptimizer&) = delete;
+  ParameterServerOptimizer& operator=(const ParameterServerOptimizer&) = delete;
+
+  /// Sends gradients, and waits for the values to go on with. Throws TimeoutError, Error.
+  void step();
+  void zero_grad();
+  double learning_rate() const;
+  void set_learning_rate(double rate);
+  Staleness staleness() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sullae::ps

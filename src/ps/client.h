@@ -1,0 +1,106 @@
+// A worker's side of parameter servers.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "ps/heartbeat.h"
+#include "ps/packet.h"
+#include "ps/placement.h"
+#include "ps/rule.h"
+
+namespace sullae::ps {
+
+struct ClientOptions {
+  std::vector<std::string> servers;
+  int worker = 0;
+  std::string secret;
+  std::chrono::milliseconds timeout{600000};
+};
+
+/// What the servers' values met, over all slices and steps.
+struct Delays {
+  std::int64_t slices = 0;
+  std::int64_t leads = 0;
+  std::int64_t most_lead = 0;
+  std::int64_t updates = 0;
+  std::int64_t most_updates = 0;
+};
+
+/// A message that is lost with its connection, or with its server, is sent again, and taken once: a worker's gradients are
+/// counted, and a server that has lost its count says so. Used by one thread.
+class Client {
+ public:
+  /// Greets the servers. Throws InputError where one refuses, TimeoutError where one does not answer.
+  Client(ClientOptions options, std::vector<Slice> slices, const Rule& rule);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  const std::vector<Slice>& slices() const { return slices_; }
+  /// Of a slice, range after range: what push_pull() sends and receives.
+  std::vector<float>& values(std::size_t slice) { return states_[slice].values; }
+  std::vector<float>& gradient(std::size_t slice) { return *states_[slice].gradient; }
+  /// By range: whether there is a gradient.
+  std::vector<std::uint8_t>& present(std::size_t slice) { return states_[slice].present; }
+
+  /// Worker 0's values become those of servers that have none; then all receive the servers'.
+  void start();
+  /// Sends all gradients and returns with the values to go on with. Throws TimeoutError, Error.
+  void push_pull(double learning_rate);
+
+  const Delays& delays() const { return delays_; }
+
+ private:
+  enum class Asked { nothing, values, push };
+  struct SliceState {
+    std::vector<float> values;
+    std::shared_ptr<std::vector<float>> gradient;
+    std::vector<std::uint8_t> present;
+    std::int64_t clock = 0;
+    Asked asked = Asked::nothing;
+  };
+  struct ServerState {
+    zmq::socket_t socket;
+    std::vector<std::uint32_t> slices;
+    bool greeted = false;
+    bool needs_values = false;
+    Clock::time_point spoken;  // when it was asked last
+    std::chrono::milliseconds patience{};
+    int waits_for = -1;        // the worker that it said it waits for
+  };
+
+  void greet(ServerState& server);
+  void wait(const char* for_what);
+  bool answered(const ServerState& server) const;
+  void ask(ServerState& server, std::uint32_t slice, bool again);
+  void ask_again(ServerState& server);
+  bool receive(std::size_t server);
+  void welcome(ServerState& server, const nlohmann::json& said);
+  void take_values(const Header& header, const zmq::message_t& values);
+  void give_first_values(ServerState& server);
+  void send(ServerState& server, Header header);
+  void send(ServerState& server, Header header, zmq::message_t part);
+  void send_gradient(ServerState& server, std::uint32_t slice, bool again);
+  std::string name_of(std::size_t server) const;
+  std::string describe(std::size_t server) const;
+  [[noreturn]] void fail(const Deadline& deadline, const char* for_what) const;
+
+  ClientOptions options_;
+  std::vector<Slice> slices_;
+  Rule rule_;
+  std::uint64_t incarnation_;
+  zmq::context_t context_;
+  std::vector<ServerState> servers_;
+  std::vector<SliceState> states_;
+  double learning_rate_ = 0;
+  Delays delays_;
+  Heartbeat heartbeat_;
+};
+
+}  // namespace sullae::ps

@@ -1,0 +1,40 @@
+#include "ps/members.h"
+
+namespace sullae::ps {
+
+Members::Members(int expected, std::chrono::milliseconds lease) : lease_(lease) {
+  for (int worker = 0; worker < expected; ++worker) counted_.insert(worker);
+}
+
+void Members::join(int worker, std::uint64_t incarnation, Clock::time_point now) {
+  living_[worker] = {incarnation, now};
+  counted_.insert(worker);
+}
+
+bool Members::hear(int worker, std::uint64_t incarnation, Clock::time_point now) {
+  const auto found = living_.find(worker);
+  if (found == living_.end() || found->second.incarnation != incarnation) return false;
+  found->second.heard = now;
+  return true;
+}
+
+void Members::leave(int worker, std::uint64_t incarnation) {
+  const auto found = living_.find(worker);
+  if (found == living_.end() || found->second.incarnation != incarnation) return;
+  living_.erase(found);
+  counted_.erase(worker);
+}
+
+std::vector<int> Members::expire(Clock::time_point now) {
+  std::vector<int> gone;
+  for (const auto& [worker, life] : living_) {
+    if (now - life.heard > lease_) gone.push_back(worker);
+  }
+  for (const int worker : gone) {
+    living_.erase(worker);
+    counted_.erase(worker);
+  }
+  return gone;
+}
+
+}  // namespace sullae::ps

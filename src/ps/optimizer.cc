@@ -1,0 +1,216 @@
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "base/copy.h"
+#include "base/environment.h"
+#include "ps/client.h"
+#include "sullae/ps.h"
+
+namespace sullae::ps {
+namespace {
+
+constexpr const char* kWho = "ParameterServerOptimizer";
+
+Rule core_rule(const torch::optim::SGDOptions& options) {
+  return {.kind = Rule::Kind::sgd,
+          .weight_decay = options.weight_decay(),
+          .momentum = options.momentum(),
+          .dampening = options.dampening(),
+          .nesterov = options.nesterov()};
+}
+
+Rule core_rule(const torch::optim::AdagradOptions& options) {
+  return {.kind = Rule::Kind::adagrad,
+          .weight_decay = options.weight_decay(),
+          .eps = options.eps(),
+          .learning_rate_decay = options.lr_decay(),
+          .initial_accumulator = options.initial_accumulator_value()};
+}
+
+template <class Options>
+Rule core_rule(const Options& options) {
+  if (options.amsgrad())
+    throw InputError(fmt::format("{}: servers have no AMSGrad: expected amsgrad(false)", kWho));
+  const bool decoupled = std::is_same_v<Options, torch::optim::AdamWOptions>;
+  return {.kind = decoupled ? Rule::Kind::adamw : Rule::Kind::adam,
+          .weight_decay = options.weight_decay(),
+          .beta1 = std::get<0>(options.betas()),
+          .beta2 = std::get<1>(options.betas()),
+          .eps = options.eps()};
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  for (std::size_t from = 0; from < list.size();) {
+    const auto comma = std::min(list.find(',', from), list.size());
+    parts.push_back(list.substr(from, comma - from));
+    from = comma + 1;
+  }
+  return parts;
+}
+
+ClientOptions client_options(const WorkerOptions& given) {
+  const Environment environment = process_environment();
+  ClientOptions options{.servers = given.servers, .worker = given.worker};
+  read_text(environment, "SULLAE_JOB_SECRET", options.secret);
+  if (options.servers.empty()) {
+    std::string list;
+    read_text(environment, "SULLAE_PS_SERVERS", list);
+    options.servers = split(list);
+  }
+  if (options.servers.empty())
+    throw InputError(fmt::format(
+        "{}: no parameter servers: expected `sullae run --ps N`, SULLAE_PS_SERVERS or servers in "
+        "WorkerOptions",
+        kWho));
+  if (options.worker < 0) {
+    std::size_t rank = 0;
+    read_count(environment, "SULLAE_RANK", rank);
+    options.worker = static_cast<int>(rank);
+  }
+  if (given.timeout.count() > 0)
+    options.timeout = given.timeout;
+  else
+    read_seconds(environment, "SULLAE_TIMEOUT", Zero::forbidden, options.timeout);
+  return options;
+}
+
+void check(const std::string& name, const torch::Tensor& tensor) {
+  if (tensor.scalar_type() != torch::kFloat32 || !tensor.device().is_cpu() || !tensor.is_leaf())
+    throw InputError(
+        fmt::format("{}: parameter '{}' is {} on {}: expected float32 leaves on the CPU", kWho,
+                    name, c10::toString(tensor.scalar_type()), tensor.device().str()));
+}
+
+}  // namespace
+
+class ParameterServerOptimizer::Impl {
+ public:
+  Impl(const torch::OrderedDict<std::string, torch::Tensor>& parameters, const RuleOptions& rule,
+       const WorkerOptions& options)
+      : rate_(std::visit([](const auto& one) { return one.lr(); }, rule)) {
+    std::vector<std::size_t> sizes;
+    for (const auto& item : parameters) {
+      if (!item.value().requires_grad()) continue;
+      check(item.key(), item.value());
+      names_.push_back(item.key());
+      tensors_.push_back(item.value());
+      sizes.push_back(static_cast<std::size_t>(item.value().numel()));
+    }
+    if (tensors_.empty()) throw InputError(fmt::format("{}: no parameters to train", kWho));
+    const auto given = client_options(options);
+    client_.emplace(given, place(sizes, static_cast<int>(given.servers.size())),
+                    std::visit([](const auto& one) { return core_rule(one); }, rule));
+    const torch::NoGradGuard guard;
+    for (std::size_t i = 0; i < client_->slices().size(); ++i) {
+      std::byte* to = bytes(client_->values(i));
+      for_ranges(i, [&](const Range& range, std::size_t) {
+        copy_part(tensors_[range.tensor].detach(), range, to);
+      });
+    }
+    client_->start();
+    take_values();
+  }
+
+  void step() {
+    const torch::NoGradGuard guard;
+    for (std::size_t i = 0; i < client_->slices().size(); ++i) {
+      std::byte* to = bytes(client_->gradient(i));
+      for_ranges(i, [&](const Range& range, std::size_t place) {
+        const torch::Tensor& gradient = tensors_[range.tensor].grad();
+        client_->present(i)[place] = gradient.defined() ? 1 : 0;
+        if (!gradient.defined()) {
+          to += range.elements() * sizeof(float);
+          return;
+        }
+        if (gradient.is_sparse())
+          throw InputError(
+              fmt::format("{}: parameter '{}' has a sparse gradient: expected a dense one", kWho,
+                          names_[range.tensor]));
+        copy_part(gradient, range, to);
+      });
+    }
+    client_->push_pull(rate_);
+    take_values();
+  }
+
+  void zero_grad() {
+    for (torch::Tensor& tensor : tensors_) tensor.mutable_grad() = torch::Tensor();
+  }
+
+  double rate_;
+  const Delays& delays() const { return client_->delays(); }
+
+ private:
+  static std::byte* bytes(std::vector<float>& values) {
+    return reinterpret_cast<std::byte*>(values.data());
+  }
+
+  template <class Visit>
+  void for_ranges(std::size_t slice, const Visit& visit) const {
+    const auto& ranges = client_->slices()[slice].ranges;
+    for (std::size_t place = 0; place < ranges.size(); ++place) visit(ranges[place], place);
+  }
+
+  // From a tensor to what travels, where `to` goes on.
+  static void copy_part(const torch::Tensor& tensor, const Range& range, std::byte*& to) {
+    const torch::Tensor whole = tensor.contiguous();
+    copy_bytes(to, whole.data_ptr<float>() + range.from, range.elements() * sizeof(float));
+    to += range.elements() * sizeof(float);
+  }
+
+  void take_values() {
+    const torch::NoGradGuard guard;
+    for (std::size_t i = 0; i < client_->slices().size(); ++i) {
+      const float* from = client_->values(i).data();
+      for_ranges(i, [&](const Range& range, std::size_t) {
+        torch::Tensor tensor = tensors_[range.tensor].detach();
+        const auto elements = static_cast<std::int64_t>(range.elements());
+        const auto part = torch::from_blob(const_cast<float*>(from), {elements});
+        if (tensor.is_contiguous())
+          tensor.view({-1}).narrow(0, static_cast<std::int64_t>(range.from), elements).copy_(part);
+        else
+          put_strided(tensor, range, part);
+        from += range.elements();
+      });
+    }
+  }
+
+  // The elements in the order of a contiguous tensor.
+  static void put_strided(torch::Tensor& tensor, const Range& range, const torch::Tensor& part) {
+    torch::Tensor whole = tensor.contiguous();
+    whole.view({-1}).narrow(0, static_cast<std::int64_t>(range.from), part.numel()).copy_(part);
+    tensor.copy_(whole);
+  }
+
+  std::vector<std::string> names_;
+  std::vector<torch::Tensor> tensors_;
+  std::optional<Client> client_;
+};
+
+ParameterServerOptimizer::ParameterServerOptimizer(
+    const torch::OrderedDict<std::string, torch::Tensor>& parameters, const RuleOptions& rule,
+    const WorkerOptions& options)
+    : impl_(std::make_unique<Impl>(parameters, rule, options)) {}
+ParameterServerOptimizer::~ParameterServerOptimizer() = default;
+
+void ParameterServerOptimizer::step() { impl_->step(); }
+void ParameterServerOptimizer::zero_grad() { impl_->zero_grad(); }
+double ParameterServerOptimizer::learning_rate() const { return impl_->rate_; }
+void ParameterServerOptimizer::set_learning_rate(double rate) { impl_->rate_ = rate; }
+
+Staleness ParameterServerOptimizer::staleness() const {
+  const Delays& delays = impl_->delays();
+  if (delays.slices == 0) return {};
+  const auto slices = static_cast<double>(delays.slices);
+  return {.mean_lead = static_cast<double>(delays.leads) / slices,
+          .most_lead = delays.most_lead,
+          .mean_updates = static_cast<double>(delays.updates) / slices,
+          .most_updates = delays.most_updates};
+}
+
+}  // namespace sullae::ps

@@ -1,0 +1,56 @@
+// What travels between workers and servers: ZeroMQ messages of a header, and of what the kind says.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <zmq.hpp>
+
+namespace sullae::ps {
+
+static_assert(std::endian::native == std::endian::little, "headers travel as they are");
+
+enum class Kind : std::uint32_t {
+  // A worker's.
+  hello,  // + json: the worker's rule, and its slices on this server
+  first,  // + values of a slice, where the server has none
+  pull,   // asks for a slice's values
+  push,   // + which ranges have a gradient, + gradients
+  query,  // where the answer to a push is long in coming
+  alive,
+  leave,
+  // A server's.
+  welcome,  // + json: clocks, and whether values are needed
+  values,   // + values of a slice: the worker may go on
+  waiting,  // the push was taken; `worker` is whom its answer waits for
+  again,    // the push has not come: send it
+  unknown,  // this server does not know the worker (any more): say hello
+  refused,  // + text: why
+};
+
+struct Header {
+  static constexpr std::uint32_t kMagic = 0x53507331;  // "1sPS"
+
+  std::uint32_t magic = kMagic;
+  Kind kind = Kind::alive;
+  std::int32_t worker = 0;
+  std::uint32_t slice = 0;
+  std::uint64_t incarnation = 0;
+  std::int64_t clock = 0;
+  double learning_rate = 0;
+  std::int64_t lead = 0;
+  std::int64_t updates = 0;
+};
+static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) == 56);
+
+inline zmq::message_t message_of(const Header& header) { return {&header, sizeof header}; }
+inline zmq::message_t message_of(std::string_view text) { return {text.data(), text.size()}; }
+
+template <class T>
+std::span<const T> span_of(const zmq::message_t& message) {
+  return {static_cast<const T*>(message.data()), message.size() / sizeof(T)};
+}
+
+}  // namespace sullae::ps

@@ -1,0 +1,270 @@
+#include "ps/server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/copy.h"
+#include "base/log.h"
+
+namespace sullae::ps {
+namespace {
+
+using nlohmann::json;
+
+// Larger than any message of a worker's: what is larger is not one.
+constexpr std::int64_t kMostBytes = std::int64_t{64} << 20;
+
+// ZeroMQ hands out large messages where they arrived, at any address.
+std::vector<float> aligned_copy(const zmq::message_t& message) {
+  std::vector<float> values(message.size() / sizeof(float));
+  copy_bytes(values.data(), message.data(), values.size() * sizeof(float));
+  return values;
+}
+
+bool is_aligned(const zmq::message_t& message) {
+  return reinterpret_cast<std::uintptr_t>(message.data()) % alignof(float) == 0;
+}
+
+}  // namespace
+
+ServerLoop::ServerLoop(const ServerOptions& options)
+    : options_(options),
+      context_(1),
+      socket_(context_, zmq::socket_type::router),
+      members_(options.workers, options.lease) {
+  if (options.workers < 1)
+    throw InputError(
+        fmt::format("parameter server: {} workers: expected 1 or more", options.workers));
+  if (options.staleness < -1)
+    throw InputError(fmt::format(
+        "parameter server: staleness {}: expected a number of steps, or -1 for no bound",
+        options.staleness));
+  socket_.set(zmq::sockopt::linger, 0);
+  socket_.set(zmq::sockopt::rcvhwm, 0);
+  socket_.set(zmq::sockopt::sndhwm, 0);
+  socket_.set(zmq::sockopt::maxmsgsize, kMostBytes);
+  try {
+    socket_.bind(options.endpoint);
+  } catch (const zmq::error_t& error) {
+    throw Error(
+        fmt::format("parameter server: cannot listen at '{}': {}", options.endpoint, error.what()));
+  }
+  endpoint_ = socket_.get(zmq::sockopt::last_endpoint);
+}
+
+void ServerLoop::turn(std::chrono::milliseconds limit) {
+  zmq::pollitem_t item{socket_.handle(), 0, ZMQ_POLLIN, 0};
+  zmq::poll(&item, 1, limit);
+  for (Message message; receive(message);) answer(message);
+  const auto gone = members_.expire(Clock::now());
+  for (const int worker : gone)
+    log::warning(
+        "parameter server {}: nothing was heard of worker {} for {:.1f} s: it is waited for no "
+        "more",
+        endpoint_, worker, std::chrono::duration<double>(options_.lease).count());
+  if (!gone.empty()) look_again();
+}
+
+// False where there is none; what is no message of ours is passed over.
+bool ServerLoop::receive(Message& message) {
+  for (;;) {
+    message = {};
+    if (!socket_.recv(message.from, zmq::recv_flags::dontwait)) return false;
+    bool more = message.from.more();
+    while (more) {
+      zmq::message_t part;
+      if (!socket_.recv(part)) return false;
+      more = part.more();
+      message.parts.push_back(std::move(part));
+    }
+    if (message.parts.empty() || message.parts.front().size() != sizeof(Header)) continue;
+    copy_bytes(&message.header, message.parts.front().data(), sizeof(Header));
+    if (message.header.magic != Header::kMagic) continue;
+    message.parts.erase(message.parts.begin());
+    return true;
+  }
+}
+
+void ServerLoop::answer(Message& message) {
+  const Header& header = message.header;
+  if (header.kind == Kind::hello) return hello(message);
+  if (!members_.hear(header.worker, header.incarnation, Clock::now()) || !rule_) {
+    if (header.kind == Kind::alive || header.kind == Kind::leave) return;
+    return reply(message.from, {.kind = Kind::unknown, .slice = header.slice});
+  }
+  answer_known(message);
+}
+
+void ServerLoop::answer_known(Message& message) {
+  const Header& header = message.header;
+  if (header.kind == Kind::alive) return;
+  if (header.kind == Kind::leave) {
+    members_.leave(header.worker, header.incarnation);
+    return look_again();
+  }
+  const auto found = shards_.find(header.slice);
+  if (found == shards_.end())
+    return refuse(message, fmt::format("it has no slice {}", header.slice));
+  Shard& shard = found->second;
+  if (header.kind == Kind::first) return first(message, shard);
+  if (header.kind == Kind::pull) return wait_to_go_on(message, shard, header);
+  if (header.kind == Kind::push) return push(message, shard);
+  if (header.kind == Kind::query) return query(message, shard);
+  refuse(message, fmt::format("it knows no message {}", static_cast<unsigned>(header.kind)));
+}
+
+std::string ServerLoop::wrong_with(const json& said, const Rule& rule) const {
+  if (!rule_) return "";
+  if (rule != *rule_)
+    return fmt::format("its optimizer is {}, and the first worker's {}", to_json(rule).dump(),
+                       to_json(*rule_).dump());
+  const json& slices = said.at("slices");
+  bool same = slices.size() == shards_.size();
+  for (const json& slice : slices) {
+    const auto found = shards_.find(slice.at("id").get<std::uint32_t>());
+    same = same && found != shards_.end() &&
+           found->second.sizes() == slice.at("ranges").get<std::vector<std::size_t>>();
+  }
+  return same ? ""
+              : "its parameters are others than the first worker's: expected the same model, and "
+                "the same servers in the same order";
+}
+
+void ServerLoop::hello(Message& message) {
+  const Header& header = message.header;
+  json answer;
+  try {
+    const json said = json::parse(message.parts.at(0).to_string_view());
+    const Rule rule = rule_of(said.at("rule"));
+    const auto wrong = wrong_with(said, rule);
+    if (!wrong.empty()) return refuse(message, wrong);
+    if (said.at("secret").get<std::string>() != options_.secret)
+      return refuse(message, "it belongs to another job (SULLAE_JOB_SECRET)");
+    if (!rule_) {
+      std::map<std::uint32_t, Shard> shards;
+      for (const json& slice : said.at("slices"))
+        shards.try_emplace(slice.at("id").get<std::uint32_t>(),
+                           slice.at("ranges").get<std::vector<std::size_t>>(), rule,
+                           options_.staleness);
+      shards_ = std::move(shards);
+      rule_ = rule;
+    }
+  } catch (const json::exception& error) {
+    return refuse(message, fmt::format("it cannot read the greeting: {}", error.what()));
+  } catch (const Error& error) {
+    return refuse(message, error.what());
+  } catch (const std::out_of_range&) {
+    return refuse(message, "a greeting without words");
+  }
+  members_.join(header.worker, header.incarnation, Clock::now());
+  bool needs = false;
+  answer["clocks"] = json::array();
+  for (auto& [id, shard] : shards_) {
+    answer["clocks"].push_back({id, shard.join(header.worker, members_.counted())});
+    needs = needs || !shard.has_values();
+  }
+  answer["needs"] = needs;
+  answer["staleness"] = options_.staleness;
+  const std::string text = answer.dump();
+  reply(message.from, {.kind = Kind::welcome}, message_of(text));
+  look_again();
+}
+
+void ServerLoop::first(const Message& message, Shard& shard) {
+  if (shard.has_values() || message.parts.size() != 1 ||
+      message.parts[0].size() != shard.elements() * sizeof(float))
+    return;
+  shard.set_values(aligned_copy(message.parts[0]));
+  look_again();
+}
+
+void ServerLoop::push(Message& message, Shard& shard) {
+  const Header& header = message.header;
+  const auto& parts = message.parts;
+  if (!shard.has_values() || parts.size() != 2 || parts[0].size() != shard.sizes().size() ||
+      parts[1].size() != shard.elements() * sizeof(float))
+    return refuse(message, fmt::format("a gradient that is none of slice {}", header.slice));
+  const auto clock = shard.clock(header.worker);
+  if (header.clock > clock)
+    return reply(message.from, {.kind = Kind::unknown, .slice = header.slice});
+  Header answer = header;
+  // What is behind was taken already, and is not taken twice.
+  if (header.clock == clock) {
+    const auto copy = is_aligned(parts[1]) ? std::vector<float>() : aligned_copy(parts[1]);
+    const Delay delay = shard.take(
+        {.worker = header.worker,
+         .learning_rate = header.learning_rate,
+         .present = span_of<std::uint8_t>(parts[0]),
+         .values = copy.empty() ? static_cast<const float*>(parts[1].data()) : copy.data()},
+        members_.counted());
+    answer.lead = delay.lead;
+    answer.updates = delay.updates;
+  }
+  wait_to_go_on(message, shard, answer);
+}
+
+void ServerLoop::query(Message& message, Shard& shard) {
+  const Header& header = message.header;
+  const auto clock = shard.clock(header.worker);
+  if (header.clock > clock)
+    return reply(message.from, {.kind = Kind::unknown, .slice = header.slice});
+  if (header.clock == clock)
+    return reply(message.from, {.kind = Kind::again, .slice = header.slice, .clock = clock});
+  zmq::message_t from;
+  from.copy(message.from);
+  wait_to_go_on(message, shard, header);
+  if (!shard.may_go_on(header.worker, members_.counted()))
+    reply(from, {.kind = Kind::waiting,
+                 .worker = shard.slowest(members_.counted()),
+                 .slice = header.slice});
+}
+
+// A worker waits once for a slice.
+void ServerLoop::wait_to_go_on(Message& message, Shard& shard, const Header& header) {
+  auto& waiting = waiting_[header.slice];
+  std::erase_if(waiting, [&](const Waiting& one) { return one.header.worker == header.worker; });
+  waiting.push_back({std::move(message.from), header});
+  std::erase_if(waiting, [&](Waiting& one) {
+    if (!shard.may_go_on(one.header.worker, members_.counted())) return false;
+    give(one.to, one.header, shard);
+    return true;
+  });
+}
+
+void ServerLoop::look_again() {
+  for (auto& [id, shard] : shards_) {
+    shard.settle(members_.counted());
+    std::erase_if(waiting_[id], [&, &held = shard](Waiting& one) {
+      if (!held.may_go_on(one.header.worker, members_.counted())) return false;
+      give(one.to, one.header, held);
+      return true;
+    });
+  }
+}
+
+void ServerLoop::give(zmq::message_t& to, Header header, Shard& shard) {
+  header.kind = Kind::values;
+  header.clock = shard.clock(header.worker);
+  shard.pulled(header.worker);
+  reply(to, header, {shard.values().data(), shard.values().size_bytes()});
+}
+
+void ServerLoop::reply(zmq::message_t& to, const Header& header) {
+  socket_.send(to, zmq::send_flags::sndmore);
+  socket_.send(message_of(header), zmq::send_flags::none);
+}
+
+void ServerLoop::reply(zmq::message_t& to, const Header& header, zmq::message_t part) {
+  socket_.send(to, zmq::send_flags::sndmore);
+  socket_.send(message_of(header), zmq::send_flags::sndmore);
+  socket_.send(part, zmq::send_flags::none);
+}
+
+void ServerLoop::refuse(Message& message, const std::string& why) {
+  reply(message.from, {.kind = Kind::refused, .slice = message.header.slice}, message_of(why));
+}
+
+}  // namespace sullae::ps

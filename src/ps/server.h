@@ -1,0 +1,62 @@
+// The loop of a parameter server.
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ps/members.h"
+#include "ps/packet.h"
+#include "ps/shard.h"
+#include "sullae/ps.h"
+
+namespace sullae::ps {
+
+/// Answers one message at a time; the socket's owner is the thread that calls.
+class ServerLoop {
+ public:
+  explicit ServerLoop(const ServerOptions& options);
+
+  const std::string& endpoint() const { return endpoint_; }
+  /// Answers what comes within `limit`, and looks after leases.
+  void turn(std::chrono::milliseconds limit);
+
+ private:
+  struct Message {
+    zmq::message_t from;  // ZeroMQ's name of the sender
+    Header header;
+    std::vector<zmq::message_t> parts;
+  };
+  struct Waiting {
+    zmq::message_t to;
+    Header header;
+  };
+
+  bool receive(Message& message);
+  void answer(Message& message);
+  void answer_known(Message& message);
+  void hello(Message& message);
+  void first(const Message& message, Shard& shard);
+  void push(Message& message, Shard& shard);
+  void query(Message& message, Shard& shard);
+  void wait_to_go_on(Message& message, Shard& shard, const Header& header);
+  void give(zmq::message_t& to, Header header, Shard& shard);
+  void look_again();
+  void reply(zmq::message_t& to, const Header& header);
+  void reply(zmq::message_t& to, const Header& header, zmq::message_t part);
+  void refuse(Message& message, const std::string& why);
+  std::string wrong_with(const nlohmann::json& said, const Rule& rule) const;
+
+  ServerOptions options_;
+  zmq::context_t context_;
+  zmq::socket_t socket_;
+  std::string endpoint_;
+  Members members_;
+  std::optional<Rule> rule_;
+  std::map<std::uint32_t, Shard> shards_;
+  std::map<std::uint32_t, std::vector<Waiting>> waiting_;
+};
+
+}  // namespace sullae::ps

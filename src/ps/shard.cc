@@ -1,0 +1,104 @@
+#include "ps/shard.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace sullae::ps {
+
+Shard::Shard(std::vector<std::size_t> sizes, const Rule& rule, int staleness)
+    : sizes_(std::move(sizes)),
+      elements_(std::accumulate(sizes_.begin(), sizes_.end(), std::size_t{0})),
+      rule_(rule),
+      staleness_(staleness),
+      present_(sizes_.size()) {
+  for (const std::size_t size : sizes_) states_.push_back(initial_state(rule_, size));
+}
+
+void Shard::set_values(std::span<const float> values) {
+  values_.assign(values.begin(), values.end());
+}
+
+std::int64_t Shard::clock(int worker) const {
+  const auto found = clocks_.find(worker);
+  return found == clocks_.end() ? 0 : found->second;
+}
+
+std::int64_t Shard::join(int worker, const std::set<int>& members) {
+  auto others = members;
+  others.erase(worker);
+  std::int64_t least = staleness_ == 0 ? round_ : 0;
+  if (!others.empty()) {
+    least = least_clock(others);
+  } else {
+    for (const auto& [other, clock] : clocks_) least = std::max(least, clock);
+  }
+  pulled_[worker] = updates_;
+  return clocks_[worker] = std::max(clock(worker), least);
+}
+
+std::int64_t Shard::least_clock(const std::set<int>& members) const {
+  return clock(slowest(members));
+}
+
+int Shard::slowest(const std::set<int>& members) const {
+  return *std::ranges::min_element(members, {}, [&](int member) { return clock(member); });
+}
+
+Delay Shard::take(const Gradient& gradient, const std::set<int>& members) {
+  const std::int64_t given = clocks_[gradient.worker]++;
+  const Delay delay{given - std::min(given, least_clock(members)),
+                    updates_ - pulled_[gradient.worker]};
+  if (staleness_ == 0) {
+    add(gradient);
+    settle(members);
+  } else {
+    apply(gradient.learning_rate, gradient.values, gradient.present, 1.0F);
+  }
+  return delay;
+}
+
+void Shard::add(const Gradient& gradient) {
+  sum_.resize(elements_);
+  if (given_ == 0) std::ranges::fill(present_, std::uint8_t{0});
+  std::size_t from = 0;
+  for (std::size_t range = 0; range < sizes_.size(); from += sizes_[range++]) {
+    if (gradient.present[range] == 0) continue;
+    float* const sum = sum_.data() + from;
+    const float* const own = gradient.values + from;
+    if (std::exchange(present_[range], 1) == 0) {
+      std::copy_n(own, sizes_[range], sum);
+    } else {
+      for (std::size_t i = 0; i < sizes_[range]; ++i) sum[i] += own[i];
+    }
+  }
+  ++given_;
+  learning_rate_ = gradient.learning_rate;
+}
+
+void Shard::settle(const std::set<int>& members) {
+  if (staleness_ != 0 || given_ == 0 || members.empty() || least_clock(members) <= round_) return;
+  apply(learning_rate_, sum_.data(), present_, 1.0F / static_cast<float>(given_));
+  given_ = 0;
+  ++round_;
+}
+
+void Shard::apply(double learning_rate, const float* gradient,
+                  std::span<const std::uint8_t> present, float scale) {
+  std::size_t from = 0;
+  for (std::size_t range = 0; range < sizes_.size(); from += sizes_[range++]) {
+    if (present[range] == 0) continue;
+    update(rule_, learning_rate, states_[range], values_.data() + from, gradient + from,
+           sizes_[range], scale);
+  }
+  ++updates_;
+}
+
+bool Shard::may_go_on(int worker, const std::set<int>& members) const {
+  if (!has_values()) return false;
+  if (staleness_ < 0) return true;
+  if (staleness_ == 0) return clock(worker) <= round_;
+  return members.empty() || clock(worker) <= least_clock(members) + staleness_;
+}
+
+}  // namespace sullae::ps
