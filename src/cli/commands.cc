@@ -24,6 +24,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_run_command());
   commands.push_back(make_hosts_command());
+  commands.push_back(make_ps_command());
   commands.push_back(make_jobs_command());
   commands.push_back(make_cluster_command());
   for (const auto& command : kOtherCommands)

@@ -123,11 +123,25 @@ class RunCommand final : public Command {
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str()
         ->type_name("N");
+    app.add_option("--ps", parameter_servers_,
+                   "Parameter servers to start beside the ranks, which are their workers")
+        ->check(positive_integer())
+        ->type_name("N")
+        ->group("Parameter servers");
+    app.add_option("--staleness", staleness_,
+                   "Steps that a worker may be ahead of the slowest; 0: all step together, -1: any")
+        ->check(CLI::Range(-1, 1 << 30))
+        ->capture_default_str()
+        ->needs("--ps")
+        ->type_name("STEPS")
+        ->group("Parameter servers");
     app.footer(
         "The first rank that fails ends the others and decides the exit code: its own, or 128 + "
         "the signal that killed it.\n"
         "With --min-np or --max-np the others go on without it, and a rank that can be had takes "
         "its place: programs that use\nsullae::elastic, and sullae train.\n"
+        "With --ps the others go on without any but rank 0, and a server that is killed is started "
+        "again: programs that use\nsullae::ps.\n"
         "Ctrl-C ends all ranks; once more kills them. No process is left behind.");
     return app_;
   }
@@ -164,6 +178,14 @@ class RunCommand final : public Command {
     options_.connect_timeout = to_milliseconds(connect_timeout_);
     options_.bind = bind_to_ == "core";
     if (elastic_.least > 0 || elastic_.most > 0 || !discover_.empty()) set_elastic();
+    if (parameter_servers_ > 0) {
+      if (options_.elastic)
+        throw InputError(
+            "--ps with --min-np, --max-np or --discover: expected one of them; workers of "
+            "parameter "
+            "servers may end without them");
+      options_.parameter_servers = {.count = parameter_servers_, .staleness = staleness_};
+    }
     return run_job(options_);
   }
 
@@ -213,6 +235,8 @@ class RunCommand final : public Command {
   double timeout_ = 0;
   double connect_timeout_ = 30;
   JobOptions::Elastic elastic_{.least = 0, .most = 0};
+  int parameter_servers_ = 0;
+  int staleness_ = 0;
   std::string discover_;
   std::string cooldown_ = "1:100";
   double elastic_timeout_ = 600;

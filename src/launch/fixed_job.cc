@@ -7,6 +7,7 @@
 
 #include "base/host.h"
 #include "launch/hosts.h"
+#include "launch/remote_shell.h"
 
 namespace sullae {
 
@@ -20,30 +21,86 @@ void FixedJob::start() {
   for (const Placement& placement : placements) {
     RunningAgent& agent = start_agent(placement.host.name);
     ranks_[&agent] = placement.ranks;
-    start_processes(agent, {.ranks = placement.ranks, .size = options().ranks});
   }
+  const int servers = options().parameter_servers ? options().parameter_servers->count : 0;
+  for (int server = 0; server < servers; ++server)
+    start_server(agents()[static_cast<std::size_t>(server) % agents().size()], server);
+  for (RunningAgent& agent : agents()) {
+    AgentSpec spec{.ranks = ranks_[&agent], .size = options().ranks};
+    if (servers > 0) spec.environment["SULLAE_PS"] = fmt::to_string(servers);
+    start_processes(agent, std::move(spec));
+  }
+}
+
+// It has all of the host's processors, as workers wait for it.
+void FixedJob::start_server(RunningAgent& agent, int server) {
+  AgentSpec spec{.command = {own_program(), "ps", "--workers", fmt::to_string(options().ranks),
+                             "--staleness", fmt::to_string(options().parameter_servers->staleness),
+                             "--index", fmt::to_string(server)},
+                 .ranks = {options().ranks + server},
+                 .size = options().ranks,
+                 .slots = {0},
+                 .host_slots = 1,
+                 .bind = false};
+  if (agent.is_here) {
+    spec.command.insert(
+        spec.command.end(),
+        {"--host", options().store_host.empty() ? host_name() : options().store_host});
+  }
+  servers_[&agent].insert(server);
+  start_processes(agent, std::move(spec));
+}
+
+void FixedJob::on_server_ended(RunningAgent& agent, int server, int status) {
+  if (ending() || finished()) return;
+  const bool was_killed = exit_code_of(status) > 128;
+  say(fmt::format("parameter server {} (process {} on {}) {}; {}", server,
+                  pid_of(options().ranks + server), agent.is_here ? host_name() : agent.host,
+                  describe_status(status), was_killed ? "starting it again" : "ending all ranks"));
+  if (was_killed) return start_server(agent, server);
+  end_all(SIGTERM, status == 0 ? 1 : exit_code_of(status));
+}
+
+// False where it is known. Servers are told, and wait no more.
+bool FixedJob::note_end(int rank) {
+  if (!ended_.insert(rank).second) return false;
+  --running_;
+  if (options().parameter_servers)
+    store().set(fmt::format("ps/ended/{}", ended_.size() - 1), fmt::to_string(rank));
+  return true;
+}
+
+// Whether the job ends without what runs there.
+bool FixedJob::needs(const RunningAgent& agent) const {
+  const auto& ranks = ranks_.at(&agent);
+  return !options().parameter_servers || servers_.contains(&agent) ||
+         std::ranges::find(ranks, 0) != ranks.end();
 }
 
 void FixedJob::on_host_lost(RunningAgent& agent, const std::string& why) {
   const auto& ranks = ranks_[&agent];
   if (std::ranges::all_of(ranks, [&](int rank) { return ended_.contains(rank); })) return;
   if (!agent.ready) throw Error(why);
-  if (!ending()) say(why + "; ending all ranks");
+  const bool is_end = needs(agent);
+  if (!ending()) say(why + (is_end ? "; ending all ranks" : "; the other workers go on"));
   for (const int rank : ranks) {
-    if (ended_.insert(rank).second) --running_;
+    note_end(rank);
   }
-  end_all(SIGTERM, 1);
+  if (is_end) end_all(SIGTERM, 1);
 }
 
 void FixedJob::on_process_ended(RunningAgent& agent, int rank, int status) {
-  if (!ended_.insert(rank).second) return;
-  --running_;
+  if (rank >= options().ranks) return on_server_ended(agent, rank - options().ranks, status);
+  if (!note_end(rank)) return;
   if (status == 0 || ending()) return;
   const int others = running_;
+  const bool is_end = rank == 0 || !options().parameter_servers;
   say(fmt::format("rank {} (process {} on {}) {}{}", rank, pid_of(rank),
                   agent.is_here ? host_name() : agent.host, describe_status(status),
-                  others > 0 ? "; ending the other ranks" : ""));
-  end_all(SIGTERM, exit_code_of(status));
+                  others == 0 ? ""
+                  : is_end    ? "; ending the other ranks"
+                              : "; the other workers go on"));
+  if (is_end) end_all(SIGTERM, exit_code_of(status));
 }
 
 }  // namespace sullae

@@ -8,19 +8,25 @@
 
 namespace sullae {
 
-/// The first rank that fails ends the others.
+/// The first rank that fails ends the others. Where there are parameter servers, only rank 0 does: the others' workers
+/// go on without one that fails, and a server that is killed is started again.
 class FixedJob final : public Job {
  public:
   explicit FixedJob(const JobOptions& options) : Job(options), running_(options.ranks) {}
 
  private:
   void start() override;
+  void start_server(RunningAgent& agent, int server);
+  void on_server_ended(RunningAgent& agent, int server, int status);
+  bool note_end(int rank);
+  bool needs(const RunningAgent& agent) const;
   bool finished() const override { return running_ == 0; }
   void on_process_ended(RunningAgent& agent, int rank, int status) override;
   void on_host_lost(RunningAgent& agent, const std::string& why) override;
 
   std::map<const RunningAgent*, std::vector<int>> ranks_;
-  std::set<int> ended_;  // ranks
+  std::map<const RunningAgent*, std::set<int>> servers_;  // of parameters
+  std::set<int> ended_;                                   // ranks
   int running_;
 };
 

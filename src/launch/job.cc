@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <csignal>
 #include <cstring>
 #include <ctime>
@@ -47,7 +48,8 @@ Job::Job(const JobOptions& options)
     : options_(options),
       output_({.directory = options.output_directory,
                .tag = options.tag_output,
-               .colour = ::isatty(STDOUT_FILENO) == 1}),
+               .colour = ::isatty(STDOUT_FILENO) == 1,
+               .ranks = options.parameter_servers ? options.ranks : INT_MAX}),
       secret_(draw_secret()),
       id_(fmt::format("{}-{}-{}", host_name(), ::getpid(), std::time(nullptr))) {
   adopt_orphans();
@@ -97,11 +99,13 @@ RunningAgent& Job::start_agent(const std::string& host) {
 }
 
 void Job::start_processes(RunningAgent& agent, AgentSpec spec) {
-  spec.command = options_.command;
+  if (spec.command.empty()) {
+    spec.command = options_.command;
+    spec.cpus_per_rank = options_.cpus_per_rank;
+    spec.bind = options_.bind;
+  }
   spec.directory = std::filesystem::current_path().string();
   for (const auto& [name, value] : options_.environment) spec.environment.try_emplace(name, value);
-  spec.cpus_per_rank = options_.cpus_per_rank;
-  spec.bind = options_.bind;
   if (!agent.is_here) {
     for (const auto& [name, value] : variables_for_other_hosts())
       spec.environment.try_emplace(name, value);

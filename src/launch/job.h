@@ -75,7 +75,8 @@ class Job {
   void stop_store() { store_.reset(); }
   RunningAgent& start_agent(const std::string& host);
   std::deque<RunningAgent>& agents() { return agents_; }
-  /// Starts processes through the agent, as soon as it answers. What all processes get is filled in.
+  /// Starts processes through the agent, as soon as it answers. What all processes get is filled in, and where there is no
+  /// command the job's.
   void start_processes(RunningAgent& agent, AgentSpec spec);
   void send_signal(RunningAgent& agent, int rank, int signal);
   void signal_all(int signal);

@@ -60,6 +60,12 @@ struct JobOptions {
     std::chrono::milliseconds timeout{std::chrono::seconds{600}};
   };
   std::optional<Elastic> elastic = {};
+  /// Processes that hold the parameters, beside the ranks, which are their workers.
+  struct ParameterServers {
+    int count = 1;
+    int staleness = 0;
+  };
+  std::optional<ParameterServers> parameter_servers = {};
   /// How often a job that failed is started again, from its beginning.
   int restarts = 0;
 
@@ -69,7 +75,7 @@ struct JobOptions {
 };
 
 /// Runs the job and returns the exit code: 0, that of the first rank that failed (128 + signal when
-/// it was killed), or 124 at the timeout. Takes over SIGINT, SIGTERM and SIGHUP while it runs.
+/// it was killed; with parameter servers that of rank 0), or 124 at the timeout. Takes over SIGINT, SIGTERM and SIGHUP while it runs.
 /// Throws InputError or Error where the job cannot be started; no process is left then either.
 int run_job(const JobOptions& options);
 

@@ -35,8 +35,7 @@ RankOutput::~RankOutput() {
 void RankOutput::write(int rank, int descriptor, std::string_view bytes) {
   if (!options_.directory.empty()) {
     auto& file = files_[rank];
-    if (!file.is_open())
-      file.open(options_.directory / fmt::format("rank-{}.log", rank), std::ios::trunc);
+    if (!file.is_open()) file.open(options_.directory / (name_of(rank) + ".log"), std::ios::trunc);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     file.flush();
   }
@@ -52,6 +51,12 @@ void RankOutput::write(int rank, int descriptor, std::string_view bytes) {
   }
 }
 
+// "rank-3", "ps-0".
+std::string RankOutput::name_of(int rank) const {
+  return rank < options_.ranks ? fmt::format("rank-{}", rank)
+                               : fmt::format("ps-{}", rank - options_.ranks);
+}
+
 void RankOutput::finish(int rank) {
   for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
     const auto found = partial_.find({rank, descriptor});
@@ -64,10 +69,11 @@ void RankOutput::finish(int rank) {
 void RankOutput::write_line(int rank, int descriptor, std::string_view line) {
   std::string text;
   if (options_.tag) {
+    const std::string tag = rank < options_.ranks ? fmt::to_string(rank) : name_of(rank);
     constexpr int kColourCount = sizeof kColours / sizeof kColours[0];
     text = options_.colour
-               ? fmt::format("\x1b[{}m[{}]\x1b[0m {}\n", kColours[rank % kColourCount], rank, line)
-               : fmt::format("[{}] {}\n", rank, line);
+               ? fmt::format("\x1b[{}m[{}]\x1b[0m {}\n", kColours[rank % kColourCount], tag, line)
+               : fmt::format("[{}] {}\n", tag, line);
   } else {
     text = fmt::format("{}\n", line);
   }

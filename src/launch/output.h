@@ -1,6 +1,7 @@
 // The ranks' output on the terminal and in files.
 #pragma once
 
+#include <climits>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -10,11 +11,13 @@
 namespace sullae {
 
 struct OutputOptions {
-  /// One file a rank is written here, "rank-<n>.log"; empty writes none.
+  /// One file a rank is written here, "rank-<n>.log", and one a parameter server, "ps-<n>.log"; empty writes none.
   std::filesystem::path directory;
   bool tag = true;
   /// Colours the tags.
   bool colour = false;
+  /// What is numbered from here on are parameter servers.
+  int ranks = INT_MAX;
 };
 
 /// Puts lines together and tags them with their rank. Used by one thread.
@@ -34,6 +37,7 @@ class RankOutput {
   bool open() const { return open_; }
 
  private:
+  std::string name_of(int rank) const;
   void write_line(int rank, int descriptor, std::string_view line);
 
   OutputOptions options_;

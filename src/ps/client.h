@@ -72,7 +72,7 @@ class Client {
     bool needs_values = false;
     Clock::time_point spoken;  // when it was asked last
     std::chrono::milliseconds patience{};
-    int waits_for = -1;        // the worker that it said it waits for
+    int waits_for = -1;  // the worker that it said it waits for
   };
 
   void greet(ServerState& server);

@@ -20,8 +20,11 @@ bool Members::hear(int worker, std::uint64_t incarnation, Clock::time_point now)
 
 void Members::leave(int worker, std::uint64_t incarnation) {
   const auto found = living_.find(worker);
-  if (found == living_.end() || found->second.incarnation != incarnation) return;
-  living_.erase(found);
+  if (found != living_.end() && found->second.incarnation == incarnation) forget(worker);
+}
+
+void Members::forget(int worker) {
+  living_.erase(worker);
   counted_.erase(worker);
 }
 
@@ -30,10 +33,7 @@ std::vector<int> Members::expire(Clock::time_point now) {
   for (const auto& [worker, life] : living_) {
     if (now - life.heard > lease_) gone.push_back(worker);
   }
-  for (const int worker : gone) {
-    living_.erase(worker);
-    counted_.erase(worker);
-  }
+  for (const int worker : gone) forget(worker);
   return gone;
 }
 

@@ -22,6 +22,8 @@ class Members {
   /// False of one that has not joined, or has left, or of whose place another process has taken.
   bool hear(int worker, std::uint64_t incarnation, Clock::time_point now);
   void leave(int worker, std::uint64_t incarnation);
+  /// Whatever its incarnation.
+  void forget(int worker);
   /// Removes those whose lease has ended, and returns them.
   std::vector<int> expire(Clock::time_point now);
 

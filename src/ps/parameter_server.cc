@@ -1,7 +1,9 @@
 #include <atomic>
+#include <mutex>
+#include <vector>
 
 #include "ps/server.h"
-#include "sullae/ps.h"
+#include "sullae/ps/server.h"
 
 namespace sullae::ps {
 namespace {
@@ -16,6 +18,8 @@ class Server::Impl {
 
   ServerLoop loop;
   std::atomic<bool> stopping = false;
+  std::mutex mutex;
+  std::vector<int> ended;  // guarded by mutex
 };
 
 Server::Server(const ServerOptions& options) : impl_(std::make_unique<Impl>(options)) {}
@@ -24,7 +28,20 @@ Server::~Server() = default;
 const std::string& Server::endpoint() const { return impl_->loop.endpoint(); }
 
 void Server::run() {
-  while (!impl_->stopping) impl_->loop.turn(kTurn);
+  while (!impl_->stopping) {
+    impl_->loop.turn(kTurn);
+    std::vector<int> ended;
+    {
+      const std::lock_guard lock(impl_->mutex);
+      ended.swap(impl_->ended);
+    }
+    for (const int worker : ended) impl_->loop.forget(worker);
+  }
+}
+
+void Server::worker_ended(int worker) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->ended.push_back(worker);
 }
 
 void Server::stop() noexcept { impl_->stopping = true; }

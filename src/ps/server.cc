@@ -68,6 +68,11 @@ void ServerLoop::turn(std::chrono::milliseconds limit) {
   if (!gone.empty()) look_again();
 }
 
+void ServerLoop::forget(int worker) {
+  members_.forget(worker);
+  look_again();
+}
+
 // False where there is none; what is no message of ours is passed over.
 bool ServerLoop::receive(Message& message) {
   for (;;) {
@@ -184,7 +189,9 @@ void ServerLoop::first(const Message& message, Shard& shard) {
 void ServerLoop::push(Message& message, Shard& shard) {
   const Header& header = message.header;
   const auto& parts = message.parts;
-  if (!shard.has_values() || parts.size() != 2 || parts[0].size() != shard.sizes().size() ||
+  // Worker 0 gives them first; this one asks again.
+  if (!shard.has_values()) return;
+  if (parts.size() != 2 || parts[0].size() != shard.sizes().size() ||
       parts[1].size() != shard.elements() * sizeof(float))
     return refuse(message, fmt::format("a gradient that is none of slice {}", header.slice));
   const auto clock = shard.clock(header.worker);

@@ -10,7 +10,7 @@
 #include "ps/members.h"
 #include "ps/packet.h"
 #include "ps/shard.h"
-#include "sullae/ps.h"
+#include "sullae/ps/server.h"
 
 namespace sullae::ps {
 
@@ -22,6 +22,8 @@ class ServerLoop {
   const std::string& endpoint() const { return endpoint_; }
   /// Answers what comes within `limit`, and looks after leases.
   void turn(std::chrono::milliseconds limit);
+  /// The worker's process has ended.
+  void forget(int worker);
 
  private:
   struct Message {

@@ -22,9 +22,7 @@ using ps::Rule;
 const std::vector<ps::Slice> kSlices{{.server = 0, .ranges = {{0, 0, 3}}}};
 
 ClientOptions options_of(const RunningServers& servers, int worker) {
-  return {.servers = servers.worker(worker).servers,
-          .worker = worker,
-          .timeout = std::chrono::seconds{30}};
+  return {.servers = servers.endpoints(), .worker = worker, .timeout = std::chrono::seconds{30}};
 }
 
 void push_ones(Client& client) {
@@ -57,7 +55,7 @@ TEST(ParameterServer, WaitsNoMoreForAWorkerOfWhichNothingIsHeard) {
   zmq::context_t context;
   zmq::socket_t dead(context, zmq::socket_type::dealer);
   dead.set(zmq::sockopt::linger, 0);
-  dead.connect(servers.worker(1).servers[0]);
+  dead.connect(servers.endpoints()[0]);
   const nlohmann::json said{
       {"secret", ""},
       {"rule", to_json(Rule{})},
@@ -156,7 +154,7 @@ TEST(ParameterServer, StandsWhatIsNoMessageOfOurs) {
   zmq::context_t context;
   zmq::socket_t stranger(context, zmq::socket_type::dealer);
   stranger.set(zmq::sockopt::linger, 1000);
-  stranger.connect(servers.worker(0).servers[0]);
+  stranger.connect(servers.endpoints()[0]);
   const auto say = [&](ps::Kind kind, const std::string& text) {
     stranger.send(ps::message_of(ps::Header{.kind = kind}), zmq::send_flags::sndmore);
     stranger.send(ps::message_of(text), zmq::send_flags::none);

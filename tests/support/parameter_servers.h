@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "sullae/ps.h"
+#include "sullae/ps/server.h"
 
 namespace sullae::testing {
 
@@ -32,9 +32,7 @@ class RunningServers {
       endpoints_.push_back(servers_.back()->endpoint());
     }
   }
-  ps::WorkerOptions worker(int number) const {
-    return {.servers = endpoints_, .worker = number, .timeout = std::chrono::seconds{30}};
-  }
+  const std::vector<std::string>& endpoints() const { return endpoints_; }
   /// One dies, and comes back at its place with nothing.
   void restart(std::size_t server, ps::ServerOptions options) {
     options.endpoint = endpoints_[server];

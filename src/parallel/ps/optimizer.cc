@@ -8,6 +8,7 @@
 #include "base/copy.h"
 #include "base/environment.h"
 #include "ps/client.h"
+#include "ps/endpoints.h"
 #include "sullae/ps.h"
 
 namespace sullae::ps {
@@ -43,25 +44,11 @@ Rule core_rule(const Options& options) {
           .eps = options.eps()};
 }
 
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> parts;
-  for (std::size_t from = 0; from < list.size();) {
-    const auto comma = std::min(list.find(',', from), list.size());
-    parts.push_back(list.substr(from, comma - from));
-    from = comma + 1;
-  }
-  return parts;
-}
-
 ClientOptions client_options(const WorkerOptions& given) {
   const Environment environment = process_environment();
   ClientOptions options{.servers = given.servers, .worker = given.worker};
   read_text(environment, "SULLAE_JOB_SECRET", options.secret);
-  if (options.servers.empty()) {
-    std::string list;
-    read_text(environment, "SULLAE_PS_SERVERS", list);
-    options.servers = split(list);
-  }
+  if (options.servers.empty()) options.servers = find_endpoints(environment);
   if (options.servers.empty())
     throw InputError(fmt::format(
         "{}: no parameter servers: expected `sullae run --ps N`, SULLAE_PS_SERVERS or servers in "

@@ -30,6 +30,10 @@ struct PsNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(PsNet);
 
+ps::WorkerOptions worker_of(const RunningServers& servers, int worker) {
+  return {.servers = servers.endpoints(), .worker = worker, .timeout = std::chrono::seconds{30}};
+}
+
 torch::Tensor inputs(int step) {
   return torch::cos(torch::arange(12 * 7, torch::kFloat32) * (step + 1)).view({12, 7});
 }
@@ -55,7 +59,7 @@ void expect_as_local(const Options& options) {
   for (const int count : {1, 2, 3}) {
     RunningServers servers(count, {});
     PsNet net(1);
-    ParameterServerOptimizer remote(net->named_parameters(), options, servers.worker(0));
+    ParameterServerOptimizer remote(net->named_parameters(), options, worker_of(servers, 0));
     for (int step = 0; step < 8; ++step) train(net, remote, step);
     expect_same(net, local, 1e-6);
     EXPECT_EQ(remote.staleness().most_lead, 0);
@@ -83,7 +87,7 @@ TEST(ParameterServerOptimizer, TrainsWithoutStalenessAsOneProcess) {
         PsNet net(worker);  // worker 0's values are everybody's
         ParameterServerOptimizer remote(net->named_parameters(),
                                         torch::optim::SGDOptions(0.05).momentum(0.9),
-                                        servers.worker(worker));
+                                        worker_of(servers, worker));
         for (int step = 0; step < 10; ++step) train(net, remote, step, worker, workers);
         expect_same(net, local, 1e-6);
       });
@@ -97,7 +101,7 @@ TEST(ParameterServerOptimizer, WithoutABoundWaitsForNobody) {
   std::jthread slow([&] {
     PsNet net(1);
     ParameterServerOptimizer remote(net->named_parameters(), torch::optim::SGDOptions(1e-3),
-                                    servers.worker(1));
+                                    worker_of(servers, 1));
     first_done.wait();
     train(net, remote, 0);
     EXPECT_EQ(remote.staleness().most_updates, 20);
@@ -105,7 +109,7 @@ TEST(ParameterServerOptimizer, WithoutABoundWaitsForNobody) {
   });
   PsNet net(0);
   ParameterServerOptimizer remote(net->named_parameters(), torch::optim::SGDOptions(1e-3),
-                                  servers.worker(0));
+                                  worker_of(servers, 0));
   // The other has its first values.
   while (remote.staleness().most_lead == 0) train(net, remote, 0);
   for (int step = 2; step < 20; ++step) train(net, remote, step);
@@ -127,7 +131,7 @@ TEST(ParameterServerOptimizer, LeavesAloneWhatHasNoGradientAndTakesAnyLayout) {
   const torch::Tensor before = used.detach().clone();
   const torch::Tensor factor = torch::sin(torch::arange(120, torch::kFloat32)).view({2, 3, 4, 5});
   ParameterServerOptimizer remote(parameters, torch::optim::SGDOptions(0.5).weight_decay(0.0),
-                                  servers.worker(0));
+                                  worker_of(servers, 0));
   (used * factor).sum().backward();
   remote.set_learning_rate(0.25);
   remote.step();
@@ -159,7 +163,7 @@ TEST(ParameterServerOptimizer, SaysWhatCannotBe) {
   EXPECT_EQ(error(floats, torch::optim::AdamOptions(0.1).amsgrad(true), options),
             "ParameterServerOptimizer: servers have no AMSGrad: expected amsgrad(false)");
   RunningServers servers(1, {});
-  ParameterServerOptimizer remote(floats, sgd, servers.worker(0));
+  ParameterServerOptimizer remote(floats, sgd, worker_of(servers, 0));
   floats["w"].mutable_grad() = torch::ones({2, 2}).to_sparse();
   EXPECT_EQ(error_of([&] { remote.step(); }),
             "ParameterServerOptimizer: parameter 'w' has a sparse gradient: expected a dense one");

@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <optional>
+#include <thread>
+
+#include "base/environment.h"
+#include "cli/commands.h"
+#include "cli/validators.h"
+#include "ps/endpoints.h"
+#include "sullae/ps/server.h"
+
+namespace sullae::cli {
+namespace {
+
+class PsCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& program) override {
+    CLI::App* app = program.add_subcommand(
+        "ps", "Be a parameter server, of workers that `sullae run --ps` has not started");
+    app->add_option("--workers", options_.workers, "Workers that are expected; more may come later")
+        ->check(positive_integer())
+        ->required()
+        ->type_name("N");
+    app->add_option(
+           "--staleness", options_.staleness,
+           "Steps that a worker may be ahead of the slowest; 0: all step together, -1: any")
+        ->check(CLI::Range(-1, 1 << 30))
+        ->capture_default_str()
+        ->type_name("STEPS");
+    app->add_option("--listen", options_.endpoint, "Address and port; * is all, or any")
+        ->capture_default_str()
+        ->type_name("ADDRESS");
+    app->add_option("--lease", lease_,
+                    "A worker of which nothing is heard for so long is waited for no more")
+        ->check(number(Zero::refused))
+        ->capture_default_str()
+        ->type_name("SECONDS");
+    // Of `sullae run --ps`, whose store tells workers where the server is.
+    app->add_option("--index", index_)->group("");
+    app->add_option("--host", host_)->group("");
+    app->footer(
+        "Workers are given the addresses of all servers in SULLAE_PS_SERVERS, divided by commas.");
+    return app;
+  }
+
+  int run() override {
+    const Environment environment = process_environment();
+    const ps::Registration registration(environment, index_);
+    const bool registers = index_ >= 0 && registration.is_in_a_job();
+    read_text(environment, "SULLAE_JOB_SECRET", options_.secret);
+    options_.lease = std::chrono::milliseconds{static_cast<std::int64_t>(lease_ * 1e3)};
+    if (registers) options_.endpoint = registration.where();
+    sigset_t ends;
+    ::sigemptyset(&ends);
+    ::sigaddset(&ends, SIGINT);
+    ::sigaddset(&ends, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+    ps::Server server(options_);
+    if (registers) {
+      registration.publish(server.endpoint(), host_);
+    } else {
+      std::printf("parameter server at %s\n", server.endpoint().c_str());
+      std::fflush(stdout);
+    }
+    std::jthread serving([&] { server.run(); });
+    std::optional<ps::EndedWorkers> ended;
+    if (registers) ended.emplace(registration, [&](int worker) { server.worker_ended(worker); });
+    int signal = 0;
+    ::sigwait(&ends, &signal);
+    server.stop();
+    return 0;
+  }
+
+ private:
+  ps::ServerOptions options_{.endpoint = "tcp://*:*"};
+  double lease_ = 10;
+  int index_ = -1;
+  std::string host_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_ps_command() { return std::make_unique<PsCommand>(); }
+
+}  // namespace sullae::cli

@@ -1,0 +1,128 @@
+#include "ps/endpoints.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/system_error.h"
+#include "transport/settings.h"
+
+namespace sullae::ps {
+namespace {
+
+constexpr const char* kTimeout = "SULLAE_RENDEZVOUS_TIMEOUT";
+constexpr std::chrono::seconds kStartLimit{10};
+// Longer than any job.
+constexpr std::chrono::hours kEver{24 * 366};
+
+Deadline start_deadline() { return {kStartLimit, "the start of a parameter server"}; }
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  for (std::size_t from = 0; from < list.size();) {
+    const auto comma = std::min(list.find(',', from), list.size());
+    parts.push_back(list.substr(from, comma - from));
+    from = comma + 1;
+  }
+  return parts;
+}
+
+std::string key_of(int server) { return fmt::format("ps/{}", server); }
+
+// This host's address on the way to another.
+std::string address_towards(const StoreAddress& other) {
+  const ResolvedAddress target = resolve(other).front();
+  // Connecting sends nothing here.
+  const UniqueFd fd(::socket(target.family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  if (!fd ||
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&target.storage), target.length) != 0 ||
+      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &length) != 0)
+    throw system_error("finding this host's address");
+  char text[INET6_ADDRSTRLEN] = {};
+  if (own.ss_family == AF_INET6) {
+    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(own).sin6_addr, text, sizeof text);
+    return fmt::format("[{}]", text);
+  }
+  ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(own).sin_addr, text, sizeof text);
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> find_endpoints(const Environment& environment) {
+  std::string list;
+  read_text(environment, "SULLAE_PS_SERVERS", list);
+  if (!list.empty()) return split(list);
+  std::size_t count = 0;
+  std::string store;
+  read_count(environment, "SULLAE_PS", count);
+  read_text(environment, "SULLAE_STORE", store);
+  if (count == 0 || store.empty()) return {};
+  const auto settings = RendezvousSettings::from(environment);
+  const Deadline deadline(settings.timeout, kTimeout);
+  Store client(StoreAddress::parse(store), deadline, {}, settings.job_secret);
+  std::vector<std::string> endpoints;
+  for (std::size_t i = 0; i < count; ++i)
+    endpoints.push_back(client.get(key_of(static_cast<int>(i)), deadline));
+  return endpoints;
+}
+
+Registration::Registration(const Environment& environment, int server) : server_(server) {
+  read_text(environment, "SULLAE_STORE", store_);
+  read_text(environment, "SULLAE_JOB_SECRET", secret_);
+}
+
+std::string Registration::key() const { return key_of(server_); }
+
+std::string Registration::where() const {
+  const auto address = StoreAddress::parse(store_);
+  const Deadline deadline = start_deadline();
+  Store store(address, deadline, {}, secret_);
+  if (store.add(key() + "/starts", 1, deadline) == 1)
+    return address.is_unix() ? "tcp://127.0.0.1:*" : "tcp://0.0.0.0:*";
+  const std::string before = store.get(key(), deadline);
+  const std::string port = before.substr(before.rfind(':'));
+  return (address.is_unix() ? "tcp://127.0.0.1" : "tcp://0.0.0.0") + port;
+}
+
+void Registration::publish(const std::string& bound, const std::string& host) const {
+  const auto address = StoreAddress::parse(store_);
+  std::string endpoint = bound;
+  if (!address.is_unix())
+    endpoint = fmt::format("tcp://{}{}", host.empty() ? address_towards(address) : host,
+                           bound.substr(bound.rfind(':')));
+  const Deadline deadline = start_deadline();
+  Store(address, deadline, {}, secret_).set(key(), endpoint, deadline);
+}
+
+EndedWorkers::EndedWorkers(const Registration& registration, std::function<void(int worker)> take)
+    : store_(StoreAddress::parse(registration.store()), start_deadline(), {},
+             registration.secret()),
+      take_(std::move(take)),
+      thread_([this] { listen(); }) {}
+
+EndedWorkers::~EndedWorkers() {
+  ending_ = true;
+  store_.cancel();
+}
+
+void EndedWorkers::listen() {
+  try {
+    for (int number = 0;; ++number) {
+      const std::string worker =
+          store_.get(fmt::format("ps/ended/{}", number), {kEver, "the end of the job"});
+      take_(std::stoi(worker));
+    }
+  } catch (const Error& error) {  // of the store, when this ends, or the job does
+    if (!ending_) log::warning("parameter server: {}", error.what());
+  }
+}
+
+}  // namespace sullae::ps

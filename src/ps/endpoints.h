@@ -1,0 +1,59 @@
+// How workers find the servers of a job.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/environment.h"
+#include "transport/store/store.h"
+
+namespace sullae::ps {
+
+/// Of a job's servers: the addresses in SULLAE_PS_SERVERS, or those that SULLAE_PS servers have published in the job's
+/// store, for which it waits up to SULLAE_RENDEZVOUS_TIMEOUT; none where neither is set.
+std::vector<std::string> find_endpoints(const Environment& environment);
+
+/// For one of the job's servers: its place in the job's store.
+class Registration {
+ public:
+  /// Without SULLAE_STORE there is none.
+  Registration(const Environment& environment, int server);
+
+  bool is_in_a_job() const { return !store_.empty(); }
+  /// Where it is to listen: at a port of its own, or where it did before it died.
+  std::string where() const;
+  /// Where workers reach what listens at `bound`. Other hosts reach this one as `host` says, or from where it reaches the store.
+  void publish(const std::string& bound, const std::string& host) const;
+
+  const std::string& store() const { return store_; }
+  const std::string& secret() const { return secret_; }
+
+ private:
+  std::string key() const;
+
+  std::string store_;
+  std::string secret_;
+  int server_;
+};
+
+/// Hears from the job's launcher, which sets "ps/ended/0" and so on, whose process has ended.
+class EndedWorkers {
+ public:
+  EndedWorkers(const Registration& registration, std::function<void(int worker)> take);
+  ~EndedWorkers();
+  EndedWorkers(const EndedWorkers&) = delete;
+  EndedWorkers& operator=(const EndedWorkers&) = delete;
+
+ private:
+  void listen();
+
+  Store store_;
+  std::function<void(int worker)> take_;
+  std::atomic<bool> ending_ = false;
+  std::jthread thread_;
+};
+
+}  // namespace sullae::ps

@@ -1,0 +1,129 @@
+// Jobs with parameter servers, as `sullae run --ps` starts them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <regex>
+#include <string>
+
+#include "support/errors.h"
+#include "support/program.h"
+#include "support/two_networks.h"
+
+namespace sullae::testing {
+namespace {
+
+std::vector<std::string> words(const std::vector<std::string>& flags, const std::string& steps,
+                               const std::string& rest = "0") {
+  std::vector<std::string> all{sullae_program(), "run"};
+  all.insert(all.end(), flags.begin(), flags.end());
+  all.insert(all.end(), {PS_PROGRAM, steps, rest});
+  return all;
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+TEST(PsJob, TrainsWithAnyStaleness) {
+  for (const char* staleness : {"0", "3", "-1"}) {
+    const auto result =
+        run_program(words({"--ps", "2", "-np", "3", "--staleness", staleness, "--no-tag"}, "200"));
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    EXPECT_EQ(count(result.standard_output, "3.00 2.00, at most"), 3U) << result.standard_output;
+    if (std::string(staleness) == "0") {
+      EXPECT_EQ(count(result.standard_output, "at most 0 steps ahead"), 3U);
+    }
+  }
+}
+
+pid_t pid_in(const std::string& output, int rank) {
+  std::smatch found;
+  const std::regex pattern(fmt::format("\\[{}\\] began as (\\d+)", rank));
+  return std::regex_search(output, found, pattern) ? std::stoi(found[1]) : 0;
+}
+
+TEST(PsJob, GoesOnWithoutAWorkerThatIsKilled) {
+  Program job(words({"--ps", "1", "-np", "3", "--staleness", "1"}, "400", "5"));
+  for (const int rank : {0, 1, 2})
+    ASSERT_TRUE(job.wait_for_output(fmt::format("[{}] began as", rank)));
+  const pid_t pid = pid_in(job.output(), 2);
+  ASSERT_GT(pid, 0);
+  ::kill(pid, SIGKILL);
+  const auto result = job.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_EQ(count(result.standard_output, "3.00 2.00"), 2U) << result.standard_output;
+  EXPECT_TRUE(
+      contains(result.standard_error, "was killed by signal 9 (Killed); the other workers go on"))
+      << result.standard_error;
+}
+
+TEST(PsJob, EndsWithRankZero) {
+  Program job(words({"--ps", "1", "-np", "2"}, "100000", "5"));
+  ASSERT_TRUE(job.wait_for_output("[0] began as"));
+  ::kill(pid_in(job.output(), 0), SIGKILL);
+  const auto result = job.wait();
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL);
+  EXPECT_TRUE(contains(result.standard_error, "; ending the other ranks")) << result.standard_error;
+}
+
+pid_t parent_of(pid_t pid) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string word; status >> word;) {
+    if (word != "PPid:") continue;
+    pid_t parent = 0;
+    status >> parent;
+    return parent;
+  }
+  return 0;
+}
+
+// Of the job that has this rank: one agent has started both.
+pid_t server_beside(pid_t rank) {
+  for (const pid_t pid : processes_with("--workers")) {
+    if (parent_of(pid) == parent_of(rank)) return pid;
+  }
+  return 0;
+}
+
+TEST(PsJob, StartsAServerAgainThatIsKilled) {
+  Program job(words({"--ps", "2", "-np", "2"}, "400", "5"));
+  for (const int rank : {0, 1})
+    ASSERT_TRUE(job.wait_for_output(fmt::format("[{}] began as", rank)));
+  const pid_t server = server_beside(pid_in(job.output(), 0));
+  ASSERT_GT(server, 0);
+  ::kill(server, SIGKILL);
+  const auto result = job.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_EQ(count(result.standard_output, "3.00 2.00"), 2U) << result.standard_output;
+  EXPECT_TRUE(contains(result.standard_error, "was killed by signal 9 (Killed); starting it again"))
+      << result.standard_error;
+}
+
+TEST(PsJob, SaysWhatCannotBe) {
+  const auto both = run_program(words({"--ps", "1", "-np", "2", "--min-np", "1"}, "1"));
+  EXPECT_EQ(both.exit_code, 1);
+  EXPECT_TRUE(contains(both.standard_error, "--ps with --min-np")) << both.standard_error;
+  const auto alone = run_program(words({"-np", "1", "--staleness", "2"}, "1"));
+  EXPECT_NE(alone.exit_code, 0);
+  EXPECT_TRUE(contains(alone.standard_error, "--staleness requires --ps")) << alone.standard_error;
+  const auto none = run_program(words({"-np", "1"}, "1"));
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_TRUE(contains(none.standard_error, "no parameter servers: expected `sullae run --ps N`"))
+      << none.standard_error;
+}
+
+class PsOverANetwork : public TwoNetworks {};
+
+TEST_F(PsOverANetwork, TrainsOnTwoHosts) {
+  const auto result = run_program(TwoNetworks::words(
+      {"--no-tag", "--ps", "2", "-H", a_ + ":1," + b_ + ":2"}, {PS_PROGRAM, "200"}));
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_EQ(count(result.standard_output, "3.00 2.00"), 3U) << result.standard_output;
+}
+
+}  // namespace
+}  // namespace sullae::testing
