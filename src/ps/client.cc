@@ -82,12 +82,18 @@ Client::~Client() {
 void Client::start() {
   for (ServerState& server : servers_) {
     if (server.needs_values) give_first_values(server);
+  }
+  pull();
+}
+
+void Client::pull() {
+  for (ServerState& server : servers_) {
     for (const auto slice : server.slices) {
       states_[slice].asked = Asked::values;
       ask(server, slice, false);
     }
   }
-  wait("worker 0's first values");
+  wait("the servers' values");
 }
 
 void Client::push_pull(double learning_rate) {
@@ -218,6 +224,7 @@ bool Client::receive(std::size_t number) {
 // A server that has been away has counted as far as it remembers.
 void Client::welcome(ServerState& server, const json& said) {
   server.greeted = true;
+  staleness_bound_ = said.at("staleness").get<int>();
   server.needs_values = said.at("needs").get<bool>();
   for (const json& pair : said.at("clocks")) {
     const auto slice = pair.at(0).get<std::uint32_t>();

@@ -54,6 +54,11 @@ class Client {
   /// Sends all gradients and returns with the values to go on with. Throws TimeoutError, Error.
   void push_pull(double learning_rate);
 
+  /// Receives the servers' values as they are.
+  void pull();
+
+  /// What the servers allow.
+  int staleness_bound() const { return staleness_bound_; }
   const Delays& delays() const { return delays_; }
 
  private:
@@ -99,6 +104,7 @@ class Client {
   std::vector<ServerState> servers_;
   std::vector<SliceState> states_;
   double learning_rate_ = 0;
+  int staleness_bound_ = 0;
   Delays delays_;
   Heartbeat heartbeat_;
 };

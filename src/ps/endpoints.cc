@@ -56,6 +56,13 @@ std::string address_towards(const StoreAddress& other) {
 
 }  // namespace
 
+bool has_servers(const Environment& environment) {
+  const auto is_set = [&](const char* name) {
+    return environment(name).has_value();
+  };
+  return is_set("SULLAE_PS_SERVERS") || (is_set("SULLAE_PS") && is_set("SULLAE_STORE"));
+}
+
 std::vector<std::string> find_endpoints(const Environment& environment) {
   std::string list;
   read_text(environment, "SULLAE_PS_SERVERS", list);

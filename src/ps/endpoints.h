@@ -12,6 +12,9 @@
 
 namespace sullae::ps {
 
+/// Whether the environment says that there are servers.
+bool has_servers(const Environment& environment);
+
 /// Of a job's servers: the addresses in SULLAE_PS_SERVERS, or those that SULLAE_PS servers have published in the job's
 /// store, for which it waits up to SULLAE_RENDEZVOUS_TIMEOUT; none where neither is set.
 std::vector<std::string> find_endpoints(const Environment& environment);

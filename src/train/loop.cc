@@ -181,6 +181,8 @@ void Loop::end_epoch() {
   const auto steps = static_cast<double>(std::max<std::int64_t>(state_.step, 1));
   state_.train_loss = average_metrics({{"loss", state_.loss_sum / steps}}, 1, *world_).at("loss");
   const auto epoch = state_.epoch;
+  if (const auto observed = stepper_->update().observed(); !observed.empty())
+    tell(&Observer::noted, observed);
   test(epoch);
   const bool best = is_best();
   report_.epochs = static_cast<int>(epoch);

@@ -60,10 +60,14 @@ class ParameterServerOptimizer {
 
   /// Sends gradients, and waits for the values to go on with. Throws TimeoutError, Error.
   void step();
+  /// Gives parameters the servers' values as they are now, without a step.
+  void pull();
   void zero_grad();
   double learning_rate() const;
   void set_learning_rate(double rate);
   Staleness staleness() const;
+  /// What the servers allow: ServerOptions::staleness.
+  int staleness_bound() const;
 
  private:
   class Impl;

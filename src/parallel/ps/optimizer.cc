@@ -125,12 +125,18 @@ class ParameterServerOptimizer::Impl {
     take_values();
   }
 
+  void pull() {
+    client_->pull();
+    take_values();
+  }
+
   void zero_grad() {
     for (torch::Tensor& tensor : tensors_) tensor.mutable_grad() = torch::Tensor();
   }
 
   double rate_;
   const Delays& delays() const { return client_->delays(); }
+  int staleness_bound() const { return client_->staleness_bound(); }
 
  private:
   static std::byte* bytes(std::vector<float>& values) {
@@ -186,6 +192,8 @@ ParameterServerOptimizer::ParameterServerOptimizer(
 ParameterServerOptimizer::~ParameterServerOptimizer() = default;
 
 void ParameterServerOptimizer::step() { impl_->step(); }
+void ParameterServerOptimizer::pull() { impl_->pull(); }
+int ParameterServerOptimizer::staleness_bound() const { return impl_->staleness_bound(); }
 void ParameterServerOptimizer::zero_grad() { impl_->zero_grad(); }
 double ParameterServerOptimizer::learning_rate() const { return impl_->rate_; }
 void ParameterServerOptimizer::set_learning_rate(double rate) { impl_->rate_ = rate; }

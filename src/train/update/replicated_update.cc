@@ -145,6 +145,7 @@ std::unique_ptr<WeightUpdate> make_replicated_update(torch::nn::Module& model,
 }
 
 std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options) {
+  if (has_parameter_servers()) return make_server_update(model, options);
   return options.shard == "none" ? make_replicated_update(model, options)
                                  : make_sharded_update(model, options);
 }

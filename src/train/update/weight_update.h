@@ -56,6 +56,8 @@ class WeightUpdate {
   virtual MasterWeights master_weights() = 0;
   /// Takes the state of `loaded`, an optimizer of the whole model, as it is on rank 0. Collective.
   virtual void load(torch::optim::Optimizer& loaded) = 0;
+  /// A line on what was seen of the training so far; empty where there is nothing to say.
+  virtual std::string observed() const { return {}; }
   /// Time spent waiting for other ranks.
   double seconds_waiting() const { return waiting_; }
 
@@ -70,7 +72,13 @@ std::unique_ptr<WeightUpdate> make_replicated_update(torch::nn::Module& model,
 std::unique_ptr<WeightUpdate> make_sharded_update(torch::nn::Module& model,
                                                   const TrainOptions& options);
 
-/// By the options.
+/// Whether this job has parameter servers.
+bool has_parameter_servers();
+/// They have weights and optimizer, and each rank steps as far ahead of others as they allow.
+std::unique_ptr<WeightUpdate> make_server_update(torch::nn::Module& model,
+                                                 const TrainOptions& options);
+
+/// By the options, and by what the job has.
 std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options);
 
 }  // namespace sullae::train

@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <optional>
+
+#include "base/environment.h"
+#include "ps/endpoints.h"
+#include "sullae/ps/optimizer.h"
+#include "train/local_sgd.h"
+#include "train/optimizers.h"
+#include "train/update/stopwatch.h"
+#include "train/update/weight_update.h"
+
+namespace sullae::train {
+namespace {
+
+void require(bool holds, const char* what) {
+  if (!holds) throw InputError(std::string("parameter servers (sullae run --ps): ") + what);
+}
+
+void check(const TrainOptions& options) {
+  require(options.shard == "none", "they hold the optimizer: --shard divides it among ranks");
+  require(!parse_local_sgd(options.local_sgd).enabled(),
+          "they hold the weights: --local-sgd averages those of ranks");
+  require(options.compression == "none", "do not go with --compression");
+  require(options.precision == "float32", "hold float32: do not go with --precision");
+  require(options.clip_norm == 0, "do not go with --clip-norm");
+  require(!options.sync_batch_norm,
+          "ranks step by themselves: --sync-batch-norm has them wait for each other");
+  require(options.weight_decay == 0 || options.decay_all,
+          "decay all parameters or none: add --decay-all, or leave out --weight-decay");
+  require(options.optimizer == "sgd" || options.optimizer == "adam" || options.optimizer == "adamw",
+          "have the optimizers sgd, adam and adamw");
+  require(options.checkpoint_dir.empty(),
+          "hold the optimizer's state, which --checkpoint-dir cannot save yet; --export can save "
+          "the weights");
+}
+
+class ServerUpdate final : public WeightUpdate {
+ public:
+  // `model` has the weights to start from.
+  ServerUpdate(torch::nn::Module& model, const TrainOptions& options)
+      : names_(model.named_parameters()), optimizer_(make_optimizer(options, names_)) {
+    check(options);
+  }
+
+  void enter(const World& world) override {
+    world_ = world;
+    remote_.emplace(names_, rule(), ps::WorkerOptions{.worker = world.rank()});
+  }
+
+  // Of which only the learning rate is used.
+  torch::optim::Optimizer& optimizer() override { return *optimizer_; }
+  bool averages_gradients() const override { return remote_->staleness_bound() == 0; }
+  torch::ScalarType input_type() const override { return torch::kFloat32; }
+
+  void zero_grad() override { remote_->zero_grad(); }
+  bool reduce(double) override { return true; }
+  void clip(double) override {}
+  void step() override {
+    const Stopwatch watch(waiting_);
+    remote_->set_learning_rate(optimizer_->param_groups().front().options().get_lr());
+    remote_->step();
+  }
+
+  // When all have given what they have to give.
+  void join_weights() override {
+    const Stopwatch watch(waiting_);
+    world_->barrier();
+    remote_->pull();
+  }
+
+  WholeState gather() override { throw Error("parameter servers do not give their state"); }
+  MasterWeights master_weights() override { return {}; }
+  void load(torch::optim::Optimizer&) override {}
+
+  std::string observed() const override {
+    const ps::Staleness seen = remote_->staleness();
+    return fmt::format(
+        "staleness: rank 0 was {:.1f} steps ahead of the slowest ({} at most); its gradients met "
+        "{:.1f} updates of others ({} at most)",
+        seen.mean_lead, seen.most_lead, seen.mean_updates, seen.most_updates);
+  }
+
+ private:
+  ps::ParameterServerOptimizer::RuleOptions rule() const {
+    const auto& options = optimizer_->param_groups().front().options();
+    if (const auto* sgd = dynamic_cast<const torch::optim::SGDOptions*>(&options)) return *sgd;
+    if (const auto* adam = dynamic_cast<const torch::optim::AdamOptions*>(&options)) return *adam;
+    return dynamic_cast<const torch::optim::AdamWOptions&>(options);
+  }
+
+  torch::OrderedDict<std::string, torch::Tensor> names_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::optional<World> world_;
+  std::optional<ps::ParameterServerOptimizer> remote_;
+};
+
+}  // namespace
+
+bool has_parameter_servers() { return ps::has_servers(process_environment()); }
+
+std::unique_ptr<WeightUpdate> make_server_update(torch::nn::Module& model,
+                                                 const TrainOptions& options) {
+  return std::make_unique<ServerUpdate>(model, options);
+}
+
+}  // namespace sullae::train
