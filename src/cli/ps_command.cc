@@ -1,8 +1,10 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <exception>
 #include <optional>
 #include <thread>
 
@@ -38,6 +40,14 @@ class PsCommand final : public Command {
         ->check(number(Zero::refused))
         ->capture_default_str()
         ->type_name("SECONDS");
+    app->add_option("--state", options_.state_file,
+                    "Save what it holds in FILE, and go on from there where the file is")
+        ->type_name("FILE");
+    app->add_option("--save-every", save_every_, "Seconds between a change and FILE")
+        ->check(number(Zero::allowed))
+        ->capture_default_str()
+        ->needs("--state")
+        ->type_name("SECONDS");
     // Of `sullae run --ps`, whose store tells workers where the server is.
     app->add_option("--index", index_)->group("");
     app->add_option("--host", host_)->group("");
@@ -52,6 +62,7 @@ class PsCommand final : public Command {
     const bool registers = index_ >= 0 && registration.is_in_a_job();
     read_text(environment, "SULLAE_JOB_SECRET", options_.secret);
     options_.lease = std::chrono::milliseconds{static_cast<std::int64_t>(lease_ * 1e3)};
+    options_.save_every = std::chrono::milliseconds{static_cast<std::int64_t>(save_every_ * 1e3)};
     if (registers) options_.endpoint = registration.where();
     sigset_t ends;
     ::sigemptyset(&ends);
@@ -65,18 +76,29 @@ class PsCommand final : public Command {
       std::printf("parameter server at %s\n", server.endpoint().c_str());
       std::fflush(stdout);
     }
-    std::jthread serving([&] { server.run(); });
+    std::exception_ptr failed;
+    std::jthread serving([&] {
+      try {
+        server.run();
+      } catch (const std::exception&) {  // rethrown by the thread that waits for signals
+        failed = std::current_exception();
+        ::kill(::getpid(), SIGTERM);
+      }
+    });
     std::optional<ps::EndedWorkers> ended;
     if (registers) ended.emplace(registration, [&](int worker) { server.worker_ended(worker); });
     int signal = 0;
     ::sigwait(&ends, &signal);
     server.stop();
+    serving.join();
+    if (failed) std::rethrow_exception(failed);
     return 0;
   }
 
  private:
   ps::ServerOptions options_{.endpoint = "tcp://*:*"};
   double lease_ = 10;
+  double save_every_ = 10;
   int index_ = -1;
   std::string host_;
 };

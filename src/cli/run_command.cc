@@ -135,6 +135,11 @@ class RunCommand final : public Command {
         ->needs("--ps")
         ->type_name("STEPS")
         ->group("Parameter servers");
+    app.add_option("--ps-dir", servers_directory_,
+                   "Where servers save what they hold every 10 s, and go on from")
+        ->needs("--ps")
+        ->type_name("DIR")
+        ->group("Parameter servers");
     app.footer(
         "The first rank that fails ends the others and decides the exit code: its own, or 128 + "
         "the signal that killed it.\n"
@@ -184,7 +189,12 @@ class RunCommand final : public Command {
             "--ps with --min-np, --max-np or --discover: expected one of them; workers of "
             "parameter "
             "servers may end without them");
-      options_.parameter_servers = {.count = parameter_servers_, .staleness = staleness_};
+      if (!servers_directory_.empty()) {
+        servers_directory_ = std::filesystem::absolute(servers_directory_);
+        std::filesystem::create_directories(servers_directory_);
+      }
+      options_.parameter_servers = {
+          .count = parameter_servers_, .staleness = staleness_, .directory = servers_directory_};
     }
     return run_job(options_);
   }
@@ -237,6 +247,7 @@ class RunCommand final : public Command {
   JobOptions::Elastic elastic_{.least = 0, .most = 0};
   int parameter_servers_ = 0;
   int staleness_ = 0;
+  std::filesystem::path servers_directory_;
   std::string discover_;
   std::string cooldown_ = "1:100";
   double elastic_timeout_ = 600;

@@ -10,6 +10,13 @@
 #include "launch/remote_shell.h"
 
 namespace sullae {
+namespace {
+
+// So many deaths of a server within so long end the job.
+constexpr std::size_t kMostDeaths = 5;
+constexpr std::chrono::seconds kManyDeaths{60};
+
+}  // namespace
 
 void FixedJob::start() {
   const std::vector<Host> here{{"localhost", options().ranks}};
@@ -42,6 +49,10 @@ void FixedJob::start_server(RunningAgent& agent, int server) {
                  .slots = {0},
                  .host_slots = 1,
                  .bind = false};
+  if (const auto& directory = options().parameter_servers->directory; !directory.empty()) {
+    spec.command.insert(spec.command.end(),
+                        {"--state", (directory / fmt::format("ps-{}.state", server)).string()});
+  }
   if (agent.is_here) {
     spec.command.insert(
         spec.command.end(),
@@ -53,11 +64,17 @@ void FixedJob::start_server(RunningAgent& agent, int server) {
 
 void FixedJob::on_server_ended(RunningAgent& agent, int server, int status) {
   if (ending() || finished()) return;
-  const bool was_killed = exit_code_of(status) > 128;
+  // One that dies again and again will not live.
+  auto& deaths = deaths_[server];
+  deaths.push_back(Clock::now());
+  if (deaths.size() > kMostDeaths) deaths.pop_front();
+  const bool lives = deaths.size() < kMostDeaths || deaths.back() - deaths.front() > kManyDeaths;
+  const bool starts_again = exit_code_of(status) > 128 && lives;
   say(fmt::format("parameter server {} (process {} on {}) {}; {}", server,
                   pid_of(options().ranks + server), agent.is_here ? host_name() : agent.host,
-                  describe_status(status), was_killed ? "starting it again" : "ending all ranks"));
-  if (was_killed) return start_server(agent, server);
+                  describe_status(status),
+                  starts_again ? "starting it again" : "ending all ranks"));
+  if (starts_again) return start_server(agent, server);
   end_all(SIGTERM, status == 0 ? 1 : exit_code_of(status));
 }
 

@@ -1,6 +1,7 @@
 // A job of so many ranks, from its start to its end.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <set>
 
@@ -26,6 +27,7 @@ class FixedJob final : public Job {
 
   std::map<const RunningAgent*, std::vector<int>> ranks_;
   std::map<const RunningAgent*, std::set<int>> servers_;  // of parameters
+  std::map<int, std::deque<Clock::time_point>> deaths_;   // of servers
   std::set<int> ended_;                                   // ranks
   int running_;
 };

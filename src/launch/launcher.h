@@ -64,6 +64,8 @@ struct JobOptions {
   struct ParameterServers {
     int count = 1;
     int staleness = 0;
+    /// Where they save what they hold, "ps-<n>.state"; empty: nowhere.
+    std::filesystem::path directory = {};
   };
   std::optional<ParameterServers> parameter_servers = {};
   /// How often a job that failed is started again, from its beginning.

@@ -28,6 +28,18 @@ void Members::forget(int worker) {
   counted_.erase(worker);
 }
 
+std::set<int> Members::living() const {
+  std::set<int> workers;
+  for (const auto& [worker, life] : living_) workers.insert(worker);
+  return workers;
+}
+
+void Members::restore(const std::set<int>& living, const std::set<int>& counted,
+                      Clock::time_point now) {
+  counted_ = counted;
+  for (const int worker : living) living_[worker] = {.incarnation = 0, .heard = now};
+}
+
 std::vector<int> Members::expire(Clock::time_point now) {
   std::vector<int> gone;
   for (const auto& [worker, life] : living_) {

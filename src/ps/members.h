@@ -28,6 +28,9 @@ class Members {
   std::vector<int> expire(Clock::time_point now);
 
   const std::set<int>& counted() const { return counted_; }
+  std::set<int> living() const;
+  /// As another server had them, who have the lease to say hello.
+  void restore(const std::set<int>& living, const std::set<int>& counted, Clock::time_point now);
 
  private:
   struct Life {

@@ -37,6 +37,7 @@ void Server::run() {
     }
     for (const int worker : ended) impl_->loop.forget(worker);
   }
+  impl_->loop.save();
 }
 
 void Server::worker_ended(int worker) {

@@ -8,6 +8,7 @@
 
 #include "base/copy.h"
 #include "base/log.h"
+#include "ps/state_file.h"
 
 namespace sullae::ps {
 namespace {
@@ -42,6 +43,15 @@ ServerLoop::ServerLoop(const ServerOptions& options)
     throw InputError(fmt::format(
         "parameter server: staleness {}: expected a number of steps, or -1 for no bound",
         options.staleness));
+  if (!options.state_file.empty()) {
+    if (options.state_file.has_parent_path())
+      std::filesystem::create_directories(options.state_file.parent_path());
+    if (auto held = load_state(options.state_file, options.staleness)) {
+      rule_ = held->rule;
+      shards_ = std::move(held->shards);
+      members_.restore(held->living, held->counted, Clock::now());
+    }
+  }
   socket_.set(zmq::sockopt::linger, 0);
   socket_.set(zmq::sockopt::rcvhwm, 0);
   socket_.set(zmq::sockopt::sndhwm, 0);
@@ -66,6 +76,17 @@ void ServerLoop::turn(std::chrono::milliseconds limit) {
         "more",
         endpoint_, worker, std::chrono::duration<double>(options_.lease).count());
   if (!gone.empty()) look_again();
+  if (changed_ && Clock::now() - *changed_ >= options_.save_every) save();
+}
+
+void ServerLoop::save() {
+  if (!changed_ || options_.state_file.empty()) return;
+  save_state(options_.state_file, *rule_, shards_, members_.living(), members_.counted());
+  changed_.reset();
+}
+
+void ServerLoop::note_change() {
+  if (!changed_) changed_ = Clock::now();
 }
 
 void ServerLoop::forget(int worker) {
@@ -183,6 +204,7 @@ void ServerLoop::first(const Message& message, Shard& shard) {
       message.parts[0].size() != shard.elements() * sizeof(float))
     return;
   shard.set_values(aligned_copy(message.parts[0]));
+  note_change();
   look_again();
 }
 
@@ -207,6 +229,7 @@ void ServerLoop::push(Message& message, Shard& shard) {
          .present = span_of<std::uint8_t>(parts[0]),
          .values = copy.empty() ? static_cast<const float*>(parts[1].data()) : copy.data()},
         members_.counted());
+    note_change();
     answer.lead = delay.lead;
     answer.updates = delay.updates;
   }

@@ -22,6 +22,8 @@ class ServerLoop {
   const std::string& endpoint() const { return endpoint_; }
   /// Answers what comes within `limit`, and looks after leases.
   void turn(std::chrono::milliseconds limit);
+  /// Where there is a file, and something has changed.
+  void save();
   /// The worker's process has ended.
   void forget(int worker);
 
@@ -36,6 +38,7 @@ class ServerLoop {
     Header header;
   };
 
+  void note_change();
   bool receive(Message& message);
   void answer(Message& message);
   void answer_known(Message& message);
@@ -59,6 +62,7 @@ class ServerLoop {
   std::optional<Rule> rule_;
   std::map<std::uint32_t, Shard> shards_;
   std::map<std::uint32_t, std::vector<Waiting>> waiting_;
+  std::optional<Clock::time_point> changed_;  // since what is on the disk
 };
 
 }  // namespace sullae::ps

@@ -1,6 +1,7 @@
 #include "ps/shard.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
@@ -92,6 +93,39 @@ void Shard::apply(double learning_rate, const float* gradient,
            sizes_[range], scale);
   }
   ++updates_;
+}
+
+nlohmann::json Shard::numbers() const {
+  auto clocks = clocks_;
+  for (auto& [worker, clock] : clocks) {
+    if (staleness_ == 0) clock = std::min(clock, round_);
+  }
+  auto steps = nlohmann::json::array();
+  for (const RuleState& state : states_) steps.push_back(state.steps);
+  return {{"has_values", has_values()},
+          {"clocks", clocks},
+          {"updates", updates_},
+          {"round", round_},
+          {"steps", steps}};
+}
+
+void Shard::restore(const nlohmann::json& numbers) {
+  if (numbers.at("has_values").get<bool>()) values_.resize(elements_);
+  numbers.at("clocks").get_to(clocks_);
+  numbers.at("updates").get_to(updates_);
+  numbers.at("round").get_to(round_);
+  for (std::size_t range = 0; range < states_.size(); ++range)
+    numbers.at("steps").at(range).get_to(states_[range].steps);
+}
+
+std::vector<std::span<float>> Shard::arrays() {
+  if (!has_values()) return {};
+  std::vector<std::span<float>> arrays{values_};
+  for (RuleState& state : states_) {
+    arrays.emplace_back(state.first);
+    arrays.emplace_back(state.second);
+  }
+  return arrays;
 }
 
 bool Shard::may_go_on(int worker, const std::set<int>& members) const {

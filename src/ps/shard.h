@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <span>
 #include <vector>
@@ -49,6 +50,14 @@ class Shard {
   bool may_go_on(int worker, const std::set<int>& members) const;
   /// The member whom it waits for.
   int slowest(const std::set<int>& members) const;
+  int staleness() const { return staleness_; }
+  /// For a file: all but the arrays, without the round that is being given.
+  nlohmann::json numbers() const;
+  /// Takes what numbers() gave, after which arrays() are to be filled. Throws nlohmann::json::exception.
+  void restore(const nlohmann::json& numbers);
+  /// Values and the rule's state; of a shard without values none.
+  std::vector<std::span<float>> arrays();
+
   /// It is given the values.
   void pulled(int worker) { pulled_[worker] = updates_; }
 

@@ -83,7 +83,7 @@ TEST(Docs, OptionsExist) {
   std::vector<std::vector<std::string>> commands{{}};
   for (const char* command :
        {"run",       "bench",       "timeline",     "agent",          "scaling",     "serve",
-        "online",    "report",      "hosts",        "cluster up",     "jobs submit", "jobs list",
+        "online",    "report",      "hosts",        "ps", "cluster up",     "jobs submit", "jobs list",
         "jobs logs", "jobs resize", "data inspect", "data convert",   "data shard",  "data verify",
         "train",     "train mnist", "train lstm",   "train resnet50", "train gpt",   "generate"}) {
     std::istringstream words(command);

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <latch>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "ps/client.h"
 #include "support/errors.h"
 #include "support/parameter_servers.h"
+#include "support/temporary_directory.h"
 
 namespace sullae::testing {
 namespace {
@@ -46,6 +49,84 @@ TEST(ParameterServer, TakesEveryGradientOnceThoughItDiesAgainAndAgain) {
   for (int step = 1; deaths < 8; ++step) {
     push_ones(client);
     ASSERT_EQ(client.values(0), std::vector<float>(3, static_cast<float>(-step)));
+  }
+}
+
+TEST(ParameterServer, ComesBackWithWhatItHeld) {
+  const TemporaryDirectory directory;
+  const ps::ServerOptions options{.workers = 1, .state_file = directory.path() / "ps.state"};
+  RunningServers servers(1, options);
+  const Rule momentum{.momentum = 0.5};
+  Client client(options_of(servers, 0), kSlices, momentum);
+  client.start();
+  push_ones(client);
+  servers.restart(0, options);
+  push_ones(client);  // 1, and then 1 + 0.5
+  EXPECT_EQ(client.values(0), std::vector<float>(3, -2.5));
+  // Another job goes on from there, if its model is the same.
+  const ps::Server other({.workers = 1, .state_file = options.state_file});
+  EXPECT_EQ(error_of([&] { ps::Server({.staleness = 3, .state_file = options.state_file}); }),
+            options.state_file.string() + ": is of servers with staleness 0: expected 3");
+}
+
+// What is on the disk is older than what workers have: those go on from there, and none waits for ever.
+TEST(ParameterServer, GoesOnFromAnOlderState) {
+  const TemporaryDirectory directory;
+  for (const int staleness : {0, 2}) {
+    const auto file = directory.path() / std::to_string(staleness);
+    const auto older = directory.path() / "older";
+    const ps::ServerOptions options{.workers = 2,
+                                    .staleness = staleness,
+                                    .state_file = file,
+                                    .save_every = std::chrono::milliseconds{0}};
+    RunningServers servers(1, options);
+    std::latch saved(1);
+    std::latch restarted(1);
+    const auto work = [&](int worker) {
+      Client client(options_of(servers, worker), kSlices, Rule{});
+      client.start();
+      for (int step = 0; step < 5; ++step) push_ones(client);
+      if (worker == 0) {
+        while (!std::filesystem::exists(file)) std::this_thread::yield();
+        std::filesystem::copy_file(file, older, std::filesystem::copy_options::overwrite_existing);
+        saved.count_down();
+      }
+      saved.wait();
+      for (int step = 0; step < 5; ++step) push_ones(client);
+      if (worker == 0) {
+        auto without = options;
+        without.state_file = older;
+        servers.restart(0, without);
+        restarted.count_down();
+      }
+      restarted.wait();
+      for (int step = 0; step < 5; ++step) push_ones(client);
+      EXPECT_LT(client.values(0)[0], -5);
+    };
+    std::jthread other([&] { work(1); });
+    work(0);
+  }
+}
+
+TEST(ParameterServer, RefusesAStateThatIsTorn) {
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "ps.state";
+  const ps::ServerOptions options{.workers = 1, .state_file = file};
+  {
+    RunningServers servers(1, options);
+    Client client(options_of(servers, 0), kSlices, Rule{.kind = Rule::Kind::adam});
+    client.start();
+    push_ones(client);
+  }
+  const auto size = std::filesystem::file_size(file);
+  for (std::size_t left = 0; left < size; left += 7) {
+    std::filesystem::copy_file(file, directory.path() / "torn",
+                               std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::resize_file(directory.path() / "torn", left);
+    const auto error =
+        error_of([&] { ps::Server({.workers = 1, .state_file = directory.path() / "torn"}); });
+    EXPECT_TRUE(contains(error, "torn: is ")) << left << error;
+    EXPECT_TRUE(contains(error, "expected what a parameter server has saved")) << error;
   }
 }
 

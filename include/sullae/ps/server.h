@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,10 @@ struct ServerOptions {
   int staleness = 0;
   /// A worker of which nothing is heard for so long is waited for no more.
   std::chrono::milliseconds lease{10000};
+  /// Where it saves what it holds, and takes it from when it begins; empty: nowhere.
+  std::filesystem::path state_file = {};
+  /// So long after a change, and when it is stopped.
+  std::chrono::milliseconds save_every{10000};
   /// What workers must know (SULLAE_JOB_SECRET, of the workers).
   std::string secret;
 };
@@ -26,7 +31,7 @@ struct ServerOptions {
 /// A parameter server in this process.
 class Server {
  public:
-  /// Listens. Throws InputError for options that cannot be, Error where it cannot listen.
+  /// Listens. Throws InputError for options that cannot be, CheckpointError for a state file that is torn, Error where it cannot listen.
   explicit Server(const ServerOptions& options);
   ~Server();
   Server(const Server&) = delete;
