@@ -28,17 +28,6 @@ std::uint64_t new_incarnation() {
   return std::uint64_t{random()} << 32 | random();
 }
 
-// Sent from where it is, which lives as long as that takes.
-zmq::message_t message_on(const std::shared_ptr<std::vector<float>>& values) {
-  auto owner = std::make_unique<std::shared_ptr<std::vector<float>>>(values);
-  const auto release = [](void*, void* hint) {
-    delete static_cast<std::shared_ptr<std::vector<float>>*>(hint);
-  };
-  zmq::message_t message(values->data(), values->size() * sizeof(float), release, owner.get());
-  static_cast<void>(owner.release());
-  return message;
-}
-
 template <class T>
 zmq::message_t copy_of(const std::vector<T>& values) {
   return {values.data(), values.size() * sizeof(T)};
@@ -60,7 +49,8 @@ Client::Client(ClientOptions options, std::vector<Slice> slices, const Rule& rul
   for (std::size_t i = 0; i < slices_.size(); ++i) {
     servers_[static_cast<std::size_t>(slices_[i].server)].slices.push_back(
         static_cast<std::uint32_t>(i));
-    states_[i].values.resize(slices_[i].elements());
+    const std::vector<float> zeros(slices_[i].elements());
+    states_[i].values = copy_of(zeros);
     states_[i].gradient = std::make_shared<std::vector<float>>(slices_[i].elements());
     states_[i].present.resize(slices_[i].ranges.size());
   }
@@ -115,7 +105,8 @@ void Client::give_first_values(ServerState& server) {
   server.needs_values = false;
   if (options_.worker != 0) return;
   for (const auto slice : server.slices)
-    send(server, {.kind = Kind::first, .slice = slice}, copy_of(states_[slice].values));
+    send(server, {.kind = Kind::first, .slice = slice},
+         {states_[slice].values.data(), states_[slice].values.size()});
 }
 
 void Client::greet(ServerState& server) {
@@ -244,15 +235,18 @@ void Client::welcome(ServerState& server, const json& said) {
   }
 }
 
-void Client::take_values(const Header& header, const zmq::message_t& values) {
+void Client::take_values(const Header& header, zmq::message_t& values) {
   SliceState& state = states_.at(header.slice);
   // An answer that came twice.
   if (state.asked == Asked::nothing || (state.asked == Asked::push && header.clock <= state.clock))
     return;
-  if (values.size() != state.values.size() * sizeof(float))
+  if (values.size() != state.values.size())
     throw Error(fmt::format("a parameter server gives {} bytes of a slice that has {}",
-                            values.size(), state.values.size() * sizeof(float)));
-  copy_bytes(state.values.data(), values.data(), values.size());
+                            values.size(), state.values.size()));
+  if (is_aligned(values))
+    state.values = std::move(values);
+  else
+    copy_bytes(state.values.data(), values.data(), values.size());
   if (state.asked == Asked::push) {
     ++delays_.slices;
     delays_.leads += header.lead;

@@ -44,7 +44,10 @@ class Client {
 
   const std::vector<Slice>& slices() const { return slices_; }
   /// Of a slice, range after range: what push_pull() sends and receives.
-  std::vector<float>& values(std::size_t slice) { return states_[slice].values; }
+  std::span<float> values(std::size_t slice) {
+    zmq::message_t& values = states_[slice].values;
+    return {static_cast<float*>(values.data()), values.size() / sizeof(float)};
+  }
   std::vector<float>& gradient(std::size_t slice) { return *states_[slice].gradient; }
   /// By range: whether there is a gradient.
   std::vector<std::uint8_t>& present(std::size_t slice) { return states_[slice].present; }
@@ -64,7 +67,7 @@ class Client {
  private:
   enum class Asked { nothing, values, push };
   struct SliceState {
-    std::vector<float> values;
+    zmq::message_t values;  // as they came
     std::shared_ptr<std::vector<float>> gradient;
     std::vector<std::uint8_t> present;
     std::int64_t clock = 0;
@@ -87,7 +90,7 @@ class Client {
   void ask_again(ServerState& server);
   bool receive(std::size_t server);
   void welcome(ServerState& server, const nlohmann::json& said);
-  void take_values(const Header& header, const zmq::message_t& values);
+  void take_values(const Header& header, zmq::message_t& values);
   void give_first_values(ServerState& server);
   void send(ServerState& server, Header header);
   void send(ServerState& server, Header header, zmq::message_t part);

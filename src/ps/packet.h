@@ -3,9 +3,11 @@
 
 #include <bit>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 #include <zmq.hpp>
 
 namespace sullae::ps {
@@ -47,6 +49,22 @@ static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) == 56);
 
 inline zmq::message_t message_of(const Header& header) { return {&header, sizeof header}; }
 inline zmq::message_t message_of(std::string_view text) { return {text.data(), text.size()}; }
+
+// Sent from where it is, which lives as long as that takes.
+inline zmq::message_t message_on(const std::shared_ptr<std::vector<float>>& values) {
+  using Owner = std::shared_ptr<std::vector<float>>;
+  auto owner = std::make_unique<Owner>(values);
+  zmq::message_t message(
+      values->data(), values->size() * sizeof(float),
+      [](void*, void* hint) { delete static_cast<Owner*>(hint); }, owner.get());
+  static_cast<void>(owner.release());
+  return message;
+}
+
+// ZeroMQ hands out messages where they arrived, the small ones at any address.
+inline bool is_aligned(const zmq::message_t& message) {
+  return reinterpret_cast<std::uintptr_t>(message.data()) % alignof(float) == 0;
+}
 
 template <class T>
 std::span<const T> span_of(const zmq::message_t& message) {

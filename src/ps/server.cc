@@ -18,15 +18,10 @@ using nlohmann::json;
 // Larger than any message of a worker's: what is larger is not one.
 constexpr std::int64_t kMostBytes = std::int64_t{64} << 20;
 
-// ZeroMQ hands out large messages where they arrived, at any address.
 std::vector<float> aligned_copy(const zmq::message_t& message) {
   std::vector<float> values(message.size() / sizeof(float));
   copy_bytes(values.data(), message.data(), values.size() * sizeof(float));
   return values;
-}
-
-bool is_aligned(const zmq::message_t& message) {
-  return reinterpret_cast<std::uintptr_t>(message.data()) % alignof(float) == 0;
 }
 
 }  // namespace
@@ -279,7 +274,7 @@ void ServerLoop::give(zmq::message_t& to, Header header, Shard& shard) {
   header.kind = Kind::values;
   header.clock = shard.clock(header.worker);
   shard.pulled(header.worker);
-  reply(to, header, {shard.values().data(), shard.values().size_bytes()});
+  reply(to, header, message_on(shard.values()));
 }
 
 void ServerLoop::reply(zmq::message_t& to, const Header& header) {

@@ -1,6 +1,7 @@
 #include "ps/shard.h"
 
 #include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
@@ -16,8 +17,8 @@ Shard::Shard(std::vector<std::size_t> sizes, const Rule& rule, int staleness)
   for (const std::size_t size : sizes_) states_.push_back(initial_state(rule_, size));
 }
 
-void Shard::set_values(std::span<const float> values) {
-  values_.assign(values.begin(), values.end());
+void Shard::set_values(std::vector<float> values) {
+  values_ = std::make_shared<std::vector<float>>(std::move(values));
 }
 
 std::int64_t Shard::clock(int worker) const {
@@ -86,10 +87,13 @@ void Shard::settle(const std::set<int>& members) {
 
 void Shard::apply(double learning_rate, const float* gradient,
                   std::span<const std::uint8_t> present, float scale) {
+  // Another thread may be sending them. It lets go after it has read, so what it has let go of is this one's.
+  if (values_.use_count() > 1) values_ = std::make_shared<std::vector<float>>(*values_);
+  std::atomic_thread_fence(std::memory_order_acquire);
   std::size_t from = 0;
   for (std::size_t range = 0; range < sizes_.size(); from += sizes_[range++]) {
     if (present[range] == 0) continue;
-    update(rule_, learning_rate, states_[range], values_.data() + from, gradient + from,
+    update(rule_, learning_rate, states_[range], values_->data() + from, gradient + from,
            sizes_[range], scale);
   }
   ++updates_;
@@ -110,7 +114,7 @@ nlohmann::json Shard::numbers() const {
 }
 
 void Shard::restore(const nlohmann::json& numbers) {
-  if (numbers.at("has_values").get<bool>()) values_.resize(elements_);
+  if (numbers.at("has_values").get<bool>()) set_values(std::vector<float>(elements_));
   numbers.at("clocks").get_to(clocks_);
   numbers.at("updates").get_to(updates_);
   numbers.at("round").get_to(round_);
@@ -120,7 +124,7 @@ void Shard::restore(const nlohmann::json& numbers) {
 
 std::vector<std::span<float>> Shard::arrays() {
   if (!has_values()) return {};
-  std::vector<std::span<float>> arrays{values_};
+  std::vector<std::span<float>> arrays{*values_};
   for (RuleState& state : states_) {
     arrays.emplace_back(state.first);
     arrays.emplace_back(state.second);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <span>
@@ -28,9 +29,12 @@ class Shard {
   Shard(std::vector<std::size_t> sizes, const Rule& rule, int staleness);
 
   const std::vector<std::size_t>& sizes() const { return sizes_; }
-  bool has_values() const { return !values_.empty(); }
-  void set_values(std::span<const float> values);
-  std::span<const float> values() const { return values_; }
+  using Values = std::shared_ptr<std::vector<float>>;
+
+  bool has_values() const { return values_ != nullptr; }
+  void set_values(std::vector<float> values);
+  /// As they are now: whoever keeps them keeps these, and what changes is a copy.
+  const Values& values() const { return values_; }
   std::size_t elements() const { return elements_; }
 
   /// The clock with which a worker comes, or comes again: no one waits for what it has missed.
@@ -71,7 +75,7 @@ class Shard {
   std::size_t elements_ = 0;
   Rule rule_;
   int staleness_;
-  std::vector<float> values_;
+  Values values_;
   std::vector<RuleState> states_;  // by range
   std::map<int, std::int64_t> clocks_;
   std::map<int, std::int64_t> pulled_;

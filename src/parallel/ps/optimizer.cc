@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -94,7 +95,7 @@ class ParameterServerOptimizer::Impl {
                     std::visit([](const auto& one) { return core_rule(one); }, rule));
     const torch::NoGradGuard guard;
     for (std::size_t i = 0; i < client_->slices().size(); ++i) {
-      std::byte* to = bytes(client_->values(i));
+      std::byte* to = std::as_writable_bytes(client_->values(i)).data();
       for_ranges(i, [&](const Range& range, std::size_t) {
         copy_part(tensors_[range.tensor].detach(), range, to);
       });
@@ -106,7 +107,7 @@ class ParameterServerOptimizer::Impl {
   void step() {
     const torch::NoGradGuard guard;
     for (std::size_t i = 0; i < client_->slices().size(); ++i) {
-      std::byte* to = bytes(client_->gradient(i));
+      std::byte* to = std::as_writable_bytes(std::span(client_->gradient(i))).data();
       for_ranges(i, [&](const Range& range, std::size_t place) {
         const torch::Tensor& gradient = tensors_[range.tensor].grad();
         client_->present(i)[place] = gradient.defined() ? 1 : 0;
@@ -139,10 +140,6 @@ class ParameterServerOptimizer::Impl {
   int staleness_bound() const { return client_->staleness_bound(); }
 
  private:
-  static std::byte* bytes(std::vector<float>& values) {
-    return reinterpret_cast<std::byte*>(values.data());
-  }
-
   template <class Visit>
   void for_ranges(std::size_t slice, const Visit& visit) const {
     const auto& ranges = client_->slices()[slice].ranges;
