@@ -1,7 +1,6 @@
 #include "ps/shard.h"
 
 #include <algorithm>
-#include <atomic>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
@@ -87,9 +86,10 @@ void Shard::settle(const std::set<int>& members) {
 
 void Shard::apply(double learning_rate, const float* gradient,
                   std::span<const std::uint8_t> present, float scale) {
-  // Another thread may be sending them. It lets go after it has read, so what it has let go of is this one's.
-  if (values_.use_count() > 1) values_ = std::make_shared<std::vector<float>>(*values_);
-  std::atomic_thread_fence(std::memory_order_acquire);
+  // Another thread may be sending them. Where it has let go, counting once more makes its reading come before this writing.
+  const bool is_kept = values_.use_count() > 1;
+  if (is_kept || Values(values_).use_count() > 2)
+    values_ = std::make_shared<std::vector<float>>(*values_);
   std::size_t from = 0;
   for (std::size_t range = 0; range < sizes_.size(); from += sizes_[range++]) {
     if (present[range] == 0) continue;
