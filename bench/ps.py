@@ -35,13 +35,15 @@ def main():
             figures["{} MB, {} workers, {} servers: of ZeroMQ alone".format(*size)] = ratio
             figures.print(f"{size[0]:>4}{size[1]:>9}{size[2]:>9}{1e3 * ours:>11.2f}{speed:>7.2f}{1e3 * peer:>11.2f}{ratio:>15.2f}")
         rates = {bound: statistics.median(run_json(program, "slow", bound, 4, 3)["steps_a_second"] for _ in range(3)) for bound in (0, 4, -1)}
-        figures.print("\n4 workers, one five times as slow as the others, steps a second of all")
+        figures.print()
+        figures.print("4 workers, one five times as slow as the others, steps a second of all")
         for bound, rate in rates.items():
             figures[f"one slow worker, staleness {bound}: ahead of synchronous"] = rate / rates[0]
             figures.print(f"  staleness {bound:>2}: {rate:.1f}, {rate / rates[0]:.2f} times synchronous")
         if not options.data.exists():
             return
-        figures.print("\nMNIST, 2 workers, 2 servers, 3 epochs, seeds 1 to 3: test accuracy")
+        figures.print()
+        figures.print("MNIST, 2 workers, 2 servers, 3 epochs, seeds 1 to 3: test accuracy")
         for bound in (0, 4, -1):
             accuracies = [mnist(options, bound, seed) for seed in (1, 2, 3)]
             figures[f"MNIST, staleness {bound}"] = statistics.mean(accuracies)
