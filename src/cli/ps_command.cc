@@ -76,6 +76,8 @@ class PsCommand final : public Command {
       std::printf("parameter server at %s\n", server.endpoint().c_str());
       std::fflush(stdout);
     }
+    std::optional<ps::EndedWorkers> ended;
+    if (registers) ended.emplace(registration, [&](int worker) { server.worker_ended(worker); });
     std::exception_ptr failed;
     std::jthread serving([&] {
       try {
@@ -85,8 +87,6 @@ class PsCommand final : public Command {
         ::kill(::getpid(), SIGTERM);
       }
     });
-    std::optional<ps::EndedWorkers> ended;
-    if (registers) ended.emplace(registration, [&](int worker) { server.worker_ended(worker); });
     int signal = 0;
     ::sigwait(&ends, &signal);
     server.stop();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "base/host.h"
 #include "launch/hosts.h"
@@ -33,7 +34,7 @@ void FixedJob::start() {
   for (int server = 0; server < servers; ++server)
     start_server(agents()[static_cast<std::size_t>(server) % agents().size()], server);
   for (RunningAgent& agent : agents()) {
-    AgentSpec spec{.ranks = ranks_[&agent], .size = options().ranks};
+    AgentSpec spec{.ranks = ranks_[&agent], .size = options().ranks, .more_to_come = servers > 0};
     if (servers > 0) spec.environment["SULLAE_PS"] = fmt::to_string(servers);
     start_processes(agent, std::move(spec));
   }
@@ -48,6 +49,7 @@ void FixedJob::start_server(RunningAgent& agent, int server) {
                  .size = options().ranks,
                  .slots = {0},
                  .host_slots = 1,
+                 .more_to_come = true,
                  .bind = false};
   if (const auto& directory = options().parameter_servers->directory; !directory.empty()) {
     spec.command.insert(spec.command.end(),
@@ -59,11 +61,13 @@ void FixedJob::start_server(RunningAgent& agent, int server) {
         {"--host", options().store_host.empty() ? host_name() : options().store_host});
   }
   servers_[&agent].insert(server);
+  living_servers_.insert(server);
   start_processes(agent, std::move(spec));
 }
 
 void FixedJob::on_server_ended(RunningAgent& agent, int server, int status) {
-  if (ending() || finished()) return;
+  living_servers_.erase(server);
+  if (ending()) return;
   // One that dies again and again will not live.
   auto& deaths = deaths_[server];
   deaths.push_back(Clock::now());
@@ -87,28 +91,41 @@ bool FixedJob::note_end(int rank) {
   return true;
 }
 
-// Whether the job ends without what runs there.
+// Which save what they hold when they are asked to.
+void FixedJob::end_servers() {
+  if (running_ == 0 && !living_servers_.empty()) end_all(SIGTERM, 0);
+}
+
+// Whether the job ends without the ranks that run there.
 bool FixedJob::needs(const RunningAgent& agent) const {
   const auto& ranks = ranks_.at(&agent);
-  return !options().parameter_servers || servers_.contains(&agent) ||
-         std::ranges::find(ranks, 0) != ranks.end();
+  return !options().parameter_servers || std::ranges::find(ranks, 0) != ranks.end();
 }
 
 void FixedJob::on_host_lost(RunningAgent& agent, const std::string& why) {
   const auto& ranks = ranks_[&agent];
-  if (std::ranges::all_of(ranks, [&](int rank) { return ended_.contains(rank); })) return;
+  const auto servers = std::exchange(servers_[&agent], {});
+  for (const int server : servers) living_servers_.erase(server);
+  if (servers.empty() &&
+      std::ranges::all_of(ranks, [&](int rank) { return ended_.contains(rank); }))
+    return;
   if (!agent.ready) throw Error(why);
-  const bool is_end = needs(agent);
+  const bool is_end = !servers.empty() || needs(agent);
   if (!ending()) say(why + (is_end ? "; ending all ranks" : "; the other workers go on"));
   for (const int rank : ranks) {
     note_end(rank);
   }
   if (is_end) end_all(SIGTERM, 1);
+  end_servers();
 }
 
 void FixedJob::on_process_ended(RunningAgent& agent, int rank, int status) {
   if (rank >= options().ranks) return on_server_ended(agent, rank - options().ranks, status);
-  if (!note_end(rank)) return;
+  if (note_end(rank)) on_rank_ended(agent, rank, status);
+  end_servers();
+}
+
+void FixedJob::on_rank_ended(const RunningAgent& agent, int rank, int status) {
   if (status == 0 || ending()) return;
   const int others = running_;
   const bool is_end = rank == 0 || !options().parameter_servers;

@@ -19,16 +19,19 @@ class FixedJob final : public Job {
   void start() override;
   void start_server(RunningAgent& agent, int server);
   void on_server_ended(RunningAgent& agent, int server, int status);
+  void on_rank_ended(const RunningAgent& agent, int rank, int status);
   bool note_end(int rank);
+  void end_servers();
   bool needs(const RunningAgent& agent) const;
-  bool finished() const override { return running_ == 0; }
+  bool finished() const override { return running_ == 0 && living_servers_.empty(); }
   void on_process_ended(RunningAgent& agent, int rank, int status) override;
   void on_host_lost(RunningAgent& agent, const std::string& why) override;
 
   std::map<const RunningAgent*, std::vector<int>> ranks_;
   std::map<const RunningAgent*, std::set<int>> servers_;  // of parameters
   std::map<int, std::deque<Clock::time_point>> deaths_;   // of servers
-  std::set<int> ended_;                                   // ranks
+  std::set<int> living_servers_;
+  std::set<int> ended_;  // ranks
   int running_;
 };
 

@@ -76,34 +76,34 @@ void Client::start() {
   pull();
 }
 
-void Client::pull() {
-  for (ServerState& server : servers_) {
-    for (const auto slice : server.slices) {
-      states_[slice].asked = Asked::values;
-      ask(server, slice, false);
-    }
-  }
-  wait("the servers' values");
-}
+void Client::pull() { ask_all(Asked::values, "the servers' values"); }
+void Client::rest() { ask_all(Asked::rest, "leave to rest"); }
+void Client::pull_state() { ask_all(Asked::state, "the optimizer's state"); }
+void Client::put_state() { ask_all(Asked::store, "the optimizer's state to be stored"); }
 
 void Client::push_pull(double learning_rate) {
   learning_rate_ = learning_rate;
-  // One of each server in turn, so that all have work.
+  ask_all(Asked::push, "the values to go on with");
+}
+
+void Client::ask_all(Asked what, const char* for_what) {
+  ++questions_;
+  // One slice of each server in turn, so that all have work.
   for (std::size_t i = 0, left = servers_.size(); left > 0; ++i) {
     left = 0;
     for (ServerState& server : servers_) {
       if (i >= server.slices.size()) continue;
       ++left;
-      states_[server.slices[i]].asked = Asked::push;
+      states_[server.slices[i]].asked = what;
+      states_[server.slices[i]].question = questions_;
       ask(server, server.slices[i], false);
     }
   }
-  wait("the values to go on with");
+  wait(for_what);
 }
 
 void Client::give_first_values(ServerState& server) {
   server.needs_values = false;
-  if (options_.worker != 0) return;
   for (const auto slice : server.slices)
     send(server, {.kind = Kind::first, .slice = slice},
          {states_[slice].values.data(), states_[slice].values.size()});
@@ -133,6 +133,7 @@ void Client::wait(const char* for_what) {
   std::vector<zmq::pollitem_t> items;
   for (ServerState& server : servers_) {
     server.waits_for = -1;
+    server.patience = kPatience;
     items.push_back({server.socket.handle(), 0, ZMQ_POLLIN, 0});
   }
   const auto has_answered = [&](const ServerState& server) {
@@ -140,7 +141,7 @@ void Client::wait(const char* for_what) {
   };
   while (!std::ranges::all_of(servers_, has_answered)) {
     if (deadline.passed()) fail(deadline, for_what);
-    zmq::poll(items.data(), items.size(), std::min(kPoll, deadline.remaining()));
+    wait_for(items.data(), items.size(), std::min(kPoll, deadline.remaining()));
     for (std::size_t i = 0; i < servers_.size(); ++i) {
       while (receive(i)) {
       }
@@ -157,11 +158,24 @@ void Client::wait(const char* for_what) {
 }
 
 void Client::ask(ServerState& server, std::uint32_t slice, bool again) {
-  if (states_[slice].asked == Asked::values)
-    return send(server, {.kind = Kind::pull, .slice = slice, .clock = states_[slice].clock});
-  if (again)
-    return send(server, {.kind = Kind::query, .slice = slice, .clock = states_[slice].clock});
-  send_gradient(server, slice, false);
+  SliceState& state = states_[slice];
+  switch (state.asked) {
+    case Asked::nothing:
+      return;
+    case Asked::values:
+      return send(server, {.kind = Kind::pull, .slice = slice, .question = state.question});
+    case Asked::rest:
+      return send(server, {.kind = Kind::rest, .slice = slice, .question = state.question});
+    case Asked::state:
+      return send(server, {.kind = Kind::pull_state, .slice = slice, .question = state.question});
+    case Asked::store:
+      return send(server, {.kind = Kind::put_state, .slice = slice, .question = state.question},
+                  copy_of(state.state));
+    case Asked::push:
+      if (again)
+        return send(server, {.kind = Kind::query, .slice = slice, .question = state.question});
+      return send_gradient(server, slice, false);
+  }
 }
 
 void Client::ask_again(ServerState& server) {
@@ -177,7 +191,7 @@ bool Client::receive(std::size_t number) {
   ServerState& server = servers_[number];
   zmq::message_t head;
   if (!server.socket.recv(head, zmq::recv_flags::dontwait)) return false;
-  server.patience = kPatience;
+  server.spoken = Clock::now();
   zmq::message_t part;
   for (bool more = head.more(); more; more = part.more())
     static_cast<void>(server.socket.recv(part));
@@ -192,12 +206,17 @@ bool Client::receive(std::size_t number) {
     case Kind::values:
       take_values(header, part);
       break;
+    case Kind::state:
+    case Kind::stored:
+    case Kind::resting:
+      take_state(header, part);
+      break;
     case Kind::waiting:
       server.waits_for = header.worker;
       break;
     case Kind::again:
       if (states_.at(header.slice).asked == Asked::push &&
-          states_[header.slice].clock == header.clock)
+          states_[header.slice].question == header.question)
         send_gradient(server, header.slice, true);
       break;
     case Kind::unknown:
@@ -212,18 +231,15 @@ bool Client::receive(std::size_t number) {
   return true;
 }
 
-// A server that has been away has counted as far as it remembers.
+// A server that has been away has taken as much as it remembers.
 void Client::welcome(ServerState& server, const json& said) {
   server.greeted = true;
   staleness_bound_ = said.at("staleness").get<int>();
   server.needs_values = said.at("needs").get<bool>();
-  for (const json& pair : said.at("clocks")) {
-    const auto slice = pair.at(0).get<std::uint32_t>();
-    SliceState& state = states_.at(slice);
-    const auto clock = pair.at(1).get<std::int64_t>();
-    const bool was_taken = state.asked == Asked::push && clock > state.clock;
-    if (was_taken) state.asked = Asked::values;
-    state.clock = clock;
+  for (const json& pair : said.at("taken")) {
+    SliceState& state = states_.at(pair.at(0).get<std::uint32_t>());
+    if (state.asked == Asked::push && pair.at(1).get<std::uint64_t>() >= state.question)
+      state.asked = Asked::values;
   }
   const auto is_asked = [&](auto slice) {
     return states_[slice].asked != Asked::nothing;
@@ -231,15 +247,18 @@ void Client::welcome(ServerState& server, const json& said) {
   if (std::ranges::none_of(server.slices, is_asked)) return;
   if (server.needs_values) give_first_values(server);
   for (const auto slice : server.slices) {
-    if (is_asked(slice)) ask(server, slice, false);
+    if (states_[slice].asked == Asked::push)
+      send_gradient(server, slice, true);
+    else
+      ask(server, slice, false);
   }
 }
 
 void Client::take_values(const Header& header, zmq::message_t& values) {
   SliceState& state = states_.at(header.slice);
-  // An answer that came twice.
-  if (state.asked == Asked::nothing || (state.asked == Asked::push && header.clock <= state.clock))
-    return;
+  // Answers may come twice, and late.
+  const bool is_asked_for = state.asked == Asked::values || state.asked == Asked::push;
+  if (!is_asked_for || header.question != state.question) return;
   if (values.size() != state.values.size())
     throw Error(fmt::format("a parameter server gives {} bytes of a slice that has {}",
                             values.size(), state.values.size()));
@@ -254,7 +273,17 @@ void Client::take_values(const Header& header, zmq::message_t& values) {
     delays_.updates += header.updates;
     delays_.most_updates = std::max(delays_.most_updates, header.updates);
   }
-  state.clock = header.clock;
+  state.asked = Asked::nothing;
+}
+
+void Client::take_state(const Header& header, const zmq::message_t& part) {
+  SliceState& state = states_.at(header.slice);
+  const Asked asked = header.kind == Kind::state    ? Asked::state
+                      : header.kind == Kind::stored ? Asked::store
+                                                    : Asked::rest;
+  if (state.asked != asked || header.question != state.question) return;
+  const auto bytes = span_of<std::byte>(part);
+  if (header.kind == Kind::state) state.state.assign(bytes.begin(), bytes.end());
   state.asked = Asked::nothing;
 }
 
@@ -264,8 +293,8 @@ void Client::send_gradient(ServerState& server, std::uint32_t slice, bool again)
                       .worker = options_.worker,
                       .slice = slice,
                       .incarnation = incarnation_,
-                      .clock = state.clock,
-                      .learning_rate = learning_rate_};
+                      .learning_rate = learning_rate_,
+                      .question = state.question};
   server.spoken = Clock::now();
   server.socket.send(message_of(header), zmq::send_flags::sndmore);
   server.socket.send(copy_of(state.present), zmq::send_flags::sndmore);

@@ -33,7 +33,7 @@ struct Delays {
 };
 
 /// A message that is lost with its connection, or with its server, is sent again, and taken once: a worker's gradients are
-/// counted, and a server that has lost its count says so. Used by one thread.
+/// numbered, and a server that has lost what it took says so. Used by one thread.
 class Client {
  public:
   /// Greets the servers. Throws InputError where one refuses, TimeoutError where one does not answer.
@@ -52,7 +52,7 @@ class Client {
   /// By range: whether there is a gradient.
   std::vector<std::uint8_t>& present(std::size_t slice) { return states_[slice].present; }
 
-  /// Worker 0's values become those of servers that have none; then all receive the servers'.
+  /// The first worker's values become those of servers that have none; then all receive the servers'.
   void start();
   /// Sends all gradients and returns with the values to go on with. Throws TimeoutError, Error.
   void push_pull(double learning_rate);
@@ -60,17 +60,26 @@ class Client {
   /// Receives the servers' values as they are.
   void pull();
 
+  /// The others wait for this worker no more, until it pulls, which it does before it pushes again.
+  void rest();
+  /// The rule's state of a slice, as pack() gives it: what pull_state() receives and put_state() sends.
+  std::vector<std::byte>& state(std::size_t slice) { return states_[slice].state; }
+  void pull_state();
+  /// To be called by worker 0, while nobody pushes.
+  void put_state();
+
   /// What the servers allow.
   int staleness_bound() const { return staleness_bound_; }
   const Delays& delays() const { return delays_; }
 
  private:
-  enum class Asked { nothing, values, push };
+  enum class Asked { nothing, values, push, rest, state, store };
   struct SliceState {
     zmq::message_t values;  // as they came
     std::shared_ptr<std::vector<float>> gradient;
     std::vector<std::uint8_t> present;
-    std::int64_t clock = 0;
+    std::vector<std::byte> state;
+    std::uint64_t question = 0;
     Asked asked = Asked::nothing;
   };
   struct ServerState {
@@ -78,12 +87,13 @@ class Client {
     std::vector<std::uint32_t> slices;
     bool greeted = false;
     bool needs_values = false;
-    Clock::time_point spoken;  // when it was asked last
+    Clock::time_point spoken;  // when it was asked, or answered, last
     std::chrono::milliseconds patience{};
     int waits_for = -1;  // the worker that it said it waits for
   };
 
   void greet(ServerState& server);
+  void ask_all(Asked what, const char* for_what);
   void wait(const char* for_what);
   bool answered(const ServerState& server) const;
   void ask(ServerState& server, std::uint32_t slice, bool again);
@@ -91,6 +101,7 @@ class Client {
   bool receive(std::size_t server);
   void welcome(ServerState& server, const nlohmann::json& said);
   void take_values(const Header& header, zmq::message_t& values);
+  void take_state(const Header& header, const zmq::message_t& part);
   void give_first_values(ServerState& server);
   void send(ServerState& server, Header header);
   void send(ServerState& server, Header header, zmq::message_t part);
@@ -106,6 +117,7 @@ class Client {
   zmq::context_t context_;
   std::vector<ServerState> servers_;
   std::vector<SliceState> states_;
+  std::uint64_t questions_ = 0;
   double learning_rate_ = 0;
   int staleness_bound_ = 0;
   Delays delays_;

@@ -13,9 +13,10 @@ void Members::join(int worker, std::uint64_t incarnation, Clock::time_point now)
 
 bool Members::hear(int worker, std::uint64_t incarnation, Clock::time_point now) {
   const auto found = living_.find(worker);
-  if (found == living_.end() || found->second.incarnation != incarnation) return false;
-  found->second.heard = now;
-  return true;
+  if (found == living_.end()) return false;
+  const bool is_known = found->second.incarnation == incarnation;
+  if (is_known || found->second.incarnation == 0) found->second.heard = now;
+  return is_known;
 }
 
 void Members::leave(int worker, std::uint64_t incarnation) {

@@ -19,9 +19,13 @@ class Members {
 
   /// A worker that comes, or comes again: `incarnation` tells its processes apart.
   void join(int worker, std::uint64_t incarnation, Clock::time_point now);
-  /// False of one that has not joined, or has left, or of whose place another process has taken.
+  /// False of one that has not joined, or has left, or whose place another process has taken. One that
+  /// restore() has brought lives by that, but is to say hello, too.
   bool hear(int worker, std::uint64_t incarnation, Clock::time_point now);
   void leave(int worker, std::uint64_t incarnation);
+  /// One that lives is waited for no more, until count().
+  void rest(int worker) { counted_.erase(worker); }
+  void count(int worker) { counted_.insert(worker); }
   /// Whatever its incarnation.
   void forget(int worker);
   /// Removes those whose lease has ended, and returns them.
@@ -29,7 +33,7 @@ class Members {
 
   const std::set<int>& counted() const { return counted_; }
   std::set<int> living() const;
-  /// As another server had them, who have the lease to say hello.
+  /// As the server before this one had them: those who lived have the lease to be heard of.
   void restore(const std::set<int>& living, const std::set<int>& counted, Clock::time_point now);
 
  private:

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,16 +19,22 @@ static_assert(std::endian::native == std::endian::little, "headers travel as the
 
 enum class Kind : std::uint32_t {
   // A worker's.
-  hello,  // + json: the worker's rule, and its slices on this server
-  first,  // + values of a slice, where the server has none
-  pull,   // asks for a slice's values
-  push,   // + which ranges have a gradient, + gradients
-  query,  // where the answer to a push is long in coming
+  hello,       // + json: the worker's rule, and its slices on this server
+  first,       // + values of a slice, where the server has none
+  pull,        // asks for a slice's values
+  push,        // + which ranges have a gradient, + gradients
+  pull_state,  // asks for the rule's state of a slice
+  put_state,   // + that state, of worker 0
+  query,       // where the answer to a push is long in coming
+  rest,        // the others need not wait for this worker until it pulls
   alive,
   leave,
   // A server's.
   welcome,  // + json: clocks, and whether values are needed
   values,   // + values of a slice: the worker may go on
+  state,    // + the rule's state of a slice
+  stored,   // what put_state brought
+  resting,
   waiting,  // the push was taken; `worker` is whom its answer waits for
   again,    // the push has not come: send it
   unknown,  // this server does not know the worker (any more): say hello
@@ -40,10 +49,10 @@ struct Header {
   std::int32_t worker = 0;
   std::uint32_t slice = 0;
   std::uint64_t incarnation = 0;
-  std::int64_t clock = 0;
   double learning_rate = 0;
   std::int64_t lead = 0;
   std::int64_t updates = 0;
+  std::uint64_t question = 0;  // its number, which an answer repeats
 };
 static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) == 56);
 
@@ -64,6 +73,15 @@ inline zmq::message_t message_on(const std::shared_ptr<std::vector<float>>& valu
 // ZeroMQ hands out messages where they arrived, the small ones at any address.
 inline bool is_aligned(const zmq::message_t& message) {
   return reinterpret_cast<std::uintptr_t>(message.data()) % alignof(float) == 0;
+}
+
+// Until something comes, a signal, or the limit.
+inline void wait_for(zmq::pollitem_t* items, std::size_t count, std::chrono::milliseconds limit) {
+  try {
+    zmq::poll(items, count, limit);
+  } catch (const zmq::error_t& error) {
+    if (error.num() != EINTR) throw;
+  }
 }
 
 template <class T>

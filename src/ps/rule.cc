@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/copy.h"
 #include "sullae/error.h"
 
 namespace sullae::ps {
@@ -133,6 +134,38 @@ RuleState initial_state(const Rule& rule, std::size_t elements) {
     state.first.assign(elements, is_adagrad ? static_cast<float>(rule.initial_accumulator) : 0.0F);
   if (!is_sgd && !is_adagrad) state.second.assign(elements, 0.0F);
   return state;
+}
+
+std::vector<std::byte> pack(std::span<const RuleState> states) {
+  std::vector<std::byte> bytes;
+  const auto add = [&](const void* from, std::size_t count) {
+    const auto* const begin = static_cast<const std::byte*>(from);
+    bytes.insert(bytes.end(), begin, begin + count);
+  };
+  for (const RuleState& state : states) {
+    add(&state.steps, sizeof state.steps);
+    add(state.first.data(), state.first.size() * sizeof(float));
+    add(state.second.data(), state.second.size() * sizeof(float));
+  }
+  return bytes;
+}
+
+bool unpack(std::span<const std::byte> bytes, std::span<RuleState> states) {
+  std::size_t expected = 0;
+  for (const RuleState& state : states)
+    expected += sizeof state.steps + (state.first.size() + state.second.size()) * sizeof(float);
+  if (bytes.size() != expected) return false;
+  const std::byte* from = bytes.data();
+  const auto take = [&](void* to, std::size_t count) {
+    copy_bytes(to, from, count);
+    from += count;
+  };
+  for (RuleState& state : states) {
+    take(&state.steps, sizeof state.steps);
+    take(state.first.data(), state.first.size() * sizeof(float));
+    take(state.second.data(), state.second.size() * sizeof(float));
+  }
+  return true;
 }
 
 void update(const Rule& rule, double learning_rate, RuleState& state, float* values,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,11 @@ struct RuleState {
 };
 
 RuleState initial_state(const Rule& rule, std::size_t elements);
+
+/// As they travel.
+std::vector<std::byte> pack(std::span<const RuleState> states);
+/// Into states of the same numbers of elements; false, and nothing is changed, where `bytes` are of others.
+bool unpack(std::span<const std::byte> bytes, std::span<RuleState> states);
 
 /// One step of `elements` values, whose gradient is `scale * gradient`.
 void update(const Rule& rule, double learning_rate, RuleState& state, float* values,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -44,7 +45,8 @@ ServerLoop::ServerLoop(const ServerOptions& options)
     if (auto held = load_state(options.state_file, options.staleness)) {
       rule_ = held->rule;
       shards_ = std::move(held->shards);
-      members_.restore(held->living, held->counted, Clock::now());
+      // Those of another job are none of this one's.
+      if (held->job == job()) members_.restore(held->living, held->counted, Clock::now());
     }
   }
   socket_.set(zmq::sockopt::linger, 0);
@@ -62,8 +64,10 @@ ServerLoop::ServerLoop(const ServerOptions& options)
 
 void ServerLoop::turn(std::chrono::milliseconds limit) {
   zmq::pollitem_t item{socket_.handle(), 0, ZMQ_POLLIN, 0};
-  zmq::poll(&item, 1, limit);
-  for (Message message; receive(message);) answer(message);
+  wait_for(&item, 1, limit);
+  // Not as long as something comes: there is more to do.
+  const auto until = Clock::now() + limit;
+  for (Message message; Clock::now() < until && receive(message);) answer(message);
   const auto gone = members_.expire(Clock::now());
   for (const int worker : gone)
     log::warning(
@@ -76,9 +80,13 @@ void ServerLoop::turn(std::chrono::milliseconds limit) {
 
 void ServerLoop::save() {
   if (!changed_ || options_.state_file.empty()) return;
-  save_state(options_.state_file, *rule_, shards_, members_.living(), members_.counted());
+  save_state(options_.state_file, *rule_, shards_,
+             {.living = members_.living(), .counted = members_.counted(), .job = job()});
   changed_.reset();
 }
+
+// Tells jobs apart, and does not tell the secret.
+std::uint64_t ServerLoop::job() const { return std::hash<std::string>{}(options_.secret); }
 
 void ServerLoop::note_change() {
   if (!changed_) changed_ = Clock::now();
@@ -131,8 +139,17 @@ void ServerLoop::answer_known(Message& message) {
     return refuse(message, fmt::format("it has no slice {}", header.slice));
   Shard& shard = found->second;
   if (header.kind == Kind::first) return first(message, shard);
-  if (header.kind == Kind::pull) return wait_to_go_on(message, shard, header);
+  if (header.kind == Kind::rest) return rest(message);
+  if (!shard.has_values()) return ask_for_values(message, shard);
+  if (header.kind == Kind::pull) return pull(message, shard);
   if (header.kind == Kind::push) return push(message, shard);
+  if (header.kind == Kind::pull_state) {
+    const auto packed = pack(shard.states());
+    return reply(message.from,
+                 {.kind = Kind::state, .slice = header.slice, .question = header.question},
+                 {packed.data(), packed.size()});
+  }
+  if (header.kind == Kind::put_state) return put_state(message, shard);
   if (header.kind == Kind::query) return query(message, shard);
   refuse(message, fmt::format("it knows no message {}", static_cast<unsigned>(header.kind)));
 }
@@ -159,11 +176,11 @@ void ServerLoop::hello(Message& message) {
   json answer;
   try {
     const json said = json::parse(message.parts.at(0).to_string_view());
+    if (said.at("secret").get<std::string>() != options_.secret)
+      return refuse(message, "it belongs to another job (SULLAE_JOB_SECRET)");
     const Rule rule = rule_of(said.at("rule"));
     const auto wrong = wrong_with(said, rule);
     if (!wrong.empty()) return refuse(message, wrong);
-    if (said.at("secret").get<std::string>() != options_.secret)
-      return refuse(message, "it belongs to another job (SULLAE_JOB_SECRET)");
     if (!rule_) {
       std::map<std::uint32_t, Shard> shards;
       for (const json& slice : said.at("slices"))
@@ -182,12 +199,13 @@ void ServerLoop::hello(Message& message) {
   }
   members_.join(header.worker, header.incarnation, Clock::now());
   bool needs = false;
-  answer["clocks"] = json::array();
+  answer["taken"] = json::array();
   for (auto& [id, shard] : shards_) {
-    answer["clocks"].push_back({id, shard.join(header.worker, members_.counted())});
+    shard.join(header.worker, members_.counted());
+    answer["taken"].push_back({id, shard.last_taken(header.worker, header.incarnation)});
     needs = needs || !shard.has_values();
   }
-  answer["needs"] = needs;
+  answer["needs"] = needs && gives_values(header.worker);
   answer["staleness"] = options_.staleness;
   const std::string text = answer.dump();
   reply(message.from, {.kind = Kind::welcome}, message_of(text));
@@ -203,23 +221,60 @@ void ServerLoop::first(const Message& message, Shard& shard) {
   look_again();
 }
 
+void ServerLoop::put_state(Message& message, Shard& shard) {
+  if (message.parts.size() != 1 || !unpack(span_of<std::byte>(message.parts[0]), shard.states()))
+    return refuse(message, fmt::format("a state that is none of slice {}", message.header.slice));
+  note_change();
+  reply(message.from,
+        {.kind = Kind::stored, .slice = message.header.slice, .question = message.header.question});
+}
+
+void ServerLoop::rest(Message& message) {
+  const Header& header = message.header;
+  members_.rest(header.worker);
+  reply(message.from, {.kind = Kind::resting, .slice = header.slice, .question = header.question});
+  look_again();
+}
+
+void ServerLoop::pull(Message& message, Shard& shard) {
+  const Header& header = message.header;
+  if (!members_.counted().contains(header.worker)) {
+    members_.count(header.worker);
+    for (auto& [id, other] : shards_) other.join(header.worker, members_.counted());
+  }
+  wait_to_go_on(message, shard, header);
+}
+
+// Of the first of the workers, who says hello again to hear that it is to give them; the others ask again.
+void ServerLoop::ask_for_values(Message& message, Shard& shard) {
+  const Header& header = message.header;
+  if (gives_values(header.worker))
+    return reply(message.from, {.kind = Kind::unknown, .slice = header.slice});
+  const auto& members = members_.counted();
+  reply(message.from, {.kind = Kind::waiting,
+                       .worker = members.empty() ? 0 : *members.begin(),
+                       .slice = header.slice});
+  if (header.kind == Kind::pull) wait_to_go_on(message, shard, header);
+}
+
+bool ServerLoop::gives_values(int worker) const {
+  const auto& members = members_.counted();
+  return members.empty() || worker == *members.begin();
+}
+
 void ServerLoop::push(Message& message, Shard& shard) {
   const Header& header = message.header;
   const auto& parts = message.parts;
-  // Worker 0 gives them first; this one asks again.
-  if (!shard.has_values()) return;
   if (parts.size() != 2 || parts[0].size() != shard.sizes().size() ||
       parts[1].size() != shard.elements() * sizeof(float))
     return refuse(message, fmt::format("a gradient that is none of slice {}", header.slice));
-  const auto clock = shard.clock(header.worker);
-  if (header.clock > clock)
-    return reply(message.from, {.kind = Kind::unknown, .slice = header.slice});
   Header answer = header;
-  // What is behind was taken already, and is not taken twice.
-  if (header.clock == clock) {
+  const PushId id{header.incarnation, header.question};
+  if (!shard.has_taken(header.worker, id)) {
     const auto copy = is_aligned(parts[1]) ? std::vector<float>() : aligned_copy(parts[1]);
     const Delay delay = shard.take(
         {.worker = header.worker,
+         .id = id,
          .learning_rate = header.learning_rate,
          .present = span_of<std::uint8_t>(parts[0]),
          .values = copy.empty() ? static_cast<const float*>(parts[1].data()) : copy.data()},
@@ -233,14 +288,18 @@ void ServerLoop::push(Message& message, Shard& shard) {
 
 void ServerLoop::query(Message& message, Shard& shard) {
   const Header& header = message.header;
-  const auto clock = shard.clock(header.worker);
-  if (header.clock > clock)
-    return reply(message.from, {.kind = Kind::unknown, .slice = header.slice});
-  if (header.clock == clock)
-    return reply(message.from, {.kind = Kind::again, .slice = header.slice, .clock = clock});
+  if (!shard.has_taken(header.worker, {header.incarnation, header.question}))
+    return reply(message.from,
+                 {.kind = Kind::again, .slice = header.slice, .question = header.question});
   zmq::message_t from;
   from.copy(message.from);
-  wait_to_go_on(message, shard, header);
+  Header answer = header;
+  for (const Waiting& one : waiting_[header.slice]) {
+    if (one.header.worker != header.worker) continue;
+    answer.lead = one.header.lead;
+    answer.updates = one.header.updates;
+  }
+  wait_to_go_on(message, shard, answer);
   if (!shard.may_go_on(header.worker, members_.counted()))
     reply(from, {.kind = Kind::waiting,
                  .worker = shard.slowest(members_.counted()),
@@ -272,7 +331,6 @@ void ServerLoop::look_again() {
 
 void ServerLoop::give(zmq::message_t& to, Header header, Shard& shard) {
   header.kind = Kind::values;
-  header.clock = shard.clock(header.worker);
   shard.pulled(header.worker);
   reply(to, header, message_on(shard.values()));
 }

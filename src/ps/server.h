@@ -43,8 +43,14 @@ class ServerLoop {
   void answer(Message& message);
   void answer_known(Message& message);
   void hello(Message& message);
+  void rest(Message& message);
+  void pull(Message& message, Shard& shard);
+  void ask_for_values(Message& message, Shard& shard);
+  bool gives_values(int worker) const;
+  std::uint64_t job() const;
   void first(const Message& message, Shard& shard);
   void push(Message& message, Shard& shard);
+  void put_state(Message& message, Shard& shard);
   void query(Message& message, Shard& shard);
   void wait_to_go_on(Message& message, Shard& shard, const Header& header);
   void give(zmq::message_t& to, Header header, Shard& shard);

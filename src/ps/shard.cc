@@ -1,6 +1,7 @@
 #include "ps/shard.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
@@ -28,10 +29,11 @@ std::int64_t Shard::clock(int worker) const {
 std::int64_t Shard::join(int worker, const std::set<int>& members) {
   auto others = members;
   others.erase(worker);
+  // Gradients are averaged round by round: it takes part in the one that is open.
   std::int64_t least = staleness_ == 0 ? round_ : 0;
-  if (!others.empty()) {
+  if (staleness_ != 0 && !others.empty()) {
     least = least_clock(others);
-  } else {
+  } else if (staleness_ != 0) {
     for (const auto& [other, clock] : clocks_) least = std::max(least, clock);
   }
   pulled_[worker] = updates_;
@@ -39,15 +41,27 @@ std::int64_t Shard::join(int worker, const std::set<int>& members) {
 }
 
 std::int64_t Shard::least_clock(const std::set<int>& members) const {
-  return clock(slowest(members));
+  return members.empty() ? std::numeric_limits<std::int64_t>::max() : clock(slowest(members));
 }
 
 int Shard::slowest(const std::set<int>& members) const {
+  if (members.empty()) return -1;
   return *std::ranges::min_element(members, {}, [&](int member) { return clock(member); });
+}
+
+std::uint64_t Shard::last_taken(int worker, std::uint64_t incarnation) const {
+  const auto found = taken_.find(worker);
+  const bool is_its = found != taken_.end() && found->second.incarnation == incarnation;
+  return is_its ? found->second.number : 0;
+}
+
+bool Shard::has_taken(int worker, const PushId& id) const {
+  return last_taken(worker, id.incarnation) >= id.number;
 }
 
 Delay Shard::take(const Gradient& gradient, const std::set<int>& members) {
   const std::int64_t given = clocks_[gradient.worker]++;
+  taken_[gradient.worker] = gradient.id;
   const Delay delay{given - std::min(given, least_clock(members)),
                     updates_ - pulled_[gradient.worker]};
   if (staleness_ == 0) {
@@ -101,8 +115,13 @@ void Shard::apply(double learning_rate, const float* gradient,
 
 nlohmann::json Shard::numbers() const {
   auto clocks = clocks_;
+  auto taken = nlohmann::json::array();
   for (auto& [worker, clock] : clocks) {
-    if (staleness_ == 0) clock = std::min(clock, round_);
+    const bool is_in_the_round = staleness_ == 0 && clock > round_;
+    if (is_in_the_round) clock = round_;
+    const auto last = taken_.find(worker);
+    if (!is_in_the_round && last != taken_.end())
+      taken.push_back({worker, last->second.incarnation, last->second.number});
   }
   auto steps = nlohmann::json::array();
   for (const RuleState& state : states_) steps.push_back(state.steps);
@@ -110,12 +129,16 @@ nlohmann::json Shard::numbers() const {
           {"clocks", clocks},
           {"updates", updates_},
           {"round", round_},
-          {"steps", steps}};
+          {"steps", steps},
+          {"taken", taken}};
 }
 
 void Shard::restore(const nlohmann::json& numbers) {
   if (numbers.at("has_values").get<bool>()) set_values(std::vector<float>(elements_));
   numbers.at("clocks").get_to(clocks_);
+  for (const auto& one : numbers.at("taken"))
+    taken_[one.at(0).get<int>()] = {.incarnation = one.at(1).get<std::uint64_t>(),
+                                    .number = one.at(2).get<std::uint64_t>()};
   numbers.at("updates").get_to(updates_);
   numbers.at("round").get_to(round_);
   for (std::size_t range = 0; range < states_.size(); ++range)

@@ -19,6 +19,12 @@ struct Delay {
   std::int64_t updates = 0;  // of others, since the values that it was computed with
 };
 
+/// Tells the gradients of a worker apart: it numbers them, as each of its processes does.
+struct PushId {
+  std::uint64_t incarnation = 0;
+  std::uint64_t number = 0;
+};
+
 /// Values, the rule's state, and every worker's clock: how many of its gradients were taken. A worker may go on while
 /// its clock is at most `staleness` ahead of the slowest member's (Q. Ho et al., "More effective distributed ML via a
 /// stale synchronous parallel parameter server", 2013). With 0 gradients of all members are averaged and applied as one;
@@ -43,17 +49,24 @@ class Shard {
 
   struct Gradient {
     int worker = 0;
+    PushId id = {};
     double learning_rate = 0;
     std::span<const std::uint8_t> present;  // by range
     const float* values = nullptr;          // of all ranges
   };
-  /// The next one of its worker: its clock goes on.
+  /// Whether it has been taken, this one or a later one.
+  bool has_taken(int worker, const PushId& id) const;
+  /// The number of the last that was taken of this incarnation; 0 where none was.
+  std::uint64_t last_taken(int worker, std::uint64_t incarnation) const;
+  /// One that has not been taken: its worker's clock goes on.
   Delay take(const Gradient& gradient, const std::set<int>& members);
   /// Applies what all members have given. To be called when there are fewer of them, too.
   void settle(const std::set<int>& members);
   bool may_go_on(int worker, const std::set<int>& members) const;
   /// The member whom it waits for.
   int slowest(const std::set<int>& members) const;
+  /// By range.
+  std::span<RuleState> states() { return states_; }
   int staleness() const { return staleness_; }
   /// For a file: all but the arrays, without the round that is being given.
   nlohmann::json numbers() const;
@@ -78,6 +91,7 @@ class Shard {
   Values values_;
   std::vector<RuleState> states_;  // by range
   std::map<int, std::int64_t> clocks_;
+  std::map<int, PushId> taken_;
   std::map<int, std::int64_t> pulled_;
   std::int64_t updates_ = 0;
 

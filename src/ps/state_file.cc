@@ -47,7 +47,9 @@ HeldState read_state(const std::filesystem::path& file, std::ifstream& stream, i
   if (saved != staleness)
     throw InputError(fmt::format("{}: is of servers with staleness {}: expected {}", file.string(),
                                  saved, staleness));
-  HeldState state{.rule = rule_of(head.at("rule")), .shards = {}};
+  HeldState state;
+  state.rule = rule_of(head.at("rule"));
+  head.at("job").get_to(state.job);
   head.at("living").get_to(state.living);
   head.at("counted").get_to(state.counted);
   for (const json& one : head.at("slices"))
@@ -64,10 +66,12 @@ HeldState read_state(const std::filesystem::path& file, std::ifstream& stream, i
 }  // namespace
 
 void save_state(const std::filesystem::path& file, const Rule& rule,
-                std::map<std::uint32_t, Shard>& shards, const std::set<int>& living,
-                const std::set<int>& counted) {
-  json head{
-      {"rule", to_json(rule)}, {"living", living}, {"counted", counted}, {"slices", json::array()}};
+                std::map<std::uint32_t, Shard>& shards, const SavedMembers& members) {
+  json head{{"rule", to_json(rule)},
+            {"living", members.living},
+            {"counted", members.counted},
+            {"job", members.job},
+            {"slices", json::array()}};
   for (const auto& [id, shard] : shards) {
     head["staleness"] = shard.staleness();
     head["slices"].push_back({{"id", id}, {"ranges", shard.sizes()}, {"numbers", shard.numbers()}});

@@ -12,17 +12,20 @@
 
 namespace sullae::ps {
 
-struct HeldState {
-  Rule rule;
-  std::map<std::uint32_t, Shard> shards;
+struct SavedMembers {
   std::set<int> living;   // workers that had come, and lived
   std::set<int> counted;  // and those that were expected
+  std::uint64_t job = 0;  // whose they are
+};
+
+struct HeldState : SavedMembers {
+  Rule rule;
+  std::map<std::uint32_t, Shard> shards;
 };
 
 /// Replaces `file`, whole or not at all. A round that has begun is left out, so that its workers give again. Throws Error.
 void save_state(const std::filesystem::path& file, const Rule& rule,
-                std::map<std::uint32_t, Shard>& shards, const std::set<int>& living,
-                const std::set<int>& counted);
+                std::map<std::uint32_t, Shard>& shards, const SavedMembers& members);
 
 /// Nothing where there is no file. Throws CheckpointError that names the file where it is torn, or no server's, and InputError
 /// where it is of servers with another bound.

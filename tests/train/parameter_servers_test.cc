@@ -44,6 +44,30 @@ TEST_F(TrainOnServers, SaysHowStaleGradientsWere) {
   EXPECT_TRUE(contains(said_, "staleness: rank 0 was ")) << said_;
 }
 
+// With servers and without, on any ranks.
+TEST_F(TrainOnServers, CheckpointsAreThoseOfRanks) {
+  for (const char* optimizer : {"sgd", "adam"}) {
+    const std::vector<std::string> options = {"--epochs", "3", "--optimizer", optimizer};
+    const auto expected = trained({"--ps", "2"}, 2, options);
+    const auto part = [&](const std::vector<std::string>& flags, int ranks, const char* steps) {
+      auto all = options;
+      all.insert(all.end(), {"--checkpoint-dir", checkpoints_.string(), "--checkpoint-steps", "16",
+                             "--resume", "--max-steps", steps});
+      return trained(flags, ranks, all);
+    };
+    std::filesystem::remove_all(checkpoints_);
+    part({"--ps", "2"}, 2, "50");
+    part({"--ps", "1"}, 1, "70");
+    EXPECT_TRUE(contains(said_, "resuming after step 16 of epoch 2")) << said_;
+    part({}, 2, "90");
+    const auto report = part({"--ps", "3"}, 2, "0");
+    EXPECT_TRUE(contains(said_, "resuming after step 22 of epoch 3")) << said_;
+    EXPECT_EQ(report["steps"], expected["steps"]);
+    EXPECT_NEAR(report["test_loss"].get<double>(), expected["test_loss"].get<double>(), 5e-3)
+        << optimizer;
+  }
+}
+
 TEST_F(TrainOnServers, SaysWhatDoesNotGoWithThem) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--shard", "optimizer"}, "they hold the optimizer: --shard divides it"},
@@ -53,8 +77,6 @@ TEST_F(TrainOnServers, SaysWhatDoesNotGoWithThem) {
       {{"--clip-norm", "1"}, "do not go with --clip-norm"},
       {{"--weight-decay", "0.1"}, "decay all parameters or none: add --decay-all"},
       {{"--optimizer", "lamb"}, "have the optimizers sgd, adam and adamw"},
-      {{"--checkpoint-dir", checkpoints_.string()},
-       "hold the optimizer's state, which --checkpoint-dir cannot save"},
   };
   for (const auto& [options, message] : cases) {
     const auto result = train_with({"--ps", "1"}, 1, options);

@@ -62,6 +62,13 @@ class ParameterServerOptimizer {
   void step();
   /// Gives parameters the servers' values as they are now, without a step.
   void pull();
+  /// Before a wait for others that is not step()'s: they need not wait for this worker until it pulls, which it must do before it
+  /// steps again.
+  void rest();
+  /// The servers' state of the rule, into an optimizer of the same kind and parameters: for checkpoints.
+  void gather_state(torch::optim::Optimizer& into);
+  /// And back. To be called by worker 0, while nobody steps.
+  void scatter_state(torch::optim::Optimizer& from);
   void zero_grad();
   double learning_rate() const;
   void set_learning_rate(double rate);

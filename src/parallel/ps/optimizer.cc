@@ -8,6 +8,7 @@
 
 #include "base/copy.h"
 #include "base/environment.h"
+#include "parallel/ps/whole_state.h"
 #include "ps/client.h"
 #include "ps/endpoints.h"
 #include "sullae/ps.h"
@@ -80,7 +81,8 @@ class ParameterServerOptimizer::Impl {
  public:
   Impl(const torch::OrderedDict<std::string, torch::Tensor>& parameters, const RuleOptions& rule,
        const WorkerOptions& options)
-      : rate_(std::visit([](const auto& one) { return one.lr(); }, rule)) {
+      : rate_(std::visit([](const auto& one) { return one.lr(); }, rule)),
+        rule_(std::visit([](const auto& one) { return core_rule(one); }, rule)) {
     std::vector<std::size_t> sizes;
     for (const auto& item : parameters) {
       if (!item.value().requires_grad()) continue;
@@ -91,8 +93,7 @@ class ParameterServerOptimizer::Impl {
     }
     if (tensors_.empty()) throw InputError(fmt::format("{}: no parameters to train", kWho));
     const auto given = client_options(options);
-    client_.emplace(given, place(sizes, static_cast<int>(given.servers.size())),
-                    std::visit([](const auto& one) { return core_rule(one); }, rule));
+    client_.emplace(given, place(sizes, static_cast<int>(given.servers.size())), rule_);
     const torch::NoGradGuard guard;
     for (std::size_t i = 0; i < client_->slices().size(); ++i) {
       std::byte* to = std::as_writable_bytes(client_->values(i)).data();
@@ -126,9 +127,38 @@ class ParameterServerOptimizer::Impl {
     take_values();
   }
 
+  void rest() { client_->rest(); }
+
   void pull() {
     client_->pull();
     take_values();
+  }
+
+  void gather_state(torch::optim::Optimizer& into) {
+    client_->pull_state();
+    std::vector<WholeState> wholes = whole_states();
+    for (std::size_t i = 0; i < client_->slices().size(); ++i) {
+      auto parts = empty_states(i);
+      if (!unpack(client_->state(i), parts))
+        throw Error(fmt::format("{}: a server's state is of another optimizer", kWho));
+      for_ranges(i, [&](const Range& range, std::size_t place) {
+        wholes[range.tensor].put(range, parts[place]);
+      });
+    }
+    for (std::size_t i = 0; i < tensors_.size(); ++i) wholes[i].give(into, tensors_[i]);
+  }
+
+  void scatter_state(torch::optim::Optimizer& from) {
+    std::vector<WholeState> wholes = whole_states();
+    for (std::size_t i = 0; i < tensors_.size(); ++i) wholes[i].take(from, tensors_[i]);
+    for (std::size_t i = 0; i < client_->slices().size(); ++i) {
+      auto parts = empty_states(i);
+      for_ranges(i, [&](const Range& range, std::size_t place) {
+        wholes[range.tensor].get(range, parts[place]);
+      });
+      client_->state(i) = pack(parts);
+    }
+    client_->put_state();
   }
 
   void zero_grad() {
@@ -140,6 +170,21 @@ class ParameterServerOptimizer::Impl {
   int staleness_bound() const { return client_->staleness_bound(); }
 
  private:
+  std::vector<WholeState> whole_states() const {
+    std::vector<WholeState> wholes;
+    for (const torch::Tensor& tensor : tensors_)
+      wholes.emplace_back(rule_.kind,
+                          initial_state(rule_, static_cast<std::size_t>(tensor.numel())));
+    return wholes;
+  }
+
+  std::vector<RuleState> empty_states(std::size_t slice) const {
+    std::vector<RuleState> states;
+    for (const Range& range : client_->slices()[slice].ranges)
+      states.push_back(initial_state(rule_, range.elements()));
+    return states;
+  }
+
   template <class Visit>
   void for_ranges(std::size_t slice, const Visit& visit) const {
     const auto& ranges = client_->slices()[slice].ranges;
@@ -177,6 +222,7 @@ class ParameterServerOptimizer::Impl {
     tensor.copy_(whole);
   }
 
+  Rule rule_;
   std::vector<std::string> names_;
   std::vector<torch::Tensor> tensors_;
   std::optional<Client> client_;
@@ -189,7 +235,14 @@ ParameterServerOptimizer::ParameterServerOptimizer(
 ParameterServerOptimizer::~ParameterServerOptimizer() = default;
 
 void ParameterServerOptimizer::step() { impl_->step(); }
+void ParameterServerOptimizer::rest() { impl_->rest(); }
 void ParameterServerOptimizer::pull() { impl_->pull(); }
+void ParameterServerOptimizer::gather_state(torch::optim::Optimizer& into) {
+  impl_->gather_state(into);
+}
+void ParameterServerOptimizer::scatter_state(torch::optim::Optimizer& from) {
+  impl_->scatter_state(from);
+}
 int ParameterServerOptimizer::staleness_bound() const { return impl_->staleness_bound(); }
 void ParameterServerOptimizer::zero_grad() { impl_->zero_grad(); }
 double ParameterServerOptimizer::learning_rate() const { return impl_->rate_; }

@@ -31,9 +31,6 @@ void check(const TrainOptions& options) {
           "decay all parameters or none: add --decay-all, or leave out --weight-decay");
   require(options.optimizer == "sgd" || options.optimizer == "adam" || options.optimizer == "adamw",
           "have the optimizers sgd, adam and adamw");
-  require(options.checkpoint_dir.empty(),
-          "hold the optimizer's state, which --checkpoint-dir cannot save yet; --export can save "
-          "the weights");
 }
 
 class ServerUpdate final : public WeightUpdate {
@@ -49,7 +46,7 @@ class ServerUpdate final : public WeightUpdate {
     remote_.emplace(names_, rule(), ps::WorkerOptions{.worker = world.rank()});
   }
 
-  // Of which only the learning rate is used.
+  // Its learning rate is used, and its state in checkpoints.
   torch::optim::Optimizer& optimizer() override { return *optimizer_; }
   bool averages_gradients() const override { return remote_->staleness_bound() == 0; }
   torch::ScalarType input_type() const override { return torch::kFloat32; }
@@ -66,13 +63,26 @@ class ServerUpdate final : public WeightUpdate {
   // When all have given what they have to give.
   void join_weights() override {
     const Stopwatch watch(waiting_);
+    remote_->rest();
     world_->barrier();
     remote_->pull();
   }
 
-  WholeState gather() override { throw Error("parameter servers do not give their state"); }
+  // Of one moment: nobody steps before rank 0 has it all.
+  WholeState gather() override {
+    join_weights();
+    if (world_->rank() == 0) remote_->gather_state(*optimizer_);
+    world_->barrier();
+    return {.optimizer = &*optimizer_, .weights = {}, .owned = {}};
+  }
   MasterWeights master_weights() override { return {}; }
-  void load(torch::optim::Optimizer&) override {}
+  void load(torch::optim::Optimizer& loaded) override {
+    if (world_->rank() == 0) {
+      move_optimizer_state(loaded, *optimizer_);
+      remote_->scatter_state(*optimizer_);
+    }
+    world_->barrier();
+  }
 
   std::string observed() const override {
     const ps::Staleness seen = remote_->staleness();

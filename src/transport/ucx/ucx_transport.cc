@@ -137,6 +137,7 @@ class UcxTransport final : public Transport {
     } catch (const PeerError&) {
       // Others' messages go on: it is for the caller to say what this one meant.
       if (cancel(request)) set_broken(was_broken);
+      look_after_sends();
       throw;
     }
   }

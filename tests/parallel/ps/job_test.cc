@@ -9,6 +9,7 @@
 
 #include "support/errors.h"
 #include "support/program.h"
+#include "support/temporary_directory.h"
 #include "support/two_networks.h"
 
 namespace sullae::testing {
@@ -101,6 +102,28 @@ TEST(PsJob, StartsAServerAgainThatIsKilled) {
   EXPECT_EQ(count(result.standard_output, "3.00 2.00"), 2U) << result.standard_output;
   EXPECT_TRUE(contains(result.standard_error, "was killed by signal 9 (Killed); starting it again"))
       << result.standard_error;
+}
+
+TEST(PsJob, SavesWhatServersHoldWhenItEnds) {
+  const TemporaryDirectory directory;
+  const auto run = [&] {
+    return run_program(words(
+        {"--ps", "2", "-np", "2", "--no-tag", "--ps-dir", (directory.path() / "servers").string()},
+        "20"));
+  };
+  const auto first = run();
+  EXPECT_EQ(first.exit_code, 0) << first.standard_error;
+  // Two numbers are one slice, and on one server.
+  EXPECT_TRUE(std::filesystem::exists(directory.path() / "servers" / "ps-0.state"));
+  // 20 steps are too few to arrive, and those of five jobs are enough.
+  EXPECT_EQ(count(first.standard_output, "3.00 2.00"), 0U) << first.standard_output;
+  for (int job = 0; job < 4; ++job) {
+    const auto next = run();
+    EXPECT_EQ(next.exit_code, 0) << next.standard_error;
+    if (job == 3) {
+      EXPECT_EQ(count(next.standard_output, "3.00 2.00"), 2U) << next.standard_output;
+    }
+  }
 }
 
 TEST(PsJob, SaysWhatCannotBe) {

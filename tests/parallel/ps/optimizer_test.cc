@@ -97,11 +97,13 @@ TEST(ParameterServerOptimizer, TrainsWithoutStalenessAsOneProcess) {
 
 TEST(ParameterServerOptimizer, WithoutABoundWaitsForNobody) {
   RunningServers servers(2, {.workers = 2, .staleness = -1});
+  std::latch slow_began(1);
   std::latch first_done(1);
   std::jthread slow([&] {
     PsNet net(1);
     ParameterServerOptimizer remote(net->named_parameters(), torch::optim::SGDOptions(1e-3),
                                     worker_of(servers, 1));
+    slow_began.count_down();
     first_done.wait();
     train(net, remote, 0);
     EXPECT_EQ(remote.staleness().most_updates, 20);
@@ -110,9 +112,8 @@ TEST(ParameterServerOptimizer, WithoutABoundWaitsForNobody) {
   PsNet net(0);
   ParameterServerOptimizer remote(net->named_parameters(), torch::optim::SGDOptions(1e-3),
                                   worker_of(servers, 0));
-  // The other has its first values.
-  while (remote.staleness().most_lead == 0) train(net, remote, 0);
-  for (int step = 2; step < 20; ++step) train(net, remote, step);
+  slow_began.wait();
+  for (int step = 0; step < 20; ++step) train(net, remote, step);
   EXPECT_EQ(remote.staleness().most_lead, 19);
   first_done.count_down();
 }
