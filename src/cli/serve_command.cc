@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/end_signals.h"
 #include "cli/online_process.h"
 #include "cli/other_commands.h"
 #include "cli/validators.h"
@@ -104,12 +105,7 @@ class ServeCommand final : public Command {
     options_.drain_timeout = milliseconds(drain_seconds_);
     options_.max_body_bytes = static_cast<std::size_t>(max_body_megabytes_) << 20;
     options_.max_inflight_bytes = static_cast<std::size_t>(max_inflight_megabytes_) << 20;
-    // Blocked before there are threads, so that all inherit it and only this one is told.
-    sigset_t signals;
-    ::sigemptyset(&signals);
-    ::sigaddset(&signals, SIGINT);
-    ::sigaddset(&signals, SIGTERM);
-    ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    EndSignals signals;
     InferenceServer server(options_);
     const char* const scheme = options_.tls_certificate.empty() ? "http" : "https";
     fmt::print("serving {} at {}://{}:{}/ and gRPC at {}:{}\n", options_.repository.string(),
@@ -117,14 +113,13 @@ class ServeCommand final : public Command {
     std::fflush(stdout);
     std::optional<OnlineProcess> online;
     if (online_) online.emplace(options_.repository.string(), online_ranks_);
-    constexpr timespec kSecond{.tv_sec = 1, .tv_nsec = 0};
-    while (::sigtimedwait(&signals, nullptr, &kSecond) < 0) {
+    while (!signals.come_within(std::chrono::seconds{1})) {
       if (online) online->watch();
     }
     online.reset();
     log::info("stopping: requests that have begun are answered first");
     // A second one ends it at once.
-    ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    signals.let_go();
     server.stop();
     return 0;
   }

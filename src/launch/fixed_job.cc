@@ -16,6 +16,8 @@ namespace {
 // So many deaths of a server within so long end the job.
 constexpr std::size_t kMostDeaths = 5;
 constexpr std::chrono::seconds kManyDeaths{60};
+// So long servers may save what they hold.
+constexpr std::chrono::minutes kSaveLimit{5};
 
 }  // namespace
 
@@ -67,7 +69,13 @@ void FixedJob::start_server(RunningAgent& agent, int server) {
 
 void FixedJob::on_server_ended(RunningAgent& agent, int server, int status) {
   living_servers_.erase(server);
-  if (ending()) return;
+  if (ending()) {
+    // Asked to end, it has saved what it holds, or says why not; or it had not begun.
+    const bool ended_well = status == 0 || exit_code_of(status) == 128 + SIGTERM;
+    if (running_ > 0 || ended_well || asked_to_end()) return;
+    say(fmt::format("parameter server {} {}", server, describe_status(status)));
+    return fail_with(exit_code_of(status));
+  }
   // One that dies again and again will not live.
   auto& deaths = deaths_[server];
   deaths.push_back(Clock::now());
@@ -93,7 +101,8 @@ bool FixedJob::note_end(int rank) {
 
 // Which save what they hold when they are asked to.
 void FixedJob::end_servers() {
-  if (running_ == 0 && !living_servers_.empty()) end_all(SIGTERM, 0);
+  if (running_ == 0 && !living_servers_.empty())
+    end_all(SIGTERM, 0, std::max<std::chrono::milliseconds>(options().grace, kSaveLimit));
 }
 
 // Whether the job ends without the ranks that run there.

@@ -272,12 +272,12 @@ void Job::on_frame(RunningAgent& agent, const Frame& frame) {
   }
 }
 
-void Job::end_all(int signal, int exit_code) {
+void Job::end_all(int signal, int exit_code, std::chrono::milliseconds grace) {
   if (ending_) return;
   ending_ = true;
   exit_code_ = exit_code;
   signal_all(signal);
-  kill_deadline_.emplace(options_.grace, "the grace period");
+  kill_deadline_.emplace(grace, "the grace period");
 }
 
 void Job::send_signal(RunningAgent& agent, int rank, int signal) {

@@ -81,7 +81,12 @@ class Job {
   void send_signal(RunningAgent& agent, int rank, int signal);
   void signal_all(int signal);
   /// The first reason to end decides the exit code.
-  void end_all(int signal, int exit_code);
+  void end_all(int signal, int exit_code) { end_all(signal, exit_code, options_.grace); }
+  void end_all(int signal, int exit_code, std::chrono::milliseconds grace);
+  /// What is to end with success has failed while it ended.
+  void fail_with(int exit_code) {
+    if (exit_code_ == 0) exit_code_ = exit_code;
+  }
   /// Nothing is expected of it any more: it ends, with its processes, and on_host_lost() hears why.
   void give_up(RunningAgent& agent, const std::string& why);
   bool ending() const { return ending_; }

@@ -43,7 +43,8 @@ Client::Client(ClientOptions options, std::vector<Slice> slices, const Rule& rul
       context_(1),
       states_(slices_.size()),
       heartbeat_(context_, options_.servers,
-                 {.kind = Kind::alive, .worker = options_.worker, .incarnation = incarnation_}) {
+                 {.kind = Kind::alive, .worker = options_.worker, .incarnation = incarnation_},
+                 rests_) {
   for (const std::string& server : options_.servers)
     servers_.push_back({.socket = connect(context_, server, 0), .patience = kPatience});
   for (std::size_t i = 0; i < slices_.size(); ++i) {
@@ -76,8 +77,14 @@ void Client::start() {
   pull();
 }
 
-void Client::pull() { ask_all(Asked::values, "the servers' values"); }
-void Client::rest() { ask_all(Asked::rest, "leave to rest"); }
+void Client::pull() {
+  rests_ = false;
+  ask_all(Asked::values, "the servers' values");
+}
+void Client::rest() {
+  ask_all(Asked::rest, "leave to rest");
+  rests_ = true;
+}
 void Client::pull_state() { ask_all(Asked::state, "the optimizer's state"); }
 void Client::put_state() { ask_all(Asked::store, "the optimizer's state to be stored"); }
 
@@ -238,8 +245,7 @@ void Client::welcome(ServerState& server, const json& said) {
   server.needs_values = said.at("needs").get<bool>();
   for (const json& pair : said.at("taken")) {
     SliceState& state = states_.at(pair.at(0).get<std::uint32_t>());
-    if (state.asked == Asked::push && pair.at(1).get<std::uint64_t>() >= state.question)
-      state.asked = Asked::values;
+    state.taken = pair.at(1).get<std::uint64_t>() >= state.question;
   }
   const auto is_asked = [&](auto slice) {
     return states_[slice].asked != Asked::nothing;
@@ -247,10 +253,10 @@ void Client::welcome(ServerState& server, const json& said) {
   if (std::ranges::none_of(server.slices, is_asked)) return;
   if (server.needs_values) give_first_values(server);
   for (const auto slice : server.slices) {
-    if (states_[slice].asked == Asked::push)
+    if (states_[slice].asked == Asked::push && !states_[slice].taken)
       send_gradient(server, slice, true);
     else
-      ask(server, slice, false);
+      ask(server, slice, true);
   }
 }
 

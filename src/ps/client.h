@@ -1,6 +1,7 @@
 // A worker's side of parameter servers.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -80,6 +81,7 @@ class Client {
     std::vector<std::uint8_t> present;
     std::vector<std::byte> state;
     std::uint64_t question = 0;
+    bool taken = false;  // as the server said when it welcomed this worker
     Asked asked = Asked::nothing;
   };
   struct ServerState {
@@ -121,6 +123,7 @@ class Client {
   double learning_rate_ = 0;
   int staleness_bound_ = 0;
   Delays delays_;
+  std::atomic<bool> rests_ = false;
   Heartbeat heartbeat_;
 };
 

@@ -1,6 +1,7 @@
 // Says that a worker lives while it computes.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,8 +13,9 @@ namespace sullae::ps {
 
 class Heartbeat {
  public:
-  /// `alive` is sent to all servers, every second, until this ends.
-  Heartbeat(zmq::context_t& context, const std::vector<std::string>& servers, const Header& alive);
+  /// `alive` is sent to all servers, every second, until this ends; as of a worker at rest where `rests`.
+  Heartbeat(zmq::context_t& context, const std::vector<std::string>& servers, const Header& alive,
+            const std::atomic<bool>& rests);
 
  private:
   std::jthread thread_;

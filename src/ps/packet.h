@@ -28,6 +28,7 @@ enum class Kind : std::uint32_t {
   query,       // where the answer to a push is long in coming
   rest,        // the others need not wait for this worker until it pulls
   alive,
+  alive_at_rest,
   leave,
   // A server's.
   welcome,  // + json: clocks, and whether values are needed

@@ -45,8 +45,9 @@ ServerLoop::ServerLoop(const ServerOptions& options)
     if (auto held = load_state(options.state_file, options.staleness)) {
       rule_ = held->rule;
       shards_ = std::move(held->shards);
-      // Those of another job are none of this one's.
-      if (held->job == job()) members_.restore(held->living, held->counted, Clock::now());
+      // Those of another job are none of this one's; without a secret there is no telling.
+      if (held->job == job() && !options_.secret.empty())
+        members_.restore(held->living, held->counted, Clock::now());
     }
   }
   socket_.set(zmq::sockopt::linger, 0);
@@ -67,8 +68,14 @@ void ServerLoop::turn(std::chrono::milliseconds limit) {
   wait_for(&item, 1, limit);
   // Not as long as something comes: there is more to do.
   const auto until = Clock::now() + limit;
-  for (Message message; Clock::now() < until && receive(message);) answer(message);
-  const auto gone = members_.expire(Clock::now());
+  Message message;
+  bool has_heard_all = false;
+  while (!has_heard_all && Clock::now() < until) {
+    has_heard_all = !receive(message);
+    if (!has_heard_all) answer(message);
+  }
+  // Else they may have been heard of in what has not been read yet.
+  const auto gone = has_heard_all ? members_.expire(Clock::now()) : std::vector<int>();
   for (const int worker : gone)
     log::warning(
         "parameter server {}: nothing was heard of worker {} for {:.1f} s: it is waited for no "
@@ -121,6 +128,11 @@ void ServerLoop::answer(Message& message) {
   const Header& header = message.header;
   if (header.kind == Kind::hello) return hello(message);
   if (!members_.hear(header.worker, header.incarnation, Clock::now()) || !rule_) {
+    // It can say hello only when it wakes: a server that is new here does not wait for it.
+    if (header.kind == Kind::alive_at_rest) {
+      members_.rest(header.worker);
+      return look_again();
+    }
     if (header.kind == Kind::alive || header.kind == Kind::leave) return;
     return reply(message.from, {.kind = Kind::unknown, .slice = header.slice});
   }
@@ -129,7 +141,7 @@ void ServerLoop::answer(Message& message) {
 
 void ServerLoop::answer_known(Message& message) {
   const Header& header = message.header;
-  if (header.kind == Kind::alive) return;
+  if (header.kind == Kind::alive || header.kind == Kind::alive_at_rest) return;
   if (header.kind == Kind::leave) {
     members_.leave(header.worker, header.incarnation);
     return look_again();
@@ -251,9 +263,11 @@ void ServerLoop::ask_for_values(Message& message, Shard& shard) {
   if (gives_values(header.worker))
     return reply(message.from, {.kind = Kind::unknown, .slice = header.slice});
   const auto& members = members_.counted();
-  reply(message.from, {.kind = Kind::waiting,
-                       .worker = members.empty() ? 0 : *members.begin(),
-                       .slice = header.slice});
+  zmq::message_t to;
+  to.copy(message.from);
+  reply(to, {.kind = Kind::waiting,
+             .worker = members.empty() ? 0 : *members.begin(),
+             .slice = header.slice});
   if (header.kind == Kind::pull) wait_to_go_on(message, shard, header);
 }
 

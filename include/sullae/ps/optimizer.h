@@ -63,7 +63,7 @@ class ParameterServerOptimizer {
   /// Gives parameters the servers' values as they are now, without a step.
   void pull();
   /// Before a wait for others that is not step()'s: they need not wait for this worker until it pulls, which it must do before it
-  /// steps again.
+  /// steps again. Workers that wait for each other meet again after they pulled, so that none steps while another rests.
   void rest();
   /// The servers' state of the rule, into an optimizer of the same kind and parameters: for checkpoints.
   void gather_state(torch::optim::Optimizer& into);

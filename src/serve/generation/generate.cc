@@ -126,6 +126,8 @@ class Generations::One : public std::enable_shared_from_this<One> {
       generated.error = std::current_exception();
     }
     version_->count_request(Clock::now() - start_, !generated.error);
+    // Who has the answer may send the next.
+    admission_.reset();
     done_(generated);
   }
 
