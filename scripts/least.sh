@@ -28,7 +28,7 @@ expect() {
 "$sullae" --version | tee "$folder/version"
 grep -q '; without UCX, MPI, NCCL, JPEG, TFRECORD, PS, SERVING$' "$folder/version"
 for program in sullae sullae-train; do
-  if ldd "build/least/bin/$program" | grep -E 'lib(ucp|ucs|mpi|jpeg|isal|protobuf|grpc|sqlite3|ssl)\b' |
+  if ldd "build/least/bin/$program" | grep -E 'lib(ucp|ucs|mpi|jpeg|isal|protobuf|zmq|grpc|sqlite3|ssl)\b' |
     grep -vF "$(ldd "$(ldd build/least/bin/sullae-train | awk '/libtorch_cpu/ {print $3}')" | awk '{print $1}')"; then
     echo "least: $program needs the library above" >&2
     exit 1
@@ -44,6 +44,8 @@ mkdir -p "$folder/photographs/class"
 printf '\xff\xd8\xff\xe0' >"$folder/photographs/class/one.jpg"
 expect "this build of Sullae reads no JPEG files" "$sullae" data verify "$folder/photographs"
 expect "expected one of auto, shm" env SULLAE_TRANSPORT=ucx "$sullae" run -np 2 "$sullae" train mnist --data '' --max-steps 1
+expect "built without parameter servers" "$sullae" ps --workers 1
+expect "built without parameter servers" "$sullae" run --ps 1 -np 1 sleep 60
 # shellcheck disable=SC2016
 expect "no transport between hosts" "$sullae" run -np 2 \
   sh -c 'SULLAE_HOST_ID=$SULLAE_RANK exec "$0" train mnist --data "" --max-steps 1' "$sullae"

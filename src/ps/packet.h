@@ -13,6 +13,8 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "base/copy.h"
+
 namespace sullae::ps {
 
 static_assert(std::endian::native == std::endian::little, "headers travel as they are");
@@ -74,6 +76,12 @@ inline zmq::message_t message_on(const std::shared_ptr<std::vector<float>>& valu
 // ZeroMQ hands out messages where they arrived, the small ones at any address.
 inline bool is_aligned(const zmq::message_t& message) {
   return reinterpret_cast<std::uintptr_t>(message.data()) % alignof(float) == 0;
+}
+
+inline std::vector<float> floats_of(const zmq::message_t& message) {
+  std::vector<float> values(message.size() / sizeof(float));
+  copy_bytes(values.data(), message.data(), values.size() * sizeof(float));
+  return values;
 }
 
 // Until something comes, a signal, or the limit.
