@@ -106,7 +106,7 @@ TEST(ParameterServer, GoesOnFromAnOlderState) {
       }
       restarted.wait();
       for (int step = 0; step < 5; ++step) push_ones(client);
-      EXPECT_LT(client.values(0)[0], -5);
+      EXPECT_LE(client.values(0)[0], -5);  // the file may be from before the first step
     };
     std::jthread other([&] { work(1); });
     work(0);
