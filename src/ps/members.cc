@@ -19,6 +19,11 @@ bool Members::hear(int worker, std::uint64_t incarnation, Clock::time_point now)
   return is_known;
 }
 
+bool Members::has_joined(int worker) const {
+  const auto found = living_.find(worker);
+  return found != living_.end() && found->second.incarnation != 0;
+}
+
 void Members::leave(int worker, std::uint64_t incarnation) {
   const auto found = living_.find(worker);
   if (found != living_.end() && found->second.incarnation == incarnation) forget(worker);

@@ -22,6 +22,8 @@ class Members {
   /// False of one that has not joined, or has left, or whose place another process has taken. One that
   /// restore() has brought lives by that, but is to say hello, too.
   bool hear(int worker, std::uint64_t incarnation, Clock::time_point now);
+  /// Not as restore() has brought it.
+  bool has_joined(int worker) const;
   void leave(int worker, std::uint64_t incarnation);
   /// One that lives is waited for no more, until count().
   void rest(int worker) { counted_.erase(worker); }

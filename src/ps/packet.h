@@ -33,7 +33,7 @@ enum class Kind : std::uint32_t {
   alive_at_rest,
   leave,
   // A server's.
-  welcome,  // + json: clocks, and whether values are needed
+  welcome,  // + json: what was taken of the worker, and whether it is to give values
   values,   // + values of a slice: the worker may go on
   state,    // + the rule's state of a slice
   stored,   // what put_state brought

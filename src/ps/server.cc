@@ -120,11 +120,13 @@ void ServerLoop::answer(Message& message) {
   if (header.kind == Kind::hello) return hello(message);
   if (!members_.hear(header.worker, header.incarnation, Clock::now()) || !rule_) {
     // It can say hello only when it wakes: a server that is new here does not wait for it.
-    if (header.kind == Kind::alive_at_rest) {
+    if (header.kind == Kind::alive_at_rest && !members_.has_joined(header.worker)) {
       members_.rest(header.worker);
       return look_again();
     }
-    if (header.kind == Kind::alive || header.kind == Kind::leave) return;
+    if (header.kind == Kind::alive || header.kind == Kind::alive_at_rest ||
+        header.kind == Kind::leave)
+      return;
     return reply(message.from, {.kind = Kind::unknown, .slice = header.slice});
   }
   answer_known(message);
@@ -230,22 +232,22 @@ void ServerLoop::wait_to_go_on(Message& message, Shard& shard, const Header& hea
   auto& waiting = waiting_[header.slice];
   std::erase_if(waiting, [&](const Waiting& one) { return one.header.worker == header.worker; });
   waiting.push_back({std::move(message.from), header});
-  std::erase_if(waiting, [&](Waiting& one) {
-    if (!shard.may_go_on(one.header.worker, members_.counted())) return false;
-    give(one.to, one.header, shard);
-    return true;
-  });
+  release(waiting, shard);
 }
 
 void ServerLoop::look_again() {
   for (auto& [id, shard] : shards_) {
     shard.settle(members_.counted());
-    std::erase_if(waiting_[id], [&, &held = shard](Waiting& one) {
-      if (!held.may_go_on(one.header.worker, members_.counted())) return false;
-      give(one.to, one.header, held);
-      return true;
-    });
+    release(waiting_[id], shard);
   }
+}
+
+void ServerLoop::release(std::vector<Waiting>& waiting, Shard& shard) {
+  std::erase_if(waiting, [&](Waiting& one) {
+    if (!shard.may_go_on(one.header.worker, members_.counted())) return false;
+    give(one.to, one.header, shard);
+    return true;
+  });
 }
 
 void ServerLoop::give(zmq::message_t& to, Header header, Shard& shard) {

@@ -55,6 +55,7 @@ class ServerLoop {
   void wait_to_go_on(Message& message, Shard& shard, const Header& header);
   void give(zmq::message_t& to, Header header, Shard& shard);
   void look_again();
+  void release(std::vector<Waiting>& waiting, Shard& shard);
   void reply(zmq::message_t& to, const Header& header);
   void reply(zmq::message_t& to, const Header& header, zmq::message_t part);
   void refuse(Message& message, const std::string& why);
