@@ -8,6 +8,7 @@
 #include <regex>
 #include <sstream>
 
+#include "base/split.h"
 #include "base/toml_file.h"
 #include "sullae/error.h"
 
@@ -61,13 +62,6 @@ std::map<std::string, std::string> pairs_of(const TomlFile& file, const toml::no
   std::map<std::string, std::string> pairs;
   for (const auto& [key, value] : *table) pairs[std::string(key.str())] = file.text(value);
   return pairs;
-}
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream{std::string(text)};
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
 }
 
 bool has_option(const std::vector<std::string>& words, const std::string& option) {

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/split.h"
 #include "base/system_error.h"
 #include "transport/settings.h"
 
@@ -21,16 +21,6 @@ constexpr std::chrono::seconds kStartLimit{10};
 constexpr std::chrono::hours kEver{24 * 366};
 
 Deadline start_deadline() { return {kStartLimit, "the start of a parameter server"}; }
-
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> parts;
-  for (std::size_t from = 0; from < list.size();) {
-    const auto comma = std::min(list.find(',', from), list.size());
-    parts.push_back(list.substr(from, comma - from));
-    from = comma + 1;
-  }
-  return parts;
-}
 
 std::string key_of(int server) { return fmt::format("ps/{}", server); }
 
@@ -66,7 +56,7 @@ bool has_servers(const Environment& environment) {
 std::vector<std::string> find_endpoints(const Environment& environment) {
   std::string list;
   read_text(environment, "SULLAE_PS_SERVERS", list);
-  if (!list.empty()) return split(list);
+  if (!list.empty()) return split(list, ',');
   std::size_t count = 0;
   std::string store;
   read_count(environment, "SULLAE_PS", count);

@@ -1,0 +1,52 @@
+#include "ps/members.h"
+
+#include <gtest/gtest.h>
+
+namespace sullae::ps {
+namespace {
+
+using std::chrono::milliseconds;
+
+const Clock::time_point kStart = Clock::now();
+
+TEST(Members, WaitForThoseWhoAreExpectedUntilTheyEnd) {
+  Members members(2, milliseconds{100});
+  EXPECT_EQ(members.counted(), (std::set<int>{0, 1}));
+  EXPECT_FALSE(members.hear(1, 7, kStart));
+  members.join(1, 7, kStart);
+  members.join(5, 8, kStart);
+  EXPECT_TRUE(members.hear(1, 7, kStart + milliseconds{90}));
+  EXPECT_EQ(members.expire(kStart + milliseconds{150}), std::vector<int>{5});
+  // Who has not come yet has no lease.
+  EXPECT_EQ(members.counted(), (std::set<int>{0, 1}));
+  members.leave(1, 6);
+  EXPECT_TRUE(members.counted().contains(1));
+  members.leave(1, 7);
+  EXPECT_FALSE(members.counted().contains(1));
+}
+
+// Who is restored lives by any word of its, and is not known before it says hello.
+TEST(Members, TellWhoHasJoinedFromWhoIsRestored) {
+  Members members(1, milliseconds{100});
+  members.restore({0, 1}, {0, 1}, kStart);
+  EXPECT_FALSE(members.hear(0, 7, kStart + milliseconds{90}));
+  EXPECT_FALSE(members.has_joined(0));
+  EXPECT_EQ(members.expire(kStart + milliseconds{150}), std::vector<int>{1});
+  members.join(0, 7, kStart);
+  EXPECT_TRUE(members.has_joined(0));
+  EXPECT_FALSE(members.hear(0, 8, kStart));
+}
+
+TEST(Members, RestUntilTheyAreCounted) {
+  Members members(2, milliseconds{100});
+  members.join(0, 7, kStart);
+  members.rest(0);
+  EXPECT_EQ(members.counted(), std::set<int>{1});
+  EXPECT_TRUE(members.hear(0, 7, kStart));
+  EXPECT_EQ(members.living(), std::set<int>{0});
+  members.count(0);
+  EXPECT_EQ(members.counted(), (std::set<int>{0, 1}));
+}
+
+}  // namespace
+}  // namespace sullae::ps
