@@ -318,6 +318,8 @@ TEST_F(SlurmTest, AnElasticJobThatLosesAllItsNodesBeginsAgain) {
   const auto low = submit({"--name", "low", "--min-nodes", "1", "--max-nodes", "3",
                            "--cpus-per-rank", "2", "--priority", "low", "sh", "-c", program});
   wait_for_nodes(low, 3);
+  // Before its first step it would have nothing to lose, and would wait for other nodes in the same attempt.
+  wait_for(low, [&](const Json&) { return !samples_in(out.path()).empty(); });
   const auto high = submit(
       {"--name", "high", "--nodes", "3", "--cpus-per-rank", "2", "--priority", "high", "true"});
   wait_for_state(high, "completed");

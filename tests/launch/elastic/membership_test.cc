@@ -143,6 +143,23 @@ TEST_F(Members, AHostThatIsLostAtTheStartIsNoMistake) {
   EXPECT_EQ(failure_, "");
 }
 
+TEST_F(Members, HostsThatAllGoBeforeTheBeginningAreWaitedFor) {
+  begin({.start = 2, .least = 1, .most = 2}, {{"a", 1}, {"b", 1}});
+  membership_->set_hosts({}, now_);
+  take();
+  EXPECT_EQ(stopped_, (Workers{0, 1}));
+  ended(0, Ending::left);
+  ended(1, Ending::left);
+  pass(Milliseconds{1000});
+  EXPECT_EQ(failure_, "");
+  membership_->set_hosts({{"c", 2}}, now_);
+  take();
+  ASSERT_EQ(started_.size(), 4U);
+  ready(2);
+  ready(3);
+  EXPECT_EQ(workers(), (Workers{2, 3}));
+}
+
 TEST_F(Members, WithFewerAtMostTheYoungestGo) {
   begin({.start = 3, .least = 1, .most = 3}, {{"a", 1}, {"b", 2}});
   for (const int worker : {0, 1, 2}) ready(worker);
