@@ -19,7 +19,7 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "ps/client.h"
+#include "ps/client/slice_client.h"
 #include "sullae/ps/server.h"
 
 namespace {
@@ -63,7 +63,7 @@ double slow(int staleness, int workers, int seconds) {
     std::vector<std::jthread> threads;
     for (int worker = 0; worker < workers; ++worker) {
       threads.emplace_back([&, worker] {
-        sullae::ps::Client client({.servers = {running.server.endpoint()}, .worker = worker},
+        sullae::ps::SliceClient client({.servers = {running.server.endpoint()}, .worker = worker},
                                   sullae::ps::place({100}, 1), {});
         client.start();
         const std::chrono::milliseconds rest{worker == 0 ? 50 : 10};
@@ -90,7 +90,7 @@ std::vector<double> ours(const Sizes& sizes) {
   std::vector<std::jthread> workers;
   for (int worker = 0; worker < sizes.workers; ++worker) {
     workers.emplace_back([&, worker] {
-      sullae::ps::Client client({.servers = endpoints, .worker = worker},
+      sullae::ps::SliceClient client({.servers = endpoints, .worker = worker},
                                 sullae::ps::place({sizes.elements}, sizes.servers), {});
       for (std::size_t i = 0; i < client.slices().size(); ++i)
         std::ranges::fill(client.present(i), std::uint8_t{1});

@@ -9,5 +9,7 @@
 // started with `sullae run --ps 2 -np 4 --staleness 4 ./train`.
 #pragma once
 
+#include "sullae/ps/embedding.h"
 #include "sullae/ps/optimizer.h"
+#include "sullae/ps/options.h"
 #include "sullae/ps/server.h"

@@ -21,12 +21,14 @@ static_assert(std::endian::native == std::endian::little, "headers travel as the
 
 enum class Kind : std::uint32_t {
   // A worker's.
-  hello,       // + json: the worker's rule, and its slices on this server
-  first,       // + values of a slice, where the server has none
-  pull,        // asks for a slice's values
-  push,        // + which ranges have a gradient, + gradients
-  pull_state,  // asks for the rule's state of a slice
-  put_state,   // + that state, of worker 0
+  hello,  // + json: who it is, the rule, and what of the group is on this server
+  first,  // + values of a slice, where the server has none
+  pull,   // asks for a slice's values; of a table, whether it may go on
+  push,  // + which ranges have a gradient, + gradients; of a table + rows' numbers, + their gradients
+  look_up,     // + rows' numbers
+  pull_state,  // asks for the rule's state of a slice; of a table + a place: rows from there on
+  put_state,   // + that state, of worker 0; of a table + rows
+  clear,       // + a number of steps: a table is to have no rows, after so many
   query,       // where the answer to a push is long in coming
   rest,        // the others need not wait for this worker until it pulls
   alive,
@@ -34,9 +36,9 @@ enum class Kind : std::uint32_t {
   leave,
   // A server's.
   welcome,  // + json: what was taken of the worker, and whether it is to give values
-  values,   // + values of a slice: the worker may go on
-  state,    // + the rule's state of a slice
-  stored,   // what put_state brought
+  values,  // + values of a slice: the worker may go on; of a table nothing, or the rows that were asked for
+  state,   // + the rule's state of a slice, or rows of a table
+  stored,  // what put_state brought, or the rows are gone
   resting,
   waiting,  // the push was taken; `worker` is whom its answer waits for
   again,    // the push has not come: send it
@@ -45,22 +47,39 @@ enum class Kind : std::uint32_t {
 };
 
 struct Header {
-  static constexpr std::uint32_t kMagic = 0x53507331;  // "1sPS"
+  static constexpr std::uint32_t kMagic = 0x53507332;  // "2sPS"
 
   std::uint32_t magic = kMagic;
   Kind kind = Kind::alive;
   std::int32_t worker = 0;
-  std::uint32_t slice = 0;
+  std::uint32_t item = 0;   // of the group: a slice's number, or a table's
+  std::uint64_t group = 0;  // of workers that train one thing: its name's hash
   std::uint64_t incarnation = 0;
+  std::int64_t step = 0;  // of the worker's
   double learning_rate = 0;
   std::int64_t lead = 0;
   std::int64_t updates = 0;
   std::uint64_t question = 0;  // its number, which an answer repeats
 };
-static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) == 56);
+static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) == 72);
+
+/// Of a message, at most.
+inline constexpr std::int64_t kMostPart = std::int64_t{1} << 30;
 
 inline zmq::message_t message_of(const Header& header) { return {&header, sizeof header}; }
+inline zmq::message_t number_message(std::int64_t number) { return {&number, sizeof number}; }
 inline zmq::message_t message_of(std::string_view text) { return {text.data(), text.size()}; }
+
+/// Each part is sent from where it is, and freed.
+template <class... Parts>
+void send_message(zmq::socket_t& socket, const Header& header, Parts... parts) {
+  std::size_t left = sizeof...(parts);
+  const auto flags = [&] {
+    return left > 0 ? zmq::send_flags::sndmore : zmq::send_flags::none;
+  };
+  socket.send(message_of(header), flags());
+  ((--left, socket.send(parts, flags())), ...);
+}
 
 // Sent from where it is, which lives as long as that takes.
 inline zmq::message_t message_on(const std::shared_ptr<std::vector<float>>& values) {
@@ -78,12 +97,6 @@ inline bool is_aligned(const zmq::message_t& message) {
   return reinterpret_cast<std::uintptr_t>(message.data()) % alignof(float) == 0;
 }
 
-inline std::vector<float> floats_of(const zmq::message_t& message) {
-  std::vector<float> values(message.size() / sizeof(float));
-  copy_bytes(values.data(), message.data(), values.size() * sizeof(float));
-  return values;
-}
-
 // Until something comes, a signal, or the limit.
 inline void wait_for(zmq::pollitem_t* items, std::size_t count, std::chrono::milliseconds limit) {
   try {
@@ -91,6 +104,18 @@ inline void wait_for(zmq::pollitem_t* items, std::size_t count, std::chrono::mil
   } catch (const zmq::error_t& error) {
     if (error.num() != EINTR) throw;
   }
+}
+
+template <class T>
+zmq::message_t copy_of(const std::vector<T>& values) {
+  return {values.data(), values.size() * sizeof(T)};
+}
+
+template <class T>
+std::vector<T> vector_of(const zmq::message_t& message) {
+  std::vector<T> values(message.size() / sizeof(T));
+  copy_bytes(values.data(), message.data(), values.size() * sizeof(T));
+  return values;
 }
 
 template <class T>

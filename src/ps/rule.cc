@@ -22,69 +22,6 @@ constexpr std::array<std::pair<Rule::Kind, std::string_view>, 4> kKinds{
      {Rule::Kind::adam, "adam"},
      {Rule::Kind::adamw, "adamw"}}};
 
-struct Step {
-  float* values;
-  const float* gradient;
-  std::size_t elements;
-  float scale;
-};
-
-void sgd(const Rule& rule, float rate, RuleState& state, const Step& step) {
-  const auto decay = static_cast<float>(rule.weight_decay);
-  if (rule.momentum == 0) {
-    for (std::size_t i = 0; i < step.elements; ++i)
-      step.values[i] -= rate * (step.gradient[i] * step.scale + decay * step.values[i]);
-    return;
-  }
-  // The first gradient is the momentum, undampened.
-  const float keep = state.steps == 1 ? 0.0F : static_cast<float>(rule.momentum);
-  const float take = state.steps == 1 ? 1.0F : static_cast<float>(1 - rule.dampening);
-  const auto ahead = rule.nesterov ? static_cast<float>(rule.momentum) : 1.0F;
-  const float own = rule.nesterov ? 1.0F : 0.0F;
-  float* const momentum = state.first.data();
-  for (std::size_t i = 0; i < step.elements; ++i) {
-    const float gradient = step.gradient[i] * step.scale + decay * step.values[i];
-    momentum[i] = keep * momentum[i] + take * gradient;
-    step.values[i] -= rate * (own * gradient + ahead * momentum[i]);
-  }
-}
-
-void adagrad(const Rule& rule, double learning_rate, RuleState& state, const Step& step) {
-  const auto decay = static_cast<float>(rule.weight_decay);
-  const auto eps = static_cast<float>(rule.eps);
-  const auto rate = static_cast<float>(
-      learning_rate / (1 + static_cast<double>(state.steps - 1) * rule.learning_rate_decay));
-  float* const sum = state.first.data();
-  for (std::size_t i = 0; i < step.elements; ++i) {
-    const float gradient = step.gradient[i] * step.scale + decay * step.values[i];
-    sum[i] += gradient * gradient;
-    step.values[i] -= rate * gradient / (std::sqrt(sum[i]) + eps);
-  }
-}
-
-void adam(const Rule& rule, double learning_rate, RuleState& state, const Step& step) {
-  const bool decoupled = rule.kind == Rule::Kind::adamw;
-  const auto decay = static_cast<float>(decoupled ? 0 : rule.weight_decay);
-  const auto kept = static_cast<float>(decoupled ? 1 - learning_rate * rule.weight_decay : 1);
-  const auto steps = static_cast<double>(state.steps);
-  const auto beta1 = static_cast<float>(rule.beta1);
-  const auto beta2 = static_cast<float>(rule.beta2);
-  const auto rest1 = static_cast<float>(1 - rule.beta1);
-  const auto rest2 = static_cast<float>(1 - rule.beta2);
-  const auto root = static_cast<float>(1 / std::sqrt(1 - std::pow(rule.beta2, steps)));
-  const auto rate = static_cast<float>(learning_rate / (1 - std::pow(rule.beta1, steps)));
-  const auto eps = static_cast<float>(rule.eps);
-  float* const first = state.first.data();
-  float* const second = state.second.data();
-  for (std::size_t i = 0; i < step.elements; ++i) {
-    const float value = step.values[i] * kept;
-    const float gradient = step.gradient[i] * step.scale + decay * value;
-    first[i] = beta1 * first[i] + rest1 * gradient;
-    second[i] = beta2 * second[i] + rest2 * gradient * gradient;
-    step.values[i] = value - rate * first[i] / (std::sqrt(second[i]) * root + eps);
-  }
-}
-
 }  // namespace
 
 json to_json(const Rule& rule) {
@@ -168,19 +105,99 @@ bool unpack(std::span<const std::byte> bytes, std::span<RuleState> states) {
   return true;
 }
 
-void update(const Rule& rule, double learning_rate, RuleState& state, float* values,
-            const float* gradient, std::size_t elements, float scale) {
-  ++state.steps;
-  const Step step{values, gradient, elements, scale};
-  switch (rule.kind) {
+RuleStep::RuleStep(const Rule& rule, double learning_rate, std::int64_t number)
+    : rule_(rule), number_(number), decay_(static_cast<float>(rule.weight_decay)) {
+  const auto steps = static_cast<double>(number);
+  double rate = learning_rate;
+  if (rule.kind == Rule::Kind::adagrad) rate /= 1 + (steps - 1) * rule.learning_rate_decay;
+  if (rule.kind == Rule::Kind::adam || rule.kind == Rule::Kind::adamw) {
+    rate /= 1 - std::pow(rule.beta1, steps);
+    root_ = static_cast<float>(1 / std::sqrt(1 - std::pow(rule.beta2, steps)));
+  }
+  if (rule.kind == Rule::Kind::adamw) {
+    kept_ = static_cast<float>(1 - learning_rate * rule.weight_decay);
+    decay_ = 0;
+  }
+  rate_ = static_cast<float>(rate);
+}
+
+void RuleStep::apply(const Place& at, const float* gradient, std::size_t elements,
+                     float scale) const {
+  switch (rule_.kind) {
     case Rule::Kind::sgd:
-      return sgd(rule, static_cast<float>(learning_rate), state, step);
+      return sgd(at, gradient, elements, scale);
     case Rule::Kind::adagrad:
-      return adagrad(rule, learning_rate, state, step);
+      return adagrad(at, gradient, elements, scale);
     case Rule::Kind::adam:
     case Rule::Kind::adamw:
-      return adam(rule, learning_rate, state, step);
+      return adam(at, gradient, elements, scale);
   }
+}
+
+void RuleStep::sgd(const Place& at, const float* gradient, std::size_t elements,
+                   float scale) const {
+  const float rate = rate_;
+  const float decay = decay_;
+  float* const values = at.values;
+  if (rule_.momentum == 0) {
+    for (std::size_t i = 0; i < elements; ++i)
+      values[i] -= rate * (gradient[i] * scale + decay * values[i]);
+    return;
+  }
+  // The first gradient is the momentum, undampened.
+  const float keep = number_ == 1 ? 0.0F : static_cast<float>(rule_.momentum);
+  const float take = number_ == 1 ? 1.0F : static_cast<float>(1 - rule_.dampening);
+  const auto ahead = rule_.nesterov ? static_cast<float>(rule_.momentum) : 1.0F;
+  const float own = rule_.nesterov ? 1.0F : 0.0F;
+  float* const momentum = at.first;
+  for (std::size_t i = 0; i < elements; ++i) {
+    const float slope = gradient[i] * scale + decay * values[i];
+    momentum[i] = keep * momentum[i] + take * slope;
+    values[i] -= rate * (own * slope + ahead * momentum[i]);
+  }
+}
+
+void RuleStep::adagrad(const Place& at, const float* gradient, std::size_t elements,
+                       float scale) const {
+  const float rate = rate_;
+  const float decay = decay_;
+  const auto eps = static_cast<float>(rule_.eps);
+  float* const values = at.values;
+  float* const sum = at.first;
+  for (std::size_t i = 0; i < elements; ++i) {
+    const float slope = gradient[i] * scale + decay * values[i];
+    sum[i] += slope * slope;
+    values[i] -= rate * slope / (std::sqrt(sum[i]) + eps);
+  }
+}
+
+void RuleStep::adam(const Place& at, const float* gradient, std::size_t elements,
+                    float scale) const {
+  const auto beta1 = static_cast<float>(rule_.beta1);
+  const auto beta2 = static_cast<float>(rule_.beta2);
+  const auto rest1 = static_cast<float>(1 - rule_.beta1);
+  const auto rest2 = static_cast<float>(1 - rule_.beta2);
+  const auto eps = static_cast<float>(rule_.eps);
+  const float rate = rate_;
+  const float decay = decay_;
+  const float kept = kept_;
+  const float root = root_;
+  float* const values = at.values;
+  float* const first = at.first;
+  float* const second = at.second;
+  for (std::size_t i = 0; i < elements; ++i) {
+    const float value = values[i] * kept;
+    const float slope = gradient[i] * scale + decay * value;
+    first[i] = beta1 * first[i] + rest1 * slope;
+    second[i] = beta2 * second[i] + rest2 * slope * slope;
+    values[i] = value - rate * first[i] / (std::sqrt(second[i]) * root + eps);
+  }
+}
+
+void update(const Rule& rule, double learning_rate, RuleState& state, float* values,
+            const float* gradient, std::size_t elements, float scale) {
+  RuleStep(rule, learning_rate, ++state.steps)
+      .apply({values, state.first.data(), state.second.data()}, gradient, elements, scale);
 }
 
 }  // namespace sullae::ps

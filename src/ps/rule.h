@@ -46,7 +46,33 @@ std::vector<std::byte> pack(std::span<const RuleState> states);
 /// Into states of the same numbers of elements; false, and nothing is changed, where `bytes` are of others.
 bool unpack(std::span<const std::byte> bytes, std::span<RuleState> states);
 
-/// One step of `elements` values, whose gradient is `scale * gradient`.
+/// One step of a rule: the one of this number, from 1.
+class RuleStep {
+ public:
+  RuleStep(const Rule& rule, double learning_rate, std::int64_t number);
+
+  struct Place {
+    float* values = nullptr;
+    float* first = nullptr;  // as of RuleState, null where the rule keeps none
+    float* second = nullptr;
+  };
+  /// To `elements` values, whose gradient is `scale * gradient`.
+  void apply(const Place& at, const float* gradient, std::size_t elements, float scale) const;
+
+ private:
+  void sgd(const Place& at, const float* gradient, std::size_t elements, float scale) const;
+  void adagrad(const Place& at, const float* gradient, std::size_t elements, float scale) const;
+  void adam(const Place& at, const float* gradient, std::size_t elements, float scale) const;
+
+  Rule rule_;
+  std::int64_t number_;
+  float rate_ = 0;
+  float decay_ = 0;  // of weights, by the gradient
+  float kept_ = 1;   // of weights, by themselves
+  float root_ = 1;   // Adam's correction of the second moment's root
+};
+
+/// The next step of a state.
 void update(const Rule& rule, double learning_rate, RuleState& state, float* values,
             const float* gradient, std::size_t elements, float scale);
 

@@ -1,43 +1,16 @@
 // An optimizer whose parameters and state are on parameter servers.
 #pragma once
 
-#include <torch/optim/adagrad.h>
-#include <torch/optim/adam.h>
-#include <torch/optim/adamw.h>
-#include <torch/optim/sgd.h>
+#include <torch/optim/optimizer.h>
 #include <torch/ordered_dict.h>
 #include <torch/types.h>
 
-#include <chrono>
-#include <cstdint>
 #include <memory>
 #include <string>
-#include <variant>
-#include <vector>
 
-#include "sullae/error.h"
+#include "sullae/ps/options.h"
 
 namespace sullae::ps {
-
-struct WorkerOptions {
-  /// What Server::endpoint() says of each, in the same order everywhere; by default those of `sullae run --ps`, or what
-  /// SULLAE_PS_SERVERS lists, divided by commas.
-  std::vector<std::string> servers;
-  /// From 0, which gives the first values; by default SULLAE_RANK.
-  int worker = -1;
-  /// So long a worker waits for servers (SULLAE_TIMEOUT).
-  std::chrono::milliseconds timeout{0};
-};
-
-/// How old what was trained with was.
-struct Staleness {
-  /// Steps that this worker was ahead of the slowest: the mean, and the most.
-  double mean_lead = 0;
-  std::int64_t most_lead = 0;
-  /// Updates by other workers between the values that gradients were computed with and their own update.
-  double mean_updates = 0;
-  std::int64_t most_updates = 0;
-};
 
 /// An optimizer whose parameters and state are on servers. Parameters are float32 on the CPU, and the same on all workers in
 /// number, order and shape; worker 0's values are everybody's first. Buffers (of batch normalisation, say) stay
@@ -47,9 +20,6 @@ struct Staleness {
 /// Used by the thread that trains.
 class ParameterServerOptimizer {
  public:
-  using RuleOptions = std::variant<torch::optim::SGDOptions, torch::optim::AdagradOptions,
-                                   torch::optim::AdamOptions, torch::optim::AdamWOptions>;
-
   /// Gives parameters the servers' values. Throws InputError for parameters that cannot be on servers, options that cannot
   /// be (AMSGrad), and where a server holds other parameters; TimeoutError where one does not answer.
   ParameterServerOptimizer(const torch::OrderedDict<std::string, torch::Tensor>& parameters,

@@ -3,76 +3,24 @@
 
 #include <algorithm>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 #include "base/copy.h"
-#include "base/environment.h"
+#include "parallel/ps/core_rule.h"
 #include "parallel/ps/whole_state.h"
-#include "ps/client.h"
-#include "ps/endpoints.h"
+#include "ps/client/slice_client.h"
 #include "sullae/ps.h"
 
 namespace sullae::ps {
 namespace {
 
-constexpr const char* kWho = "ParameterServerOptimizer";
+constexpr const char* kOptimizer = "ParameterServerOptimizer";
 
-Rule core_rule(const torch::optim::SGDOptions& options) {
-  return {.kind = Rule::Kind::sgd,
-          .weight_decay = options.weight_decay(),
-          .momentum = options.momentum(),
-          .dampening = options.dampening(),
-          .nesterov = options.nesterov()};
-}
-
-Rule core_rule(const torch::optim::AdagradOptions& options) {
-  return {.kind = Rule::Kind::adagrad,
-          .weight_decay = options.weight_decay(),
-          .eps = options.eps(),
-          .learning_rate_decay = options.lr_decay(),
-          .initial_accumulator = options.initial_accumulator_value()};
-}
-
-template <class Options>
-Rule core_rule(const Options& options) {
-  if (options.amsgrad())
-    throw InputError(fmt::format("{}: servers have no AMSGrad: expected amsgrad(false)", kWho));
-  const bool decoupled = std::is_same_v<Options, torch::optim::AdamWOptions>;
-  return {.kind = decoupled ? Rule::Kind::adamw : Rule::Kind::adam,
-          .weight_decay = options.weight_decay(),
-          .beta1 = std::get<0>(options.betas()),
-          .beta2 = std::get<1>(options.betas()),
-          .eps = options.eps()};
-}
-
-ClientOptions client_options(const WorkerOptions& given) {
-  const Environment environment = process_environment();
-  ClientOptions options{.servers = given.servers, .worker = given.worker};
-  read_text(environment, "SULLAE_JOB_SECRET", options.secret);
-  if (options.servers.empty()) options.servers = find_endpoints(environment);
-  if (options.servers.empty())
-    throw InputError(fmt::format(
-        "{}: no parameter servers: expected `sullae run --ps N`, SULLAE_PS_SERVERS or servers in "
-        "WorkerOptions",
-        kWho));
-  if (options.worker < 0) {
-    std::size_t rank = 0;
-    read_count(environment, "SULLAE_RANK", rank);
-    options.worker = static_cast<int>(rank);
-  }
-  if (given.timeout.count() > 0)
-    options.timeout = given.timeout;
-  else
-    read_seconds(environment, "SULLAE_TIMEOUT", Zero::forbidden, options.timeout);
-  return options;
-}
-
-void check(const std::string& name, const torch::Tensor& tensor) {
+void check_parameter(const std::string& name, const torch::Tensor& tensor) {
   if (tensor.scalar_type() != torch::kFloat32 || !tensor.device().is_cpu() || !tensor.is_leaf())
     throw InputError(
-        fmt::format("{}: parameter '{}' is {} on {}: expected float32 leaves on the CPU", kWho,
-                    name, c10::toString(tensor.scalar_type()), tensor.device().str()));
+        fmt::format("{}: parameter '{}' is {} on {}: expected float32 leaves on the CPU",
+                    kOptimizer, name, c10::toString(tensor.scalar_type()), tensor.device().str()));
 }
 
 }  // namespace
@@ -81,18 +29,17 @@ class ParameterServerOptimizer::Impl {
  public:
   Impl(const torch::OrderedDict<std::string, torch::Tensor>& parameters, const RuleOptions& rule,
        const WorkerOptions& options)
-      : rate_(std::visit([](const auto& one) { return one.lr(); }, rule)),
-        rule_(std::visit([](const auto& one) { return core_rule(one); }, rule)) {
+      : rate_(rate_of(rule)), rule_(core_rule(rule, kOptimizer)) {
     std::vector<std::size_t> sizes;
     for (const auto& item : parameters) {
       if (!item.value().requires_grad()) continue;
-      check(item.key(), item.value());
+      check_parameter(item.key(), item.value());
       names_.push_back(item.key());
       tensors_.push_back(item.value());
       sizes.push_back(static_cast<std::size_t>(item.value().numel()));
     }
-    if (tensors_.empty()) throw InputError(fmt::format("{}: no parameters to train", kWho));
-    const auto given = client_options(options);
+    if (tensors_.empty()) throw InputError(fmt::format("{}: no parameters to train", kOptimizer));
+    const auto given = client_options(options, "optimizer", kOptimizer);
     client_.emplace(given, place(sizes, static_cast<int>(given.servers.size())), rule_);
     const torch::NoGradGuard guard;
     for (std::size_t i = 0; i < client_->slices().size(); ++i) {
@@ -118,8 +65,8 @@ class ParameterServerOptimizer::Impl {
         }
         if (gradient.is_sparse())
           throw InputError(
-              fmt::format("{}: parameter '{}' has a sparse gradient: expected a dense one", kWho,
-                          names_[range.tensor]));
+              fmt::format("{}: parameter '{}' has a sparse gradient: expected a dense one",
+                          kOptimizer, names_[range.tensor]));
         copy_part(gradient, range, to);
       });
     }
@@ -140,7 +87,7 @@ class ParameterServerOptimizer::Impl {
     for (std::size_t i = 0; i < client_->slices().size(); ++i) {
       auto parts = empty_states(i);
       if (!unpack(client_->state(i), parts))
-        throw Error(fmt::format("{}: a server's state is of another optimizer", kWho));
+        throw Error(fmt::format("{}: a server's state is of another optimizer", kOptimizer));
       for_ranges(i, [&](const Range& range, std::size_t place) {
         wholes[range.tensor].put(range, parts[place]);
       });
@@ -225,7 +172,7 @@ class ParameterServerOptimizer::Impl {
   Rule rule_;
   std::vector<std::string> names_;
   std::vector<torch::Tensor> tensors_;
-  std::optional<Client> client_;
+  std::optional<SliceClient> client_;
 };
 
 ParameterServerOptimizer::ParameterServerOptimizer(
@@ -248,14 +195,6 @@ void ParameterServerOptimizer::zero_grad() { impl_->zero_grad(); }
 double ParameterServerOptimizer::learning_rate() const { return impl_->rate_; }
 void ParameterServerOptimizer::set_learning_rate(double rate) { impl_->rate_ = rate; }
 
-Staleness ParameterServerOptimizer::staleness() const {
-  const Delays& delays = impl_->delays();
-  if (delays.slices == 0) return {};
-  const auto slices = static_cast<double>(delays.slices);
-  return {.mean_lead = static_cast<double>(delays.leads) / slices,
-          .most_lead = delays.most_lead,
-          .mean_updates = static_cast<double>(delays.updates) / slices,
-          .most_updates = delays.most_updates};
-}
+Staleness ParameterServerOptimizer::staleness() const { return staleness_of(impl_->delays()); }
 
 }  // namespace sullae::ps

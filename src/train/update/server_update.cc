@@ -93,7 +93,7 @@ class ServerUpdate final : public WeightUpdate {
   }
 
  private:
-  ps::ParameterServerOptimizer::RuleOptions rule() const {
+  ps::RuleOptions rule() const {
     const auto& options = optimizer_->param_groups().front().options();
     if (const auto* sgd = dynamic_cast<const torch::optim::SGDOptions*>(&options)) return *sgd;
     if (const auto* adam = dynamic_cast<const torch::optim::AdamOptions*>(&options)) return *adam;

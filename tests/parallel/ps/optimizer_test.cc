@@ -143,8 +143,7 @@ TEST(ParameterServerOptimizer, LeavesAloneWhatHasNoGradientAndTakesAnyLayout) {
 
 TEST(ParameterServerOptimizer, SaysWhatCannotBe) {
   const auto error = [](const torch::OrderedDict<std::string, torch::Tensor>& parameters,
-                        const ParameterServerOptimizer::RuleOptions& rule,
-                        const ps::WorkerOptions& options) {
+                        const ps::RuleOptions& rule, const ps::WorkerOptions& options) {
     return error_of([&] { ParameterServerOptimizer(parameters, rule, options); });
   };
   const torch::optim::SGDOptions sgd(0.1);

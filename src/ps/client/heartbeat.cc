@@ -1,4 +1,4 @@
-#include "ps/heartbeat.h"
+#include "ps/client/heartbeat.h"
 
 #include <pthread.h>
 
@@ -6,7 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "ps/connect.h"
+#include "ps/client/connect.h"
 
 namespace sullae::ps {
 namespace {

@@ -2,7 +2,7 @@
 #include <mutex>
 #include <vector>
 
-#include "ps/server.h"
+#include "ps/server/loop.h"
 #include "sullae/ps/server.h"
 
 namespace sullae::ps {

@@ -1,4 +1,4 @@
-#include "ps/members.h"
+#include "ps/server/members.h"
 
 namespace sullae::ps {
 

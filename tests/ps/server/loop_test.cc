@@ -1,5 +1,5 @@
 // Workers and servers that die, and what is refused.
-#include "ps/server.h"
+#include "ps/server/loop.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "ps/client.h"
+#include "base/hash.h"
+#include "ps/client/slice_client.h"
+#include "ps/client/table_client.h"
 #include "support/errors.h"
 #include "support/parameter_servers.h"
 #include "support/temporary_directory.h"
@@ -17,9 +19,9 @@
 namespace sullae::testing {
 namespace {
 
-using ps::Client;
 using ps::ClientOptions;
 using ps::Rule;
+using ps::SliceClient;
 
 // One slice of three elements on the first server.
 const std::vector<ps::Slice> kSlices{{.server = 0, .ranges = {{0, 0, 3}}}};
@@ -28,12 +30,12 @@ ClientOptions options_of(const RunningServers& servers, int worker) {
   return {.servers = servers.endpoints(), .worker = worker, .timeout = std::chrono::seconds{30}};
 }
 
-std::vector<float> values_of(Client& client) {
+std::vector<float> values_of(SliceClient& client) {
   const auto values = client.values(0);
   return {values.begin(), values.end()};
 }
 
-void push_ones(Client& client) {
+void push_ones(SliceClient& client) {
   client.gradient(0).assign(3, 1);
   client.present(0).assign(1, 1);
   client.push_pull(1);
@@ -42,7 +44,7 @@ void push_ones(Client& client) {
 TEST(ParameterServer, TakesEveryGradientOnceThoughItDiesAgainAndAgain) {
   const ps::ServerOptions options{.workers = 1};
   RunningServers servers(1, options);
-  Client client(options_of(servers, 0), kSlices, Rule{});
+  SliceClient client(options_of(servers, 0), kSlices, Rule{});
   client.start();
   std::atomic<int> deaths = 0;
   std::jthread killer([&] {
@@ -62,7 +64,7 @@ TEST(ParameterServer, ComesBackWithWhatItHeld) {
   const ps::ServerOptions options{.workers = 1, .state_file = directory.path() / "ps.state"};
   RunningServers servers(1, options);
   const Rule momentum{.momentum = 0.5};
-  Client client(options_of(servers, 0), kSlices, momentum);
+  SliceClient client(options_of(servers, 0), kSlices, momentum);
   client.start();
   push_ones(client);
   servers.restart(0, options);
@@ -88,7 +90,7 @@ TEST(ParameterServer, GoesOnFromAnOlderState) {
     std::latch saved(1);
     std::latch restarted(1);
     const auto work = [&](int worker) {
-      Client client(options_of(servers, worker), kSlices, Rule{});
+      SliceClient client(options_of(servers, worker), kSlices, Rule{});
       client.start();
       for (int step = 0; step < 5; ++step) push_ones(client);
       if (worker == 0) {
@@ -119,7 +121,7 @@ TEST(ParameterServer, RefusesAStateThatIsTorn) {
   const ps::ServerOptions options{.workers = 1, .state_file = file};
   {
     RunningServers servers(1, options);
-    Client client(options_of(servers, 0), kSlices, Rule{.kind = Rule::Kind::adam});
+    SliceClient client(options_of(servers, 0), kSlices, Rule{.kind = Rule::Kind::adam});
     client.start();
     push_ones(client);
   }
@@ -144,16 +146,17 @@ TEST(ParameterServer, WaitsNoMoreForAWorkerOfWhichNothingIsHeard) {
   dead.connect(servers.endpoints()[0]);
   const nlohmann::json said{
       {"secret", ""},
+      {"group", "optimizer"},
       {"rule", to_json(Rule{})},
       {"slices", {{{"id", 0}, {"ranges", {3}}}}},
   };
-  dead.send(message_of(ps::Header{.kind = ps::Kind::hello, .worker = 1, .incarnation = 5}),
-            zmq::send_flags::sndmore);
-  dead.send(ps::message_of(said.dump()), zmq::send_flags::none);
+  ps::send_message(
+      dead, {.kind = ps::Kind::hello, .worker = 1, .group = fnv1a("optimizer"), .incarnation = 5},
+      ps::message_of(said.dump()));
   zmq::message_t welcome;
   ASSERT_TRUE(dead.recv(welcome));
 
-  Client client(options_of(servers, 0), kSlices, Rule{});
+  SliceClient client(options_of(servers, 0), kSlices, Rule{});
   client.start();
   for (int step = 0; step < 3; ++step) push_ones(client);
   EXPECT_EQ(values_of(client), std::vector<float>(3, -3));
@@ -161,8 +164,8 @@ TEST(ParameterServer, WaitsNoMoreForAWorkerOfWhichNothingIsHeard) {
 
 TEST(ParameterServer, WaitsNoMoreForAWorkerThatLeaves) {
   RunningServers servers(1, {.workers = 2});
-  auto other = std::make_unique<Client>(options_of(servers, 1), kSlices, Rule{});
-  Client client(options_of(servers, 0), kSlices, Rule{});
+  auto other = std::make_unique<SliceClient>(options_of(servers, 1), kSlices, Rule{});
+  SliceClient client(options_of(servers, 0), kSlices, Rule{});
   client.start();
   other.reset();
   push_ones(client);
@@ -171,10 +174,10 @@ TEST(ParameterServer, WaitsNoMoreForAWorkerThatLeaves) {
 
 TEST(ParameterServer, LetsAWorkerInThatComesLater) {
   RunningServers servers(1, {.workers = 1, .staleness = 2});
-  Client client(options_of(servers, 0), kSlices, Rule{});
+  SliceClient client(options_of(servers, 0), kSlices, Rule{});
   client.start();
   for (int step = 0; step < 10; ++step) push_ones(client);
-  Client late(options_of(servers, 7), kSlices, Rule{});
+  SliceClient late(options_of(servers, 7), kSlices, Rule{});
   late.start();
   EXPECT_EQ(values_of(late), std::vector<float>(3, -10));
   push_ones(late);
@@ -183,32 +186,141 @@ TEST(ParameterServer, LetsAWorkerInThatComesLater) {
   EXPECT_EQ(client.delays().most_updates, 1);
 }
 
+std::vector<float> rows_of(ps::TableClient& table, const std::vector<std::uint64_t>& ids) {
+  std::vector<float> rows(ids.size() * table.dimension());
+  table.look_up(ids, rows.data());
+  return rows;
+}
+
+void push_ones(ps::TableClient& table, const std::vector<std::uint64_t>& ids) {
+  const std::vector<float> ones(ids.size() * table.dimension(), 1);
+  table.push(ids, ones.data(), 1);
+}
+
+constexpr ps::TableShape kZeros{.dimension = 2, .deviation = 0};
+
+// A program may have an optimizer and tables, each with clocks of its own.
+TEST(ParameterServer, TellsApartWhatOneWorkerHasThere) {
+  RunningServers servers(2, {});
+  SliceClient client(options_of(servers, 0), kSlices, Rule{});
+  auto options = options_of(servers, 0);
+  options.name = "words";
+  ps::TableClient words(options, kZeros, Rule{});
+  EXPECT_EQ(error_of([&] { ps::TableClient(options, kZeros, Rule{}); }),
+            "worker 0 has a 'words' on these parameter servers already: expected another name");
+  options.name = "pairs";
+  ps::TableClient pairs(options, kZeros, Rule{});
+  client.start();
+  for (int step = 0; step < 3; ++step) push_ones(client);
+  push_ones(words, {1, 2});
+  push_ones(words, {2});
+  push_ones(words, {});
+  EXPECT_EQ(values_of(client), std::vector<float>(3, -3));
+  EXPECT_EQ(rows_of(words, {1, 2, 3}), (std::vector<float>{-1, -1, -2, -2, 0, 0}));
+  EXPECT_EQ(rows_of(pairs, {1, 2}), std::vector<float>(4, 0));
+  EXPECT_EQ(rows_of(pairs, {}), std::vector<float>());
+}
+
+TEST(ParameterServer, TakesEveryRowsGradientOnceThoughItDiesAgainAndAgain) {
+  const TemporaryDirectory directory;
+  const ps::ServerOptions options{.workers = 1, .state_file = directory.path() / "ps.state"};
+  RunningServers servers(1, options);
+  ps::TableClient table(options_of(servers, 0), kZeros, Rule{.kind = Rule::Kind::adagrad});
+  const auto gradients_of = [&](std::uint64_t id) {
+    double squares = 0;
+    table.pull_rows([&](const ps::Rows& rows) {
+      for (std::size_t i = 0; i < rows.ids.size(); ++i) {
+        if (rows.ids[i] == id) squares += rows.data[i * table.width() + table.dimension()];
+      }
+    });
+    return squares;  // of ones
+  };
+  std::atomic<int> deaths = 0;
+  std::jthread killer([&] {
+    for (; deaths < 8; ++deaths) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{100});
+      servers.restart(0, options);
+    }
+  });
+  for (std::uint64_t step = 1; deaths < 8; ++step) {
+    push_ones(table, {7, 1000 + step});
+    ASSERT_EQ(gradients_of(7), static_cast<double>(step));
+    ASSERT_EQ(gradients_of(1000 + step), 1);
+  }
+}
+
+TEST(ParameterServer, AveragesTheRowsOfAllWorkers) {
+  RunningServers servers(3, {.workers = 2});
+  std::latch looked(2);
+  const auto work = [&](int worker) {
+    ps::TableClient table(options_of(servers, worker), kZeros, Rule{});
+    worker == 0 ? push_ones(table, {1, 2, 3, 4, 5}) : push_ones(table, {5, 6});
+    EXPECT_EQ(rows_of(table, {1, 5, 6, 7}),
+              (std::vector<float>{-0.5, -0.5, -1, -1, -0.5, -0.5, 0, 0}));
+    looked.arrive_and_wait();
+    push_ones(table, {});
+    EXPECT_EQ(table.delays().most_lead, 0);
+  };
+  std::jthread other([&] { work(1); });
+  work(0);
+}
+
+TEST(ParameterServer, RowsAreTheSameOnAnyNumberOfServers) {
+  const ps::TableShape shape{.dimension = 5, .seed = 12};
+  std::vector<float> expected;
+  for (const int count : {1, 2, 3}) {
+    RunningServers servers(count, {});
+    ps::TableClient table(options_of(servers, 0), shape, Rule{.momentum = 0.5});
+    const std::vector<std::uint64_t> ids{9, 1, 1000000007, 3, 8, 2};
+    for (int step = 0; step < 3; ++step) push_ones(table, {1, 2, 3, 4});
+    const auto rows = rows_of(table, ids);
+    if (expected.empty()) expected = rows;
+    EXPECT_EQ(rows, expected) << count;
+  }
+}
+
 TEST(ParameterServer, SaysWhatItRefuses) {
   RunningServers servers(1, {.workers = 2, .secret = "of the job"});
   auto options = options_of(servers, 0);
   const auto error = [&](const std::vector<ps::Slice>& slices, const Rule& rule) {
-    return error_of([&] { Client(options, slices, rule).start(); });
+    return error_of([&] { SliceClient(options, slices, rule).start(); });
   };
   EXPECT_TRUE(contains(error(kSlices, {}), "refuses worker 0: it belongs to another job"));
   options.secret = "of the job";
-  Client client(options, kSlices, Rule{});
+  SliceClient client(options, kSlices, Rule{});
   options.worker = 1;
   const auto larger = error({{.server = 0, .ranges = {{0, 0, 4}}}}, {});
-  EXPECT_TRUE(contains(larger, "refuses worker 1: its parameters are others than the first"))
+  EXPECT_TRUE(
+      contains(larger, "refuses worker 1: the parameters of 'optimizer' are others than the first"))
       << larger;
   const auto other = error(kSlices, {.momentum = 0.5});
   EXPECT_TRUE(contains(other, "its optimizer is {")) << other;
   EXPECT_TRUE(contains(other, "\"momentum\":0.5")) << other;
+  const auto table = [&](int worker, std::int64_t dimension) {
+    auto given = options;
+    given.worker = worker;
+    given.name = "words";
+    return std::make_unique<ps::TableClient>(given, ps::TableShape{.dimension = dimension}, Rule{});
+  };
+  const auto first = table(0, 4);
+  EXPECT_TRUE(contains(error_of([&] { table(1, 5); }),
+                       "the parameters of 'words' are others than the first worker's"));
+  EXPECT_TRUE(contains(error_of([&] {
+                         auto given = options;
+                         given.name = "none";
+                         ps::TableClient(given, {.dimension = 0}, Rule{});
+                       }),
+                       "rows of 0 elements: expected 1 to "));
 }
 
 TEST(ParameterServer, IsNamedWhereItDoesNotAnswer) {
   const ClientOptions options{
       .servers = {"tcp://127.0.0.1:1"}, .worker = 3, .timeout = std::chrono::milliseconds{200}};
-  EXPECT_EQ(error_of([&] { Client(options, kSlices, Rule{}); }),
+  EXPECT_EQ(error_of([&] { SliceClient(options, kSlices, Rule{}); }),
             "worker 3 waited for a parameter server's welcome from parameter server 0 "
             "(tcp://127.0.0.1:1), which did not come within 0.2 s (SULLAE_TIMEOUT)");
   const ClientOptions nowhere{.servers = {"nowhere"}};
-  EXPECT_EQ(error_of([&] { Client(nowhere, kSlices, Rule{}); }),
+  EXPECT_EQ(error_of([&] { SliceClient(nowhere, kSlices, Rule{}); }),
             "parameter server 'nowhere': Invalid argument: expected an address as tcp://HOST:PORT");
 }
 
@@ -216,9 +328,9 @@ TEST(ParameterServer, NamesTheWorkerThatItWaitsFor) {
   RunningServers servers(1, {.workers = 3, .staleness = 1});
   auto options = options_of(servers, 0);
   options.timeout = std::chrono::milliseconds{2500};
-  Client client(options, kSlices, Rule{});
+  SliceClient client(options, kSlices, Rule{});
   client.start();
-  Client other(options_of(servers, 1), kSlices, Rule{});
+  SliceClient other(options_of(servers, 1), kSlices, Rule{});
   push_ones(client);
   const auto error = error_of([&] { push_ones(client); });
   EXPECT_TRUE(contains(error, "(it waits for worker 1)") ||
@@ -249,7 +361,7 @@ TEST(ParameterServer, StandsWhatIsNoMessageOfOurs) {
   stranger.send(ps::message_of(std::string(sizeof(ps::Header), 'x')), zmq::send_flags::none);
   say(ps::Kind::hello, "{}");
   say(ps::Kind::hello, "{");
-  say(ps::Kind::hello, R"({"secret": "", "rule": 3, "slices": {}})");
+  say(ps::Kind::hello, R"({"secret": "", "group": "", "rule": 3, "slices": {}})");
   stranger.send(ps::message_of(ps::Header{.kind = ps::Kind::hello}), zmq::send_flags::none);
   say(ps::Kind::push, "no gradient");
   for (int i = 0; i < 5; ++i) {  // four greetings and a push of an unknown worker
@@ -259,7 +371,7 @@ TEST(ParameterServer, StandsWhatIsNoMessageOfOurs) {
     EXPECT_EQ(header.kind, i < 4 ? ps::Kind::refused : ps::Kind::unknown);
     while (part.more()) ASSERT_TRUE(stranger.recv(part));
   }
-  Client client(options_of(servers, 0), kSlices, Rule{});
+  SliceClient client(options_of(servers, 0), kSlices, Rule{});
   client.start();
   push_ones(client);
   EXPECT_EQ(values_of(client), std::vector<float>(3, -1));

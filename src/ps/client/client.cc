@@ -1,0 +1,312 @@
+#include "ps/client/client.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <utility>
+
+#include "base/copy.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "ps/client/connect.h"
+
+namespace sullae::ps {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::chrono::milliseconds kPoll{100};
+// After so long without a word a server is asked whether it has the question, and then less and less often.
+constexpr std::chrono::milliseconds kPatience{100};
+constexpr std::chrono::milliseconds kMostPatience{1000};
+constexpr std::chrono::seconds kWarning{10};
+constexpr int kLeaveMilliseconds = 1000;
+
+std::uint64_t new_incarnation() {
+  std::random_device random;
+  return std::uint64_t{random()} << 32 | random();
+}
+
+}  // namespace
+
+Client::Client(ClientOptions options, const std::vector<int>& on)
+    : options_(std::move(options)),
+      name_in_use_(fmt::format("{}", fmt::join(options_.servers, ",")), options_.worker,
+                   options_.name),
+      group_(fnv1a(options_.name)),
+      incarnation_(new_incarnation()),
+      context_(1),
+      items_(on.size()),
+      heartbeat_(context_, options_.servers, header_of(Kind::alive), rests_) {
+  for (const std::string& server : options_.servers)
+    servers_.push_back({.socket = connect(context_, server, 0), .patience = kPatience});
+  for (std::size_t i = 0; i < on.size(); ++i) {
+    items_[i].server = static_cast<std::size_t>(on[i]);
+    servers_[items_[i].server].items.push_back(static_cast<std::uint32_t>(i));
+  }
+  for (std::size_t i = 0; turns_.size() < on.size(); ++i) {
+    for (const Server& server : servers_) {
+      if (i < server.items.size()) turns_.push_back(server.items[i]);
+    }
+  }
+}
+
+Client::~Client() {
+  for (Server& server : servers_) {
+    server.socket.set(zmq::sockopt::linger, kLeaveMilliseconds);
+    try {
+      send_message(server.socket, header_of(Kind::leave));
+    } catch (const zmq::error_t& error) {
+      log::warning("leaving a parameter server: {}", error.what());
+    }
+  }
+}
+
+Header Client::header_of(Kind kind) const {
+  return {.kind = kind, .worker = options_.worker, .group = group_, .incarnation = incarnation_};
+}
+
+void Client::greet_all() {
+  for (Server& server : servers_) greet(server);
+  wait("a parameter server's welcome");
+}
+
+void Client::greet(Server& server) {
+  json said = description(server.items);
+  said["secret"] = options_.secret;
+  said["group"] = options_.name;
+  server.greeted = false;
+  server.spoken = Clock::now();
+  send_message(server.socket, header_of(Kind::hello), message_of(said.dump()));
+}
+
+void Client::give_first_values() {
+  for (Server& server : servers_) give_first_values(server);
+}
+
+void Client::give_first_values(Server& server) {
+  if (!std::exchange(server.needs_values, false)) return;
+  for (const auto item : server.items) send_first_values(question_of(item, Kind::first));
+}
+
+void Client::pull_all() {
+  rests_ = false;
+  ask_all(Asked::values, "the servers' values");
+}
+
+void Client::rest() {
+  ask_all(Asked::rest, "leave to rest");
+  rests_ = true;
+}
+
+void Client::push_all(double learning_rate) {
+  learning_rate_ = learning_rate;
+  ask_all(Asked::push, "the values to go on with");
+  ++step_;
+}
+
+void Client::ask(Asked what, std::span<const std::uint32_t> items, const char* for_what) {
+  ++questions_;
+  for (const auto item : items) {
+    items_[item].asked = what;
+    items_[item].question = questions_;
+    put(item, false);
+  }
+  wait(for_what);
+}
+
+bool Client::answered(const Server& server) const {
+  return server.greeted && std::ranges::all_of(server.items, [&](auto item) {
+           return items_[item].asked == Asked::nothing;
+         });
+}
+
+void Client::wait(const char* for_what) {
+  const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
+  const auto began = Clock::now();
+  bool warned = false;
+  std::vector<zmq::pollitem_t> polled;
+  for (Server& server : servers_) {
+    server.waits_for = -1;
+    server.patience = kPatience;
+    polled.push_back({server.socket.handle(), 0, ZMQ_POLLIN, 0});
+  }
+  const auto has_answered = [&](const Server& server) {
+    return answered(server);
+  };
+  while (!std::ranges::all_of(servers_, has_answered)) {
+    if (deadline.passed()) fail(deadline, for_what);
+    wait_for(polled.data(), polled.size(), std::min(kPoll, deadline.remaining()));
+    for (std::size_t i = 0; i < servers_.size(); ++i) {
+      while (receive(i)) {
+      }
+      ask_again(servers_[i]);
+    }
+    if (warned || Clock::now() - began < kWarning) continue;
+    warned = true;
+    for (std::size_t i = 0; i < servers_.size(); ++i) {
+      if (!answered(servers_[i]))
+        log::warning("worker {} has waited 10 s for {}, from {}", options_.worker, for_what,
+                     describe(i));
+    }
+  }
+}
+
+Header Client::question_of(std::uint32_t item, Kind kind) const {
+  Header header = header_of(kind);
+  header.item = item;
+  header.step = step_;
+  header.learning_rate = learning_rate_;
+  header.question = items_[item].question;
+  return header;
+}
+
+void Client::put(std::uint32_t item, bool again) {
+  switch (items_[item].asked) {
+    case Asked::nothing:
+      return;
+    case Asked::values:
+      return send(question_of(item, Kind::pull));
+    case Asked::rest:
+      return send(question_of(item, Kind::rest));
+    case Asked::push:
+      if (again) return send(question_of(item, Kind::query));
+      return send_push(question_of(item, Kind::push), false);
+    case Asked::rows:
+      return send_question(question_of(item, Kind::look_up));
+    case Asked::state:
+      return send_question(question_of(item, Kind::pull_state));
+    case Asked::store:
+      return send_question(question_of(item, Kind::put_state));
+    case Asked::clear:
+      return send_question(question_of(item, Kind::clear));
+  }
+}
+
+void Client::ask_again(Server& server) {
+  if (answered(server) || Clock::now() - server.spoken < server.patience) return;
+  server.patience = std::min(server.patience * 2, kMostPatience);
+  if (!server.greeted) return greet(server);
+  for (const auto item : server.items) {
+    if (items_[item].asked != Asked::nothing) put(item, true);
+  }
+}
+
+bool Client::receive(std::size_t number) {
+  Server& server = servers_[number];
+  zmq::message_t head;
+  if (!server.socket.recv(head, zmq::recv_flags::dontwait)) return false;
+  server.spoken = Clock::now();
+  std::vector<zmq::message_t> parts;
+  for (bool more = head.more(); more; more = parts.back().more()) {
+    parts.emplace_back();
+    static_cast<void>(server.socket.recv(parts.back()));
+  }
+  Header header;
+  if (head.size() != sizeof header)
+    throw Error(name_of(number) + " answers what no parameter server answers");
+  copy_bytes(&header, head.data(), sizeof header);
+  hear(number, header, parts);
+  return true;
+}
+
+void Client::hear(std::size_t number, const Header& header, std::vector<zmq::message_t>& parts) {
+  Server& server = servers_[number];
+  switch (header.kind) {
+    case Kind::welcome:
+      return welcome(server, json::parse(parts.at(0).to_string_view()));
+    case Kind::values:
+    case Kind::state:
+    case Kind::stored:
+    case Kind::resting:
+      return take_answer(header, parts);
+    case Kind::waiting:
+      server.waits_for = header.worker;
+      return;
+    case Kind::again: {
+      const Item& item = items_.at(header.item);
+      if (item.asked == Asked::push && item.question == header.question)
+        send_push(question_of(header.item, Kind::push), true);
+      return;
+    }
+    case Kind::unknown:
+      if (server.greeted) greet(server);
+      return;
+    case Kind::refused:
+      throw InputError(fmt::format("{} refuses worker {}: {}", name_of(number), options_.worker,
+                                   parts.at(0).to_string()));
+    default:
+      throw Error(name_of(number) + " answers what no parameter server answers");
+  }
+}
+
+// A server that has been away has taken as much as it remembers.
+void Client::welcome(Server& server, const json& said) {
+  server.greeted = true;
+  staleness_bound_ = said.at("staleness").get<int>();
+  server.needs_values = said.at("needs").get<bool>();
+  step_ = std::max(step_, said.at("step").get<std::int64_t>());
+  for (const json& pair : said.at("taken")) {
+    Item& item = items_.at(pair.at(0).get<std::uint32_t>());
+    item.taken = pair.at(1).get<std::uint64_t>() >= item.question;
+  }
+  const auto is_asked = [&](auto item) {
+    return items_[item].asked != Asked::nothing;
+  };
+  if (std::ranges::none_of(server.items, is_asked)) return;
+  give_first_values(server);
+  for (const auto item : server.items) {
+    const bool is_lost = items_[item].asked == Asked::push && !items_[item].taken;
+    is_lost ? send_push(question_of(item, Kind::push), true) : put(item, true);
+  }
+}
+
+void Client::take_answer(const Header& header, std::vector<zmq::message_t>& parts) {
+  Item& item = items_.at(header.item);
+  // Answers may come twice, and late.
+  const auto fits = [&] {
+    switch (header.kind) {
+      case Kind::values:
+        return item.asked == Asked::values || item.asked == Asked::push ||
+               item.asked == Asked::rows;
+      case Kind::state:
+        return item.asked == Asked::state;
+      case Kind::stored:
+        return item.asked == Asked::store || item.asked == Asked::clear;
+      default:
+        return item.asked == Asked::rest;
+    }
+  };
+  if (header.question != item.question || !fits()) return;
+  if (item.asked == Asked::push) {
+    ++delays_.items;
+    delays_.leads += header.lead;
+    delays_.most_lead = std::max(delays_.most_lead, header.lead);
+    delays_.updates += header.updates;
+    delays_.most_updates = std::max(delays_.most_updates, header.updates);
+  }
+  take(header.item, std::exchange(item.asked, Asked::nothing), parts);
+}
+
+std::string Client::name_of(std::size_t server) const {
+  return fmt::format("parameter server {} ({})", server, options_.servers[server]);
+}
+
+std::string Client::describe(std::size_t server) const {
+  const int other = servers_[server].waits_for;
+  return name_of(server) + (other < 0 ? "" : fmt::format(" (it waits for worker {})", other));
+}
+
+void Client::fail(const Deadline& deadline, const char* for_what) const {
+  std::string names;
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    if (!answered(servers_[i])) names += (names.empty() ? "" : " and ") + describe(i);
+  }
+  throw TimeoutError(fmt::format("worker {} waited for {} from {}, which did not come {}",
+                                 options_.worker, for_what, names, deadline.describe()));
+}
+
+}  // namespace sullae::ps

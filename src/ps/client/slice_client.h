@@ -1,0 +1,60 @@
+// A worker's side of an optimizer on servers: slices of dense parameters.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ps/client/client.h"
+#include "ps/placement.h"
+#include "ps/rule.h"
+
+namespace sullae::ps {
+
+class SliceClient final : public Client {
+ public:
+  /// Greets the servers. Throws InputError where one refuses, TimeoutError where one does not answer.
+  SliceClient(ClientOptions options, std::vector<Slice> slices, const Rule& rule);
+
+  const std::vector<Slice>& slices() const { return slices_; }
+  /// Of a slice, range after range: what push_pull() sends and receives.
+  std::span<float> values(std::size_t slice) {
+    zmq::message_t& values = states_[slice].values;
+    return {static_cast<float*>(values.data()), values.size() / sizeof(float)};
+  }
+  std::vector<float>& gradient(std::size_t slice) { return *states_[slice].gradient; }
+  /// By range: whether there is a gradient.
+  std::vector<std::uint8_t>& present(std::size_t slice) { return states_[slice].present; }
+
+  /// The first worker's values become those of servers that have none; then all receive the servers'.
+  void start();
+  /// Sends all gradients and returns with the values to go on with. Throws TimeoutError, Error.
+  void push_pull(double learning_rate) { push_all(learning_rate); }
+  /// Receives the servers' values as they are.
+  void pull() { pull_all(); }
+
+  /// The rule's state of a slice, as pack() gives it: what pull_state() receives and put_state() sends.
+  std::vector<std::byte>& state(std::size_t slice) { return states_[slice].state; }
+  void pull_state() { ask_all(Asked::state, "the optimizer's state"); }
+  /// To be called by worker 0, while nobody pushes.
+  void put_state() { ask_all(Asked::store, "the optimizer's state to be stored"); }
+
+ private:
+  struct SliceState {
+    zmq::message_t values;  // as they came
+    std::shared_ptr<std::vector<float>> gradient;
+    std::vector<std::uint8_t> present;
+    std::vector<std::byte> state;
+  };
+
+  nlohmann::json description(std::span<const std::uint32_t> items) const override;
+  void send_first_values(const Header& header) override;
+  void send_push(const Header& header, bool again) override;
+  void send_question(const Header& header) override;
+  void take(std::uint32_t item, Asked asked, std::vector<zmq::message_t>& parts) override;
+
+  std::vector<Slice> slices_;
+  Rule rule_;
+  std::vector<SliceState> states_;
+};
+
+}  // namespace sullae::ps

@@ -1,0 +1,42 @@
+// Tables of embeddings: rows by number, on the server that a number's hash says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sullae::ps {
+
+/// What a table is, the same for all workers.
+struct TableShape {
+  std::int64_t dimension = 1;  // of a row
+  /// Rows begin as draws from N(0, deviation²) that depend on these and on the row's number alone, so that what is trained
+  /// does not depend on the number of servers.
+  double deviation = 1;
+  std::uint64_t seed = 0;
+
+  bool operator==(const TableShape&) const = default;
+};
+
+/// Rows with their numbers, and with what the rule keeps of each, as they travel and are saved.
+struct Rows {
+  std::vector<std::uint64_t> ids;
+  std::vector<std::int64_t> steps;
+  std::vector<float>
+      data;  // row after row: values, then the rule's first and second, as far as it has them
+};
+
+/// A finalizer of D. Stafford's ("mix13", as in SplitMix64).
+inline std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+/// Among so many.
+inline std::size_t server_of(std::uint64_t id, std::size_t servers) {
+  return static_cast<std::size_t>(mix(id) % servers);
+}
+
+}  // namespace sullae::ps

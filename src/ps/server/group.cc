@@ -1,0 +1,215 @@
+#include "ps/server/group.h"
+
+#include <fmt/format.h>
+
+#include "ps/server/slice_group.h"
+#include "ps/server/table_group.h"
+
+namespace sullae::ps {
+
+using nlohmann::json;
+
+std::unique_ptr<Group> Group::make(const json& said, const ServerOptions& options,
+                                   Replies replies) {
+  if (said.contains("table")) return std::make_unique<TableGroup>(said, options, replies);
+  return std::make_unique<SliceGroup>(said, options, replies);
+}
+
+Group::Group(const json& said, const ServerOptions& options, Replies replies)
+    : replies_(replies),
+      rule_(rule_of(said.at("rule"))),
+      staleness_(options.staleness),
+      name_(said.at("group").get<std::string>()),
+      members_(options.workers, options.lease) {}
+
+std::string Group::wrong_with(const json& said) const {
+  const json own = shape();
+  const Rule rule = rule_of(said.at("rule"));
+  if (rule != rule_)
+    return fmt::format("its optimizer is {}, and the first worker's {}", to_json(rule).dump(),
+                       to_json(rule_).dump());
+  for (const auto& [key, value] : own.items()) {
+    if (said.contains(key) && said.at(key) == value) continue;
+    return fmt::format(
+        "the parameters of '{}' are others than the first worker's: expected the same model, and "
+        "the same servers in the same order",
+        name_);
+  }
+  return "";
+}
+
+void Group::hello(Message& message, const json& said) {
+  const Header& header = message.header;
+  if (const auto wrong = wrong_with(said); !wrong.empty()) return replies_.refuse(message, wrong);
+  members_.join(header.worker, header.incarnation, Clock::now());
+  bool needs = false;
+  std::int64_t step = 0;
+  json answer{{"taken", json::array()}, {"staleness", staleness_}};
+  for (const auto& [item, clocks] : all_clocks()) {
+    step = std::max(step, clocks->join(header.worker, counted()));
+    answer["taken"].push_back({item, clocks->last_taken(header.worker, header.incarnation)});
+    needs = needs || needs_values(item);
+  }
+  answer["needs"] = needs && gives_values(header.worker);
+  answer["step"] = step;
+  const std::string text = answer.dump();
+  replies_.send(message.from, {.kind = Kind::welcome}, message_of(text));
+  look_again();
+}
+
+void Group::answer(Message& message) {
+  const Header& header = message.header;
+  if (members_.hear(header.worker, header.incarnation, Clock::now())) return answer_known(message);
+  // It can say hello only when it wakes: a server that is new here does not wait for it.
+  if (header.kind == Kind::alive_at_rest && !members_.has_joined(header.worker)) {
+    members_.rest(header.worker);
+    return look_again();
+  }
+  const bool needs_no_answer = header.kind == Kind::alive || header.kind == Kind::alive_at_rest ||
+                               header.kind == Kind::leave;
+  if (!needs_no_answer) replies_.send(message.from, {.kind = Kind::unknown, .item = header.item});
+}
+
+void Group::answer_known(Message& message) {
+  const Header& header = message.header;
+  if (header.kind == Kind::alive || header.kind == Kind::alive_at_rest) return;
+  if (header.kind == Kind::leave) {
+    members_.leave(header.worker, header.incarnation);
+    return look_again();
+  }
+  Clocks* const clocks = clocks_of(header.item);
+  if (clocks == nullptr)
+    return replies_.refuse(message, fmt::format("'{}' has no item {}", name_, header.item));
+  if (header.kind == Kind::rest) return rest(message);
+  if (header.kind != Kind::first && needs_values(header.item)) return ask_for_values(message);
+  if (header.kind == Kind::pull) return pull(message);
+  if (header.kind == Kind::push) return answer_push(message, *clocks);
+  if (header.kind == Kind::query) return query(message, *clocks);
+  if (!answer_own(message))
+    replies_.refuse(message, fmt::format("'{}' takes no such message {}", name_,
+                                         static_cast<unsigned>(header.kind)));
+}
+
+void Group::rest(Message& message) {
+  const Header& header = message.header;
+  members_.rest(header.worker);
+  replies_.send(message.from,
+                {.kind = Kind::resting, .item = header.item, .question = header.question});
+  look_again();
+}
+
+void Group::pull(Message& message) {
+  const Header header = message.header;
+  if (!counted().contains(header.worker)) {
+    members_.count(header.worker);
+    for (const auto& [item, clocks] : all_clocks()) clocks->join(header.worker, counted());
+  }
+  wait_to_go_on(message, header);
+}
+
+void Group::answer_push(Message& message, Clocks& clocks) {
+  const Header& header = message.header;
+  Header answer = header;
+  const PushId id{header.incarnation, header.question};
+  if (!clocks.has_taken(header.worker, id)) {
+    if (!push(message))
+      return replies_.refuse(
+          message, fmt::format("a gradient that is none of '{}', item {}", name_, header.item));
+    const Delay delay = clocks.take(header.worker, id, header.step, counted());
+    answer.lead = delay.lead;
+    answer.updates = delay.updates;
+    if (!clocks.has_rounds()) clocks.updated();
+    settle(header.item);
+    note_change();
+  }
+  wait_to_go_on(message, answer);
+}
+
+void Group::query(Message& message, Clocks& clocks) {
+  const Header header = message.header;
+  if (!clocks.has_taken(header.worker, {header.incarnation, header.question}))
+    return replies_.send(message.from,
+                         {.kind = Kind::again, .item = header.item, .question = header.question});
+  zmq::message_t from;
+  from.copy(message.from);
+  Header answer = header;
+  for (const Waiting& one : waiting_[header.item]) {
+    if (one.header.worker != header.worker) continue;
+    answer.lead = one.header.lead;
+    answer.updates = one.header.updates;
+  }
+  wait_to_go_on(message, answer);
+  if (!clocks.may_go_on(header.worker, counted()))
+    replies_.send(
+        from, {.kind = Kind::waiting, .worker = clocks.slowest(counted()), .item = header.item});
+}
+
+// Of the first of the workers, who says hello again to hear that it is to give them; the others ask again.
+void Group::ask_for_values(Message& message) {
+  const Header header = message.header;
+  if (gives_values(header.worker))
+    return replies_.send(message.from, {.kind = Kind::unknown, .item = header.item});
+  const int first = counted().empty() ? 0 : *counted().begin();
+  zmq::message_t to;
+  to.copy(message.from);
+  replies_.send(to, {.kind = Kind::waiting, .worker = first, .item = header.item});
+  if (header.kind == Kind::pull) wait_to_go_on(message, header);
+}
+
+bool Group::gives_values(int worker) const {
+  return counted().empty() || worker == *counted().begin();
+}
+
+// A worker waits once for an item.
+void Group::wait_to_go_on(Message& message, const Header& header) {
+  auto& waiting = waiting_[header.item];
+  std::erase_if(waiting, [&](const Waiting& one) { return one.header.worker == header.worker; });
+  waiting.push_back({std::move(message.from), header});
+  release(header.item);
+}
+
+void Group::look_again() {
+  for (const auto& [item, clocks] : all_clocks()) {
+    settle(item);
+    release(item);
+  }
+}
+
+void Group::settle(std::uint32_t item) {
+  Clocks& clocks = *clocks_of(item);
+  if (!clocks.is_round_full(counted())) return;
+  apply_round(item, 1.0F / static_cast<float>(clocks.end_round(counted())));
+  clocks.updated();
+  note_change();
+}
+
+void Group::release(std::uint32_t item) {
+  if (needs_values(item)) return;
+  Clocks& clocks = *clocks_of(item);
+  std::erase_if(waiting_[item], [&](Waiting& one) {
+    if (!clocks.may_go_on(one.header.worker, counted())) return false;
+    clocks.pulled(one.header.worker);
+    one.header.kind = Kind::values;
+    give(one.to, one.header);
+    return true;
+  });
+}
+
+json Group::description() const {
+  json description = shape();
+  description["group"] = name_;
+  description["rule"] = to_json(rule_);
+  description["living"] = members_.living();
+  description["counted"] = members_.counted();
+  description["numbers"] = numbers();
+  return description;
+}
+
+void Group::restore(const json& saved, bool same_job) {
+  restore_numbers(saved.at("numbers"));
+  if (same_job)
+    members_.restore(saved.at("living").get<std::set<int>>(),
+                     saved.at("counted").get<std::set<int>>(), Clock::now());
+}
+
+}  // namespace sullae::ps

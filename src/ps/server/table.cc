@@ -1,0 +1,165 @@
+#include "ps/server/table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
+
+namespace sullae::ps {
+namespace {
+
+constexpr std::size_t kRowsAChunk = 4096;
+
+// In (0, 1].
+double fraction(std::uint64_t bits) { return static_cast<double>((bits >> 11) + 1) * 0x1p-53; }
+
+}  // namespace
+
+Table::Chunk::Chunk(std::size_t width) : ids(kRowsAChunk), data(kRowsAChunk * width) {}
+
+Table::Table(const TableShape& shape, const Rule& rule)
+    : shape_(shape), rule_(rule), dimension_(static_cast<std::size_t>(shape.dimension)) {
+  const RuleState state = initial_state(rule, 1);
+  has_first_ = !state.first.empty();
+  has_second_ = !state.second.empty();
+  width_ = dimension_ * (1 + (has_first_ ? 1 : 0) + (has_second_ ? 1 : 0));
+}
+
+float* Table::row(std::uint32_t number) {
+  return chunks_[number / kRowsAChunk]->data.data() + number % kRowsAChunk * width_;
+}
+
+const float* Table::row(std::uint32_t number) const {
+  return chunks_[number / kRowsAChunk]->data.data() + number % kRowsAChunk * width_;
+}
+
+// By G. Box and M. Muller.
+void Table::begin(std::uint64_t id, float* values) const {
+  std::uint64_t state = mix(shape_.seed ^ mix(id + 0x9e3779b97f4a7c15U));
+  const auto next = [&] {
+    return fraction(mix(state += 0x9e3779b97f4a7c15U));
+  };
+  for (std::size_t i = 0; i < dimension_; i += 2) {
+    const double radius = shape_.deviation * std::sqrt(-2 * std::log(next()));
+    const double angle = 2 * std::numbers::pi * next();
+    values[i] = static_cast<float>(radius * std::cos(angle));
+    if (i + 1 < dimension_) values[i + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+}
+
+void Table::look_up(std::span<const std::uint64_t> ids, float* to) const {
+  for (const std::uint64_t id : ids) {
+    const auto found = numbers_.find(id);
+    if (found == numbers_.end())
+      begin(id, to);
+    else
+      std::copy_n(row(found->second), dimension_, to);
+    to += dimension_;
+  }
+}
+
+std::uint32_t Table::append(std::uint64_t id) {
+  const std::uint32_t number = rows_++;
+  if (number % kRowsAChunk == 0) chunks_.push_back(std::make_unique<Chunk>(width_));
+  chunks_.back()->ids[number % kRowsAChunk] = id;
+  numbers_[id] = number;
+  return number;
+}
+
+std::uint32_t Table::make(std::uint64_t id) {
+  const auto found = numbers_.find(id);
+  if (found != numbers_.end()) return found->second;
+  const std::uint32_t number = append(id);
+  begin(id, row(number));
+  if (rule_.kind == Rule::Kind::adagrad)
+    std::fill_n(row(number) + dimension_, dimension_,
+                static_cast<float>(rule_.initial_accumulator));
+  return number;
+}
+
+void Table::apply(const Gradient& gradient, float scale) {
+  const RuleStep step(rule_, gradient.learning_rate, ++steps_);
+  const float* from = gradient.values;
+  for (const std::uint64_t id : gradient.ids) {
+    float* const values = row(make(id));
+    step.apply({.values = values,
+                .first = has_first_ ? values + dimension_ : nullptr,
+                .second = has_second_ ? values + 2 * dimension_ : nullptr},
+               from, dimension_, scale);
+    from += dimension_;
+  }
+}
+
+void Table::add(const Gradient& gradient) {
+  const float* from = gradient.values;
+  for (const std::uint64_t id : gradient.ids) {
+    const auto [place, is_new] =
+        places_.try_emplace(id, static_cast<std::uint32_t>(summed_.size()));
+    if (is_new) {
+      summed_.push_back(id);
+      sum_.insert(sum_.end(), from, from + dimension_);
+    } else {
+      float* const sum = sum_.data() + place->second * dimension_;
+      for (std::size_t i = 0; i < dimension_; ++i) sum[i] += from[i];
+    }
+    from += dimension_;
+  }
+  learning_rate_ = gradient.learning_rate;
+}
+
+void Table::apply_sum(float scale) {
+  apply({.learning_rate = learning_rate_, .ids = summed_, .values = sum_.data()}, scale);
+  places_.clear();
+  summed_.clear();
+  sum_.clear();
+}
+
+Rows Table::part(std::size_t first, std::size_t most) const {
+  Rows rows;
+  const std::size_t last = std::min<std::size_t>(first + most, rows_);
+  for (std::size_t number = first; number < last; ++number) {
+    const Chunk& chunk = *chunks_[number / kRowsAChunk];
+    rows.ids.push_back(chunk.ids[number % kRowsAChunk]);
+    const float* const from = row(static_cast<std::uint32_t>(number));
+    rows.data.insert(rows.data.end(), from, from + width_);
+  }
+  return rows;
+}
+
+void Table::put(const Rows& rows) {
+  for (std::size_t i = 0; i < rows.ids.size(); ++i)
+    std::copy_n(rows.data.data() + i * width_, width_, row(make(rows.ids[i])));
+}
+
+void Table::clear(std::int64_t steps) {
+  steps_ = steps;
+  rows_ = 0;
+  numbers_.clear();
+  chunks_.clear();
+}
+
+nlohmann::json Table::numbers() const { return {{"rows", rows_}, {"steps", steps_}}; }
+
+void Table::restore(const nlohmann::json& numbers) {
+  numbers.at("rows").get_to(rows_);
+  numbers.at("steps").get_to(steps_);
+  for (std::uint32_t made = 0; made < rows_; made += kRowsAChunk)
+    chunks_.push_back(std::make_unique<Chunk>(width_));
+}
+
+void Table::restored() {
+  numbers_.reserve(rows_);
+  for (std::uint32_t number = 0; number < rows_; ++number)
+    numbers_[chunks_[number / kRowsAChunk]->ids[number % kRowsAChunk]] = number;
+}
+
+std::vector<std::span<std::byte>> Table::arrays() {
+  std::vector<std::span<std::byte>> arrays;
+  for (const auto& chunk : chunks_) {
+    arrays.push_back(std::as_writable_bytes(std::span(chunk->ids)));
+    arrays.push_back(std::as_writable_bytes(std::span(chunk->data)));
+  }
+  return arrays;
+}
+
+}  // namespace sullae::ps
