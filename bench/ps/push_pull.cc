@@ -64,7 +64,7 @@ double slow(int staleness, int workers, int seconds) {
     for (int worker = 0; worker < workers; ++worker) {
       threads.emplace_back([&, worker] {
         sullae::ps::SliceClient client({.servers = {running.server.endpoint()}, .worker = worker},
-                                  sullae::ps::place({100}, 1), {});
+                                       sullae::ps::place({100}, 1), {});
         client.start();
         const std::chrono::milliseconds rest{worker == 0 ? 50 : 10};
         while (Clock::now() < end) {
@@ -91,7 +91,7 @@ std::vector<double> ours(const Sizes& sizes) {
   for (int worker = 0; worker < sizes.workers; ++worker) {
     workers.emplace_back([&, worker] {
       sullae::ps::SliceClient client({.servers = endpoints, .worker = worker},
-                                sullae::ps::place({sizes.elements}, sizes.servers), {});
+                                     sullae::ps::place({sizes.elements}, sizes.servers), {});
       for (std::size_t i = 0; i < client.slices().size(); ++i)
         std::ranges::fill(client.present(i), std::uint8_t{1});
       client.start();

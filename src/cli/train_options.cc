@@ -133,6 +133,10 @@ void declare_parallelism(CLI::App& app, RecipeOptions& o) {
             "none; optimizer: each rank keeps its part of the optimizer's state; gradients: and of "
             "the gradients",
             "WHAT");
+  group.add("--ps-mode", o.ps_mode,
+            "What is on parameter servers (sullae run --ps): ps: everything; ps-sparse: tables of "
+            "words' vectors, of which a step needs few rows",
+            "MODE");
   group.flag("--sync-batch-norm", o.sync_batch_norm,
              "Batch norms over all ranks together (resnet)");
   group.add("--scale-up", o.scale_up,

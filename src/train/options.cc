@@ -109,6 +109,7 @@ void check_options(const TrainOptions& options, int world_size) {
       "other's ranks");
   require_one_of(options.shard, {"none", "optimizer", "gradients"}, "shard");
   if (options.shard != "none") check_shard(options);
+  require_one_of(options.ps_mode, {"ps", "ps-sparse"}, "ps-mode");
   const int batch_size = scaled(options, world_size).batch_size;
   const int parts = world_size * options.accumulation_steps * options.scale_up;
   require(

@@ -1,6 +1,12 @@
 // `sullae run --ps … sullae train`.
+#include <torch/torch.h>
+
+#include "sullae/torch/checkpoint.h"
 #include "support/errors.h"
+#include "train/description.h"
 #include "train/fixture.h"
+#include "train/small_texts.h"
+#include "train/task.h"
 
 namespace sullae::testing {
 namespace {
@@ -11,7 +17,7 @@ class TrainOnServers : public Train {
                            std::vector<std::string> options) {
     std::filesystem::remove(report_);
     options.insert(options.end(), {"--report", report_.string()});
-    auto all = words(ranks, std::move(options));
+    auto all = words(ranks, std::move(options), recipe_);
     all.insert(all.begin() + 2, flags.begin(), flags.end());
     return run_program(all);
   }
@@ -22,7 +28,25 @@ class TrainOnServers : public Train {
     said_ = result.standard_output;
     return read_json(report_);
   }
+  std::string recipe_ = "mnist";
   std::string said_;
+};
+
+// Of texts, whose words' vectors are a table.
+class TrainTables : public TrainOnServers {
+ protected:
+  TrainTables() {
+    recipe_ = "text";
+    write_small_texts(texts_);
+  }
+  std::vector<std::string> text_options(std::vector<std::string> more = {}) const {
+    more.insert(more.end(), {"--data", texts_.string(), "--epochs", "3", "--batch-size", "20",
+                             "--lr", "0.05", "--embedding-size", "8", "--dropout", "0"});
+    return more;
+  }
+
+  std::filesystem::path texts_ = directory_.path() / "texts";
+  const std::vector<std::string> sparse_{"--ps-mode", "ps-sparse"};
 };
 
 TEST_F(TrainOnServers, WithoutStalenessLearnsWhatRanksLearn) {
@@ -66,6 +90,106 @@ TEST_F(TrainOnServers, CheckpointsAreThoseOfRanks) {
     EXPECT_NEAR(report["test_loss"].get<double>(), expected["test_loss"].get<double>(), 5e-3)
         << optimizer;
   }
+}
+
+TEST_F(TrainTables, WithoutStalenessLearnWhatRanksLearn) {
+  for (const char* recipe : {"text", "lstm"}) {
+    recipe_ = recipe;
+    for (const char* optimizer : {"sgd", "adam"}) {
+      auto options = text_options({"--optimizer", optimizer, "--momentum", "0"});
+      const auto expected = trained({}, 2, options);
+      options.insert(options.end(), sparse_.begin(), sparse_.end());
+      const auto report = trained({"--ps", "2"}, 2, options);
+      for (const char* loss : {"train_loss", "test_loss"})
+        EXPECT_NEAR(report[loss].get<double>(), expected[loss].get<double>(), 1e-4)
+            << recipe << " " << optimizer << " " << loss;
+    }
+  }
+}
+
+TEST_F(TrainTables, LearnWithAnyStaleness) {
+  for (const char* staleness : {"4", "-1"}) {
+    const auto report = trained({"--ps", "2", "--staleness", staleness}, 3,
+                                text_options({"--ps-mode", "ps-sparse"}));
+    EXPECT_GT(report["test_accuracy"].get<double>(), 0.95) << staleness;
+    EXPECT_TRUE(contains(said_, "staleness: rank 0 was ")) << said_;
+  }
+}
+
+// With tables on servers and without, on any ranks and servers; and what is exported is the whole model.
+TEST_F(TrainTables, AreInCheckpointsAsThoseOfRanks) {
+  for (const char* optimizer : {"sgd", "adam"}) {
+    const auto part = [&](const std::vector<std::string>& flags, int ranks, const char* steps) {
+      auto all = text_options({"--optimizer", optimizer, "--momentum", "0", "--checkpoint-dir",
+                               checkpoints_.string(), "--checkpoint-steps", "8", "--resume",
+                               "--max-steps", steps});
+      if (!flags.empty()) all.insert(all.end(), sparse_.begin(), sparse_.end());
+      return trained(flags, ranks, all);
+    };
+    const auto expected =
+        trained({}, 2, text_options({"--optimizer", optimizer, "--momentum", "0"}));
+    std::filesystem::remove_all(checkpoints_);
+    part({"--ps", "2"}, 2, "24");
+    part({"--ps", "1"}, 1, "32");
+    EXPECT_TRUE(contains(said_, "resuming after step 4 of epoch 2")) << said_;
+    part({}, 2, "40");
+    const auto report = part({"--ps", "3"}, 2, "0");
+    EXPECT_TRUE(contains(said_, "resuming after epoch 2")) << said_;
+    EXPECT_EQ(report["steps"], expected["steps"]);
+    EXPECT_NEAR(report["test_loss"].get<double>(), expected["test_loss"].get<double>(), 1e-3)
+        << optimizer;
+  }
+}
+
+// Whole, though no rank had it while it trained.
+TEST_F(TrainTables, AreInExportedModels) {
+  const auto exported = [&](const std::string& name, const std::vector<std::string>& flags,
+                            std::vector<std::string> options) {
+    options.insert(options.end(),
+                   {"--export", (directory_.path() / "models").string(), "--export-name", name});
+    trained(flags, 2, text_options(options));
+    const auto file = directory_.path() / "models" / name / "1" / "model.ckpt";
+    auto model =
+        train::find_recipe("text").model(train::description_of(read_checkpoint_metadata(file), ""));
+    load_checkpoint(file, *model);
+    return model;
+  };
+  const auto expected = exported("ranks", {}, {});
+  const auto model = exported("servers", {"--ps", "2"}, sparse_);
+  for (const auto& item : expected->named_parameters())
+    EXPECT_TRUE(torch::allclose(model->named_parameters()[item.key()], item.value(), 0, 1e-3))
+        << item.key();
+}
+
+TEST_F(TrainTables, SayWhatDoesNotGoWithThem) {
+  const std::string sparse = "--ps-mode ps-sparse: ";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--precision", "bfloat16"}, sparse + "servers hold float32"},
+      {{"--clip-norm", "1"}, sparse + "does not go with --clip-norm"},
+      {{"--weight-decay", "0.1"}, sparse + "rows without a gradient would not decay"},
+      {{"--local-sgd", "4"}, sparse + "does not go with --local-sgd"},
+      {{"--scale-up", "2"}, sparse + "does not go with --scale-up"},
+  };
+  for (const auto& [options, message] : cases) {
+    auto all = text_options(options);
+    all.insert(all.end(), sparse_.begin(), sparse_.end());
+    const auto result = train_with({"--ps", "1"}, 1, all);
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_TRUE(contains(result.standard_error, "parameter servers (sullae run --ps): " + message))
+        << result.standard_error;
+  }
+  const auto dense = train_with({"--ps", "1"}, 1, text_options());
+  EXPECT_TRUE(contains(dense.standard_error,
+                       "the model has a table with sparse gradients: add --ps-mode ps-sparse"))
+      << dense.standard_error;
+  const auto none = train_with({}, 1, text_options({"--ps-mode", "ps-sparse"}));
+  EXPECT_TRUE(contains(none.standard_error,
+                       "--ps-mode ps-sparse: there are no parameter servers: expected sullae run"))
+      << none.standard_error;
+  recipe_ = "mnist";
+  const auto images = train_with({"--ps", "1"}, 1, sparse_);
+  EXPECT_TRUE(contains(images.standard_error, sparse + "the model has no table"))
+      << images.standard_error;
 }
 
 TEST_F(TrainOnServers, SaysWhatDoesNotGoWithThem) {

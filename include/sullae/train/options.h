@@ -72,6 +72,9 @@ struct TrainOptions {
   /// Each rank has the whole optimizer ("none"), a part of its state ("optimizer"), or of that and of the gradients
   /// ("gradients"). See ShardedOptimizer.
   std::string shard = "none";
+  /// What is on parameter servers, where the job has some: everything ("ps"), or the rows of tables with sparse gradients,
+  /// and dense gradients are averaged among ranks ("ps-sparse").
+  std::string ps_mode = "ps";
   /// Replicas within each process.
   int scale_up = 1;
   /// "0" averages gradients at every step; a number of steps, or "epoch", averages weights.

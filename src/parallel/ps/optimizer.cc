@@ -65,7 +65,8 @@ class ParameterServerOptimizer::Impl {
         }
         if (gradient.is_sparse())
           throw InputError(
-              fmt::format("{}: parameter '{}' has a sparse gradient: expected a dense one",
+              fmt::format("{}: parameter '{}' has a sparse gradient: expected a dense one, or a "
+                          "ps::Embedding",
                           kOptimizer, names_[range.tensor]));
         copy_part(gradient, range, to);
       });

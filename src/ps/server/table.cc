@@ -1,6 +1,7 @@
 #include "ps/server/table.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
@@ -8,14 +9,21 @@
 namespace sullae::ps {
 namespace {
 
-constexpr std::size_t kRowsAChunk = 4096;
+constexpr std::size_t kBytesOfAChunk = std::size_t{4} << 20;
+// Rows are at random places in memory: so many are on their way together.
+constexpr std::size_t kRowsAtOnce = 16;
+
+void prefetch(const float* row, std::size_t floats) {
+  constexpr std::size_t kFloatsALine = 16;
+  constexpr std::size_t kMostLines = 32;
+  for (std::size_t i = 0; i < std::min(floats, kMostLines * kFloatsALine); i += kFloatsALine)
+    __builtin_prefetch(row + i);
+}
 
 // In (0, 1].
 double fraction(std::uint64_t bits) { return static_cast<double>((bits >> 11) + 1) * 0x1p-53; }
 
 }  // namespace
-
-Table::Chunk::Chunk(std::size_t width) : ids(kRowsAChunk), data(kRowsAChunk * width) {}
 
 Table::Table(const TableShape& shape, const Rule& rule)
     : shape_(shape), rule_(rule), dimension_(static_cast<std::size_t>(shape.dimension)) {
@@ -23,14 +31,16 @@ Table::Table(const TableShape& shape, const Rule& rule)
   has_first_ = !state.first.empty();
   has_second_ = !state.second.empty();
   width_ = dimension_ * (1 + (has_first_ ? 1 : 0) + (has_second_ ? 1 : 0));
+  const std::size_t rows = std::max<std::size_t>(1, kBytesOfAChunk / (width_ * sizeof(float)));
+  chunk_ = static_cast<std::uint32_t>(std::bit_floor(rows));
 }
 
 float* Table::row(std::uint32_t number) {
-  return chunks_[number / kRowsAChunk]->data.data() + number % kRowsAChunk * width_;
+  return chunks_[number / chunk_]->data.data() + number % chunk_ * width_;
 }
 
 const float* Table::row(std::uint32_t number) const {
-  return chunks_[number / kRowsAChunk]->data.data() + number % kRowsAChunk * width_;
+  return chunks_[number / chunk_]->data.data() + number % chunk_ * width_;
 }
 
 // By G. Box and M. Muller.
@@ -47,21 +57,33 @@ void Table::begin(std::uint64_t id, float* values) const {
   }
 }
 
+// Null where it was never made.
+const float* Table::find(std::uint64_t id) const {
+  const auto found = numbers_.find(id);
+  return found == numbers_.end() ? nullptr : row(found->second);
+}
+
 void Table::look_up(std::span<const std::uint64_t> ids, float* to) const {
-  for (const std::uint64_t id : ids) {
-    const auto found = numbers_.find(id);
-    if (found == numbers_.end())
-      begin(id, to);
-    else
-      std::copy_n(row(found->second), dimension_, to);
-    to += dimension_;
+  const float* places[kRowsAtOnce];
+  for (std::size_t from = 0; from < ids.size(); from += kRowsAtOnce) {
+    const auto some = ids.subspan(from, std::min(kRowsAtOnce, ids.size() - from));
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      places[i] = find(some[i]);
+      if (places[i] != nullptr) prefetch(places[i], dimension_);
+    }
+    for (std::size_t i = 0; i < some.size(); ++i, to += dimension_) {
+      if (places[i] == nullptr)
+        begin(some[i], to);
+      else
+        std::copy_n(places[i], dimension_, to);
+    }
   }
 }
 
 std::uint32_t Table::append(std::uint64_t id) {
   const std::uint32_t number = rows_++;
-  if (number % kRowsAChunk == 0) chunks_.push_back(std::make_unique<Chunk>(width_));
-  chunks_.back()->ids[number % kRowsAChunk] = id;
+  if (number % chunk_ == 0) chunks_.push_back(std::make_unique<Chunk>(chunk_, width_));
+  chunks_.back()->ids[number % chunk_] = id;
   numbers_[id] = number;
   return number;
 }
@@ -80,13 +102,20 @@ std::uint32_t Table::make(std::uint64_t id) {
 void Table::apply(const Gradient& gradient, float scale) {
   const RuleStep step(rule_, gradient.learning_rate, ++steps_);
   const float* from = gradient.values;
-  for (const std::uint64_t id : gradient.ids) {
-    float* const values = row(make(id));
-    step.apply({.values = values,
-                .first = has_first_ ? values + dimension_ : nullptr,
-                .second = has_second_ ? values + 2 * dimension_ : nullptr},
-               from, dimension_, scale);
-    from += dimension_;
+  float* places[kRowsAtOnce];
+  for (std::size_t first = 0; first < gradient.ids.size(); first += kRowsAtOnce) {
+    const std::size_t count = std::min(kRowsAtOnce, gradient.ids.size() - first);
+    for (std::size_t i = 0; i < count; ++i) {
+      places[i] = row(make(gradient.ids[first + i]));
+      prefetch(places[i], width_);
+    }
+    for (std::size_t i = 0; i < count; ++i, from += dimension_) {
+      float* const values = places[i];
+      step.apply({.values = values,
+                  .first = has_first_ ? values + dimension_ : nullptr,
+                  .second = has_second_ ? values + 2 * dimension_ : nullptr},
+                 from, dimension_, scale);
+    }
   }
 }
 
@@ -118,8 +147,8 @@ Rows Table::part(std::size_t first, std::size_t most) const {
   Rows rows;
   const std::size_t last = std::min<std::size_t>(first + most, rows_);
   for (std::size_t number = first; number < last; ++number) {
-    const Chunk& chunk = *chunks_[number / kRowsAChunk];
-    rows.ids.push_back(chunk.ids[number % kRowsAChunk]);
+    const Chunk& chunk = *chunks_[number / chunk_];
+    rows.ids.push_back(chunk.ids[number % chunk_]);
     const float* const from = row(static_cast<std::uint32_t>(number));
     rows.data.insert(rows.data.end(), from, from + width_);
   }
@@ -143,14 +172,14 @@ nlohmann::json Table::numbers() const { return {{"rows", rows_}, {"steps", steps
 void Table::restore(const nlohmann::json& numbers) {
   numbers.at("rows").get_to(rows_);
   numbers.at("steps").get_to(steps_);
-  for (std::uint32_t made = 0; made < rows_; made += kRowsAChunk)
-    chunks_.push_back(std::make_unique<Chunk>(width_));
+  for (std::uint64_t made = 0; made < rows_; made += chunk_)
+    chunks_.push_back(std::make_unique<Chunk>(chunk_, width_));
 }
 
 void Table::restored() {
   numbers_.reserve(rows_);
   for (std::uint32_t number = 0; number < rows_; ++number)
-    numbers_[chunks_[number / kRowsAChunk]->ids[number % kRowsAChunk]] = number;
+    numbers_[chunks_[number / chunk_]->ids[number % chunk_]] = number;
 }
 
 std::vector<std::span<std::byte>> Table::arrays() {

@@ -4,20 +4,24 @@
 #include <tsl/robin_map.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ps/rows.h"
 #include "ps/rule.h"
+#include "ps/server/huge_pages.h"
 
 namespace sullae::ps {
 
 struct HashOfId {
   std::size_t operator()(std::uint64_t id) const { return static_cast<std::size_t>(mix(id)); }
 };
-using RowNumbers = tsl::robin_map<std::uint64_t, std::uint32_t, HashOfId>;
+using RowNumbers = tsl::robin_map<std::uint64_t, std::uint32_t, HashOfId, std::equal_to<>,
+                                  HugePages<std::pair<std::uint64_t, std::uint32_t>>>;
 
 /// Rows are made when they are first updated: one that never was is what it begins as, and takes no memory. A step leaves
 /// alone rows without a gradient, and what the rule keeps of them, as PyTorch's SparseAdam does. Used by one thread.
@@ -61,11 +65,12 @@ class Table {
  private:
   // Rows do not move when there are more of them.
   struct Chunk {
-    explicit Chunk(std::size_t width);
+    Chunk(std::size_t rows, std::size_t width) : ids(rows), data(rows * width) {}
     std::vector<std::uint64_t> ids;
-    std::vector<float> data;
+    std::vector<float, HugePages<float>> data;
   };
 
+  const float* find(std::uint64_t id) const;
   std::uint32_t make(std::uint64_t id);
   std::uint32_t append(std::uint64_t id);
   float* row(std::uint32_t number);
@@ -76,6 +81,7 @@ class Table {
   Rule rule_;
   std::size_t dimension_;
   std::size_t width_;
+  std::uint32_t chunk_;  // rows of one: a power of two
   bool has_first_;
   bool has_second_;
   std::int64_t steps_ = 0;

@@ -22,6 +22,13 @@ torch::Tensor first_vectors(const TextModelOptions& options) {
   return vectors;
 }
 
+// Of rows that lie bag after bag, each of which starts where `starts` says.
+torch::Tensor means_of(const torch::Tensor& rows, const torch::Tensor& starts) {
+  constexpr std::int64_t kMean = 1;
+  return std::get<0>(torch::embedding_bag(rows, torch::arange(rows.size(0)), starts,
+                                          /*scale_grad_by_freq=*/false, kMean));
+}
+
 }  // namespace
 
 void TextLstmImpl::reset() {
@@ -40,8 +47,10 @@ void TextLstmImpl::reset() {
 
 torch::Tensor TextLstmImpl::scores(const Batch& batch) {
   // The vectors are float32 in mixed precision too.
-  auto vectors = torch::dropout(embedding_(batch.inputs[0]), options_.dropout, is_training())
-                     .to(output_->weight.scalar_type());
+  const auto words =
+      source() != nullptr ? source()->rows(batch.inputs[0]) : embedding_(batch.inputs[0]);
+  auto vectors =
+      torch::dropout(words, options_.dropout, is_training()).to(output_->weight.scalar_type());
   const torch::nn::utils::rnn::PackedSequence packed(vectors, batch.inputs[1].cpu());
   const auto last_hidden = std::get<0>(std::get<1>(lstm_->forward_with_packed_input(packed)));
   return output_(torch::dropout(last_hidden[-1], options_.dropout, is_training()));
@@ -81,7 +90,9 @@ void TextBagImpl::reset() {
 }
 
 torch::Tensor TextBagImpl::scores(const Batch& batch) {
-  const auto means = embedding_(batch.inputs[0], batch.inputs[1]);
+  const auto means = source() != nullptr
+                         ? means_of(source()->rows(batch.inputs[0]), batch.inputs[1])
+                         : embedding_(batch.inputs[0], batch.inputs[1]);
   return output_(
       torch::dropout(means, options_.dropout, is_training()).to(output_->weight.scalar_type()));
 }

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include "train/models/row_source.h"
 #include "train/task.h"
 
 namespace sullae::train {
@@ -23,12 +24,14 @@ struct TextModelOptions {
 ///
 /// Inputs: the batch's words packed by time step, those of the longest text first, and the number of
 /// texts that reach each time step (int64, on the CPU).
-class TextLstmImpl : public torch::nn::Cloneable<TextLstmImpl>, public Classifier {
+class TextLstmImpl : public torch::nn::Cloneable<TextLstmImpl>, public Classifier, public HasTable {
  public:
   explicit TextLstmImpl(const TextModelOptions& options) : options_(options) { reset(); }
   void reset() override;
   torch::Tensor scores(const Batch& batch) override;
   torch::jit::Module script() const override;
+  torch::Tensor table() const override { return embedding_->weight; }
+  std::string table_name() const override { return "embedding.weight"; }
 
  private:
   TextModelOptions options_;
@@ -40,12 +43,14 @@ class TextLstmImpl : public torch::nn::Cloneable<TextLstmImpl>, public Classifie
 /// The mean of a text's word vectors, and a linear layer (A. Joulin et al., 2016: fastText).
 ///
 /// Inputs: the batch's words, one text after the other, and where each text starts (int64).
-class TextBagImpl : public torch::nn::Cloneable<TextBagImpl>, public Classifier {
+class TextBagImpl : public torch::nn::Cloneable<TextBagImpl>, public Classifier, public HasTable {
  public:
   explicit TextBagImpl(const TextModelOptions& options) : options_(options) { reset(); }
   void reset() override;
   torch::Tensor scores(const Batch& batch) override;
   torch::jit::Module script() const override;
+  torch::Tensor table() const override { return embedding_->weight; }
+  std::string table_name() const override { return "embedding.weight"; }
 
  private:
   TextModelOptions options_;

@@ -9,4 +9,8 @@ std::unique_ptr<WeightUpdate> make_server_update(torch::nn::Module&, const Train
   throw InputError("this build has no parameter servers");
 }
 
+std::unique_ptr<WeightUpdate> make_sparse_server_update(torch::nn::Module&, const TrainOptions&) {
+  throw InputError("this build has no parameter servers");
+}
+
 }  // namespace sullae::train

@@ -145,7 +145,13 @@ std::unique_ptr<WeightUpdate> make_replicated_update(torch::nn::Module& model,
 }
 
 std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options) {
-  if (has_parameter_servers()) return make_server_update(model, options);
+  const bool is_sparse = options.ps_mode == "ps-sparse";
+  if (has_parameter_servers())
+    return is_sparse ? make_sparse_server_update(model, options)
+                     : make_server_update(model, options);
+  if (is_sparse)
+    throw InputError(
+        "--ps-mode ps-sparse: there are no parameter servers: expected sullae run --ps");
   return options.shard == "none" ? make_replicated_update(model, options)
                                  : make_sharded_update(model, options);
 }

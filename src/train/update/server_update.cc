@@ -3,22 +3,21 @@
 
 #include <optional>
 
-#include "base/environment.h"
-#include "ps/endpoints.h"
 #include "sullae/ps/optimizer.h"
 #include "train/local_sgd.h"
+#include "train/models/row_source.h"
 #include "train/optimizers.h"
+#include "train/update/server_rule.h"
 #include "train/update/stopwatch.h"
 #include "train/update/weight_update.h"
 
 namespace sullae::train {
 namespace {
 
-void require(bool holds, const char* what) {
-  if (!holds) throw InputError(std::string("parameter servers (sullae run --ps): ") + what);
-}
-
-void check(const TrainOptions& options) {
+void check_for_servers(const TrainOptions& options) {
+  const auto require = [](bool holds, const char* what) {
+    require_of_servers(holds, what);
+  };
   require(options.shard == "none", "they hold the optimizer: --shard divides it among ranks");
   require(!parse_local_sgd(options.local_sgd).enabled(),
           "they hold the weights: --local-sgd averages those of ranks");
@@ -29,8 +28,6 @@ void check(const TrainOptions& options) {
           "ranks step by themselves: --sync-batch-norm has them wait for each other");
   require(options.weight_decay == 0 || options.decay_all,
           "decay all parameters or none: add --decay-all, or leave out --weight-decay");
-  require(options.optimizer == "sgd" || options.optimizer == "adam" || options.optimizer == "adamw",
-          "have the optimizers sgd, adam and adamw");
 }
 
 class ServerUpdate final : public WeightUpdate {
@@ -38,12 +35,15 @@ class ServerUpdate final : public WeightUpdate {
   // `model` has the weights to start from.
   ServerUpdate(torch::nn::Module& model, const TrainOptions& options)
       : names_(model.named_parameters()), optimizer_(make_optimizer(options, names_)) {
-    check(options);
+    check_for_servers(options);
+    require_server_optimizer(options);
+    require_of_servers(dynamic_cast<HasTable*>(&model) == nullptr,
+                       "the model has a table with sparse gradients: add --ps-mode ps-sparse");
   }
 
   void enter(const World& world) override {
     world_ = world;
-    remote_.emplace(names_, rule(), ps::WorkerOptions{.worker = world.rank()});
+    remote_.emplace(names_, server_rule(*optimizer_), ps::WorkerOptions{.worker = world.rank()});
   }
 
   // Its learning rate is used, and its state in checkpoints.
@@ -84,22 +84,9 @@ class ServerUpdate final : public WeightUpdate {
     world_->barrier();
   }
 
-  std::string observed() const override {
-    const ps::Staleness seen = remote_->staleness();
-    return fmt::format(
-        "staleness: rank 0 was {:.1f} steps ahead of the slowest ({} at most); its gradients met "
-        "{:.1f} updates of others ({} at most)",
-        seen.mean_lead, seen.most_lead, seen.mean_updates, seen.most_updates);
-  }
+  std::string observed() const override { return describe(remote_->staleness()); }
 
  private:
-  ps::RuleOptions rule() const {
-    const auto& options = optimizer_->param_groups().front().options();
-    if (const auto* sgd = dynamic_cast<const torch::optim::SGDOptions*>(&options)) return *sgd;
-    if (const auto* adam = dynamic_cast<const torch::optim::AdamOptions*>(&options)) return *adam;
-    return dynamic_cast<const torch::optim::AdamWOptions&>(options);
-  }
-
   torch::OrderedDict<std::string, torch::Tensor> names_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::optional<World> world_;
@@ -107,8 +94,6 @@ class ServerUpdate final : public WeightUpdate {
 };
 
 }  // namespace
-
-bool has_parameter_servers() { return ps::has_servers(process_environment()); }
 
 std::unique_ptr<WeightUpdate> make_server_update(torch::nn::Module& model,
                                                  const TrainOptions& options) {

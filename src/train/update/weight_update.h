@@ -77,6 +77,9 @@ bool has_parameter_servers();
 /// They have weights and optimizer, and each rank steps as far ahead of others as they allow.
 std::unique_ptr<WeightUpdate> make_server_update(torch::nn::Module& model,
                                                  const TrainOptions& options);
+/// They have the rows of a model that is a HasTable: --ps-mode ps-sparse.
+std::unique_ptr<WeightUpdate> make_sparse_server_update(torch::nn::Module& model,
+                                                        const TrainOptions& options);
 
 /// By the options, and by what the job has.
 std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options);
