@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Parts that take long are run where they are named: accuracy, keras.
+# Parts that take long are run where they are named: accuracy, keras, ps_tables.
 usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python pipeline serving elastic cluster sharding stages ps language)
 
 root_only() {
@@ -28,6 +28,7 @@ part() {
     elastic) bench/elastic.py ;;
     sharding) bench/sharding.py ;;
     ps) bench/ps.py ;;
+    ps_tables) bench/ps_tables.py ;;
     stages) bench/stages.py ;;
     language)
       if [[ ! -x build/python/bin/sullae ]]; then

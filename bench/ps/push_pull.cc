@@ -1,8 +1,9 @@
 // A step of workers of parameter servers without a model, beside ZeroMQ that carries as much.
 //   bench_ps ours|zeromq MEGABYTES WORKERS SERVERS STEPS
 //   bench_ps slow STALENESS WORKERS SECONDS
-// All are threads of this process; each has a ZeroMQ context of its own, and messages go over loopback. "ours" sends gradients, has servers
-// update with SGD, and receives values; "zeromq" sends as many bytes in messages of the same size and receives as many, which nobody reads.
+// Workers are threads of this process with a ZeroMQ context each, servers processes (`sullae ps`), and messages go over loopback. "ours" sends
+// gradients, has servers update with SGD, and receives values; "zeromq" sends as many bytes in messages of the same size to threads of this
+// process and receives as many, which nobody reads.
 // "slow" has workers that rest 10 ms a step, and one that rests five times as long.
 // Prints
 //   "steps_a_second": of all workers together, of "slow"; else
@@ -20,7 +21,7 @@
 #include <zmq.hpp>
 
 #include "ps/client/slice_client.h"
-#include "sullae/ps/server.h"
+#include "server_process.h"
 
 namespace {
 
@@ -46,24 +47,15 @@ std::vector<double> timed(int steps, const Step& step) {
   return seconds;
 }
 
-struct Running {
-  explicit Running(const sullae::ps::ServerOptions& options) : server(options) {}
-  ~Running() { server.stop(); }
-  sullae::ps::Server server;
-  std::jthread thread{[this] {
-    server.run();
-  }};
-};
-
 double slow(int staleness, int workers, int seconds) {
-  const Running running({.workers = workers, .staleness = staleness});
+  const ServerProcess server(workers, staleness);
   const auto end = Clock::now() + std::chrono::seconds{seconds};
   std::atomic<int> steps = 0;
   {
     std::vector<std::jthread> threads;
     for (int worker = 0; worker < workers; ++worker) {
       threads.emplace_back([&, worker] {
-        sullae::ps::SliceClient client({.servers = {running.server.endpoint()}, .worker = worker},
+        sullae::ps::SliceClient client({.servers = {server.endpoint()}, .worker = worker},
                                        sullae::ps::place({100}, 1), {});
         client.start();
         const std::chrono::milliseconds rest{worker == 0 ? 50 : 10};
@@ -79,12 +71,11 @@ double slow(int staleness, int workers, int seconds) {
 }
 
 std::vector<double> ours(const Sizes& sizes) {
-  std::vector<std::unique_ptr<Running>> servers;
+  std::vector<std::unique_ptr<ServerProcess>> servers;
   std::vector<std::string> endpoints;
   for (int i = 0; i < sizes.servers; ++i) {
-    servers.push_back(std::make_unique<Running>(
-        sullae::ps::ServerOptions{.workers = sizes.workers, .staleness = -1}));
-    endpoints.push_back(servers.back()->server.endpoint());
+    servers.push_back(std::make_unique<ServerProcess>(sizes.workers, -1));
+    endpoints.push_back(servers.back()->endpoint());
   }
   std::vector<double> seconds;
   std::vector<std::jthread> workers;

@@ -1,6 +1,6 @@
 // A step on a table of embeddings: rows are looked up, and their gradients sent.
 //   bench_ps_table ROWS DIMENSION TOUCHED SERVERS STEPS
-// The worker and the servers are threads of this process, and messages go over loopback. The table has ROWS rows from the
+// The servers are processes (`sullae ps`), and messages go over loopback. The table has ROWS rows from the
 // beginning, of which each step touches TOUCHED, drawn anew; the rule is Adagrad.
 // Prints
 //   "seconds": a step's, the median
@@ -19,21 +19,12 @@
 #include <vector>
 
 #include "ps/client/table_client.h"
-#include "sullae/ps/server.h"
+#include "server_process.h"
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using sullae::ps::TableClient;
-
-struct Running {
-  explicit Running(const sullae::ps::ServerOptions& options) : server(options) {}
-  ~Running() { server.stop(); }
-  sullae::ps::Server server;
-  std::jthread thread{[this] {
-    server.run();
-  }};
-};
 
 std::int64_t loopback_bytes() {
   std::int64_t bytes = 0;
@@ -68,11 +59,11 @@ int main(int argc, char** argv) {
   const std::int64_t dimension = std::stoll(argv[2]);
   const std::size_t touched = std::stoul(argv[3]);
   const int steps = std::stoi(argv[5]);
-  std::vector<std::unique_ptr<Running>> servers;
+  std::vector<std::unique_ptr<ServerProcess>> servers;
   std::vector<std::string> endpoints;
   for (int i = 0; i < std::stoi(argv[4]); ++i) {
-    servers.push_back(std::make_unique<Running>(sullae::ps::ServerOptions{}));
-    endpoints.push_back(servers.back()->server.endpoint());
+    servers.push_back(std::make_unique<ServerProcess>(1, 0));
+    endpoints.push_back(servers.back()->endpoint());
   }
   TableClient table({.servers = endpoints}, {.dimension = dimension},
                     {.kind = sullae::ps::Rule::Kind::adagrad});

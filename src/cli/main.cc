@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/version.h"
 #include "cli/commands.h"
 #include "cli/nearest_option.h"
+#include "transport/tf_config.h"
 
 namespace {
 
@@ -63,8 +65,17 @@ std::string unknown_command(CLI::App* app, const std::vector<std::string>& words
   return {};
 }
 
+// TensorFlow's clusters have one command line for all tasks, of which parameter servers do not train.
+std::vector<std::string> as_its_task(std::vector<std::string> words) {
+  if (words.empty() || words[0] != "train") return words;
+  const auto config = sullae::tf_config(sullae::process_environment());
+  if (config && config->task == sullae::TfConfig::Task::parameter_server)
+    return {"ps", "--end-with-workers"};
+  return words;
+}
+
 int run(int argc, char** argv) {
-  const auto words = prepare(argc, argv);
+  const auto words = as_its_task(prepare(argc, argv));
   sullae::cli::hand_over(words);
   CLI::App program("Sullae: distributed deep learning for C++", "sullae");
   program.set_version_flag("--version",

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -13,28 +14,48 @@
 #include "cli/validators.h"
 #include "ps/endpoints.h"
 #include "sullae/ps/server.h"
+#include "transport/tf_config.h"
 
 namespace sullae::cli {
 namespace {
+
+// Messages of some megabytes come and go at every step. Were their memory given back to the system each time, its fresh pages
+// would cost as much as what is done with them.
+void keep_freed_messages() {
+  constexpr int kMapped = 64 << 20;
+  constexpr int kKept = 256 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, kMapped);
+  ::mallopt(M_TRIM_THRESHOLD, kKept);
+}
+
+// For tasks that all have the same command line.
+int staleness_of(const Environment& environment) {
+  std::string text = "0";
+  read_text(environment, "SULLAE_PS_STALENESS", text);
+  return static_cast<int>(parse_integer(text, "SULLAE_PS_STALENESS", -1, 1 << 30));
+}
 
 class PsCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
     CLI::App* app = program.add_subcommand(
         "ps", "Be a parameter server, of workers that `sullae run --ps` has not started");
-    app->add_option("--workers", options_.workers, "Workers that are expected; more may come later")
-        ->check(positive_integer())
-        ->required()
-        ->type_name("N");
-    app->add_option(
-           "--staleness", options_.staleness,
-           "Steps that a worker may be ahead of the slowest; 0: all step together, -1: any")
-        ->check(CLI::Range(-1, 1 << 30))
-        ->capture_default_str()
-        ->type_name("STEPS");
-    app->add_option("--listen", options_.endpoint, "Address and port; * is all, or any")
-        ->capture_default_str()
-        ->type_name("ADDRESS");
+    workers_ = app->add_option("--workers", options_.workers,
+                               "Workers that are expected; more may come later")
+                   ->check(positive_integer())
+                   ->type_name("N");
+    staleness_ =
+        app->add_option(
+               "--staleness", options_.staleness,
+               "Steps that a worker may be ahead of the slowest; 0: all step together, -1: any")
+            ->check(CLI::Range(-1, 1 << 30))
+            ->capture_default_str()
+            ->type_name("STEPS");
+    listen_ = app->add_option("--listen", options_.endpoint, "Address and port; * is all, or any")
+                  ->capture_default_str()
+                  ->type_name("ADDRESS");
+    app->add_flag("--end-with-workers", options_.ends_with_workers,
+                  "End when all of them have come and left");
     app->add_option("--lease", lease_,
                     "A worker of which nothing is heard for so long is waited for no more")
         ->check(number(Zero::refused))
@@ -52,7 +73,9 @@ class PsCommand final : public Command {
     app->add_option("--index", index_)->group("");
     app->add_option("--host", host_)->group("");
     app->footer(
-        "Workers are given the addresses of all servers in SULLAE_PS_SERVERS, divided by commas.");
+        "Workers are given the addresses of all servers in SULLAE_PS_SERVERS, divided by commas. A "
+        "task of "
+        "TensorFlow's TF_CONFIG\nis told the workers and its address there.");
     return app;
   }
 
@@ -61,14 +84,20 @@ class PsCommand final : public Command {
     const ps::Registration registration(environment, index_);
     const bool registers = index_ >= 0 && registration.is_in_a_job();
     read_text(environment, "SULLAE_JOB_SECRET", options_.secret);
+    if (staleness_->count() == 0) options_.staleness = staleness_of(environment);
     options_.lease = std::chrono::milliseconds{static_cast<std::int64_t>(lease_ * 1e3)};
     options_.save_every = std::chrono::milliseconds{static_cast<std::int64_t>(save_every_ * 1e3)};
-    if (registers) options_.endpoint = registration.where();
+    if (registers) {
+      options_.endpoint = registration.where();
+    } else {
+      take_tf_config(environment);
+    }
     sigset_t ends;
     ::sigemptyset(&ends);
     ::sigaddset(&ends, SIGINT);
     ::sigaddset(&ends, SIGTERM);
     ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+    keep_freed_messages();
     ps::Server server(options_);
     if (registers) {
       registration.publish(server.endpoint(), host_);
@@ -82,6 +111,7 @@ class PsCommand final : public Command {
     std::jthread serving([&] {
       try {
         server.run();
+        ::kill(::getpid(), SIGTERM);
       } catch (const std::exception&) {  // rethrown by the thread that waits for signals
         failed = std::current_exception();
         ::kill(::getpid(), SIGTERM);
@@ -96,7 +126,22 @@ class PsCommand final : public Command {
   }
 
  private:
+  // What the command line does not say.
+  void take_tf_config(const Environment& environment) {
+    const auto config = tf_config(environment);
+    const bool is_task = config && config->task == TfConfig::Task::parameter_server;
+    if (workers_->count() == 0 && !is_task)
+      throw InputError("--workers is missing: expected how many there are");
+    if (!is_task) return;
+    if (workers_->count() == 0) options_.workers = static_cast<int>(config->ranks.size());
+    const std::string& address = config->servers[static_cast<std::size_t>(config->index)];
+    if (listen_->count() == 0) options_.endpoint = "tcp://*" + address.substr(address.rfind(':'));
+  }
+
   ps::ServerOptions options_{.endpoint = "tcp://*:*"};
+  CLI::Option* workers_ = nullptr;
+  CLI::Option* listen_ = nullptr;
+  CLI::Option* staleness_ = nullptr;
   double lease_ = 10;
   double save_every_ = 10;
   int index_ = -1;

@@ -2,13 +2,16 @@
 
 #include <cstdio>
 
+#include "base/environment.h"
 #include "cli/commands.h"
 #include "cli/other_commands.h"
 #include "cli/toml_config.h"
 #include "cli/train_options.h"
 #include "sullae/elastic.h"
 #include "sullae/sullae.h"
+#include "train/evaluator.h"
 #include "train/trainer.h"
+#include "transport/tf_config.h"
 
 namespace sullae::cli {
 namespace {
@@ -29,9 +32,14 @@ class TrainCommand final : public Command {
       if (!choice->config.empty()) apply_toml(*choice->app, choice->config);
       // What says where results go, and not what is trained, is no part of it.
       choice->options.configuration =
-          to_toml(*choice->app, {"config", "print-config", "resume", "export"});
+          to_toml(*choice->app, {"config", "print-config", "resume", "export", "evaluator"});
       if (choice->print_config) {
         std::fputs(choice->options.configuration.c_str(), stdout);
+        return 0;
+      }
+      if (choice->evaluates || is_evaluator()) {
+        train::evaluate_checkpoints(*choice->recipe, choice->options, init());
+        shutdown();
         return 0;
       }
       if (elastic::is_elastic()) {
@@ -57,7 +65,13 @@ class TrainCommand final : public Command {
     train::RecipeOptions options;
     std::string config;
     bool print_config = false;
+    bool evaluates = false;
   };
+
+  static bool is_evaluator() {
+    const auto config = tf_config(process_environment());
+    return config && config->task == TfConfig::Task::evaluator;
+  }
 
   void declare_recipe(CLI::App& parent, const train::Recipe& recipe) {
     choices_.push_back(std::make_unique<Choice>(Choice{&recipe, nullptr, recipe.defaults(), {}}));
@@ -71,6 +85,10 @@ class TrainCommand final : public Command {
         ->type_name("FILE");
     choice.app->add_flag("--print-config", choice.print_config,
                          "Print the merged configuration as TOML, and end");
+    choice.app->add_flag(
+        "--evaluator", choice.evaluates,
+        "Train nothing: test each new checkpoint in --checkpoint-dir, until the last; "
+        "as the evaluator of a TF_CONFIG does");
     declare_train_options(*choice.app, choice.options, recipe);
   }
 

@@ -4,11 +4,10 @@
 #include <unistd.h>
 
 #include <climits>
-#include <nlohmann/json.hpp>
 #include <vector>
 
-#include "base/json_message.h"
 #include "sullae/adapter.h"
+#include "transport/tf_config.h"
 
 namespace sullae {
 namespace {
@@ -26,6 +25,7 @@ class Reader {
       throw InputError(fmt::format("{} is not set, although {} is: expected both", name, because));
     return *value;
   }
+  std::optional<TfConfig> tf_config() const { return sullae::tf_config(environment_); }
   int integer(std::string_view name, std::string_view because, int least, int most) const {
     return static_cast<int>(parse_integer(text(name, because), name, least, most));
   }
@@ -137,40 +137,21 @@ std::optional<WorldOptions> from_slurm(const Reader& reader) {
   return options;
 }
 
-// {"cluster": {"chief": ["host:port"], "worker": ["host:port", …]}, "task": {"type": "worker",
-// "index": 0}}: the chief is rank 0, then come the workers. Parameter servers and evaluators are
-// not ranks.
 std::optional<WorldOptions> from_tf_config(const Reader& reader) {
-  const auto text = reader.find("TF_CONFIG");
-  if (!text) return std::nullopt;
-  try {
-    const auto config = nlohmann::json::parse(*text);
-    const auto& cluster = config.at("cluster");
-    const auto type = config.at("task").at("type").get<std::string>();
-    const auto index = config.at("task").at("index").get<std::size_t>();
-    std::vector<std::string> addresses;
-    std::optional<std::size_t> rank;
-    for (const char* role : {"chief", "master", "worker"}) {
-      if (!cluster.contains(role)) continue;
-      const auto hosts = cluster.at(role).get<std::vector<std::string>>();
-      if (type == role && index < hosts.size()) rank = addresses.size() + index;
-      addresses.insert(addresses.end(), hosts.begin(), hosts.end());
-    }
-    if (!rank) {
-      throw InputError(fmt::format(
-          "TF_CONFIG: task {} {} is not in the cluster: expected a chief or worker that it lists",
-          type, index));
-    }
-    WorldOptions options;
-    options.rank = static_cast<int>(*rank);
-    options.size = static_cast<int>(addresses.size());
-    options.serve_store = true;
-    options.store = reader.find("SULLAE_STORE").value_or(addresses.front());
-    return options;
-  } catch (const nlohmann::json::exception& error) {
-    throw InputError(
-        fmt::format("TF_CONFIG is not what TensorFlow documents: {}", json_message(error)));
-  }
+  const auto config = reader.tf_config();
+  if (!config) return std::nullopt;
+  if (config->task == TfConfig::Task::parameter_server)
+    throw InputError(fmt::format(
+        "TF_CONFIG: task ps {} is no rank, but a parameter server: expected sullae ps, or sullae "
+        "train",
+        config->index));
+  if (config->task == TfConfig::Task::evaluator) return WorldOptions{};
+  WorldOptions options;
+  options.rank = config->index;
+  options.size = static_cast<int>(config->ranks.size());
+  options.serve_store = true;
+  options.store = reader.find("SULLAE_STORE").value_or(config->ranks.front());
+  return options;
 }
 
 }  // namespace

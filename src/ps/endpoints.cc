@@ -11,6 +11,7 @@
 #include "base/split.h"
 #include "base/system_error.h"
 #include "transport/settings.h"
+#include "transport/tf_config.h"
 
 namespace sullae::ps {
 namespace {
@@ -44,13 +45,23 @@ std::string address_towards(const StoreAddress& other) {
   return text;
 }
 
+std::vector<std::string> of_tf_config(const Environment& environment) {
+  std::vector<std::string> endpoints;
+  if (const auto config = tf_config(environment)) {
+    for (const std::string& server : config->servers) endpoints.push_back("tcp://" + server);
+  }
+  return endpoints;
+}
+
 }  // namespace
 
 bool has_servers(const Environment& environment) {
   const auto is_set = [&](const char* name) {
     return environment(name).has_value();
   };
-  return is_set("SULLAE_PS_SERVERS") || (is_set("SULLAE_PS") && is_set("SULLAE_STORE"));
+  if (is_set("SULLAE_PS_SERVERS") || (is_set("SULLAE_PS") && is_set("SULLAE_STORE"))) return true;
+  const auto config = tf_config(environment);
+  return config && !config->servers.empty();
 }
 
 std::vector<std::string> find_endpoints(const Environment& environment) {
@@ -61,7 +72,7 @@ std::vector<std::string> find_endpoints(const Environment& environment) {
   std::string store;
   read_count(environment, "SULLAE_PS", count);
   read_text(environment, "SULLAE_STORE", store);
-  if (count == 0 || store.empty()) return {};
+  if (count == 0 || store.empty()) return of_tf_config(environment);
   const auto settings = RendezvousSettings::from(environment);
   const Deadline deadline(settings.timeout, kTimeout);
   Store client(StoreAddress::parse(store), deadline, {}, settings.job_secret);

@@ -16,7 +16,7 @@ namespace sullae::ps {
 bool has_servers(const Environment& environment);
 
 /// Of a job's servers: the addresses in SULLAE_PS_SERVERS, or those that SULLAE_PS servers have published in the job's
-/// store, for which it waits up to SULLAE_RENDEZVOUS_TIMEOUT; none where neither is set.
+/// store, for which it waits up to SULLAE_RENDEZVOUS_TIMEOUT, or those of "ps" in TF_CONFIG; none where there is none of these.
 std::vector<std::string> find_endpoints(const Environment& environment);
 
 /// For one of the job's servers: its place in the job's store.

@@ -69,6 +69,17 @@ ModelDescription description_of(const CheckpointMetadata& metadata, const std::s
   }
 }
 
+void check_same_words(const CheckpointMetadata& found, const CheckpointMetadata& own,
+                      const std::string& option) {
+  const auto before = description_of(found, option);
+  const auto now = description_of(own, "--data");
+  if (before.words == now.words && before.classes == now.classes) return;
+  throw InputError(fmt::format(
+      "{}: the checkpoint is of other data: its model knows {} words and {} classes that are not "
+      "those of --data, which has {} and {}",
+      option, before.words.size(), before.classes.size(), now.words.size(), now.classes.size()));
+}
+
 data::TextEncoder make_text_encoder(const ModelDescription& description) {
   const auto most = static_cast<std::size_t>(description.integer("max-words"));
   if (description.numbers.contains("pieces"))

@@ -1,25 +1,9 @@
 #include "train/saver.h"
 
-#include <fmt/format.h>
-
 #include "sullae/torch.h"
 #include "train/description.h"
 
 namespace sullae::train {
-namespace {
-
-// Numbers that stood for other words fit as well, and mean nothing.
-void check_same_words(const CheckpointMetadata& found, const CheckpointMetadata& own) {
-  const auto before = description_of(found, "--resume");
-  const auto now = description_of(own, "--data");
-  if (before.words == now.words && before.classes == now.classes) return;
-  throw InputError(fmt::format(
-      "--resume: the checkpoint is of other data: its model knows {} words and {} "
-      "classes that are not those of --data, which has {} and {}",
-      before.words.size(), before.classes.size(), now.words.size(), now.classes.size()));
-}
-
-}  // namespace
 
 Saver::Saver(const TrainOptions& options, std::string name,
              std::function<void(CheckpointMetadata&)> describe, const World& world)
@@ -34,7 +18,7 @@ std::optional<RunState> Saver::load(torch::nn::Module& model, torch::optim::Opti
   if (metadata && describe_) {
     CheckpointMetadata own;
     describe_(own);
-    check_same_words(*metadata, own);
+    check_same_words(*metadata, own, "--resume");
   }
   std::int64_t found = metadata.has_value() ? 1 : 0;
   world_.broadcast(&found, 1, DataType::int64, 0);

@@ -123,8 +123,12 @@ TEST(DetectWorld, UnderstandsTfConfig) {
   const auto worker =
       detect({{"TF_CONFIG", "{" + cluster + R"(, "task": {"type": "worker", "index": 1}})"}});
   EXPECT_EQ(worker.rank, 2);
+  EXPECT_EQ(
+      detect({{"TF_CONFIG", "{" + cluster + R"(, "task": {"type": "evaluator", "index": 0}})"}})
+          .size,
+      1);
   EXPECT_NE(error_of({{"TF_CONFIG", "{" + cluster + R"(, "task": {"type": "ps", "index": 0}})"}})
-                .find("task ps 0"),
+                .find("task ps 0 is no rank, but a parameter server"),
             std::string::npos);
   EXPECT_NE(error_of({{"TF_CONFIG", "{"}})
                 .find("TF_CONFIG is not what TensorFlow documents: parse error at line 1"),

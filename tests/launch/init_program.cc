@@ -80,10 +80,10 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (mode == "again") return join_again();
-  if (!mode.empty()) {
-    std::printf(mode == "hold-port" ? "%d\n" : "%d", bind_port());
+  if (mode == "hold-port") {
+    std::printf("%d\n", bind_port());
     std::fflush(stdout);
-    if (mode == "hold-port") ::pause();
+    ::pause();
     return 0;
   }
   try {

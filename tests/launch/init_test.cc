@@ -8,6 +8,7 @@
 
 #include "base/failpoint.h"
 #include "support/errors.h"
+#include "support/free_ports.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
 #include "support/wait_until.h"
@@ -27,18 +28,12 @@ void expect_two_ranks(std::map<std::string, std::string> first,
   EXPECT_EQ(other.wait().standard_output, "rank 1 of 2, sum 3\n");
 }
 
-// A free port, found by binding to it a moment before.
-std::string free_port() {
-  const auto result = run_program({INIT_PROGRAM, "free-port"});
-  return result.standard_output;
-}
-
 TEST(Init, AloneIsAWorldOfOne) {
   EXPECT_EQ(run_program(kProgram).standard_output, "rank 0 of 1, sum 1\n");
 }
 
 TEST(Init, UnderTorchrun) {
-  const auto port = free_port();
+  const auto port = free_ports(1)[0];
   const auto variables = [&](const char* rank) {
     return std::map<std::string, std::string>{
         {"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}};
@@ -60,7 +55,7 @@ TEST(Init, MayBeDoneAgainAfterAnError) {
   log << std::ifstream(directory.path() / "rank-0.log").rdbuf();
   EXPECT_EQ(log.str(), first);
 
-  const auto port = free_port();
+  const auto port = free_ports(1)[0];
   const auto variables = [&](const char* rank) {
     return std::map<std::string, std::string>{
         {"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}};
@@ -102,7 +97,7 @@ TEST(Init, UnderSlurm) {
 }
 
 TEST(Init, UnderTfConfig) {
-  const auto port = free_port();
+  const auto port = free_ports(1)[0];
   const auto variables = [&](const char* index) {
     return std::map<std::string, std::string>{
         {"TF_CONFIG", R"({"cluster": {"worker": ["127.0.0.1:)" + port +

@@ -24,6 +24,8 @@ struct ServerOptions {
   std::filesystem::path state_file = {};
   /// So long after a change, and when it is stopped.
   std::chrono::milliseconds save_every{10000};
+  /// run() returns when all workers that are expected have come and, of their own accord, left.
+  bool ends_with_workers = false;
   /// What workers must know (SULLAE_JOB_SECRET, of the workers).
   std::string secret;
 };
@@ -39,7 +41,7 @@ class Server {
 
   /// With the port, for workers.
   const std::string& endpoint() const;
-  /// Serves until stop(); in one thread.
+  /// Serves until stop(), or as ServerOptions::ends_with_workers says; in one thread.
   void run();
   /// Nobody waits for this worker any more; for who knows that its process has ended before its lease does. Any thread.
   void worker_ended(int worker);

@@ -127,13 +127,31 @@ void ServerLoop::answer(Message& message) {
   if (header.kind == Kind::hello) return hello(message);
   const auto found = groups_.find(header.group);
   if (found != groups_.end()) {
+    const int worker = header.worker;
+    const bool leaves = header.kind == Kind::leave;
     found->second->answer(message);
-    return take_note(*found->second);
+    take_note(*found->second);
+    if (leaves) take_leave(worker);
+    return;
   }
   // A worker at rest has a group's items from its others; the rest say hello.
   const bool needs_no_answer = header.kind == Kind::alive || header.kind == Kind::alive_at_rest ||
                                header.kind == Kind::leave;
   if (!needs_no_answer) replies_.send(message.from, {.kind = Kind::unknown, .item = header.item});
+}
+
+void ServerLoop::take_leave(int worker) {
+  for (const auto& [id, group] : groups_) {
+    if (group->members().living().contains(worker)) return;
+  }
+  left_.insert(worker);
+  if (std::ssize(left_) >= options_.workers) all_left_ = Clock::now();
+}
+
+// One that leaves a group may be about to begin another.
+bool ServerLoop::is_over() const {
+  constexpr std::chrono::seconds kQuiet{2};
+  return options_.ends_with_workers && all_left_ && Clock::now() - *all_left_ > kQuiet;
 }
 
 void ServerLoop::hello(Message& message) {
@@ -143,6 +161,8 @@ void ServerLoop::hello(Message& message) {
     if (said.at("secret").get<std::string>() != options_.secret)
       return replies_.refuse(message, "it belongs to another job (SULLAE_JOB_SECRET)");
     ended_.erase(header.worker);
+    left_.erase(header.worker);
+    all_left_.reset();
     auto& group = groups_[fnv1a(said.at("group").get<std::string>())];
     if (group == nullptr) {
       auto made = Group::make(said, options_, replies_);

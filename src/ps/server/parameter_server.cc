@@ -28,7 +28,7 @@ Server::~Server() = default;
 const std::string& Server::endpoint() const { return impl_->loop.endpoint(); }
 
 void Server::run() {
-  while (!impl_->stopping) {
+  while (!impl_->stopping && !impl_->loop.is_over()) {
     impl_->loop.turn(kTurn);
     std::vector<int> ended;
     {

@@ -279,6 +279,31 @@ TEST(ParameterServer, RowsAreTheSameOnAnyNumberOfServers) {
   }
 }
 
+// When both have come and left what they had there; one that is cut off has not left.
+TEST(ParameterServer, EndsWithItsWorkers) {
+  ps::Server server({.workers = 2, .ends_with_workers = true});
+  std::atomic<bool> has_ended = false;
+  std::jthread serving([&] {
+    server.run();
+    has_ended = true;
+  });
+  const auto options = [&](int worker, const std::string& name) {
+    return ClientOptions{.servers = {server.endpoint()}, .worker = worker, .name = name};
+  };
+  {
+    SliceClient first(options(0, "optimizer"), kSlices, Rule{});
+    SliceClient second(options(1, "optimizer"), kSlices, Rule{});
+    ps::TableClient table(options(0, "words"), kZeros, Rule{});
+  }
+  {
+    SliceClient again(options(1, "optimizer"), kSlices, Rule{});
+    std::this_thread::sleep_for(std::chrono::milliseconds{2500});
+    EXPECT_FALSE(has_ended);
+  }
+  serving.join();
+  EXPECT_TRUE(has_ended);
+}
+
 TEST(ParameterServer, SaysWhatItRefuses) {
   RunningServers servers(1, {.workers = 2, .secret = "of the job"});
   auto options = options_of(servers, 0);
