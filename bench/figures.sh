@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Parts that take long are run where they are named: accuracy, keras, ps_tables.
-usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python pipeline serving elastic cluster sharding stages ps language)
+usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python pipeline serving elastic cluster sharding stages ps ps_hosts language)
 
 root_only() {
   ((EUID == 0)) || { echo "SKIPPED: $1 (two hosts are network namespaces, which need root)"; return 1; }
@@ -29,6 +29,10 @@ part() {
     sharding) bench/sharding.py ;;
     ps) bench/ps.py ;;
     ps_tables) bench/ps_tables.py ;;
+    ps_hosts)
+      root_only ps_hosts || return 0
+      bench/ps_hosts.py
+      ;;
     stages) bench/stages.py ;;
     language)
       if [[ ! -x build/python/bin/sullae ]]; then

@@ -3,7 +3,7 @@
 //   bench_ps slow STALENESS WORKERS SECONDS
 // Workers are threads of this process with a ZeroMQ context each, servers processes (`sullae ps`), and messages go over loopback. "ours" sends
 // gradients, has servers update with SGD, and receives values; "zeromq" sends as many bytes in messages of the same size to threads of this
-// process and receives as many, which nobody reads.
+// process and receives as many, which nobody reads. Where SULLAE_PS_SERVERS lists servers, ours are those.
 // "slow" has workers that rest 10 ms a step, and one that rests five times as long.
 // Prints
 //   "steps_a_second": of all workers together, of "slow"; else
@@ -20,7 +20,9 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "base/environment.h"
 #include "ps/client/slice_client.h"
+#include "ps/endpoints.h"
 #include "server_process.h"
 
 namespace {
@@ -45,6 +47,12 @@ std::vector<double> timed(int steps, const Step& step) {
     if (i >= kFirst) seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
   }
   return seconds;
+}
+
+// One tensor is nearly all.
+std::vector<Slice> slices_of(const Sizes& sizes) {
+  return sullae::ps::place({sizes.elements - sizes.elements / 10, sizes.elements / 10},
+                           sizes.servers);
 }
 
 double slow(int staleness, int workers, int seconds) {
@@ -72,8 +80,8 @@ double slow(int staleness, int workers, int seconds) {
 
 std::vector<double> ours(const Sizes& sizes) {
   std::vector<std::unique_ptr<ServerProcess>> servers;
-  std::vector<std::string> endpoints;
-  for (int i = 0; i < sizes.servers; ++i) {
+  std::vector<std::string> endpoints = sullae::ps::find_endpoints(sullae::process_environment());
+  for (int i = static_cast<int>(endpoints.size()); i < sizes.servers; ++i) {
     servers.push_back(std::make_unique<ServerProcess>(sizes.workers, -1));
     endpoints.push_back(servers.back()->endpoint());
   }
@@ -81,8 +89,8 @@ std::vector<double> ours(const Sizes& sizes) {
   std::vector<std::jthread> workers;
   for (int worker = 0; worker < sizes.workers; ++worker) {
     workers.emplace_back([&, worker] {
-      sullae::ps::SliceClient client({.servers = endpoints, .worker = worker},
-                                     sullae::ps::place({sizes.elements}, sizes.servers), {});
+      sullae::ps::SliceClient client({.servers = endpoints, .worker = worker}, slices_of(sizes),
+                                     {});
       for (std::size_t i = 0; i < client.slices().size(); ++i)
         std::ranges::fill(client.present(i), std::uint8_t{1});
       client.start();
@@ -95,7 +103,7 @@ std::vector<double> ours(const Sizes& sizes) {
 }
 
 std::vector<double> zeromq(const Sizes& sizes) {
-  const auto slices = sullae::ps::place({sizes.elements}, sizes.servers);
+  const auto slices = slices_of(sizes);
   std::vector<std::jthread> servers;
   std::vector<std::string> endpoints;
   for (int i = 0; i < sizes.servers; ++i) {

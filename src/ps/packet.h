@@ -118,8 +118,10 @@ std::vector<T> vector_of(const zmq::message_t& message) {
   return values;
 }
 
+// Where it is, at any address.
 template <class T>
 std::span<const T> span_of(const zmq::message_t& message) {
+  static_assert(alignof(T) == 1);
   return {static_cast<const T*>(message.data()), message.size() / sizeof(T)};
 }
 

@@ -26,5 +26,26 @@ TEST(ParameterServersPage, TrainsAProgram) {
   EXPECT_FALSE(torch::equal(model->weight, before));
 }
 
+torch::Tensor loss_of(torch::nn::Linear& net, const torch::Tensor& rows) {
+  return net(rows).square().mean();
+}
+
+TEST(ParameterServersPage, TrainsATable) {
+  const RunningServers servers(2, {});
+  const Variable endpoints("SULLAE_PS_SERVERS",
+                           (servers.endpoints()[0] + "," + servers.endpoints()[1]).c_str());
+  torch::nn::Linear net(64, 1);
+  const auto ids = torch::tensor({{3, 1000000007}, {5, 3}});
+  // clang-format off
+  sullae::ps::Embedding words(sullae::ps::EmbeddingOptions{.dimension = 64, .rule = torch::optim::AdagradOptions(0.1)});
+  const auto before = words(ids).detach();
+  words->zero_grad();
+  loss_of(net, words(ids)).backward();   // ids: int64 of any shape; rows: float32, [..., 64]
+  words->step();                         // sends the gradients of the rows that were looked up
+  // clang-format on
+  EXPECT_EQ(before.sizes(), (torch::IntArrayRef{2, 2, 64}));
+  EXPECT_FALSE(torch::equal(words(ids), before));
+}
+
 }  // namespace
 }  // namespace sullae::testing

@@ -1,6 +1,6 @@
 // Embeddings whose rows are on parameter servers: tables that no worker holds.
 //
-//   sullae::ps::Embedding words({.dimension = 64, .rule = torch::optim::AdagradOptions(0.1)});
+//   sullae::ps::Embedding words(sullae::ps::EmbeddingOptions{.dimension = 64});
 //   ...
 //   auto loss = net(words(ids));
 //   loss.backward();

@@ -392,7 +392,7 @@ TEST(ParameterServer, StandsWhatIsNoMessageOfOurs) {
   for (int i = 0; i < 5; ++i) {  // four greetings and a push of an unknown worker
     zmq::message_t part;
     ASSERT_TRUE(stranger.recv(part));
-    const auto header = ps::span_of<ps::Header>(part).front();
+    const auto header = ps::vector_of<ps::Header>(part).front();
     EXPECT_EQ(header.kind, i < 4 ? ps::Kind::refused : ps::Kind::unknown);
     while (part.more()) ASSERT_TRUE(stranger.recv(part));
   }
