@@ -73,9 +73,9 @@ class PsCommand final : public Command {
     app->add_option("--index", index_)->group("");
     app->add_option("--host", host_)->group("");
     app->footer(
-        "Workers are given the addresses of all servers in SULLAE_PS_SERVERS, divided by commas. A "
-        "task of "
-        "TensorFlow's TF_CONFIG\nis told the workers and its address there.");
+        "Workers are given the addresses of all servers in SULLAE_PS_SERVERS, divided by commas.\n"
+        "Without --workers, --listen and --staleness a task of TensorFlow's TF_CONFIG takes them "
+        "from there,\nand the staleness from SULLAE_PS_STALENESS.");
     return app;
   }
 

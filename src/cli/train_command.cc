@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "base/environment.h"
 #include "cli/commands.h"
@@ -38,6 +39,7 @@ class TrainCommand final : public Command {
         return 0;
       }
       if (choice->evaluates || is_evaluator()) {
+        if (is_evaluator()) write_apart(choice->options);
         train::evaluate_checkpoints(*choice->recipe, choice->options, init());
         shutdown();
         return 0;
@@ -67,6 +69,16 @@ class TrainCommand final : public Command {
     bool print_config = false;
     bool evaluates = false;
   };
+
+  // The command line is the trainer's too, and the folder perhaps as well.
+  static void write_apart(train::RecipeOptions& options) {
+    for (std::filesystem::path* const file : {&options.report, &options.metrics_file}) {
+      if (file->empty()) continue;
+      const auto name = file->stem().string() + "-evaluator" + file->extension().string();
+      file->replace_filename(name);
+    }
+    if (!options.tensorboard_dir.empty()) options.tensorboard_dir /= "evaluator";
+  }
 
   static bool is_evaluator() {
     const auto config = tf_config(process_environment());

@@ -34,6 +34,7 @@ enum class Kind : std::uint32_t {
   alive,
   alive_at_rest,
   leave,
+  fail,  // the same of one that has not come to its end
   // A server's.
   welcome,  // + json: what was taken of the worker, and whether it is to give values
   values,  // + values of a slice: the worker may go on; of a table nothing, or the rows that were asked for
@@ -45,6 +46,12 @@ enum class Kind : std::uint32_t {
   unknown,  // this server does not know the worker (any more): say hello
   refused,  // + text: why
 };
+
+/// Of a worker's messages, whoever it is.
+constexpr bool needs_answer(Kind kind) {
+  return kind != Kind::alive && kind != Kind::alive_at_rest && kind != Kind::leave &&
+         kind != Kind::fail;
+}
 
 struct Header {
   static constexpr std::uint32_t kMagic = 0x53507332;  // "2sPS"

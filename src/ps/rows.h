@@ -15,16 +15,13 @@ struct TableShape {
   /// does not depend on the number of servers.
   double deviation = 1;
   std::uint64_t seed = 0;
-
-  bool operator==(const TableShape&) const = default;
 };
 
 /// Rows with their numbers, and with what the rule keeps of each, as they travel and are saved.
 struct Rows {
   std::vector<std::uint64_t> ids;
-  std::vector<std::int64_t> steps;
-  std::vector<float>
-      data;  // row after row: values, then the rule's first and second, as far as it has them
+  /// Row after row: values, then the rule's first and second, as far as it has them.
+  std::vector<float> data;
 };
 
 /// A finalizer of D. Stafford's ("mix13", as in SplitMix64).
@@ -34,9 +31,9 @@ inline std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Among so many.
+/// Among so many, by other bits than those that hash tables take first.
 inline std::size_t server_of(std::uint64_t id, std::size_t servers) {
-  return static_cast<std::size_t>(mix(id) % servers);
+  return static_cast<std::size_t>((mix(id) >> 32) * servers >> 32);
 }
 
 }  // namespace sullae::ps

@@ -12,6 +12,7 @@
 
 #include "base/deadline.h"
 #include "base/environment.h"
+#include "sullae/torch.h"
 #include "train/checkpoints.h"
 #include "train/description.h"
 #include "train/evaluation.h"
@@ -34,6 +35,7 @@ class Evaluator {
         model_(task.model()),
         objective_(task.objective(options.label_smoothing)),
         monitors_(make_monitors(options, world.rank())) {
+    model_->to(local_device(world));
     read_seconds(process_environment(), kTimeout, Zero::forbidden, timeout_);
     report_ = {.recipe = name_,
                .data = task.data_description(),

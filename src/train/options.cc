@@ -10,6 +10,7 @@
 #include "train/local_sgd.h"
 #include "train/loss_scale.h"
 #include "train/schedule.h"
+#include "train/update/weight_update.h"
 
 namespace sullae::train {
 namespace {
@@ -123,6 +124,9 @@ void check_options(const TrainOptions& options, int world_size) {
 }
 
 void check_elastic(const TrainOptions& options) {
+  require(!has_parameter_servers(),
+          "parameter servers know workers by their ranks, which change in an elastic job "
+          "(--min-np, --max-np)");
   require(!parse_local_sgd(options.local_sgd).enabled(),
           "--local-sgd: ranks have weights of their own between averages, which an elastic job "
           "(--min-np, --max-np) would lose with a rank");

@@ -35,6 +35,12 @@ TfConfig read_config(const nlohmann::json& said) {
     }
     config.ranks.insert(config.ranks.end(), hosts.begin(), hosts.end());
   }
+  for (const auto* addresses : {&config.ranks, &config.servers}) {
+    for (const std::string& address : *addresses) {
+      if (address.find(':') == std::string::npos)
+        throw InputError(fmt::format("TF_CONFIG: address '{}': expected host:port", address));
+    }
+  }
   if (!is_there) {
     throw InputError(fmt::format(
         "TF_CONFIG: task {} {} is not in the cluster: expected a chief, worker or ps that it "

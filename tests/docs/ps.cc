@@ -40,7 +40,7 @@ TEST(ParameterServersPage, TrainsATable) {
   sullae::ps::Embedding words(sullae::ps::EmbeddingOptions{.dimension = 64, .rule = torch::optim::AdagradOptions(0.1)});
   const auto before = words(ids).detach();
   words->zero_grad();
-  loss_of(net, words(ids)).backward();   // ids: int64 of any shape; rows: float32, [..., 64]
+  loss_of(net, words(ids)).backward();   // ids: int64 of any shape; rows: float32, with 64 behind it
   words->step();                         // sends the gradients of the rows that were looked up
   // clang-format on
   EXPECT_EQ(before.sizes(), (torch::IntArrayRef{2, 2, 64}));

@@ -34,12 +34,12 @@ class TfCluster : public Train {
 };
 
 TEST_F(TfCluster, TrainsOnServersAndIsEvaluated) {
-  const auto tested = directory_.path() / "tested.json";
-  Program evaluator(command({"--report", tested.string()}), task("evaluator", 0));
+  const std::vector<std::string> report{"--report", report_.string()};
+  Program evaluator(command(report), task("evaluator", 0));
   Program first_server(command(), task("ps", 0));
   Program second_server(command(), task("ps", 1));
   Program worker(command(), task("worker", 0));
-  const auto chief = run_program(command({"--report", report_.string()}), task("chief", 0));
+  const auto chief = run_program(command(report), task("chief", 0));
   ASSERT_EQ(chief.exit_code, 0) << chief.standard_error;
   EXPECT_TRUE(contains(chief.standard_output, "staleness: rank 0 was 0.0"))
       << chief.standard_output;
@@ -52,7 +52,7 @@ TEST_F(TfCluster, TrainsOnServersAndIsEvaluated) {
 
   const auto trained = read_json(report_);
   EXPECT_EQ(trained["world_size"], 2);
-  const auto seen = read_json(tested);
+  const auto seen = read_json(directory_.path() / "report-evaluator.json");
   EXPECT_EQ(seen["steps"], trained["steps"]);
   EXPECT_NEAR(seen["test_loss"].get<double>(), trained["test_loss"].get<double>(), 1e-5);
   EXPECT_EQ(seen["test_accuracy"], trained["test_accuracy"]);

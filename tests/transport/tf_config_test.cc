@@ -42,6 +42,8 @@ TEST(TfConfig, SaysWhatIsWrong) {
                          "is not in the cluster: expected a chief, worker or ps that it lists, or "
                          "an evaluator"))
         << task;
+  EXPECT_EQ(error(R"({"cluster": {"ps": ["d"]}, "task": {"type": "ps", "index": 0}})"),
+            "TF_CONFIG: address 'd': expected host:port");
   EXPECT_TRUE(contains(error("{"), "TF_CONFIG is not what TensorFlow documents: parse error"));
   EXPECT_TRUE(contains(error(R"({"cluster": {}})"), "TF_CONFIG is not what TensorFlow documents"));
 }

@@ -57,7 +57,7 @@ class EmbeddingImpl : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& ids);
   /// Sends the gradients since the last step, and waits as far as the bound says. Throws TimeoutError, Error.
   void step();
-  /// Forgets them.
+  /// Forgets them; a look-up that has not been backpropagated yet still counts.
   void zero_grad(bool set_to_none = true) override;
 
   /// As of ParameterServerOptimizer.

@@ -24,7 +24,7 @@ struct WorkerOptions {
   /// What Server::endpoint() says of each, in the same order everywhere; by default those of `sullae run --ps`, or what
   /// SULLAE_PS_SERVERS lists, divided by commas.
   std::vector<std::string> servers;
-  /// From 0, which gives the first values; by default SULLAE_RANK.
+  /// From 0, which gives the first values; by default SULLAE_RANK, or the rank that init() would take.
   int worker = -1;
   /// So long a worker waits for servers (SULLAE_TIMEOUT).
   std::chrono::milliseconds timeout{0};

@@ -24,7 +24,8 @@ struct ServerOptions {
   std::filesystem::path state_file = {};
   /// So long after a change, and when it is stopped.
   std::chrono::milliseconds save_every{10000};
-  /// run() returns when all workers that are expected have come and, of their own accord, left.
+  /// run() returns when as many workers as are expected have come and none is there any more; a minute later where one of
+  /// them has failed, since it may be started again.
   bool ends_with_workers = false;
   /// What workers must know (SULLAE_JOB_SECRET, of the workers).
   std::string secret;

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/environment.h"
+#include "launch/environment.h"
 #include "ps/endpoints.h"
 
 namespace sullae::ps {
@@ -63,9 +64,11 @@ ClientOptions client_options(const WorkerOptions& given, const char* name, const
         "WorkerOptions",
         who));
   if (options.worker < 0) {
+    // With servers that `sullae run` has not started, that may be all that is said.
     std::size_t rank = 0;
     read_count(environment, "SULLAE_RANK", rank);
-    options.worker = static_cast<int>(rank);
+    options.worker =
+        environment("SULLAE_RANK") ? static_cast<int>(rank) : detect_world(environment).rank;
   }
   if (given.timeout.count() > 0)
     options.timeout = given.timeout;

@@ -97,7 +97,10 @@ class EmbeddingImpl::Impl {
     client_.push(numbers_of(ids), gradient.data_ptr<float>(), rate_);
   }
 
-  void forget() { pending_.clear(); }
+  // One that has no gradient yet may be about to have it.
+  void forget() {
+    std::erase_if(pending_, [](const Pending& one) { return one.rows.grad().defined(); });
+  }
 
   TableRows gather() {
     Rows all;

@@ -58,7 +58,8 @@ Client::~Client() {
   for (Server& server : servers_) {
     server.socket.set(zmq::sockopt::linger, kLeaveMilliseconds);
     try {
-      send_message(server.socket, header_of(Kind::leave));
+      const bool fails = std::uncaught_exceptions() > exceptions_;
+      send_message(server.socket, header_of(fails ? Kind::fail : Kind::leave));
     } catch (const zmq::error_t& error) {
       log::warning("leaving a parameter server: {}", error.what());
     }
@@ -95,6 +96,7 @@ void Client::give_first_values(Server& server) {
 void Client::pull_all() {
   rests_ = false;
   ask_all(Asked::values, "the servers' values");
+  step_ = next_step_;
 }
 
 void Client::rest() {
@@ -105,7 +107,7 @@ void Client::rest() {
 void Client::push_all(double learning_rate) {
   learning_rate_ = learning_rate;
   ask_all(Asked::push, "the values to go on with");
-  ++step_;
+  step_ = next_step_;
 }
 
 void Client::ask(Asked what, std::span<const std::uint32_t> items, const char* for_what) {
@@ -249,6 +251,10 @@ void Client::welcome(Server& server, const json& said) {
   staleness_bound_ = said.at("staleness").get<int>();
   server.needs_values = said.at("needs").get<bool>();
   step_ = std::max(step_, said.at("step").get<std::int64_t>());
+  next_step_ = std::max(next_step_, step_);
+  const auto before = std::exchange(server.group, said.at("group").get<std::string>());
+  if (!before.empty() && before != server.group)
+    lost(static_cast<std::size_t>(&server - servers_.data()));
   for (const json& pair : said.at("taken")) {
     Item& item = items_.at(pair.at(0).get<std::uint32_t>());
     item.taken = pair.at(1).get<std::uint64_t>() >= item.question;
@@ -281,6 +287,8 @@ void Client::take_answer(const Header& header, std::vector<zmq::message_t>& part
     }
   };
   if (header.question != item.question || !fits()) return;
+  const bool is_at_a_step = item.asked == Asked::values || item.asked == Asked::push;
+  if (is_at_a_step) next_step_ = std::max(next_step_, header.step);
   if (item.asked == Asked::push) {
     ++delays_.items;
     delays_.leads += header.lead;

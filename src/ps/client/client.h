@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -68,6 +69,7 @@ class Client {
   void give_first_values();
 
   const ClientOptions& options() const { return options_; }
+  std::string name_of(std::size_t server) const;
   /// To the server of the header's item.
   template <class... Parts>
   void send(const Header& header, Parts... parts) {
@@ -76,6 +78,8 @@ class Client {
     send_message(server.socket, header, std::move(parts)...);
   }
 
+  /// A server came back without what it held of these items.
+  virtual void lost(std::size_t server) { static_cast<void>(server); }
   /// What to say of these items, beside who it is.
   virtual nlohmann::json description(std::span<const std::uint32_t> items) const = 0;
   virtual void send_first_values(const Header&) {}
@@ -98,6 +102,7 @@ class Client {
     Items items;
     bool greeted = false;
     bool needs_values = false;
+    std::string group;         // what it calls what it holds: another name where that is another
     Clock::time_point spoken;  // when it was asked, or answered, last
     std::chrono::milliseconds patience{};
     int waits_for = -1;  // the worker that it said it waits for
@@ -115,7 +120,6 @@ class Client {
   void hear(std::size_t server, const Header& header, std::vector<zmq::message_t>& parts);
   void welcome(Server& server, const nlohmann::json& said);
   void take_answer(const Header& header, std::vector<zmq::message_t>& parts);
-  std::string name_of(std::size_t server) const;
   std::string describe(std::size_t server) const;
   [[noreturn]] void fail(const Deadline& deadline, const char* for_what) const;
 
@@ -129,9 +133,11 @@ class Client {
   Items turns_;  // one of each server in turn, so that all have work
   std::uint64_t questions_ = 0;
   std::int64_t step_ = 0;
+  std::int64_t next_step_ = 0;  // the furthest of the clocks that servers have of this worker
   double learning_rate_ = 0;
   int staleness_bound_ = 0;
   Delays delays_;
+  const int exceptions_ = std::uncaught_exceptions();
   std::atomic<bool> rests_ = false;
   Heartbeat heartbeat_;
 };

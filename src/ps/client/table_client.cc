@@ -42,6 +42,14 @@ json TableClient::description(std::span<const std::uint32_t> items) const {
             {"seed", shape_.seed}}}};
 }
 
+// Nobody else has them.
+void TableClient::lost(std::size_t server) {
+  throw Error(fmt::format(
+      "{} came back without the rows of '{}': expected what it had saved (sullae run --ps-dir, "
+      "sullae ps --state); go on from a checkpoint",
+      name_of(server), options().name));
+}
+
 void TableClient::divide(std::span<const std::uint64_t> ids) {
   for (Part& part : parts_) {
     part.ids.clear();

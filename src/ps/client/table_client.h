@@ -50,6 +50,7 @@ class TableClient final : public Client {
   void send_push(const Header& header, bool again) override;
   void send_question(const Header& header) override;
   void take(std::uint32_t item, Asked asked, std::vector<zmq::message_t>& parts) override;
+  void lost(std::size_t server) override;
   void divide(std::span<const std::uint64_t> ids);
   Items with_ids() const;
   void check_size(std::size_t rows, std::size_t floats) const;

@@ -50,16 +50,20 @@ Delay Clocks::take(int worker, const PushId& id, std::int64_t step, const std::s
   const std::int64_t given = std::max(clock, step);
   clock = given + 1;
   taken_[worker] = id;
-  if (has_rounds()) ++given_;
+  if (has_rounds()) {
+    ++given_;
+    givers_.insert(worker);
+  }
   return {given - std::min(given, least_clock(members)), updates_ - pulled_[worker]};
 }
 
 bool Clocks::is_round_full(const std::set<int>& members) const {
-  return has_rounds() && given_ > 0 && !members.empty() && least_clock(members) > round_;
+  return has_rounds() && !members.empty() && least_clock(members) > round_;
 }
 
 int Clocks::end_round(const std::set<int>& members) {
   round_ = least_clock(members);
+  givers_.clear();
   return std::exchange(given_, 0);
 }
 
@@ -73,8 +77,8 @@ nlohmann::json Clocks::numbers() const {
   auto clocks = clocks_;
   auto taken = nlohmann::json::array();
   for (auto& [worker, clock] : clocks) {
-    const bool is_in_the_round = has_rounds() && clock > round_;
-    if (is_in_the_round) clock = round_;
+    const bool is_in_the_round = givers_.contains(worker);
+    if (is_in_the_round) clock = std::min(clock, round_);
     const auto last = taken_.find(worker);
     if (!is_in_the_round && last != taken_.end())
       taken.push_back({worker, last->second.incarnation, last->second.number});

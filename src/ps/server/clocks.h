@@ -42,9 +42,9 @@ class Clocks {
   /// A gradient that has not been taken. `step` is where its worker says that it is: a server that has come back with
   /// what it held earlier is then where the others are, and not as many steps behind for ever, other ones for each worker.
   Delay take(int worker, const PushId& id, std::int64_t step, const std::set<int>& members);
-  /// Whether all members have given to the round that is open. To be asked when there are fewer of them, too.
+  /// Whether all members are past the round that is open. To be asked when there are fewer of them, too.
   bool is_round_full(const std::set<int>& members) const;
-  /// Opens the next one. How many have given to it.
+  /// Opens the next one. How many gradients were given to it; none where who gave has gone on from a later step.
   int end_round(const std::set<int>& members);
 
   bool may_go_on(int worker, const std::set<int>& members) const;
@@ -69,7 +69,8 @@ class Clocks {
   std::map<int, std::int64_t> pulled_;
   std::int64_t updates_ = 0;
   std::int64_t round_ = 0;  // the one that is open
-  int given_ = 0;           // to it
+  int given_ = 0;           // gradients, to it
+  std::set<int> givers_;    // who gave them
 };
 
 }  // namespace sullae::ps

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/secret.h"
 #include "ps/server/slice_group.h"
 #include "ps/server/table_group.h"
 
@@ -20,6 +21,7 @@ Group::Group(const json& said, const ServerOptions& options, Replies replies)
       rule_(rule_of(said.at("rule"))),
       staleness_(options.staleness),
       name_(said.at("group").get<std::string>()),
+      id_(draw_secret()),
       members_(options.workers, options.lease) {}
 
 std::string Group::wrong_with(const json& said) const {
@@ -31,16 +33,19 @@ std::string Group::wrong_with(const json& said) const {
   for (const auto& [key, value] : own.items()) {
     if (said.contains(key) && said.at(key) == value) continue;
     return fmt::format(
-        "the parameters of '{}' are others than the first worker's: expected the same model, and "
-        "the same servers in the same order",
-        name_);
+        "the {} of '{}' are others than the first worker's: expected the same model, and the same "
+        "servers in the same order",
+        key == "table" ? "rows" : "parameters", name_);
   }
   return "";
 }
 
-void Group::hello(Message& message, const json& said) {
+bool Group::hello(Message& message, const json& said) {
   const Header& header = message.header;
-  if (const auto wrong = wrong_with(said); !wrong.empty()) return replies_.refuse(message, wrong);
+  if (const auto wrong = wrong_with(said); !wrong.empty()) {
+    replies_.refuse(message, wrong);
+    return false;
+  }
   members_.join(header.worker, header.incarnation, Clock::now());
   bool needs = false;
   std::int64_t step = 0;
@@ -52,9 +57,11 @@ void Group::hello(Message& message, const json& said) {
   }
   answer["needs"] = needs && gives_values(header.worker);
   answer["step"] = step;
+  answer["group"] = id_;
   const std::string text = answer.dump();
   replies_.send(message.from, {.kind = Kind::welcome}, message_of(text));
   look_again();
+  return true;
 }
 
 void Group::answer(Message& message) {
@@ -65,17 +72,16 @@ void Group::answer(Message& message) {
     members_.rest(header.worker);
     return look_again();
   }
-  const bool needs_no_answer = header.kind == Kind::alive || header.kind == Kind::alive_at_rest ||
-                               header.kind == Kind::leave;
-  if (!needs_no_answer) replies_.send(message.from, {.kind = Kind::unknown, .item = header.item});
+  if (needs_answer(header.kind))
+    replies_.send(message.from, {.kind = Kind::unknown, .item = header.item});
 }
 
 void Group::answer_known(Message& message) {
   const Header& header = message.header;
   if (header.kind == Kind::alive || header.kind == Kind::alive_at_rest) return;
-  if (header.kind == Kind::leave) {
-    members_.leave(header.worker, header.incarnation);
-    return look_again();
+  if (header.kind == Kind::leave || header.kind == Kind::fail) {
+    if (members_.leave(header.worker, header.incarnation)) look_again();
+    return;
   }
   Clocks* const clocks = clocks_of(header.item);
   if (clocks == nullptr)
@@ -100,11 +106,14 @@ void Group::rest(Message& message) {
 
 void Group::pull(Message& message) {
   const Header header = message.header;
-  if (!counted().contains(header.worker)) {
-    members_.count(header.worker);
-    for (const auto& [item, clocks] : all_clocks()) clocks->join(header.worker, counted());
-  }
+  if (members_.rests(header.worker)) begin_to_count(header.worker);
   wait_to_go_on(message, header);
+}
+
+// From where the others are.
+void Group::begin_to_count(int worker) {
+  members_.count(worker);
+  for (const auto& [item, clocks] : all_clocks()) clocks->join(worker, counted());
 }
 
 void Group::answer_push(Message& message, Clocks& clocks) {
@@ -115,6 +124,7 @@ void Group::answer_push(Message& message, Clocks& clocks) {
     if (!push(message))
       return replies_.refuse(
           message, fmt::format("a gradient that is none of '{}', item {}", name_, header.item));
+    if (!counted().contains(header.worker)) begin_to_count(header.worker);
     const Delay delay = clocks.take(header.worker, id, header.step, counted());
     answer.lead = delay.lead;
     answer.updates = delay.updates;
@@ -178,7 +188,9 @@ void Group::look_again() {
 void Group::settle(std::uint32_t item) {
   Clocks& clocks = *clocks_of(item);
   if (!clocks.is_round_full(counted())) return;
-  apply_round(item, 1.0F / static_cast<float>(clocks.end_round(counted())));
+  const int given = clocks.end_round(counted());
+  if (given == 0) return;
+  apply_round(item, 1.0F / static_cast<float>(given));
   clocks.updated();
   note_change();
 }
@@ -190,6 +202,7 @@ void Group::release(std::uint32_t item) {
     if (!clocks.may_go_on(one.header.worker, counted())) return false;
     clocks.pulled(one.header.worker);
     one.header.kind = Kind::values;
+    one.header.step = clocks.clock(one.header.worker);
     give(one.to, one.header);
     return true;
   });
@@ -202,11 +215,13 @@ json Group::description() const {
   description["living"] = members_.living();
   description["counted"] = members_.counted();
   description["numbers"] = numbers();
+  description["id"] = id_;
   return description;
 }
 
 void Group::restore(const json& saved, bool same_job) {
   restore_numbers(saved.at("numbers"));
+  saved.at("id").get_to(id_);
   if (same_job)
     members_.restore(saved.at("living").get<std::set<int>>(),
                      saved.at("counted").get<std::set<int>>(), Clock::now());

@@ -30,7 +30,8 @@ class Group {
 
   const std::string& name() const { return name_; }
   Members& members() { return members_; }
-  void hello(Message& message, const nlohmann::json& said);
+  /// False of a worker that is refused.
+  bool hello(Message& message, const nlohmann::json& said);
   /// Any other message.
   void answer(Message& message);
   /// There may be fewer members.
@@ -82,6 +83,7 @@ class Group {
   void answer_known(Message& message);
   void rest(Message& message);
   void pull(Message& message);
+  void begin_to_count(int worker);
   void answer_push(Message& message, Clocks& clocks);
   void query(Message& message, Clocks& clocks);
   void settle(std::uint32_t item);
@@ -91,6 +93,7 @@ class Group {
   void release(std::uint32_t item);
 
   std::string name_;
+  std::string id_;  // another one where what it held is lost
   Members members_;
   std::map<std::uint32_t, std::vector<Waiting>> waiting_;  // by item
   bool has_changed_ = false;

@@ -1,8 +1,10 @@
 #include "ps/server/loop.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <functional>
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -34,7 +36,6 @@ ServerLoop::ServerLoop(const ServerOptions& options)
   if (!options.state_file.empty()) {
     if (options.state_file.has_parent_path())
       std::filesystem::create_directories(options.state_file.parent_path());
-    // Without a secret there is no telling whether members are of this job.
     for (auto& group : load_state(options_, job(), replies_))
       groups_.emplace(fnv1a(group->name()), std::move(group));
   }
@@ -77,6 +78,7 @@ void ServerLoop::expire() {
           endpoint_, worker, std::chrono::duration<double>(options_.lease).count());
     if (!gone.empty()) group->look_again();
     take_note(*group);
+    for (const int worker : gone) this->gone(worker, false);
   }
 }
 
@@ -94,12 +96,12 @@ void ServerLoop::take_note(Group& group) {
 }
 
 void ServerLoop::forget(int worker) {
-  ended_.insert(worker);
   for (const auto& [id, group] : groups_) {
     group->members().forget(worker);
     group->look_again();
     take_note(*group);
   }
+  gone(worker, false);
 }
 
 // False where there is none; what is no message of ours is passed over.
@@ -128,30 +130,52 @@ void ServerLoop::answer(Message& message) {
   const auto found = groups_.find(header.group);
   if (found != groups_.end()) {
     const int worker = header.worker;
-    const bool leaves = header.kind == Kind::leave;
+    const Kind kind = header.kind;
+    const bool was_there = found->second->members().living().contains(worker);
     found->second->answer(message);
     take_note(*found->second);
-    if (leaves) take_leave(worker);
+    if (was_there && (kind == Kind::leave || kind == Kind::fail)) gone(worker, kind == Kind::leave);
     return;
   }
-  // A worker at rest has a group's items from its others; the rest say hello.
-  const bool needs_no_answer = header.kind == Kind::alive || header.kind == Kind::alive_at_rest ||
-                               header.kind == Kind::leave;
-  if (!needs_no_answer) replies_.send(message.from, {.kind = Kind::unknown, .item = header.item});
+  // Of a group that a server before this one had. A worker at rest says nothing else; the rest say hello.
+  if (header.kind == Kind::leave || header.kind == Kind::fail)
+    gone(header.worker, header.kind == Kind::leave);
+  if (needs_answer(header.kind))
+    replies_.send(message.from, {.kind = Kind::unknown, .item = header.item});
 }
 
-void ServerLoop::take_leave(int worker) {
+// Whoever was not expected, or is waited for no more, is let in where the others are: in each group at another moment.
+std::string ServerLoop::too_late(int worker, Group& group) const {
+  const auto& others = group.members().counted();
+  const bool is_expected =
+      others.empty() || others.contains(worker) || group.members().living().contains(worker);
+  if (is_expected || options_.staleness < 0 || groups_.size() < 2) return "";
+  std::vector<std::string> names;
+  for (const auto& [id, one] : groups_) names.push_back("'" + one->name() + "'");
+  return fmt::format(
+      "it comes when the others have begun, and they step several things here ({}): with a bound "
+      "on staleness it would be waited for in one while it waits in another; expected staleness "
+      "-1, or all workers from the beginning",
+      fmt::join(names, ", "));
+}
+
+// From one group; perhaps from the last.
+void ServerLoop::gone(int worker, bool has_ended_well) {
   for (const auto& [id, group] : groups_) {
     if (group->members().living().contains(worker)) return;
   }
-  left_.insert(worker);
-  if (std::ssize(left_) >= options_.workers) all_left_ = Clock::now();
+  came_.insert(worker);
+  gone_.insert(worker);
+  if (!has_ended_well) failed_.insert(worker);
+  last_gone_ = Clock::now();
 }
 
-// One that leaves a group may be about to begin another.
+// One that leaves a group may be about to begin another; one that has failed may be started again.
 bool ServerLoop::is_over() const {
   constexpr std::chrono::seconds kQuiet{2};
-  return options_.ends_with_workers && all_left_ && Clock::now() - *all_left_ > kQuiet;
+  constexpr std::chrono::seconds kRestart{60};
+  if (!options_.ends_with_workers || std::ssize(came_) < options_.workers) return false;
+  return gone_ == came_ && Clock::now() - last_gone_ > (failed_.empty() ? kQuiet : kRestart);
 }
 
 void ServerLoop::hello(Message& message) {
@@ -160,16 +184,19 @@ void ServerLoop::hello(Message& message) {
     const auto said = nlohmann::json::parse(message.parts.at(0).to_string_view());
     if (said.at("secret").get<std::string>() != options_.secret)
       return replies_.refuse(message, "it belongs to another job (SULLAE_JOB_SECRET)");
-    ended_.erase(header.worker);
-    left_.erase(header.worker);
-    all_left_.reset();
     auto& group = groups_[fnv1a(said.at("group").get<std::string>())];
     if (group == nullptr) {
       auto made = Group::make(said, options_, replies_);
-      for (const int worker : ended_) made->members().forget(worker);
+      for (const int worker : gone_) made->members().forget(worker);
       group = std::move(made);
     }
-    group->hello(message, said);
+    if (const auto why = too_late(header.worker, *group); !why.empty())
+      return replies_.refuse(message, why);
+    if (group->hello(message, said)) {
+      came_.insert(header.worker);
+      gone_.erase(header.worker);
+      failed_.erase(header.worker);
+    }
     take_note(*group);
   } catch (const nlohmann::json::exception& error) {
     replies_.refuse(message, fmt::format("it cannot read the greeting: {}", error.what()));
@@ -177,6 +204,8 @@ void ServerLoop::hello(Message& message) {
     replies_.refuse(message, error.what());
   } catch (const std::out_of_range&) {
     replies_.refuse(message, "a greeting without words");
+  } catch (const std::bad_alloc&) {
+    replies_.refuse(message, "it has no memory for as much");
   }
   std::erase_if(groups_, [](const auto& one) { return one.second == nullptr; });
 }

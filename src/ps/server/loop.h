@@ -23,7 +23,7 @@ class ServerLoop {
   const std::string& endpoint() const { return endpoint_; }
   /// Answers what comes within `limit`, and looks after leases.
   void turn(std::chrono::milliseconds limit);
-  /// Whether all workers that were expected have left, where that is the end.
+  /// Whether as many workers as were expected have come and none is there any more, where that is the end.
   bool is_over() const;
   /// Where there is a file, and something has changed.
   void save();
@@ -35,7 +35,9 @@ class ServerLoop {
   void answer(Message& message);
   void hello(Message& message);
   void take_note(Group& group);
-  void take_leave(int worker);
+  /// Why it cannot come now; empty where it can.
+  std::string too_late(int worker, Group& group) const;
+  void gone(int worker, bool has_ended_well);
   void expire();
   std::uint64_t job() const;
 
@@ -45,9 +47,11 @@ class ServerLoop {
   Replies replies_;
   std::string endpoint_;
   std::map<std::uint64_t, std::unique_ptr<Group>> groups_;  // by the hash of the name
-  std::set<int> left_;   // workers that are in no group any more, of their own accord
-  std::set<int> ended_;  // workers for which a group that is new need not wait
-  std::optional<Clock::time_point> all_left_;
+  std::set<int> came_;
+  std::set<int>
+      gone_;  // of those, who are in no group any more: one that is new need not wait for them
+  std::set<int> failed_;  // of those, who have not ended well, and may come again
+  Clock::time_point last_gone_;
   std::optional<Clock::time_point> changed_;  // since what is on the disk
 };
 

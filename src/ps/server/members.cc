@@ -8,7 +8,6 @@ Members::Members(int expected, std::chrono::milliseconds lease) : lease_(lease) 
 
 void Members::join(int worker, std::uint64_t incarnation, Clock::time_point now) {
   living_[worker] = {incarnation, now};
-  counted_.insert(worker);
 }
 
 bool Members::hear(int worker, std::uint64_t incarnation, Clock::time_point now) {
@@ -24,14 +23,27 @@ bool Members::has_joined(int worker) const {
   return found != living_.end() && found->second.incarnation != 0;
 }
 
-void Members::leave(int worker, std::uint64_t incarnation) {
+bool Members::leave(int worker, std::uint64_t incarnation) {
   const auto found = living_.find(worker);
-  if (found != living_.end() && found->second.incarnation == incarnation) forget(worker);
+  if (found == living_.end() || found->second.incarnation != incarnation) return false;
+  forget(worker);
+  return true;
+}
+
+void Members::rest(int worker) {
+  counted_.erase(worker);
+  resting_.insert(worker);
+}
+
+void Members::count(int worker) {
+  counted_.insert(worker);
+  resting_.erase(worker);
 }
 
 void Members::forget(int worker) {
   living_.erase(worker);
   counted_.erase(worker);
+  resting_.erase(worker);
 }
 
 std::set<int> Members::living() const {
@@ -43,7 +55,10 @@ std::set<int> Members::living() const {
 void Members::restore(const std::set<int>& living, const std::set<int>& counted,
                       Clock::time_point now) {
   counted_ = counted;
-  for (const int worker : living) living_[worker] = {.incarnation = 0, .heard = now};
+  for (const int worker : living) {
+    living_[worker] = {.incarnation = 0, .heard = now};
+    if (!counted.contains(worker)) resting_.insert(worker);
+  }
 }
 
 std::vector<int> Members::expire(Clock::time_point now) {

@@ -17,17 +17,21 @@ class Members {
  public:
   Members(int expected, std::chrono::milliseconds lease);
 
-  /// A worker that comes, or comes again: `incarnation` tells its processes apart.
+  /// A worker that comes, or comes again: `incarnation` tells its processes apart. One that was not expected is waited for
+  /// from count() on, which is to come with its first gradient: those who are there already may be about to wait for it
+  /// elsewhere.
   void join(int worker, std::uint64_t incarnation, Clock::time_point now);
   /// False of one that has not joined, or has left, or whose place another process has taken. One that
   /// restore() has brought lives by that, but is to say hello, too.
   bool hear(int worker, std::uint64_t incarnation, Clock::time_point now);
   /// Not as restore() has brought it.
   bool has_joined(int worker) const;
-  void leave(int worker, std::uint64_t incarnation);
+  /// False of one that is not there.
+  bool leave(int worker, std::uint64_t incarnation);
   /// One that lives is waited for no more, until count().
-  void rest(int worker) { counted_.erase(worker); }
-  void count(int worker) { counted_.insert(worker); }
+  void rest(int worker);
+  bool rests(int worker) const { return resting_.contains(worker); }
+  void count(int worker);
   /// Whatever its incarnation.
   void forget(int worker);
   /// Removes those whose lease has ended, and returns them.
@@ -46,7 +50,8 @@ class Members {
 
   std::chrono::milliseconds lease_;
   std::map<int, Life> living_;
-  std::set<int> counted_;  // who lives, and who is expected
+  std::set<int> counted_;  // who is waited for: those who live, and those who are expected
+  std::set<int> resting_;
 };
 
 }  // namespace sullae::ps

@@ -8,10 +8,19 @@ using nlohmann::json;
 
 SliceGroup::SliceGroup(const json& said, const ServerOptions& options, Replies replies)
     : Group(said, options, replies) {
-  for (const json& slice : said.at("slices"))
+  constexpr std::size_t kMostElements = static_cast<std::size_t>(kMostPart) / sizeof(float);
+  for (const json& slice : said.at("slices")) {
+    std::size_t elements = 0;
+    for (const json& range : slice.at("ranges")) {
+      const auto size = range.get<std::size_t>();
+      if (size > kMostElements || elements + size > kMostElements)
+        throw InputError(fmt::format("a slice of more than {} elements", kMostElements));
+      elements += size;
+    }
     slices_.try_emplace(slice.at("id").get<std::uint32_t>(),
                         Slice{Shard(slice.at("ranges").get<std::vector<std::size_t>>(), rule_),
                               Clocks(staleness_)});
+  }
 }
 
 json SliceGroup::shape() const {

@@ -36,7 +36,11 @@ std::vector<std::unique_ptr<Group>> read_state(const ServerOptions& options, std
   std::ifstream stream(file, std::ios::binary);
   std::uint64_t bytes = 0;
   const auto size = std::filesystem::file_size(file);
-  if (read_bytes(stream, kMagic.size()) != kMagic) refuse(file, "is another kind of file");
+  const auto magic = read_bytes(stream, kMagic.size());
+  if (magic != kMagic)
+    refuse(file, magic.starts_with(kMagic.substr(0, kMagic.size() - 2))
+                     ? "is of another version of Sullae"
+                     : "is another kind of file");
   stream.read(reinterpret_cast<char*>(&bytes), sizeof bytes);
   if (!stream || bytes > size) refuse(file, "is torn");
   const json head = json::parse(read_bytes(stream, bytes));

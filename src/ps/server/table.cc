@@ -13,6 +13,8 @@ constexpr std::size_t kBytesOfAChunk = std::size_t{4} << 20;
 // Rows are at random places in memory: so many are on their way together.
 constexpr std::size_t kRowsAtOnce = 16;
 
+constexpr std::size_t kMostBuckets = 16;  // a row
+
 void prefetch(const float* row, std::size_t floats) {
   constexpr std::size_t kFloatsALine = 16;
   constexpr std::size_t kMostLines = 32;
@@ -138,7 +140,11 @@ void Table::add(const Gradient& gradient) {
 
 void Table::apply_sum(float scale) {
   apply({.learning_rate = learning_rate_, .ids = summed_, .values = sum_.data()}, scale);
-  places_.clear();
+  // Clearing costs as much as the largest sum ever had.
+  if (places_.bucket_count() > kMostBuckets * places_.size())
+    places_ = RowNumbers();
+  else
+    places_.clear();
   summed_.clear();
   sum_.clear();
 }

@@ -85,6 +85,8 @@ void TableGroup::look_up(Message& message) {
   if (message.parts.size() != 1)
     return replies_.refuse(message, fmt::format("'{}' is asked for no rows", name()));
   const auto ids = vector_of<std::uint64_t>(message.parts[0]);
+  if (ids.size() > static_cast<std::size_t>(kMostPart) / sizeof(float) / table_.dimension())
+    return replies_.refuse(message, fmt::format("'{}' is asked for too many rows", name()));
   std::vector<float> values(ids.size() * table_.dimension());
   table_.look_up(ids, values.data());
   clocks_.pulled(header.worker);

@@ -2,13 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/environment.h"
-#include "ps/endpoints.h"
-#include "train/update/weight_update.h"
-
 namespace sullae::train {
-
-bool has_parameter_servers() { return ps::has_servers(process_environment()); }
 
 void require_of_servers(bool holds, const std::string& what) {
   if (!holds) throw InputError("parameter servers (sullae run --ps): " + what);

@@ -3,6 +3,8 @@
 
 #include <optional>
 
+#include "base/environment.h"
+#include "ps/endpoints.h"
 #include "sullae/ps/optimizer.h"
 #include "train/local_sgd.h"
 #include "train/models/row_source.h"
@@ -94,6 +96,8 @@ class ServerUpdate final : public WeightUpdate {
 };
 
 }  // namespace
+
+bool has_parameter_servers() { return ps::has_servers(process_environment()); }
 
 std::unique_ptr<WeightUpdate> make_server_update(torch::nn::Module& model,
                                                  const TrainOptions& options) {

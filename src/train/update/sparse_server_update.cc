@@ -9,6 +9,7 @@
 #include "parallel/ps/core_rule.h"
 #include "parallel/ps/whole_state.h"
 #include "sullae/ps/embedding.h"
+#include "torch/optimizer_state.h"
 #include "train/local_sgd.h"
 #include "train/models/row_source.h"
 #include "train/update/server_rule.h"
@@ -27,6 +28,9 @@ void check_for_tables(const TrainOptions& options) {
   require(options.precision == "float32", "servers hold float32: does not go with --precision");
   require(options.clip_norm == 0, "does not go with --clip-norm: servers have a part of the norm");
   require(options.scale_up == 1, "does not go with --scale-up");
+  require(options.optimizer != "sgd" || options.momentum == 0,
+          "rows without a gradient have no momentum, which with ranks alone they have: add "
+          "--momentum 0");
   require(options.weight_decay == 0,
           "rows without a gradient would not decay: leave out --weight-decay");
 }
@@ -95,7 +99,6 @@ class SparseServerUpdate final : public WeightUpdate {
   void join_weights() override {
     const Stopwatch watch(waiting_);
     world_->barrier();
-    if (world_->rank() == 0) take_values(table().gather());
   }
 
   WholeState gather() override {
@@ -107,12 +110,18 @@ class SparseServerUpdate final : public WeightUpdate {
     }
     return whole;
   }
-  MasterWeights master_weights() override { return {}; }
+  // Into the model's own.
+  MasterWeights master_weights() override {
+    join_weights();
+    if (world_->rank() == 0) take_values(table().gather());
+    return {};
+  }
   void load(torch::optim::Optimizer& loaded) override {
     if (world_->rank() == 0) {
       ps::WholeState state = whole_of(no_state());
       state.take(loaded, weight_);
       give_rows(state);
+      loaded.state().erase(key_of(loaded.state(), weight_));
     }
     dense_->load(loaded);
     world_->barrier();
@@ -136,6 +145,9 @@ class SparseServerUpdate final : public WeightUpdate {
   }
 
   void take_values(const ps::TableRows& rows) {
+    const bool fits = rows.ids.numel() == 0 || rows.ids[-1].item<std::int64_t>() < weight_.size(0);
+    require_of_servers(fits,
+                       "--ps-mode ps-sparse: servers have rows of another vocabulary (--ps-dir)");
     weight_.zero_();
     weight_.index_copy_(0, rows.ids, rows.values);
   }

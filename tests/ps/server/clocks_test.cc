@@ -126,6 +126,22 @@ TEST(Clocks, AreWhereWorkersAreAfterAnOlderState) {
   }
 }
 
+// Its last gradient was in a round that has ended: nobody else is needed for the next.
+TEST(Clocks, LetGoOnWhoIsAheadWhenTheOthersLeave) {
+  Clocks clocks(0);
+  const std::set<int> two{0, 1};
+  clocks.take(0, {1, 1}, 8, two);
+  clocks.take(1, {2, 1}, 7, two);
+  EXPECT_EQ(settle(clocks, two), 2);
+  EXPECT_FALSE(clocks.may_go_on(0, two));
+  Clocks again(0);
+  again.restore(clocks.numbers());
+  EXPECT_TRUE(again.has_taken(0, {1, 1})) << "it is in what was saved";
+  EXPECT_TRUE(clocks.is_round_full({0}));
+  EXPECT_EQ(clocks.end_round({0}), 0);
+  EXPECT_TRUE(clocks.may_go_on(0, {0}));
+}
+
 // Whoever gave to the round that is open gives again.
 TEST(Clocks, AreSavedWithoutTheRoundThatIsOpen) {
   Clocks clocks(0);

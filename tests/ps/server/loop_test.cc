@@ -279,6 +279,61 @@ TEST(ParameterServer, RowsAreTheSameOnAnyNumberOfServers) {
   }
 }
 
+// Whatever moment it is at each of the servers.
+TEST(ParameterServer, LetsAWorkerInThatComesLaterToSeveralServers) {
+  for (const int staleness : {0, 1}) {
+    RunningServers servers(3, {.workers = 2, .staleness = staleness});
+    std::atomic<bool> has_come = false;
+    const auto work = [&](int worker) {
+      SliceClient client(options_of(servers, worker), ps::place({70000}, 3), Rule{});
+      client.start();
+      for (int left = 50; left > 0; left -= has_come ? 1 : 0) {
+        client.push_pull(1);
+        if (worker == 2) has_come = true;
+      }
+    };
+    std::vector<std::jthread> threads;
+    threads.emplace_back([&] { work(0); });
+    threads.emplace_back([&] { work(1); });
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+    work(2);
+  }
+}
+
+// Were it let in, the two would wait for it at the table before it comes to the optimizer, or it for them.
+TEST(ParameterServer, RefusesAWorkerThatComesLaterToSeveralThings) {
+  for (const int staleness : {0, 4, -1}) {
+    RunningServers servers(1, {.workers = 1, .staleness = staleness});
+    auto options = options_of(servers, 0);
+    SliceClient dense(options, kSlices, Rule{});
+    options.name = "words";
+    ps::TableClient words(options, kZeros, Rule{});
+    options.worker = 1;
+    const auto error = error_of([&] { ps::TableClient(options, kZeros, Rule{}); });
+    if (staleness == -1) {
+      EXPECT_EQ(error, "nothing was thrown");
+      continue;
+    }
+    EXPECT_TRUE(contains(error,
+                         "refuses worker 1: it comes when the others have begun, and they "
+                         "step several things here ("))
+        << error;
+    EXPECT_TRUE(contains(error, "'words'")) << error;
+  }
+}
+
+TEST(ParameterServer, SaysThatRowsAreLost) {
+  RunningServers servers(1, {});
+  ps::TableClient table(options_of(servers, 0), kZeros, Rule{});
+  push_ones(table, {1});
+  servers.restart(0, {});
+  const auto error = error_of([&] { push_ones(table, {1}); });
+  EXPECT_TRUE(contains(error, "parameter server 0 (" + servers.endpoints()[0] +
+                                  ") came back without the rows of 'optimizer': expected what it "
+                                  "had saved"))
+      << error;
+}
+
 // When both have come and left what they had there; one that is cut off has not left.
 TEST(ParameterServer, EndsWithItsWorkers) {
   ps::Server server({.workers = 2, .ends_with_workers = true});
@@ -329,7 +384,7 @@ TEST(ParameterServer, SaysWhatItRefuses) {
   };
   const auto first = table(0, 4);
   EXPECT_TRUE(contains(error_of([&] { table(1, 5); }),
-                       "the parameters of 'words' are others than the first worker's"));
+                       "the rows of 'words' are others than the first worker's"));
   EXPECT_TRUE(contains(error_of([&] {
                          auto given = options;
                          given.name = "none";

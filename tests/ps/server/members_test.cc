@@ -15,13 +15,17 @@ TEST(Members, WaitForThoseWhoAreExpectedUntilTheyEnd) {
   EXPECT_FALSE(members.hear(1, 7, kStart));
   members.join(1, 7, kStart);
   members.join(5, 8, kStart);
+  EXPECT_EQ(members.counted(), (std::set<int>{0, 1})) << "it has not given anything yet";
+  members.count(5);
+  EXPECT_EQ(members.counted(), (std::set<int>{0, 1, 5}));
   EXPECT_TRUE(members.hear(1, 7, kStart + milliseconds{90}));
   EXPECT_EQ(members.expire(kStart + milliseconds{150}), std::vector<int>{5});
   // Who has not come yet has no lease.
   EXPECT_EQ(members.counted(), (std::set<int>{0, 1}));
-  members.leave(1, 6);
+  EXPECT_FALSE(members.leave(1, 6));
   EXPECT_TRUE(members.counted().contains(1));
-  members.leave(1, 7);
+  EXPECT_TRUE(members.leave(1, 7));
+  EXPECT_FALSE(members.leave(1, 7));
   EXPECT_FALSE(members.counted().contains(1));
 }
 
@@ -42,10 +46,15 @@ TEST(Members, RestUntilTheyAreCounted) {
   members.join(0, 7, kStart);
   members.rest(0);
   EXPECT_EQ(members.counted(), std::set<int>{1});
+  EXPECT_TRUE(members.rests(0));
+  Members again(2, milliseconds{100});
+  again.restore(members.living(), members.counted(), kStart);
+  EXPECT_TRUE(again.rests(0)) << "so that it is counted when it pulls";
   EXPECT_TRUE(members.hear(0, 7, kStart));
   EXPECT_EQ(members.living(), std::set<int>{0});
   members.count(0);
   EXPECT_EQ(members.counted(), (std::set<int>{0, 1}));
+  EXPECT_FALSE(members.rests(0));
 }
 
 }  // namespace
