@@ -18,7 +18,7 @@ packages=(
   libopenblas0-pthread
   libucx-dev libopenmpi-dev openmpi-bin
   libfmt-dev nlohmann-json3-dev libcli11-dev zlib1g-dev
-  libjpeg62-turbo-dev libisal-dev libprotobuf-dev protobuf-compiler libtomlplusplus-dev libzmq3-dev cppzmq-dev robin-map-dev
+  libjpeg62-turbo-dev libisal-dev libprotobuf-dev protobuf-compiler libtomlplusplus-dev libzmq3-dev cppzmq-dev
   libboost-dev libgrpc++-dev protobuf-compiler-grpc libssl-dev libsqlite3-dev curl python3
   libgtest-dev
 )

@@ -11,9 +11,7 @@ namespace {
 
 constexpr std::size_t kBytesOfAChunk = std::size_t{4} << 20;
 // Rows are at random places in memory: so many are on their way together.
-constexpr std::size_t kRowsAtOnce = 16;
-
-constexpr std::size_t kMostBuckets = 16;  // a row
+constexpr std::size_t kRowsAtOnce = 32;
 
 void prefetch(const float* row, std::size_t floats) {
   constexpr std::size_t kFloatsALine = 16;
@@ -59,18 +57,14 @@ void Table::begin(std::uint64_t id, float* values) const {
   }
 }
 
-// Null where it was never made.
-const float* Table::find(std::uint64_t id) const {
-  const auto found = numbers_.find(id);
-  return found == numbers_.end() ? nullptr : row(found->second);
-}
-
 void Table::look_up(std::span<const std::uint64_t> ids, float* to) const {
   const float* places[kRowsAtOnce];
   for (std::size_t from = 0; from < ids.size(); from += kRowsAtOnce) {
     const auto some = ids.subspan(from, std::min(kRowsAtOnce, ids.size() - from));
+    for (const std::uint64_t id : some) numbers_.prefetch(id);
     for (std::size_t i = 0; i < some.size(); ++i) {
-      places[i] = find(some[i]);
+      const std::uint32_t number = numbers_.find(some[i]);
+      places[i] = number == RowNumbers::kNone ? nullptr : row(number);
       if (places[i] != nullptr) prefetch(places[i], dimension_);
     }
     for (std::size_t i = 0; i < some.size(); ++i, to += dimension_) {
@@ -86,13 +80,13 @@ std::uint32_t Table::append(std::uint64_t id) {
   const std::uint32_t number = rows_++;
   if (number % chunk_ == 0) chunks_.push_back(std::make_unique<Chunk>(chunk_, width_));
   chunks_.back()->ids[number % chunk_] = id;
-  numbers_[id] = number;
+  numbers_.insert(id, number);
   return number;
 }
 
 std::uint32_t Table::make(std::uint64_t id) {
-  const auto found = numbers_.find(id);
-  if (found != numbers_.end()) return found->second;
+  const std::uint32_t found = numbers_.find(id);
+  if (found != RowNumbers::kNone) return found;
   const std::uint32_t number = append(id);
   begin(id, row(number));
   if (rule_.kind == Rule::Kind::adagrad)
@@ -107,6 +101,7 @@ void Table::apply(const Gradient& gradient, float scale) {
   float* places[kRowsAtOnce];
   for (std::size_t first = 0; first < gradient.ids.size(); first += kRowsAtOnce) {
     const std::size_t count = std::min(kRowsAtOnce, gradient.ids.size() - first);
+    for (std::size_t i = 0; i < count; ++i) numbers_.prefetch(gradient.ids[first + i]);
     for (std::size_t i = 0; i < count; ++i) {
       places[i] = row(make(gradient.ids[first + i]));
       prefetch(places[i], width_);
@@ -124,13 +119,13 @@ void Table::apply(const Gradient& gradient, float scale) {
 void Table::add(const Gradient& gradient) {
   const float* from = gradient.values;
   for (const std::uint64_t id : gradient.ids) {
-    const auto [place, is_new] =
-        places_.try_emplace(id, static_cast<std::uint32_t>(summed_.size()));
-    if (is_new) {
+    const std::uint32_t place = places_.find(id);
+    if (place == RowNumbers::kNone) {
+      places_.insert(id, static_cast<std::uint32_t>(summed_.size()));
       summed_.push_back(id);
       sum_.insert(sum_.end(), from, from + dimension_);
     } else {
-      float* const sum = sum_.data() + place->second * dimension_;
+      float* const sum = sum_.data() + place * dimension_;
       for (std::size_t i = 0; i < dimension_; ++i) sum[i] += from[i];
     }
     from += dimension_;
@@ -140,11 +135,7 @@ void Table::add(const Gradient& gradient) {
 
 void Table::apply_sum(float scale) {
   apply({.learning_rate = learning_rate_, .ids = summed_, .values = sum_.data()}, scale);
-  // Clearing costs as much as the largest sum ever had.
-  if (places_.bucket_count() > kMostBuckets * places_.size())
-    places_ = RowNumbers();
-  else
-    places_.clear();
+  places_.clear();
   summed_.clear();
   sum_.clear();
 }
@@ -185,7 +176,7 @@ void Table::restore(const nlohmann::json& numbers) {
 void Table::restored() {
   numbers_.reserve(rows_);
   for (std::uint32_t number = 0; number < rows_; ++number)
-    numbers_[chunks_[number / chunk_]->ids[number % chunk_]] = number;
+    numbers_.insert(chunks_[number / chunk_]->ids[number % chunk_], number);
 }
 
 std::vector<std::span<std::byte>> Table::arrays() {

@@ -1,27 +1,18 @@
 // A server's rows of a table.
 #pragma once
 
-#include <tsl/robin_map.h>
-
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "ps/rows.h"
 #include "ps/rule.h"
 #include "ps/server/huge_pages.h"
+#include "ps/server/row_numbers.h"
 
 namespace sullae::ps {
-
-struct HashOfId {
-  std::size_t operator()(std::uint64_t id) const { return static_cast<std::size_t>(mix(id)); }
-};
-using RowNumbers = tsl::robin_map<std::uint64_t, std::uint32_t, HashOfId, std::equal_to<>,
-                                  HugePages<std::pair<std::uint64_t, std::uint32_t>>>;
 
 /// Rows are made when they are first updated: one that never was is what it begins as, and takes no memory. A step leaves
 /// alone rows without a gradient, and what the rule keeps of them, as PyTorch's SparseAdam does. Used by one thread.
@@ -70,7 +61,6 @@ class Table {
     std::vector<float, HugePages<float>> data;
   };
 
-  const float* find(std::uint64_t id) const;
   std::uint32_t make(std::uint64_t id);
   std::uint32_t append(std::uint64_t id);
   float* row(std::uint32_t number);

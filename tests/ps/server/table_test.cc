@@ -7,6 +7,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <random>
+#include <unordered_map>
 
 namespace sullae::ps {
 namespace {
@@ -52,6 +54,33 @@ TEST(Table, RowsBeginAsDrawsOfTheirNumbers) {
   EXPECT_NEAR(fourths / count / std::pow(squares / count, 2), 3, 0.05);  // as a normal one's
   EXPECT_EQ(rows_of(Table({.dimension = 2, .deviation = 0}, Rule{}), {9}),
             (std::vector<float>{0, 0}));
+}
+
+// As std::unordered_map has them, while they become more, and after.
+TEST(RowNumbers, FindWhatWasInserted) {
+  std::mt19937_64 random(3);
+  RowNumbers numbers;
+  std::unordered_map<std::uint64_t, std::uint32_t> expected;
+  EXPECT_EQ(numbers.find(0), RowNumbers::kNone);
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint32_t i = 0; i < 20000; ++i) {
+      // Near each other, and anywhere.
+      const std::uint64_t id = i % 2 == 0 ? i : random();
+      if (!expected.emplace(id, i).second) continue;
+      numbers.insert(id, i);
+      numbers.prefetch(id + 1);
+      EXPECT_EQ(numbers.find(id), i);
+    }
+    EXPECT_EQ(numbers.size(), expected.size());
+    for (const auto& [id, number] : expected) EXPECT_EQ(numbers.find(id), number);
+    EXPECT_EQ(numbers.find(1), RowNumbers::kNone);
+    numbers.clear();
+    EXPECT_EQ(numbers.find(0), RowNumbers::kNone);
+    numbers.insert(7, 1);
+    numbers.clear();  // of many slots
+    expected.clear();
+    numbers.reserve(3000);
+  }
 }
 
 // More than a chunk of them, the largest number among them.
