@@ -54,7 +54,7 @@ constexpr bool needs_answer(Kind kind) {
 }
 
 struct Header {
-  static constexpr std::uint32_t kMagic = 0x53507332;  // "2sPS"
+  static constexpr std::uint32_t kMagic = 0x53507333;  // "3sPS"
 
   std::uint32_t magic = kMagic;
   Kind kind = Kind::alive;

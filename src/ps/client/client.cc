@@ -250,8 +250,7 @@ void Client::welcome(Server& server, const json& said) {
   server.greeted = true;
   staleness_bound_ = said.at("staleness").get<int>();
   server.needs_values = said.at("needs").get<bool>();
-  step_ = std::max(step_, said.at("step").get<std::int64_t>());
-  next_step_ = std::max(next_step_, step_);
+  next_step_ = std::max(next_step_, said.at("step").get<std::int64_t>());
   const auto before = std::exchange(server.group, said.at("group").get<std::string>());
   if (!before.empty() && before != server.group)
     lost(static_cast<std::size_t>(&server - servers_.data()));
@@ -262,6 +261,7 @@ void Client::welcome(Server& server, const json& said) {
   const auto is_asked = [&](auto item) {
     return items_[item].asked != Asked::nothing;
   };
+  if (std::ranges::none_of(items_, &Item::is_asked)) step_ = next_step_;
   if (std::ranges::none_of(server.items, is_asked)) return;
   give_first_values(server);
   for (const auto item : server.items) {

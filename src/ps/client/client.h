@@ -95,6 +95,7 @@ class Client {
     std::size_t server = 0;
     std::uint64_t question = 0;
     Asked asked = Asked::nothing;
+    bool is_asked() const { return asked != Asked::nothing; }
     bool taken = false;  // as the server said when it welcomed this worker
   };
   struct Server {

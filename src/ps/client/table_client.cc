@@ -44,6 +44,7 @@ json TableClient::description(std::span<const std::uint32_t> items) const {
 
 // Nobody else has them.
 void TableClient::lost(std::size_t server) {
+  if (!has_given_) return;
   throw Error(fmt::format(
       "{} came back without the rows of '{}': expected what it had saved (sullae run --ps-dir, "
       "sullae ps --state); go on from a checkpoint",
@@ -93,6 +94,7 @@ void TableClient::push(std::span<const std::uint64_t> ids, const float* gradient
       std::copy_n(gradients + part.places[i] * dimension(), dimension(),
                   part.gradient.data() + i * dimension());
   }
+  has_given_ = has_given_ || !ids.empty();
   push_all(learning_rate);
 }
 
@@ -162,6 +164,7 @@ void TableClient::put_rows(const Rows& rows) {
       part.rows.data.insert(part.rows.data.end(), from, from + width_);
     }
   }
+  has_given_ = true;
   ask(Asked::store, with_ids(), "a table's rows to be stored");
 }
 

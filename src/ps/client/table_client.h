@@ -60,6 +60,7 @@ class TableClient final : public Client {
   std::size_t width_;
   std::vector<Part> parts_;  // by server
   float* to_ = nullptr;
+  bool has_given_ = false;  // rows, or gradients of some
 };
 
 }  // namespace sullae::ps

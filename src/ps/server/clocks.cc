@@ -69,8 +69,9 @@ int Clocks::end_round(const std::set<int>& members) {
 
 bool Clocks::may_go_on(int worker, const std::set<int>& members) const {
   if (staleness_ < 0) return true;
+  if (members.empty()) return true;
   if (has_rounds()) return clock(worker) <= round_;
-  return members.empty() || clock(worker) <= least_clock(members) + staleness_;
+  return clock(worker) <= least_clock(members) + staleness_;
 }
 
 nlohmann::json Clocks::numbers() const {

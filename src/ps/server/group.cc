@@ -67,6 +67,9 @@ bool Group::hello(Message& message, const json& said) {
 void Group::answer(Message& message) {
   const Header& header = message.header;
   if (members_.hear(header.worker, header.incarnation, Clock::now())) return answer_known(message);
+  // It ends, and will not say hello.
+  if (header.kind == Kind::leave && members_.leave(header.worker, header.incarnation))
+    return look_again();
   // It can say hello only when it wakes: a server that is new here does not wait for it.
   if (header.kind == Kind::alive_at_rest && !members_.has_joined(header.worker)) {
     members_.rest(header.worker);
@@ -214,6 +217,7 @@ json Group::description() const {
   description["rule"] = to_json(rule_);
   description["living"] = members_.living();
   description["counted"] = members_.counted();
+  description["resting"] = members_.resting();
   description["numbers"] = numbers();
   description["id"] = id_;
   return description;
@@ -224,7 +228,8 @@ void Group::restore(const json& saved, bool same_job) {
   saved.at("id").get_to(id_);
   if (same_job)
     members_.restore(saved.at("living").get<std::set<int>>(),
-                     saved.at("counted").get<std::set<int>>(), Clock::now());
+                     saved.at("counted").get<std::set<int>>(),
+                     saved.at("resting").get<std::set<int>>());
 }
 
 }  // namespace sullae::ps

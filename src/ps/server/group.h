@@ -96,7 +96,7 @@ class Group {
   std::string id_;  // another one where what it held is lost
   Members members_;
   std::map<std::uint32_t, std::vector<Waiting>> waiting_;  // by item
-  bool has_changed_ = false;
+  bool has_changed_ = true;                                // it is new
 };
 
 }  // namespace sullae::ps

@@ -50,6 +50,7 @@ ServerLoop::ServerLoop(const ServerOptions& options)
         fmt::format("parameter server: cannot listen at '{}': {}", options.endpoint, error.what()));
   }
   endpoint_ = socket_.get(zmq::sockopt::last_endpoint);
+  for (const auto& [id, group] : groups_) group->members().renew(Clock::now());
 }
 
 void ServerLoop::turn(std::chrono::milliseconds limit) {
@@ -78,7 +79,10 @@ void ServerLoop::expire() {
           endpoint_, worker, std::chrono::duration<double>(options_.lease).count());
     if (!gone.empty()) group->look_again();
     take_note(*group);
-    for (const int worker : gone) this->gone(worker, false);
+    for (const int worker : gone) {
+      dead_.insert(worker);
+      this->gone(worker, false);
+    }
   }
 }
 
@@ -101,7 +105,8 @@ void ServerLoop::forget(int worker) {
     group->look_again();
     take_note(*group);
   }
-  gone(worker, false);
+  dead_.insert(worker);
+  if (!gone_.contains(worker)) gone(worker, false);
 }
 
 // False where there is none; what is no message of ours is passed over.
@@ -134,28 +139,29 @@ void ServerLoop::answer(Message& message) {
     const bool was_there = found->second->members().living().contains(worker);
     found->second->answer(message);
     take_note(*found->second);
-    if (was_there && (kind == Kind::leave || kind == Kind::fail)) gone(worker, kind == Kind::leave);
+    if (kind == Kind::leave || (kind == Kind::fail && was_there)) gone(worker, kind == Kind::leave);
     return;
   }
   // Of a group that a server before this one had. A worker at rest says nothing else; the rest say hello.
-  if (header.kind == Kind::leave || header.kind == Kind::fail)
-    gone(header.worker, header.kind == Kind::leave);
+  if (header.kind == Kind::leave) gone(header.worker, true);
   if (needs_answer(header.kind))
     replies_.send(message.from, {.kind = Kind::unknown, .item = header.item});
 }
 
-// Whoever was not expected, or is waited for no more, is let in where the others are: in each group at another moment.
-std::string ServerLoop::too_late(int worker, Group& group) const {
-  const auto& others = group.members().counted();
-  const bool is_expected =
-      others.empty() || others.contains(worker) || group.members().living().contains(worker);
-  if (is_expected || options_.staleness < 0 || groups_.size() < 2) return "";
-  std::vector<std::string> names;
-  for (const auto& [id, one] : groups_) names.push_back("'" + one->name() + "'");
+// Whoever was not expected is let in where the others are: in each group at another moment.
+std::string ServerLoop::too_late(int worker, const std::string& name) const {
+  if (worker < options_.workers || options_.staleness < 0) return "";
+  std::set<std::string> names{"'" + name + "'"};
+  for (const auto& [id, group] : groups_) {
+    const auto living = group->members().living();
+    if (group->name() == name && living.contains(worker)) return "";
+    if (!living.empty()) names.insert("'" + group->name() + "'");
+  }
+  if (names.size() < 2) return "";
   return fmt::format(
       "it comes when the others have begun, and they step several things here ({}): with a bound "
       "on staleness it would be waited for in one while it waits in another; expected staleness "
-      "-1, or all workers from the beginning",
+      "-1, or as many workers from the beginning",
       fmt::join(names, ", "));
 }
 
@@ -184,18 +190,20 @@ void ServerLoop::hello(Message& message) {
     const auto said = nlohmann::json::parse(message.parts.at(0).to_string_view());
     if (said.at("secret").get<std::string>() != options_.secret)
       return replies_.refuse(message, "it belongs to another job (SULLAE_JOB_SECRET)");
-    auto& group = groups_[fnv1a(said.at("group").get<std::string>())];
+    const auto name = said.at("group").get<std::string>();
+    if (const auto why = too_late(header.worker, name); !why.empty())
+      return replies_.refuse(message, why);
+    auto& group = groups_[fnv1a(name)];
     if (group == nullptr) {
       auto made = Group::make(said, options_, replies_);
-      for (const int worker : gone_) made->members().forget(worker);
+      for (const int worker : dead_) made->members().forget(worker);
       group = std::move(made);
     }
-    if (const auto why = too_late(header.worker, *group); !why.empty())
-      return replies_.refuse(message, why);
     if (group->hello(message, said)) {
       came_.insert(header.worker);
       gone_.erase(header.worker);
       failed_.erase(header.worker);
+      dead_.erase(header.worker);
     }
     take_note(*group);
   } catch (const nlohmann::json::exception& error) {

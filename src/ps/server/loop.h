@@ -36,7 +36,7 @@ class ServerLoop {
   void hello(Message& message);
   void take_note(Group& group);
   /// Why it cannot come now; empty where it can.
-  std::string too_late(int worker, Group& group) const;
+  std::string too_late(int worker, const std::string& name) const;
   void gone(int worker, bool has_ended_well);
   void expire();
   std::uint64_t job() const;
@@ -48,9 +48,9 @@ class ServerLoop {
   std::string endpoint_;
   std::map<std::uint64_t, std::unique_ptr<Group>> groups_;  // by the hash of the name
   std::set<int> came_;
-  std::set<int>
-      gone_;  // of those, who are in no group any more: one that is new need not wait for them
+  std::set<int> gone_;    // of those, who are in no group any more
   std::set<int> failed_;  // of those, who have not ended well, and may come again
+  std::set<int> dead_;    // workers for which a group that is new need not wait
   Clock::time_point last_gone_;
   std::optional<Clock::time_point> changed_;  // since what is on the disk
 };

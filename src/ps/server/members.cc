@@ -2,12 +2,14 @@
 
 namespace sullae::ps {
 
-Members::Members(int expected, std::chrono::milliseconds lease) : lease_(lease) {
+Members::Members(int expected, std::chrono::milliseconds lease)
+    : expected_(expected), lease_(lease) {
   for (int worker = 0; worker < expected; ++worker) counted_.insert(worker);
 }
 
 void Members::join(int worker, std::uint64_t incarnation, Clock::time_point now) {
   living_[worker] = {incarnation, now};
+  if (worker < expected_) count(worker);
 }
 
 bool Members::hear(int worker, std::uint64_t incarnation, Clock::time_point now) {
@@ -25,9 +27,10 @@ bool Members::has_joined(int worker) const {
 
 bool Members::leave(int worker, std::uint64_t incarnation) {
   const auto found = living_.find(worker);
-  if (found == living_.end() || found->second.incarnation != incarnation) return false;
-  forget(worker);
-  return true;
+  const bool is_another = found != living_.end() && found->second.incarnation != 0 &&
+                          found->second.incarnation != incarnation;
+  if (!is_another) forget(worker);
+  return !is_another;
 }
 
 void Members::rest(int worker) {
@@ -53,12 +56,14 @@ std::set<int> Members::living() const {
 }
 
 void Members::restore(const std::set<int>& living, const std::set<int>& counted,
-                      Clock::time_point now) {
+                      const std::set<int>& resting) {
   counted_ = counted;
-  for (const int worker : living) {
-    living_[worker] = {.incarnation = 0, .heard = now};
-    if (!counted.contains(worker)) resting_.insert(worker);
-  }
+  resting_ = resting;
+  for (const int worker : living) living_[worker] = {};
+}
+
+void Members::renew(Clock::time_point now) {
+  for (auto& [worker, life] : living_) life.heard = now;
 }
 
 std::vector<int> Members::expire(Clock::time_point now) {

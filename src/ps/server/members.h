@@ -18,15 +18,14 @@ class Members {
   Members(int expected, std::chrono::milliseconds lease);
 
   /// A worker that comes, or comes again: `incarnation` tells its processes apart. One that was not expected is waited for
-  /// from count() on, which is to come with its first gradient: those who are there already may be about to wait for it
-  /// elsewhere.
+  /// from count() on, which is to come with its first gradient.
   void join(int worker, std::uint64_t incarnation, Clock::time_point now);
   /// False of one that has not joined, or has left, or whose place another process has taken. One that
   /// restore() has brought lives by that, but is to say hello, too.
   bool hear(int worker, std::uint64_t incarnation, Clock::time_point now);
   /// Not as restore() has brought it.
   bool has_joined(int worker) const;
-  /// False of one that is not there.
+  /// False of another process's than the one that is there.
   bool leave(int worker, std::uint64_t incarnation);
   /// One that lives is waited for no more, until count().
   void rest(int worker);
@@ -39,8 +38,11 @@ class Members {
 
   const std::set<int>& counted() const { return counted_; }
   std::set<int> living() const;
-  /// As the server before this one had them: those who lived have the lease to be heard of.
-  void restore(const std::set<int>& living, const std::set<int>& counted, Clock::time_point now);
+  const std::set<int>& resting() const { return resting_; }
+  /// As the server before this one had them: those who lived have the lease to be heard of, from renew() on.
+  void restore(const std::set<int>& living, const std::set<int>& counted,
+               const std::set<int>& resting);
+  void renew(Clock::time_point now);
 
  private:
   struct Life {
@@ -48,6 +50,7 @@ class Members {
     Clock::time_point heard;
   };
 
+  int expected_;
   std::chrono::milliseconds lease_;
   std::map<int, Life> living_;
   std::set<int> counted_;  // who is waited for: those who live, and those who are expected

@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 // Then the number of bytes of a JSON text, that text, and the arrays in its order.
-constexpr std::string_view kMagic = "sullae parameter server 2\n";
+constexpr std::string_view kMagic = "sullae parameter server 3\n";
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::string& what) {
   throw CheckpointError(

@@ -322,6 +322,33 @@ TEST(ParameterServer, RefusesAWorkerThatComesLaterToSeveralThings) {
   }
 }
 
+// Who has left one thing, and whoever else has, may begin another, and is waited for there.
+TEST(ParameterServer, LetsWorkersBeginOneThingAfterTheOther) {
+  RunningServers servers(2, {.workers = 2});
+  const auto work = [&](int worker) {
+    for (const char* name : {"first", "second", "first", "third"}) {
+      auto options = options_of(servers, worker);
+      options.name = name;
+      ps::TableClient table(options, kZeros, Rule{});
+      const float before = rows_of(table, {1})[0];
+      for (int step = 1; step <= 3; ++step) {
+        push_ones(table, {1});
+        EXPECT_EQ(rows_of(table, {1})[0], before - static_cast<float>(step)) << name;
+      }
+    }
+  };
+  std::jthread other([&] { work(1); });
+  work(0);
+}
+
+TEST(ParameterServer, DoesNotMissRowsThatNobodyGave) {
+  RunningServers servers(1, {});
+  ps::TableClient table(options_of(servers, 0), {.dimension = 2, .seed = 3}, Rule{});
+  const auto rows = rows_of(table, {1, 2});
+  servers.restart(0, {});
+  EXPECT_EQ(rows_of(table, {1, 2}), rows);
+}
+
 TEST(ParameterServer, SaysThatRowsAreLost) {
   RunningServers servers(1, {});
   ps::TableClient table(options_of(servers, 0), kZeros, Rule{});

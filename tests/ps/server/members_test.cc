@@ -25,20 +25,32 @@ TEST(Members, WaitForThoseWhoAreExpectedUntilTheyEnd) {
   EXPECT_FALSE(members.leave(1, 6));
   EXPECT_TRUE(members.counted().contains(1));
   EXPECT_TRUE(members.leave(1, 7));
-  EXPECT_FALSE(members.leave(1, 7));
   EXPECT_FALSE(members.counted().contains(1));
 }
 
 // Who is restored lives by any word of its, and is not known before it says hello.
 TEST(Members, TellWhoHasJoinedFromWhoIsRestored) {
   Members members(1, milliseconds{100});
-  members.restore({0, 1}, {0, 1}, kStart);
+  members.restore({0, 1}, {0, 1}, {});
+  members.renew(kStart);
   EXPECT_FALSE(members.hear(0, 7, kStart + milliseconds{90}));
   EXPECT_FALSE(members.has_joined(0));
   EXPECT_EQ(members.expire(kStart + milliseconds{150}), std::vector<int>{1});
   members.join(0, 7, kStart);
   EXPECT_TRUE(members.has_joined(0));
   EXPECT_FALSE(members.hear(0, 8, kStart));
+}
+
+// Before it has said hello here, too.
+TEST(Members, AreNotWaitedForWhenTheyLeave) {
+  Members members(2, milliseconds{100});
+  EXPECT_TRUE(members.leave(1, 7));
+  EXPECT_EQ(members.counted(), std::set<int>{0});
+  members.restore({0}, {0}, {});
+  EXPECT_TRUE(members.leave(0, 9));
+  EXPECT_TRUE(members.counted().empty());
+  members.join(1, 8, kStart);
+  EXPECT_TRUE(members.counted().contains(1)) << "it was expected";
 }
 
 TEST(Members, RestUntilTheyAreCounted) {
@@ -48,7 +60,7 @@ TEST(Members, RestUntilTheyAreCounted) {
   EXPECT_EQ(members.counted(), std::set<int>{1});
   EXPECT_TRUE(members.rests(0));
   Members again(2, milliseconds{100});
-  again.restore(members.living(), members.counted(), kStart);
+  again.restore(members.living(), members.counted(), members.resting());
   EXPECT_TRUE(again.rests(0)) << "so that it is counted when it pulls";
   EXPECT_TRUE(members.hear(0, 7, kStart));
   EXPECT_EQ(members.living(), std::set<int>{0});
