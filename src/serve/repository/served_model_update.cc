@@ -237,6 +237,10 @@ void ServedModel::load(std::int64_t number) {
   log::info("model {}: version {} is ready ({}, {:.1f} s)", name_, number,
             entry.version->model().platform(),
             std::chrono::duration<double>(Clock::now() - start).count());
+  // Whoever sees that it is ready, and asks without a number, is answered by it.
+  std::set<std::int64_t> both{number};
+  if (serving_ > 0) both.insert(serving_);
+  choose_default(both);
 }
 
 void ServedModel::choose_default(const std::set<std::int64_t>& keep) {
