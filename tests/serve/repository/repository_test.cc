@@ -193,6 +193,19 @@ TEST_F(RepositoryTest, ServesSeveralVersionsWhereTheyAreAskedFor) {
   wait_until([&] { return version(3).state == VersionState::waiting; });
 }
 
+// Though others, which come with it, are still being loaded.
+TEST_F(RepositoryTest, TheNewestAnswersFromTheMomentItIsReady) {
+  put_text(model_ / "config.toml", std::string("version_policy = \"all\"\n") + kConstantConfig);
+  put_constant(model_, 1, 1);
+  start();
+  wait_for(1);
+  for (const int newest : {6, 11, 16}) {
+    for (int number = newest; number > newest - 5; --number) put_constant(model_, number, number);
+    wait_until([&] { return version(newest).state == VersionState::ready; });
+    EXPECT_EQ(ask(), newest);
+  }
+}
+
 TEST_F(RepositoryTest, AWrongConfigurationIsNamedWithItsLineAndTheOldOneStays) {
   put_constant(model_, 1, 1);
   start();
