@@ -38,8 +38,12 @@ class TrainCommand final : public Command {
         std::fputs(choice->options.configuration.c_str(), stdout);
         return 0;
       }
-      if (choice->evaluates || is_evaluator()) {
-        if (is_evaluator()) write_apart(choice->options);
+      if (is_evaluator()) {
+        write_apart(choice->options);
+        train::evaluate_checkpoints(*choice->recipe, choice->options, World::create({}));
+        return 0;
+      }
+      if (choice->evaluates) {
         train::evaluate_checkpoints(*choice->recipe, choice->options, init());
         shutdown();
         return 0;

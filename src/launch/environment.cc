@@ -145,7 +145,11 @@ std::optional<WorldOptions> from_tf_config(const Reader& reader) {
         "TF_CONFIG: task ps {} is no rank, but a parameter server: expected sullae ps, or sullae "
         "train",
         config->index));
-  if (config->task == TfConfig::Task::evaluator) return WorldOptions{};
+  // A program that knows nothing of evaluators would train all by itself.
+  if (config->task == TfConfig::Task::evaluator)
+    throw InputError(
+        "TF_CONFIG: task evaluator is no rank: expected sullae train, which tests "
+        "the checkpoints that ranks write");
   WorldOptions options;
   options.rank = config->index;
   options.size = static_cast<int>(config->ranks.size());

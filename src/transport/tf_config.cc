@@ -54,7 +54,7 @@ TfConfig read_config(const nlohmann::json& said) {
 
 std::optional<TfConfig> tf_config(const Environment& environment) {
   const auto text = environment("TF_CONFIG");
-  if (!text) return std::nullopt;
+  if (!text || environment("SULLAE_RANK")) return std::nullopt;
   try {
     return read_config(nlohmann::json::parse(*text));
   } catch (const nlohmann::json::exception& error) {

@@ -20,7 +20,7 @@ struct TfConfig {
   std::vector<std::string> servers;
 };
 
-/// Empty where the variable is not set. Throws InputError where it is not what TensorFlow documents, or names no task of
+/// Empty where the variable is not set, and for a rank that `sullae run` has started, perhaps within such a task. Throws InputError where it is not what TensorFlow documents, or names no task of
 /// its cluster.
 std::optional<TfConfig> tf_config(const Environment& environment);
 

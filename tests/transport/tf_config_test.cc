@@ -20,6 +20,9 @@ TfConfig read(const std::string& task) {
 
 TEST(TfConfig, NamesTheTask) {
   EXPECT_FALSE(tf_config(environment_of({})));
+  // A rank of `sullae run` within such a task.
+  EXPECT_FALSE(tf_config(environment_of(
+      {{"TF_CONFIG", config_of(R"({"type": "ps", "index": 0})")}, {"SULLAE_RANK", "0"}})));
   const auto chief = read(R"({"type": "chief", "index": 0})");
   EXPECT_EQ(chief.task, TfConfig::Task::rank);
   EXPECT_EQ(chief.index, 0);
