@@ -3,7 +3,7 @@
 
     bench/ps.py [--rounds 5] [--build build/release] [--data ../shared/data/mnist]
 
-Workers and servers of the first two are threads of one process (bench_ps). MNIST trains as in `sullae run --ps 2 -np 2 sullae train mnist
+Workers of the first two are threads of one process (bench_ps), and servers are `sullae ps`, or threads that speak ZeroMQ alone. MNIST trains as in `sullae run --ps 2 -np 2 sullae train mnist
 --epochs 3`, with three seeds."""
 
 import argparse

@@ -14,6 +14,7 @@
 #include <zmq.hpp>
 
 #include "base/copy.h"
+#include "base/hash.h"
 
 namespace sullae::ps {
 
@@ -60,7 +61,7 @@ struct Header {
   Kind kind = Kind::alive;
   std::int32_t worker = 0;
   std::uint32_t item = 0;   // of the group: a slice's number, or a table's
-  std::uint64_t group = 0;  // of workers that train one thing: its name's hash
+  std::uint64_t group = 0;  // of workers that train one thing: see group_of()
   std::uint64_t incarnation = 0;
   std::int64_t step = 0;  // of the worker's
   double learning_rate = 0;
@@ -69,6 +70,11 @@ struct Header {
   std::uint64_t question = 0;  // its number, which an answer repeats
 };
 static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) == 72);
+
+/// What header.group is: of one name in one job, so that nothing of another job's, or of nobody's, is heard.
+inline std::uint64_t group_of(std::string_view name, std::string_view secret) {
+  return fnv1a(name, fnv1a(secret));
+}
 
 /// Of a message, at most.
 inline constexpr std::int64_t kMostPart = std::int64_t{1} << 30;
@@ -124,6 +130,21 @@ std::vector<T> vector_of(const zmq::message_t& message) {
   copy_bytes(values.data(), message.data(), values.size() * sizeof(T));
   return values;
 }
+
+/// A message's numbers: where they are if they may be read there, else a copy. It does not outlive the message.
+class Floats {
+ public:
+  explicit Floats(const zmq::message_t& message)
+      : copy_(is_aligned(message) ? std::vector<float>() : vector_of<float>(message)),
+        data_(copy_.empty() ? static_cast<const float*>(message.data()) : copy_.data()) {}
+  Floats(const Floats&) = delete;
+  Floats& operator=(const Floats&) = delete;
+  const float* data() const { return data_; }
+
+ private:
+  std::vector<float> copy_;
+  const float* data_;
+};
 
 // Where it is, at any address.
 template <class T>

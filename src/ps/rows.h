@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 namespace sullae::ps {
@@ -23,6 +23,10 @@ struct Rows {
   /// Row after row: values, then the rule's first and second, as far as it has them.
   std::vector<float> data;
 };
+
+/// As a greeting has it, and back. Throws nlohmann::json::exception, and InputError for rows that cannot be.
+nlohmann::json to_json(const TableShape& shape);
+TableShape table_shape_of(const nlohmann::json& json);
 
 /// A finalizer of D. Stafford's ("mix13", as in SplitMix64).
 inline std::uint64_t mix(std::uint64_t x) {

@@ -63,13 +63,25 @@ Rule rule_of(const json& json) {
   return rule;
 }
 
+std::size_t arrays_of(const Rule& rule) {
+  switch (rule.kind) {
+    case Rule::Kind::sgd:
+      return rule.momentum == 0 ? 0 : 1;
+    case Rule::Kind::adagrad:
+      return 1;
+    case Rule::Kind::adam:
+    case Rule::Kind::adamw:
+      break;
+  }
+  return 2;
+}
+
 RuleState initial_state(const Rule& rule, std::size_t elements) {
   RuleState state;
-  const bool is_sgd = rule.kind == Rule::Kind::sgd;
   const bool is_adagrad = rule.kind == Rule::Kind::adagrad;
-  if (!is_sgd || rule.momentum != 0)
+  if (arrays_of(rule) > 0)
     state.first.assign(elements, is_adagrad ? static_cast<float>(rule.initial_accumulator) : 0.0F);
-  if (!is_sgd && !is_adagrad) state.second.assign(elements, 0.0F);
+  if (arrays_of(rule) > 1) state.second.assign(elements, 0.0F);
   return state;
 }
 

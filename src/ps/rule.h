@@ -39,6 +39,8 @@ struct RuleState {
   std::vector<float> second;  // Adam's second
 };
 
+/// How many of RuleState's arrays a rule has.
+std::size_t arrays_of(const Rule& rule);
 RuleState initial_state(const Rule& rule, std::size_t elements);
 
 /// As they travel.

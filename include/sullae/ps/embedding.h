@@ -34,9 +34,10 @@ struct EmbeddingOptions {
 struct TableRows {
   torch::Tensor ids;     ///< int64 [rows], ascending
   torch::Tensor values;  ///< float32 [rows, dimension]
-  torch::Tensor
-      first;  ///< float32 [rows, dimension]: momentum, sum of squares, or Adam's first moment
-  torch::Tensor second;    ///< float32 [rows, dimension]: Adam's second
+  /// float32 [rows, dimension]: momentum, the sum of squares, or Adam's first moment.
+  torch::Tensor first;
+  /// float32 [rows, dimension]: Adam's second.
+  torch::Tensor second;
   std::int64_t steps = 0;  ///< that the table has behind it
 };
 

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
-#include <cstring>
+#include <algorithm>
+#include <span>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/hash.h"
-#include "parallel/ps/core_rule.h"
+#include "parallel/ps/core_options.h"
 #include "ps/client/table_client.h"
 
 namespace sullae::ps {
@@ -160,9 +163,7 @@ class EmbeddingImpl::Impl {
   };
 
   // Values, and what the rule keeps.
-  std::int64_t copies() const {
-    return static_cast<std::int64_t>(client_.width() / client_.dimension());
-  }
+  std::int64_t copies() const { return static_cast<std::int64_t>(1 + arrays_of(rule_)); }
 
   // Each once, and where each is in them.
   static std::pair<torch::Tensor, torch::Tensor> distinct(const torch::Tensor& ids) {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/copy.h"
-#include "parallel/ps/core_rule.h"
+#include "parallel/ps/core_options.h"
 #include "parallel/ps/whole_state.h"
 #include "ps/client/slice_client.h"
 #include "sullae/ps.h"

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/copy.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "ps/client/connect.h"
 
@@ -36,7 +35,7 @@ Client::Client(ClientOptions options, const std::vector<int>& on)
     : options_(std::move(options)),
       name_in_use_(fmt::format("{}", fmt::join(options_.servers, ",")), options_.worker,
                    options_.name),
-      group_(fnv1a(options_.name)),
+      group_(group_of(options_.name, options_.secret)),
       incarnation_(new_incarnation()),
       context_(1),
       items_(on.size()),
@@ -121,9 +120,8 @@ void Client::ask(Asked what, std::span<const std::uint32_t> items, const char* f
 }
 
 bool Client::answered(const Server& server) const {
-  return server.greeted && std::ranges::all_of(server.items, [&](auto item) {
-           return items_[item].asked == Asked::nothing;
-         });
+  return server.greeted &&
+         std::ranges::none_of(server.items, [&](auto item) { return items_[item].is_asked(); });
 }
 
 void Client::wait(const char* for_what) {
@@ -193,7 +191,7 @@ void Client::ask_again(Server& server) {
   server.patience = std::min(server.patience * 2, kMostPatience);
   if (!server.greeted) return greet(server);
   for (const auto item : server.items) {
-    if (items_[item].asked != Asked::nothing) put(item, true);
+    put(item, true);
   }
 }
 
@@ -219,7 +217,7 @@ void Client::hear(std::size_t number, const Header& header, std::vector<zmq::mes
   Server& server = servers_[number];
   switch (header.kind) {
     case Kind::welcome:
-      return welcome(server, json::parse(parts.at(0).to_string_view()));
+      return welcome(number, json::parse(parts.at(0).to_string_view()));
     case Kind::values:
     case Kind::state:
     case Kind::stored:
@@ -246,23 +244,20 @@ void Client::hear(std::size_t number, const Header& header, std::vector<zmq::mes
 }
 
 // A server that has been away has taken as much as it remembers.
-void Client::welcome(Server& server, const json& said) {
+void Client::welcome(std::size_t number, const json& said) {
+  Server& server = servers_[number];
   server.greeted = true;
   staleness_bound_ = said.at("staleness").get<int>();
   server.needs_values = said.at("needs").get<bool>();
   next_step_ = std::max(next_step_, said.at("step").get<std::int64_t>());
   const auto before = std::exchange(server.group, said.at("group").get<std::string>());
-  if (!before.empty() && before != server.group)
-    lost(static_cast<std::size_t>(&server - servers_.data()));
+  if (!before.empty() && before != server.group) lost(number);
   for (const json& pair : said.at("taken")) {
     Item& item = items_.at(pair.at(0).get<std::uint32_t>());
     item.taken = pair.at(1).get<std::uint64_t>() >= item.question;
   }
-  const auto is_asked = [&](auto item) {
-    return items_[item].asked != Asked::nothing;
-  };
   if (std::ranges::none_of(items_, &Item::is_asked)) step_ = next_step_;
-  if (std::ranges::none_of(server.items, is_asked)) return;
+  if (answered(server)) return;
   give_first_values(server);
   for (const auto item : server.items) {
     const bool is_lost = items_[item].asked == Asked::push && !items_[item].taken;

@@ -95,8 +95,9 @@ class Client {
     std::size_t server = 0;
     std::uint64_t question = 0;
     Asked asked = Asked::nothing;
-    bool is_asked() const { return asked != Asked::nothing; }
     bool taken = false;  // as the server said when it welcomed this worker
+
+    bool is_asked() const { return asked != Asked::nothing; }
   };
   struct Server {
     zmq::socket_t socket;
@@ -119,7 +120,7 @@ class Client {
   void ask_again(Server& server);
   bool receive(std::size_t server);
   void hear(std::size_t server, const Header& header, std::vector<zmq::message_t>& parts);
-  void welcome(Server& server, const nlohmann::json& said);
+  void welcome(std::size_t server, const nlohmann::json& said);
   void take_answer(const Header& header, std::vector<zmq::message_t>& parts);
   std::string describe(std::size_t server) const;
   [[noreturn]] void fail(const Deadline& deadline, const char* for_what) const;

@@ -27,19 +27,15 @@ TableClient::TableClient(ClientOptions options, const TableShape& shape, const R
     : Client(options, one_each(options.servers.size())),
       shape_(shape),
       rule_(rule),
+      width_(dimension() * (1 + arrays_of(rule))),
       parts_(options.servers.size()) {
-  const RuleState state = initial_state(rule, 1);
-  width_ = dimension() * (1 + state.first.size() + state.second.size());
   greet_all();
 }
 
 json TableClient::description(std::span<const std::uint32_t> items) const {
-  return {{"rule", to_json(rule_)},
-          {"table",
-           {{"id", items.front()},
-            {"dimension", shape_.dimension},
-            {"deviation", shape_.deviation},
-            {"seed", shape_.seed}}}};
+  json table = to_json(shape_);
+  table["id"] = items.front();
+  return {{"rule", to_json(rule_)}, {"table", table}};
 }
 
 // Nobody else has them.

@@ -68,8 +68,7 @@ int Clocks::end_round(const std::set<int>& members) {
 }
 
 bool Clocks::may_go_on(int worker, const std::set<int>& members) const {
-  if (staleness_ < 0) return true;
-  if (members.empty()) return true;
+  if (staleness_ < 0 || members.empty()) return true;
   if (has_rounds()) return clock(worker) <= round_;
   return clock(worker) <= least_clock(members) + staleness_;
 }

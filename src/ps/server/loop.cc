@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/copy.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "ps/server/state_file.h"
 
@@ -37,7 +36,7 @@ ServerLoop::ServerLoop(const ServerOptions& options)
     if (options.state_file.has_parent_path())
       std::filesystem::create_directories(options.state_file.parent_path());
     for (auto& group : load_state(options_, job(), replies_))
-      groups_.emplace(fnv1a(group->name()), std::move(group));
+      groups_.emplace(group_of(group->name(), options_.secret), std::move(group));
   }
   socket_.set(zmq::sockopt::linger, 0);
   socket_.set(zmq::sockopt::rcvhwm, 0);
@@ -79,10 +78,7 @@ void ServerLoop::expire() {
           endpoint_, worker, std::chrono::duration<double>(options_.lease).count());
     if (!gone.empty()) group->look_again();
     take_note(*group);
-    for (const int worker : gone) {
-      dead_.insert(worker);
-      this->gone(worker, false);
-    }
+    for (const int worker : gone) died(worker);
   }
 }
 
@@ -105,6 +101,11 @@ void ServerLoop::forget(int worker) {
     group->look_again();
     take_note(*group);
   }
+  died(worker);
+}
+
+// Where it has not left before.
+void ServerLoop::died(int worker) {
   dead_.insert(worker);
   if (!gone_.contains(worker)) gone(worker, false);
 }
@@ -193,7 +194,7 @@ void ServerLoop::hello(Message& message) {
     const auto name = said.at("group").get<std::string>();
     if (const auto why = too_late(header.worker, name); !why.empty())
       return replies_.refuse(message, why);
-    auto& group = groups_[fnv1a(name)];
+    auto& group = groups_[group_of(name, options_.secret)];
     if (group == nullptr) {
       auto made = Group::make(said, options_, replies_);
       for (const int worker : dead_) made->members().forget(worker);

@@ -38,6 +38,7 @@ class ServerLoop {
   /// Why it cannot come now; empty where it can.
   std::string too_late(int worker, const std::string& name) const;
   void gone(int worker, bool has_ended_well);
+  void died(int worker);
   void expire();
   std::uint64_t job() const;
 
@@ -46,7 +47,7 @@ class ServerLoop {
   zmq::socket_t socket_;
   Replies replies_;
   std::string endpoint_;
-  std::map<std::uint64_t, std::unique_ptr<Group>> groups_;  // by the hash of the name
+  std::map<std::uint64_t, std::unique_ptr<Group>> groups_;  // by group_of() it
   std::set<int> came_;
   std::set<int> gone_;    // of those, who are in no group any more
   std::set<int> failed_;  // of those, who have not ended well, and may come again

@@ -51,11 +51,10 @@ bool SliceGroup::push(const Message& message) {
   if (parts.size() != 2 || parts[0].size() != slice.shard.sizes().size() ||
       parts[1].size() != slice.shard.elements() * sizeof(float))
     return false;
-  const auto copy = is_aligned(parts[1]) ? std::vector<float>() : vector_of<float>(parts[1]);
-  const Shard::Gradient gradient{
-      .learning_rate = message.header.learning_rate,
-      .present = span_of<std::uint8_t>(parts[0]),
-      .values = copy.empty() ? static_cast<const float*>(parts[1].data()) : copy.data()};
+  const Floats values(parts[1]);
+  const Shard::Gradient gradient{.learning_rate = message.header.learning_rate,
+                                 .present = span_of<std::uint8_t>(parts[0]),
+                                 .values = values.data()};
   slice.clocks.has_rounds() ? slice.shard.add(gradient) : slice.shard.apply(gradient);
   return true;
 }

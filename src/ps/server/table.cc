@@ -26,14 +26,13 @@ double fraction(std::uint64_t bits) { return static_cast<double>((bits >> 11) + 
 }  // namespace
 
 Table::Table(const TableShape& shape, const Rule& rule)
-    : shape_(shape), rule_(rule), dimension_(static_cast<std::size_t>(shape.dimension)) {
-  const RuleState state = initial_state(rule, 1);
-  has_first_ = !state.first.empty();
-  has_second_ = !state.second.empty();
-  width_ = dimension_ * (1 + (has_first_ ? 1 : 0) + (has_second_ ? 1 : 0));
-  const std::size_t rows = std::max<std::size_t>(1, kBytesOfAChunk / (width_ * sizeof(float)));
-  chunk_ = static_cast<std::uint32_t>(std::bit_floor(rows));
-}
+    : shape_(shape),
+      rule_(rule),
+      dimension_(static_cast<std::size_t>(shape.dimension)),
+      arrays_(arrays_of(rule)),
+      width_(dimension_ * (1 + arrays_)),
+      chunk_(static_cast<std::uint32_t>(
+          std::bit_floor(std::max<std::size_t>(1, kBytesOfAChunk / (width_ * sizeof(float)))))) {}
 
 float* Table::row(std::uint32_t number) {
   return chunks_[number / chunk_]->data.data() + number % chunk_ * width_;
@@ -109,8 +108,8 @@ void Table::apply(const Gradient& gradient, float scale) {
     for (std::size_t i = 0; i < count; ++i, from += dimension_) {
       float* const values = places[i];
       step.apply({.values = values,
-                  .first = has_first_ ? values + dimension_ : nullptr,
-                  .second = has_second_ ? values + 2 * dimension_ : nullptr},
+                  .first = arrays_ > 0 ? values + dimension_ : nullptr,
+                  .second = arrays_ > 1 ? values + 2 * dimension_ : nullptr},
                  from, dimension_, scale);
     }
   }

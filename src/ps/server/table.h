@@ -70,10 +70,9 @@ class Table {
   TableShape shape_;
   Rule rule_;
   std::size_t dimension_;
+  std::size_t arrays_;  // of the rule's state
   std::size_t width_;
   std::uint32_t chunk_;  // rows of one: a power of two
-  bool has_first_;
-  bool has_second_;
   std::int64_t steps_ = 0;
   std::uint32_t rows_ = 0;
   RowNumbers numbers_;

@@ -9,33 +9,20 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kBytesOfAPart = std::size_t{4} << 20;
-constexpr std::int64_t kMostDimension = 1 << 20;
-
-TableShape shape_of(const json& said) {
-  const TableShape shape{.dimension = said.at("dimension").get<std::int64_t>(),
-                         .deviation = said.at("deviation").get<double>(),
-                         .seed = said.at("seed").get<std::uint64_t>()};
-  if (shape.dimension < 1 || shape.dimension > kMostDimension)
-    throw InputError(
-        fmt::format("rows of {} elements: expected 1 to {}", shape.dimension, kMostDimension));
-  return shape;
-}
 
 }  // namespace
 
 TableGroup::TableGroup(const json& said, const ServerOptions& options, Replies replies)
     : Group(said, options, replies),
       id_(said.at("table").at("id").get<std::uint32_t>()),
-      shape_(shape_of(said.at("table"))),
+      shape_(table_shape_of(said.at("table"))),
       table_(shape_, rule_),
       clocks_(staleness_) {}
 
 json TableGroup::shape() const {
-  return {{"table",
-           {{"id", id_},
-            {"dimension", shape_.dimension},
-            {"deviation", shape_.deviation},
-            {"seed", shape_.seed}}}};
+  json table = to_json(shape_);
+  table["id"] = id_;
+  return {{"table", table}};
 }
 
 bool TableGroup::push(const Message& message) {
@@ -43,11 +30,9 @@ bool TableGroup::push(const Message& message) {
   if (parts.size() != 2) return false;
   const auto ids = vector_of<std::uint64_t>(parts[0]);
   if (parts[1].size() != ids.size() * table_.dimension() * sizeof(float)) return false;
-  const auto copy = is_aligned(parts[1]) ? std::vector<float>() : vector_of<float>(parts[1]);
+  const Floats values(parts[1]);
   const Table::Gradient gradient{
-      .learning_rate = message.header.learning_rate,
-      .ids = ids,
-      .values = copy.empty() ? static_cast<const float*>(parts[1].data()) : copy.data()};
+      .learning_rate = message.header.learning_rate, .ids = ids, .values = values.data()};
   clocks_.has_rounds() ? table_.add(gradient) : table_.apply(gradient);
   return true;
 }

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/ps/core_rule.h"
+#include "parallel/ps/core_options.h"
 #include "parallel/ps/whole_state.h"
 #include "sullae/ps/embedding.h"
 #include "torch/optimizer_state.h"

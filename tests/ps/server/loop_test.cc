@@ -1,20 +1,12 @@
-// Workers and servers that die, and what is refused.
-#include "ps/server/loop.h"
-
+// What a server does, and what it refuses.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <filesystem>
 #include <latch>
-#include <nlohmann/json.hpp>
+#include <memory>
 #include <thread>
 
-#include "base/hash.h"
-#include "ps/client/slice_client.h"
-#include "ps/client/table_client.h"
+#include "ps/server/clients.h"
 #include "support/errors.h"
-#include "support/parameter_servers.h"
-#include "support/temporary_directory.h"
 
 namespace sullae::testing {
 namespace {
@@ -22,182 +14,6 @@ namespace {
 using ps::ClientOptions;
 using ps::Rule;
 using ps::SliceClient;
-
-// One slice of three elements on the first server.
-const std::vector<ps::Slice> kSlices{{.server = 0, .ranges = {{0, 0, 3}}}};
-
-ClientOptions options_of(const RunningServers& servers, int worker) {
-  return {.servers = servers.endpoints(), .worker = worker, .timeout = std::chrono::seconds{30}};
-}
-
-std::vector<float> values_of(SliceClient& client) {
-  const auto values = client.values(0);
-  return {values.begin(), values.end()};
-}
-
-void push_ones(SliceClient& client) {
-  client.gradient(0).assign(3, 1);
-  client.present(0).assign(1, 1);
-  client.push_pull(1);
-}
-
-TEST(ParameterServer, TakesEveryGradientOnceThoughItDiesAgainAndAgain) {
-  const ps::ServerOptions options{.workers = 1};
-  RunningServers servers(1, options);
-  SliceClient client(options_of(servers, 0), kSlices, Rule{});
-  client.start();
-  std::atomic<int> deaths = 0;
-  std::jthread killer([&] {
-    for (; deaths < 8; ++deaths) {
-      std::this_thread::sleep_for(std::chrono::milliseconds{100});
-      servers.restart(0, options);
-    }
-  });
-  for (int step = 1; deaths < 8; ++step) {
-    push_ones(client);
-    ASSERT_EQ(values_of(client), std::vector<float>(3, static_cast<float>(-step)));
-  }
-}
-
-TEST(ParameterServer, ComesBackWithWhatItHeld) {
-  const TemporaryDirectory directory;
-  const ps::ServerOptions options{.workers = 1, .state_file = directory.path() / "ps.state"};
-  RunningServers servers(1, options);
-  const Rule momentum{.momentum = 0.5};
-  SliceClient client(options_of(servers, 0), kSlices, momentum);
-  client.start();
-  push_ones(client);
-  servers.restart(0, options);
-  push_ones(client);  // 1, and then 1 + 0.5
-  EXPECT_EQ(values_of(client), std::vector<float>(3, -2.5));
-  // Another job goes on from there, if its model is the same.
-  const ps::Server other({.workers = 1, .state_file = options.state_file});
-  EXPECT_EQ(error_of([&] { ps::Server({.staleness = 3, .state_file = options.state_file}); }),
-            options.state_file.string() + ": is of servers with staleness 0: expected 3");
-}
-
-// What is on the disk is older than what workers have: those go on from there, and none waits for ever.
-TEST(ParameterServer, GoesOnFromAnOlderState) {
-  const TemporaryDirectory directory;
-  for (const int staleness : {0, 2}) {
-    const auto file = directory.path() / std::to_string(staleness);
-    const auto older = directory.path() / "older";
-    const ps::ServerOptions options{.workers = 2,
-                                    .staleness = staleness,
-                                    .state_file = file,
-                                    .save_every = std::chrono::milliseconds{0}};
-    RunningServers servers(1, options);
-    std::latch saved(1);
-    std::latch restarted(1);
-    const auto work = [&](int worker) {
-      SliceClient client(options_of(servers, worker), kSlices, Rule{});
-      client.start();
-      for (int step = 0; step < 5; ++step) push_ones(client);
-      if (worker == 0) {
-        while (!std::filesystem::exists(file)) std::this_thread::yield();
-        std::filesystem::copy_file(file, older, std::filesystem::copy_options::overwrite_existing);
-        saved.count_down();
-      }
-      saved.wait();
-      for (int step = 0; step < 5; ++step) push_ones(client);
-      if (worker == 0) {
-        auto without = options;
-        without.state_file = older;
-        servers.restart(0, without);
-        restarted.count_down();
-      }
-      restarted.wait();
-      for (int step = 0; step < 5; ++step) push_ones(client);
-      EXPECT_LE(client.values(0)[0], -5);  // the file may be from before the first step
-    };
-    std::jthread other([&] { work(1); });
-    work(0);
-  }
-}
-
-TEST(ParameterServer, RefusesAStateThatIsTorn) {
-  const TemporaryDirectory directory;
-  const auto file = directory.path() / "ps.state";
-  const ps::ServerOptions options{.workers = 1, .state_file = file};
-  {
-    RunningServers servers(1, options);
-    SliceClient client(options_of(servers, 0), kSlices, Rule{.kind = Rule::Kind::adam});
-    client.start();
-    push_ones(client);
-  }
-  const auto size = std::filesystem::file_size(file);
-  for (std::size_t left = 0; left < size; left += 7) {
-    std::filesystem::copy_file(file, directory.path() / "torn",
-                               std::filesystem::copy_options::overwrite_existing);
-    std::filesystem::resize_file(directory.path() / "torn", left);
-    const auto error =
-        error_of([&] { ps::Server({.workers = 1, .state_file = directory.path() / "torn"}); });
-    EXPECT_TRUE(contains(error, "torn: is ")) << left << error;
-    EXPECT_TRUE(contains(error, "expected what a parameter server has saved")) << error;
-  }
-}
-
-// The other is a process that was killed: nothing is heard of it, not even that it leaves.
-TEST(ParameterServer, WaitsNoMoreForAWorkerOfWhichNothingIsHeard) {
-  RunningServers servers(1, {.workers = 2, .lease = std::chrono::milliseconds{1500}});
-  zmq::context_t context;
-  zmq::socket_t dead(context, zmq::socket_type::dealer);
-  dead.set(zmq::sockopt::linger, 0);
-  dead.connect(servers.endpoints()[0]);
-  const nlohmann::json said{
-      {"secret", ""},
-      {"group", "optimizer"},
-      {"rule", to_json(Rule{})},
-      {"slices", {{{"id", 0}, {"ranges", {3}}}}},
-  };
-  ps::send_message(
-      dead, {.kind = ps::Kind::hello, .worker = 1, .group = fnv1a("optimizer"), .incarnation = 5},
-      ps::message_of(said.dump()));
-  zmq::message_t welcome;
-  ASSERT_TRUE(dead.recv(welcome));
-
-  SliceClient client(options_of(servers, 0), kSlices, Rule{});
-  client.start();
-  for (int step = 0; step < 3; ++step) push_ones(client);
-  EXPECT_EQ(values_of(client), std::vector<float>(3, -3));
-}
-
-TEST(ParameterServer, WaitsNoMoreForAWorkerThatLeaves) {
-  RunningServers servers(1, {.workers = 2});
-  auto other = std::make_unique<SliceClient>(options_of(servers, 1), kSlices, Rule{});
-  SliceClient client(options_of(servers, 0), kSlices, Rule{});
-  client.start();
-  other.reset();
-  push_ones(client);
-  EXPECT_EQ(values_of(client), std::vector<float>(3, -1));
-}
-
-TEST(ParameterServer, LetsAWorkerInThatComesLater) {
-  RunningServers servers(1, {.workers = 1, .staleness = 2});
-  SliceClient client(options_of(servers, 0), kSlices, Rule{});
-  client.start();
-  for (int step = 0; step < 10; ++step) push_ones(client);
-  SliceClient late(options_of(servers, 7), kSlices, Rule{});
-  late.start();
-  EXPECT_EQ(values_of(late), std::vector<float>(3, -10));
-  push_ones(late);
-  push_ones(client);
-  EXPECT_EQ(values_of(client), std::vector<float>(3, -12));
-  EXPECT_EQ(client.delays().most_updates, 1);
-}
-
-std::vector<float> rows_of(ps::TableClient& table, const std::vector<std::uint64_t>& ids) {
-  std::vector<float> rows(ids.size() * table.dimension());
-  table.look_up(ids, rows.data());
-  return rows;
-}
-
-void push_ones(ps::TableClient& table, const std::vector<std::uint64_t>& ids) {
-  const std::vector<float> ones(ids.size() * table.dimension(), 1);
-  table.push(ids, ones.data(), 1);
-}
-
-constexpr ps::TableShape kZeros{.dimension = 2, .deviation = 0};
 
 // A program may have an optimizer and tables, each with clocks of its own.
 TEST(ParameterServer, TellsApartWhatOneWorkerHasThere) {
@@ -219,34 +35,6 @@ TEST(ParameterServer, TellsApartWhatOneWorkerHasThere) {
   EXPECT_EQ(rows_of(words, {1, 2, 3}), (std::vector<float>{-1, -1, -2, -2, 0, 0}));
   EXPECT_EQ(rows_of(pairs, {1, 2}), std::vector<float>(4, 0));
   EXPECT_EQ(rows_of(pairs, {}), std::vector<float>());
-}
-
-TEST(ParameterServer, TakesEveryRowsGradientOnceThoughItDiesAgainAndAgain) {
-  const TemporaryDirectory directory;
-  const ps::ServerOptions options{.workers = 1, .state_file = directory.path() / "ps.state"};
-  RunningServers servers(1, options);
-  ps::TableClient table(options_of(servers, 0), kZeros, Rule{.kind = Rule::Kind::adagrad});
-  const auto gradients_of = [&](std::uint64_t id) {
-    double squares = 0;
-    table.pull_rows([&](const ps::Rows& rows) {
-      for (std::size_t i = 0; i < rows.ids.size(); ++i) {
-        if (rows.ids[i] == id) squares += rows.data[i * table.width() + table.dimension()];
-      }
-    });
-    return squares;  // of ones
-  };
-  std::atomic<int> deaths = 0;
-  std::jthread killer([&] {
-    for (; deaths < 8; ++deaths) {
-      std::this_thread::sleep_for(std::chrono::milliseconds{100});
-      servers.restart(0, options);
-    }
-  });
-  for (std::uint64_t step = 1; deaths < 8; ++step) {
-    push_ones(table, {7, 1000 + step});
-    ASSERT_EQ(gradients_of(7), static_cast<double>(step));
-    ASSERT_EQ(gradients_of(1000 + step), 1);
-  }
 }
 
 TEST(ParameterServer, AveragesTheRowsOfAllWorkers) {
@@ -277,113 +65,6 @@ TEST(ParameterServer, RowsAreTheSameOnAnyNumberOfServers) {
     if (expected.empty()) expected = rows;
     EXPECT_EQ(rows, expected) << count;
   }
-}
-
-// Whatever moment it is at each of the servers.
-TEST(ParameterServer, LetsAWorkerInThatComesLaterToSeveralServers) {
-  for (const int staleness : {0, 1}) {
-    RunningServers servers(3, {.workers = 2, .staleness = staleness});
-    std::atomic<bool> has_come = false;
-    const auto work = [&](int worker) {
-      SliceClient client(options_of(servers, worker), ps::place({70000}, 3), Rule{});
-      client.start();
-      for (int left = 50; left > 0; left -= has_come ? 1 : 0) {
-        client.push_pull(1);
-        if (worker == 2) has_come = true;
-      }
-    };
-    std::vector<std::jthread> threads;
-    threads.emplace_back([&] { work(0); });
-    threads.emplace_back([&] { work(1); });
-    std::this_thread::sleep_for(std::chrono::milliseconds{100});
-    work(2);
-  }
-}
-
-// Were it let in, the two would wait for it at the table before it comes to the optimizer, or it for them.
-TEST(ParameterServer, RefusesAWorkerThatComesLaterToSeveralThings) {
-  for (const int staleness : {0, 4, -1}) {
-    RunningServers servers(1, {.workers = 1, .staleness = staleness});
-    auto options = options_of(servers, 0);
-    SliceClient dense(options, kSlices, Rule{});
-    options.name = "words";
-    ps::TableClient words(options, kZeros, Rule{});
-    options.worker = 1;
-    const auto error = error_of([&] { ps::TableClient(options, kZeros, Rule{}); });
-    if (staleness == -1) {
-      EXPECT_EQ(error, "nothing was thrown");
-      continue;
-    }
-    EXPECT_TRUE(contains(error,
-                         "refuses worker 1: it comes when the others have begun, and they "
-                         "step several things here ("))
-        << error;
-    EXPECT_TRUE(contains(error, "'words'")) << error;
-  }
-}
-
-// Who has left one thing, and whoever else has, may begin another, and is waited for there.
-TEST(ParameterServer, LetsWorkersBeginOneThingAfterTheOther) {
-  RunningServers servers(2, {.workers = 2});
-  const auto work = [&](int worker) {
-    for (const char* name : {"first", "second", "first", "third"}) {
-      auto options = options_of(servers, worker);
-      options.name = name;
-      ps::TableClient table(options, kZeros, Rule{});
-      const float before = rows_of(table, {1})[0];
-      for (int step = 1; step <= 3; ++step) {
-        push_ones(table, {1});
-        EXPECT_EQ(rows_of(table, {1})[0], before - static_cast<float>(step)) << name;
-      }
-    }
-  };
-  std::jthread other([&] { work(1); });
-  work(0);
-}
-
-TEST(ParameterServer, DoesNotMissRowsThatNobodyGave) {
-  RunningServers servers(1, {});
-  ps::TableClient table(options_of(servers, 0), {.dimension = 2, .seed = 3}, Rule{});
-  const auto rows = rows_of(table, {1, 2});
-  servers.restart(0, {});
-  EXPECT_EQ(rows_of(table, {1, 2}), rows);
-}
-
-TEST(ParameterServer, SaysThatRowsAreLost) {
-  RunningServers servers(1, {});
-  ps::TableClient table(options_of(servers, 0), kZeros, Rule{});
-  push_ones(table, {1});
-  servers.restart(0, {});
-  const auto error = error_of([&] { push_ones(table, {1}); });
-  EXPECT_TRUE(contains(error, "parameter server 0 (" + servers.endpoints()[0] +
-                                  ") came back without the rows of 'optimizer': expected what it "
-                                  "had saved"))
-      << error;
-}
-
-// When both have come and left what they had there; one that is cut off has not left.
-TEST(ParameterServer, EndsWithItsWorkers) {
-  ps::Server server({.workers = 2, .ends_with_workers = true});
-  std::atomic<bool> has_ended = false;
-  std::jthread serving([&] {
-    server.run();
-    has_ended = true;
-  });
-  const auto options = [&](int worker, const std::string& name) {
-    return ClientOptions{.servers = {server.endpoint()}, .worker = worker, .name = name};
-  };
-  {
-    SliceClient first(options(0, "optimizer"), kSlices, Rule{});
-    SliceClient second(options(1, "optimizer"), kSlices, Rule{});
-    ps::TableClient table(options(0, "words"), kZeros, Rule{});
-  }
-  {
-    SliceClient again(options(1, "optimizer"), kSlices, Rule{});
-    std::this_thread::sleep_for(std::chrono::milliseconds{2500});
-    EXPECT_FALSE(has_ended);
-  }
-  serving.join();
-  EXPECT_TRUE(has_ended);
 }
 
 TEST(ParameterServer, SaysWhatItRefuses) {
@@ -429,20 +110,6 @@ TEST(ParameterServer, IsNamedWhereItDoesNotAnswer) {
   const ClientOptions nowhere{.servers = {"nowhere"}};
   EXPECT_EQ(error_of([&] { SliceClient(nowhere, kSlices, Rule{}); }),
             "parameter server 'nowhere': Invalid argument: expected an address as tcp://HOST:PORT");
-}
-
-TEST(ParameterServer, NamesTheWorkerThatItWaitsFor) {
-  RunningServers servers(1, {.workers = 3, .staleness = 1});
-  auto options = options_of(servers, 0);
-  options.timeout = std::chrono::milliseconds{2500};
-  SliceClient client(options, kSlices, Rule{});
-  client.start();
-  SliceClient other(options_of(servers, 1), kSlices, Rule{});
-  push_ones(client);
-  const auto error = error_of([&] { push_ones(client); });
-  EXPECT_TRUE(contains(error, "(it waits for worker 1)") ||
-              contains(error, "(it waits for worker 2)"))
-      << error;
 }
 
 TEST(ParameterServer, RefusesOptionsThatCannotBe) {

@@ -1,4 +1,4 @@
-#include "parallel/ps/core_rule.h"
+#include "parallel/ps/core_options.h"
 
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -41,6 +41,14 @@ Rule rule_of_options(const Options& options, const char* who) {
           .eps = options.eps()};
 }
 
+// Beside servers that `sullae run` has not started, SULLAE_RANK may be all that is said.
+int worker_of(const Environment& environment) {
+  if (!environment("SULLAE_RANK")) return detect_world(environment).rank;
+  std::size_t rank = 0;
+  read_count(environment, "SULLAE_RANK", rank);
+  return static_cast<int>(rank);
+}
+
 }  // namespace
 
 Rule core_rule(const RuleOptions& options, const char* who) {
@@ -63,13 +71,7 @@ ClientOptions client_options(const WorkerOptions& given, const char* name, const
         "{}: no parameter servers: expected `sullae run --ps N`, SULLAE_PS_SERVERS or servers in "
         "WorkerOptions",
         who));
-  if (options.worker < 0) {
-    // With servers that `sullae run` has not started, that may be all that is said.
-    std::size_t rank = 0;
-    read_count(environment, "SULLAE_RANK", rank);
-    options.worker =
-        environment("SULLAE_RANK") ? static_cast<int>(rank) : detect_world(environment).rank;
-  }
+  if (options.worker < 0) options.worker = worker_of(environment);
   if (given.timeout.count() > 0)
     options.timeout = given.timeout;
   else

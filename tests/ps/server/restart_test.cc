@@ -1,0 +1,165 @@
+// Servers that die, and come back.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <latch>
+#include <thread>
+
+#include "ps/server/clients.h"
+#include "support/errors.h"
+#include "support/temporary_directory.h"
+
+namespace sullae::testing {
+namespace {
+
+using ps::ClientOptions;
+using ps::Rule;
+using ps::SliceClient;
+
+TEST(ParameterServer, TakesEveryGradientOnceThoughItDiesAgainAndAgain) {
+  const ps::ServerOptions options{.workers = 1};
+  RunningServers servers(1, options);
+  SliceClient client(options_of(servers, 0), kSlices, Rule{});
+  client.start();
+  std::atomic<int> deaths = 0;
+  std::jthread killer([&] {
+    for (; deaths < 8; ++deaths) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{100});
+      servers.restart(0, options);
+    }
+  });
+  for (int step = 1; deaths < 8; ++step) {
+    push_ones(client);
+    ASSERT_EQ(values_of(client), std::vector<float>(3, static_cast<float>(-step)));
+  }
+}
+
+TEST(ParameterServer, ComesBackWithWhatItHeld) {
+  const TemporaryDirectory directory;
+  const ps::ServerOptions options{.workers = 1, .state_file = directory.path() / "ps.state"};
+  RunningServers servers(1, options);
+  const Rule momentum{.momentum = 0.5};
+  SliceClient client(options_of(servers, 0), kSlices, momentum);
+  client.start();
+  push_ones(client);
+  servers.restart(0, options);
+  push_ones(client);  // 1, and then 1 + 0.5
+  EXPECT_EQ(values_of(client), std::vector<float>(3, -2.5));
+  // Another job goes on from there, if its model is the same.
+  const ps::Server other({.workers = 1, .state_file = options.state_file});
+  EXPECT_EQ(error_of([&] { ps::Server({.staleness = 3, .state_file = options.state_file}); }),
+            options.state_file.string() + ": is of servers with staleness 0: expected 3");
+}
+
+// What is on the disk is older than what workers have: those go on from there, and none waits for ever.
+TEST(ParameterServer, GoesOnFromAnOlderState) {
+  const TemporaryDirectory directory;
+  for (const int staleness : {0, 2}) {
+    const auto file = directory.path() / std::to_string(staleness);
+    const auto older = directory.path() / "older";
+    const ps::ServerOptions options{.workers = 2,
+                                    .staleness = staleness,
+                                    .state_file = file,
+                                    .save_every = std::chrono::milliseconds{0}};
+    RunningServers servers(1, options);
+    std::latch saved(1);
+    std::latch restarted(1);
+    const auto work = [&](int worker) {
+      SliceClient client(options_of(servers, worker), kSlices, Rule{});
+      client.start();
+      for (int step = 0; step < 5; ++step) push_ones(client);
+      if (worker == 0) {
+        while (!std::filesystem::exists(file)) std::this_thread::yield();
+        std::filesystem::copy_file(file, older, std::filesystem::copy_options::overwrite_existing);
+        saved.count_down();
+      }
+      saved.wait();
+      for (int step = 0; step < 5; ++step) push_ones(client);
+      if (worker == 0) {
+        auto without = options;
+        without.state_file = older;
+        servers.restart(0, without);
+        restarted.count_down();
+      }
+      restarted.wait();
+      for (int step = 0; step < 5; ++step) push_ones(client);
+      EXPECT_LE(client.values(0)[0], -5);  // the file may be from before the first step
+    };
+    std::jthread other([&] { work(1); });
+    work(0);
+  }
+}
+
+TEST(ParameterServer, RefusesAStateThatIsTorn) {
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "ps.state";
+  const ps::ServerOptions options{.workers = 1, .state_file = file};
+  {
+    RunningServers servers(1, options);
+    SliceClient client(options_of(servers, 0), kSlices, Rule{.kind = Rule::Kind::adam});
+    client.start();
+    push_ones(client);
+  }
+  const auto size = std::filesystem::file_size(file);
+  for (std::size_t left = 0; left < size; left += 7) {
+    std::filesystem::copy_file(file, directory.path() / "torn",
+                               std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::resize_file(directory.path() / "torn", left);
+    const auto error =
+        error_of([&] { ps::Server({.workers = 1, .state_file = directory.path() / "torn"}); });
+    EXPECT_TRUE(contains(error, "torn: is ")) << left << error;
+    EXPECT_TRUE(contains(error, "expected what a parameter server has saved")) << error;
+  }
+}
+
+TEST(ParameterServer, TakesEveryRowsGradientOnceThoughItDiesAgainAndAgain) {
+  const TemporaryDirectory directory;
+  const ps::ServerOptions options{.workers = 1, .state_file = directory.path() / "ps.state"};
+  RunningServers servers(1, options);
+  ps::TableClient table(options_of(servers, 0), kZeros, Rule{.kind = Rule::Kind::adagrad});
+  const auto gradients_of = [&](std::uint64_t id) {
+    double squares = 0;
+    table.pull_rows([&](const ps::Rows& rows) {
+      for (std::size_t i = 0; i < rows.ids.size(); ++i) {
+        if (rows.ids[i] == id) squares += rows.data[i * table.width() + table.dimension()];
+      }
+    });
+    return squares;  // of ones
+  };
+  std::atomic<int> deaths = 0;
+  std::jthread killer([&] {
+    for (; deaths < 8; ++deaths) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{100});
+      servers.restart(0, options);
+    }
+  });
+  for (std::uint64_t step = 1; deaths < 8; ++step) {
+    push_ones(table, {7, 1000 + step});
+    ASSERT_EQ(gradients_of(7), static_cast<double>(step));
+    ASSERT_EQ(gradients_of(1000 + step), 1);
+  }
+}
+
+TEST(ParameterServer, DoesNotMissRowsThatNobodyGave) {
+  RunningServers servers(1, {});
+  ps::TableClient table(options_of(servers, 0), {.dimension = 2, .seed = 3}, Rule{});
+  const auto rows = rows_of(table, {1, 2});
+  servers.restart(0, {});
+  EXPECT_EQ(rows_of(table, {1, 2}), rows);
+}
+
+TEST(ParameterServer, SaysThatRowsAreLost) {
+  RunningServers servers(1, {});
+  ps::TableClient table(options_of(servers, 0), kZeros, Rule{});
+  push_ones(table, {1});
+  servers.restart(0, {});
+  const auto error = error_of([&] { push_ones(table, {1}); });
+  EXPECT_TRUE(contains(error, "parameter server 0 (" + servers.endpoints()[0] +
+                                  ") came back without the rows of 'optimizer': expected what it "
+                                  "had saved"))
+      << error;
+}
+
+}  // namespace
+}  // namespace sullae::testing
