@@ -83,7 +83,8 @@ class State::Impl {
   }
 
   // Collective. Ranks that are behind, or new, get what the first of those that are not has.
-  void enter(World& world, const std::string& reason, std::optional<Clock::time_point> since) {
+  // `reason` is why there is another world, as far as this rank was told.
+  void enter(World& world, std::string reason, std::optional<Clock::time_point> since) {
     world_ = world;
     put_back();
     // Twice as many, so that who has begun to change its weights, and not ended the step, comes behind who has not.
@@ -103,7 +104,8 @@ class State::Impl {
       throw Error(
           "elastic: the ranks that had the state of the training are gone, and it with them");
     if (*std::ranges::min_element(all) != *furthest || *furthest == kNew)
-      synchronize(world, static_cast<int>(furthest - all.begin()), own != *furthest || is_torn);
+      synchronize(world, static_cast<int>(furthest - all.begin()), own != *furthest || is_torn,
+                  reason);
     is_new_ = false;
     has_begun_ = true;
     look_at_model();
@@ -114,7 +116,7 @@ class State::Impl {
     const Member* const member = Member::of_this_process();
     changes_.push_back({.generation = member != nullptr ? member->generation() : 0,
                         .ranks = world.size(),
-                        .reason = reason,
+                        .reason = std::move(reason),
                         .pause = since ? std::chrono::duration_cast<std::chrono::milliseconds>(
                                              Clock::now() - *since)
                                        : std::chrono::milliseconds{0}});
@@ -151,11 +153,12 @@ class State::Impl {
 
   // Who is behind and is given a part of it, and not the rest, has nothing. Who is not behind has the same written over it,
   // and keeps it when the root dies.
-  void synchronize(World& world, int root, bool is_behind) {
+  void synchronize(World& world, int root, bool is_behind, std::string& reason) {
     const bool is_root = world.rank() == root;
     if (is_behind && !is_root) is_new_ = has_begun_ = true;
     try {
       receive(world, root);
+      reason = broadcast_text(std::move(reason), root, world);
     } catch (...) {
       versions_ = versions();
       throw;

@@ -47,6 +47,9 @@ void Loop::track(elastic::State& kept) {
       "history", [this] { return to_text(report_.history); },
       [this](const std::string& text) { report_.history = history_of(text); });
   kept.track(
+      "world changes", [this] { return to_text(report_.world_changes); },
+      [this](const std::string& text) { report_.world_changes = world_changes_of(text); });
+  kept.track(
       "unsaved", [this] { return std::to_string(static_cast<int>(unsaved_)); },
       [this](const std::string& text) { unsaved_ = static_cast<Unsaved>(std::stoi(text)); });
   kept.track_tensors("master weights", [this] {

@@ -91,9 +91,19 @@ bool Program::collect(std::chrono::milliseconds most) {
 }
 
 bool Program::wait_for_output(const std::string& text, std::chrono::seconds limit) {
+  return wait_for_output_behind(0, text, limit);
+}
+
+bool Program::wait_for_more_output(const std::string& text, std::chrono::seconds limit) {
+  const auto seen = result_.standard_output.size();
+  return wait_for_output_behind(seen < text.size() ? 0 : seen - text.size() + 1, text, limit);
+}
+
+bool Program::wait_for_output_behind(std::size_t begin, const std::string& text,
+                                     std::chrono::seconds limit) {
   const auto end = Clock::now() + limit;
   while (Clock::now() < end) {
-    if (result_.standard_output.find(text) != std::string::npos) return true;
+    if (result_.standard_output.find(text, begin) != std::string::npos) return true;
     if (!collect(std::chrono::milliseconds{100})) return false;
   }
   return false;

@@ -38,11 +38,16 @@ class Program {
   /// without it.
   bool wait_for_output(const std::string& text,
                        std::chrono::seconds limit = std::chrono::seconds{60});
+  /// The same, of output that comes from now on.
+  bool wait_for_more_output(const std::string& text,
+                            std::chrono::seconds limit = std::chrono::seconds{60});
   /// Waits for the end; a program that takes longer than `limit` is killed and fails the test.
   ProgramResult wait(std::chrono::seconds limit = std::chrono::seconds{120});
 
  private:
   bool collect(std::chrono::milliseconds most);
+  bool wait_for_output_behind(std::size_t begin, const std::string& text,
+                              std::chrono::seconds limit);
 
   pid_t pid_ = -1;
   int output_ = -1;

@@ -6,7 +6,10 @@
 //
 // `sync` kills it from that step on, while it gives its state to others.
 //
-//   elastic_program FOLDER STEPS [--at WORKER:STEP:kill|term|throw|sync]... [--pause MS] [--state MEGABYTES]
+// The first weights are those of the first world's rank 0, whichever worker that was: `seed` in FOLDER says which, and --seed
+// begins with the same.
+//
+//   elastic_program FOLDER STEPS [--at WORKER:STEP:kill|term|throw|sync]... [--pause MS] [--state MEGABYTES] [--seed SEED]
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -66,6 +69,9 @@ int main(int argc, char** argv) {
   std::vector<Deed> deeds;
   int pause = 0;
   std::int64_t megabytes = 0;
+  const char* const number = std::getenv("SULLAE_ELASTIC_WORKER");
+  const int worker = number == nullptr ? 0 : std::atoi(number);
+  std::int64_t seed = worker + 1;  // apart, until rank 0's weights are everybody's
   for (int i = 3; i + 1 < argc; i += 2) {
     std::string value = argv[i + 1];
     if (std::string(argv[i]) == "--pause") {
@@ -76,14 +82,16 @@ int main(int argc, char** argv) {
       megabytes = std::stoll(value);
       continue;
     }
+    if (std::string(argv[i]) == "--seed") {
+      seed = std::stoll(value);
+      continue;
+    }
     std::replace(value.begin(), value.end(), ':', ' ');
     Deed deed;
     std::istringstream(value) >> deed.worker >> deed.step >> deed.what;
     deeds.push_back(deed);
   }
-  const char* const number = std::getenv("SULLAE_ELASTIC_WORKER");
-  const int worker = number == nullptr ? 0 : std::atoi(number);
-  torch::manual_seed(worker + 1);  // apart, until rank 0's weights are everybody's
+  torch::manual_seed(seed);
   torch::set_num_threads(1);
 
   auto network = std::make_shared<Network>();
@@ -96,6 +104,7 @@ int main(int argc, char** argv) {
   std::ofstream log(folder / ("samples-" + std::to_string(worker)), std::ios::app);
   sullae::elastic::State state(*network, optimizer);
   state.track("step", step);
+  state.track("seed", seed);
   state.track(
       "deed",
       [&]() -> std::string {
@@ -139,6 +148,7 @@ int main(int argc, char** argv) {
           for (std::int64_t i = 0; i < flat.numel(); ++i) weights << flat[i].item<double>() << '\n';
         }
       }
+      std::ofstream(folder / "seed") << seed << '\n';
       std::ofstream changes(folder / "changes");
       for (const auto& change : state.changes())
         changes << change.generation << ' ' << change.ranks << ' ' << change.pause.count() << ' '

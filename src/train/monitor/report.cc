@@ -61,6 +61,11 @@ std::vector<EpochReport> history_of(const std::string& text) {
   return parse_measured(text).get<std::vector<EpochReport>>();
 }
 
+std::string to_text(const std::vector<WorldChange>& changes) { return json(changes).dump(); }
+std::vector<WorldChange> world_changes_of(const std::string& text) {
+  return json::parse(text).get<std::vector<WorldChange>>();
+}
+
 void Report::write(const std::filesystem::path& file) const {
   Report report = *this;
   for (double* measured : {&report.seconds, &report.samples_per_second, &report.waiting_for_data,

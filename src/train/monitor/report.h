@@ -11,6 +11,8 @@ namespace sullae::train {
 /// As text, and back.
 std::string to_text(const std::vector<EpochReport>& history);
 std::vector<EpochReport> history_of(const std::string& text);
+std::string to_text(const std::vector<WorldChange>& changes);
+std::vector<WorldChange> world_changes_of(const std::string& text);
 
 /// What `report` has of a metric, or an empty text.
 std::string format_test_metric(const Metric& metric, const Report& report);
