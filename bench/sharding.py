@@ -5,12 +5,13 @@
 
 Linear layers with Adam in float32 (bench_sharding). Memory is what all ranks together used at most beyond what they had before there was
 a model, by rank and parameter: 16 bytes replicated, 8 + 8/P with the optimizer's state in parts, 4 + 12/P with the gradients,
-too, 16/P with the parameters. Beside it DDP and FSDP over gloo, where `make python` has made build/python, with its newer libtorch."""
+too, 16/P with the parameters. A checkpoint is saved and loaded again, with the most that ranks have in memory for that beyond what they had. Beside it DDP and FSDP over gloo, where `make python` has made build/python, with its newer libtorch."""
 
 import argparse
 import pathlib
 import statistics
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from figures import Figures, run_json, torchrun  # noqa: E402
@@ -34,6 +35,7 @@ def main():
     step = (24, 512, 64, 60)
     with Figures("sharding") as figures:
         seconds = {}
+        checkpoints = {}
         for _ in range(options.rounds):
             for way in WAYS:
                 seconds.setdefault(way, []).append(run(options.build, 2, way, *step)["seconds"])
@@ -42,10 +44,19 @@ def main():
         figures.print(f"{'':<12}{'ms a step, 2 ranks':>20}{'replicated / it':>18}{'bytes a parameter, 4 ranks':>28}{'formula':>9}")
         for way, formula in zip(WAYS, (16, 10, 7, 4)):
             ratio = statistics.median(one / other for one, other in zip(seconds["replicated"], seconds[way]))
-            memory = run(options.build, 4, way, 25, 2000, 4, 3)["bytes_a_parameter"]
+            with tempfile.TemporaryDirectory() as folder:
+                taken = run(options.build, 4, way, 25, 2000, 4, 3, 0, pathlib.Path(folder) / "checkpoint")
+            memory = taken["bytes_a_parameter"]
+            for what in ("save", "load"):
+                checkpoints[way, what] = (taken[what + "_seconds"], taken[what + "_bytes_a_parameter"])
+                figures[f"{way}, {what}, bytes a parameter"] = taken[what + "_bytes_a_parameter"]
+                figures[f"{way}, {what}, seconds"] = taken[what + "_seconds"]
             figures[f"{way}, speed"] = ratio
             figures[f"{way}, bytes a parameter"] = memory
             figures.print(f"{way:<12}{1e3 * statistics.median(seconds[way]):>20.2f}{ratio:>18.2f}{memory:>28.1f}{formula:>9}")
+        figures.print("A checkpoint of 1.2 GB, 4 ranks: seconds, and bytes a parameter beyond what training takes")
+        for way in WAYS:
+            figures.print(f"{way:<12}" + "".join(f"   {what} {checkpoints[way, what][0]:>5.1f} s {checkpoints[way, what][1]:>5.2f}" for what in ("save", "load")))
         for way, ours in PEERS.items():
             if way not in seconds:
                 continue

@@ -18,6 +18,19 @@ std::filesystem::path directory_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
 }
 
+void write_all_at(int fd, std::size_t offset, const void* data, std::size_t bytes,
+                  const std::filesystem::path& file) {
+  const auto* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const auto n = ::pwrite(fd, from, bytes, static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw system_error("{} cannot be written", file.string());
+    from += n;
+    offset += static_cast<std::size_t>(n);
+    bytes -= static_cast<std::size_t>(n);
+  }
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path target)
@@ -46,9 +59,7 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
 }
 
 void AtomicFile::write_at(std::size_t offset, const void* data, std::size_t bytes) {
-  if (::pwrite(fd_.get(), data, bytes, static_cast<off_t>(offset)) != static_cast<ssize_t>(bytes)) {
-    throw system_error("{} cannot be written", target_.string());
-  }
+  write_all_at(fd_.get(), offset, data, bytes, target_);
 }
 
 void AtomicFile::commit() {
@@ -61,6 +72,25 @@ void AtomicFile::commit() {
   fd_.reset();
   failpoint("file.renamed");
   sync_directory(directory_of(target_));
+}
+
+PartOfFile::PartOfFile(std::filesystem::path temporary, std::string_view start)
+    : path_(std::move(temporary)), fd_(::open(path_.c_str(), O_RDWR | O_CLOEXEC)) {
+  if (!fd_) throw system_error("{} cannot be written", path_.string());
+  std::string found(start.size(), '\0');
+  const auto read = ::pread(fd_.get(), found.data(), found.size(), 0);
+  if (read != static_cast<ssize_t>(start.size()) || found != start)
+    throw Error(fmt::format("{} is another file here", path_.string()));
+}
+
+void PartOfFile::write_at(std::size_t offset, const void* data, std::size_t bytes) {
+  write_all_at(fd_.get(), offset, data, bytes, path_);
+  failpoint("part.written");
+}
+
+void PartOfFile::sync() {
+  if (::fsync(fd_.get()) != 0)
+    throw system_error("{} cannot be written to the disk", path_.string());
 }
 
 std::optional<std::vector<std::filesystem::path>> entries_of(const std::filesystem::path& directory,

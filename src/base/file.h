@@ -25,14 +25,31 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(const void* data, std::size_t bytes);
-  /// Overwrites what was written at `offset`.
+  /// Writes at `offset`, over what was there or behind the end.
   void write_at(std::size_t offset, const void* data, std::size_t bytes);
+  /// Where it is until it is committed: for the PartOfFile of other processes.
+  const std::filesystem::path& temporary() const { return temporary_; }
   /// Syncs, renames, and syncs the directory.
   void commit();
 
  private:
   std::filesystem::path target_;
   std::filesystem::path temporary_;
+  UniqueFd fd_;
+};
+
+/// What another process writes of an AtomicFile that is not committed yet. Used by one thread.
+class PartOfFile {
+ public:
+  /// Throws Error where `temporary` cannot be written, or does not begin with `start`: then it is another one, of another
+  /// host perhaps.
+  PartOfFile(std::filesystem::path temporary, std::string_view start);
+  void write_at(std::size_t offset, const void* data, std::size_t bytes);
+  /// Until it is on the disk.
+  void sync();
+
+ private:
+  std::filesystem::path path_;
   UniqueFd fd_;
 };
 

@@ -49,6 +49,8 @@ class ParameterStore {
   virtual void clear_gradients() = 0;
   /// What was updated becomes the parameters, on all ranks, and another backward may follow. Collective.
   virtual void publish() = 0;
+  /// The same where pieces were set from without, and no step was done. Collective.
+  virtual void refresh() = 0;
   /// What is updated becomes that of the whole `weights`, by name.
   virtual void take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights) = 0;
 };

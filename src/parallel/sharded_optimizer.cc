@@ -9,6 +9,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include "parallel/checkpoint/checkpoint.h"
 #include "parallel/gradient_norm.h"
 #include "parallel/sharded_parameters.h"
 #include "parallel/sharded_state.h"
@@ -112,7 +113,7 @@ class ShardedOptimizer::Impl {
       whole = make_(parameters);
       copy_options(*optimizer_, *whole);
     }
-    const auto prototype = make_prototype();
+    const auto prototype = make_prototype(make_, *optimizer_);
     for (std::size_t i = 0; i < sharded_.all().size(); ++i) {
       const auto tensors = gather_state(sharded_, i, *optimizer_, root);
       if (whole && !tensors.empty()) set_state(*whole, masters[i], tensors, *prototype);
@@ -128,7 +129,7 @@ class ShardedOptimizer::Impl {
     problem = broadcast_text(problem, root, sharded_.world());
     if (!problem.empty()) throw InputError("ShardedOptimizer::scatter: " + problem);
     scatter_options(whole, *optimizer_, sharded_.world(), root);
-    const auto prototype = make_prototype();
+    const auto prototype = make_prototype(make_, *optimizer_);
     for (std::size_t i = 0; i < sharded_.all().size(); ++i) {
       StateTensors tensors;
       if (is(root)) tensors = state_of(*whole, parameters[i]);
@@ -143,6 +144,8 @@ class ShardedOptimizer::Impl {
   }
 
   void take_weights(const Pieces& weights) { sharded_.take_weights(weights); }
+
+  Sharded parts() { return {sharded_, *optimizer_, make_}; }
 
  private:
   bool is(int rank) const { return sharded_.world().rank() == rank; }
@@ -176,18 +179,6 @@ class ShardedOptimizer::Impl {
         found.emplace(sharded_.all()[i].name, whole[i]);
     }
     return found;
-  }
-
-  // By what an optimizer of this kind keeps of a parameter; null for nothing.
-  std::unique_ptr<torch::optim::OptimizerParamState> make_prototype() const {
-    torch::Tensor one = torch::zeros({1}, torch::kFloat32).set_requires_grad(true);
-    one.mutable_grad() = torch::zeros({1});
-    Pieces pieces;
-    pieces.insert("prototype", one);
-    const auto optimizer = make_(pieces);
-    copy_options(*optimizer_, *optimizer);
-    optimizer->step();
-    return optimizer->state().empty() ? nullptr : optimizer->state().begin()->second->clone();
   }
 
   // Why `whole` cannot be divided; else its parameters become those of ours, in our order, whatever its groups.
@@ -243,6 +234,14 @@ void ShardedOptimizer::scatter(torch::optim::Optimizer* whole, int root) {
 }
 std::map<std::string, torch::Tensor> ShardedOptimizer::master_weights(int root) {
   return impl_->master_weights(root);
+}
+void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
+                     ShardedOptimizer& optimizer, const CheckpointOptions& options) {
+  save_parts(file, module, optimizer.impl_->parts(), options);
+}
+CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
+                                   ShardedOptimizer& optimizer) {
+  return load_parts(file, module, optimizer.impl_->parts());
 }
 bool ShardedOptimizer::unscale(double scale) { return impl_->unscale(scale); }
 void ShardedOptimizer::take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights) {

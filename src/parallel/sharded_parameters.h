@@ -37,6 +37,7 @@ class ShardedParameters final : public ParameterStore {
   void reduce() override;
   void clear_gradients() override;
   void publish() override;
+  void refresh() override { publish(); }
   void take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights) override;
 
  private:

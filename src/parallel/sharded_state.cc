@@ -34,6 +34,8 @@ std::string options_of(const torch::optim::OptimizerParamGroup& group) {
   return bytes_of(written);
 }
 
+}  // namespace
+
 std::string to_bytes(const StateTensors& tensors) {
   if (tensors.empty()) return {};
   torch::serialize::OutputArchive archive;
@@ -72,8 +74,6 @@ std::string receive_bytes(int from, const World& world) {
 bool is_moment(const c10::IValue& value, std::int64_t elements) {
   return value.isTensor() && value.toTensor().defined() && value.toTensor().numel() == elements;
 }
-
-}  // namespace
 
 // Through libtorch's own serialization, which knows every kind of state.
 StateTensors state_of(const torch::optim::Optimizer& optimizer, const torch::Tensor& parameter) {
@@ -148,6 +148,25 @@ StateTensors gather_state(const ParameterStore& sharded, std::size_t index,
   return whole;
 }
 
+StateTensors gather_outline(const ParameterStore& sharded, std::size_t index,
+                            const torch::optim::Optimizer& optimizer, int root) {
+  const World& world = sharded.world();
+  const auto parts = sharded.parts_of(index);
+  if (parts.empty() || (world.rank() != root && world.rank() != parts.front().rank)) return {};
+  StateTensors outline;
+  if (world.rank() == parts.front().rank) {
+    outline = state_of(optimizer, sharded.piece_of(index));
+    const auto elements = length(parts.front().to - parts.front().from);
+    for (auto& [name, value] : outline) {
+      if (is_moment(value, elements)) value = torch::empty({0}, value.toTensor().scalar_type());
+    }
+    if (world.rank() == root) return outline;
+    send_bytes(to_bytes(outline), root, world);
+    return {};
+  }
+  return from_bytes(receive_bytes(parts.front().rank, world));
+}
+
 StateTensors scatter_state(const ParameterStore& sharded, std::size_t index,
                            const StateTensors& whole, int root) {
   const World& world = sharded.world();
@@ -180,6 +199,18 @@ StateTensors scatter_state(const ParameterStore& sharded, std::size_t index,
     value = laid_out;
   }
   return mine;
+}
+
+std::unique_ptr<torch::optim::OptimizerParamState> make_prototype(
+    const ShardedOptimizer::Maker& make, const torch::optim::Optimizer& like) {
+  torch::Tensor one = torch::zeros({1}, torch::kFloat32).set_requires_grad(true);
+  one.mutable_grad() = torch::zeros({1});
+  ShardedOptimizer::Pieces pieces;
+  pieces.insert("prototype", one);
+  const auto optimizer = make(pieces);
+  copy_options(like, *optimizer);
+  optimizer->step();
+  return optimizer->state().empty() ? nullptr : optimizer->state().begin()->second->clone();
 }
 
 void copy_options(const torch::optim::Optimizer& from, torch::optim::Optimizer& to) {

@@ -5,9 +5,11 @@
 #include <torch/types.h>
 
 #include <map>
+#include <memory>
 #include <string>
 
 #include "parallel/parameter_store.h"
+#include "sullae/parallel/sharded_optimizer.h"
 #include "sullae/sullae.h"
 
 namespace sullae {
@@ -21,12 +23,30 @@ StateTensors state_of(const torch::optim::Optimizer& optimizer, const torch::Ten
 void set_state(torch::optim::Optimizer& optimizer, const torch::Tensor& parameter,
                const StateTensors& tensors, const torch::optim::OptimizerParamState& prototype);
 
+/// Any state that an optimizer of `make` with the options of `like` keeps of a parameter; null for none.
+std::unique_ptr<torch::optim::OptimizerParamState> make_prototype(
+    const ShardedOptimizer::Maker& make, const torch::optim::Optimizer& like);
+
+/// For messages.
+std::string to_bytes(const StateTensors& tensors);
+StateTensors from_bytes(const std::string& bytes);
+
+/// Whether `value` is the moment of so many elements.
+bool is_moment(const c10::IValue& value, std::int64_t elements);
+
+/// Texts of any length from rank to rank; both wait for each other.
+void send_bytes(const std::string& bytes, int to, const World& world);
+std::string receive_bytes(int from, const World& world);
+
 /// What is updated of parameter number `index`, whole on `root`; undefined elsewhere. Collective.
 torch::Tensor gather_piece(const ParameterStore& sharded, std::size_t index, int root);
 /// Of parameter number `index` the whole state on `root`; empty elsewhere. Collective.
 StateTensors gather_state(const ParameterStore& sharded, std::size_t index,
                           const torch::optim::Optimizer& optimizer, int root);
-/// The opposite: root's `whole`, ignored elsewhere, of which each rank gets its piece's. Collective.
+/// The same with moments that have a type and no elements.
+StateTensors gather_outline(const ParameterStore& sharded, std::size_t index,
+                            const torch::optim::Optimizer& optimizer, int root);
+/// The opposite of gather_state(): root's `whole`, ignored elsewhere, of which each rank gets its piece's. Collective.
 StateTensors scatter_state(const ParameterStore& sharded, std::size_t index,
                            const StateTensors& whole, int root);
 

@@ -55,6 +55,11 @@ void save_optimizer(torch::serialize::OutputArchive& archive,
   torch::serialize::OutputArchive state(archive.compilation_unit());
   optimizer.save(state);
   archive.write("state", state);
+  save_options(archive, optimizer);
+}
+
+void save_options(torch::serialize::OutputArchive& archive,
+                  const torch::optim::Optimizer& optimizer) {
   for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
     torch::serialize::OutputArchive options(archive.compilation_unit());
     optimizer.param_groups()[i].options().serialize(options);
@@ -72,6 +77,11 @@ void load_optimizer(torch::serialize::InputArchive& archive, torch::optim::Optim
     throw InputError(
         fmt::format("the optimizer's state does not fit: {}", error.what_without_backtrace()));
   }
+  load_options(archive, optimizer);
+}
+
+void load_options(torch::serialize::InputArchive& archive, torch::optim::Optimizer& optimizer) {
+  check_fits(archive, optimizer);
   for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
     torch::serialize::InputArchive options;
     archive.read(options_key(i), options);

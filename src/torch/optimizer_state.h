@@ -14,6 +14,11 @@ namespace sullae {
 
 void save_optimizer(torch::serialize::OutputArchive& archive,
                     const torch::optim::Optimizer& optimizer);
+/// The part of that which is no state: the options of each group.
+void save_options(torch::serialize::OutputArchive& archive,
+                  const torch::optim::Optimizer& optimizer);
+/// The opposite of save_options(). Throws InputError as load_optimizer() does.
+void load_options(torch::serialize::InputArchive& archive, torch::optim::Optimizer& optimizer);
 /// Throws InputError, before anything is changed, for the state of an optimizer of another kind, or with other groups.
 void load_optimizer(torch::serialize::InputArchive& archive, torch::optim::Optimizer& optimizer);
 

@@ -68,14 +68,22 @@ void Checkpoints::wait() {
 std::filesystem::path Checkpoints::save(std::int64_t steps, SerializedCheckpoint&& checkpoint,
                                         bool best) {
   wait();
-  // Fixed width, so that names sort as steps do.
-  const auto file = directory_ / fmt::format("{}-step-{:09}.ckpt", name_, steps);
+  const auto file = file_of(steps);
   writing_ = std::async(std::launch::async, [this, file, best, content = std::move(checkpoint)] {
     write_checkpoint(file, content);
-    if (best) put_link(file, directory_ / (name_ + "-best.ckpt"));
-    remove_old();
+    saved(file, best);
   });
   return file;
+}
+
+std::filesystem::path Checkpoints::file_of(std::int64_t steps) const {
+  // Fixed width, so that names sort as steps do.
+  return directory_ / fmt::format("{}-step-{:09}.ckpt", name_, steps);
+}
+
+void Checkpoints::saved(const std::filesystem::path& file, bool best) {
+  if (best) put_link(file, directory_ / (name_ + "-best.ckpt"));
+  remove_old();
 }
 
 void Checkpoints::remove_old() const {
@@ -87,13 +95,13 @@ void Checkpoints::remove_old() const {
   }
 }
 
-std::optional<CheckpointMetadata> Checkpoints::load_newest(
-    torch::nn::Module& module, torch::optim::Optimizer& optimizer) const {
+std::optional<Checkpoints::Found> Checkpoints::load_newest(
+    torch::nn::Module& module, torch::optim::Optimizer* optimizer) const {
   const auto files = checkpoints_in(directory_, name_);
   if (files.empty()) return std::nullopt;
   for (const auto& file : files) {
     try {
-      return load_checkpoint(file, module, &optimizer);
+      return Found{.file = file, .metadata = load_checkpoint(file, module, optimizer)};
     } catch (const CheckpointError& error) {
       log::warning("{}; trying the one before", error.what());
     }

@@ -30,14 +30,22 @@ class Checkpoints {
   /// Writes the checkpoint of step `steps`, as the best too if `best`, and then removes those older than
   /// the newest `keep`. Throws what the write before threw. Returns where it will be.
   std::filesystem::path save(std::int64_t steps, SerializedCheckpoint&& checkpoint, bool best);
+  /// Where that of a step belongs.
+  std::filesystem::path file_of(std::int64_t steps) const;
+  /// The same of one that others have written there.
+  void saved(const std::filesystem::path& file, bool best);
   /// Until all is written. Throws what writing threw.
   void wait();
 
-  /// Loads the newest that is whole, with a warning for each damaged one that is passed over. Empty
-  /// where there is none. Throws InputError where all are damaged, or the newest whole one belongs
-  /// to another model.
-  std::optional<CheckpointMetadata> load_newest(torch::nn::Module& module,
-                                                torch::optim::Optimizer& optimizer) const;
+  struct Found {
+    std::filesystem::path file;
+    CheckpointMetadata metadata;
+  };
+  /// Loads the newest that is whole, with a warning for each damaged one that is passed over, without what is of the optimizer
+  /// where there is none given. Empty where there is none. Throws InputError where all are damaged, or the newest whole one
+  /// belongs to another model.
+  std::optional<Found> load_newest(torch::nn::Module& module,
+                                   torch::optim::Optimizer* optimizer) const;
 
  private:
   void remove_old() const;

@@ -64,7 +64,7 @@ void Loop::begin(torch::Device device) {
   make_stepper(device);
   if (elastic_ != nullptr) elastic_->use(stepper_->update().optimizer());
   stepper_->enter(*world_);
-  if (loaded != nullptr) load_optimizer(*loaded);
+  if (loaded) take_up(*loaded);
 }
 
 void Loop::train() {
@@ -94,22 +94,24 @@ void Loop::describe() {
   tell(&Observer::started, report_);
 }
 
-// Into an optimizer that is made for it here, where there is a checkpoint.
-std::unique_ptr<torch::optim::Optimizer> Loop::resume() {
-  if (!options_.resume) return nullptr;
-  auto optimizer = make_optimizer(options_, parts_.model.named_parameters());
-  const auto found = saver_->load(parts_.model, *optimizer);
+// The model's weights, and what is left for when there is a stepper, where there is a checkpoint.
+std::optional<LoadedCheckpoint> Loop::resume() {
+  if (!options_.resume) return std::nullopt;
+  LoadedCheckpoint loaded;
+  if (is_gathered(options_))
+    loaded.optimizer = make_optimizer(options_, parts_.model.named_parameters());
+  const auto found = saver_->load(parts_.model, loaded);
   if (!found) {
     tell(&Observer::noted,
          fmt::format("no checkpoint in {} yet: starting anew", options_.checkpoint_dir.string()));
-    return nullptr;
+    return std::nullopt;
   }
   state_ = *found;
   make_plan();
   tell(&Observer::noted, state_.step == 0 ? fmt::format("resuming after epoch {}", state_.epoch - 1)
                                           : fmt::format("resuming after step {} of epoch {}",
                                                         state_.step, state_.epoch));
-  return optimizer;
+  return loaded;
 }
 
 // Steps are counted as if all had had the samples that they have now.
@@ -137,7 +139,7 @@ void Loop::put_master_weights_back() {
     item.value().set_data(masters.at(item.key()).detach().clone());
 }
 
-void Loop::load_optimizer(torch::optim::Optimizer& loaded) {
+void Loop::take_up(const LoadedCheckpoint& loaded) {
   stepper_->update().load(loaded);
   if (!state_.scaler.empty()) stepper_->scaler().load_state(state_.scaler);
 }

@@ -68,11 +68,11 @@ class Loop {
   void track(elastic::State& kept);
   void note_change();
   void describe();
-  std::unique_ptr<torch::optim::Optimizer> resume();
+  std::optional<LoadedCheckpoint> resume();
   void adapt_to_batch_size(std::int64_t steps_per_epoch);
   void make_stepper(torch::Device device);
   void put_master_weights_back();
-  void load_optimizer(torch::optim::Optimizer& loaded);
+  void take_up(const LoadedCheckpoint& loaded);
   bool ended() const { return options_.max_steps > 0 && state_.steps >= options_.max_steps; }
   void train_epoch();
   void step_done();

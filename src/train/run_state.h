@@ -20,7 +20,7 @@ struct RunState {
   std::int64_t samples = 0;  ///< that they had
   std::int64_t steps = 0;    ///< in all
   std::int64_t samples_a_step = 0;
-  double loss_sum = 0;    ///< of this epoch's steps on rank 0
+  double loss_sum = 0;    ///< of this epoch's steps on this rank; saved, on average
   double train_loss = 0;  ///< of the last whole epoch
   double test_loss = 0;
   std::map<std::string, double> test_metrics;

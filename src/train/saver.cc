@@ -12,18 +12,19 @@ Saver::Saver(const TrainOptions& options, std::string name,
     checkpoints_.emplace(options.checkpoint_dir, std::move(name), options.keep_checkpoints);
 }
 
-std::optional<RunState> Saver::load(torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
-  std::optional<CheckpointMetadata> metadata;
-  if (checkpoints_) metadata = checkpoints_->load_newest(model, optimizer);
-  if (metadata && describe_) {
+std::optional<RunState> Saver::load(torch::nn::Module& model, LoadedCheckpoint& loaded) {
+  std::optional<Checkpoints::Found> found;
+  if (checkpoints_) found = checkpoints_->load_newest(model, loaded.optimizer.get());
+  if (found && describe_) {
     CheckpointMetadata own;
     describe_(own);
-    check_same_words(*metadata, own, "--resume");
+    check_same_words(found->metadata, own, "--resume");
   }
-  std::int64_t found = metadata.has_value() ? 1 : 0;
-  world_.broadcast(&found, 1, DataType::int64, 0);
-  if (found == 0) return std::nullopt;
-  return restore(metadata ? &*metadata : nullptr, world_);
+  std::int64_t is_found = found.has_value() ? 1 : 0;
+  world_.broadcast(&is_found, 1, DataType::int64, 0);
+  if (is_found == 0) return std::nullopt;
+  if (found) loaded.file = found->file;
+  return restore(found ? &found->metadata : nullptr, world_);
 }
 
 std::string Saver::save(const RunState& state, const torch::nn::Module& model, Stepper& stepper,
@@ -32,17 +33,22 @@ std::string Saver::save(const RunState& state, const torch::nn::Module& model, S
   stepper.update().join_weights();
   RunState saved = state;
   saved.scaler = stepper.scaler().state();
+  // Ranks that go on have one state, whatever their number.
+  world_.allreduce(&saved.loss_sum, &saved.loss_sum, 1, DataType::float64);
+  saved.loss_sum /= world_.size();
   auto metadata = to_metadata(saved, gather_generators(world_), options_.configuration);
-  WholeState whole = stepper.update().gather();
-  if (!checkpoints_) return {};
-  if (describe_) describe_(metadata);
-  return checkpoints_
-      ->save(state.steps,
-             serialize_checkpoint(
-                 model, whole.optimizer,
-                 {.metadata = std::move(metadata), .weights = std::move(whole.weights)}),
-             best)
-      .string();
+  std::filesystem::path file;
+  if (checkpoints_) {
+    if (describe_) describe_(metadata);
+    file = checkpoints_->file_of(state.steps);
+  }
+  auto checkpoint = stepper.update().save(file, model, std::move(metadata));
+  if (checkpoint) {
+    checkpoints_->save(state.steps, std::move(*checkpoint), best);
+  } else if (checkpoints_) {
+    checkpoints_->saved(file, best);
+  }
+  return file.string();
 }
 
 void Saver::wait() {

@@ -22,9 +22,9 @@ class Saver {
   Saver(const TrainOptions& options, std::string name,
         std::function<void(CheckpointMetadata&)> describe, const World& world);
 
-  /// Loads model and optimizer on rank 0, and gives every rank the state; empty where there is no checkpoint yet.
-  /// Collective.
-  std::optional<RunState> load(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
+  /// Loads the model, and the optimizer where there is one, on rank 0, which gets to know the file, and gives every rank the state;
+  /// empty where there is no checkpoint yet. Collective.
+  std::optional<RunState> load(torch::nn::Module& model, LoadedCheckpoint& loaded);
   /// Collective. Returns where it will be, on rank 0.
   std::string save(const RunState& state, const torch::nn::Module& model, Stepper& stepper,
                    bool best);

@@ -6,6 +6,7 @@
 
 #include "sullae/torch.h"
 #include "support/ranks.h"
+#include "support/temporary_directory.h"
 
 namespace sullae::testing {
 namespace {
@@ -52,6 +53,28 @@ TEST(ParallelPage, DividesParameters) {
     const auto after = optimizer.master_weights();
     for (const auto& [name, value] : after) EXPECT_FALSE(torch::equal(value, before.at(name)));
   });
+}
+
+TEST(ParallelPage, SavesParts) {
+  const TemporaryDirectory folder;
+  run_ranks({.size = 2}, [&](World& world) {
+    Block model(64);
+    ShardedOptimizer optimizer(
+        model->named_parameters(),
+        [](const auto& pieces) {
+          return std::make_unique<torch::optim::Adam>(pieces.values(), 1e-3);
+        },
+        {}, world);
+    world.barrier();
+    if (world.rank() == 0) std::filesystem::current_path(folder.path());
+    world.barrier();
+    // clang-format off
+    sullae::save_checkpoint("model.ckpt", *model, optimizer, {.metadata = {.numbers = {{"step", 1000}}}});   // on all ranks
+    const auto metadata = sullae::load_checkpoint("model.ckpt", *model, optimizer);
+    // clang-format on
+    EXPECT_EQ(metadata.numbers.at("step"), 1000);
+  });
+  std::filesystem::current_path("/");
 }
 
 TEST(ParallelPage, DividesLayers) {

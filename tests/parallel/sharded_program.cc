@@ -1,12 +1,15 @@
 // Trains layers with Adam, in parts or not, for tests and benchmarks of what that takes:
-//   sharded_program replicated|optimizer|gradients|parameters LAYERS WIDTH BATCH STEPS [MEGABYTES]
-// All ranks have the same samples. With MEGABYTES a process may have so much more memory of its own than before there was a model.
+//   sharded_program replicated|optimizer|gradients|parameters LAYERS WIDTH BATCH STEPS [MEGABYTES [CHECKPOINT]]
+// All ranks have the same samples. With MEGABYTES, unless 0, a process may have so much more memory of its own than before there was a model. With
+// CHECKPOINT it is saved in the end, and loaded again.
 // Rank 0 prints
 //   "loss": of the last step
 //   "seconds": a step's, the median
 //   "network_bytes": what came and went over this host's network devices, but for loopback, in a step
 //   "bytes_a_parameter": the most that all ranks together used at a time (proportional set size) beyond what they had before there
 //                        was a model, by rank and parameter
+//   "save_seconds", "load_seconds", "save_bytes_a_parameter", "load_bytes_a_parameter": with CHECKPOINT; the most beyond what
+//                        they had after the last step
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <torch/torch.h>
@@ -15,9 +18,11 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -96,7 +101,7 @@ void limit_memory(int megabytes) {
     rlim_t kilobytes = 0;
     file >> kilobytes;
     const rlim_t most = (kilobytes << 10) + (static_cast<rlim_t>(megabytes) << 20);
-    const rlimit limit{most, most};
+    const rlimit limit{most, RLIM_INFINITY};
     if (::setrlimit(RLIMIT_DATA, &limit) != 0) throw std::runtime_error("setrlimit failed");
   }
 }
@@ -130,6 +135,19 @@ class Training {
   }
 
   double parameters() const { return parameters_; }
+  void save(const std::string& file) {
+    if (!replicated_) return sullae::save_checkpoint(file, *model_, *sharded_);
+    if (sullae::world().rank() == 0) sullae::save_checkpoint(file, *model_, whole_.get());
+  }
+  void load(const std::string& file) {
+    if (!replicated_) {
+      sullae::load_checkpoint(file, *model_, *sharded_);
+      return;
+    }
+    if (sullae::world().rank() == 0) sullae::load_checkpoint(file, *model_, whole_.get());
+    sullae::broadcast_parameters(*model_, 0, sullae::world());
+    sullae::broadcast_optimizer_state(*whole_, 0, sullae::world());
+  }
   double step(const torch::Tensor& input) {
     return replicated_ ? step(*replicated_, input) : step(*sharded_, input);
   }
@@ -155,6 +173,23 @@ class Training {
   std::optional<sullae::ShardedOptimizer> sharded_;
 };
 
+// What `what` takes, and the most that all ranks together use of memory beyond what they had.
+struct Taken {
+  Taken(const sullae::World& world, const std::function<void()>& what) {
+    const double had = own_bytes();
+    MostBytes most;
+    const auto start = Clock::now();
+    world.barrier();
+    what();
+    world.barrier();
+    seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    bytes = std::max(0.0, most.end() - had);
+    world.allreduce(&bytes, &bytes, 1, sullae::DataType::float64);
+  }
+  double seconds = 0;
+  double bytes = 0;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -168,7 +203,7 @@ int main(int argc, char** argv) {
   const auto input = torch::randn({batch, width});
   const double before = own_bytes();
   MostBytes most_bytes;
-  if (argc > 6) limit_memory(std::stoi(argv[6]));
+  if (argc > 6 && std::stoi(argv[6]) > 0) limit_memory(std::stoi(argv[6]));
   Training training(argv[1], std::stoi(argv[2]), width, world);
   // What is learnt once, and who connects to whom, is not what a step takes.
   constexpr int kFirst = 3;
@@ -188,11 +223,29 @@ int main(int argc, char** argv) {
   world.allreduce(&most, &most, 1, sullae::DataType::float64);
   const auto median = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::ranges::nth_element(seconds, median);
+  std::string checkpoint;
+  if (argc > 7) {
+    const double before_it = training.step(input);
+    const Taken save(world, [&] { training.save(argv[7]); });
+    const double after = training.step(input);
+    // It takes addresses of all of it, and memory of parts.
+    const rlimit none{RLIM_INFINITY, RLIM_INFINITY};
+    ::setrlimit(RLIMIT_DATA, &none);
+    const Taken load(world, [&] { training.load(argv[7]); });
+    if (training.step(input) != after)
+      throw std::runtime_error("what was loaded is not what was saved");
+    const double ranks = world.size() * training.parameters();
+    checkpoint = fmt::format(
+        ", \"save_seconds\": {:.3f}, \"load_seconds\": {:.3f}, \"save_bytes_a_parameter\": "
+        "{:.3f}, \"load_bytes_a_parameter\": {:.3f}",
+        save.seconds, load.seconds, save.bytes / ranks, load.bytes / ranks);
+    if (before_it == after) throw std::runtime_error("nothing is learnt");
+  }
   if (world.rank() == 0)
     fmt::print(
         "{{\"loss\": {:.9f}, \"seconds\": {:.6f}, \"network_bytes\": {}, "
-        "\"bytes_a_parameter\": {:.3f}}}\n",
-        loss, *median, sent / steps, most / world.size() / training.parameters());
+        "\"bytes_a_parameter\": {:.3f}{}}}\n",
+        loss, *median, sent / steps, most / world.size() / training.parameters(), checkpoint);
   sullae::shutdown();
   return 0;
 }

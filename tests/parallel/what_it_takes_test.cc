@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/errors.h"
+#include "support/temporary_directory.h"
 #include "support/two_networks.h"
 
 namespace sullae::testing {
@@ -40,7 +41,7 @@ TEST(Memory, WhatOneRankCannotHoldTrainsOnFour) {
     words.insert(words.end(), limit.begin(), limit.end());
     return run_program(words, {{"OMP_NUM_THREADS", "1"}});
   };
-  const std::string megabytes = "300";
+  const std::string megabytes = "350";
   const auto alone = train(1, "replicated", {megabytes});
   EXPECT_NE(alone.exit_code, 0);
   EXPECT_TRUE(is_out_of_memory(alone)) << alone.standard_error;
@@ -48,8 +49,13 @@ TEST(Memory, WhatOneRankCannotHoldTrainsOnFour) {
   EXPECT_NE(four.exit_code, 0);
   EXPECT_TRUE(is_out_of_memory(four)) << four.standard_error;
   const auto whole = printed(train(1, "replicated", {}));
-  const auto parts = printed(train(4, "parameters", {megabytes}));
+  // And is saved within the limit, by ranks that each have a quarter of its 12 bytes a parameter.
+  const TemporaryDirectory folder;
+  const auto parts =
+      printed(train(4, "parameters", {megabytes, (folder.path() / "checkpoint").string()}));
   EXPECT_NEAR(parts["loss"].get<double>(), whole["loss"].get<double>(), 1e-5);
+  EXPECT_LT(parts["save_bytes_a_parameter"].get<double>(), 3);
+  EXPECT_LT(parts["load_bytes_a_parameter"].get<double>(), 3);
 }
 
 class OverANetwork : public TwoNetworks {};

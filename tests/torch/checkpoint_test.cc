@@ -90,6 +90,29 @@ TEST_F(Checkpoint, OtherWeightsTakeTheModelsPlace) {
   EXPECT_TRUE(torch::equal(restored->parameters()[1], model->parameters()[1]));
 }
 
+TEST_F(Checkpoint, OfAnotherTypeIsConverted) {
+  torch::nn::Linear saved(30, 20);
+  saved->to(torch::kBFloat16);
+  save_checkpoint(file_, *saved);
+  torch::nn::Linear loaded(30, 20);
+  load_checkpoint(file_, *loaded);
+  EXPECT_EQ(loaded->weight.scalar_type(), torch::kFloat32);
+  EXPECT_TRUE(torch::equal(loaded->weight, saved->weight.to(torch::kFloat32)));
+  EXPECT_TRUE(loaded->weight.requires_grad());
+}
+
+TEST_F(Checkpoint, TensorsWithoutElementsAreKept) {
+  torch::nn::Module saved;
+  saved.register_buffer("nothing", torch::zeros({0, 3}));
+  saved.register_buffer("something", torch::ones({2}));
+  save_checkpoint(file_, saved);
+  torch::nn::Module loaded;
+  loaded.register_buffer("nothing", torch::zeros({0, 3}));
+  loaded.register_buffer("something", torch::zeros({2}));
+  load_checkpoint(file_, loaded);
+  EXPECT_EQ(loaded.named_buffers()["something"].sum().item<double>(), 2);
+}
+
 TEST_F(Checkpoint, TornAtAnyLengthIsRefusedAndNothingIsLoaded) {
   save_checkpoint(file_, *make_model());
   const auto size = std::filesystem::file_size(file_);

@@ -54,6 +54,35 @@ TEST_F(Crash, AtEveryStepOfACheckpointLeavesWholeOnes) {
   }
 }
 
+// Of two ranks that write one together, rank 0, or the other.
+TEST_F(Crash, WhileRanksWriteACheckpointTogetherLeavesWholeOnes) {
+  const auto train_sharded = [&](const std::string& moment) {
+    std::map<std::string, std::string> environment;
+    if (!moment.empty()) environment["SULLAE_CRASH_AT"] = moment;
+    return train(
+        2,
+        {"--epochs", "2", "--max-steps", "40", "--checkpoint-dir", checkpoints_,
+         "--checkpoint-steps", "10", "--resume", "--shard", "gradients", "--optimizer", "adam"},
+        environment);
+  };
+  for (const char* const moment : {"file.created:2", "part.written:1", "part.written:20",
+                                   "file.written:2", "file.synced:2", "file.renamed:2"}) {
+    SCOPED_TRACE(moment);
+    std::filesystem::remove_all(checkpoints_);
+    const auto killed = train_sharded(moment);
+    EXPECT_NE(killed.exit_code, 0);
+    EXPECT_TRUE(contains(killed.standard_error, "was killed by signal 9")) << killed.standard_error;
+    const int whole = whole_checkpoints(checkpoints_);
+    EXPECT_GE(whole, std::string(moment).starts_with("file.") ? 1 : 0);
+    const auto resumed = train_sharded("");
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.standard_error;
+    EXPECT_EQ(contains(resumed.standard_output, "resuming after step"), whole > 0)
+        << resumed.standard_output;
+    for (const auto& file : files_in(checkpoints_))
+      EXPECT_EQ(file.find(".tmp-"), std::string::npos) << file << " was left behind";
+  }
+}
+
 TEST_F(Crash, AtEveryStepOfAPublicationLeavesAWholeVersionOrNone) {
   for (const auto name : kFailpoints) {
     if (!name.starts_with("publish.")) continue;

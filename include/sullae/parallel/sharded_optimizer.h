@@ -6,12 +6,14 @@
 #include <torch/types.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "sullae/sullae.h"
+#include "sullae/torch/checkpoint.h"
 
 namespace sullae {
 
@@ -101,8 +103,27 @@ class ShardedOptimizer {
   void take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights);
 
  private:
+  friend void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
+                              ShardedOptimizer& optimizer, const CheckpointOptions& options);
+  friend CheckpointMetadata load_checkpoint(const std::filesystem::path& file,
+                                            torch::nn::Module& module, ShardedOptimizer& optimizer);
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// save_checkpoint() of a model whose optimizer is sharded: each rank writes its parts, into one file where it sees that, else by
+/// way of rank 0. The file is the same as of one process, and appears when all of it is on the disk; a rank that dies before
+/// leaves the old one. Beside what training takes a rank needs the state of one parameter at a time. Buffers, and parameters
+/// that are not trained, are rank 0's. `module` may lack the parameters of units, which go by their units' names.
+/// Leave `options.weights` empty. Collective, over the optimizer's ranks; where those have replicas, call it in one of
+/// their worlds. Throws Error on every rank, with what any has met.
+void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
+                     ShardedOptimizer& optimizer, const CheckpointOptions& options = {});
+
+/// The opposite, of a checkpoint of any number of ranks, sharded or not, which rank 0 reads part by part: every rank has the
+/// model, and its parts of the rest. Collective, over the optimizer's ranks. Throws as load_checkpoint() of one process, on
+/// every rank.
+CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
+                                   ShardedOptimizer& optimizer);
 
 }  // namespace sullae

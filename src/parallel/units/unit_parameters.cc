@@ -321,6 +321,11 @@ void UnitParameters::take_weights(const torch::OrderedDict<std::string, torch::T
     const torch::Tensor* const whole = weights.find(all_[i].name);
     if (whole != nullptr && pieces_[i].defined()) copy_parts(*this, i, *whole);
   }
+  refresh();
+}
+
+void UnitParameters::refresh() {
+  const torch::NoGradGuard guard;
   if (alone()) return publish_alone(all_, pieces_);
   drop_all();
   cast_masters();

@@ -48,6 +48,7 @@ class UnitParameters final : public ParameterStore {
   void reduce() override;
   void clear_gradients() override;
   void publish() override;
+  void refresh() override;
   void take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights) override;
 
  private:

@@ -13,7 +13,7 @@
 namespace sullae::train {
 namespace {
 
-class ReplicatedUpdate final : public WeightUpdate {
+class ReplicatedUpdate final : public GatheredUpdate {
  public:
   // `model` has the weights to start from; the optimizer is made.
   ReplicatedUpdate(torch::nn::Module& model, const TrainOptions& options)
@@ -101,7 +101,7 @@ class ReplicatedUpdate final : public WeightUpdate {
     return weights;
   }
 
-  void load(torch::optim::Optimizer& loaded) override {
+  void scatter(torch::optim::Optimizer& loaded) override {
     move_optimizer_state(loaded, *optimizer_);
     broadcast_optimizer_state(*optimizer_, 0, *world_);
   }
@@ -139,21 +139,9 @@ class ReplicatedUpdate final : public WeightUpdate {
 
 }  // namespace
 
-std::unique_ptr<WeightUpdate> make_replicated_update(torch::nn::Module& model,
-                                                     const TrainOptions& options) {
+std::unique_ptr<GatheredUpdate> make_replicated_update(torch::nn::Module& model,
+                                                       const TrainOptions& options) {
   return std::make_unique<ReplicatedUpdate>(model, options);
-}
-
-std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options) {
-  const bool is_sparse = options.ps_mode == "ps-sparse";
-  if (has_parameter_servers())
-    return is_sparse ? make_sparse_server_update(model, options)
-                     : make_server_update(model, options);
-  if (is_sparse)
-    throw InputError(
-        "--ps-mode ps-sparse: there are no parameter servers: expected sullae run --ps");
-  return options.shard == "none" ? make_replicated_update(model, options)
-                                 : make_sharded_update(model, options);
 }
 
 }  // namespace sullae::train

@@ -32,7 +32,7 @@ void check_for_servers(const TrainOptions& options) {
           "decay all parameters or none: add --decay-all, or leave out --weight-decay");
 }
 
-class ServerUpdate final : public WeightUpdate {
+class ServerUpdate final : public GatheredUpdate {
  public:
   // `model` has the weights to start from.
   ServerUpdate(torch::nn::Module& model, const TrainOptions& options)
@@ -78,7 +78,7 @@ class ServerUpdate final : public WeightUpdate {
     return {.optimizer = &*optimizer_, .weights = {}, .owned = {}};
   }
   MasterWeights master_weights() override { return {}; }
-  void load(torch::optim::Optimizer& loaded) override {
+  void scatter(torch::optim::Optimizer& loaded) override {
     if (world_->rank() == 0) {
       move_optimizer_state(loaded, *optimizer_);
       remote_->scatter_state(*optimizer_);

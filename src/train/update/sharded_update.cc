@@ -17,7 +17,7 @@ class ShardedUpdate final : public WeightUpdate {
  public:
   // `model` has the weights to start from.
   ShardedUpdate(torch::nn::Module& model, const TrainOptions& options)
-      : options_(options), names_(model.named_parameters()) {
+      : model_(model), options_(options), names_(model.named_parameters()) {
     for (const auto& weight : names_.values()) {
       if (weight.is_floating_point()) type_ = weight.scalar_type();
     }
@@ -57,21 +57,21 @@ class ShardedUpdate final : public WeightUpdate {
   void clip(double norm) override { sharded_->clip_grad_norm(norm); }
   void step() override { sharded_->step(); }
 
-  WholeState gather() override {
-    auto whole = sharded_->gather();
-    torch::optim::Optimizer* const optimizer = whole.optimizer.get();
-    return {.optimizer = optimizer,
-            .weights = std::move(whole.weights),
-            .owned = std::move(whole.optimizer)};
+  // Each rank writes its parts, and nobody has the whole.
+  std::optional<SerializedCheckpoint> save(const std::filesystem::path& file,
+                                           const torch::nn::Module& model,
+                                           CheckpointMetadata metadata) override {
+    save_checkpoint(file, model, *sharded_, {.metadata = std::move(metadata)});
+    return std::nullopt;
+  }
+  void load(const LoadedCheckpoint& loaded) override {
+    load_checkpoint(loaded.file, model_, *sharded_);
   }
 
   MasterWeights master_weights() override { return sharded_->master_weights(); }
 
-  void load(torch::optim::Optimizer& loaded) override {
-    sharded_->scatter(world_->rank() == 0 ? &loaded : nullptr);
-  }
-
  private:
+  torch::nn::Module& model_;
   TrainOptions options_;
   torch::OrderedDict<std::string, torch::Tensor> names_;
   torch::OrderedDict<std::string, torch::Tensor> originals_;  // in float32, before the first world

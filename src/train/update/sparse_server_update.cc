@@ -47,7 +47,7 @@ class Rows final : public RowSource {
 };
 
 /// The model's own parameter is what rank 0 had when it looked last: for checkpoints, and for what is exported.
-class SparseServerUpdate final : public WeightUpdate {
+class SparseServerUpdate final : public GatheredUpdate {
  public:
   SparseServerUpdate(torch::nn::Module& model, const TrainOptions& options)
       : has_table_(dynamic_cast<HasTable*>(&model)) {
@@ -116,14 +116,14 @@ class SparseServerUpdate final : public WeightUpdate {
     if (world_->rank() == 0) take_values(table().gather());
     return {};
   }
-  void load(torch::optim::Optimizer& loaded) override {
+  void scatter(torch::optim::Optimizer& loaded) override {
     if (world_->rank() == 0) {
       ps::WholeState state = whole_of(no_state());
       state.take(loaded, weight_);
       give_rows(state);
       loaded.state().erase(key_of(loaded.state(), weight_));
     }
-    dense_->load(loaded);
+    dense_->scatter(loaded);
     world_->barrier();
   }
 
@@ -181,7 +181,7 @@ class SparseServerUpdate final : public WeightUpdate {
 
   HasTable* has_table_;
   torch::Tensor weight_;
-  std::unique_ptr<WeightUpdate> dense_;
+  std::unique_ptr<GatheredUpdate> dense_;
   std::optional<World> world_;
   std::optional<Rows> rows_;
 };

@@ -5,17 +5,27 @@
 #include <torch/optim/optimizer.h>
 #include <torch/ordered_dict.h>
 
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "sullae/sullae.h"
+#include "sullae/torch/checkpoint.h"
 #include "train/options.h"
 
 namespace sullae::train {
 
 /// Float32 weights of parameters in 16 bits, by name.
 using MasterWeights = std::map<std::string, torch::Tensor>;
+
+/// A checkpoint that rank 0 has found, and taken the model from.
+struct LoadedCheckpoint {
+  std::filesystem::path file;  ///< on rank 0
+  /// Of the whole model, made on every rank, with its state on rank 0: for a GatheredUpdate.
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+};
 
 /// What a checkpoint holds beside the model.
 struct WholeState {
@@ -50,12 +60,15 @@ class WeightUpdate {
 
   /// Weights and moments that ranks have changed apart are averaged, so that rank 0's are everybody's. Collective.
   virtual void join_weights() {}
-  /// On rank 0 what a checkpoint holds. Collective.
-  virtual WholeState gather() = 0;
-  /// Its weights alone. Collective.
+  /// On rank 0 a checkpoint to be written to `file`, or nothing, where ranks have written it together. `file` and `metadata` are
+  /// rank 0's, and empty elsewhere. Collective.
+  virtual std::optional<SerializedCheckpoint> save(const std::filesystem::path& file,
+                                                   const torch::nn::Module& model,
+                                                   CheckpointMetadata metadata) = 0;
+  /// On rank 0 the weights that a checkpoint holds in the place of the model's. Collective.
   virtual MasterWeights master_weights() = 0;
-  /// Takes the state of `loaded`, an optimizer of the whole model, as it is on rank 0. Collective.
-  virtual void load(torch::optim::Optimizer& loaded) = 0;
+  /// Takes up what the checkpoint holds beside the model. Collective.
+  virtual void load(const LoadedCheckpoint& loaded) = 0;
   /// A line on what was seen of the training so far; empty where there is nothing to say.
   virtual std::string observed() const { return {}; }
   /// Time spent waiting for other ranks.
@@ -65,9 +78,23 @@ class WeightUpdate {
   double waiting_ = 0;
 };
 
+/// One whose state rank 0 has whole while it is saved and loaded.
+class GatheredUpdate : public WeightUpdate {
+ public:
+  std::optional<SerializedCheckpoint> save(const std::filesystem::path& file,
+                                           const torch::nn::Module& model,
+                                           CheckpointMetadata metadata) final;
+  void load(const LoadedCheckpoint& loaded) final { scatter(*loaded.optimizer); }
+
+  /// On rank 0 what a checkpoint holds. Collective.
+  virtual WholeState gather() = 0;
+  /// Takes the state of `loaded`, an optimizer of the whole model, as it is on rank 0. Collective.
+  virtual void scatter(torch::optim::Optimizer& loaded) = 0;
+};
+
 /// Every rank has all weights and the whole optimizer, and averages gradients, or with --local-sgd weights.
-std::unique_ptr<WeightUpdate> make_replicated_update(torch::nn::Module& model,
-                                                     const TrainOptions& options);
+std::unique_ptr<GatheredUpdate> make_replicated_update(torch::nn::Module& model,
+                                                       const TrainOptions& options);
 /// Each rank has a part of the optimizer's state: --shard.
 std::unique_ptr<WeightUpdate> make_sharded_update(torch::nn::Module& model,
                                                   const TrainOptions& options);
@@ -81,6 +108,8 @@ std::unique_ptr<WeightUpdate> make_server_update(torch::nn::Module& model,
 std::unique_ptr<WeightUpdate> make_sparse_server_update(torch::nn::Module& model,
                                                         const TrainOptions& options);
 
+/// Whether what make_update() makes is a GatheredUpdate.
+bool is_gathered(const TrainOptions& options);
 /// By the options, and by what the job has.
 std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options);
 

@@ -1,0 +1,43 @@
+// Checkpoints of which each rank writes, or is given, its parts: the optimizer's state is nowhere whole.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "parallel/parameter_store.h"
+#include "sullae/parallel/sharded_optimizer.h"
+#include "sullae/torch/checkpoint.h"
+
+namespace sullae {
+
+/// A sharded optimizer, from within.
+struct Sharded {
+  ParameterStore& store;
+  torch::optim::Optimizer& optimizer;  ///< of this rank's pieces
+  const ShardedOptimizer::Maker& make;
+};
+
+/// Who lays it out, and reads it.
+inline constexpr int kCheckpointRoot = 0;
+/// Of the messages in which contents travel, and how large they are at most, in bytes.
+inline constexpr int kCheckpointTag = 0x5b;
+inline constexpr std::size_t kCheckpointMessage = std::size_t{4} << 20;
+
+/// See save_checkpoint() and load_checkpoint() in sharded_optimizer.h.
+void save_parts(const std::filesystem::path& file, const torch::nn::Module& module,
+                const Sharded& sharded, const CheckpointOptions& options);
+CheckpointMetadata load_parts(const std::filesystem::path& file, torch::nn::Module& module,
+                              const Sharded& sharded);
+
+/// An optimizer of all parameters that has their names and shapes, and nothing of their size.
+std::unique_ptr<torch::optim::Optimizer> make_outline(const Sharded& sharded,
+                                                      ShardedOptimizer::Pieces& parameters);
+
+/// Who writes which elements of a parameter.
+std::vector<Part> writers_of(const ParameterStore& store, std::size_t parameter);
+
+}  // namespace sullae

@@ -1,0 +1,192 @@
+#include "parallel/checkpoint/outline.h"
+
+#include <fmt/format.h>
+#include <torch/optim/serialize.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "parallel/flat.h"
+#include "parallel/named_state.h"
+#include "parallel/ranges.h"
+#include "torch/checkpoint_archive.h"
+#include "torch/optimizer_state.h"
+
+namespace sullae {
+namespace {
+
+// Any optimizer's state of a parameter, in the form of libtorch's.
+struct OutlinedState final : torch::optim::OptimizerCloneableParamState<OutlinedState> {
+  void serialize(torch::serialize::OutputArchive& archive) const override {
+    for (const auto& [name, value] : tensors) archive.write(name, value);
+  }
+  StateTensors tensors;
+};
+
+struct Wanted {
+  torch::Tensor like;
+  torch::ScalarType type;
+  std::vector<Part> parts;
+  torch::Tensor own;
+};
+
+class Outliner {
+ public:
+  Outliner(const torch::nn::Module& module, const Sharded& sharded,
+           const std::vector<StateTensors>& states)
+      : module_(module), sharded_(sharded), states_(states) {
+    for (std::size_t i = 0; i < all().size(); ++i) {
+      const torch::Tensor& parameter = all()[i].tensor;
+      const auto type = parameter.scalar_type();
+      weight_[parameter.unsafeGetTensorImpl()] = wanted_.size();
+      wanted_.push_back({parameter, sharded.store.is_whole(i) ? type : updated_type(type),
+                         writers_of(sharded.store, i)});
+      for (const auto& [name, value] : states[i]) {
+        if (!is_outlined(value)) continue;
+        wanted_.push_back({parameter, value.toTensor().scalar_type(), sharded.store.parts_of(i)});
+      }
+    }
+    for (const auto& item : module.named_parameters()) want(item.value());
+    for (const auto& item : module.named_buffers()) want(item.value());
+  }
+
+  CheckpointOutline lay_out(const CheckpointOptions& options) {
+    std::size_t most = 0;
+    for (const Wanted& wanted : wanted_)
+      most = std::max(
+          most, static_cast<std::size_t>(wanted.like.numel()) * c10::elementSize(wanted.type));
+    Placeholders room(wanted_.size(), most);
+    std::vector<torch::Tensor> places;
+    for (const Wanted& wanted : wanted_) places.push_back(room.add(wanted.like, wanted.type));
+
+    torch::serialize::OutputArchive archive;
+    CheckpointOptions outlined{.metadata = options.metadata};
+    const auto whole = module_with(places, outlined.weights);
+    write_checkpoint_archive(
+        archive, whole ? *whole : module_,
+        [&](torch::serialize::OutputArchive& into) { write_optimizer(into, places); }, outlined);
+    CheckpointOutline outline{.layout = ArchiveLayout(archive, room)};
+    for (std::size_t i = 0; i < wanted_.size(); ++i)
+      outline.contents.push_back({.offset = outline.layout.offset_of(i),
+                                  .element_bytes = c10::elementSize(wanted_[i].type),
+                                  .parts = std::move(wanted_[i].parts),
+                                  .own = wanted_[i].own});
+    return outline;
+  }
+
+ private:
+  const std::vector<PlannedParameter>& all() const { return sharded_.store.all(); }
+
+  static bool is_outlined(const c10::IValue& value) { return is_moment(value, 0); }
+
+  // What the archive itself would hold a copy of, otherwise.
+  void want(const torch::Tensor& tensor) {
+    const bool stays = tensor.numel() == 0 || !tensor.is_cpu() ||
+                       tensor.layout() != torch::kStrided || !tensor.is_non_overlapping_and_dense();
+    if (stays || weight_.contains(tensor.unsafeGetTensorImpl())) return;
+    weight_[tensor.unsafeGetTensorImpl()] = wanted_.size();
+    wanted_.push_back({tensor,
+                       tensor.scalar_type(),
+                       {{.rank = 0, .from = 0, .to = static_cast<std::size_t>(tensor.numel())}},
+                       tensor.detach()});
+  }
+
+  // In `weights` those of the module, by its names. A module of its own where units have what `module_` has not.
+  std::shared_ptr<torch::nn::Module> module_with(const std::vector<torch::Tensor>& places,
+                                                 std::map<std::string, torch::Tensor>& weights) {
+    std::map<const void*, std::size_t> left;
+    for (const PlannedParameter& parameter : all())
+      left[parameter.tensor.unsafeGetTensorImpl()] =
+          weight_.at(parameter.tensor.unsafeGetTensorImpl());
+    const auto put = [&](const std::string& name, const torch::Tensor& tensor) {
+      const auto found = weight_.find(tensor.unsafeGetTensorImpl());
+      if (found == weight_.end()) return;
+      weights[name] = places[found->second];
+      left.erase(tensor.unsafeGetTensorImpl());
+    };
+    for (const auto& item : module_.named_parameters()) put(item.key(), item.value());
+    for (const auto& item : module_.named_buffers()) put(item.key(), item.value());
+    if (left.empty()) return nullptr;
+    auto state = state_of(module_);
+    for (NamedState& one : state) {
+      const auto found = weights.find(one.name);
+      if (found != weights.end()) one.tensor = found->second;
+    }
+    for (const PlannedParameter& parameter : all()) {
+      const auto found = left.find(parameter.tensor.unsafeGetTensorImpl());
+      if (found != left.end())
+        state.push_back({NamedState::Kind::parameter, parameter.name, places[found->second]});
+    }
+    return module_of(state);
+  }
+
+  void write_optimizer(torch::serialize::OutputArchive& archive,
+                       const std::vector<torch::Tensor>& places) {
+    ShardedOptimizer::Pieces parameters;
+    const auto whole = make_outline(sharded_, parameters);
+    copy_options(sharded_.optimizer, *whole);
+    auto& state = whole->state();
+    state.clear();
+    for (std::size_t i = 0; i < all().size(); ++i) {
+      std::size_t place = weight_.at(all()[i].tensor.unsafeGetTensorImpl());
+      if (states_[i].empty()) continue;
+      auto its = std::make_unique<OutlinedState>();
+      its->tensors = states_[i];
+      for (auto& [name, value] : its->tensors) {
+        if (is_outlined(value)) value = places[++place];
+      }
+      state[key_of(state, parameters[i].value())] = std::move(its);
+    }
+    torch::serialize::OutputArchive written(archive.compilation_unit());
+    torch::optim::serialize<torch::optim::OptimizerParamState, torch::optim::OptimizerOptions>(
+        written, *whole);
+    archive.write("state", written);
+    save_options(archive, *whole);
+  }
+
+  const torch::nn::Module& module_;
+  const Sharded& sharded_;
+  const std::vector<StateTensors>& states_;
+  std::vector<Wanted> wanted_;
+  std::map<const void*, std::size_t> weight_;  // where in wanted_, by tensor
+};
+
+}  // namespace
+
+std::vector<Part> writers_of(const ParameterStore& store, std::size_t parameter) {
+  if (!store.is_whole(parameter)) return store.parts_of(parameter);
+  std::vector<Part> parts;
+  for (int rank = 0; rank < store.world().size(); ++rank) {
+    const auto range = even_part(store.all()[parameter].tensor.numel(), store.world().size(), rank);
+    if (range.from < range.to)
+      parts.push_back({.rank = rank,
+                       .from = static_cast<std::size_t>(range.from),
+                       .to = static_cast<std::size_t>(range.to)});
+  }
+  return parts;
+}
+
+std::unique_ptr<torch::optim::Optimizer> make_outline(const Sharded& sharded,
+                                                      ShardedOptimizer::Pieces& parameters) {
+  for (const PlannedParameter& parameter : sharded.store.all())
+    parameters.insert(
+        parameter.name,
+        torch::empty(
+            parameter.tensor.sizes(),
+            torch::device(torch::kMeta).dtype(updated_type(parameter.tensor.scalar_type())))
+            .set_requires_grad(true));
+  return sharded.make(parameters);
+}
+
+CheckpointOutline lay_out(const torch::nn::Module& module, const Sharded& sharded,
+                          const std::vector<StateTensors>& states,
+                          const CheckpointOptions& options) {
+  if (!options.weights.empty())
+    throw InputError(
+        "save_checkpoint: the weights of a sharded optimizer are its own: leave `weights` empty");
+  return Outliner(module, sharded, states).lay_out(options);
+}
+
+}  // namespace sullae

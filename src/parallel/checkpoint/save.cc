@@ -1,0 +1,287 @@
+// Rank 0 lays the archive out and tells where everything goes; each rank writes what it has, into one file where it sees that,
+// else by way of rank 0; with all checksums together rank 0 puts the rest in, and the file in its place.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+#include "base/secret.h"
+#include "parallel/agreement.h"
+#include "parallel/checkpoint/checkpoint.h"
+#include "parallel/checkpoint/outline.h"
+#include "parallel/flat.h"
+#include "parallel/sharded_state.h"
+#include "torch/broadcast_text.h"
+#include "torch/checkpoint_file.h"
+
+namespace sullae {
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+using Crcs = std::vector<std::uint32_t>;
+
+template <class Number>
+std::string as_text(const std::vector<Number>& numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number)};
+}
+template <class Number>
+std::vector<Number> from_text(const std::string& text) {
+  std::vector<Number> numbers(text.size() / sizeof(Number));
+  std::memcpy(numbers.data(), text.data(), numbers.size() * sizeof(Number));
+  return numbers;
+}
+
+// What all ranks are told of the layout: for each parameter where its weights begin, how many moments it has, and where
+// those begin.
+Numbers places_of(const CheckpointOutline& outline, const std::vector<StateTensors>& states) {
+  Numbers places;
+  std::size_t content = 0;
+  for (const StateTensors& state : states) {
+    places.push_back(length(outline.contents[content++].offset));
+    const auto moments =
+        std::ranges::count_if(state, [](const auto& item) { return is_moment(item.second, 0); });
+    places.push_back(moments);
+    for (std::int64_t i = 0; i < moments; ++i)
+      places.push_back(length(outline.contents[content++].offset));
+  }
+  return places;
+}
+
+// Somewhere into the file.
+using Put = std::function<void(std::uint64_t offset, const void* data, std::size_t bytes)>;
+
+// What this rank has, in the order of the contents. Returns the checksum of each part.
+Crcs put_parts(const Sharded& sharded, const Numbers& places, const Put& put) {
+  const int own = sharded.store.world().rank();
+  Crcs crcs;
+  const auto put_part = [&](std::int64_t offset, const Part& part, const torch::Tensor& elements) {
+    const std::size_t element = elements.element_size();
+    const std::size_t bytes = (part.to - part.from) * element;
+    put(static_cast<std::uint64_t>(offset) + part.from * element, elements.data_ptr(), bytes);
+    crcs.push_back(extend_crc(0, elements.data_ptr(), bytes));
+  };
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < sharded.store.all().size(); ++i) {
+    const std::int64_t weights = places[next++];
+    for (const Part& part : writers_of(sharded.store, i)) {
+      if (part.rank != own) continue;
+      const bool is_whole = sharded.store.is_whole(i);
+      put_part(weights, part,
+               is_whole ? range_of(sharded.store.all()[i].tensor, part.from, part.to)
+                        : flat_of(sharded.store.piece_of(i)));
+    }
+    const auto moments = static_cast<std::size_t>(places[next++]);
+    for (const Part& part : sharded.store.parts_of(i)) {
+      if (part.rank != own || moments == 0) continue;
+      const torch::Tensor& piece = sharded.store.piece_of(i);
+      std::vector<torch::Tensor> its;
+      for (const auto& [name, value] : state_of(sharded.optimizer, piece)) {
+        if (!is_moment(value, length(part.to - part.from))) continue;
+        torch::Tensor moment = value.toTensor();
+        if (moment.strides() != piece.strides())
+          moment = torch::empty_like(piece, moment.scalar_type()).copy_(moment);
+        its.push_back(flat_of(moment));
+      }
+      if (its.size() != moments)
+        throw Error(
+            fmt::format("the optimizer keeps {} tensors of a part of '{}', and {} of another",
+                        its.size(), sharded.store.all()[i].name, moments));
+      for (std::size_t moment = 0; moment < moments; ++moment)
+        put_part(places[next + moment], part, its[moment]);
+    }
+    next += moments;
+  }
+  return crcs;
+}
+
+// Runs `what`; what it throws is for all ranks to hear of.
+std::string problem_of(const std::function<void()>& what) {
+  try {
+    what();
+  } catch (const PeerError&) {
+    throw;
+  } catch (const TimeoutError&) {
+    throw;
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  }
+  return {};
+}
+
+// All ranks throw what any has met.
+void throw_together(const World& world, const std::string& problem) {
+  const auto all = texts_of_all(world, problem);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    const auto who = world.size() == 1 ? "" : fmt::format(" (rank {})", rank);
+    throw Error(fmt::format("checkpoint: {}{}", all[rank], who));
+  }
+}
+
+class Save {
+ public:
+  Save(const std::filesystem::path& file, const torch::nn::Module& module, const Sharded& sharded,
+       const CheckpointOptions& options)
+      : file_(file), module_(module), sharded_(sharded), options_(options) {}
+
+  void run() {
+    lay_out();
+    open();
+    write();
+    finish();
+  }
+
+ private:
+  const World& world() const { return sharded_.store.world(); }
+  bool is_root() const { return world().rank() == kCheckpointRoot; }
+
+  void lay_out() {
+    std::vector<StateTensors> states;
+    for (std::size_t i = 0; i < sharded_.store.all().size(); ++i)
+      states.push_back(gather_outline(sharded_.store, i, sharded_.optimizer, kCheckpointRoot));
+    std::string problem;
+    if (is_root())
+      problem = problem_of([&] {
+        outline_.emplace(sullae::lay_out(module_, sharded_, states, options_));
+        output_.emplace(file_);
+        start_ = draw_secret();
+        output_->write(start_.data(), start_.size());
+      });
+    throw_together(world(), problem);
+    std::string places;
+    if (is_root()) places = as_text(places_of(*outline_, states));
+    places_ = from_text<std::int64_t>(broadcast_text(std::move(places), kCheckpointRoot, world()));
+  }
+
+  // Each rank sees the file, or not.
+  void open() {
+    const auto path =
+        broadcast_text(is_root() ? output_->temporary().string() : "", kCheckpointRoot, world());
+    start_ = broadcast_text(start_, kCheckpointRoot, world());
+    std::int64_t sees = 1;
+    if (!is_root() && !problem_of([&] { part_.emplace(path, start_); }).empty()) sees = 0;
+    sees_.resize(static_cast<std::size_t>(world().size()));
+    world().allgather(&sees, sees_.data(), 1, DataType::int64);
+  }
+
+  void write() {
+    Crcs crcs;
+    auto problem = problem_of([&] {
+      crcs = put_parts(sharded_, places_,
+                       [&](std::uint64_t offset, const void* data, std::size_t bytes) {
+                         put(offset, data, bytes);
+                       });
+      if (is_root()) put_own();
+      if (part_) part_->sync();
+    });
+    if (is_root()) {
+      for (int rank = 0; rank < world().size(); ++rank) {
+        if (sees_[static_cast<std::size_t>(rank)] != 0) continue;
+        const auto met = receive_parts(rank);
+        if (problem.empty()) problem = met;
+      }
+    }
+    throw_together(world(), problem);
+    const auto all = texts_of_all(world(), as_text(crcs));
+    if (!is_root()) return;
+    for (const std::string& its : all) crcs_.push_back(from_text<std::uint32_t>(its));
+  }
+
+  void put(std::uint64_t offset, const void* data, std::size_t bytes) {
+    if (is_root()) return output_->write_at(offset, data, bytes);
+    if (part_) return part_->write_at(offset, data, bytes);
+    const auto* const from = static_cast<const char*>(data);
+    for (std::size_t at = 0; at < bytes; at += kCheckpointMessage)
+      world().send(from + at, std::min(kCheckpointMessage, bytes - at), DataType::uint8,
+                   kCheckpointRoot, kCheckpointTag);
+  }
+
+  void put_own() {
+    for (const Content& content : outline_->contents) {
+      if (!content.own.defined()) continue;
+      const torch::Tensor flat = flat_of(content.own);
+      const auto bytes = static_cast<std::size_t>(flat.numel()) * content.element_bytes;
+      output_->write_at(content.offset, flat.data_ptr(), bytes);
+      own_crcs_.push_back(extend_crc(0, flat.data_ptr(), bytes));
+    }
+  }
+
+  // All of them, also where they cannot be written.
+  std::string receive_parts(int rank) {
+    std::string problem;
+    std::string bytes;
+    for (const Content& content : outline_->contents) {
+      for (const Part& part : content.parts) {
+        if (part.rank != rank) continue;
+        const std::uint64_t begin = content.offset + part.from * content.element_bytes;
+        const std::size_t size = (part.to - part.from) * content.element_bytes;
+        for (std::size_t at = 0; at < size; at += kCheckpointMessage) {
+          bytes.resize(std::min(kCheckpointMessage, size - at));
+          world().receive(bytes.data(), bytes.size(), DataType::uint8, rank, kCheckpointTag);
+          if (problem.empty())
+            problem =
+                problem_of([&] { output_->write_at(begin + at, bytes.data(), bytes.size()); });
+        }
+      }
+    }
+    return problem;
+  }
+
+  void finish() {
+    std::string problem;
+    if (is_root()) problem = problem_of([&] { put_rest(); });
+    output_.reset();
+    throw_together(world(), problem);
+  }
+
+  void put_rest() {
+    Crcs whole;
+    std::vector<std::size_t> next(crcs_.size(), 0);
+    std::size_t next_own = 0;
+    for (const Content& content : outline_->contents) {
+      std::uint32_t crc = 0;
+      for (const Part& part : content.parts) {
+        const auto rank = static_cast<std::size_t>(part.rank);
+        const std::uint32_t its =
+            content.own.defined() ? own_crcs_[next_own++] : crcs_[rank].at(next[rank]++);
+        crc = join_crcs(crc, its, (part.to - part.from) * content.element_bytes);
+      }
+      whole.push_back(crc);
+    }
+    CheckpointFooter footer;
+    footer.crc = outline_->layout.put_checksums(whole);
+    footer.length = outline_->layout.length();
+    for (const auto& [offset, bytes] : outline_->layout.rest())
+      output_->write_at(offset, bytes.data(), bytes.size());
+    output_->write_at(footer.length, &footer, sizeof footer);
+    output_->commit();
+  }
+
+  const std::filesystem::path& file_;
+  const torch::nn::Module& module_;
+  const Sharded& sharded_;
+  const CheckpointOptions& options_;
+  Numbers places_;
+  std::string start_;
+  Numbers sees_;                    // by rank
+  std::optional<PartOfFile> part_;  // of others than root, where they see it
+  // Of root.
+  std::optional<CheckpointOutline> outline_;
+  std::optional<AtomicFile> output_;
+  std::vector<Crcs> crcs_;  // by rank
+  Crcs own_crcs_;
+};
+
+}  // namespace
+
+void save_parts(const std::filesystem::path& file, const torch::nn::Module& module,
+                const Sharded& sharded, const CheckpointOptions& options) {
+  Save(file, module, sharded, options).run();
+}
+
+}  // namespace sullae

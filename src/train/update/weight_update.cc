@@ -1,0 +1,34 @@
+#include "train/update/weight_update.h"
+
+#include "sullae/error.h"
+#include "sullae/torch.h"
+
+namespace sullae::train {
+
+std::optional<SerializedCheckpoint> GatheredUpdate::save(const std::filesystem::path& file,
+                                                         const torch::nn::Module& model,
+                                                         CheckpointMetadata metadata) {
+  WholeState whole = gather();
+  if (file.empty()) return std::nullopt;
+  return serialize_checkpoint(
+      model, whole.optimizer,
+      {.metadata = std::move(metadata), .weights = std::move(whole.weights)});
+}
+
+bool is_gathered(const TrainOptions& options) {
+  return has_parameter_servers() || options.shard == "none";
+}
+
+std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options) {
+  const bool is_sparse = options.ps_mode == "ps-sparse";
+  if (has_parameter_servers())
+    return is_sparse ? make_sparse_server_update(model, options)
+                     : make_server_update(model, options);
+  if (is_sparse)
+    throw InputError(
+        "--ps-mode ps-sparse: there are no parameter servers: expected sullae run --ps");
+  if (is_gathered(options)) return make_replicated_update(model, options);
+  return make_sharded_update(model, options);
+}
+
+}  // namespace sullae::train
