@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "base/failpoint.h"
@@ -16,6 +18,13 @@ namespace {
 
 std::filesystem::path directory_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
+
+// Each host has pages of its own, and writes whole ones (https://docs.kernel.org/filesystems/nfs/; mount's noalignwrite).
+bool keeps_pages(std::uint32_t type) {
+  constexpr std::array<std::uint32_t, 5> kTypes = {0x6969, 0x517B, 0xFF534D42, 0xFE534D42,
+                                                   0x65735546};
+  return std::ranges::find(kTypes, type) != kTypes.end();
 }
 
 void write_all_at(int fd, std::size_t offset, const void* data, std::size_t bytes,
@@ -77,6 +86,10 @@ void AtomicFile::commit() {
 PartOfFile::PartOfFile(std::filesystem::path temporary, std::string_view start)
     : path_(std::move(temporary)), fd_(::open(path_.c_str(), O_RDWR | O_CLOEXEC)) {
   if (!fd_) throw system_error("{} cannot be written", path_.string());
+  struct statfs system {};
+  if (::fstatfs(fd_.get(), &system) != 0 || keeps_pages(static_cast<std::uint32_t>(system.f_type)))
+    throw Error(fmt::format("{} is on a file system where hosts may not write side by side",
+                            path_.string()));
   std::string found(start.size(), '\0');
   const auto read = ::pread(fd_.get(), found.data(), found.size(), 0);
   if (read != static_cast<ssize_t>(start.size()) || found != start)

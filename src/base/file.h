@@ -41,8 +41,8 @@ class AtomicFile {
 /// What another process writes of an AtomicFile that is not committed yet. Used by one thread.
 class PartOfFile {
  public:
-  /// Throws Error where `temporary` cannot be written, or does not begin with `start`: then it is another one, of another
-  /// host perhaps.
+  /// Throws Error where `temporary` cannot be written; where it does not begin with `start`, and then is another one, of another
+  /// host perhaps; and on file systems where two hosts may write over each other's parts of a page (NFS, SMB, FUSE).
   PartOfFile(std::filesystem::path temporary, std::string_view start);
   void write_at(std::size_t offset, const void* data, std::size_t bytes);
   /// Until it is on the disk.

@@ -14,6 +14,7 @@ std::unique_ptr<Command> make_data_command();
 std::unique_ptr<Command> make_scaling_command();
 std::unique_ptr<Command> make_serve_command();
 std::unique_ptr<Command> make_online_command();
+std::unique_ptr<Command> make_predict_command();
 std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_report_command();
 std::unique_ptr<Command> make_generate_command();

@@ -10,30 +10,13 @@
 #include "cli/commands.h"
 #include "cli/other_commands.h"
 #include "cli/validators.h"
-#include "repository/publish.h"
-#include "repository/versions.h"
 #include "sullae/torch/checkpoint.h"
-#include "train/checkpoints.h"
+#include "train/find_model.h"
 #include "train/generation.h"
 #include "train/task.h"
 
 namespace sullae::cli {
 namespace {
-
-namespace fs = std::filesystem;
-
-// The checkpoint that `path` stands for: itself, or the newest of a model in a repository or of a --checkpoint-dir.
-fs::path find_checkpoint(const fs::path& path) {
-  if (!fs::is_directory(path)) return path;
-  const auto versions = repository::versions_in(path);
-  if (!versions.empty()) return path / std::to_string(*versions.rbegin()) / repository::kModelFile;
-  const auto checkpoints = train::checkpoints_in(path);
-  if (checkpoints.empty())
-    throw InputError(fmt::format(
-        "{}: expected a checkpoint, a model's folder in a repository, or a --checkpoint-dir",
-        path.string()));
-  return checkpoints.front();
-}
 
 std::string flag_of(const char* option) {
   std::string flag = std::string("--") + option;
@@ -76,7 +59,7 @@ class GenerateCommand final : public Command {
 
   int run() override {
     train::check_generation(options_, flag_of);
-    const auto file = find_checkpoint(model_);
+    const auto file = train::find_model(model_).file;
     const auto description = train::description_of(read_checkpoint_metadata(file), file.string());
     const auto network = train::find_recipe(description.recipe).model(description);
     auto* const writer = dynamic_cast<train::LanguageModel*>(network.get());

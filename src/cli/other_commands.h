@@ -16,7 +16,7 @@ struct OtherCommand {
   const char* description;
 };
 
-inline constexpr std::array<OtherCommand, 7> kOtherCommands = {{
+inline constexpr std::array<OtherCommand, 8> kOtherCommands = {{
     {"train", "sullae-train", "Train a ready model; alone, or as a rank of `sullae run`"},
     {"scaling", "sullae-train",
      "Train a model with more and more workers, as replicas in one process (scale-up) and as "
@@ -27,6 +27,9 @@ inline constexpr std::array<OtherCommand, 7> kOtherCommands = {{
     {"online", "sullae-serve",
      "Train served models further on the samples that operators correct, and publish what is "
      "better;\nalone, or as a rank of `sullae run`"},
+    {"predict", "sullae-serve",
+     "Predict a data set with a trained model, into part files; alone, or as the ranks of `sullae "
+     "run`"},
     {"data", "sullae-train",
      "Convert, divide, show and check data sets; alone, or as the ranks of `sullae run`"},
     {"report", "sullae-train",

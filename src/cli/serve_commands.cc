@@ -7,6 +7,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_serve_command());
   commands.push_back(make_online_command());
+  commands.push_back(make_predict_command());
   return commands;
 }
 

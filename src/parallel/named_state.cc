@@ -42,7 +42,7 @@ std::shared_ptr<torch::nn::Module> module_of(const std::vector<NamedState>& stat
     }
     switch (one.kind) {
       case NamedState::Kind::parameter:
-        parent->register_parameter(rest, one.tensor, /*requires_grad=*/false);
+        parent->register_parameter(rest, one.tensor, one.tensor.requires_grad());
         break;
       case NamedState::Kind::buffer:
         parent->register_buffer(rest, one.tensor);

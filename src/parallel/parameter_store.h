@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/named_state.h"
 #include "sullae/sullae.h"
 #include "torch/bucket_plan.h"
 
@@ -35,6 +36,8 @@ class ParameterStore {
   virtual const World& world() const = 0;
   /// Those that are trained, in their order: their names, shapes and types.
   virtual const std::vector<PlannedParameter>& all() const = 0;
+  /// What belongs to them, and is not trained: whole on every rank, under the names that it has with them.
+  virtual std::vector<NamedState> others() const { return {}; }
   /// Whether every rank has all of it, as it is updated.
   virtual bool is_whole(std::size_t parameter) const = 0;
   /// The parts of one, in the order of elements.

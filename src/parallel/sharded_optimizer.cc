@@ -116,7 +116,8 @@ class ShardedOptimizer::Impl {
     const auto prototype = make_prototype(make_, *optimizer_);
     for (std::size_t i = 0; i < sharded_.all().size(); ++i) {
       const auto tensors = gather_state(sharded_, i, *optimizer_, root);
-      if (whole && !tensors.empty()) set_state(*whole, masters[i], tensors, *prototype);
+      if (whole && prototype && !tensors.empty())
+        set_state(*whole, masters[i], tensors, *prototype);
     }
     return {.optimizer = std::move(whole), .weights = masters_of(masters)};
   }

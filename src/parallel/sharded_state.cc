@@ -18,11 +18,11 @@ constexpr int kTag = 0x5a;  // of this file's messages
 std::string bytes_of(torch::serialize::OutputArchive& archive) {
   std::ostringstream bytes;
   archive.save_to(bytes);
-  return bytes.str();
+  return std::move(bytes).str();
 }
 
-torch::serialize::InputArchive archive_of(const std::string& bytes) {
-  std::istringstream stream(bytes);
+torch::serialize::InputArchive archive_of(std::string bytes) {
+  std::istringstream stream(std::move(bytes));
   torch::serialize::InputArchive archive;
   archive.load_from(stream);
   return archive;
@@ -32,6 +32,20 @@ std::string options_of(const torch::optim::OptimizerParamGroup& group) {
   torch::serialize::OutputArchive written;
   group.options().serialize(written);
   return bytes_of(written);
+}
+
+void send_bytes(const std::string& bytes, int to, const World& world) {
+  const auto size = length(bytes.size());
+  world.send(&size, 1, DataType::int64, to, kTag);
+  if (size > 0) world.send(bytes.data(), bytes.size(), DataType::uint8, to, kTag);
+}
+
+std::string receive_bytes(int from, const World& world) {
+  std::int64_t size = 0;
+  world.receive(&size, 1, DataType::int64, from, kTag);
+  std::string bytes(static_cast<std::size_t>(size), '\0');
+  if (size > 0) world.receive(bytes.data(), bytes.size(), DataType::uint8, from, kTag);
+  return bytes;
 }
 
 }  // namespace
@@ -49,26 +63,12 @@ std::string to_bytes(const StateTensors& tensors) {
   return bytes_of(archive);
 }
 
-StateTensors from_bytes(const std::string& bytes) {
+StateTensors from_bytes(std::string bytes) {
   if (bytes.empty()) return {};
-  auto archive = archive_of(bytes);
+  auto archive = archive_of(std::move(bytes));
   StateTensors tensors;
   for (const auto& name : archive.keys()) archive.read(name, tensors[name]);
   return tensors;
-}
-
-void send_bytes(const std::string& bytes, int to, const World& world) {
-  const auto size = length(bytes.size());
-  world.send(&size, 1, DataType::int64, to, kTag);
-  if (size > 0) world.send(bytes.data(), bytes.size(), DataType::uint8, to, kTag);
-}
-
-std::string receive_bytes(int from, const World& world) {
-  std::int64_t size = 0;
-  world.receive(&size, 1, DataType::int64, from, kTag);
-  std::string bytes(static_cast<std::size_t>(size), '\0');
-  if (size > 0) world.receive(bytes.data(), bytes.size(), DataType::uint8, from, kTag);
-  return bytes;
 }
 
 bool is_moment(const c10::IValue& value, std::int64_t elements) {

@@ -29,14 +29,10 @@ std::unique_ptr<torch::optim::OptimizerParamState> make_prototype(
 
 /// For messages.
 std::string to_bytes(const StateTensors& tensors);
-StateTensors from_bytes(const std::string& bytes);
+StateTensors from_bytes(std::string bytes);
 
 /// Whether `value` is the moment of so many elements.
 bool is_moment(const c10::IValue& value, std::int64_t elements);
-
-/// Texts of any length from rank to rank; both wait for each other.
-void send_bytes(const std::string& bytes, int to, const World& world);
-std::string receive_bytes(int from, const World& world);
 
 /// What is updated of parameter number `index`, whole on `root`; undefined elsewhere. Collective.
 torch::Tensor gather_piece(const ParameterStore& sharded, std::size_t index, int root);

@@ -21,7 +21,7 @@ using Sink = std::function<void(const void*, std::size_t)>;
 void serialize(const torch::nn::Module& module, const torch::optim::Optimizer* optimizer,
                const CheckpointOptions& options, const Sink& sink) {
   torch::serialize::OutputArchive archive;
-  std::function<void(torch::serialize::OutputArchive&)> save;
+  SaveOptimizer save;
   if (optimizer != nullptr)
     save = [&](auto& its) {
       save_optimizer(its, *optimizer);

@@ -65,15 +65,13 @@ void Checkpoints::wait() {
   if (writing_.valid()) writing_.get();
 }
 
-std::filesystem::path Checkpoints::save(std::int64_t steps, SerializedCheckpoint&& checkpoint,
-                                        bool best) {
+void Checkpoints::save(std::int64_t steps, SerializedCheckpoint&& checkpoint, bool best) {
   wait();
   const auto file = file_of(steps);
   writing_ = std::async(std::launch::async, [this, file, best, content = std::move(checkpoint)] {
     write_checkpoint(file, content);
     saved(file, best);
   });
-  return file;
 }
 
 std::filesystem::path Checkpoints::file_of(std::int64_t steps) const {

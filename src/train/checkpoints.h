@@ -28,8 +28,8 @@ class Checkpoints {
   ~Checkpoints();
 
   /// Writes the checkpoint of step `steps`, as the best too if `best`, and then removes those older than
-  /// the newest `keep`. Throws what the write before threw. Returns where it will be.
-  std::filesystem::path save(std::int64_t steps, SerializedCheckpoint&& checkpoint, bool best);
+  /// the newest `keep`. Throws what the write before threw.
+  void save(std::int64_t steps, SerializedCheckpoint&& checkpoint, bool best);
   /// Where that of a step belongs.
   std::filesystem::path file_of(std::int64_t steps) const;
   /// The same of one that others have written there.

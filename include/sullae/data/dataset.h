@@ -67,6 +67,11 @@ struct DatasetOptions {
   std::string text_columns;
   std::string label_column;
 
+  /// Whether samples without a label will do: then a table's label is the column that is called so, if any.
+  bool unlabelled = false;
+  /// Columns by name or number that become features of that name, bytes, besides text and label.
+  std::vector<std::string> kept_columns = {};
+
   /// Takes damaged parts that opening meets (a torn end of a TFRecord file, say); null throws.
   DamageLog* damage = nullptr;
 };

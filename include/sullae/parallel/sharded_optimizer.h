@@ -53,7 +53,8 @@ class ShardedOptimizer {
  public:
   using Pieces = torch::OrderedDict<std::string, torch::Tensor>;
   /// Makes the optimizer of these pieces, all and no others, in groups as it likes; the same on every rank. It is called again by
-  /// gather() and scatter(), with whole parameters, and with one number by another name.
+  /// gather() and scatter(), with whole parameters, by save_checkpoint() and load_checkpoint(), with parameters that have shapes and
+  /// types alone (on the device "meta"), and with one number by another name.
   using Maker = std::function<std::unique_ptr<torch::optim::Optimizer>(const Pieces& pieces)>;
 
   /// Parameters are equal on all ranks (broadcast_parameters()), and move to memory of this object's, which they keep alive.
@@ -114,14 +115,15 @@ class ShardedOptimizer {
 /// save_checkpoint() of a model whose optimizer is sharded: each rank writes its parts, into one file where it sees that, else by
 /// way of rank 0. The file is the same as of one process, and appears when all of it is on the disk; a rank that dies before
 /// leaves the old one. Beside what training takes a rank needs the state of one parameter at a time. Buffers, and parameters
-/// that are not trained, are rank 0's. `module` may lack the parameters of units, which go by their units' names.
+/// that are not trained, also of units, are rank 0's. `module` may lack the parameters of units, which go by their units' names.
 /// Leave `options.weights` empty. Collective, over the optimizer's ranks; where those have replicas, call it in one of
 /// their worlds. Throws Error on every rank, with what any has met.
 void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
                      ShardedOptimizer& optimizer, const CheckpointOptions& options = {});
 
 /// The opposite, of a checkpoint of any number of ranks, sharded or not, which rank 0 reads part by part: every rank has the
-/// model, and its parts of the rest. Collective, over the optimizer's ranks. Throws as load_checkpoint() of one process, on
+/// model, and its parts of the rest. Collective, over the optimizer's ranks; where those have replicas, call it in each of their
+/// worlds, whose rank 0 reads the file. Throws as load_checkpoint() of one process, on
 /// every rank.
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
                                    ShardedOptimizer& optimizer);

@@ -20,7 +20,7 @@ struct CheckpointMetadata {
 /// What goes into a checkpoint.
 struct CheckpointOptions {
   CheckpointMetadata metadata = {};
-  /// Written in place of the module's parameters of these names: the master weights of a model that
+  /// Written in place of the module's parameters, and buffers, of these names: the master weights of a model that
   /// computes in 16 bits.
   std::map<std::string, torch::Tensor> weights = {};
 };

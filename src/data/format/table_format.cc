@@ -40,17 +40,22 @@ class TableDataset final : public Dataset {
     rows_ = std::move(index.rows);
     if (rows_.empty()) throw InputError(fmt::format("{}: has no rows", file_->name()));
     columns_ = choose_columns(fields_of(0), options, label_first, place(0));
+    kept_names_ = options.kept_columns;
+    unlabelled_ = options.unlabelled;
     if (columns_.header) {
       const auto names = fields_of(0);
       std::vector<std::string> texts;
       for (const std::size_t text : columns_.texts) texts.push_back(names[text]);
-      log::info("{}: the label is column '{}', the text {} '{}'", file_->name(),
-                names[columns_.label], texts.size() == 1 ? "column" : "columns",
-                fmt::join(texts, "', '"));
+      log::info("{}: {}, the text {} '{}'", file_->name(),
+                columns_.label ? fmt::format("the label is column '{}'", names[*columns_.label])
+                               : "there is no label",
+                texts.size() == 1 ? "column" : "columns", fmt::join(texts, "', '"));
       rows_.erase(rows_.begin());
     }
+    if (!columns_.label) return;
     find_classes();
-    check_classes();
+    // Where labels are not asked for, they may be anything.
+    if (!options.unlabelled) check_classes();
   }
 
   std::size_t size() const override { return rows_.size(); }
@@ -71,11 +76,15 @@ class TableDataset final : public Dataset {
       if (column != columns_.texts.front()) text += ' ';
       text += fields[column];
     }
-    if (fields[columns_.label].empty())
-      throw DamagedRecord(fmt::format("{}: its label is empty", place(i)));
     Example example;
     example.set(feature::kText, std::move(text));
-    example.set(feature::kClass, fields[columns_.label]);
+    for (std::size_t kept = 0; kept < columns_.kept.size(); ++kept)
+      example.set(kept_names_[kept], fields[columns_.kept[kept]]);
+    if (!columns_.label) return example;
+    if (fields[*columns_.label].empty() && unlabelled_) return example;
+    if (fields[*columns_.label].empty())
+      throw DamagedRecord(fmt::format("{}: its label is empty", place(i)));
+    example.set(feature::kClass, fields[*columns_.label]);
     return example;
   }
 
@@ -98,8 +107,8 @@ class TableDataset final : public Dataset {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       try {
         auto fields = fields_of(i);
-        if (fields.size() == columns_.count && !fields[columns_.label].empty())
-          labels.insert(std::move(fields[columns_.label]));
+        if (fields.size() == columns_.count && !fields[*columns_.label].empty())
+          labels.insert(std::move(fields[*columns_.label]));
       } catch (const DamagedRecord&) {
         // Who reads the row is told.
       }
@@ -121,6 +130,8 @@ class TableDataset final : public Dataset {
   TableStyle style_;
   std::vector<RowPlace> rows_;
   Columns columns_;
+  std::vector<std::string> kept_names_;
+  bool unlabelled_ = false;
   std::vector<std::string> classes_;
 };
 

@@ -86,18 +86,23 @@ Columns choose_columns(const std::vector<std::string>& first_row, const DatasetO
   Columns columns{.header = options.header == "yes" ||
                             (options.header == "auto" && names_columns(first_row, options)),
                   .count = first_row.size()};
-  if (first_row.size() < 2) {
+  if (first_row.size() < 2 && !options.unlabelled)
     throw InputError(fmt::format("{}: has one column, expected a label and a text", where));
-  }
-  columns.label = label_first ? 0 : first_row.size() - 1;
   if (!options.label_column.empty()) {
     columns.label = find_column(options.label_column, first_row, columns.header, where);
   } else if (columns.header) {
     const auto found = std::ranges::find_if(
         first_row, [](const std::string& name) { return is_one_of(name, kLabelNames); });
-    columns.label = found != first_row.end() ? static_cast<std::size_t>(found - first_row.begin())
-                                             : only_other(first_row, options, where);
+    if (found != first_row.end()) {
+      columns.label = static_cast<std::size_t>(found - first_row.begin());
+    } else if (!options.unlabelled) {
+      columns.label = only_other(first_row, options, where);
+    }
+  } else if (!options.unlabelled) {
+    columns.label = label_first ? 0 : first_row.size() - 1;
   }
+  for (const auto& name : options.kept_columns)
+    columns.kept.push_back(find_column(name, first_row, columns.header, where));
   for (const auto& name : split_names(options.text_columns))
     columns.texts.push_back(find_column(name, first_row, columns.header, where));
   for (std::size_t i = 0; columns.header && options.text_columns.empty() && i < first_row.size();
@@ -106,7 +111,9 @@ Columns choose_columns(const std::vector<std::string>& first_row, const DatasetO
   }
   if (columns.texts.empty()) {
     for (std::size_t i = 0; i < first_row.size(); ++i) {
-      if (i != columns.label) columns.texts.push_back(i);
+      const bool is_kept =
+          options.unlabelled && std::ranges::find(columns.kept, i) != columns.kept.end();
+      if (i != columns.label && !is_kept) columns.texts.push_back(i);
     }
   }
   return columns;

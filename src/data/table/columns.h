@@ -13,8 +13,9 @@ namespace sullae::data {
 struct Columns {
   bool header = false;  ///< the first row names columns
   std::size_t count = 0;
-  std::size_t label = 0;
+  std::optional<std::size_t> label;  ///< none only where there need be none
   std::vector<std::size_t> texts;
+  std::vector<std::size_t> kept;  ///< in the order of the options
 };
 
 /// From the first row. `label_first` says where the label is when nothing names it. Throws InputError,

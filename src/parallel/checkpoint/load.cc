@@ -1,7 +1,11 @@
 // Rank 0 reads the file part by part, and gives each rank what is its own.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -41,6 +45,12 @@ struct ModelTensors {
     };
     for (const auto& item : module.named_parameters()) add(item.key(), item.value(), false);
     for (const auto& item : module.named_buffers()) add(item.key(), item.value(), true);
+    for (const NamedState& other : store.others()) {
+      const bool is_there = std::ranges::any_of(
+          rest, [&](const ModelTensor& one) { return one.tensor.is_same(other.tensor); });
+      if (!is_there)
+        rest.push_back({other.name, other.tensor, other.kind == NamedState::Kind::buffer});
+    }
   }
   std::vector<ModelTensor> sharded;
   std::vector<ModelTensor> rest;
@@ -73,27 +83,48 @@ class Source {
   const torch::Tensor& weights(std::size_t parameter) const { return weights_[parameter]; }
   const StateTensors& state(std::size_t parameter) const { return states_[parameter]; }
 
-  // Its elements [from, to) as they lie in `like`.
+  // Its elements [from, to) as they lie in `like`. What cannot be read is zeros, and problem() says why: others wait for them.
   torch::Tensor range(const torch::Tensor& stored, const torch::Tensor& like, std::size_t from,
                       std::size_t to) {
-    if (stored.strides() != like.strides() && !stored.is_same(filled_)) {
-      archive_.fill(stored);
-      filled_ = stored;
-      laid_out_ = torch::empty_strided(like.sizes(), like.strides(), stored.options());
-      laid_out_.copy_(stored);
-    }
-    if (stored.strides() != like.strides()) return range_of(laid_out_, from, to);
-    torch::Tensor values = torch::empty({length(to - from)}, stored.options());
-    archive_.read(stored, from, to, values.data_ptr());
+    torch::Tensor values = torch::zeros({length(to - from)}, stored.options());
+    try_to([&] {
+      if (stored.strides() == like.strides())
+        return archive_.read(stored, from, to, values.data_ptr());
+      if (!stored.is_same(last_)) {
+        torch::Tensor whole =
+            torch::empty_strided(stored.sizes(), stored.strides(), stored.options());
+        archive_.read(stored, 0, static_cast<std::size_t>(stored.numel()), whole.data_ptr());
+        laid_out_ = torch::empty_strided(like.sizes(), like.strides(), stored.options());
+        laid_out_.copy_(whole);
+        last_ = stored;
+      }
+      values.copy_(range_of(laid_out_, from, to));
+    });
     return values;
   }
 
   void copy_rest(std::size_t number, torch::Tensor& to) {
-    archive_.fill(rest_[number]);
-    to.copy_(rest_[number]);
+    try_to([&] {
+      archive_.fill(rest_[number]);
+      to.copy_(rest_[number]);
+    });
   }
 
+  // What was met first; empty for nothing.
+  const std::string& problem() const { return problem_; }
+
  private:
+  void try_to(const std::function<void()>& what) {
+    if (!problem_.empty()) return;
+    try {
+      what();
+    } catch (const Error& error) {
+      problem_ = error.what();
+    } catch (const c10::Error& error) {
+      problem_ = fmt::format("checkpoint {}: {}", name_, error.what_without_backtrace());
+    }
+  }
+
   torch::Tensor stored(const ModelTensor& one) {
     return stored_tensor(archive_.archive(), one.name, one.is_buffer, one.tensor.sizes(), name_);
   }
@@ -126,7 +157,18 @@ class Source {
         torch::serialize::InputArchive state;
         states.read(key.toStringRef(), state);
         StateTensors& tensors = found[parameters[i].unsafeGetTensorImpl()];
-        for (const auto& name : state.keys()) state.read(name, tensors[name]);
+        for (const auto& name : state.keys()) {
+          c10::IValue& value = tensors[name];
+          state.read(name, value);
+          if (!value.isTensor() || value.toTensor().numel() == 1 ||
+              value.toTensor().sizes() == parameters[i].sizes())
+            continue;
+          throw InputError(
+              fmt::format("the optimizer's state does not fit: parameter {} of group {} is {}, and "
+                          "its {} is {}",
+                          i, group, fmt::join(parameters[i].sizes(), "x"), name,
+                          fmt::join(value.toTensor().sizes(), "x")));
+        }
       }
     }
     for (const auto& item : parameters_)
@@ -141,8 +183,9 @@ class Source {
   ShardedOptimizer::Pieces parameters_;
   std::unique_ptr<torch::optim::Optimizer> outline_;
   std::vector<StateTensors> states_;
-  torch::Tensor filled_;  // which laid_out_ is of
+  torch::Tensor last_;  // which laid_out_ is of
   torch::Tensor laid_out_;
+  std::string problem_;
 };
 
 // Throws on all ranks what opening it throws on root.
@@ -161,6 +204,8 @@ std::optional<Source> open_source(const std::filesystem::path& file, const Model
       problem = std::string("e") + error.what();
     } catch (const c10::Error& error) {
       problem = fmt::format("echeckpoint {}: {}", file.string(), error.what_without_backtrace());
+    } catch (const std::exception& error) {  // of the user's Maker, say
+      problem = fmt::format("echeckpoint {}: {}", file.string(), error.what());
     }
   }
   problem = broadcast_text(std::move(problem), kCheckpointRoot, sharded.store.world());
@@ -191,6 +236,9 @@ class Load {
       broadcast(values, kCheckpointRoot, world());
     }
     sharded_.store.refresh();
+    const auto problem =
+        broadcast_text(source_ ? source_->problem() : "", kCheckpointRoot, world());
+    if (!problem.empty()) throw CheckpointError(problem);
     return give_metadata();
   }
 
@@ -236,6 +284,10 @@ class Load {
                  piece.defined() ? flat_of(moment) : moment);
       if (piece.defined()) value = moment;
     }
+    if (prototype == nullptr && !own.empty())
+      throw InputError(
+          "the checkpoint has an optimizer's state, and this one keeps none of its first group's "
+          "parameters");
     if (prototype != nullptr && piece.defined())
       set_state(sharded_.optimizer, piece, own, *prototype);
   }

@@ -4,8 +4,10 @@
 #include <torch/optim/serialize.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "parallel/flat.h"
@@ -39,6 +41,7 @@ class Outliner {
       : module_(module), sharded_(sharded), states_(states) {
     for (std::size_t i = 0; i < all().size(); ++i) {
       const torch::Tensor& parameter = all()[i].tensor;
+      if (parameter.numel() == 0) continue;  // nobody has a part of it
       const auto type = parameter.scalar_type();
       weight_[parameter.unsafeGetTensorImpl()] = wanted_.size();
       wanted_.push_back({parameter, sharded.store.is_whole(i) ? type : updated_type(type),
@@ -50,6 +53,7 @@ class Outliner {
     }
     for (const auto& item : module.named_parameters()) want(item.value());
     for (const auto& item : module.named_buffers()) want(item.value());
+    for (const NamedState& other : sharded.store.others()) want(other.tensor);
   }
 
   CheckpointOutline lay_out(const CheckpointOptions& options) {
@@ -93,32 +97,42 @@ class Outliner {
                        tensor.detach()});
   }
 
+  // In its place in the archive, where it has one.
+  torch::Tensor placed(const torch::Tensor& tensor,
+                       const std::vector<torch::Tensor>& places) const {
+    const auto found = weight_.find(tensor.unsafeGetTensorImpl());
+    // One of a unit without elements may stand over memory that is not there.
+    if (tensor.numel() == 0) return torch::empty(tensor.sizes(), tensor.scalar_type());
+    if (found == weight_.end()) return tensor;
+    return places[found->second].detach().set_requires_grad(tensor.requires_grad());
+  }
+
   // In `weights` those of the module, by its names. A module of its own where units have what `module_` has not.
   std::shared_ptr<torch::nn::Module> module_with(const std::vector<torch::Tensor>& places,
                                                  std::map<std::string, torch::Tensor>& weights) {
-    std::map<const void*, std::size_t> left;
-    for (const PlannedParameter& parameter : all())
-      left[parameter.tensor.unsafeGetTensorImpl()] =
-          weight_.at(parameter.tensor.unsafeGetTensorImpl());
+    std::set<const void*> there;
     const auto put = [&](const std::string& name, const torch::Tensor& tensor) {
-      const auto found = weight_.find(tensor.unsafeGetTensorImpl());
-      if (found == weight_.end()) return;
-      weights[name] = places[found->second];
-      left.erase(tensor.unsafeGetTensorImpl());
+      there.insert(tensor.unsafeGetTensorImpl());
+      weights[name] = placed(tensor, places);
     };
     for (const auto& item : module_.named_parameters()) put(item.key(), item.value());
     for (const auto& item : module_.named_buffers()) put(item.key(), item.value());
-    if (left.empty()) return nullptr;
+
+    std::vector<NamedState> missing;
+    for (const PlannedParameter& parameter : all())
+      missing.push_back({NamedState::Kind::parameter, parameter.name, parameter.tensor});
+    std::ranges::copy(sharded_.store.others(), std::back_inserter(missing));
+    std::erase_if(missing, [&](const NamedState& one) {
+      return there.contains(one.tensor.unsafeGetTensorImpl());
+    });
+    if (missing.empty()) return nullptr;
     auto state = state_of(module_);
     for (NamedState& one : state) {
       const auto found = weights.find(one.name);
       if (found != weights.end()) one.tensor = found->second;
     }
-    for (const PlannedParameter& parameter : all()) {
-      const auto found = left.find(parameter.tensor.unsafeGetTensorImpl());
-      if (found != left.end())
-        state.push_back({NamedState::Kind::parameter, parameter.name, places[found->second]});
-    }
+    for (const NamedState& one : missing)
+      state.push_back({one.kind, one.name, placed(one.tensor, places)});
     return module_of(state);
   }
 
@@ -130,8 +144,8 @@ class Outliner {
     auto& state = whole->state();
     state.clear();
     for (std::size_t i = 0; i < all().size(); ++i) {
-      std::size_t place = weight_.at(all()[i].tensor.unsafeGetTensorImpl());
       if (states_[i].empty()) continue;
+      std::size_t place = weight_.at(all()[i].tensor.unsafeGetTensorImpl());
       auto its = std::make_unique<OutlinedState>();
       its->tensors = states_[i];
       for (auto& [name, value] : its->tensors) {
@@ -184,8 +198,7 @@ CheckpointOutline lay_out(const torch::nn::Module& module, const Sharded& sharde
                           const std::vector<StateTensors>& states,
                           const CheckpointOptions& options) {
   if (!options.weights.empty())
-    throw InputError(
-        "save_checkpoint: the weights of a sharded optimizer are its own: leave `weights` empty");
+    throw InputError("the weights of a sharded optimizer are its own: leave `weights` empty");
   return Outliner(module, sharded, states).lay_out(options);
 }
 

@@ -36,22 +36,30 @@ std::vector<Number> from_text(const std::string& text) {
 
 // What all ranks are told of the layout: for each parameter where its weights begin, how many moments it has, and where
 // those begin.
-Numbers places_of(const CheckpointOutline& outline, const std::vector<StateTensors>& states) {
+Numbers places_of(const CheckpointOutline& outline, const ParameterStore& store,
+                  const std::vector<StateTensors>& states) {
   Numbers places;
   std::size_t content = 0;
-  for (const StateTensors& state : states) {
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const StateTensors& state = states[i];
+    if (store.all()[i].tensor.numel() == 0) {
+      places.insert(places.end(), {0, 0});
+      continue;
+    }
     places.push_back(length(outline.contents[content++].offset));
     const auto moments =
         std::ranges::count_if(state, [](const auto& item) { return is_moment(item.second, 0); });
     places.push_back(moments);
-    for (std::int64_t i = 0; i < moments; ++i)
+    for (std::int64_t moment = 0; moment < moments; ++moment)
       places.push_back(length(outline.contents[content++].offset));
   }
   return places;
 }
 
-// Somewhere into the file.
+// Somewhere into the file. On the way to root each part is announced, or that there are no more.
 using Put = std::function<void(std::uint64_t offset, const void* data, std::size_t bytes)>;
+constexpr std::int64_t kComes = 1;
+constexpr std::int64_t kFailed = 0;
 
 // What this rank has, in the order of the contents. Returns the checksum of each part.
 Crcs put_parts(const Sharded& sharded, const Numbers& places, const Put& put) {
@@ -109,17 +117,20 @@ std::string problem_of(const std::function<void()>& what) {
     return error.what();
   } catch (const c10::Error& error) {
     return error.what_without_backtrace();
+  } catch (const std::exception& error) {  // of the user's Maker, say
+    return error.what();
   }
   return {};
 }
 
 // All ranks throw what any has met.
-void throw_together(const World& world, const std::string& problem) {
+void throw_together(const World& world, const std::filesystem::path& file,
+                    const std::string& problem) {
   const auto all = texts_of_all(world, problem);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;
     const auto who = world.size() == 1 ? "" : fmt::format(" (rank {})", rank);
-    throw Error(fmt::format("checkpoint: {}{}", all[rank], who));
+    throw Error(fmt::format("checkpoint {}: {}{}", file.string(), all[rank], who));
   }
 }
 
@@ -139,6 +150,7 @@ class Save {
  private:
   const World& world() const { return sharded_.store.world(); }
   bool is_root() const { return world().rank() == kCheckpointRoot; }
+  bool sees() const { return sees_[static_cast<std::size_t>(world().rank())] != 0; }
 
   void lay_out() {
     std::vector<StateTensors> states;
@@ -152,9 +164,9 @@ class Save {
         start_ = draw_secret();
         output_->write(start_.data(), start_.size());
       });
-    throw_together(world(), problem);
+    throw_together(world(), file_, problem);
     std::string places;
-    if (is_root()) places = as_text(places_of(*outline_, states));
+    if (is_root()) places = as_text(places_of(*outline_, sharded_.store, states));
     places_ = from_text<std::int64_t>(broadcast_text(std::move(places), kCheckpointRoot, world()));
   }
 
@@ -179,6 +191,8 @@ class Save {
       if (is_root()) put_own();
       if (part_) part_->sync();
     });
+    if (!problem.empty() && !sees())
+      world().send(&kFailed, 1, DataType::int64, kCheckpointRoot, kCheckpointTag);
     if (is_root()) {
       for (int rank = 0; rank < world().size(); ++rank) {
         if (sees_[static_cast<std::size_t>(rank)] != 0) continue;
@@ -186,7 +200,7 @@ class Save {
         if (problem.empty()) problem = met;
       }
     }
-    throw_together(world(), problem);
+    throw_together(world(), file_, problem);
     const auto all = texts_of_all(world(), as_text(crcs));
     if (!is_root()) return;
     for (const std::string& its : all) crcs_.push_back(from_text<std::uint32_t>(its));
@@ -195,6 +209,7 @@ class Save {
   void put(std::uint64_t offset, const void* data, std::size_t bytes) {
     if (is_root()) return output_->write_at(offset, data, bytes);
     if (part_) return part_->write_at(offset, data, bytes);
+    world().send(&kComes, 1, DataType::int64, kCheckpointRoot, kCheckpointTag);
     const auto* const from = static_cast<const char*>(data);
     for (std::size_t at = 0; at < bytes; at += kCheckpointMessage)
       world().send(from + at, std::min(kCheckpointMessage, bytes - at), DataType::uint8,
@@ -218,6 +233,9 @@ class Save {
     for (const Content& content : outline_->contents) {
       for (const Part& part : content.parts) {
         if (part.rank != rank) continue;
+        std::int64_t what = kFailed;
+        world().receive(&what, 1, DataType::int64, rank, kCheckpointTag);
+        if (what == kFailed) return problem;  // and says why with all others
         const std::uint64_t begin = content.offset + part.from * content.element_bytes;
         const std::size_t size = (part.to - part.from) * content.element_bytes;
         for (std::size_t at = 0; at < size; at += kCheckpointMessage) {
@@ -236,7 +254,7 @@ class Save {
     std::string problem;
     if (is_root()) problem = problem_of([&] { put_rest(); });
     output_.reset();
-    throw_together(world(), problem);
+    throw_together(world(), file_, problem);
   }
 
   void put_rest() {

@@ -90,6 +90,11 @@ std::vector<PlannedParameter> UnitParameters::checked(torch::nn::Module& module,
   }
   if (!alone()) check_same_parameters(found.trained, "unit " + name, world_, kWho);
   frozen_.insert(frozen_.end(), found.frozen.begin(), found.frozen.end());
+  for (const PlannedParameter& parameter : found.frozen)
+    others_.push_back({NamedState::Kind::parameter, parameter.name, parameter.tensor});
+  for (const auto& item : module.named_buffers())
+    others_.push_back({NamedState::Kind::buffer,
+                       name.empty() ? item.key() : name + '.' + item.key(), item.value()});
   return std::move(found.trained);
 }
 

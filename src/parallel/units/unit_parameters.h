@@ -42,6 +42,7 @@ class UnitParameters final : public ParameterStore {
 
   const World& world() const override { return world_; }
   const std::vector<PlannedParameter>& all() const override { return all_; }
+  std::vector<NamedState> others() const override { return others_; }
   bool is_whole(std::size_t parameter) const override;
   std::vector<Part> parts_of(std::size_t parameter) const override;
   const torch::Tensor& piece_of(std::size_t parameter) const override { return pieces_[parameter]; }
@@ -79,6 +80,7 @@ class UnitParameters final : public ParameterStore {
   std::set<const void*> seen_;                // parameters
   std::vector<PlannedParameter> all_;
   std::vector<PlannedParameter> frozen_;
+  std::vector<NamedState> others_;     // of units: what is frozen, and buffers
   std::vector<torch::Tensor> pieces_;  // by parameter
   std::vector<std::pair<std::size_t, std::size_t>>
       places_;  // by parameter: its unit, and where there

@@ -10,6 +10,7 @@
 
 #include "serve/model/config.h"
 #include "serve/tensors.h"
+#include "sullae/data/dataset.h"
 #include "train/generation.h"
 
 namespace sullae::serve {
@@ -44,6 +45,8 @@ class Codec {
   Rows decode(const InferRequest& request) const {
     return decode(request, std::chrono::steady_clock::time_point::max());
   }
+  /// One sample of a data set: a row. Throws data::DamagedRecord.
+  virtual Rows decode(const data::Example& sample) const = 0;
   /// The network's input for all of `rows`, one after the other.
   virtual std::vector<torch::jit::IValue> collate(const std::vector<const Rows*>& rows) const = 0;
   /// The answer, of the network's outputs for the rows of one request, [count, …] each.

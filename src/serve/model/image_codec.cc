@@ -65,9 +65,12 @@ class ImageCodec final : public Codec {
                            fmt::format("input '{}', image {}: {}", kInput, i, error.what()));
       }
     }
-    // The three channels of a grey image are equal.
-    if (channels_ == 1) images = images.mean(1, /*keepdim=*/true);
-    return {.count = count, .tensors = {images}};
+    return rows_of(images);
+  }
+  Rows decode(const data::Example& sample) const override {
+    auto image = torch::empty({1, 3, side_, side_});
+    transform_.apply(sample, data::Random(0, 0, 0), image.data_ptr<float>());
+    return rows_of(image);
   }
 
   std::vector<torch::jit::IValue> collate(const std::vector<const Rows*>& rows) const override {
@@ -90,6 +93,12 @@ class ImageCodec final : public Codec {
   }
 
  private:
+  // The three channels of a grey image are equal.
+  Rows rows_of(const torch::Tensor& images) const {
+    return {.count = images.size(0),
+            .tensors = {channels_ == 1 ? images.mean(1, /*keepdim=*/true) : images}};
+  }
+
   Rows take_pixels(const InferTensor& input) const {
     const auto& shape = input.shape;
     if (shape.size() != 4 || shape[1] != channels_ || shape[2] != side_ || shape[3] != side_) {

@@ -33,6 +33,18 @@ std::vector<std::string> read_lines(const fs::path& version, const std::string& 
   return lines;
 }
 
+fs::path model_file_of(const fs::path& version) {
+  for (const char* const name : {repository::kModelFile, repository::kScriptFile}) {
+    const auto type = fs::status(version / name).type();
+    if (type == fs::file_type::not_found) continue;
+    if (type == fs::file_type::regular) return version / name;
+    // A pipe, say, which reading would wait for.
+    throw InputError(fmt::format("{}: is no regular file", (version / name).string()));
+  }
+  throw InputError(fmt::format("{}: expected {} (a Sullae checkpoint) or {} (TorchScript)",
+                               version.string(), repository::kModelFile, repository::kScriptFile));
+}
+
 // Of a module that says nothing of itself but the names of its inputs.
 std::vector<TensorSignature> signatures_of(const torch::jit::Module& module) {
   std::vector<TensorSignature> inputs;
@@ -64,23 +76,13 @@ bool agrees(const nlohmann::json& expect, const nlohmann::json& found, double to
 
 }  // namespace
 
-Model::Model(const fs::path& directory, const ModelConfig& config)
+Model::Model(const fs::path& path, const ModelConfig& config)
     : config_(config), max_batch_size_(std::max<std::int64_t>(config.max_batch_size, 1)) {
-  const auto has = [&](const char* name) {
-    const auto type = fs::status(directory / name).type();
-    if (type == fs::file_type::not_found) return false;
-    if (type == fs::file_type::regular) return true;
-    // A pipe, say, which reading would wait for.
-    throw InputError(fmt::format("{}: is no regular file", (directory / name).string()));
-  };
-  if (has(repository::kModelFile)) {
-    load_checkpoint(directory / repository::kModelFile);
-  } else if (has(repository::kScriptFile)) {
-    load_torchscript(directory / repository::kScriptFile);
+  const fs::path file = fs::is_directory(path) ? model_file_of(path) : path;
+  if (file.extension() == fs::path(repository::kScriptFile).extension()) {
+    load_torchscript(file);
   } else {
-    throw InputError(fmt::format("{}: expected {} (a Sullae checkpoint) or {} (TorchScript)",
-                                 directory.string(), repository::kModelFile,
-                                 repository::kScriptFile));
+    load_checkpoint(file);
   }
 }
 
@@ -156,6 +158,10 @@ std::vector<std::vector<torch::Tensor>> Model::run(const std::vector<const Rows*
     begin += rows->count;
   }
   return parts;
+}
+
+std::vector<InferTensor> Model::answer(const std::vector<const Rows*>& rows) const {
+  return codec_->encode(network_->run(codec_->collate(rows)));
 }
 
 std::vector<InferTensor> Model::answer(const InferRequest& request) const {

@@ -17,9 +17,9 @@ namespace sullae::serve {
 /// Any thread may call one object.
 class Model {
  public:
-  /// Loads `directory`, a version's folder: model.ckpt (a Sullae checkpoint) or model.pt (TorchScript).
+  /// Loads `path`: a version's folder, with model.ckpt (a Sullae checkpoint) or model.pt (TorchScript), or such a file.
   /// Throws InputError or Error that says what is wrong with which file.
-  Model(const std::filesystem::path& directory, const ModelConfig& config);
+  Model(const std::filesystem::path& path, const ModelConfig& config);
 
   /// "sullae_checkpoint" or "pytorch_torchscript".
   const std::string& platform() const { return platform_; }
@@ -32,6 +32,8 @@ class Model {
 
   /// The network's outputs for each of `requests`, computed together. Throws Error.
   std::vector<std::vector<torch::Tensor>> run(const std::vector<const Rows*>& requests) const;
+  /// What clients would get, of all together: [rows, …] each. Throws Error.
+  std::vector<InferTensor> answer(const std::vector<const Rows*>& rows) const;
   /// One request by itself. Throws RequestError and Error.
   std::vector<InferTensor> answer(const InferRequest& request) const;
 

@@ -56,6 +56,17 @@ class TensorCodec final : public Codec {
     return rows;
   }
 
+  // Of a feature for each input, by its name.
+  Rows decode(const data::Example& sample) const override {
+    InferRequest request;
+    for (const auto& signature : inputs_) request.inputs.push_back(input_of(sample, signature));
+    try {
+      return decode(request, std::chrono::steady_clock::time_point::max());
+    } catch (const RequestError& error) {
+      throw data::DamagedRecord(error.what());
+    }
+  }
+
   std::vector<torch::jit::IValue> collate(const std::vector<const Rows*>& rows) const override {
     std::vector<torch::jit::IValue> inputs;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -100,6 +111,40 @@ class TensorCodec final : public Codec {
   }
 
  private:
+  // In the form of the signature, in which one size may be open besides that of the batch.
+  InferTensor input_of(const data::Example& sample, const TensorSignature& signature) const {
+    const auto found = sample.features.find(signature.name);
+    if (found == sample.features.end())
+      throw data::DamagedRecord(fmt::format("has no feature '{}'", signature.name));
+    torch::Tensor values;
+    if (const auto* const numbers = std::get_if<std::vector<float>>(&found->second))
+      values = torch::tensor(*numbers, torch::kFloat32);
+    if (const auto* const numbers = std::get_if<std::vector<std::int64_t>>(&found->second))
+      values = torch::tensor(*numbers, torch::kInt64);
+    if (!values.defined())
+      throw data::DamagedRecord(
+          fmt::format("feature '{}' is bytes, expected numbers", signature.name));
+    auto shape = signature.shape;
+    if (shape.empty()) shape = {values.numel()};
+    if (batched_ && !signature.shape.empty()) shape[0] = 1;
+    std::int64_t known = 1;
+    for (const std::int64_t size : shape) known *= size < 0 ? 1 : size;
+    for (std::int64_t& size : shape) {
+      if (size >= 0 || known == 0) continue;
+      size = values.numel() / known;
+      known *= size;
+    }
+    if (known != values.numel())
+      throw data::DamagedRecord(fmt::format("feature '{}' has {} numbers, expected [{}]",
+                                            signature.name, values.numel(),
+                                            fmt::join(signature.shape, ", ")));
+    values = values.to(scalar_type_of(signature.datatype));
+    return {.name = signature.name,
+            .datatype = signature.datatype,
+            .shape = std::move(shape),
+            .data = bytes_of(values)};
+  }
+
   torch::Tensor take(const InferTensor& input, const TensorSignature& signature) const {
     // A signature without a shape is one that was made up: nothing is known of the input.
     if (!signature.shape.empty()) {

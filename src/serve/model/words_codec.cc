@@ -36,6 +36,13 @@ Rows WordsCodec::decode(const InferRequest& request, std::chrono::steady_clock::
   return rows_of_words(std::move(words));
 }
 
+Rows WordsCodec::decode(const data::Example& sample) const {
+  const std::string* const text = sample.bytes(data::feature::kText);
+  if (text == nullptr)
+    throw data::DamagedRecord(fmt::format("has no feature '{}'", data::feature::kText));
+  return rows_of_words({numbers_of(*text)});
+}
+
 std::vector<torch::jit::IValue> WordsCodec::collate(const std::vector<const Rows*>& rows) const {
   std::int64_t count = 0;
   std::size_t longest = 1;

@@ -14,6 +14,7 @@ class WordsCodec : public Codec {
   const std::vector<TensorSignature>& inputs() const final { return inputs_; }
   using Codec::decode;
   Rows decode(const InferRequest& request, std::chrono::steady_clock::time_point) const final;
+  Rows decode(const data::Example& sample) const final;
   std::vector<torch::jit::IValue> collate(const std::vector<const Rows*>& rows) const final;
   InferRequest example(std::int64_t rows) const final;
 

@@ -248,6 +248,8 @@ std::string scaling_plot(const std::vector<ScalingPoint>& points, const PlotOpti
 
 }  // namespace
 
+const char* page_style() { return kStyle; }
+
 void write_scaling_page(const std::filesystem::path& file,
                         const std::vector<ScalingPoint>& points) {
   const Report& first = points.front().report;

@@ -9,6 +9,9 @@
 
 namespace sullae::train {
 
+/// What all pages have in common.
+const char* page_style();
+
 /// Plots and tables of one run, or of several side by side. Throws Error.
 void write_report_page(const std::filesystem::path& file, const std::vector<Report>& reports);
 

@@ -90,9 +90,7 @@ class ReplicatedUpdate final : public GatheredUpdate {
     if (local_sgd_.enabled() && steps_apart_ > 0) average_weights();
   }
 
-  WholeState gather() override {
-    return {.optimizer = &*optimizer_, .weights = master_weights(), .owned = {}};
-  }
+  WholeState gather() override { return {.optimizer = &*optimizer_, .weights = master_weights()}; }
 
   MasterWeights master_weights() override {
     MasterWeights weights;

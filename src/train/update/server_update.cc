@@ -75,7 +75,7 @@ class ServerUpdate final : public GatheredUpdate {
     join_weights();
     if (world_->rank() == 0) remote_->gather_state(*optimizer_);
     world_->barrier();
-    return {.optimizer = &*optimizer_, .weights = {}, .owned = {}};
+    return {.optimizer = &*optimizer_, .weights = {}};
   }
   MasterWeights master_weights() override { return {}; }
   void scatter(torch::optim::Optimizer& loaded) override {

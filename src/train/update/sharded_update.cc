@@ -30,7 +30,6 @@ class ShardedUpdate final : public WeightUpdate {
   }
 
   void enter(const World& world) override {
-    world_ = world;
     sharded_.emplace(
         names_, [this](const auto& pieces) { return make_optimizer(options_, pieces); },
         ShardedOptimizerOptions{.stage = options_.shard == "gradients" ? 2 : 1,
@@ -76,7 +75,6 @@ class ShardedUpdate final : public WeightUpdate {
   torch::OrderedDict<std::string, torch::Tensor> names_;
   torch::OrderedDict<std::string, torch::Tensor> originals_;  // in float32, before the first world
   torch::ScalarType type_ = torch::kFloat32;
-  std::optional<World> world_;
   std::optional<ShardedOptimizer> sharded_;
 };
 

@@ -31,7 +31,6 @@ struct LoadedCheckpoint {
 struct WholeState {
   torch::optim::Optimizer* optimizer = nullptr;
   MasterWeights weights;
-  std::unique_ptr<torch::optim::Optimizer> owned;  ///< perhaps the optimizer
 };
 
 /// Used by the training thread. enter() comes before all that is done in steps.

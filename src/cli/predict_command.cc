@@ -1,0 +1,131 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <thread>
+
+#include "cli/commands.h"
+#include "cli/other_commands.h"
+#include "cli/progress_bar.h"
+#include "cli/validators.h"
+#include "predict/predict.h"
+#include "predict/row_writer.h"
+#include "sullae/data.h"
+#include "sullae/sullae.h"
+
+namespace sullae::cli {
+namespace {
+
+class PredictCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& program) override {
+    CLI::App* app = program.add_subcommand("predict", description_of("predict"));
+    app->footer(
+        "Run again after an interruption it does what is missing; _SUCCESS is written last.\n"
+        "Examples:\n"
+        "  sullae predict models/nsmc --data reviews.csv --columns id --output predictions\n"
+        "  sullae predict checkpoints --data test.tsv --labels --output tested\n"
+        "  sullae run -np 4 sullae predict models/resnet50 --data 'photos-*.tar' --output "
+        "predictions --format tfrecord");
+    app->add_option("MODEL", options_.model,
+                    "A checkpoint or TorchScript file; or the newest of a model's folder in a "
+                    "repository, or of a --checkpoint-dir")
+        ->required();
+    app->add_option("--data", paths_, "Files, folders or patterns")->required()->type_name("PATH");
+    app->add_option("--output", options_.output, "Folder of the predictions")
+        ->required()
+        ->type_name("DIR");
+    app->add_option("--format", options_.format, "Of the predictions")
+        ->check(CLI::IsMember(predict::formats()))
+        ->capture_default_str();
+    app->add_option("--columns", options_.columns,
+                    "Columns, or features, of the data that are written beside the predictions")
+        ->delimiter(',')
+        ->type_name("NAMES");
+    app->add_option("--outputs", options_.outputs, "Outputs of the model to write; else all")
+        ->delimiter(',')
+        ->type_name("NAMES");
+    app->add_flag("--labels", options_.labels,
+                  "Compare with the labels of the data: accuracy, confusion, precision and recall, "
+                  "also as _report.json and _report.html");
+    app->add_option("--rows-per-file", options_.rows_per_file, "Samples a file")
+        ->check(positive_integer())
+        ->capture_default_str()
+        ->type_name("N");
+    app->add_option("--batch-size", options_.batch_size,
+                    "Samples that are computed together; 0: the model's max_batch_size")
+        ->capture_default_str()
+        ->type_name("N");
+    app->add_option("--workers", options_.workers, "Threads of each rank; 0: one a processor")
+        ->capture_default_str()
+        ->type_name("N");
+    app->add_option("--device", options_.device, "cpu, cuda or cuda:N; else as config.toml says")
+        ->type_name("NAME");
+    app->add_flag("--skip-damaged", options_.skip_damaged,
+                  "Leave damaged samples out, count and report them, instead of ending with an "
+                  "error");
+    app->add_flag("--overwrite", options_.overwrite,
+                  "Remove the predictions of another run from --output");
+    app->add_option("--data-format", options_.reading.format,
+                    "Format of the data; auto looks at names and content")
+        ->capture_default_str()
+        ->type_name("NAME");
+    app->add_option("--text-columns", options_.reading.text_columns,
+                    "Of CSV and TSV: the columns of the text")
+        ->type_name("NAMES");
+    app->add_option("--label-column", options_.reading.label_column,
+                    "Of CSV and TSV: the column of the label")
+        ->type_name("NAME");
+    return app;
+  }
+
+  int run() override {
+    const World world = init();
+    options_.data.assign(paths_.begin(), paths_.end());
+    if (options_.workers == 0) options_.workers = std::max(1, processors());
+    std::optional<ProgressBar> bar;
+    const auto done = predict::predict(options_, world, [&](std::size_t count, std::size_t total) {
+      if (!bar) bar.emplace("predicting", total, world.rank() == 0);
+      bar->show(count);
+    });
+    bar.reset();
+    if (world.rank() == 0) print(done);
+    shutdown();
+    return 0;
+  }
+
+ private:
+  // Of those that this rank may use.
+  static int processors() {
+    cpu_set_t set;
+    if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+    return static_cast<int>(std::thread::hardware_concurrency());
+  }
+
+  void print(const predict::Predicted& done) const {
+    if (done.found == done.files) {
+      fmt::print("nothing was left to do: {} predictions in {} file{} in {}\n", done.rows,
+                 done.files, done.files == 1 ? "" : "s", options_.output.string());
+    } else {
+      fmt::print("wrote {} predictions to {} file{} in {}{}{}, {:.0f} samples/s\n", done.rows,
+                 done.files, done.files == 1 ? "" : "s", options_.output.string(),
+                 done.found > 0 ? fmt::format(" ({} were there)", done.found) : "",
+                 done.damaged > 0 ? fmt::format("; left out {} damaged samples", done.damaged) : "",
+                 done.rows_per_second);
+    }
+    if (done.confusion) {
+      fmt::print("\n{}\n{}\n", done.confusion->to_text(),
+                 (options_.output / "_report.html").string());
+    }
+  }
+
+  predict::PredictOptions options_{.workers = 0};
+  std::vector<std::string> paths_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_predict_command() { return std::make_unique<PredictCommand>(); }
+
+}  // namespace sullae::cli

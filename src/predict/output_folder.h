@@ -1,0 +1,46 @@
+// The folder that predictions are written to: what is there, and what is left to do.
+//
+//   part-00000.jsonl …       predictions, each whole or absent
+//   _parts/part-00000.json   of each part how many samples it has, and what was seen of them; there before the part is
+//   _predict.json            what is predicted, with which model: another run does not go on here
+//   _report.json, _report.html   of all, with --labels
+//   _SUCCESS                 empty, and the last, as Hadoop and Spark have it
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace sullae::predict {
+
+/// Used by one thread.
+class OutputFolder {
+ public:
+  OutputFolder(std::filesystem::path folder, std::string format, std::size_t parts);
+
+  /// Makes the folder for the run that `run` describes, or finds it begun. Throws InputError where there is something else in it,
+  /// unless `overwrite`, and then that is removed where it is of another run. By one process, before others use it.
+  void open(const nlohmann::json& run, bool overwrite) const;
+  bool is_complete() const;
+  /// Of parts, by number, those that are not there yet.
+  std::vector<std::size_t> missing() const;
+  std::filesystem::path part(std::size_t number) const;
+  /// To be written before the part.
+  void note(std::size_t number, const nlohmann::json& seen) const;
+  nlohmann::json noted(std::size_t number) const;
+  std::filesystem::path report(const std::string& extension) const;
+  /// When all is there.
+  void complete() const;
+
+ private:
+  std::filesystem::path note_file(std::size_t number) const;
+  void remove_all() const;
+
+  std::filesystem::path folder_;
+  std::string format_;
+  std::size_t parts_;
+};
+
+}  // namespace sullae::predict

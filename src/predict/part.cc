@@ -1,0 +1,168 @@
+#include "predict/part.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <utility>
+
+#include "data/tools/work.h"
+#include "sullae/error.h"
+#include "train/description.h"
+
+namespace sullae::predict {
+namespace {
+
+// Samples that a thread reads at a time.
+constexpr std::size_t kRead = 64;
+// Batches of a chunk: as many samples are in memory at once, with what the model takes of them.
+constexpr std::size_t kBatches = 16;
+constexpr std::size_t kLeast = 1024;
+
+// How much of a batch a row takes, where rows differ.
+std::size_t length_of(const serve::Rows& rows) {
+  return rows.words.empty() ? 0 : rows.words.front().size();
+}
+
+}  // namespace
+
+struct PartPredictor::Chunk {
+  std::size_t begin = 0;
+  std::vector<data::Example> samples;
+  std::vector<std::optional<serve::Rows>> rows;  // none of a damaged sample
+  std::vector<std::string> problems;
+  // Of each sample: the batch that it was in, and where.
+  std::vector<std::pair<std::size_t, std::size_t>> places;
+  std::vector<std::vector<serve::InferTensor>> answers;  // by batch
+};
+
+PartPredictor::PartPredictor(const serve::Model& model, const data::Dataset& set,
+                             const PredictOptions& options)
+    : model_(model),
+      set_(set),
+      options_(options),
+      batch_size_(!model.codec().is_batched() ? 1
+                  : options.batch_size > 0    ? options.batch_size
+                                              : static_cast<std::size_t>(model.max_batch_size())) {
+  if (!options.labels) return;
+  labels_ = model.codec().labels();
+  if (labels_.empty())
+    throw InputError("--labels: the model has no classes, which could be compared");
+}
+
+PartSeen PartPredictor::predict(std::size_t begin, std::size_t end, RowWriter& writer,
+                                const std::function<void(std::size_t)>& show) {
+  PartSeen seen;
+  seen.confusion = no_confusion();
+  const std::size_t step = std::max(kLeast, kBatches * batch_size_);
+  for (std::size_t from = begin; from < end; from += step) {
+    Chunk chunk{.begin = from};
+    const std::size_t count = std::min(step, end - from);
+    chunk.samples.resize(count);
+    chunk.rows.resize(count);
+    chunk.problems.resize(count);
+    chunk.places.resize(count);
+    read(chunk);
+    compute(chunk, [&](std::size_t done) { show(from - begin + done); });
+    write(chunk, writer, seen);
+  }
+  return seen;
+}
+
+void PartPredictor::read(Chunk& chunk) {
+  const std::size_t count = chunk.samples.size();
+  data::work_in_parallel((count + kRead - 1) / kRead, options_.workers, [](std::size_t) {},
+                         [&](std::size_t block, std::atomic<std::size_t>&) {
+                           const std::size_t end = std::min(count, (block + 1) * kRead);
+                           for (std::size_t i = block * kRead; i < end; ++i) {
+                             try {
+                               chunk.samples[i] = set_.read(chunk.begin + i);
+                             } catch (const data::DamagedRecord& error) {
+                               chunk.problems[i] = error.what();
+                               continue;
+                             }
+                             try {
+                               chunk.rows[i] = model_.codec().decode(chunk.samples[i]);
+                             } catch (const data::DamagedRecord& error) {
+                               chunk.problems[i] =
+                                   fmt::format("{}: {}", set_.place(chunk.begin + i), error.what());
+                             }
+                           }
+                         });
+  for (const std::string& problem : chunk.problems) {
+    if (!problem.empty()) options_.reading.damage->report(problem);
+  }
+}
+
+// Rows that go together, and among them those that are about as long, are of one batch.
+void PartPredictor::compute(Chunk& chunk, const std::function<void(std::size_t)>& show) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < chunk.rows.size(); ++i) {
+    if (chunk.rows[i]) order.push_back(i);
+  }
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) {
+    return std::pair(chunk.rows[i]->key, length_of(*chunk.rows[i]));
+  });
+  std::vector<std::pair<std::size_t, std::size_t>> batches;  // of order
+  for (std::size_t from = 0; from < order.size();) {
+    std::size_t to = from + 1;
+    while (to < order.size() && to - from < batch_size_ &&
+           chunk.rows[order[to]]->key == chunk.rows[order[from]]->key)
+      ++to;
+    batches.emplace_back(from, to);
+    from = to;
+  }
+  chunk.answers.resize(batches.size());
+  data::work_in_parallel(
+      batches.size(), options_.workers, show,
+      [&](std::size_t batch, std::atomic<std::size_t>& done) {
+        std::vector<const serve::Rows*> rows;
+        for (std::size_t at = batches[batch].first; at < batches[batch].second; ++at) {
+          chunk.places[order[at]] = {batch, rows.size()};
+          rows.push_back(&*chunk.rows[order[at]]);
+        }
+        auto answer = model_.answer(rows);
+        for (const serve::InferTensor& output : answer) {
+          if (output.shape.empty() || output.shape[0] != static_cast<std::int64_t>(rows.size()))
+            throw Error(fmt::format("the model's output '{}' has not one entry for each of {} rows",
+                                    output.name, rows.size()));
+        }
+        chunk.answers[batch] = std::move(answer);
+        done += rows.size();
+      });
+}
+
+std::string PartPredictor::truth_of(const data::Example& sample, const std::string& place) const {
+  if (const auto* const name = sample.bytes(data::feature::kClass)) return *name;
+  const auto* const number = sample.label();
+  if (number == nullptr) throw InputError(fmt::format("--labels: {}: has no label", place));
+  const auto& names = set_.classes();
+  if (*number >= 0 && static_cast<std::size_t>(*number) < names.size())
+    return names[static_cast<std::size_t>(*number)];
+  if (*number >= 0 && static_cast<std::size_t>(*number) < labels_.size())
+    return labels_[static_cast<std::size_t>(*number)];
+  return std::to_string(*number);
+}
+
+void PartPredictor::write(const Chunk& chunk, RowWriter& writer, PartSeen& seen) const {
+  for (std::size_t i = 0; i < chunk.samples.size(); ++i) {
+    if (!chunk.rows[i]) {
+      ++seen.damaged;
+      continue;
+    }
+    const auto& [batch, place] = chunk.places[i];
+    const auto& outputs = chunk.answers[batch];
+    writer.write({.number = chunk.begin + i,
+                  .sample = chunk.samples[i],
+                  .outputs = outputs,
+                  .of_batch = place});
+    ++seen.rows;
+    if (!seen.confusion) continue;
+    // A classifier's first output is its label.
+    seen.confusion->add(truth_of(chunk.samples[i], set_.place(chunk.begin + i)),
+                        outputs.front().strings[place]);
+  }
+}
+
+}  // namespace sullae::predict

@@ -1,0 +1,238 @@
+#include "predict/predict.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/script.h>
+#include <torch/torch.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "predict/output_folder.h"
+#include "predict/part.h"
+#include "serve/model/model.h"
+#include "sullae/error.h"
+#include "torch/blas_threads.h"
+#include "torch/broadcast_text.h"
+#include "train/find_model.h"
+
+namespace sullae::predict {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+std::uint32_t checksum_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::vector<char> bytes(std::size_t{1} << 20);
+  std::uint32_t crc = 0;
+  while (stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size())) ||
+         stream.gcount() > 0)
+    crc = static_cast<std::uint32_t>(::crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()),
+                                               static_cast<std::size_t>(stream.gcount())));
+  return crc;
+}
+
+// All that what is written depends on.
+json description_of(const PredictOptions& options, const fs::path& model, std::size_t samples) {
+  auto files = json::array();
+  for (const auto& file : data::find_part_files(options.data)) {
+    std::error_code error;
+    const auto bytes = fs::is_regular_file(file) ? fs::file_size(file, error) : 0;
+    const auto modified = fs::last_write_time(file, error).time_since_epoch().count();
+    files.push_back({{"file", fs::absolute(file).lexically_normal().string()},
+                     {"bytes", bytes},
+                     {"modified", modified}});
+  }
+  return {{"model", fs::absolute(model).lexically_normal().string()},
+          {"model_checksum", checksum_of(model)},
+          {"data", std::move(files)},
+          {"samples", samples},
+          {"format", options.format},
+          {"columns", options.columns},
+          {"outputs", options.outputs},
+          {"labels", options.labels},
+          {"rows_per_file", options.rows_per_file},
+          {"batch_size", options.batch_size},
+          {"skip_damaged", options.skip_damaged}};
+}
+
+void check(const PredictOptions& options, const data::Dataset& set, const serve::Model& model) {
+  constexpr std::size_t kMostParts = 100'000;
+  if (set.size() == 0) throw InputError("--data: there are no samples");
+  if ((set.size() + options.rows_per_file - 1) / options.rows_per_file > kMostParts)
+    throw InputError(fmt::format("--rows-per-file {}: {} samples would be more than {} files",
+                                 options.rows_per_file, set.size(), kMostParts));
+  const auto& signatures = model.codec().outputs();
+  for (const auto& output : options.outputs) {
+    const bool is_there =
+        signatures.empty() ||
+        std::ranges::any_of(signatures, [&](const auto& one) { return one.name == output; });
+    if (is_there) continue;
+    std::vector<std::string> names;
+    for (const auto& one : signatures) names.push_back(one.name);
+    throw InputError(fmt::format("--outputs: the model has no output '{}': expected some of {}",
+                                 output, fmt::join(names, ", ")));
+  }
+  for (const auto& file : data::find_part_files(options.data)) {
+    std::error_code error;
+    if (fs::equivalent(file.parent_path().empty() ? "." : file.parent_path(), options.output,
+                       error))
+      throw InputError(fmt::format("--output {}: holds what is read: expected another folder",
+                                   options.output.string()));
+  }
+}
+
+std::vector<std::size_t> from_text(const std::string& text) {
+  std::vector<std::size_t> numbers(text.size() / sizeof(std::size_t));
+  std::copy_n(text.data(), text.size(), reinterpret_cast<char*>(numbers.data()));
+  return numbers;
+}
+
+// On rank 0, and what it throws on all.
+std::string ask_rank_0(const World& world, const std::function<std::string()>& what) {
+  std::string answer;
+  std::string problem;
+  if (world.rank() == 0) {
+    try {
+      answer = what();
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+  }
+  problem = broadcast_text(std::move(problem), 0, world);
+  if (!problem.empty()) throw InputError(problem);
+  return broadcast_text(std::move(answer), 0, world);
+}
+
+class Run {
+ public:
+  Run(const PredictOptions& options, const World& world, const data::Dataset& set,
+      const serve::Model& model)
+      : options_(options),
+        world_(world),
+        set_(set),
+        parts_((set.size() + options.rows_per_file - 1) / options.rows_per_file),
+        folder_(options.output, options.format, parts_),
+        predictor_(model, set, options) {}
+
+  Predicted run(const std::function<json()>& describe, const ShowProgress& show) {
+    const auto missing = from_text(ask_rank_0(world_, [&] {
+      folder_.open(describe(), options_.overwrite);
+      const auto numbers = folder_.missing();
+      return std::string(reinterpret_cast<const char*>(numbers.data()),
+                         numbers.size() * sizeof(std::size_t));
+    }));
+    const auto start = Clock::now();
+    std::size_t rows = 0;
+    std::vector<std::size_t> own;
+    const auto ranks = static_cast<std::size_t>(world_.size());
+    for (std::size_t i = static_cast<std::size_t>(world_.rank()); i < missing.size(); i += ranks)
+      own.push_back(missing[i]);
+    std::size_t total = 0;
+    for (const std::size_t part : own) total += end_of(part) - begin_of(part);
+    for (const std::size_t part : own) {
+      do_part(part, [&](std::size_t done) { show(rows + done, total); });
+      rows += end_of(part) - begin_of(part);
+      show(rows, total);
+    }
+    auto all_rows = static_cast<std::int64_t>(rows);
+    world_.allreduce(&all_rows, &all_rows, 1, DataType::int64);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    Predicted predicted = complete();
+    predicted.found = parts_ - missing.size();
+    if (all_rows > 0) predicted.rows_per_second = static_cast<double>(all_rows) / seconds;
+    return predicted;
+  }
+
+ private:
+  std::size_t begin_of(std::size_t part) const { return part * options_.rows_per_file; }
+  std::size_t end_of(std::size_t part) const {
+    return std::min(set_.size(), (part + 1) * options_.rows_per_file);
+  }
+
+  void do_part(std::size_t part, const std::function<void(std::size_t)>& show) {
+    auto writer =
+        make_row_writer(options_.format, folder_.part(part), options_.columns, options_.outputs);
+    // The part is there when what was seen of it is.
+    const auto seen = predictor_.predict(begin_of(part), end_of(part), *writer, show);
+    json note = {{"rows", seen.rows}, {"damaged", seen.damaged}};
+    if (seen.confusion) note["confusion"] = seen.confusion->counts();
+    folder_.note(part, note);
+    writer->close();
+  }
+
+  // Of what all runs have noted.
+  Predicted complete() {
+    const auto text = ask_rank_0(world_, [&]() -> std::string {
+      json all = {{"rows", 0}, {"damaged", 0}};
+      std::optional<Confusion> confusion = predictor_.no_confusion();
+      for (std::size_t part = 0; part < parts_; ++part) {
+        const json note = folder_.noted(part);
+        for (const char* what : {"rows", "damaged"})
+          all[what] = all[what].get<std::size_t>() + note.at(what).get<std::size_t>();
+        if (confusion) confusion->add(note.at("confusion"));
+      }
+      if (confusion) {
+        all["confusion"] = confusion->counts();
+        write_file(folder_.report("json"), confusion->to_json().dump(2) + '\n');
+        write_page(folder_.report("html"), *confusion,
+                   fmt::format("{} on {}", options_.model.filename().string(),
+                               fmt::join(names_of(options_.data), ", ")));
+      }
+      if (!folder_.is_complete()) folder_.complete();
+      return all.dump();
+    });
+    const json all = json::parse(text);
+    Predicted predicted{.rows = all.at("rows"), .damaged = all.at("damaged"), .files = parts_};
+    predicted.confusion = predictor_.no_confusion();
+    if (predicted.confusion) predicted.confusion->add(all.at("confusion"));
+    return predicted;
+  }
+
+  static std::vector<std::string> names_of(const std::vector<fs::path>& files) {
+    std::vector<std::string> names;
+    for (const fs::path& file : files) names.push_back(file.filename().string());
+    return names;
+  }
+
+  const PredictOptions& options_;
+  const World& world_;
+  const data::Dataset& set_;
+  std::size_t parts_;
+  OutputFolder folder_;
+  PartPredictor predictor_;
+};
+
+}  // namespace
+
+Predicted predict(const PredictOptions& options, const World& world, const ShowProgress& show) {
+  // Each number is computed in one way: by one thread, and by what a script says, and not, after some batches, by what the
+  // first ones have led libtorch to make of it.
+  torch::set_num_threads(1);
+  const BlasThreads one(1);
+  torch::jit::setGraphExecutorOptimize(false);
+  const auto found = train::find_model(options.model);
+  auto config = serve::read_model_config(found.config);
+  if (!options.device.empty()) config.device = options.device;
+  const serve::Model model(found.file, config);
+
+  PredictOptions own = options;
+  data::DamageLog damage(options.skip_damaged);
+  own.reading.damage = &damage;
+  own.reading.unlabelled = !options.labels;
+  own.reading.kept_columns = options.columns;
+  const auto set = data::open_dataset(options.data, own.reading);
+  check(own, *set, model);
+  if (own.batch_size == 0) own.batch_size = static_cast<std::size_t>(model.max_batch_size());
+  return Run(own, world, *set, model)
+      .run([&] { return description_of(own, found.file, set->size()); }, show);
+}
+
+}  // namespace sullae::predict

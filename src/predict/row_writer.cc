@@ -1,0 +1,229 @@
+#include "predict/row_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <variant>
+
+#include "base/file.h"
+#include "serve/protocol/json_tensors.h"
+#include "sullae/data/tfrecord.h"
+#include "sullae/error.h"
+
+namespace sullae::predict {
+namespace {
+
+using nlohmann::ordered_json;
+using serve::Datatype;
+using serve::InferTensor;
+
+constexpr const char* kRow = "row";
+
+// How many elements of an output a row has.
+std::size_t elements_a_row(const InferTensor& output) {
+  std::size_t count = 1;
+  for (std::size_t i = 1; i < output.shape.size(); ++i)
+    count *= static_cast<std::size_t>(output.shape[i]);
+  return count;
+}
+
+ordered_json value_of(const data::Feature& feature) {
+  return std::visit(
+      [](const auto& values) -> ordered_json {
+        if (values.size() == 1) return values.front();
+        return values;
+      },
+      feature);
+}
+
+class Writer : public RowWriter {
+ public:
+  Writer(std::vector<std::string> columns, std::vector<std::string> outputs)
+      : columns_(std::move(columns)), outputs_(std::move(outputs)) {}
+
+ protected:
+  const std::vector<std::string>& columns() const { return columns_; }
+  bool is_wanted(const InferTensor& output) const {
+    return outputs_.empty() || std::ranges::find(outputs_, output.name) != outputs_.end();
+  }
+
+ private:
+  std::vector<std::string> columns_;
+  std::vector<std::string> outputs_;
+};
+
+class JsonLines final : public Writer {
+ public:
+  JsonLines(const std::filesystem::path& file, std::vector<std::string> columns,
+            std::vector<std::string> outputs)
+      : Writer(std::move(columns), std::move(outputs)), file_(file) {}
+
+  void write(const Row& row) override {
+    ordered_json line;
+    line[kRow] = row.number;
+    for (const auto& column : columns()) {
+      const auto found = row.sample.features.find(column);
+      line[column] = found == row.sample.features.end() ? ordered_json() : value_of(found->second);
+    }
+    for (const InferTensor& output : row.outputs) {
+      if (!is_wanted(output)) continue;
+      std::size_t first = row.of_batch * elements_a_row(output);
+      line[output.name] = ordered_json(serve::nested_to_json(output, 1, first));
+    }
+    // What is no UTF-8 becomes U+FFFD.
+    text_ += line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+    text_ += '\n';
+    constexpr std::size_t kEnough = std::size_t{1} << 20;
+    if (text_.size() >= kEnough) flush();
+  }
+  void close() override {
+    flush();
+    file_.commit();
+  }
+
+ private:
+  void flush() {
+    file_.write(text_.data(), text_.size());
+    text_.clear();
+  }
+  AtomicFile file_;
+  std::string text_;
+};
+
+// RFC 4180, with a line of names; several numbers of one row are one field, with spaces between them.
+class Csv final : public Writer {
+ public:
+  Csv(const std::filesystem::path& file, std::vector<std::string> columns,
+      std::vector<std::string> outputs)
+      : Writer(std::move(columns), std::move(outputs)), file_(file) {}
+
+  void write(const Row& row) override {
+    if (!has_header_) write_header(row);
+    text_ += std::to_string(row.number);
+    for (const auto& column : columns()) {
+      text_ += ',';
+      const auto found = row.sample.features.find(column);
+      if (found == row.sample.features.end()) continue;
+      std::string field;
+      std::visit(
+          [&](const auto& values) {
+            for (const auto& value : values)
+              field += fmt::format("{}{}", field.empty() ? "" : " ", value);
+          },
+          found->second);
+      text_ += quoted(field);
+    }
+    for (const InferTensor& output : row.outputs) {
+      if (!is_wanted(output)) continue;
+      std::string field;
+      const std::size_t count = elements_a_row(output);
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto element = serve::element_to_json(output, row.of_batch * count + i);
+        if (i > 0) field += ' ';
+        field += element.is_string() ? element.get<std::string>() : element.dump();
+      }
+      text_ += ',';
+      text_ += quoted(field);
+    }
+    text_ += '\n';
+    constexpr std::size_t kEnough = std::size_t{1} << 20;
+    if (text_.size() >= kEnough) flush();
+  }
+  void close() override {
+    flush();
+    file_.commit();
+  }
+
+ private:
+  static std::string quoted(const std::string& field) {
+    if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
+    std::string text = "\"";
+    for (const char c : field) {
+      if (c == '"') text += '"';
+      text += c;
+    }
+    return text + '"';
+  }
+  void write_header(const Row& row) {
+    has_header_ = true;
+    text_ += kRow;
+    for (const auto& column : columns()) text_ += ',' + quoted(column);
+    for (const InferTensor& output : row.outputs) {
+      if (is_wanted(output)) text_ += ',' + quoted(output.name);
+    }
+    text_ += '\n';
+  }
+  void flush() {
+    file_.write(text_.data(), text_.size());
+    text_.clear();
+  }
+  AtomicFile file_;
+  std::string text_;
+  bool has_header_ = false;
+};
+
+// tf.train.Example: numbers as int64 or float, the rest as bytes.
+class TFRecord final : public Writer {
+ public:
+  TFRecord(const std::filesystem::path& file, std::vector<std::string> columns,
+           std::vector<std::string> outputs)
+      : Writer(std::move(columns), std::move(outputs)), writer_(file) {}
+
+  void write(const Row& row) override {
+    data::Example example;
+    example.set(kRow, static_cast<std::int64_t>(row.number));
+    for (const auto& column : columns()) {
+      const auto found = row.sample.features.find(column);
+      if (found != row.sample.features.end()) example.features[column] = found->second;
+    }
+    for (const InferTensor& output : row.outputs) {
+      if (is_wanted(output)) example.features[output.name] = feature_of(output, row.of_batch);
+    }
+    writer_.write(serialize(example));
+  }
+  void close() override { writer_.close(); }
+
+ private:
+  static data::Feature feature_of(const InferTensor& output, std::size_t row) {
+    const std::size_t count = elements_a_row(output);
+    if (output.datatype == Datatype::bytes) {
+      const auto first = output.strings.begin() + static_cast<std::ptrdiff_t>(row * count);
+      return std::vector<std::string>(first, first + static_cast<std::ptrdiff_t>(count));
+    }
+    std::vector<float> reals;
+    std::vector<std::int64_t> integers;
+    for (std::size_t i = row * count; i < (row + 1) * count; ++i) {
+      const auto element = serve::element_to_json(output, i);
+      if (element.is_boolean()) {
+        integers.push_back(element.get<bool>() ? 1 : 0);
+      } else if (element.is_number_integer()) {
+        integers.push_back(element.get<std::int64_t>());
+      } else {
+        // JSON has no number for what is not finite.
+        reals.push_back(element.is_number() ? element.get<float>() : std::nanf(""));
+      }
+    }
+    if (!integers.empty()) return integers;
+    return reals;
+  }
+  data::TFRecordWriter writer_;
+};
+
+}  // namespace
+
+std::vector<std::string> formats() { return {"jsonl", "csv", "tfrecord"}; }
+
+std::unique_ptr<RowWriter> make_row_writer(const std::string& format,
+                                           const std::filesystem::path& file,
+                                           const std::vector<std::string>& columns,
+                                           const std::vector<std::string>& outputs) {
+  if (format == "jsonl") return std::make_unique<JsonLines>(file, columns, outputs);
+  if (format == "csv") return std::make_unique<Csv>(file, columns, outputs);
+  if (format == "tfrecord") return std::make_unique<TFRecord>(file, columns, outputs);
+  throw InputError(fmt::format("--format {}: expected jsonl, csv or tfrecord", format));
+}
+
+}  // namespace sullae::predict

@@ -1,0 +1,54 @@
+#include "predict/evaluation.h"
+
+#include <gtest/gtest.h>
+
+#include "sullae/error.h"
+#include "support/errors.h"
+
+namespace sullae::testing {
+namespace {
+
+using predict::Confusion;
+
+TEST(Confusion, CountsPairs) {
+  Confusion confusion({"cat", "dog", "owl"});
+  for (int i = 0; i < 6; ++i) confusion.add("cat", i < 4 ? "cat" : "dog");
+  for (int i = 0; i < 2; ++i) confusion.add("dog", "dog");
+  EXPECT_EQ(confusion.samples(), 8);
+  EXPECT_EQ(confusion.accuracy(), 0.75);
+  EXPECT_EQ(confusion.count(0, 1), 2);
+  const auto cat = confusion.of_class(0);
+  EXPECT_EQ(cat.samples, 6);
+  EXPECT_EQ(cat.precision, 1);
+  EXPECT_NEAR(cat.recall, 4.0 / 6, 1e-12);
+  EXPECT_NEAR(cat.f1, 0.8, 1e-12);
+  EXPECT_NEAR(confusion.of_class(1).precision, 0.5, 1e-12);
+  EXPECT_EQ(confusion.of_class(2).f1, 0);
+  // Of the two that samples have.
+  EXPECT_NEAR(confusion.macro_f1(), (0.8 + 2.0 / 3) / 2, 1e-12);
+
+  Confusion sum({"cat", "dog", "owl"});
+  sum.add(confusion.counts());
+  sum.add(confusion.counts());
+  EXPECT_EQ(sum.count(0, 0), 8);
+  EXPECT_TRUE(contains(sum.to_text(), "accuracy 75.00 % of 16 samples"));
+  EXPECT_EQ(sum.to_json()["confusion"][0][1], 4);
+}
+
+TEST(Confusion, OfNothingIsZero) {
+  const Confusion nothing({"cat", "dog"});
+  EXPECT_EQ(nothing.accuracy(), 0);
+  EXPECT_EQ(nothing.macro_f1(), 0);
+  EXPECT_TRUE(contains(nothing.to_text(), "accuracy 0.00 % of 0 samples"));
+}
+
+TEST(Confusion, NamesWhatItDoesNotKnow) {
+  Confusion confusion({"cat", "dog"});
+  EXPECT_TRUE(contains(error_of([&] { confusion.add("cow", "cat"); }),
+                       "--labels: 'cow' is none of the model's 2 classes (cat, dog)"));
+  EXPECT_TRUE(contains(error_of([&] { confusion.add(nlohmann::json::parse("[1, 2]")); }),
+                       "counts of 2 pairs of classes, expected 4"));
+}
+
+}  // namespace
+}  // namespace sullae::testing

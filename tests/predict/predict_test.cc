@@ -1,0 +1,249 @@
+// `sullae predict` as a user runs it: what it writes, what it does again after an interruption, and what it refuses.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "serve/models.h"
+#include "sullae/data/dataset.h"
+#include "sullae/data/tfrecord.h"
+#include "support/errors.h"
+#include "support/program.h"
+#include "support/temporary_directory.h"
+
+namespace sullae::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// The model says "good" of texts with more words "b" than "a".
+class Predict : public ::testing::Test {
+ protected:
+  Predict() { put_model(1); }
+  void put_model(int version) {
+    put_text_model(model_, version);
+    fs::remove_all(model_ / std::to_string(version));
+    put_script(
+        model_, version,
+        "def forward(self, words, lengths):\n"
+        "    return torch.stack([torch.sum(words == 2, 1), torch.sum(words == 3, 1)], 1) * 1.0\n");
+  }
+
+  static std::string read(const fs::path& file) {
+    std::ifstream stream(file);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  // So many rows with an id, a text, and a label that is right for three of four.
+  void put_reviews(int rows, const std::string& name = "reviews.csv") {
+    std::string text = "id,text,label\n";
+    for (int i = 0; i < rows; ++i) {
+      std::string words = i % 2 == 0 ? "b" : "a";
+      for (int word = 0; word < i % 7; ++word) words += i % 2 == 0 ? " b" : " a";
+      const bool is_good = (i % 2 == 0) != (i % 4 == 3);
+      text += fmt::format("r{},\"{}\",{}\n", i, words, is_good ? "good" : "bad");
+    }
+    put_text(directory_.path() / name, text);
+  }
+  std::vector<std::string> words(int ranks, const std::vector<std::string>& options) {
+    std::vector<std::string> all{sullae_program()};
+    if (ranks > 1)
+      all.insert(all.end(), {"run", "--no-tag", "-np", std::to_string(ranks), sullae_program()});
+    all.insert(all.end(), {"predict", model_.string(), "--output", out_.string()});
+    all.insert(all.end(), options.begin(), options.end());
+    return all;
+  }
+  ProgramResult predict(std::vector<std::string> options, int ranks = 1) {
+    return run_program(words(ranks, std::move(options)));
+  }
+  std::string error_of_predict(std::vector<std::string> options) {
+    const auto result = predict(std::move(options));
+    EXPECT_EQ(result.exit_code, 1) << result.standard_output;
+    return result.standard_error;
+  }
+  // All files of the output by name, but for what describes the run.
+  std::map<std::string, std::string> contents(const fs::path& folder) {
+    std::map<std::string, std::string> found;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (entry.is_regular_file() && entry.path().filename() != "_predict.json")
+        found[fs::relative(entry.path(), folder)] = read(entry.path());
+    }
+    return found;
+  }
+  std::string reviews() const { return directory_.path() / "reviews.csv"; }
+
+  TemporaryDirectory directory_;
+  fs::path model_ = directory_.path() / "models" / "texts";
+  fs::path out_ = directory_.path() / "out";
+};
+
+TEST_F(Predict, WritesARowASampleInTheirOrder) {
+  put_reviews(25);
+  const auto result = predict({"--data", reviews(), "--columns", "id", "--rows-per-file", "10"});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_output, "wrote 25 predictions to 3 files"));
+  EXPECT_TRUE(fs::exists(out_ / "_SUCCESS"));
+  int row = 0;
+  for (const char* part : {"part-00000.jsonl", "part-00001.jsonl", "part-00002.jsonl"}) {
+    std::ifstream stream(out_ / part);
+    for (std::string line; std::getline(stream, line); ++row) {
+      const auto one = json::parse(line);
+      EXPECT_EQ(one["row"], row);
+      EXPECT_EQ(one["id"], fmt::format("r{}", row));
+      EXPECT_EQ(one["label"], row % 2 == 0 ? "good" : "bad");
+      EXPECT_GT(one["probability"].get<double>(), 0.5);
+      EXPECT_EQ(one["probabilities"].size(), 2U);
+    }
+  }
+  EXPECT_EQ(row, 25);
+  EXPECT_TRUE(contains(
+      predict({"--data", reviews(), "--columns", "id", "--rows-per-file", "10"}).standard_output,
+      "nothing was left to do: 25 predictions in 3 files"));
+}
+
+TEST_F(Predict, WritesCsvAndTFRecordThatDataSetsAreReadFrom) {
+  put_reviews(25);
+  ASSERT_EQ(predict({"--data", reviews(), "--columns", "id,text", "--outputs", "label,probability",
+                     "--format", "csv"})
+                .exit_code,
+            0);
+  const auto csv = read(out_ / "part-00000.csv");
+  EXPECT_TRUE(csv.starts_with("row,id,text,label,probability\n0,r0,b,good,0.")) << csv;
+  fs::remove_all(out_);
+  ASSERT_EQ(predict({"--data", reviews(), "--columns", "id", "--format", "tfrecord"}).exit_code, 0);
+  const auto set = data::open_dataset({out_});
+  ASSERT_EQ(set->size(), 25U);
+  const auto example = set->read(3);
+  EXPECT_EQ(*example.integer("row"), 3);
+  EXPECT_EQ(*example.bytes("id"), "r3");
+  EXPECT_EQ(*example.bytes("label"), "bad");
+  EXPECT_EQ(std::get<std::vector<float>>(example.features.at("probabilities")).size(), 2U);
+}
+
+TEST_F(Predict, ComparesWithLabels) {
+  put_reviews(400);
+  const auto result = predict({"--data", reviews(), "--labels", "--rows-per-file", "90"}, 2);
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_output, "accuracy 75.00 % of 400 samples"))
+      << result.standard_output;
+  const auto report = json::parse(read(out_ / "_report.json"));
+  EXPECT_EQ(report["accuracy"], 0.75);
+  EXPECT_EQ(report["confusion"], json::parse("[[100, 0], [100, 200]]"));
+  EXPECT_EQ(report["classes"][0]["recall"], 1.0);
+  EXPECT_EQ(report["classes"][0]["precision"], 0.5);
+  EXPECT_TRUE(contains(read(out_ / "_report.html"), "accuracy 75.00 % of 400 samples"));
+}
+
+TEST_F(Predict, AnyRanksWorkersAndInterruptionsGiveTheSame) {
+  put_reviews(3000);
+  const std::vector<std::string> options = {"--data",   reviews(),         "--columns", "id",
+                                            "--labels", "--rows-per-file", "100"};
+  auto one_worker = options;
+  one_worker.insert(one_worker.end(), {"--workers", "1"});
+  ASSERT_EQ(predict(one_worker).exit_code, 0);
+  const auto expected = contents(out_);
+  EXPECT_EQ(expected.size(), 30U + 30U + 3U);
+  fs::remove_all(out_);
+  ASSERT_EQ(predict(options, 3).exit_code, 0);
+  EXPECT_EQ(contents(out_), expected);
+  // Killed again and again.
+  fs::remove_all(out_);
+  std::mt19937 random(1);
+  int kills = 0;
+  for (int i = 0; i < 20; ++i) {
+    Program program(words(i % 2 + 1, options));
+    std::this_thread::sleep_for(std::chrono::milliseconds{200 + random() % 700});
+    program.signal(SIGKILL);
+    if (program.wait().exit_code != 0) ++kills;
+    EXPECT_TRUE(vanish(out_.string()));
+  }
+  EXPECT_GT(kills, 0);
+  ASSERT_EQ(predict(options).exit_code, 0);
+  EXPECT_EQ(contents(out_), expected);
+}
+
+TEST_F(Predict, DoesNotMixRuns) {
+  put_reviews(25);
+  ASSERT_EQ(predict({"--data", reviews()}).exit_code, 0);
+  EXPECT_TRUE(contains(error_of_predict({"--data", reviews(), "--columns", "id"}),
+                       "holds predictions of another run (columns was [], and is [\"id\"])"));
+  put_reviews(26);
+  EXPECT_TRUE(
+      contains(error_of_predict({"--data", reviews()}), "holds predictions of another run"));
+  put_model(2);
+  EXPECT_EQ(predict({"--data", reviews(), "--overwrite"}).exit_code, 0);
+  EXPECT_TRUE(contains(read(out_ / "part-00000.jsonl"), "{\"row\":25,"));
+  // What is no prediction is never removed.
+  put_text(out_ / "notes", "mine");
+  fs::remove(out_ / "_predict.json");
+  EXPECT_TRUE(contains(error_of_predict({"--data", reviews(), "--overwrite"}),
+                       "which is no prediction: expected an empty folder"));
+  EXPECT_TRUE(fs::exists(out_ / "notes"));
+}
+
+TEST_F(Predict, DamagedSamplesAreRefusedOrLeftOut) {
+  put_text(directory_.path() / "reviews.csv", "id,text,label\nr0,b b,good\nr1,a\nr2,a,bad\n");
+  const auto error = error_of_predict({"--data", reviews()});
+  EXPECT_TRUE(contains(error, "reviews.csv, record 1")) << error;
+  EXPECT_FALSE(fs::exists(out_ / "_SUCCESS"));
+  const auto result = predict({"--data", reviews(), "--skip-damaged", "--overwrite"});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_output, "left out 1 damaged sample"))
+      << result.standard_output;
+  EXPECT_TRUE(contains(read(out_ / "part-00000.jsonl"), "{\"row\":2,\"label\":\"bad\""));
+}
+
+TEST_F(Predict, TextsNeedNoLabels) {
+  put_text(directory_.path() / "reviews.csv", "id,text\nr0,b b\nr1,a\n");
+  EXPECT_EQ(predict({"--data", reviews(), "--columns", "id"}).exit_code, 0);
+  EXPECT_TRUE(contains(read(out_ / "part-00000.jsonl"), "\"id\":\"r1\",\"label\":\"bad\""));
+  EXPECT_TRUE(
+      contains(error_of_predict({"--data", reviews(), "--labels", "--overwrite"}), "label"));
+}
+
+TEST_F(Predict, TorchScriptTakesFeaturesByName) {
+  const auto model = directory_.path() / "models" / "sums";
+  put_text(model / "config.toml",
+           "max_batch_size = 8\n[[inputs]]\nname = \"x\"\ndatatype = \"FP32\"\nshape = [-1, 3]\n"
+           "[[outputs]]\nname = \"sum\"\ndatatype = \"FP32\"\nshape = [-1]\n");
+  put_script(model, 1, "def forward(self, x):\n  return x.sum(1)\n");
+  const auto file = directory_.path() / "numbers.tfrecord";
+  data::TFRecordWriter writer(file);
+  for (int i = 0; i < 20; ++i) {
+    data::Example example;
+    example.features["x"] = std::vector<float>{1, 2, static_cast<float>(i)};
+    writer.write(serialize(example));
+  }
+  writer.close();
+  model_ = model;
+  const auto result = predict({"--data", file.string()});
+  ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(read(out_ / "part-00000.jsonl"), "{\"row\":19,\"sum\":22.0}\n"));
+  EXPECT_TRUE(contains(error_of_predict({"--data", file.string(), "--labels", "--overwrite"}),
+                       "--labels: the model has no classes"));
+  EXPECT_TRUE(
+      contains(error_of_predict({"--data", file.string(), "--outputs", "mean", "--overwrite"}),
+               "--outputs: the model has no output 'mean': expected some of sum"));
+}
+
+TEST_F(Predict, MistakesAreTold) {
+  put_reviews(5);
+  EXPECT_TRUE(contains(error_of_predict({"--data", directory_.path() / "none.csv"}), "none.csv"));
+  EXPECT_TRUE(contains(error_of_predict({"--data", reviews(), "--columns", "key"}),
+                       "has no column 'key', expected one of id, text, label"));
+  put_text(out_ / "x", "y");
+  EXPECT_TRUE(
+      contains(error_of_predict({"--data", reviews()}), "holds 'x', which is no prediction"));
+  model_ = directory_.path() / "models" / "no";
+  EXPECT_TRUE(
+      contains(error_of_predict({"--data", reviews()}), "models/no: there is no such model"));
+  model_ = directory_.path() / "models";
+  EXPECT_TRUE(contains(error_of_predict({"--data", reviews()}), "expected a checkpoint"));
+}
+
+}  // namespace
+}  // namespace sullae::testing
