@@ -16,11 +16,14 @@ namespace {
 
 // Samples that a thread reads at a time.
 constexpr std::size_t kRead = 64;
-// Batches of a chunk: as many samples are in memory at once, with what the model takes of them.
-constexpr std::size_t kBatches = 16;
-constexpr std::size_t kLeast = 1024;
+// As many samples are in memory at once, with what the model takes of them.
+constexpr std::size_t kImages = 1024;
+constexpr std::size_t kOthers = 16384;
 
-// How much of a batch a row takes, where rows differ.
+// Only rows of one kind are computed together; those of texts may be, of any lengths.
+std::uint64_t kind_of(const serve::Rows& rows) { return rows.words.empty() ? rows.key : 0; }
+
+// How much of a batch a row takes.
 std::size_t length_of(const serve::Rows& rows) {
   return rows.words.empty() ? 0 : rows.words.front().size();
 }
@@ -55,7 +58,8 @@ PartSeen PartPredictor::predict(std::size_t begin, std::size_t end, RowWriter& w
                                 const std::function<void(std::size_t)>& show) {
   PartSeen seen;
   seen.confusion = no_confusion();
-  const std::size_t step = std::max(kLeast, kBatches * batch_size_);
+  const std::size_t step =
+      std::max(batch_size_, model_.codec().decodes_slowly() ? kImages : kOthers);
   for (std::size_t from = begin; from < end; from += step) {
     Chunk chunk{.begin = from};
     const std::size_t count = std::min(step, end - from);
@@ -95,20 +99,20 @@ void PartPredictor::read(Chunk& chunk) {
   }
 }
 
-// Rows that go together, and among them those that are about as long, are of one batch.
+// Rows of one kind that are about as long are of one batch.
 void PartPredictor::compute(Chunk& chunk, const std::function<void(std::size_t)>& show) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < chunk.rows.size(); ++i) {
     if (chunk.rows[i]) order.push_back(i);
   }
   std::ranges::stable_sort(order, {}, [&](std::size_t i) {
-    return std::pair(chunk.rows[i]->key, length_of(*chunk.rows[i]));
+    return std::pair(kind_of(*chunk.rows[i]), length_of(*chunk.rows[i]));
   });
   std::vector<std::pair<std::size_t, std::size_t>> batches;  // of order
   for (std::size_t from = 0; from < order.size();) {
     std::size_t to = from + 1;
     while (to < order.size() && to - from < batch_size_ &&
-           chunk.rows[order[to]]->key == chunk.rows[order[from]]->key)
+           kind_of(*chunk.rows[order[to]]) == kind_of(*chunk.rows[order[from]]))
       ++to;
     batches.emplace_back(from, to);
     from = to;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <variant>
@@ -16,7 +18,7 @@
 namespace sullae::predict {
 namespace {
 
-using nlohmann::ordered_json;
+using nlohmann::json;
 using serve::Datatype;
 using serve::InferTensor;
 
@@ -30,13 +32,58 @@ std::size_t elements_a_row(const InferTensor& output) {
   return count;
 }
 
-ordered_json value_of(const data::Feature& feature) {
-  return std::visit(
-      [](const auto& values) -> ordered_json {
-        if (values.size() == 1) return values.front();
-        return values;
+// Strings with what is no UTF-8 as U+FFFD.
+void append(std::string& text, const std::string& value) {
+  text += json(value).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+void append(std::string& text, float value) {
+  if (!std::isfinite(value)) {
+    text += "null";
+    return;
+  }
+  const std::size_t begin = text.size();
+  fmt::format_to(std::back_inserter(text), "{}", value);
+  // A number with a point, whatever its value.
+  if (text.find_first_of(".e", begin) == std::string::npos) text += ".0";
+}
+void append(std::string& text, std::int64_t value) {
+  fmt::format_to(std::back_inserter(text), "{}", value);
+}
+
+void append(std::string& text, const data::Feature& feature) {
+  std::visit(
+      [&](const auto& values) {
+        if (values.size() == 1) return append(text, values.front());
+        text += '[';
+        for (const auto& value : values) {
+          if (text.back() != '[') text += ',';
+          append(text, value);
+        }
+        text += ']';
       },
       feature);
+}
+
+void append_element(std::string& text, const InferTensor& output, std::size_t index) {
+  if (output.datatype == Datatype::bytes) return append(text, output.strings[index]);
+  if (output.datatype == Datatype::fp32) {
+    float value = 0;
+    std::memcpy(&value, output.data.data() + index * sizeof value, sizeof value);
+    return append(text, value);
+  }
+  text += serve::element_to_json(output, index).dump();
+}
+
+// As nested lists of the sizes shape[dimension …].
+void append_nested(std::string& text, const InferTensor& output, std::size_t dimension,
+                   std::size_t& next) {
+  if (dimension == output.shape.size()) return append_element(text, output, next++);
+  text += '[';
+  for (std::int64_t i = 0; i < output.shape[dimension]; ++i) {
+    if (i > 0) text += ',';
+    append_nested(text, output, dimension + 1, next);
+  }
+  text += ']';
 }
 
 class Writer : public RowWriter {
@@ -62,20 +109,23 @@ class JsonLines final : public Writer {
       : Writer(std::move(columns), std::move(outputs)), file_(file) {}
 
   void write(const Row& row) override {
-    ordered_json line;
-    line[kRow] = row.number;
+    fmt::format_to(std::back_inserter(text_), "{{\"{}\":{}", kRow, row.number);
     for (const auto& column : columns()) {
+      begin_field(column);
       const auto found = row.sample.features.find(column);
-      line[column] = found == row.sample.features.end() ? ordered_json() : value_of(found->second);
+      if (found == row.sample.features.end()) {
+        text_ += "null";
+      } else {
+        append(text_, found->second);
+      }
     }
     for (const InferTensor& output : row.outputs) {
       if (!is_wanted(output)) continue;
+      begin_field(output.name);
       std::size_t first = row.of_batch * elements_a_row(output);
-      line[output.name] = ordered_json(serve::nested_to_json(output, 1, first));
+      append_nested(text_, output, 1, first);
     }
-    // What is no UTF-8 becomes U+FFFD.
-    text_ += line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-    text_ += '\n';
+    text_ += "}\n";
     constexpr std::size_t kEnough = std::size_t{1} << 20;
     if (text_.size() >= kEnough) flush();
   }
@@ -85,6 +135,11 @@ class JsonLines final : public Writer {
   }
 
  private:
+  void begin_field(const std::string& name) {
+    text_ += ',';
+    append(text_, name);
+    text_ += ':';
+  }
   void flush() {
     file_.write(text_.data(), text_.size());
     text_.clear();
@@ -121,9 +176,13 @@ class Csv final : public Writer {
       std::string field;
       const std::size_t count = elements_a_row(output);
       for (std::size_t i = 0; i < count; ++i) {
-        const auto element = serve::element_to_json(output, row.of_batch * count + i);
+        const std::size_t index = row.of_batch * count + i;
         if (i > 0) field += ' ';
-        field += element.is_string() ? element.get<std::string>() : element.dump();
+        if (output.datatype == Datatype::bytes) {
+          field += output.strings[index];
+        } else {
+          append_element(field, output, index);
+        }
       }
       text_ += ',';
       text_ += quoted(field);
