@@ -126,7 +126,7 @@ void PartPredictor::compute(Chunk& chunk, const std::function<void(std::size_t)>
           chunk.places[order[at]] = {batch, rows.size()};
           rows.push_back(&*chunk.rows[order[at]]);
         }
-        auto answer = model_.answer(rows);
+        auto answer = model_.answer_together(rows);
         for (const serve::InferTensor& output : answer) {
           if (output.shape.empty() || output.shape[0] != static_cast<std::int64_t>(rows.size()))
             throw Error(fmt::format("the model's output '{}' has not one entry for each of {} rows",

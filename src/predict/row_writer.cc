@@ -102,64 +102,76 @@ class Writer : public RowWriter {
   std::vector<std::string> outputs_;
 };
 
-class JsonLines final : public Writer {
+class TextWriter : public Writer {
  public:
-  JsonLines(const std::filesystem::path& file, std::vector<std::string> columns,
-            std::vector<std::string> outputs)
+  TextWriter(const std::filesystem::path& file, std::vector<std::string> columns,
+             std::vector<std::string> outputs)
       : Writer(std::move(columns), std::move(outputs)), file_(file) {}
 
-  void write(const Row& row) override {
-    fmt::format_to(std::back_inserter(text_), "{{\"{}\":{}", kRow, row.number);
-    for (const auto& column : columns()) {
-      begin_field(column);
-      const auto found = row.sample.features.find(column);
-      if (found == row.sample.features.end()) {
-        text_ += "null";
-      } else {
-        append(text_, found->second);
-      }
-    }
-    for (const InferTensor& output : row.outputs) {
-      if (!is_wanted(output)) continue;
-      begin_field(output.name);
-      std::size_t first = row.of_batch * elements_a_row(output);
-      append_nested(text_, output, 1, first);
-    }
-    text_ += "}\n";
+  void write(const Row& row) final {
+    append_row(row, text_);
     constexpr std::size_t kEnough = std::size_t{1} << 20;
     if (text_.size() >= kEnough) flush();
   }
-  void close() override {
+  void close() final {
     flush();
     file_.commit();
   }
 
  private:
-  void begin_field(const std::string& name) {
-    text_ += ',';
-    append(text_, name);
-    text_ += ':';
-  }
+  virtual void append_row(const Row& row, std::string& text) = 0;
   void flush() {
     file_.write(text_.data(), text_.size());
     text_.clear();
   }
+
   AtomicFile file_;
   std::string text_;
 };
 
-// RFC 4180, with a line of names; several numbers of one row are one field, with spaces between them.
-class Csv final : public Writer {
+class JsonLines final : public TextWriter {
  public:
-  Csv(const std::filesystem::path& file, std::vector<std::string> columns,
-      std::vector<std::string> outputs)
-      : Writer(std::move(columns), std::move(outputs)), file_(file) {}
+  using TextWriter::TextWriter;
 
-  void write(const Row& row) override {
-    if (!has_header_) write_header(row);
-    text_ += std::to_string(row.number);
+ private:
+  void append_row(const Row& row, std::string& text) override {
+    fmt::format_to(std::back_inserter(text), "{{\"{}\":{}", kRow, row.number);
     for (const auto& column : columns()) {
-      text_ += ',';
+      begin_field(column, text);
+      const auto found = row.sample.features.find(column);
+      if (found == row.sample.features.end()) {
+        text += "null";
+      } else {
+        append(text, found->second);
+      }
+    }
+    for (const InferTensor& output : row.outputs) {
+      if (!is_wanted(output)) continue;
+      begin_field(output.name, text);
+      std::size_t first = row.of_batch * elements_a_row(output);
+      append_nested(text, output, 1, first);
+    }
+    text += "}\n";
+  }
+
+  static void begin_field(const std::string& name, std::string& text) {
+    text += ',';
+    append(text, name);
+    text += ':';
+  }
+};
+
+// RFC 4180, with a line of names; several numbers of one row are one field, with spaces between them.
+class Csv final : public TextWriter {
+ public:
+  using TextWriter::TextWriter;
+
+ private:
+  void append_row(const Row& row, std::string& text) override {
+    if (!has_header_) append_header(row, text);
+    text += std::to_string(row.number);
+    for (const auto& column : columns()) {
+      text += ',';
       const auto found = row.sample.features.find(column);
       if (found == row.sample.features.end()) continue;
       std::string field;
@@ -169,7 +181,7 @@ class Csv final : public Writer {
               field += fmt::format("{}{}", field.empty() ? "" : " ", value);
           },
           found->second);
-      text_ += quoted(field);
+      text += quoted(field);
     }
     for (const InferTensor& output : row.outputs) {
       if (!is_wanted(output)) continue;
@@ -184,19 +196,12 @@ class Csv final : public Writer {
           append_element(field, output, index);
         }
       }
-      text_ += ',';
-      text_ += quoted(field);
+      text += ',';
+      text += quoted(field);
     }
-    text_ += '\n';
-    constexpr std::size_t kEnough = std::size_t{1} << 20;
-    if (text_.size() >= kEnough) flush();
-  }
-  void close() override {
-    flush();
-    file_.commit();
+    text += '\n';
   }
 
- private:
   static std::string quoted(const std::string& field) {
     if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
     std::string text = "\"";
@@ -206,21 +211,16 @@ class Csv final : public Writer {
     }
     return text + '"';
   }
-  void write_header(const Row& row) {
+  void append_header(const Row& row, std::string& text) {
     has_header_ = true;
-    text_ += kRow;
-    for (const auto& column : columns()) text_ += ',' + quoted(column);
+    text += kRow;
+    for (const auto& column : columns()) text += ',' + quoted(column);
     for (const InferTensor& output : row.outputs) {
-      if (is_wanted(output)) text_ += ',' + quoted(output.name);
+      if (is_wanted(output)) text += ',' + quoted(output.name);
     }
-    text_ += '\n';
+    text += '\n';
   }
-  void flush() {
-    file_.write(text_.data(), text_.size());
-    text_.clear();
-  }
-  AtomicFile file_;
-  std::string text_;
+
   bool has_header_ = false;
 };
 

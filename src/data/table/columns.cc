@@ -100,6 +100,10 @@ Columns choose_columns(const std::vector<std::string>& first_row, const DatasetO
     }
   } else if (!options.unlabelled) {
     columns.label = label_first ? 0 : first_row.size() - 1;
+  } else if (first_row.size() > 1 && options.text_columns.empty()) {
+    throw InputError(
+        fmt::format("{}: has {} columns without names: say which are the text with --text-columns",
+                    where, first_row.size()));
   }
   for (const auto& name : options.kept_columns)
     columns.kept.push_back(find_column(name, first_row, columns.header, where));

@@ -160,7 +160,7 @@ std::vector<std::vector<torch::Tensor>> Model::run(const std::vector<const Rows*
   return parts;
 }
 
-std::vector<InferTensor> Model::answer(const std::vector<const Rows*>& rows) const {
+std::vector<InferTensor> Model::answer_together(const std::vector<const Rows*>& rows) const {
   return codec_->encode(network_->run(codec_->collate(rows)));
 }
 

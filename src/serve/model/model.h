@@ -33,7 +33,7 @@ class Model {
   /// The network's outputs for each of `requests`, computed together. Throws Error.
   std::vector<std::vector<torch::Tensor>> run(const std::vector<const Rows*>& requests) const;
   /// What clients would get, of all together: [rows, …] each. Throws Error.
-  std::vector<InferTensor> answer(const std::vector<const Rows*>& rows) const;
+  std::vector<InferTensor> answer_together(const std::vector<const Rows*>& rows) const;
   /// One request by itself. Throws RequestError and Error.
   std::vector<InferTensor> answer(const InferRequest& request) const;
 

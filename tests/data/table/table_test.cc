@@ -64,6 +64,24 @@ TEST_F(Table, ColumnsAreFoundOrNamed) {
   EXPECT_TRUE(contains(error("a.csv", "1,a\n", {.text_columns = "3"}), "expected 1 to 2"));
 }
 
+TEST_F(Table, MayLackLabelsAndKeepsColumns) {
+  const auto first_of = [&](const std::string& content, DatasetOptions options) {
+    options.unlabelled = true;
+    return open_dataset({write("u.csv", content)}, options)->read(0);
+  };
+  auto example = first_of("id,text\n7,nice\n", {.kept_columns = {"id"}});
+  EXPECT_EQ(*example.bytes("id"), "7");
+  EXPECT_EQ(*example.bytes(feature::kText), "nice");
+  EXPECT_EQ(example.bytes(feature::kClass), nullptr);
+  EXPECT_EQ(*first_of("just words\n", {}).bytes(feature::kText), "just words");
+  // One that is there is read, and may be empty.
+  EXPECT_EQ(*first_of("text,label\nnice,5\n", {}).bytes(feature::kClass), "5");
+  EXPECT_EQ(first_of("text,label\nnice,\n", {}).bytes(feature::kClass), nullptr);
+  EXPECT_EQ(*first_of("5,nice\n", {.text_columns = "2"}).bytes(feature::kText), "nice");
+  EXPECT_TRUE(contains(error_of([&] { first_of("5,nice\n", {}); }),
+                       "has 2 columns without names: say which are the text with --text-columns"));
+}
+
 TEST_F(Table, LabelsThatAreNumbersAreOrderedAsNumbers) {
   const auto set = open_dataset({write("a.csv", "10,a\n9,b\n-1,c\n")});
   EXPECT_EQ(set->classes(), (std::vector<std::string>{"-1", "9", "10"}));
