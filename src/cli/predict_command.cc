@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <regex>
 #include <thread>
 
 #include "cli/commands.h"
@@ -42,9 +43,11 @@ class PredictCommand final : public Command {
     app->add_option("--columns", options_.columns,
                     "Columns, or features, of the data that are written beside the predictions")
         ->delimiter(',')
+        ->allow_extra_args(false)
         ->type_name("NAMES");
     app->add_option("--outputs", options_.outputs, "Outputs of the model to write; else all")
         ->delimiter(',')
+        ->allow_extra_args(false)
         ->type_name("NAMES");
     app->add_flag("--labels", options_.labels,
                   "Compare with the labels of the data: accuracy, confusion, precision and recall, "
@@ -55,12 +58,15 @@ class PredictCommand final : public Command {
         ->type_name("N");
     app->add_option("--batch-size", options_.batch_size,
                     "Samples that are computed together; 0: the model's max_batch_size")
+        ->check(CLI::Range(0, 1 << 20))
         ->capture_default_str()
         ->type_name("N");
     app->add_option("--workers", options_.workers, "Threads of each rank; 0: one a processor")
+        ->check(CLI::Range(0, 1024))
         ->capture_default_str()
         ->type_name("N");
     app->add_option("--device", options_.device, "cpu, cuda or cuda:N; else as config.toml says")
+        ->check(device())
         ->type_name("NAME");
     app->add_flag("--skip-damaged", options_.skip_damaged,
                   "Leave damaged samples out, count and report them, instead of ending with an "
@@ -96,6 +102,15 @@ class PredictCommand final : public Command {
   }
 
  private:
+  static CLI::Validator device() {
+    return {[](const std::string& text) {
+              static const std::regex pattern("cpu|cuda(:[0-9]+)?");
+              return std::regex_match(text, pattern)
+                         ? std::string()
+                         : "'" + text + "': expected cpu, cuda or cuda:N";
+            },
+            ""};
+  }
   // Of those that this rank may use.
   static int processors() {
     cpu_set_t set;
@@ -114,6 +129,10 @@ class PredictCommand final : public Command {
                  done.damaged > 0 ? fmt::format("; left out {} damaged samples", done.damaged) : "",
                  done.rows_per_second);
     }
+    if (done.torn_files > 0)
+      fmt::print("{} file{} of the data {} damaged: what lies behind was not read\n",
+                 done.torn_files, done.torn_files == 1 ? "" : "s",
+                 done.torn_files == 1 ? "is" : "are");
     if (done.confusion) {
       fmt::print("\n{}\n{}\n", done.confusion->to_text(),
                  (options_.output / "_report.html").string());

@@ -1,9 +1,12 @@
 #include "predict/output_folder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 
-#include <fstream>
+#include <cerrno>
 #include <optional>
+#include <regex>
 
 #include "base/file.h"
 #include "sullae/error.h"
@@ -19,29 +22,48 @@ constexpr const char* kNotes = "_parts";
 constexpr const char* kSuccess = "_SUCCESS";
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 
-json read_json(const fs::path& file) {
-  try {
-    return json::parse(read_file(file, kMostBytes));
-  } catch (const json::exception& error) {
-    throw InputError(fmt::format("{}: {}", file.string(), error.what()));
-  }
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::error_code error;
+  std::vector<std::string> names;
+  for (const auto& entry : entries_of(folder, error).value_or(std::vector<fs::path>()))
+    names.push_back(entry.filename().string());
+  return names;
 }
 
-// Where two runs differ.
+// Where two runs differ: of the data's files the first that does.
 std::string difference(const json& one, const json& other) {
   for (const auto& item : one.items()) {
     const auto found = other.find(item.key());
     if (found != other.end() && *found == item.value()) continue;
-    return fmt::format("{} was {}, and is {}", item.key(),
-                       found == other.end() ? "none" : found->dump(), item.value().dump());
+    if (found == other.end()) return fmt::format("{} is new", item.key());
+    if (item.key() != "data")
+      return fmt::format("{} was {}, and is {}", item.key(), found->dump(), item.value().dump());
+    for (std::size_t i = 0; i < item.value().size() && i < found->size(); ++i) {
+      const json& file = item.value()[i];
+      if (file == (*found)[i]) continue;
+      return file["file"] == (*found)[i]["file"]
+                 ? fmt::format("{} has changed", file["file"].get<std::string>())
+                 : fmt::format("{} was {}", file["file"].get<std::string>(),
+                               (*found)[i]["file"].get<std::string>());
+    }
+    return fmt::format("the data were {} files, and are {}", found->size(), item.value().size());
   }
   return "it is described otherwise";
 }
 
-bool is_ours(const std::string& name) {
-  return name == kRun || name == kNotes || name == kSuccess || name.starts_with("part-") ||
-         name.starts_with("_report.") || name.starts_with("_predict.json.tmp-");
+// Also the index that reading TFRecord files leaves beside them.
+bool is_part(const std::string& name) {
+  static const std::regex pattern(R"(part-\d{5,}\.(jsonl|csv|tfrecord)(\.idx)?)");
+  return std::regex_match(name, pattern);
 }
+bool is_temporary(const std::string& name) { return name.find(".tmp-") != std::string::npos; }
+bool is_ours(const std::string& name) {
+  const auto whole = name.substr(0, name.find(".tmp-"));
+  return whole == kRun || whole == kNotes || whole == kSuccess || whole == "_report.json" ||
+         whole == "_report.html" || is_part(whole);
+}
+// What systems put into folders.
+bool is_nobodys(const std::string& name) { return name.starts_with('.') || name == "lost+found"; }
 
 }  // namespace
 
@@ -58,48 +80,73 @@ fs::path OutputFolder::report(const std::string& extension) const {
   return folder_ / ("_report." + extension);
 }
 
-void OutputFolder::open(const json& run, bool overwrite) const {
+void OutputFolder::open(const json& run, bool overwrite) {
+  const auto refuse = [&](const std::string& why) {
+    throw InputError(fmt::format("--output {}: {}", folder_.string(), why));
+  };
   std::error_code error;
   fs::create_directories(folder_, error);
-  if (error)
-    throw InputError(
-        fmt::format("--output {}: cannot be made: {}", folder_.string(), error.message()));
-  if (fs::exists(folder_ / kRun)) {
-    const json before = read_json(folder_ / kRun);
-    if (before == run) {
-      // What a process has left that was killed while it wrote.
-      for (const fs::path& folder : {folder_, folder_ / kNotes}) {
-        for (const auto& entry : entries_of(folder, error).value_or(std::vector<fs::path>())) {
-          if (entry.filename().string().find(".tmp-") != std::string::npos)
-            fs::remove(entry, error);
-        }
-      }
-      return;
-    }
-    if (!overwrite)
-      throw InputError(fmt::format(
-          "--output {}: holds predictions of another run ({}): expected another folder, or "
-          "--overwrite",
-          folder_.string(), difference(run, before)));
-    remove_all();
-  } else {
-    for (const auto& entry : entries_of(folder_, error).value_or(std::vector<fs::path>()))
-      if (!entry.filename().string().starts_with("_predict.json.tmp-"))
-        throw InputError(
-            fmt::format("--output {}: holds '{}', which is no prediction: expected an empty folder",
-                        folder_.string(), entry.filename().string()));
+  if (error) refuse("cannot be made: " + error.message());
+  // Where the file system has locks: not all that hosts share have.
+  lock_ = UniqueFd(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock_ && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    refuse("another `sullae predict` is writing there");
+
+  bool has_parts = false;
+  std::string other_part;
+  const auto names = names_in(folder_);
+  for (const auto& name : names) {
+    if (!is_ours(name) && !is_nobodys(name))
+      refuse(fmt::format("holds '{}', which is no prediction: expected a folder without it", name));
+    has_parts = has_parts || is_part(name);
+    if (is_part(name) && !is_of_this_run(name)) other_part = name;
   }
-  fs::create_directories(folder_ / kNotes);
-  write_file(folder_ / kRun, run.dump(2) + '\n');
+  const json before = description();
+  if (before != run) {
+    if (has_parts && !overwrite)
+      refuse(fmt::format(
+          "holds predictions of another run ({}): expected another folder, or "
+          "--overwrite",
+          before.is_null() ? "_predict.json is missing or damaged" : difference(run, before)));
+    remove_all();
+  } else if (!other_part.empty()) {
+    refuse(fmt::format("holds '{}', which is none of this run's {} parts", other_part, parts_));
+  }
+  fs::create_directories(folder_ / kNotes, error);
+  if (error) refuse("cannot be written: " + error.message());
+  for (const fs::path& folder : {folder_, folder_ / kNotes}) {
+    for (const auto& name : names_in(folder)) {
+      if (is_ours(name) && is_temporary(name)) fs::remove(folder / name, error);
+    }
+  }
+  if (before != run) write_file(folder_ / kRun, run.dump(2) + '\n');
+  if (!missing().empty()) fs::remove(folder_ / kSuccess, error);
 }
 
+// Null where there is none that can be read.
+json OutputFolder::description() const {
+  if (!fs::exists(folder_ / kRun)) return nullptr;
+  try {
+    return json::parse(read_file(folder_ / kRun, kMostBytes));
+  } catch (const json::exception&) {
+    return nullptr;
+  }
+}
+
+bool OutputFolder::is_of_this_run(const std::string& name) const {
+  const std::string whole = name.ends_with(".idx") ? name.substr(0, name.size() - 4) : name;
+  const auto number = std::stoul(whole.substr(5));
+  return number < parts_ && part(number).filename() == whole;
+}
+
+// At the end what says whose it is, so that a removal that is cut off can be gone on with.
 void OutputFolder::remove_all() const {
   std::error_code error;
-  // First what says that all is there.
   fs::remove(folder_ / kSuccess, error);
-  for (const auto& entry : entries_of(folder_, error).value_or(std::vector<fs::path>())) {
-    if (is_ours(entry.filename().string())) fs::remove_all(entry, error);
+  for (const auto& name : names_in(folder_)) {
+    if (is_ours(name) && name != kRun) fs::remove_all(folder_ / name, error);
   }
+  fs::remove(folder_ / kRun, error);
 }
 
 bool OutputFolder::is_complete() const { return fs::exists(folder_ / kSuccess); }
@@ -107,7 +154,7 @@ bool OutputFolder::is_complete() const { return fs::exists(folder_ / kSuccess); 
 std::vector<std::size_t> OutputFolder::missing() const {
   std::vector<std::size_t> missing;
   for (std::size_t number = 0; number < parts_; ++number) {
-    if (!fs::exists(part(number))) missing.push_back(number);
+    if (!fs::exists(part(number)) || !noted(number)) missing.push_back(number);
   }
   return missing;
 }
@@ -116,7 +163,14 @@ void OutputFolder::note(std::size_t number, const json& seen) const {
   write_file(note_file(number), seen.dump() + '\n');
 }
 
-json OutputFolder::noted(std::size_t number) const { return read_json(note_file(number)); }
+std::optional<json> OutputFolder::noted(std::size_t number) const {
+  try {
+    if (fs::exists(note_file(number))) return json::parse(read_file(note_file(number), kMostBytes));
+  } catch (const json::exception&) {
+    // It is made again, with its part.
+  }
+  return std::nullopt;
+}
 
 void OutputFolder::complete() const { write_file(folder_ / kSuccess, ""); }
 

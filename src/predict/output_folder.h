@@ -10,8 +10,11 @@
 #include <cstddef>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "base/fd.h"
 
 namespace sullae::predict {
 
@@ -21,15 +24,17 @@ class OutputFolder {
   OutputFolder(std::filesystem::path folder, std::string format, std::size_t parts);
 
   /// Makes the folder for the run that `run` describes, or finds it begun. Throws InputError where there is something else in it,
-  /// unless `overwrite`, and then that is removed where it is of another run. By one process, before others use it.
-  void open(const nlohmann::json& run, bool overwrite) const;
+  /// or predictions of another run, unless `overwrite`, which removes those; and where another process has it open. By one
+  /// process, before others use it.
+  void open(const nlohmann::json& run, bool overwrite);
   bool is_complete() const;
   /// Of parts, by number, those that are not there yet.
   std::vector<std::size_t> missing() const;
   std::filesystem::path part(std::size_t number) const;
   /// To be written before the part.
   void note(std::size_t number, const nlohmann::json& seen) const;
-  nlohmann::json noted(std::size_t number) const;
+  /// Nothing where it is missing, or damaged: then the part is missing, too.
+  std::optional<nlohmann::json> noted(std::size_t number) const;
   std::filesystem::path report(const std::string& extension) const;
   /// When all is there.
   void complete() const;
@@ -37,10 +42,13 @@ class OutputFolder {
  private:
   std::filesystem::path note_file(std::size_t number) const;
   void remove_all() const;
+  nlohmann::json description() const;
+  bool is_of_this_run(const std::string& name) const;
 
   std::filesystem::path folder_;
   std::string format_;
   std::size_t parts_;
+  UniqueFd lock_;
 };
 
 }  // namespace sullae::predict

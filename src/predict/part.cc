@@ -50,8 +50,6 @@ PartPredictor::PartPredictor(const serve::Model& model, const data::Dataset& set
                                               : static_cast<std::size_t>(model.max_batch_size())) {
   if (!options.labels) return;
   labels_ = model.codec().labels();
-  if (labels_.empty())
-    throw InputError("--labels: the model has no classes, which could be compared");
 }
 
 PartSeen PartPredictor::predict(std::size_t begin, std::size_t end, RowWriter& writer,

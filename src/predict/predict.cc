@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -39,19 +40,49 @@ std::uint32_t checksum_of(const fs::path& file) {
   return crc;
 }
 
+void add_file(json& files, const fs::path& file) {
+  std::error_code error;
+  const auto bytes = fs::is_regular_file(file, error) ? fs::file_size(file, error) : 0;
+  const auto modified = fs::last_write_time(file, error).time_since_epoch().count();
+  files.push_back({{"file", fs::absolute(file).lexically_normal().string()},
+                   {"bytes", bytes},
+                   {"modified", modified}});
+}
+
+// Of what a TorchScript module's folder says of it.
+std::uint64_t checksum_of(const train::FoundModel& model, const serve::ModelConfig& config) {
+  std::uint64_t sum = checksum_of(model.config);
+  for (const auto& name : {config.vocabulary_file, config.classes_file}) {
+    if (name.empty()) continue;
+    for (const fs::path& folder :
+         {model.file.parent_path(), model.file.parent_path().parent_path()})
+      sum = sum * 31 + checksum_of(folder / name);
+  }
+  return sum;
+}
+
 // All that what is written depends on.
-json description_of(const PredictOptions& options, const fs::path& model, std::size_t samples) {
+json description_of(const PredictOptions& options, const train::FoundModel& model,
+                    const serve::ModelConfig& config, std::size_t samples) {
   auto files = json::array();
   for (const auto& file : data::find_part_files(options.data)) {
+    add_file(files, file);
     std::error_code error;
-    const auto bytes = fs::is_regular_file(file) ? fs::file_size(file, error) : 0;
-    const auto modified = fs::last_write_time(file, error).time_since_epoch().count();
-    files.push_back({{"file", fs::absolute(file).lexically_normal().string()},
-                     {"bytes", bytes},
-                     {"modified", modified}});
+    if (fs::is_directory(file, error)) {
+      for (const auto& entry : fs::recursive_directory_iterator(file, error))
+        if (entry.is_regular_file(error)) add_file(files, entry.path());
+    }
+    // Of IDX files the labels are others.
+    auto labels = file;
+    const auto name = file.filename().string();
+    const auto at = name.find("images-idx3");
+    if (at == std::string::npos) continue;
+    labels.replace_filename(name.substr(0, at) + "labels-idx1" + name.substr(at + 11));
+    if (fs::exists(labels, error)) add_file(files, labels);
   }
-  return {{"model", fs::absolute(model).lexically_normal().string()},
-          {"model_checksum", checksum_of(model)},
+  return {{"model", fs::absolute(model.file).lexically_normal().string()},
+          {"model_checksum", checksum_of(model.file)},
+          {"config_checksum", checksum_of(model, config)},
           {"data", std::move(files)},
           {"samples", samples},
           {"format", options.format},
@@ -60,7 +91,47 @@ json description_of(const PredictOptions& options, const fs::path& model, std::s
           {"labels", options.labels},
           {"rows_per_file", options.rows_per_file},
           {"batch_size", options.batch_size},
-          {"skip_damaged", options.skip_damaged}};
+          {"data_format", options.reading.format},
+          {"text_columns", options.reading.text_columns},
+          {"label_column", options.reading.label_column}};
+}
+
+bool is_written(const PredictOptions& options, const std::string& output) {
+  return options.outputs.empty() ||
+         std::ranges::find(options.outputs, output) != options.outputs.end();
+}
+
+// Of features nothing is known but by looking.
+void check_first(const PredictOptions& options, const data::Dataset& set) {
+  if (options.columns.empty()) return;
+  data::Example first;
+  try {
+    first = set.read(0);
+  } catch (const data::DamagedRecord&) {
+    return;
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, feature] : first.features) names.push_back(name);
+  for (const auto& column : options.columns) {
+    if (column_of(first, column) != nullptr) continue;
+    throw InputError(fmt::format("--columns: samples have no '{}': expected some of {}", column,
+                                 fmt::join(names, ", ")));
+  }
+}
+
+void check_classes(const PredictOptions& options, const data::Dataset& set,
+                   const serve::Model& model) {
+  if (!options.labels) return;
+  const auto labels = model.codec().labels();
+  if (labels.empty())
+    throw InputError("--labels: the model has no classes, which could be compared");
+  for (const auto& name : set.classes()) {
+    if (std::ranges::find(labels, name) == labels.end())
+      throw InputError(fmt::format(
+          "--labels: the data have '{}', which is none of the model's {} classes ({}{})", name,
+          labels.size(), fmt::join(labels | std::views::take(10), ", "),
+          labels.size() > 10 ? ", …" : ""));
+  }
 }
 
 void check(const PredictOptions& options, const data::Dataset& set, const serve::Model& model) {
@@ -70,6 +141,25 @@ void check(const PredictOptions& options, const data::Dataset& set, const serve:
     throw InputError(fmt::format("--rows-per-file {}: {} samples would be more than {} files",
                                  options.rows_per_file, set.size(), kMostParts));
   const auto& signatures = model.codec().outputs();
+  if (std::ranges::any_of(signatures, [&](const auto& one) {
+        return one.name == kRowColumn && is_written(options, one.name);
+      }))
+    throw InputError(fmt::format(
+        "--outputs: the model has an output '{}', as the number of a sample is called: name others",
+        kRowColumn));
+  for (auto column = options.columns.begin(); column != options.columns.end(); ++column) {
+    const bool is_taken =
+        *column == kRowColumn || std::ranges::any_of(signatures, [&](const auto& one) {
+          return one.name == *column && is_written(options, one.name);
+        });
+    if (is_taken)
+      throw InputError(fmt::format(
+          "--columns: '{}' is what a prediction has by that name: leave it out of --columns, or of "
+          "--outputs",
+          *column));
+    if (std::find(options.columns.begin(), column, *column) != column)
+      throw InputError(fmt::format("--columns: '{}' is given twice", *column));
+  }
   for (const auto& output : options.outputs) {
     const bool is_there =
         signatures.empty() ||
@@ -79,6 +169,17 @@ void check(const PredictOptions& options, const data::Dataset& set, const serve:
     for (const auto& one : signatures) names.push_back(one.name);
     throw InputError(fmt::format("--outputs: the model has no output '{}': expected some of {}",
                                  output, fmt::join(names, ", ")));
+  }
+  check_first(options, set);
+  check_classes(options, set, model);
+  for (const auto& path : options.data) {
+    std::error_code error;
+    const auto folder = fs::weakly_canonical(path, error);
+    const auto output = fs::weakly_canonical(options.output, error);
+    if (fs::is_directory(folder, error) &&
+        std::ranges::mismatch(folder, output).in1 == folder.end())
+      throw InputError(fmt::format("--output {}: is in {}, which is read: expected another folder",
+                                   options.output.string(), path.string()));
   }
   for (const auto& file : data::find_part_files(options.data)) {
     std::error_code error;
@@ -120,7 +221,9 @@ class Run {
         set_(set),
         parts_((set.size() + options.rows_per_file - 1) / options.rows_per_file),
         folder_(options.output, options.format, parts_),
-        predictor_(model, set, options) {}
+        predictor_(model, set, options) {
+    for (const auto& one : model.codec().outputs()) output_names_.push_back(one.name);
+  }
 
   Predicted run(const std::function<json()>& describe, const ShowProgress& show) {
     const auto missing = from_text(ask_rank_0(world_, [&] {
@@ -137,6 +240,7 @@ class Run {
       own.push_back(missing[i]);
     std::size_t total = 0;
     for (const std::size_t part : own) total += end_of(part) - begin_of(part);
+    show(0, total);
     for (const std::size_t part : own) {
       do_part(part, [&](std::size_t done) { show(rows + done, total); });
       rows += end_of(part) - begin_of(part);
@@ -158,8 +262,9 @@ class Run {
   }
 
   void do_part(std::size_t part, const std::function<void(std::size_t)>& show) {
-    auto writer =
-        make_row_writer(options_.format, folder_.part(part), options_.columns, options_.outputs);
+    auto writer = make_row_writer(
+        options_.format, folder_.part(part),
+        {.columns = options_.columns, .outputs = options_.outputs, .known_outputs = output_names_});
     // The part is there when what was seen of it is.
     const auto seen = predictor_.predict(begin_of(part), end_of(part), *writer, show);
     json note = {{"rows", seen.rows}, {"damaged", seen.damaged}};
@@ -174,7 +279,7 @@ class Run {
       json all = {{"rows", 0}, {"damaged", 0}};
       std::optional<Confusion> confusion = predictor_.no_confusion();
       for (std::size_t part = 0; part < parts_; ++part) {
-        const json note = folder_.noted(part);
+        const json note = folder_.noted(part).value();
         for (const char* what : {"rows", "damaged"})
           all[what] = all[what].get<std::size_t>() + note.at(what).get<std::size_t>();
         if (confusion) confusion->add(note.at("confusion"));
@@ -208,6 +313,7 @@ class Run {
   std::size_t parts_;
   OutputFolder folder_;
   PartPredictor predictor_;
+  std::vector<std::string> output_names_;
 };
 
 }  // namespace
@@ -230,9 +336,13 @@ Predicted predict(const PredictOptions& options, const World& world, const ShowP
   own.reading.kept_columns = options.columns;
   const auto set = data::open_dataset(options.data, own.reading);
   check(own, *set, model);
+  const std::size_t torn = damage.count();
   if (own.batch_size == 0) own.batch_size = static_cast<std::size_t>(model.max_batch_size());
-  return Run(own, world, *set, model)
-      .run([&] { return description_of(own, found.file, set->size()); }, show);
+  Predicted predicted =
+      Run(own, world, *set, model)
+          .run([&] { return description_of(own, found, config, set->size()); }, show);
+  predicted.torn_files = torn;
+  return predicted;
 }
 
 }  // namespace sullae::predict

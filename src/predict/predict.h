@@ -14,6 +14,8 @@ namespace sullae::predict {
 struct Predicted {
   std::size_t rows = 0;
   std::size_t damaged = 0;
+  /// Of the data: what lies behind the damage is not read.
+  std::size_t torn_files = 0;
   std::size_t files = 0;
   /// Files that were there before.
   std::size_t found = 0;

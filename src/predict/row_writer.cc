@@ -22,8 +22,6 @@ using nlohmann::json;
 using serve::Datatype;
 using serve::InferTensor;
 
-constexpr const char* kRow = "row";
-
 // How many elements of an output a row has.
 std::size_t elements_a_row(const InferTensor& output) {
   std::size_t count = 1;
@@ -64,12 +62,16 @@ void append(std::string& text, const data::Feature& feature) {
       feature);
 }
 
+float float_at(const InferTensor& output, std::size_t index) {
+  float value = 0;
+  std::memcpy(&value, output.data.data() + index * sizeof value, sizeof value);
+  return value;
+}
+
 void append_element(std::string& text, const InferTensor& output, std::size_t index) {
   if (output.datatype == Datatype::bytes) return append(text, output.strings[index]);
   if (output.datatype == Datatype::fp32) {
-    float value = 0;
-    std::memcpy(&value, output.data.data() + index * sizeof value, sizeof value);
-    return append(text, value);
+    return append(text, float_at(output, index));
   }
   text += serve::element_to_json(output, index).dump();
 }
@@ -88,25 +90,24 @@ void append_nested(std::string& text, const InferTensor& output, std::size_t dim
 
 class Writer : public RowWriter {
  public:
-  Writer(std::vector<std::string> columns, std::vector<std::string> outputs)
-      : columns_(std::move(columns)), outputs_(std::move(outputs)) {}
+  explicit Writer(RowFields fields) : fields_(std::move(fields)) {}
 
  protected:
-  const std::vector<std::string>& columns() const { return columns_; }
-  bool is_wanted(const InferTensor& output) const {
-    return outputs_.empty() || std::ranges::find(outputs_, output.name) != outputs_.end();
+  const std::vector<std::string>& columns() const { return fields_.columns; }
+  bool is_wanted(const std::string& output) const {
+    return fields_.outputs.empty() ||
+           std::ranges::find(fields_.outputs, output) != fields_.outputs.end();
   }
+  const std::vector<std::string>& known_outputs() const { return fields_.known_outputs; }
 
  private:
-  std::vector<std::string> columns_;
-  std::vector<std::string> outputs_;
+  RowFields fields_;
 };
 
 class TextWriter : public Writer {
  public:
-  TextWriter(const std::filesystem::path& file, std::vector<std::string> columns,
-             std::vector<std::string> outputs)
-      : Writer(std::move(columns), std::move(outputs)), file_(file) {}
+  TextWriter(const std::filesystem::path& file, RowFields fields)
+      : Writer(std::move(fields)), file_(file) {}
 
   void write(const Row& row) final {
     append_row(row, text_);
@@ -114,12 +115,14 @@ class TextWriter : public Writer {
     if (text_.size() >= kEnough) flush();
   }
   void close() final {
+    append_end(text_);
     flush();
     file_.commit();
   }
 
  private:
   virtual void append_row(const Row& row, std::string& text) = 0;
+  virtual void append_end(std::string& /*text*/) {}
   void flush() {
     file_.write(text_.data(), text_.size());
     text_.clear();
@@ -135,18 +138,17 @@ class JsonLines final : public TextWriter {
 
  private:
   void append_row(const Row& row, std::string& text) override {
-    fmt::format_to(std::back_inserter(text), "{{\"{}\":{}", kRow, row.number);
+    fmt::format_to(std::back_inserter(text), "{{\"{}\":{}", kRowColumn, row.number);
     for (const auto& column : columns()) {
       begin_field(column, text);
-      const auto found = row.sample.features.find(column);
-      if (found == row.sample.features.end()) {
-        text += "null";
+      if (const auto* const feature = column_of(row.sample, column)) {
+        append(text, *feature);
       } else {
-        append(text, found->second);
+        text += "null";
       }
     }
     for (const InferTensor& output : row.outputs) {
-      if (!is_wanted(output)) continue;
+      if (!is_wanted(output.name)) continue;
       begin_field(output.name, text);
       std::size_t first = row.of_batch * elements_a_row(output);
       append_nested(text, output, 1, first);
@@ -168,23 +170,27 @@ class Csv final : public TextWriter {
 
  private:
   void append_row(const Row& row, std::string& text) override {
-    if (!has_header_) append_header(row, text);
+    if (!has_header_) {
+      std::vector<std::string> names;
+      for (const InferTensor& output : row.outputs) names.push_back(output.name);
+      append_header(names, text);
+    }
     text += std::to_string(row.number);
     for (const auto& column : columns()) {
       text += ',';
-      const auto found = row.sample.features.find(column);
-      if (found == row.sample.features.end()) continue;
+      const auto* const feature = column_of(row.sample, column);
+      if (feature == nullptr) continue;
       std::string field;
       std::visit(
           [&](const auto& values) {
             for (const auto& value : values)
               field += fmt::format("{}{}", field.empty() ? "" : " ", value);
           },
-          found->second);
+          *feature);
       text += quoted(field);
     }
     for (const InferTensor& output : row.outputs) {
-      if (!is_wanted(output)) continue;
+      if (!is_wanted(output.name)) continue;
       std::string field;
       const std::size_t count = elements_a_row(output);
       for (std::size_t i = 0; i < count; ++i) {
@@ -192,6 +198,8 @@ class Csv final : public TextWriter {
         if (i > 0) field += ' ';
         if (output.datatype == Datatype::bytes) {
           field += output.strings[index];
+        } else if (output.datatype == Datatype::fp32) {
+          fmt::format_to(std::back_inserter(field), "{}", float_at(output, index));
         } else {
           append_element(field, output, index);
         }
@@ -200,6 +208,11 @@ class Csv final : public TextWriter {
       text += quoted(field);
     }
     text += '\n';
+  }
+
+  // Of a part without a row.
+  void append_end(std::string& text) override {
+    if (!has_header_) append_header(known_outputs(), text);
   }
 
   static std::string quoted(const std::string& field) {
@@ -211,12 +224,12 @@ class Csv final : public TextWriter {
     }
     return text + '"';
   }
-  void append_header(const Row& row, std::string& text) {
+  void append_header(const std::vector<std::string>& outputs, std::string& text) {
     has_header_ = true;
-    text += kRow;
+    text += kRowColumn;
     for (const auto& column : columns()) text += ',' + quoted(column);
-    for (const InferTensor& output : row.outputs) {
-      if (is_wanted(output)) text += ',' + quoted(output.name);
+    for (const auto& output : outputs) {
+      if (is_wanted(output)) text += ',' + quoted(output);
     }
     text += '\n';
   }
@@ -227,19 +240,18 @@ class Csv final : public TextWriter {
 // tf.train.Example: numbers as int64 or float, the rest as bytes.
 class TFRecord final : public Writer {
  public:
-  TFRecord(const std::filesystem::path& file, std::vector<std::string> columns,
-           std::vector<std::string> outputs)
-      : Writer(std::move(columns), std::move(outputs)), writer_(file) {}
+  TFRecord(const std::filesystem::path& file, RowFields fields)
+      : Writer(std::move(fields)), writer_(file) {}
 
   void write(const Row& row) override {
     data::Example example;
-    example.set(kRow, static_cast<std::int64_t>(row.number));
+    example.set(kRowColumn, static_cast<std::int64_t>(row.number));
     for (const auto& column : columns()) {
-      const auto found = row.sample.features.find(column);
-      if (found != row.sample.features.end()) example.features[column] = found->second;
+      if (const auto* const feature = column_of(row.sample, column))
+        example.features[column] = *feature;
     }
     for (const InferTensor& output : row.outputs) {
-      if (is_wanted(output)) example.features[output.name] = feature_of(output, row.of_batch);
+      if (is_wanted(output.name)) example.features[output.name] = feature_of(output, row.of_batch);
     }
     writer_.write(serialize(example));
   }
@@ -255,6 +267,10 @@ class TFRecord final : public Writer {
     std::vector<float> reals;
     std::vector<std::int64_t> integers;
     for (std::size_t i = row * count; i < (row + 1) * count; ++i) {
+      if (output.datatype == Datatype::fp32) {
+        reals.push_back(float_at(output, i));
+        continue;
+      }
       const auto element = serve::element_to_json(output, i);
       if (element.is_boolean()) {
         integers.push_back(element.get<bool>() ? 1 : 0);
@@ -273,15 +289,19 @@ class TFRecord final : public Writer {
 
 }  // namespace
 
+const data::Feature* column_of(const data::Example& sample, const std::string& name) {
+  auto found = sample.features.find(std::string(data::feature::kColumn) + name);
+  if (found == sample.features.end()) found = sample.features.find(name);
+  return found == sample.features.end() ? nullptr : &found->second;
+}
+
 std::vector<std::string> formats() { return {"jsonl", "csv", "tfrecord"}; }
 
 std::unique_ptr<RowWriter> make_row_writer(const std::string& format,
-                                           const std::filesystem::path& file,
-                                           const std::vector<std::string>& columns,
-                                           const std::vector<std::string>& outputs) {
-  if (format == "jsonl") return std::make_unique<JsonLines>(file, columns, outputs);
-  if (format == "csv") return std::make_unique<Csv>(file, columns, outputs);
-  if (format == "tfrecord") return std::make_unique<TFRecord>(file, columns, outputs);
+                                           const std::filesystem::path& file, RowFields fields) {
+  if (format == "jsonl") return std::make_unique<JsonLines>(file, std::move(fields));
+  if (format == "csv") return std::make_unique<Csv>(file, std::move(fields));
+  if (format == "tfrecord") return std::make_unique<TFRecord>(file, std::move(fields));
   throw InputError(fmt::format("--format {}: expected jsonl, csv or tfrecord", format));
 }
 

@@ -12,8 +12,20 @@
 
 namespace sullae::predict {
 
+/// What the number of a sample is called.
+inline constexpr const char* kRowColumn = "row";
+
 /// The formats that there are.
 std::vector<std::string> formats();
+
+/// What is written of samples.
+struct RowFields {
+  std::vector<std::string> columns;  ///< that travel along
+  /// Of the model's; empty for all.
+  std::vector<std::string> outputs;
+  /// Those that the model says it has; empty where it says nothing.
+  std::vector<std::string> known_outputs;
+};
 
 /// What is written of a sample.
 struct Row {
@@ -23,6 +35,9 @@ struct Row {
   const std::vector<serve::InferTensor>& outputs;
   std::size_t of_batch = 0;
 };
+
+/// The feature that a column is: a table's, or one of its name; null for none.
+const data::Feature* column_of(const data::Example& sample, const std::string& name);
 
 /// A file that is whole or absent. Used by one thread.
 class RowWriter {
@@ -34,10 +49,7 @@ class RowWriter {
   virtual void close() = 0;
 };
 
-/// `columns`: the features that travel along. Of outputs all are written, or those that are named.
 std::unique_ptr<RowWriter> make_row_writer(const std::string& format,
-                                           const std::filesystem::path& file,
-                                           const std::vector<std::string>& columns,
-                                           const std::vector<std::string>& outputs);
+                                           const std::filesystem::path& file, RowFields fields);
 
 }  // namespace sullae::predict

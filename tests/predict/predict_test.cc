@@ -180,9 +180,63 @@ TEST_F(Predict, DoesNotMixRuns) {
   // What is no prediction is never removed.
   put_text(out_ / "notes", "mine");
   fs::remove(out_ / "_predict.json");
-  EXPECT_TRUE(contains(error_of_predict({"--data", reviews(), "--overwrite"}),
-                       "which is no prediction: expected an empty folder"));
+  EXPECT_TRUE(
+      contains(error_of_predict({"--data", reviews(), "--overwrite"}), "which is no prediction"));
   EXPECT_TRUE(fs::exists(out_ / "notes"));
+}
+
+TEST_F(Predict, OneProcessWritesAtATime) {
+  put_reviews(20'000);
+  Program program(words(1, {"--data", reviews(), "--rows-per-file", "100"}));
+  for (int tries = 0; tries < 1000 && !fs::exists(out_ / "_predict.json"); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  program.signal(SIGSTOP);
+  EXPECT_TRUE(contains(error_of_predict({"--data", reviews(), "--rows-per-file", "100"}),
+                       "another `sullae predict` is writing there"));
+  program.signal(SIGCONT);
+  EXPECT_EQ(program.wait().exit_code, 0);
+}
+
+// A column goes along as it is, and does not become what the model reads.
+TEST_F(Predict, ColumnsChangeNothing) {
+  put_text(directory_.path() / "reviews.csv", "title,text,stars\nb b,a a a,5\nb,a a,1\n");
+  ASSERT_EQ(predict({"--data", reviews(), "--text-columns", "title", "--columns", "text,stars"})
+                .exit_code,
+            0);
+  const auto line = read(out_ / "part-00000.jsonl");
+  EXPECT_TRUE(line.starts_with("{\"row\":0,\"text\":\"a a a\",\"stars\":\"5\",\"label\":\"good\""))
+      << line;
+}
+
+TEST_F(Predict, AFolderIsRepaired) {
+  put_reviews(50);
+  const std::vector<std::string> options = {"--data", reviews(),  "--rows-per-file",
+                                            "10",     "--format", "csv"};
+  ASSERT_EQ(predict(options).exit_code, 0);
+  const auto expected = contents(out_);
+  fs::remove(out_ / "part-00003.csv");
+  fs::remove(out_ / "_parts" / "part-00001.json");
+  put_text(out_ / "_parts" / "part-00002.json", "{");
+  ASSERT_EQ(predict(options).exit_code, 0);
+  EXPECT_EQ(contents(out_), expected);
+  fs::remove_all(out_ / "_parts");
+  ASSERT_EQ(predict(options).exit_code, 0);
+  EXPECT_EQ(contents(out_), expected);
+  // One that was cut off before it was described, and one whose removal was.
+  fs::remove(out_ / "_predict.json");
+  EXPECT_TRUE(contains(error_of_predict(options), "_predict.json is missing or damaged"));
+  for (const auto& [name, text] : expected) {
+    if (name.starts_with("part-")) fs::remove(out_ / name);
+  }
+  ASSERT_EQ(predict(options).exit_code, 0);
+  EXPECT_EQ(contents(out_), expected);
+  // What is none of its own.
+  put_text(out_ / "part-00005.csv", "");
+  EXPECT_TRUE(contains(error_of_predict(options),
+                       "holds 'part-00005.csv', which is none of this run's 5 parts"));
+  put_text(out_ / "part-mine.csv", "");
+  EXPECT_TRUE(contains(error_of_predict({"--data", reviews(), "--overwrite"}),
+                       "holds 'part-mine.csv', which is no prediction"));
 }
 
 TEST_F(Predict, DamagedSamplesAreRefusedOrLeftOut) {
@@ -190,7 +244,7 @@ TEST_F(Predict, DamagedSamplesAreRefusedOrLeftOut) {
   const auto error = error_of_predict({"--data", reviews()});
   EXPECT_TRUE(contains(error, "reviews.csv, record 1")) << error;
   EXPECT_FALSE(fs::exists(out_ / "_SUCCESS"));
-  const auto result = predict({"--data", reviews(), "--skip-damaged", "--overwrite"});
+  const auto result = predict({"--data", reviews(), "--skip-damaged"});
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_TRUE(contains(result.standard_output, "left out 1 damaged sample"))
       << result.standard_output;
@@ -235,6 +289,10 @@ TEST_F(Predict, MistakesAreTold) {
   EXPECT_TRUE(contains(error_of_predict({"--data", directory_.path() / "none.csv"}), "none.csv"));
   EXPECT_TRUE(contains(error_of_predict({"--data", reviews(), "--columns", "key"}),
                        "has no column 'key', expected one of id, text, label"));
+  EXPECT_TRUE(contains(error_of_predict({"--data", reviews(), "--columns", "label"}),
+                       "--columns: 'label' is what a prediction has by that name"));
+  EXPECT_TRUE(contains(error_of_predict({"--data", reviews(), "--columns", "id,id"}),
+                       "--columns: 'id' is given twice"));
   put_text(out_ / "x", "y");
   EXPECT_TRUE(
       contains(error_of_predict({"--data", reviews()}), "holds 'x', which is no prediction"));

@@ -69,7 +69,7 @@ struct DatasetOptions {
 
   /// Whether samples without a label will do: then a table's label is the column that is called so, if any.
   bool unlabelled = false;
-  /// Columns by name or number that become features of that name, bytes, besides text and label.
+  /// Columns by name or number that become features, bytes, named feature::kColumn and the column's name.
   std::vector<std::string> kept_columns = {};
 
   /// Takes damaged parts that opening meets (a torn end of a TFRecord file, say); null throws.

@@ -22,6 +22,8 @@ inline constexpr std::string_view kLabel = "image/class/label";  ///< int64, fro
 inline constexpr std::string_view kClass = "image/class/text";   ///< bytes, the label's name
 inline constexpr std::string_view kText = "text";                ///< bytes, UTF-8
 inline constexpr std::string_view kTextLabel = "label";          ///< int64, from 0
+inline constexpr std::string_view kColumn =
+    "column/";  ///< begins the names of a table's kept columns
 }  // namespace feature
 
 /// The values of a feature: of one of the three kinds that tf.train.Feature has.

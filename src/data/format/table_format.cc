@@ -79,7 +79,7 @@ class TableDataset final : public Dataset {
     Example example;
     example.set(feature::kText, std::move(text));
     for (std::size_t kept = 0; kept < columns_.kept.size(); ++kept)
-      example.set(kept_names_[kept], fields[columns_.kept[kept]]);
+      example.set(std::string(feature::kColumn) + kept_names_[kept], fields[columns_.kept[kept]]);
     if (!columns_.label) return example;
     if (fields[*columns_.label].empty() && unlabelled_) return example;
     if (fields[*columns_.label].empty())

@@ -70,7 +70,7 @@ TEST_F(Table, MayLackLabelsAndKeepsColumns) {
     return open_dataset({write("u.csv", content)}, options)->read(0);
   };
   auto example = first_of("id,text\n7,nice\n", {.kept_columns = {"id"}});
-  EXPECT_EQ(*example.bytes("id"), "7");
+  EXPECT_EQ(*example.bytes("column/id"), "7");
   EXPECT_EQ(*example.bytes(feature::kText), "nice");
   EXPECT_EQ(example.bytes(feature::kClass), nullptr);
   EXPECT_EQ(*first_of("just words\n", {}).bytes(feature::kText), "just words");
