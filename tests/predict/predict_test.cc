@@ -188,7 +188,7 @@ TEST_F(Predict, DoesNotMixRuns) {
 TEST_F(Predict, OneProcessWritesAtATime) {
   put_reviews(20'000);
   Program program(words(1, {"--data", reviews(), "--rows-per-file", "100"}));
-  for (int tries = 0; tries < 1000 && !fs::exists(out_ / "_predict.json"); ++tries)
+  for (int tries = 0; tries < 12'000 && !fs::exists(out_ / "_predict.json"); ++tries)
     std::this_thread::sleep_for(std::chrono::milliseconds{5});
   program.signal(SIGSTOP);
   EXPECT_TRUE(contains(error_of_predict({"--data", reviews(), "--rows-per-file", "100"}),
