@@ -57,14 +57,8 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::write(const void* data, std::size_t bytes) {
-  const auto* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const auto n = ::write(fd_.get(), from, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw system_error("{} cannot be written", target_.string());
-    from += n;
-    bytes -= static_cast<std::size_t>(n);
-  }
+  write_at(end_, data, bytes);
+  end_ += bytes;
 }
 
 void AtomicFile::write_at(std::size_t offset, const void* data, std::size_t bytes) {

@@ -24,6 +24,7 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
+  /// Behind what was written so.
   void write(const void* data, std::size_t bytes);
   /// Writes at `offset`, over what was there or behind the end.
   void write_at(std::size_t offset, const void* data, std::size_t bytes);
@@ -36,6 +37,7 @@ class AtomicFile {
   std::filesystem::path target_;
   std::filesystem::path temporary_;
   UniqueFd fd_;
+  std::size_t end_ = 0;  // of what write() has written
 };
 
 /// What another process writes of an AtomicFile that is not committed yet. Used by one thread.

@@ -9,6 +9,7 @@
 #include "cli/validators.h"
 #include "data/tools/convert.h"
 #include "data/tools/inspect.h"
+#include "data/tools/work.h"
 #include "sullae/data.h"
 #include "sullae/sullae.h"
 
@@ -100,13 +101,7 @@ class DataCommand final : public Command {
     if (writing_.files == 0) writing_.files = usual_files(world);
     writing_.threads = workers_;
     writing_.decode = skip_damaged_;
-    for (const auto& file : data::find_part_files({paths_.begin(), paths_.end()})) {
-      std::error_code error;
-      if (std::filesystem::equivalent(file.parent_path().empty() ? "." : file.parent_path(),
-                                      writing_.output, error))
-        throw InputError(fmt::format("--output {}: holds what is read: expected another folder",
-                                     writing_.output.string()));
-    }
+    data::check_not_read({paths_.begin(), paths_.end()}, writing_.output);
     writing_.rank = world.rank();
     writing_.ranks = world.size();
     // Of this rank's files.

@@ -1,11 +1,10 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <regex>
-#include <thread>
 
+#include "base/host.h"
 #include "cli/commands.h"
 #include "cli/other_commands.h"
 #include "cli/progress_bar.h"
@@ -29,9 +28,10 @@ class PredictCommand final : public Command {
         "  sullae predict checkpoints --data test.tsv --labels --output tested\n"
         "  sullae run -np 4 sullae predict models/resnet50 --data 'photos-*.tar' --output "
         "predictions --format tfrecord");
-    app->add_option("MODEL", options_.model,
-                    "A checkpoint or TorchScript file; or the newest of a model's folder in a "
-                    "repository, or of a --checkpoint-dir")
+    app->add_option(
+           "MODEL", options_.model,
+           "A checkpoint, or a TorchScript file (.pt); or the newest of a model's folder in a "
+           "repository, or of a --checkpoint-dir")
         ->required();
     app->add_option("--data", paths_, "Files, folders or patterns")->required()->type_name("PATH");
     app->add_option("--output", options_.output, "Folder of the predictions")
@@ -89,7 +89,7 @@ class PredictCommand final : public Command {
   int run() override {
     const World world = init();
     options_.data.assign(paths_.begin(), paths_.end());
-    if (options_.workers == 0) options_.workers = std::max(1, processors());
+    if (options_.workers == 0) options_.workers = static_cast<std::size_t>(available_cpus());
     std::optional<ProgressBar> bar;
     const auto done = predict::predict(options_, world, [&](std::size_t count, std::size_t total) {
       if (!bar) bar.emplace("predicting", total, world.rank() == 0);
@@ -111,13 +111,6 @@ class PredictCommand final : public Command {
             },
             ""};
   }
-  // Of those that this rank may use.
-  static int processors() {
-    cpu_set_t set;
-    if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-    return static_cast<int>(std::thread::hardware_concurrency());
-  }
-
   void print(const predict::Predicted& done) const {
     if (done.found == done.files) {
       fmt::print("nothing was left to do: {} predictions in {} file{} in {}\n", done.rows,

@@ -1,12 +1,15 @@
 #include "parallel/agreement.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <numeric>
+#include <utility>
 
 #include "collective/gather_texts.h"
 #include "sullae/adapter.h"
 #include "sullae/communicator.h"
+#include "torch/broadcast_text.h"
 
 namespace sullae {
 
@@ -16,6 +19,34 @@ std::vector<std::string> texts_of_all(const World& world, const std::string& min
       [&](Communicator& communicator) { all = gather_texts(communicator, mine); },
       {.name = "agreement"});
   return all;
+}
+
+void on_root(const World& world, int root, const std::function<void()>& what) {
+  enum : char { checkpoint = 'c', input = 'i', other = 'o' };
+  std::string problem;
+  if (world.rank() == root) {
+    try {
+      what();
+    } catch (const PeerError&) {
+      throw;
+    } catch (const TimeoutError&) {
+      throw;
+    } catch (const CheckpointError& error) {
+      problem = std::string(1, checkpoint) + error.what();
+    } catch (const InputError& error) {
+      problem = std::string(1, input) + error.what();
+    } catch (const c10::Error& error) {
+      problem = std::string(1, other) + error.what_without_backtrace();
+    } catch (const std::exception& error) {
+      problem = std::string(1, other) + error.what();
+    }
+  }
+  problem = broadcast_text(std::move(problem), root, world);
+  if (problem.empty()) return;
+  const auto message = problem.substr(1);
+  if (problem[0] == checkpoint) throw CheckpointError(message);
+  if (problem[0] == input) throw InputError(message);
+  throw Error(message);
 }
 
 World own_world_like(const World& world) {

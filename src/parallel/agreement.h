@@ -1,6 +1,7 @@
 // What all ranks must give alike, and where they say so.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,10 @@ namespace sullae {
 
 /// Every rank's text. Collective.
 std::vector<std::string> texts_of_all(const World& world, const std::string& mine);
+
+/// Runs `what` on `root`. What it throws there, all ranks throw: InputError, CheckpointError or Error, with its message; those of
+/// the world itself (PeerError, TimeoutError) stay where they are. Collective.
+void on_root(const World& world, int root, const std::function<void()>& what);
 
 /// A world of the same ranks, so that what it is used for meets nobody else's use of `world`. Collective.
 World own_world_like(const World& world);

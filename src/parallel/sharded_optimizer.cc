@@ -9,6 +9,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include "parallel/agreement.h"
 #include "parallel/checkpoint/checkpoint.h"
 #include "parallel/gradient_norm.h"
 #include "parallel/sharded_parameters.h"
@@ -16,7 +17,6 @@
 #include "parallel/units/unit_parameters.h"
 #include "sullae/parallel/sharded_units.h"
 #include "sullae/torch.h"
-#include "torch/broadcast_text.h"
 
 namespace sullae {
 namespace {
@@ -116,19 +116,17 @@ class ShardedOptimizer::Impl {
     const auto prototype = make_prototype(make_, *optimizer_);
     for (std::size_t i = 0; i < sharded_.all().size(); ++i) {
       const auto tensors = gather_state(sharded_, i, *optimizer_, root);
-      if (whole && prototype && !tensors.empty())
-        set_state(*whole, masters[i], tensors, *prototype);
+      if (whole && !tensors.empty()) set_state(*whole, masters[i], tensors, *prototype);
     }
     return {.optimizer = std::move(whole), .weights = masters_of(masters)};
   }
 
   void scatter(torch::optim::Optimizer* whole, int root) {
     std::vector<torch::Tensor> parameters;
-    std::string problem;
-    if (is(root)) problem = why_not(whole, parameters);
-    // On all ranks, which would wait for root.
-    problem = broadcast_text(problem, root, sharded_.world());
-    if (!problem.empty()) throw InputError("ShardedOptimizer::scatter: " + problem);
+    on_root(sharded_.world(), root, [&] {
+      const auto problem = why_not(whole, parameters);
+      if (!problem.empty()) throw InputError("ShardedOptimizer::scatter: " + problem);
+    });
     scatter_options(whole, *optimizer_, sharded_.world(), root);
     const auto prototype = make_prototype(make_, *optimizer_);
     for (std::size_t i = 0; i < sharded_.all().size(); ++i) {

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 #include <torch/serialize.h>
 
-#include <sstream>
-
 #include "parallel/flat.h"
+#include "torch/archive_bytes.h"
 #include "torch/broadcast_text.h"
 #include "torch/optimizer_state.h"
 #include "torch/tensor_type.h"
@@ -14,19 +13,6 @@ namespace sullae {
 namespace {
 
 constexpr int kTag = 0x5a;  // of this file's messages
-
-std::string bytes_of(torch::serialize::OutputArchive& archive) {
-  std::ostringstream bytes;
-  archive.save_to(bytes);
-  return std::move(bytes).str();
-}
-
-torch::serialize::InputArchive archive_of(std::string bytes) {
-  std::istringstream stream(std::move(bytes));
-  torch::serialize::InputArchive archive;
-  archive.load_from(stream);
-  return archive;
-}
 
 std::string options_of(const torch::optim::OptimizerParamGroup& group) {
   torch::serialize::OutputArchive written;
@@ -208,9 +194,16 @@ std::unique_ptr<torch::optim::OptimizerParamState> make_prototype(
   ShardedOptimizer::Pieces pieces;
   pieces.insert("prototype", one);
   const auto optimizer = make(pieces);
-  copy_options(like, *optimizer);
-  optimizer->step();
-  return optimizer->state().empty() ? nullptr : optimizer->state().begin()->second->clone();
+  // Whichever group it is in: one of them may keep what others do not.
+  for (const auto& group : like.param_groups()) {
+    for (auto& its : optimizer->param_groups()) {
+      auto archive = archive_of(options_of(group));
+      its.options().serialize(archive);
+    }
+    optimizer->step();
+    if (!optimizer->state().empty()) return optimizer->state().begin()->second->clone();
+  }
+  return nullptr;
 }
 
 void copy_options(const torch::optim::Optimizer& from, torch::optim::Optimizer& to) {

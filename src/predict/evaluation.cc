@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <ranges>
 
 #include "base/file.h"
 #include "sullae/error.h"
@@ -22,18 +23,17 @@ double share(std::int64_t part, std::int64_t whole) {
 }  // namespace
 
 Confusion::Confusion(std::vector<std::string> classes)
-    : classes_(std::move(classes)), counts_(classes_.size() * classes_.size(), 0) {}
+    : classes_(std::move(classes)), counts_(classes_.size() * classes_.size(), 0) {
+  for (std::size_t i = 0; i < classes_.size(); ++i) numbers_.emplace(classes_[i], i);
+}
 
 std::size_t Confusion::number_of(const std::string& name) const {
-  const auto found = std::ranges::find(classes_, name);
-  if (found == classes_.end())
-    throw InputError(fmt::format(
-        "--labels: '{}' is none of the model's {} classes ({})", name, classes_.size(),
-        fmt::join(classes_.begin(),
-                  classes_.begin() +
-                      static_cast<std::ptrdiff_t>(std::min<std::size_t>(classes_.size(), 10)),
-                  ", ")));
-  return static_cast<std::size_t>(found - classes_.begin());
+  const auto found = numbers_.find(name);
+  if (found == numbers_.end())
+    throw InputError(fmt::format("--labels: '{}' is none of the model's {} classes ({})", name,
+                                 classes_.size(),
+                                 fmt::join(classes_ | std::views::take(10), ", ")));
+  return found->second;
 }
 
 void Confusion::add(const std::string& truth, const std::string& predicted) {

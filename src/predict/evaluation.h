@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace sullae::predict {
@@ -44,7 +45,8 @@ class Confusion {
   std::size_t number_of(const std::string& name) const;
 
   std::vector<std::string> classes_;
-  std::vector<std::int64_t> counts_;  // [truth, predicted]
+  std::unordered_map<std::string, std::size_t> numbers_;  // by name
+  std::vector<std::int64_t> counts_;                      // [truth, predicted]
 };
 
 /// A page on its own.

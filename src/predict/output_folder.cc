@@ -9,6 +9,7 @@
 #include <regex>
 
 #include "base/file.h"
+#include "predict/description.h"
 #include "sullae/error.h"
 
 namespace sullae::predict {
@@ -28,27 +29,6 @@ std::vector<std::string> names_in(const fs::path& folder) {
   for (const auto& entry : entries_of(folder, error).value_or(std::vector<fs::path>()))
     names.push_back(entry.filename().string());
   return names;
-}
-
-// Where two runs differ: of the data's files the first that does.
-std::string difference(const json& one, const json& other) {
-  for (const auto& item : one.items()) {
-    const auto found = other.find(item.key());
-    if (found != other.end() && *found == item.value()) continue;
-    if (found == other.end()) return fmt::format("{} is new", item.key());
-    if (item.key() != "data")
-      return fmt::format("{} was {}, and is {}", item.key(), found->dump(), item.value().dump());
-    for (std::size_t i = 0; i < item.value().size() && i < found->size(); ++i) {
-      const json& file = item.value()[i];
-      if (file == (*found)[i]) continue;
-      return file["file"] == (*found)[i]["file"]
-                 ? fmt::format("{} has changed", file["file"].get<std::string>())
-                 : fmt::format("{} was {}", file["file"].get<std::string>(),
-                               (*found)[i]["file"].get<std::string>());
-    }
-    return fmt::format("the data were {} files, and are {}", found->size(), item.value().size());
-  }
-  return "it is described otherwise";
 }
 
 // Also the index that reading TFRecord files leaves beside them.
@@ -80,7 +60,7 @@ fs::path OutputFolder::report(const std::string& extension) const {
   return folder_ / ("_report." + extension);
 }
 
-void OutputFolder::open(const json& run, bool overwrite) {
+std::vector<std::size_t> OutputFolder::open(const json& run, bool overwrite) {
   const auto refuse = [&](const std::string& why) {
     throw InputError(fmt::format("--output {}: {}", folder_.string(), why));
   };
@@ -120,7 +100,9 @@ void OutputFolder::open(const json& run, bool overwrite) {
     }
   }
   if (before != run) write_file(folder_ / kRun, run.dump(2) + '\n');
-  if (!missing().empty()) fs::remove(folder_ / kSuccess, error);
+  auto numbers = missing();
+  if (!numbers.empty()) fs::remove(folder_ / kSuccess, error);
+  return numbers;
 }
 
 // Null where there is none that can be read.
@@ -149,8 +131,6 @@ void OutputFolder::remove_all() const {
   fs::remove(folder_ / kRun, error);
 }
 
-bool OutputFolder::is_complete() const { return fs::exists(folder_ / kSuccess); }
-
 std::vector<std::size_t> OutputFolder::missing() const {
   std::vector<std::size_t> missing;
   for (std::size_t number = 0; number < parts_; ++number) {
@@ -172,6 +152,8 @@ std::optional<json> OutputFolder::noted(std::size_t number) const {
   return std::nullopt;
 }
 
-void OutputFolder::complete() const { write_file(folder_ / kSuccess, ""); }
+void OutputFolder::complete() const {
+  if (!fs::exists(folder_ / kSuccess)) write_file(folder_ / kSuccess, "");
+}
 
 }  // namespace sullae::predict

@@ -25,11 +25,8 @@ class OutputFolder {
 
   /// Makes the folder for the run that `run` describes, or finds it begun. Throws InputError where there is something else in it,
   /// or predictions of another run, unless `overwrite`, which removes those; and where another process has it open. By one
-  /// process, before others use it.
-  void open(const nlohmann::json& run, bool overwrite);
-  bool is_complete() const;
-  /// Of parts, by number, those that are not there yet.
-  std::vector<std::size_t> missing() const;
+  /// process, before others use it. Returns the numbers of the parts that are not there yet.
+  std::vector<std::size_t> open(const nlohmann::json& run, bool overwrite);
   std::filesystem::path part(std::size_t number) const;
   /// To be written before the part.
   void note(std::size_t number, const nlohmann::json& seen) const;
@@ -41,6 +38,7 @@ class OutputFolder {
 
  private:
   std::filesystem::path note_file(std::size_t number) const;
+  std::vector<std::size_t> missing() const;
   void remove_all() const;
   nlohmann::json description() const;
   bool is_of_this_run(const std::string& name) const;

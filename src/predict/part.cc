@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <numeric>
 #include <utility>
 
 #include "data/tools/work.h"
 #include "sullae/error.h"
-#include "train/description.h"
 
 namespace sullae::predict {
 namespace {
@@ -45,11 +43,8 @@ PartPredictor::PartPredictor(const serve::Model& model, const data::Dataset& set
     : model_(model),
       set_(set),
       options_(options),
-      batch_size_(!model.codec().is_batched() ? 1
-                  : options.batch_size > 0    ? options.batch_size
-                                              : static_cast<std::size_t>(model.max_batch_size())) {
-  if (!options.labels) return;
-  labels_ = model.codec().labels();
+      batch_size_(model.codec().is_batched() ? options.batch_size : 1) {
+  if (options.labels) labels_ = model.codec().labels();
 }
 
 PartSeen PartPredictor::predict(std::size_t begin, std::size_t end, RowWriter& writer,
@@ -135,10 +130,12 @@ void PartPredictor::compute(Chunk& chunk, const std::function<void(std::size_t)>
       });
 }
 
-std::string PartPredictor::truth_of(const data::Example& sample, const std::string& place) const {
+std::string PartPredictor::truth_of(const Chunk& chunk, std::size_t place) const {
+  const data::Example& sample = chunk.samples[place];
   if (const auto* const name = sample.bytes(data::feature::kClass)) return *name;
   const auto* const number = sample.label();
-  if (number == nullptr) throw InputError(fmt::format("--labels: {}: has no label", place));
+  if (number == nullptr)
+    throw InputError(fmt::format("--labels: {}: has no label", set_.place(chunk.begin + place)));
   const auto& names = set_.classes();
   if (*number >= 0 && static_cast<std::size_t>(*number) < names.size())
     return names[static_cast<std::size_t>(*number)];
@@ -162,8 +159,7 @@ void PartPredictor::write(const Chunk& chunk, RowWriter& writer, PartSeen& seen)
     ++seen.rows;
     if (!seen.confusion) continue;
     // A classifier's first output is its label.
-    seen.confusion->add(truth_of(chunk.samples[i], set_.place(chunk.begin + i)),
-                        outputs.front().strings[place]);
+    seen.confusion->add(truth_of(chunk, i), outputs.front().strings[place]);
   }
 }
 

@@ -25,7 +25,7 @@ struct PartSeen {
 /// Used by one thread, which has `options.workers` of its own. What is predicted of a part depends on nothing but its samples.
 class PartPredictor {
  public:
-  /// `model`, `set` and `options` outlive it.
+  /// `model`, `set` and `options`, which say how large batches are, outlive it.
   PartPredictor(const serve::Model& model, const data::Dataset& set, const PredictOptions& options);
 
   /// Predicts the samples [begin, end) into `writer`, which is left open. `show` is told how many are done, now and then. Throws InputError for damaged ones, unless
@@ -42,7 +42,7 @@ class PartPredictor {
   void read(Chunk& chunk);
   void compute(Chunk& chunk, const std::function<void(std::size_t)>& show);
   void write(const Chunk& chunk, RowWriter& writer, PartSeen& seen) const;
-  std::string truth_of(const data::Example& sample, const std::string& place) const;
+  std::string truth_of(const Chunk& chunk, std::size_t place) const;
 
   const serve::Model& model_;
   const data::Dataset& set_;

@@ -4,16 +4,17 @@
 #include <fmt/ranges.h>
 #include <torch/script.h>
 #include <torch/torch.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <ranges>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
+#include "data/tools/work.h"
+#include "parallel/agreement.h"
+#include "predict/description.h"
 #include "predict/output_folder.h"
 #include "predict/part.h"
 #include "serve/model/model.h"
@@ -29,76 +30,15 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-std::uint32_t checksum_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::vector<char> bytes(std::size_t{1} << 20);
-  std::uint32_t crc = 0;
-  while (stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size())) ||
-         stream.gcount() > 0)
-    crc = static_cast<std::uint32_t>(::crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()),
-                                               static_cast<std::size_t>(stream.gcount())));
-  return crc;
+// As the model says; empty where it says nothing.
+std::vector<std::string> output_names(const serve::Model& model) {
+  std::vector<std::string> names;
+  for (const auto& one : model.codec().outputs()) names.push_back(one.name);
+  return names;
 }
 
-void add_file(json& files, const fs::path& file) {
-  std::error_code error;
-  const auto bytes = fs::is_regular_file(file, error) ? fs::file_size(file, error) : 0;
-  const auto modified = fs::last_write_time(file, error).time_since_epoch().count();
-  files.push_back({{"file", fs::absolute(file).lexically_normal().string()},
-                   {"bytes", bytes},
-                   {"modified", modified}});
-}
-
-// Of what a TorchScript module's folder says of it.
-std::uint64_t checksum_of(const train::FoundModel& model, const serve::ModelConfig& config) {
-  std::uint64_t sum = checksum_of(model.config);
-  for (const auto& name : {config.vocabulary_file, config.classes_file}) {
-    if (name.empty()) continue;
-    for (const fs::path& folder :
-         {model.file.parent_path(), model.file.parent_path().parent_path()})
-      sum = sum * 31 + checksum_of(folder / name);
-  }
-  return sum;
-}
-
-// All that what is written depends on.
-json description_of(const PredictOptions& options, const train::FoundModel& model,
-                    const serve::ModelConfig& config, std::size_t samples) {
-  auto files = json::array();
-  for (const auto& file : data::find_part_files(options.data)) {
-    add_file(files, file);
-    std::error_code error;
-    if (fs::is_directory(file, error)) {
-      for (const auto& entry : fs::recursive_directory_iterator(file, error))
-        if (entry.is_regular_file(error)) add_file(files, entry.path());
-    }
-    // Of IDX files the labels are others.
-    auto labels = file;
-    const auto name = file.filename().string();
-    const auto at = name.find("images-idx3");
-    if (at == std::string::npos) continue;
-    labels.replace_filename(name.substr(0, at) + "labels-idx1" + name.substr(at + 11));
-    if (fs::exists(labels, error)) add_file(files, labels);
-  }
-  return {{"model", fs::absolute(model.file).lexically_normal().string()},
-          {"model_checksum", checksum_of(model.file)},
-          {"config_checksum", checksum_of(model, config)},
-          {"data", std::move(files)},
-          {"samples", samples},
-          {"format", options.format},
-          {"columns", options.columns},
-          {"outputs", options.outputs},
-          {"labels", options.labels},
-          {"rows_per_file", options.rows_per_file},
-          {"batch_size", options.batch_size},
-          {"data_format", options.reading.format},
-          {"text_columns", options.reading.text_columns},
-          {"label_column", options.reading.label_column}};
-}
-
-bool is_written(const PredictOptions& options, const std::string& output) {
-  return options.outputs.empty() ||
-         std::ranges::find(options.outputs, output) != options.outputs.end();
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
 }
 
 // Of features nothing is known but by looking.
@@ -126,11 +66,36 @@ void check_classes(const PredictOptions& options, const data::Dataset& set,
   if (labels.empty())
     throw InputError("--labels: the model has no classes, which could be compared");
   for (const auto& name : set.classes()) {
-    if (std::ranges::find(labels, name) == labels.end())
+    if (!contains(labels, name))
       throw InputError(fmt::format(
           "--labels: the data have '{}', which is none of the model's {} classes ({}{})", name,
           labels.size(), fmt::join(labels | std::views::take(10), ", "),
           labels.size() > 10 ? ", …" : ""));
+  }
+}
+
+// `outputs`: the model's.
+void check_names(const PredictOptions& options, const std::vector<std::string>& outputs) {
+  const auto is_written = [&](const std::string& name) {
+    return contains(outputs, name) && (options.outputs.empty() || contains(options.outputs, name));
+  };
+  if (is_written(kRowColumn))
+    throw InputError(fmt::format(
+        "--outputs: the model has an output '{}', as the number of a sample is called: name others",
+        kRowColumn));
+  for (auto column = options.columns.begin(); column != options.columns.end(); ++column) {
+    if (*column == kRowColumn || is_written(*column))
+      throw InputError(fmt::format(
+          "--columns: '{}' is what a prediction has by that name: leave it out of --columns, or of "
+          "--outputs",
+          *column));
+    if (std::find(options.columns.begin(), column, *column) != column)
+      throw InputError(fmt::format("--columns: '{}' is given twice", *column));
+  }
+  for (const auto& output : options.outputs) {
+    if (!outputs.empty() && !contains(outputs, output))
+      throw InputError(fmt::format("--outputs: the model has no output '{}': expected some of {}",
+                                   output, fmt::join(outputs, ", ")));
   }
 }
 
@@ -140,36 +105,7 @@ void check(const PredictOptions& options, const data::Dataset& set, const serve:
   if ((set.size() + options.rows_per_file - 1) / options.rows_per_file > kMostParts)
     throw InputError(fmt::format("--rows-per-file {}: {} samples would be more than {} files",
                                  options.rows_per_file, set.size(), kMostParts));
-  const auto& signatures = model.codec().outputs();
-  if (std::ranges::any_of(signatures, [&](const auto& one) {
-        return one.name == kRowColumn && is_written(options, one.name);
-      }))
-    throw InputError(fmt::format(
-        "--outputs: the model has an output '{}', as the number of a sample is called: name others",
-        kRowColumn));
-  for (auto column = options.columns.begin(); column != options.columns.end(); ++column) {
-    const bool is_taken =
-        *column == kRowColumn || std::ranges::any_of(signatures, [&](const auto& one) {
-          return one.name == *column && is_written(options, one.name);
-        });
-    if (is_taken)
-      throw InputError(fmt::format(
-          "--columns: '{}' is what a prediction has by that name: leave it out of --columns, or of "
-          "--outputs",
-          *column));
-    if (std::find(options.columns.begin(), column, *column) != column)
-      throw InputError(fmt::format("--columns: '{}' is given twice", *column));
-  }
-  for (const auto& output : options.outputs) {
-    const bool is_there =
-        signatures.empty() ||
-        std::ranges::any_of(signatures, [&](const auto& one) { return one.name == output; });
-    if (is_there) continue;
-    std::vector<std::string> names;
-    for (const auto& one : signatures) names.push_back(one.name);
-    throw InputError(fmt::format("--outputs: the model has no output '{}': expected some of {}",
-                                 output, fmt::join(names, ", ")));
-  }
+  check_names(options, output_names(model));
   check_first(options, set);
   check_classes(options, set, model);
   for (const auto& path : options.data) {
@@ -181,35 +117,14 @@ void check(const PredictOptions& options, const data::Dataset& set, const serve:
       throw InputError(fmt::format("--output {}: is in {}, which is read: expected another folder",
                                    options.output.string(), path.string()));
   }
-  for (const auto& file : data::find_part_files(options.data)) {
-    std::error_code error;
-    if (fs::equivalent(file.parent_path().empty() ? "." : file.parent_path(), options.output,
-                       error))
-      throw InputError(fmt::format("--output {}: holds what is read: expected another folder",
-                                   options.output.string()));
-  }
+  data::check_not_read(options.data, options.output);
 }
 
-std::vector<std::size_t> from_text(const std::string& text) {
-  std::vector<std::size_t> numbers(text.size() / sizeof(std::size_t));
-  std::copy_n(text.data(), text.size(), reinterpret_cast<char*>(numbers.data()));
-  return numbers;
-}
-
-// On rank 0, and what it throws on all.
-std::string ask_rank_0(const World& world, const std::function<std::string()>& what) {
+// On rank 0; what it gives, or throws, all are told.
+json ask_rank_0(const World& world, const std::function<json()>& what) {
   std::string answer;
-  std::string problem;
-  if (world.rank() == 0) {
-    try {
-      answer = what();
-    } catch (const Error& error) {
-      problem = error.what();
-    }
-  }
-  problem = broadcast_text(std::move(problem), 0, world);
-  if (!problem.empty()) throw InputError(problem);
-  return broadcast_text(std::move(answer), 0, world);
+  on_root(world, 0, [&] { answer = what().dump(); });
+  return json::parse(broadcast_text(std::move(answer), 0, world));
 }
 
 class Run {
@@ -221,17 +136,12 @@ class Run {
         set_(set),
         parts_((set.size() + options.rows_per_file - 1) / options.rows_per_file),
         folder_(options.output, options.format, parts_),
-        predictor_(model, set, options) {
-    for (const auto& one : model.codec().outputs()) output_names_.push_back(one.name);
-  }
+        predictor_(model, set, options),
+        output_names_(output_names(model)) {}
 
   Predicted run(const std::function<json()>& describe, const ShowProgress& show) {
-    const auto missing = from_text(ask_rank_0(world_, [&] {
-      folder_.open(describe(), options_.overwrite);
-      const auto numbers = folder_.missing();
-      return std::string(reinterpret_cast<const char*>(numbers.data()),
-                         numbers.size() * sizeof(std::size_t));
-    }));
+    const std::vector<std::size_t> missing =
+        ask_rank_0(world_, [&] { return json(folder_.open(describe(), options_.overwrite)); });
     const auto start = Clock::now();
     std::size_t rows = 0;
     std::vector<std::size_t> own;
@@ -275,26 +185,25 @@ class Run {
 
   // Of what all runs have noted.
   Predicted complete() {
-    const auto text = ask_rank_0(world_, [&]() -> std::string {
-      json all = {{"rows", 0}, {"damaged", 0}};
+    const json all = ask_rank_0(world_, [&] {
+      json sum = {{"rows", 0}, {"damaged", 0}};
       std::optional<Confusion> confusion = predictor_.no_confusion();
       for (std::size_t part = 0; part < parts_; ++part) {
         const json note = folder_.noted(part).value();
         for (const char* what : {"rows", "damaged"})
-          all[what] = all[what].get<std::size_t>() + note.at(what).get<std::size_t>();
+          sum[what] = sum[what].get<std::size_t>() + note.at(what).get<std::size_t>();
         if (confusion) confusion->add(note.at("confusion"));
       }
       if (confusion) {
-        all["confusion"] = confusion->counts();
+        sum["confusion"] = confusion->counts();
         write_file(folder_.report("json"), confusion->to_json().dump(2) + '\n');
         write_page(folder_.report("html"), *confusion,
                    fmt::format("{} on {}", options_.model.filename().string(),
                                fmt::join(names_of(options_.data), ", ")));
       }
-      if (!folder_.is_complete()) folder_.complete();
-      return all.dump();
+      folder_.complete();
+      return sum;
     });
-    const json all = json::parse(text);
     Predicted predicted{.rows = all.at("rows"), .damaged = all.at("damaged"), .files = parts_};
     predicted.confusion = predictor_.no_confusion();
     if (predicted.confusion) predicted.confusion->add(all.at("confusion"));
@@ -340,7 +249,7 @@ Predicted predict(const PredictOptions& options, const World& world, const ShowP
   if (own.batch_size == 0) own.batch_size = static_cast<std::size_t>(model.max_batch_size());
   Predicted predicted =
       Run(own, world, *set, model)
-          .run([&] { return description_of(own, found, config, set->size()); }, show);
+          .run([&] { return describe_run(own, found, config, set->size()); }, show);
   predicted.torn_files = torn;
   return predicted;
 }

@@ -33,6 +33,16 @@ std::optional<std::set<std::int64_t>> versions_in(const fs::path& directory,
   return numbers;
 }
 
+fs::path model_file_in(const fs::path& version) {
+  for (const char* const name : {kModelFile, kScriptFile}) {
+    const auto type = fs::status(version / name).type();
+    if (type == fs::file_type::not_found) continue;
+    if (type == fs::file_type::regular) return version / name;
+    throw InputError(fmt::format("{}: is no regular file", (version / name).string()));
+  }
+  return {};
+}
+
 std::set<std::int64_t> versions_in(const fs::path& directory) {
   std::error_code error;
   const auto numbers = versions_in(directory, error);

@@ -16,6 +16,10 @@ std::optional<std::set<std::int64_t>> versions_in(const std::filesystem::path& d
 /// Throws Error instead.
 std::set<std::int64_t> versions_in(const std::filesystem::path& directory);
 
+/// The file that holds the model of a version, in its folder: kModelFile, or kScriptFile; an empty path where there is neither.
+/// Throws InputError for what is no regular file, a pipe, say, which reading would wait for.
+std::filesystem::path model_file_in(const std::filesystem::path& version);
+
 /// Why `path` leads out of `repository`; an empty text where it is within.
 std::string link_out_of(const std::filesystem::path& repository, const std::filesystem::path& path);
 /// The same of `path` and of all below it.

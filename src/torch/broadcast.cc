@@ -1,8 +1,10 @@
 #include <torch/serialize.h>
 
-#include <sstream>
+#include <utility>
 
 #include "sullae/torch.h"
+#include "torch/archive_bytes.h"
+#include "torch/broadcast_text.h"
 #include "torch/optimizer_state.h"
 
 namespace sullae {
@@ -21,17 +23,11 @@ void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root, con
   if (world.rank() == root) {
     torch::serialize::OutputArchive archive;
     save_optimizer(archive, optimizer);
-    std::ostringstream stream;
-    archive.save_to(stream);
-    bytes = stream.str();
+    bytes = bytes_of(archive);
   }
-  std::int64_t length = static_cast<std::int64_t>(bytes.size());
-  world.broadcast(&length, 1, DataType::int64, root);
-  bytes.resize(static_cast<std::size_t>(length));
-  world.broadcast(bytes.data(), bytes.size(), DataType::uint8, root);
+  bytes = broadcast_text(std::move(bytes), root, world);
   if (world.rank() == root) return;
-  torch::serialize::InputArchive archive;
-  archive.load_from(bytes.data(), bytes.size());
+  auto archive = archive_of(std::move(bytes));
   load_optimizer(archive, optimizer);
 }
 

@@ -53,13 +53,11 @@ void load_module(torch::nn::Module& module, torch::serialize::InputArchive& arch
   const torch::NoGradGuard guard;
   std::vector<std::pair<torch::Tensor, torch::Tensor>> converted;
   std::size_t next = 0;
-  const auto note = [&](const torch::Tensor& tensor) {
+  for_each_tensor(module, [&](const std::string&, const torch::Tensor& tensor, bool) {
     const torch::Tensor& its = stored[next++];
     if (its.scalar_type() == tensor.scalar_type()) return;
     converted.emplace_back(tensor, torch::empty_like(tensor).copy_(its));
-  };
-  for (const auto& item : module.named_parameters()) note(item.value());
-  for (const auto& item : module.named_buffers()) note(item.value());
+  });
   module.load(archive);
   for (auto& [tensor, values] : converted) tensor.set_data(values);
 }

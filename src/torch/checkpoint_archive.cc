@@ -119,12 +119,10 @@ std::vector<torch::Tensor> stored_tensors(torch::serialize::InputArchive& archiv
                                           const torch::nn::Module& module,
                                           const std::string& file) {
   std::vector<torch::Tensor> found;
-  for (const auto& item : module.named_parameters())
-    found.push_back(
-        stored_tensor(archive, item.key(), /*is_buffer=*/false, item.value().sizes(), file));
-  for (const auto& item : module.named_buffers())
-    found.push_back(
-        stored_tensor(archive, item.key(), /*is_buffer=*/true, item.value().sizes(), file));
+  for_each_tensor(module,
+                  [&](const std::string& name, const torch::Tensor& tensor, bool is_buffer) {
+                    found.push_back(stored_tensor(archive, name, is_buffer, tensor.sizes(), file));
+                  });
   return found;
 }
 

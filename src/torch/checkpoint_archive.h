@@ -12,6 +12,13 @@
 
 namespace sullae {
 
+/// visit(name, tensor, is_buffer) for all parameters, and then all buffers, of `module`.
+template <class Visit>
+void for_each_tensor(const torch::nn::Module& module, const Visit& visit) {
+  for (const auto& item : module.named_parameters()) visit(item.key(), item.value(), false);
+  for (const auto& item : module.named_buffers()) visit(item.key(), item.value(), true);
+}
+
 /// Writes an optimizer as save_optimizer() does.
 using SaveOptimizer = std::function<void(torch::serialize::OutputArchive& archive)>;
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <set>
-#include <sstream>
 
 #include "sullae/error.h"
+#include "torch/archive_bytes.h"
 
 namespace sullae {
 namespace {
@@ -21,10 +21,7 @@ std::set<std::string> names_of(torch::serialize::InputArchive& options) {
 std::set<std::string> names_of(const torch::optim::OptimizerParamGroup& group) {
   torch::serialize::OutputArchive written;
   group.options().serialize(written);
-  std::stringstream bytes;
-  written.save_to(bytes);
-  torch::serialize::InputArchive options;
-  options.load_from(bytes);
+  auto options = archive_of(bytes_of(written));
   return names_of(options);
 }
 

@@ -8,28 +8,17 @@
 #include "train/checkpoints.h"
 
 namespace sullae::train {
-namespace {
 
 namespace fs = std::filesystem;
-
-// Of a version's folder; an empty path where it is none.
-fs::path file_in(const fs::path& version) {
-  for (const char* const name : {repository::kModelFile, repository::kScriptFile}) {
-    if (fs::exists(version / name)) return version / name;
-  }
-  return {};
-}
-
-}  // namespace
 
 FoundModel find_model(const fs::path& path) {
   if (!fs::exists(path)) throw InputError(fmt::format("{}: there is no such model", path.string()));
   if (!fs::is_directory(path)) return {.file = path};
-  if (const auto file = file_in(path); !file.empty())
+  if (const auto file = repository::model_file_in(path); !file.empty())
     return {.file = file, .config = path.parent_path() / repository::kModelConfig};
   const auto versions = repository::versions_in(path);
   if (!versions.empty()) {
-    const auto file = file_in(path / std::to_string(*versions.rbegin()));
+    const auto file = repository::model_file_in(path / std::to_string(*versions.rbegin()));
     if (!file.empty()) return {.file = file, .config = path / repository::kModelConfig};
   }
   const auto checkpoints = checkpoints_in(path);

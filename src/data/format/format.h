@@ -32,6 +32,10 @@ Format text_format();
 Format tfrecord_format();
 Format tsv_format();
 
+/// The file of an IDX file's labels, "train-labels-idx1-ubyte" for "train-images-idx3-ubyte", without ".gz"; an empty path where the
+/// name is not one of images.
+std::filesystem::path idx_labels_of(const std::filesystem::path& images);
+
 /// A damaged part that opening met goes to options.damage, or is thrown where there is none.
 void meet_damage(const DatasetOptions& options, const std::string& message);
 

@@ -102,19 +102,13 @@ constexpr std::string_view kImagesName = "images-idx3";
 constexpr std::string_view kLabelsName = "labels-idx1";
 constexpr int kMostClasses = 256;
 
-// "train-labels-idx1-ubyte" for "train-images-idx3-ubyte".
 std::filesystem::path labels_of(const std::filesystem::path& images) {
-  std::string name = images.filename().string();
-  const auto at = name.find(kImagesName);
-  if (at == std::string::npos) {
-    throw InputError(
-        fmt::format("{}: expected a name with '{}', so that the labels are in the file "
-                    "of the same name with '{}'",
-                    images.string(), kImagesName, kLabelsName));
-  }
-  name.replace(at, kImagesName.size(), kLabelsName);
-  if (name.ends_with(".gz")) name.resize(name.size() - 3);  // found either way
-  return images.parent_path() / name;
+  auto labels = idx_labels_of(images);
+  if (!labels.empty()) return labels;
+  throw InputError(
+      fmt::format("{}: expected a name with '{}', so that the labels are in the file "
+                  "of the same name with '{}'",
+                  images.string(), kImagesName, kLabelsName));
 }
 
 class IdxDataset final : public Dataset {
@@ -150,6 +144,15 @@ class IdxDataset final : public Dataset {
 };
 
 }  // namespace
+
+std::filesystem::path idx_labels_of(const std::filesystem::path& images) {
+  std::string name = images.filename().string();
+  const auto at = name.find(kImagesName);
+  if (at == std::string::npos) return {};
+  name.replace(at, kImagesName.size(), kLabelsName);
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);  // found either way
+  return images.parent_path() / name;
+}
 
 Format idx_format() {
   return {.name = "idx",

@@ -1,5 +1,7 @@
 #include "data/tools/work.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -7,7 +9,20 @@
 #include <thread>
 #include <vector>
 
+#include "sullae/data/dataset.h"
+
 namespace sullae::data {
+
+void check_not_read(const std::vector<std::filesystem::path>& paths,
+                    const std::filesystem::path& output) {
+  for (const auto& file : find_part_files(paths)) {
+    std::error_code error;
+    if (std::filesystem::equivalent(file.parent_path().empty() ? "." : file.parent_path(), output,
+                                    error))
+      throw InputError(
+          fmt::format("--output {}: holds what is read: expected another folder", output.string()));
+  }
+}
 
 void work_in_parallel(
     std::size_t parts, std::size_t threads, const ShowProgress& show,

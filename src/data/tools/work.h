@@ -1,11 +1,18 @@
-// Work on the parts of a data set in several threads.
+// What tools that write of a data set have in common: work on its parts in several threads, and where they may write.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <filesystem>
 #include <functional>
+#include <vector>
 
 namespace sullae::data {
+
+/// Throws InputError, which names --output, where `output` is the folder of a file that `paths` stand for: it would be read with
+/// the next time.
+void check_not_read(const std::vector<std::filesystem::path>& paths,
+                    const std::filesystem::path& output);
 
 /// Told how many samples are done, now and then, from one thread.
 using ShowProgress = std::function<void(std::size_t done)>;

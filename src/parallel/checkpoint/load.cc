@@ -7,13 +7,15 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <sstream>
+#include <set>
 #include <string>
 
+#include "parallel/agreement.h"
 #include "parallel/checkpoint/checkpoint.h"
 #include "parallel/flat.h"
 #include "parallel/sharded_state.h"
 #include "sullae/torch.h"
+#include "torch/archive_bytes.h"
 #include "torch/broadcast_text.h"
 #include "torch/checkpoint_archive.h"
 #include "torch/lazy_archive.h"
@@ -32,23 +34,24 @@ struct ModelTensor {
 // Of the module and of units that it lacks: for each parameter of the optimizer's its name in the model, and then the rest.
 struct ModelTensors {
   ModelTensors(const torch::nn::Module& module, const ParameterStore& store) {
-    for (const PlannedParameter& parameter : store.all())
+    std::map<const void*, std::size_t> numbers;  // in `sharded`, by tensor
+    for (const PlannedParameter& parameter : store.all()) {
+      numbers[parameter.tensor.unsafeGetTensorImpl()] = sharded.size();
       sharded.push_back({parameter.name, parameter.tensor});
-    const auto add = [&](const std::string& name, const torch::Tensor& tensor, bool is_buffer) {
-      const auto same = std::ranges::find_if(
-          sharded, [&](const ModelTensor& one) { return one.tensor.is_same(tensor); });
-      if (same == sharded.end()) {
-        rest.push_back({name, tensor, is_buffer});
-      } else {
-        same->name = name;
-      }
-    };
-    for (const auto& item : module.named_parameters()) add(item.key(), item.value(), false);
-    for (const auto& item : module.named_buffers()) add(item.key(), item.value(), true);
+    }
+    std::set<const void*> there;
+    for_each_tensor(module,
+                    [&](const std::string& name, const torch::Tensor& tensor, bool is_buffer) {
+                      there.insert(tensor.unsafeGetTensorImpl());
+                      const auto found = numbers.find(tensor.unsafeGetTensorImpl());
+                      if (found == numbers.end()) {
+                        rest.push_back({name, tensor, is_buffer});
+                      } else {
+                        sharded[found->second].name = name;
+                      }
+                    });
     for (const NamedState& other : store.others()) {
-      const bool is_there = std::ranges::any_of(
-          rest, [&](const ModelTensor& one) { return one.tensor.is_same(other.tensor); });
-      if (!is_there)
+      if (!there.contains(other.tensor.unsafeGetTensorImpl()))
         rest.push_back({other.name, other.tensor, other.kind == NamedState::Kind::buffer});
     }
   }
@@ -86,8 +89,8 @@ class Source {
   // Its elements [from, to) as they lie in `like`. What cannot be read is zeros, and problem() says why: others wait for them.
   torch::Tensor range(const torch::Tensor& stored, const torch::Tensor& like, std::size_t from,
                       std::size_t to) {
-    torch::Tensor values = torch::zeros({length(to - from)}, stored.options());
-    try_to([&] {
+    torch::Tensor values = torch::empty({length(to - from)}, stored.options());
+    const bool is_read = try_to([&] {
       if (stored.strides() == like.strides())
         return archive_.read(stored, from, to, values.data_ptr());
       if (!stored.is_same(last_)) {
@@ -100,7 +103,7 @@ class Source {
       }
       values.copy_(range_of(laid_out_, from, to));
     });
-    return values;
+    return is_read ? values : values.zero_();
   }
 
   void copy_rest(std::size_t number, torch::Tensor& to) {
@@ -114,15 +117,17 @@ class Source {
   const std::string& problem() const { return problem_; }
 
  private:
-  void try_to(const std::function<void()>& what) {
-    if (!problem_.empty()) return;
+  bool try_to(const std::function<void()>& what) {
+    if (!problem_.empty()) return false;
     try {
       what();
+      return true;
     } catch (const Error& error) {
       problem_ = error.what();
     } catch (const c10::Error& error) {
       problem_ = fmt::format("checkpoint {}: {}", name_, error.what_without_backtrace());
     }
+    return false;
   }
 
   torch::Tensor stored(const ModelTensor& one) {
@@ -137,7 +142,8 @@ class Source {
     optimizer.read("state", written);
     written.read("state", states);
     written.read("param_groups", groups);
-    const auto keys = states.keys();
+    const auto listed = states.keys();
+    const std::set<std::string> keys(listed.begin(), listed.end());
     std::map<const void*, StateTensors> found;
     for (std::size_t group = 0; group < outline_->param_groups().size(); ++group) {
       const auto& parameters = outline_->param_groups()[group].params();
@@ -153,7 +159,7 @@ class Source {
       for (std::size_t i = 0; i < parameters.size(); ++i) {
         c10::IValue key;
         its.read(fmt::format("params/{}", i), key);
-        if (std::ranges::find(keys, key.toStringRef()) == keys.end()) continue;
+        if (!keys.contains(key.toStringRef())) continue;
         torch::serialize::InputArchive state;
         states.read(key.toStringRef(), state);
         StateTensors& tensors = found[parameters[i].unsafeGetTensorImpl()];
@@ -187,34 +193,6 @@ class Source {
   torch::Tensor laid_out_;
   std::string problem_;
 };
-
-// Throws on all ranks what opening it throws on root.
-std::optional<Source> open_source(const std::filesystem::path& file, const ModelTensors& model,
-                                  const Sharded& sharded) {
-  std::optional<Source> source;
-  std::string problem;
-  if (sharded.store.world().rank() == kCheckpointRoot) {
-    try {
-      source.emplace(file, model, sharded);
-    } catch (const CheckpointError& error) {
-      problem = std::string("c") + error.what();
-    } catch (const InputError& error) {
-      problem = std::string("i") + error.what();
-    } catch (const Error& error) {
-      problem = std::string("e") + error.what();
-    } catch (const c10::Error& error) {
-      problem = fmt::format("echeckpoint {}: {}", file.string(), error.what_without_backtrace());
-    } catch (const std::exception& error) {  // of the user's Maker, say
-      problem = fmt::format("echeckpoint {}: {}", file.string(), error.what());
-    }
-  }
-  problem = broadcast_text(std::move(problem), kCheckpointRoot, sharded.store.world());
-  if (problem.empty()) return source;
-  const auto what = problem.substr(1);
-  if (problem[0] == 'c') throw CheckpointError(what);
-  if (problem[0] == 'i') throw InputError(what);
-  throw Error(what);
-}
 
 class Load {
  public:
@@ -318,17 +296,13 @@ class Load {
   }
 
   CheckpointMetadata give_metadata() {
-    std::string text;
+    std::string bytes;
     if (source_) {
       torch::serialize::OutputArchive written;
       write_metadata(written, source_->metadata());
-      std::ostringstream bytes;
-      written.save_to(bytes);
-      text = bytes.str();
+      bytes = bytes_of(written);
     }
-    std::istringstream bytes(broadcast_text(std::move(text), kCheckpointRoot, world()));
-    torch::serialize::InputArchive archive;
-    archive.load_from(bytes);
+    auto archive = archive_of(broadcast_text(std::move(bytes), kCheckpointRoot, world()));
     return read_metadata(archive);
   }
 
@@ -342,7 +316,8 @@ class Load {
 CheckpointMetadata load_parts(const std::filesystem::path& file, torch::nn::Module& module,
                               const Sharded& sharded) {
   ModelTensors model(module, sharded.store);
-  auto source = open_source(file, model, sharded);
+  std::optional<Source> source;
+  on_root(sharded.store.world(), kCheckpointRoot, [&] { source.emplace(file, model, sharded); });
   return Load(std::move(source), std::move(model), sharded).run();
 }
 

@@ -51,8 +51,8 @@ class Outliner {
         wanted_.push_back({parameter, value.toTensor().scalar_type(), sharded.store.parts_of(i)});
       }
     }
-    for (const auto& item : module.named_parameters()) want(item.value());
-    for (const auto& item : module.named_buffers()) want(item.value());
+    for_each_tensor(module,
+                    [&](const std::string&, const torch::Tensor& tensor, bool) { want(tensor); });
     for (const NamedState& other : sharded.store.others()) want(other.tensor);
   }
 
@@ -111,12 +111,10 @@ class Outliner {
   std::shared_ptr<torch::nn::Module> module_with(const std::vector<torch::Tensor>& places,
                                                  std::map<std::string, torch::Tensor>& weights) {
     std::set<const void*> there;
-    const auto put = [&](const std::string& name, const torch::Tensor& tensor) {
+    for_each_tensor(module_, [&](const std::string& name, const torch::Tensor& tensor, bool) {
       there.insert(tensor.unsafeGetTensorImpl());
       weights[name] = placed(tensor, places);
-    };
-    for (const auto& item : module_.named_parameters()) put(item.key(), item.value());
-    for (const auto& item : module_.named_buffers()) put(item.key(), item.value());
+    });
 
     std::vector<NamedState> missing;
     for (const PlannedParameter& parameter : all())

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "repository/publish.h"
+#include "repository/versions.h"
 #include "serve/protocol/predict.h"
 #include "sullae/torch/checkpoint.h"
 #include "train/task.h"
@@ -34,13 +35,8 @@ std::vector<std::string> read_lines(const fs::path& version, const std::string& 
 }
 
 fs::path model_file_of(const fs::path& version) {
-  for (const char* const name : {repository::kModelFile, repository::kScriptFile}) {
-    const auto type = fs::status(version / name).type();
-    if (type == fs::file_type::not_found) continue;
-    if (type == fs::file_type::regular) return version / name;
-    // A pipe, say, which reading would wait for.
-    throw InputError(fmt::format("{}: is no regular file", (version / name).string()));
-  }
+  auto file = repository::model_file_in(version);
+  if (!file.empty()) return file;
   throw InputError(fmt::format("{}: expected {} (a Sullae checkpoint) or {} (TorchScript)",
                                version.string(), repository::kModelFile, repository::kScriptFile));
 }

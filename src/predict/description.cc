@@ -1,0 +1,116 @@
+#include "predict/description.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "base/hash.h"
+#include "data/format/format.h"
+#include "torch/checkpoint_file.h"
+
+namespace sullae::predict {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::uint32_t checksum_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::vector<char> bytes(std::size_t{1} << 20);
+  std::uint32_t crc = 0;
+  while (stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size())) ||
+         stream.gcount() > 0)
+    crc = extend_crc(crc, bytes.data(), static_cast<std::size_t>(stream.gcount()));
+  return crc;
+}
+
+// Of what a TorchScript module's folder says of it.
+std::uint64_t checksum_of(const train::FoundModel& model, const serve::ModelConfig& config) {
+  std::uint64_t sum = checksum_of(model.config);
+  for (const auto& name : {config.vocabulary_file, config.classes_file}) {
+    if (name.empty()) continue;
+    for (const fs::path& folder :
+         {model.file.parent_path(), model.file.parent_path().parent_path()})
+      sum = sum * 31 + checksum_of(folder / name);
+  }
+  return sum;
+}
+
+std::string name_of(const fs::path& path) { return fs::absolute(path).lexically_normal().string(); }
+
+json describe_file(const fs::path& file) {
+  std::error_code error;
+  const auto bytes = fs::file_size(file, error);
+  const auto modified = fs::last_write_time(file, error).time_since_epoch().count();
+  return {{"file", name_of(file)}, {"bytes", bytes}, {"modified", modified}};
+}
+
+// In whatever order its files are listed, and however many there are.
+json describe_folder(const fs::path& folder) {
+  std::error_code error;
+  std::uint64_t sum = 0;
+  std::size_t files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
+    if (!entry.is_regular_file(error)) continue;
+    sum += fnv1a(describe_file(entry.path()).dump());
+    ++files;
+  }
+  return {{"file", name_of(folder)}, {"files", files}, {"checksum", sum}};
+}
+
+json describe_data(const std::vector<fs::path>& paths) {
+  auto files = json::array();
+  for (const auto& file : data::find_part_files(paths)) {
+    std::error_code error;
+    files.push_back(fs::is_directory(file, error) ? describe_folder(file) : describe_file(file));
+    auto labels = data::idx_labels_of(file);
+    if (labels.empty()) continue;
+    if (!fs::exists(labels, error)) labels += ".gz";
+    files.push_back(describe_file(labels));
+  }
+  return files;
+}
+
+}  // namespace
+
+json describe_run(const PredictOptions& options, const train::FoundModel& model,
+                  const serve::ModelConfig& config, std::size_t samples) {
+  return {{"model", name_of(model.file)},
+          {"model_checksum", checksum_of(model.file)},
+          {"config_checksum", checksum_of(model, config)},
+          {"data", describe_data(options.data)},
+          {"samples", samples},
+          {"format", options.format},
+          {"columns", options.columns},
+          {"outputs", options.outputs},
+          {"labels", options.labels},
+          {"rows_per_file", options.rows_per_file},
+          {"batch_size", options.batch_size},
+          {"data_format", options.reading.format},
+          {"text_columns", options.reading.text_columns},
+          {"label_column", options.reading.label_column}};
+}
+
+std::string difference(const json& one, const json& other) {
+  for (const auto& item : one.items()) {
+    const auto found = other.find(item.key());
+    if (found != other.end() && *found == item.value()) continue;
+    if (found == other.end()) return fmt::format("{} is new", item.key());
+    if (item.key() != "data")
+      return fmt::format("{} was {}, and is {}", item.key(), found->dump(), item.value().dump());
+    for (std::size_t i = 0; i < item.value().size() && i < found->size(); ++i) {
+      const json& file = item.value()[i];
+      if (file == (*found)[i]) continue;
+      return file["file"] == (*found)[i]["file"]
+                 ? fmt::format("{} has changed", file["file"].get<std::string>())
+                 : fmt::format("{} was {}", file["file"].get<std::string>(),
+                               (*found)[i]["file"].get<std::string>());
+    }
+    return fmt::format("the data were {} files, and are {}", found->size(), item.value().size());
+  }
+  return "it is described otherwise";
+}
+
+}  // namespace sullae::predict

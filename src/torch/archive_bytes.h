@@ -1,0 +1,15 @@
+// Archives of libtorch in memory.
+#pragma once
+
+#include <torch/serialize.h>
+
+#include <string>
+
+namespace sullae {
+
+/// What was written to it.
+std::string bytes_of(torch::serialize::OutputArchive& archive);
+/// The opposite.
+torch::serialize::InputArchive archive_of(std::string bytes);
+
+}  // namespace sullae

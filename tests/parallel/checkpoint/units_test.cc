@@ -1,0 +1,91 @@
+// Checkpoints of models that are whole on no rank.
+#include <functional>
+
+#include "parallel/checkpoint/saved_net.h"
+#include "sullae/parallel/sharded_units.h"
+
+namespace sullae::testing {
+namespace {
+
+TEST_F(ShardedCheckpoint, OfUnitsGoesToAnyRanksAndToOneProcess) {
+  const auto& make = kMakers.at("Adam");
+  struct BlockImpl : torch::nn::Module {
+    torch::nn::Linear linear{register_module("linear", torch::nn::Linear(150, 150))};
+    torch::nn::BatchNorm1d norm{register_module("norm", torch::nn::BatchNorm1d(150))};
+    torch::nn::Linear frozen{register_module("frozen", torch::nn::Linear(2, 2))};
+    torch::Tensor empty = register_parameter("empty", torch::zeros({0}));
+    torch::Tensor forward(const torch::Tensor& x) { return norm(linear(x)); }
+  };
+  const auto make_block = [](int i) {
+    auto block = std::make_shared<BlockImpl>();
+    const torch::NoGradGuard guard;
+    for (auto& parameter : block->linear->parameters())
+      parameter.copy_(torch::sin(torch::arange(parameter.numel()) + i).view(parameter.sizes()) *
+                      0.1);
+    for (auto& parameter : block->frozen->parameters()) parameter.fill_(i).requires_grad_(false);
+    return block;
+  };
+  const auto run = [&](int ranks, const std::function<void(torch::nn::Module&, ShardedOptimizer&,
+                                                           const std::function<void()>&)>& body) {
+    run_ranks({.size = ranks}, [&](World& world) {
+      ShardedUnits units(world);
+      std::vector<ShardedUnit<BlockImpl>> blocks;
+      for (int i = 0; i < 3; ++i)
+        blocks.push_back(units.shard(torch::nn::ModuleHolder<BlockImpl>(make_block(i)),
+                                     "blocks." + std::to_string(i)));
+      torch::nn::Module rest;
+      rest.register_buffer("mean", torch::full({3}, 0.5));
+      ShardedOptimizer optimizer(units, make);
+      body(rest, optimizer, [&] {
+        auto x = torch::cos(torch::arange(kBatch * 150).view({kBatch, 150}) * 0.01);
+        optimizer.zero_grad();
+        for (auto& block : blocks) x = torch::tanh(block(x));
+        (x - 0.3).pow(2).mean().backward();
+        optimizer.step();
+      });
+    });
+  };
+  run(3, [&](auto& rest, auto& optimizer, const auto& step) {
+    step();
+    step();
+    save_checkpoint(file_, rest, optimizer);
+    save_checkpoint(whole_, rest, optimizer);  // twice the same
+    step();
+    save_checkpoint(whole_, rest, optimizer);
+  });
+  const auto load = [&](const std::filesystem::path& file) {
+    auto whole = std::make_shared<torch::nn::Module>();
+    whole->register_buffer("mean", torch::zeros({3}));
+    auto blocks = whole->register_module("blocks", std::make_shared<torch::nn::Module>());
+    for (int i = 0; i < 3; ++i) blocks->register_module(std::to_string(i), make_block(7));
+    torch::OrderedDict<std::string, torch::Tensor> parameters;
+    for (const auto& item : whole->named_parameters()) {
+      if (item.value().requires_grad()) parameters.insert(item.key(), item.value());
+    }
+    const auto optimizer = make(parameters);
+    load_checkpoint(file, *whole, optimizer.get());
+    EXPECT_EQ(whole->named_parameters()["blocks.2.frozen.weight"].sum().item<double>(), 8);
+    EXPECT_GT(whole->named_buffers()["blocks.0.norm.num_batches_tracked"].item<int>(), 1);
+    EXPECT_EQ(whole->buffers()[0].sum().item<double>(), 1.5);
+    return whole->named_parameters();
+  };
+  const auto expected = load(whole_);
+  const std::string weight = "blocks.0.linear.weight";
+  EXPECT_FALSE(torch::equal(load(file_)[weight], expected[weight]));
+  for (const int ranks : {1, 2, 4}) {
+    run(ranks, [&](auto& rest, auto& optimizer, const auto& step) {
+      rest.buffers()[0].fill_(9);
+      load_checkpoint(file_, rest, optimizer);
+      EXPECT_EQ(rest.buffers()[0].sum().template item<double>(), 1.5);
+      step();
+      save_checkpoint(again_, rest, optimizer);
+    });
+    const auto found = load(again_);
+    for (const auto& item : expected)
+      EXPECT_TRUE(torch::allclose(found[item.key()], item.value(), 0, 1e-6))
+          << ranks << ' ' << item.key();
+  }
+}
+
+}  // namespace
+}  // namespace sullae::testing
