@@ -79,6 +79,19 @@ inline const std::map<std::string, ShardedOptimizer::Maker> kMakers = {
        return std::make_unique<torch::optim::Adagrad>(pieces.values(),
                                                       torch::optim::AdagradOptions(0.01));
      }},
+    // Of the first group nothing is kept.
+    {"momentum of one group",
+     [](const auto& pieces) {
+       std::vector<torch::Tensor> matrices;
+       std::vector<torch::Tensor> others;
+       for (const auto& item : pieces)
+         (item.key().ends_with("weight") ? matrices : others).push_back(item.value());
+       std::vector<torch::optim::OptimizerParamGroup> groups;
+       groups.emplace_back(others);
+       groups.emplace_back(matrices, std::make_unique<torch::optim::SGDOptions>(
+                                         torch::optim::SGDOptions(0.05).momentum(0.9)));
+       return std::make_unique<torch::optim::SGD>(groups, torch::optim::SGDOptions(0.05));
+     }},
     {"two groups", [](const auto& pieces) {
        std::vector<torch::Tensor> matrices;
        std::vector<torch::Tensor> others;
