@@ -94,10 +94,11 @@ std::vector<std::size_t> OutputFolder::open(const json& run, bool overwrite) {
   }
   fs::create_directories(folder_ / kNotes, error);
   if (error) refuse("cannot be written: " + error.message());
-  for (const fs::path& folder : {folder_, folder_ / kNotes}) {
-    for (const auto& name : names_in(folder)) {
-      if (is_ours(name) && is_temporary(name)) fs::remove(folder / name, error);
-    }
+  for (const auto& name : names_in(folder_)) {
+    if (is_ours(name) && is_temporary(name)) fs::remove(folder_ / name, error);
+  }
+  for (const auto& name : names_in(folder_ / kNotes)) {
+    if (is_temporary(name)) fs::remove(folder_ / kNotes / name, error);
   }
   if (before != run) write_file(folder_ / kRun, run.dump(2) + '\n');
   auto numbers = missing();

@@ -217,6 +217,8 @@ TEST_F(Predict, AFolderIsRepaired) {
   fs::remove(out_ / "part-00003.csv");
   fs::remove(out_ / "_parts" / "part-00001.json");
   put_text(out_ / "_parts" / "part-00002.json", "{");
+  put_text(out_ / "_parts" / "part-00004.json.tmp-1", "{");
+  put_text(out_ / "part-00004.csv.tmp-1", "row");
   ASSERT_EQ(predict(options).exit_code, 0);
   EXPECT_EQ(contents(out_), expected);
   fs::remove_all(out_ / "_parts");
