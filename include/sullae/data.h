@@ -13,6 +13,7 @@
 #include "sullae/data/example.h"   // IWYU pragma: export
 #include "sullae/data/image.h"     // IWYU pragma: export
 #include "sullae/data/order.h"     // IWYU pragma: export
+#include "sullae/data/parquet.h"   // IWYU pragma: export
 #include "sullae/data/prefetch.h"  // IWYU pragma: export
 #include "sullae/data/tar.h"       // IWYU pragma: export
 #include "sullae/data/text.h"      // IWYU pragma: export

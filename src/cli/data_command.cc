@@ -22,18 +22,21 @@ class DataCommand final : public Command {
     CLI::App* app = program.add_subcommand("data", description_of("data"));
     app->require_subcommand(1);
     app->footer(
-        "Reads csv, tsv, text, idx, tfrecord, folders of images and tar archives, also compressed "
-        "(.gz).\n"
+        "Reads csv, tsv, text, idx, tfrecord, parquet, arrow, folders of images and tar archives, "
+        "also "
+        "compressed (.gz).\n"
         "Examples:\n"
         "  sullae data inspect images.tar\n"
         "  sullae data convert photos/ --output records --files 128\n"
         "  sullae run -np 8 -H node1:4,node2:4 sullae data convert 'part-*' --output "
         "/shared/records\n"
         "  sullae data verify records");
-    convert_ = add(*app, "convert", "Write a data set as TFRecord files or tar archives");
+    convert_ =
+        add(*app, "convert", "Write a data set as TFRecord or Parquet files or tar archives");
     declare_writing(*convert_);
-    convert_->add_option("--to", writing_.format, "tfrecord, or tar in the WebDataset layout")
-        ->check(CLI::IsMember({"tfrecord", "tar"}))
+    convert_
+        ->add_option("--to", writing_.format, "tfrecord, parquet, or tar in the WebDataset layout")
+        ->check(CLI::IsMember(data::written_formats()))
         ->capture_default_str();
     shard_ =
         add(*app, "shard", "Divide a data set anew into files of equal size, in the same format");
@@ -58,11 +61,9 @@ class DataCommand final : public Command {
                     "Format of the data; auto looks at names and content")
         ->capture_default_str()
         ->type_name("NAME");
-    app->add_option("--text-columns", reading_.text_columns,
-                    "Of CSV and TSV: the columns of the text")
+    app->add_option("--text-columns", reading_.text_columns, "Of tables: the columns of the text")
         ->type_name("NAMES");
-    app->add_option("--label-column", reading_.label_column,
-                    "Of CSV and TSV: the column of the label")
+    app->add_option("--label-column", reading_.label_column, "Of tables: the column of the label")
         ->type_name("NAME");
     app->add_option("--workers", workers_, "Threads of each rank")
         ->check(positive_integer())
@@ -79,8 +80,10 @@ class DataCommand final : public Command {
     app.add_option("--files", writing_.files, "Number of files; 0: about 128 MiB each")
         ->capture_default_str()
         ->type_name("N");
-    app.add_flag("--compress", writing_.compress,
-                 "Compress with gzip; such files are read as a whole");
+    app.add_flag(
+        "--compress", writing_.compress,
+        "Compress with gzip, and such files are read as a whole; parquet with zstd instead of "
+        "snappy");
     app.add_flag("--shuffle", writing_.order.shuffle, "Write the samples in random order");
     app.add_option("--seed", writing_.order.seed, "Seed of the order")
         ->capture_default_str()
@@ -105,10 +108,12 @@ class DataCommand final : public Command {
     writing_.rank = world.rank();
     writing_.ranks = world.size();
     // Of this rank's files.
-    std::size_t samples = 0;
-    for (auto file = static_cast<std::size_t>(world.rank()); file < writing_.files;
-         file += static_cast<std::size_t>(world.size()))
-      samples += set.size() * (file + 1) / writing_.files - set.size() * file / writing_.files;
+    const auto first_of = [&](int rank) {
+      const auto file =
+          writing_.files * static_cast<std::size_t>(rank) / static_cast<std::size_t>(world.size());
+      return set.size() * file / writing_.files;
+    };
+    const std::size_t samples = first_of(world.rank() + 1) - first_of(world.rank());
     ProgressBar bar("writing", samples, world.rank() == 0);
     const auto done =
         data::convert(set, writing_, damage, [&](std::size_t count) { bar.show(count); });
@@ -130,7 +135,10 @@ class DataCommand final : public Command {
   std::string format_of_input() const {
     const auto files = data::find_part_files({paths_.begin(), paths_.end()});
     const std::string name = files.front().filename().string();
-    return name.find(".tar") != std::string::npos ? "tar" : "tfrecord";
+    for (const auto& format : data::written_formats()) {
+      if (name.find('.' + format) != std::string::npos) return format;
+    }
+    return "tfrecord";
   }
 
   // The same on every rank.

@@ -78,10 +78,10 @@ class PredictCommand final : public Command {
         ->capture_default_str()
         ->type_name("NAME");
     app->add_option("--text-columns", options_.reading.text_columns,
-                    "Of CSV and TSV: the columns of the text")
+                    "Of tables: the columns of the text")
         ->type_name("NAMES");
     app->add_option("--label-column", options_.reading.label_column,
-                    "Of CSV and TSV: the column of the label")
+                    "Of tables: the column of the label")
         ->type_name("NAME");
     return app;
   }

@@ -51,9 +51,8 @@ void declare_data(CLI::App& app, RecipeOptions& o) {
   formats.insert(formats.begin(), "auto");
   group.add("--format", o.format, "Format of the data", "NAME")->check(CLI::IsMember(formats));
   group.add("--text-columns", o.text_columns,
-            "Of CSV and TSV: the columns of the text, by name or number, separated by commas",
-            "NAMES");
-  group.add("--label-column", o.label_column, "Of CSV and TSV: the column of the label", "NAME");
+            "Of tables: the columns of the text, by name or number, separated by commas", "NAMES");
+  group.add("--label-column", o.label_column, "Of tables: the column of the label", "NAME");
   group.add("--data-workers", o.data_workers, "Threads of each rank that decode images", "N");
   group.add("--prefetch", o.prefetch, "Batches that they are ahead", "N");
   group.add("--cache-megabytes", o.cache_megabytes,

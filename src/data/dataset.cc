@@ -137,6 +137,7 @@ std::vector<fs::path> find_part_files(const std::vector<fs::path>& paths) {
 }
 
 DatasetPtr open_dataset(const std::vector<fs::path>& paths, const DatasetOptions& options) {
+  const Opening opening{options, std::make_shared<PieceCache>(options.decoded_bytes)};
   std::vector<DatasetPtr> parts;
   std::string first_format;
   fs::path first_file;
@@ -150,7 +151,7 @@ DatasetPtr open_dataset(const std::vector<fs::path>& paths, const DatasetOptions
           fmt::format("{}: is of format {}, but {} is of format {}: expected one format",
                       file.string(), format.name, first_file.string(), first_format));
     }
-    parts.push_back(format.open(file, options));
+    parts.push_back(format.open(file, opening));
   }
   if (parts.empty()) throw InputError("no data was given");
   auto classes = options.classes.empty() ? union_of_classes(parts) : options.classes;

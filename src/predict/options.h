@@ -16,7 +16,7 @@ struct PredictOptions {
   std::vector<std::filesystem::path> data;
   data::DatasetOptions reading;
   std::filesystem::path output;
-  std::string format = "jsonl";  ///< or "csv", "tfrecord"
+  std::string format = "jsonl";  ///< one of formats()
   /// Features of a sample that are written beside its prediction.
   std::vector<std::string> columns;
   /// The outputs that are written; empty for all.

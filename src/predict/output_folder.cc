@@ -33,7 +33,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 // Also the index that reading TFRecord files leaves beside them.
 bool is_part(const std::string& name) {
-  static const std::regex pattern(R"(part-\d{5,}\.(jsonl|csv|tfrecord)(\.idx)?)");
+  static const std::regex pattern(R"(part-\d{5,}\.(jsonl|csv|tfrecord|parquet)(\.idx)?)");
   return std::regex_match(name, pattern);
 }
 bool is_temporary(const std::string& name) { return name.find(".tmp-") != std::string::npos; }

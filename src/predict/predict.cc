@@ -120,6 +120,23 @@ void check(const PredictOptions& options, const data::Dataset& set, const serve:
   data::check_not_read(options.data, options.output);
 }
 
+// The same for all parts; of formats whose files have types.
+std::vector<data::ParquetColumn> column_types(const PredictOptions& options,
+                                              const data::Dataset& set) {
+  std::vector<data::ParquetColumn> types;
+  if (options.format != "parquet" || options.columns.empty()) return types;
+  for (auto& column : data::parquet_columns(set)) {
+    constexpr auto kKept = data::feature::kColumn;
+    if (column.name.starts_with(kKept)) {
+      column.name.erase(0, kKept.size());
+      types.insert(types.begin(), std::move(column));
+    } else {
+      types.push_back(std::move(column));
+    }
+  }
+  return types;
+}
+
 // On rank 0; what it gives, or throws, all are told.
 json ask_rank_0(const World& world, const std::function<json()>& what) {
   std::string answer;
@@ -137,7 +154,8 @@ class Run {
         parts_((set.size() + options.rows_per_file - 1) / options.rows_per_file),
         folder_(options.output, options.format, parts_),
         predictor_(model, set, options),
-        output_names_(output_names(model)) {}
+        output_names_(output_names(model)),
+        column_types_(column_types(options, set)) {}
 
   Predicted run(const std::function<json()>& describe, const ShowProgress& show) {
     const std::vector<std::size_t> missing =
@@ -145,8 +163,11 @@ class Run {
     const auto start = Clock::now();
     std::size_t rows = 0;
     std::vector<std::size_t> own;
+    // Neighbours, which may be of one row group of what is read.
     const auto ranks = static_cast<std::size_t>(world_.size());
-    for (std::size_t i = static_cast<std::size_t>(world_.rank()); i < missing.size(); i += ranks)
+    const auto rank = static_cast<std::size_t>(world_.rank());
+    for (std::size_t i = missing.size() * rank / ranks; i < missing.size() * (rank + 1) / ranks;
+         ++i)
       own.push_back(missing[i]);
     std::size_t total = 0;
     for (const std::size_t part : own) total += end_of(part) - begin_of(part);
@@ -172,9 +193,11 @@ class Run {
   }
 
   void do_part(std::size_t part, const std::function<void(std::size_t)>& show) {
-    auto writer = make_row_writer(
-        options_.format, folder_.part(part),
-        {.columns = options_.columns, .outputs = options_.outputs, .known_outputs = output_names_});
+    auto writer = make_row_writer(options_.format, folder_.part(part),
+                                  {.columns = options_.columns,
+                                   .outputs = options_.outputs,
+                                   .known_outputs = output_names_,
+                                   .column_types = column_types_});
     // The part is there when what was seen of it is.
     const auto seen = predictor_.predict(begin_of(part), end_of(part), *writer, show);
     json note = {{"rows", seen.rows}, {"damaged", seen.damaged}};
@@ -223,6 +246,7 @@ class Run {
   OutputFolder folder_;
   PartPredictor predictor_;
   std::vector<std::string> output_names_;
+  std::vector<data::ParquetColumn> column_types_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "serve/tensors.h"
 #include "sullae/data/example.h"
+#include "sullae/data/parquet.h"
 
 namespace sullae::predict {
 
@@ -25,6 +26,10 @@ struct RowFields {
   std::vector<std::string> outputs;
   /// Those that the model says it has; empty where it says nothing.
   std::vector<std::string> known_outputs;
+  /// Of `columns`, for formats whose files say of which type a column is.
+  std::vector<data::ParquetColumn> column_types;
+
+  bool is_wanted(const std::string& output) const;
 };
 
 /// What is written of a sample.

@@ -7,12 +7,12 @@
 
 namespace sullae::testing {
 
-/// The message of the Error that `call` throws.
-template <class Call>
+/// The message of the error, of this kind, that `call` throws.
+template <class Kind = Error, class Call>
 std::string error_of(const Call& call) {
   try {
     call();
-  } catch (const Error& error) {
+  } catch (const Kind& error) {
     return error.what();
   }
   return "nothing was thrown";

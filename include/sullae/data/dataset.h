@@ -54,7 +54,7 @@ struct DatasetOptions {
   /// are found, sorted: give those of the training set when opening the test set.
   std::vector<std::string> classes;
 
-  // Of CSV and TSV.
+  // Of CSV, TSV, Parquet and Arrow.
   /// Whether the first line names the columns: "yes", "no", or "auto": yes where it has a field called
   /// "label", "text" or the like, or one of the columns below.
   std::string header = "auto";
@@ -71,6 +71,10 @@ struct DatasetOptions {
   bool unlabelled = false;
   /// Columns by name or number that become features, bytes, named feature::kColumn and the column's name.
   std::vector<std::string> kept_columns = {};
+
+  /// What is kept of decoded Parquet row groups and Arrow record batches, in bytes, over all files; at least one is. Read in order
+  /// each is decoded once.
+  std::size_t decoded_bytes = std::size_t{1} << 30;
 
   /// Takes damaged parts that opening meets (a torn end of a TFRecord file, say); null throws.
   DamageLog* damage = nullptr;

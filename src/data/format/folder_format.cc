@@ -98,7 +98,7 @@ Format folder_format() {
                          return fs::is_directory(entry) && holds_images(entry);
                        });
               },
-          .open = [](const fs::path& path, const DatasetOptions& options) -> DatasetPtr {
+          .open = [](const fs::path& path, const Opening& options) -> DatasetPtr {
             return std::make_shared<FolderDataset>(path, options);
           }};
 }

@@ -2,13 +2,21 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "data/columnar/piece_cache.h"
 #include "sullae/data/dataset.h"
 
 namespace sullae::data {
+
+/// How a part of a data set is opened.
+struct Opening : DatasetOptions {
+  /// Of all its parts.
+  std::shared_ptr<PieceCache> decoded;
+};
 
 /// A format of part files. Adding one is a file and a line in formats.cc.
 ///
@@ -19,14 +27,16 @@ struct Format {
   /// Whether a file, or a folder, looks like it; `start` holds a file's first bytes, decompressed.
   bool (*recognises)(const std::filesystem::path& path, std::string_view start);
   /// One file, or a folder. Throws InputError.
-  DatasetPtr (*open)(const std::filesystem::path& path, const DatasetOptions& options);
+  DatasetPtr (*open)(const std::filesystem::path& path, const Opening& opening);
 };
 
 const std::vector<Format>& formats();
 
+Format arrow_format();
 Format csv_format();
 Format folder_format();
 Format idx_format();
+Format parquet_format();
 Format tar_format();
 Format text_format();
 Format tfrecord_format();

@@ -161,7 +161,7 @@ Format idx_format() {
                 return start.starts_with(std::string_view("\0\0\x08\x03", 4)) ||
                        start.starts_with(std::string_view("\0\0\x08\x01", 4));
               },
-          .open = [](const std::filesystem::path& path, const DatasetOptions&) -> DatasetPtr {
+          .open = [](const std::filesystem::path& path, const Opening&) -> DatasetPtr {
             return std::make_shared<IdxDataset>(path);
           }};
 }

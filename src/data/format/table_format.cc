@@ -2,33 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <set>
 
 #include "base/log.h"
 #include "data/format/format.h"
 #include "data/table/columns.h"
+#include "data/table/labels.h"
 #include "data/table/rows.h"
 #include "data/text/utf8.h"
 
 namespace sullae::data {
 namespace {
-
-// Numbers as numbers: 2 before 10.
-struct LabelOrder {
-  bool operator()(const std::string& a, const std::string& b) const {
-    const auto number = [](const std::string& text) {
-      long long value = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      return error == std::errc{} && end == text.data() + text.size() ? std::optional(value)
-                                                                      : std::nullopt;
-    };
-    const auto x = number(a);
-    const auto y = number(b);
-    if (x && y) return *x < *y;
-    return x.has_value() != y.has_value() ? x.has_value() : a < b;
-  }
-};
 
 class TableDataset final : public Dataset {
  public:
@@ -55,7 +38,7 @@ class TableDataset final : public Dataset {
     if (!columns_.label) return;
     find_classes();
     // Where labels are not asked for, they may be anything.
-    if (!options.unlabelled) check_classes();
+    if (!options.unlabelled) check_labels(file_->name(), classes_, rows_.size());
   }
 
   std::size_t size() const override { return rows_.size(); }
@@ -103,7 +86,7 @@ class TableDataset final : public Dataset {
   }
 
   void find_classes() {
-    std::set<std::string, LabelOrder> labels;
+    Labels labels;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       try {
         auto fields = fields_of(i);
@@ -114,16 +97,6 @@ class TableDataset final : public Dataset {
       }
     }
     classes_.assign(labels.begin(), labels.end());
-  }
-
-  // Texts that were taken for labels would train on nonsense without a word.
-  void check_classes() const {
-    constexpr std::size_t kMany = 100;
-    if (classes_.size() <= kMany || 2 * classes_.size() < rows_.size()) return;
-    throw InputError(fmt::format(
-        "{}: {} different labels in {} rows, such as '{}': expected classes; say which column is "
-        "the label with --label-column",
-        file_->name(), classes_.size(), rows_.size(), classes_.front()));
   }
 
   std::shared_ptr<const ByteFile> file_;
@@ -138,14 +111,13 @@ class TableDataset final : public Dataset {
 }  // namespace
 
 Format csv_format() {
-  return {
-      .name = "csv",
-      .recognises = [](const std::filesystem::path& path,
-                       std::string_view) { return has_extension(path, {".csv"}); },
-      .open = [](const std::filesystem::path& path, const DatasetOptions& options) -> DatasetPtr {
-        const bool quotes = options.quotes != "no";
-        return std::make_shared<TableDataset>(path, options, TableStyle{',', quotes}, true);
-      }};
+  return {.name = "csv",
+          .recognises = [](const std::filesystem::path& path,
+                           std::string_view) { return has_extension(path, {".csv"}); },
+          .open = [](const std::filesystem::path& path, const Opening& options) -> DatasetPtr {
+            const bool quotes = options.quotes != "no";
+            return std::make_shared<TableDataset>(path, options, TableStyle{',', quotes}, true);
+          }};
 }
 
 Format tsv_format() {
@@ -157,7 +129,7 @@ Format tsv_format() {
                    (has_extension(path, {".txt"}) && start.find('\t') != std::string_view::npos);
           },
       // Files of this kind that hold texts are usually written without quoting.
-      .open = [](const std::filesystem::path& path, const DatasetOptions& options) -> DatasetPtr {
+      .open = [](const std::filesystem::path& path, const Opening& options) -> DatasetPtr {
         const bool quotes = options.quotes == "yes";
         return std::make_shared<TableDataset>(path, options, TableStyle{'\t', quotes}, false);
       }};

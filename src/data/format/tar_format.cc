@@ -134,17 +134,16 @@ class TarDataset final : public Dataset {
 }  // namespace
 
 Format tar_format() {
-  return {
-      .name = "tar",
-      .recognises =
-          [](const std::filesystem::path& path, std::string_view start) {
-            constexpr std::size_t kMagic = offsetof(TarHeader, magic);
-            return has_extension(path, {".tar", ".tgz"}) ||
-                   (start.size() >= kTarBlock && start.substr(kMagic, 5) == "ustar");
-          },
-      .open = [](const std::filesystem::path& path, const DatasetOptions& options) -> DatasetPtr {
-        return std::make_shared<TarDataset>(path, options);
-      }};
+  return {.name = "tar",
+          .recognises =
+              [](const std::filesystem::path& path, std::string_view start) {
+                constexpr std::size_t kMagic = offsetof(TarHeader, magic);
+                return has_extension(path, {".tar", ".tgz"}) ||
+                       (start.size() >= kTarBlock && start.substr(kMagic, 5) == "ustar");
+              },
+          .open = [](const std::filesystem::path& path, const Opening& options) -> DatasetPtr {
+            return std::make_shared<TarDataset>(path, options);
+          }};
 }
 
 }  // namespace sullae::data

@@ -34,7 +34,7 @@ Format text_format() {
                 return has_extension(path, {".txt", ".text", ".md"}) &&
                        start.find('\0') == std::string_view::npos;
               },
-          .open = [](const std::filesystem::path& path, const DatasetOptions&) -> DatasetPtr {
+          .open = [](const std::filesystem::path& path, const Opening&) -> DatasetPtr {
             return std::make_shared<TextFile>(path);
           }};
 }

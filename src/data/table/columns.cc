@@ -37,7 +37,36 @@ std::vector<std::string> split_names(std::string_view list) {
   return names;
 }
 
-// By number from 1, or by name where there is a header.
+bool names_columns(const std::vector<std::string>& row, const DatasetOptions& options) {
+  const auto asked = split_names(options.text_columns + ',' + options.label_column);
+  return std::ranges::any_of(row, [&](const std::string& field) {
+    return is_label_name(field) || is_text_name(field) ||
+           (!field.empty() && std::ranges::find(asked, field) != asked.end() &&
+            !std::ranges::all_of(field, [](unsigned char c) { return std::isdigit(c); }));
+  });
+}
+
+// The label where its name says nothing, and one column alone is no text by its name.
+std::size_t only_other(const std::vector<std::string>& first_row, const DatasetOptions& options,
+                       const std::string& where) {
+  const auto texts = split_names(options.text_columns);
+  std::vector<std::size_t> others;
+  for (std::size_t i = 0; i < first_row.size(); ++i) {
+    if (!is_text_name(first_row[i]) && std::ranges::find(texts, first_row[i]) == texts.end())
+      others.push_back(i);
+  }
+  if (others.size() == 1) return others.front();
+  throw InputError(
+      fmt::format("{}: has columns {}: none is a label by its name; say which with "
+                  "--label-column",
+                  where, fmt::join(first_row, ", ")));
+}
+
+}  // namespace
+
+bool is_label_name(const std::string& name) { return is_one_of(name, kLabelNames); }
+bool is_text_name(const std::string& name) { return is_one_of(name, kTextNames); }
+
 std::size_t find_column(const std::string& name, const std::vector<std::string>& first_row,
                         bool header, const std::string& where) {
   std::size_t number = 0;
@@ -53,34 +82,6 @@ std::size_t find_column(const std::string& name, const std::vector<std::string>&
       header ? fmt::format("one of {}, or ", fmt::join(first_row, ", ")) : "", first_row.size()));
 }
 
-bool names_columns(const std::vector<std::string>& row, const DatasetOptions& options) {
-  const auto asked = split_names(options.text_columns + ',' + options.label_column);
-  return std::ranges::any_of(row, [&](const std::string& field) {
-    return is_one_of(field, kLabelNames) || is_one_of(field, kTextNames) ||
-           (!field.empty() && std::ranges::find(asked, field) != asked.end() &&
-            !std::ranges::all_of(field, [](unsigned char c) { return std::isdigit(c); }));
-  });
-}
-
-// The label where its name says nothing, and one column alone is no text by its name.
-std::size_t only_other(const std::vector<std::string>& first_row, const DatasetOptions& options,
-                       const std::string& where) {
-  const auto texts = split_names(options.text_columns);
-  std::vector<std::size_t> others;
-  for (std::size_t i = 0; i < first_row.size(); ++i) {
-    if (!is_one_of(first_row[i], kTextNames) &&
-        std::ranges::find(texts, first_row[i]) == texts.end())
-      others.push_back(i);
-  }
-  if (others.size() == 1) return others.front();
-  throw InputError(
-      fmt::format("{}: has columns {}: none is a label by its name; say which with "
-                  "--label-column",
-                  where, fmt::join(first_row, ", ")));
-}
-
-}  // namespace
-
 Columns choose_columns(const std::vector<std::string>& first_row, const DatasetOptions& options,
                        bool label_first, const std::string& where) {
   Columns columns{.header = options.header == "yes" ||
@@ -91,8 +92,7 @@ Columns choose_columns(const std::vector<std::string>& first_row, const DatasetO
   if (!options.label_column.empty()) {
     columns.label = find_column(options.label_column, first_row, columns.header, where);
   } else if (columns.header) {
-    const auto found = std::ranges::find_if(
-        first_row, [](const std::string& name) { return is_one_of(name, kLabelNames); });
+    const auto found = std::ranges::find_if(first_row, is_label_name);
     if (found != first_row.end()) {
       columns.label = static_cast<std::size_t>(found - first_row.begin());
     } else if (!options.unlabelled) {
@@ -111,7 +111,7 @@ Columns choose_columns(const std::vector<std::string>& first_row, const DatasetO
     columns.texts.push_back(find_column(name, first_row, columns.header, where));
   for (std::size_t i = 0; columns.header && options.text_columns.empty() && i < first_row.size();
        ++i) {
-    if (i != columns.label && is_one_of(first_row[i], kTextNames)) columns.texts.push_back(i);
+    if (i != columns.label && is_text_name(first_row[i])) columns.texts.push_back(i);
   }
   if (columns.texts.empty()) {
     for (std::size_t i = 0; i < first_row.size(); ++i) {

@@ -23,4 +23,12 @@ struct Columns {
 Columns choose_columns(const std::vector<std::string>& first_row, const DatasetOptions& options,
                        bool label_first, const std::string& where);
 
+/// Whether a column is called as those of labels, or of texts, usually are.
+bool is_label_name(const std::string& name);
+bool is_text_name(const std::string& name);
+
+/// By number from 1, or by name where the first row has names. Throws InputError, which starts with `where`.
+std::size_t find_column(const std::string& name, const std::vector<std::string>& first_row,
+                        bool header, const std::string& where);
+
 }  // namespace sullae::data

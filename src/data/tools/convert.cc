@@ -1,16 +1,20 @@
 #include "data/tools/convert.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "base/file.h"
 #include "sullae/data/image.h"
+#include "sullae/data/parquet.h"
 #include "sullae/data/tar.h"
 #include "sullae/data/tfrecord.h"
 
 namespace sullae::data {
 namespace {
 
-// A file of samples of either format.
+// A file of samples of one of the formats.
 class PartWriter {
  public:
   virtual ~PartWriter() = default;
@@ -40,16 +44,34 @@ class TarPart final : public PartWriter {
   TarWriter writer_;
 };
 
-std::unique_ptr<PartWriter> make_part(const std::string& format,
-                                      const std::filesystem::path& file) {
-  if (format == "tar") return std::make_unique<TarPart>(file);
+class ParquetPart final : public PartWriter {
+ public:
+  ParquetPart(const std::filesystem::path& file, const std::vector<ParquetColumn>& columns,
+              bool compress)
+      : writer_(file, columns,
+                compress ? ParquetWriter::Compression::zstd : ParquetWriter::Compression::snappy) {}
+  void write(std::size_t, const Example& example) override { writer_.write(example); }
+  void close() override { writer_.close(); }
+
+ private:
+  ParquetWriter writer_;
+};
+
+// `columns`: of Parquet, those of all parts.
+std::unique_ptr<PartWriter> make_part(const ConvertOptions& options,
+                                      const std::filesystem::path& file,
+                                      const std::vector<ParquetColumn>& columns) {
+  if (options.format == "tar") return std::make_unique<TarPart>(file);
+  if (options.format == "parquet")
+    return std::make_unique<ParquetPart>(file, columns, options.compress);
   return std::make_unique<TFRecordPart>(file);
 }
 
 void check(const ConvertOptions& options) {
-  if (options.format != "tfrecord" && options.format != "tar")
-    throw InputError(
-        fmt::format("format '{}' cannot be written, expected tfrecord or tar", options.format));
+  const auto& formats = written_formats();
+  if (std::ranges::find(formats, options.format) == formats.end())
+    throw InputError(fmt::format("format '{}' cannot be written, expected one of {}",
+                                 options.format, fmt::join(formats, ", ")));
   if (options.files < 1 || options.files > 99999)
     throw InputError(fmt::format("{} files: expected 1 to 99999", options.files));
   std::error_code error;
@@ -78,13 +100,28 @@ void check_image(const Example& example, const std::string& place, bool whole) {
   }
 }
 
+// Some formats have no room for every sample.
+void write(PartWriter& writer, std::size_t number, const Example& example,
+           const std::string& place) {
+  try {
+    writer.write(number, example);
+  } catch (const DamagedRecord& error) {
+    throw DamagedRecord(fmt::format("{}: {}", place, error.what()));
+  }
+}
+
 // Of part 3 of 8, say: "-of-00008.tfrecord".
 std::string ending_of(const ConvertOptions& options) {
-  return fmt::format("-of-{:05}.{}{}", options.files, options.format,
-                     options.compress ? ".gz" : "");
+  const bool is_gzip = options.compress && options.format != "parquet";
+  return fmt::format("-of-{:05}.{}{}", options.files, options.format, is_gzip ? ".gz" : "");
 }
 
 }  // namespace
+
+const std::vector<std::string>& written_formats() {
+  static const std::vector<std::string> formats = {"tfrecord", "tar", "parquet"};
+  return formats;
+}
 
 void remove_other_parts(const ConvertOptions& options) {
   std::error_code error;
@@ -92,7 +129,9 @@ void remove_other_parts(const ConvertOptions& options) {
   for (const auto& entry : entries.value_or(std::vector<std::filesystem::path>())) {
     const std::string name = entry.filename().string();
     const bool part = name.starts_with("part-") && name.find("-of-") == 10 &&
-                      (name.find(".tfrecord") == 19 || name.find(".tar") == 19);
+                      std::ranges::any_of(written_formats(), [&](const std::string& format) {
+                        return name.find('.' + format) == 19;
+                      });
     if (part && name.find(ending_of(options)) != 10) std::filesystem::remove(entry, error);
   }
 }
@@ -103,20 +142,24 @@ Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageL
   const auto order = epoch_order(dataset.size(), options.order, 0);
   const auto ranks = static_cast<std::size_t>(options.ranks);
   const auto rank = static_cast<std::size_t>(options.rank);
-  const std::size_t mine = (options.files + ranks - 1 - rank) / ranks;
+  std::vector<ParquetColumn> columns;
+  if (options.format == "parquet") columns = parquet_columns(dataset);
+  // Neighbours, which may be of one row group of what is read.
+  const std::size_t first = options.files * rank / ranks;
+  const std::size_t mine = options.files * (rank + 1) / ranks - first;
   std::atomic<std::size_t> written = 0;
   std::atomic<std::uintmax_t> bytes = 0;
   work_in_parallel(
       mine, options.threads, show, [&](std::size_t part, std::atomic<std::size_t>& done) {
-        const std::size_t index = part * ranks + rank;
+        const std::size_t index = first + part;
         const auto file = options.output / fmt::format("part-{:05}{}", index, ending_of(options));
-        const auto writer = make_part(options.format, file);
+        const auto writer = make_part(options, file, columns);
         const std::size_t end = order.size() * (index + 1) / options.files;
         for (std::size_t i = order.size() * index / options.files; i < end; ++i, ++done) {
           try {
             const Example example = dataset.read(order[i]);
             check_image(example, dataset.place(order[i]), options.decode);
-            writer->write(i, example);
+            write(*writer, i, example, dataset.place(order[i]));
             ++written;
           } catch (const DamagedRecord& error) {
             damage.report(error.what());

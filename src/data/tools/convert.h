@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "data/tools/work.h"
 #include "sullae/data/dataset.h"
@@ -12,18 +13,22 @@ namespace sullae::data {
 
 struct ConvertOptions {
   std::filesystem::path output;
-  std::string format = "tfrecord";  ///< or "tar"
+  std::string format = "tfrecord";  ///< one of written_formats()
   std::size_t files = 1;
+  /// With gzip; Parquet with zstd instead of snappy.
   bool compress = false;
   std::size_t threads = 1;
   /// Decodes every image, to find what is damaged within; the header and the end are always looked at.
   bool decode = false;
   /// Written in the order of an epoch that is shuffled so; in the order of the data set otherwise.
   OrderOptions order = {.shuffle = false};
-  /// This process writes each ranks-th file.
+  /// This process writes as many of the files as the others, in a row.
   int rank = 0;
   int ranks = 1;
 };
+
+/// "tfrecord", "tar", "parquet".
+const std::vector<std::string>& written_formats();
 
 struct Converted {
   std::size_t samples = 0;
@@ -31,7 +36,7 @@ struct Converted {
   std::uintmax_t bytes = 0;
 };
 
-/// Writes part-00000-of-0000N.tfrecord (or .tar), and the names of the classes to classes.txt. Damaged
+/// Writes part-00000-of-0000N.tfrecord (or .tar, .parquet), and the names of the classes to classes.txt. Damaged
 /// records go to `damage`. Throws InputError for options that cannot be, Error where a file cannot be
 /// written; what is not whole does not stay.
 Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageLog& damage,

@@ -56,13 +56,14 @@ Inspection inspect(const Dataset& dataset, const InspectOptions& options, Damage
   const auto ranks = static_cast<std::size_t>(options.ranks);
   const auto rank = static_cast<std::size_t>(options.rank);
   const std::size_t blocks = (dataset.size() + kBlock - 1) / kBlock;
+  const std::size_t first = blocks * rank / ranks;
   Inspection sum;
   std::mutex mutex;  // guards sum
   work_in_parallel(
-      (blocks + ranks - 1 - rank) / ranks, options.threads, show,
+      blocks * (rank + 1) / ranks - first, options.threads, show,
       [&](std::size_t part, std::atomic<std::size_t>& done) {
         Inspection own;
-        const std::size_t begin = (part * ranks + rank) * kBlock;
+        const std::size_t begin = (first + part) * kBlock;
         for (std::size_t i = begin; i < std::min(begin + kBlock, dataset.size()); ++i, ++done) {
           try {
             const Example example = dataset.read(i);

@@ -1,0 +1,90 @@
+#include <arrow/buffer.h>
+#include <arrow/io/memory.h>
+#include <arrow/ipc/reader.h>
+#include <arrow/record_batch.h>
+#include <arrow/type.h>
+#include <fmt/format.h>
+
+#include <mutex>
+#include <utility>
+
+#include "data/columnar/byte_source.h"
+#include "data/columnar/table_file.h"
+
+namespace sullae::data {
+namespace {
+
+arrow::ipc::IpcReadOptions in_this_thread() {
+  auto options = arrow::ipc::IpcReadOptions::Defaults();
+  options.use_threads = false;
+  return options;
+}
+
+class ArrowFile final : public TableFile {
+ public:
+  explicit ArrowFile(const std::shared_ptr<const ByteFile>& file)
+      : reader_(open(file, in_this_thread())) {
+    schema_ = reader_->schema();
+    // How many rows a batch has stands in front of it: one field's values are read with it, and no more.
+    auto options = in_this_thread();
+    options.included_fields = {0};
+    const auto counter = open(file, options);
+    for (int piece = 0; piece < counter->num_record_batches(); ++piece)
+      rows_.push_back(value_of(counter->ReadRecordBatch(piece))->num_rows());
+  }
+
+  const char* piece_name() const override { return "record batch"; }
+
+  RecordBatches read(std::size_t piece, const std::vector<int>& fields) const override {
+    const std::lock_guard lock(mutex_);
+    const auto batch = value_of(reader_->ReadRecordBatch(static_cast<int>(piece)));
+    check_status(batch->ValidateFull());
+    return {value_of(batch->SelectColumns(fields))};
+  }
+
+ private:
+  static std::shared_ptr<arrow::ipc::RecordBatchFileReader> open(
+      const std::shared_ptr<const ByteFile>& file, const arrow::ipc::IpcReadOptions& options) {
+    return value_of(arrow::ipc::RecordBatchFileReader::Open(make_byte_source(file), options));
+  }
+
+  mutable std::mutex mutex_;  // guards:
+  std::shared_ptr<arrow::ipc::RecordBatchFileReader> reader_;
+};
+
+class ArrowStream final : public TableFile {
+ public:
+  explicit ArrowStream(const ByteFile& file) {
+    auto bytes = arrow::Buffer::FromString(file.read(0, static_cast<std::size_t>(file.size())));
+    const auto reader = value_of(arrow::ipc::RecordBatchStreamReader::Open(
+        std::make_shared<arrow::io::BufferReader>(std::move(bytes)), in_this_thread()));
+    schema_ = reader->schema();
+    batches_ = value_of(reader->ToRecordBatches());
+    for (const auto& batch : batches_) {
+      check_status(batch->ValidateFull());
+      rows_.push_back(batch->num_rows());
+    }
+  }
+
+  const char* piece_name() const override { return "record batch"; }
+  RecordBatches read(std::size_t piece, const std::vector<int>& fields) const override {
+    return {value_of(batches_[piece]->SelectColumns(fields))};
+  }
+
+ private:
+  RecordBatches batches_;
+};
+
+}  // namespace
+
+std::unique_ptr<TableFile> open_arrow(std::shared_ptr<const ByteFile> file) {
+  try {
+    if (file->first(6) != "ARROW1") return std::make_unique<ArrowStream>(*file);
+    return std::make_unique<ArrowFile>(file);
+  } catch (const DamagedRecord& error) {
+    throw DamagedRecord(
+        fmt::format("{}: is no Arrow file, or is cut off: {}", file->name(), error.what()));
+  }
+}
+
+}  // namespace sullae::data

@@ -1,0 +1,46 @@
+// A column's cells as features of samples.
+#pragma once
+
+#include <arrow/type_fwd.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sullae/data/example.h"
+
+namespace sullae::data {
+
+enum class FeatureKind { bytes, real, integer };
+
+/// What cells of this type become: whole numbers and truth values integers, others numbers reals, texts and bytes bytes; dates, times
+/// and decimals bytes, as text; lists of those, nested or not, all their values. None for other types.
+std::optional<FeatureKind> feature_kind(const arrow::DataType& type);
+
+/// A column, or a member of one that is a structure, named "column.member".
+struct Leaf {
+  std::string name;
+  std::vector<int> path;  ///< the number of the field, and of the member in it …
+  std::shared_ptr<arrow::DataType> type;
+};
+/// Those of all fields, in their order. Throws DamagedRecord where two have one name.
+std::vector<Leaf> leaves_of(const arrow::Schema& schema);
+
+/// Any thread.
+class FeatureColumn {
+ public:
+  virtual ~FeatureColumn() = default;
+  /// Empty for a null. Throws DamagedRecord, which says why and not where, for a list with a null in it, and for numbers that
+  /// are too large.
+  virtual std::optional<Feature> at(std::int64_t row) const = 0;
+};
+/// `path` of a Leaf, whose first number is that of the column in the batch here. Throws DamagedRecord.
+std::unique_ptr<FeatureColumn> make_feature_column(const arrow::RecordBatch& batch,
+                                                   const std::vector<int>& path);
+
+/// "7", "0.5", the bytes themselves; several are separated by spaces.
+std::string text_of(const Feature& feature);
+
+}  // namespace sullae::data

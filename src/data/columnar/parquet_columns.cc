@@ -1,0 +1,71 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "data/text/utf8.h"
+#include "sullae/data/parquet.h"
+
+namespace sullae::data {
+namespace {
+
+using Kind = ParquetColumn::Kind;
+
+struct Seen {
+  Kind kind;
+  std::size_t sample;  // where it was seen first
+  bool is_list = false;
+};
+
+bool is_utf8(const std::vector<std::string>& values) {
+  return std::ranges::all_of(values, [](const std::string& value) {
+    return find_invalid_utf8(value) == std::string::npos;
+  });
+}
+
+Kind kind_of(std::string_view name, const Feature& feature) {
+  if (std::holds_alternative<std::vector<float>>(feature)) return Kind::real;
+  if (std::holds_alternative<std::vector<std::int64_t>>(feature)) return Kind::integer;
+  const bool is_image = name == feature::kImage || name == feature::kPixels;
+  return !is_image && is_utf8(std::get<std::vector<std::string>>(feature)) ? Kind::text
+                                                                           : Kind::bytes;
+}
+
+const char* name_of(Kind kind) {
+  return kind == Kind::real ? "numbers with fractions"
+                            : (kind == Kind::integer ? "whole numbers" : "bytes");
+}
+
+bool are_bytes(Kind kind) { return kind == Kind::text || kind == Kind::bytes; }
+
+}  // namespace
+
+std::vector<ParquetColumn> parquet_columns(const Dataset& set, std::size_t most) {
+  std::map<std::string, Seen> seen;
+  for (std::size_t i = 0; i < std::min(most, set.size()); ++i) {
+    Example example;
+    try {
+      example = set.read(i);
+    } catch (const DamagedRecord&) {
+      continue;
+    }
+    for (const auto& [name, feature] : example.features) {
+      const Kind kind = kind_of(name, feature);
+      auto& column = seen.try_emplace(name, Seen{.kind = kind, .sample = i}).first->second;
+      if (column.kind != kind && !(are_bytes(column.kind) && are_bytes(kind)))
+        throw InputError(fmt::format(
+            "feature '{}' is of {} in {}, and of {} in {}: expected one kind", name,
+            name_of(column.kind), set.place(column.sample), name_of(kind), set.place(i)));
+      if (kind == Kind::bytes) column.kind = Kind::bytes;
+      if (std::visit([](const auto& values) { return values.size(); }, feature) != 1)
+        column.is_list = true;
+    }
+  }
+  std::vector<ParquetColumn> columns;
+  for (const auto& [name, column] : seen)
+    columns.push_back(
+        {.name = name, .kind = column.kind, .dimensions = column.is_list ? std::size_t{1} : 0});
+  return columns;
+}
+
+}  // namespace sullae::data

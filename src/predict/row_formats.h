@@ -1,0 +1,35 @@
+// The formats of files of predictions, and what they have in common.
+#pragma once
+
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "predict/row_writer.h"
+#include "serve/tensors.h"
+
+namespace sullae::predict {
+
+/// A JSON object a line; outputs of several dimensions as nested lists.
+std::unique_ptr<RowWriter> json_lines(const std::filesystem::path& file, RowFields fields);
+/// RFC 4180, with a line of names; several numbers of one row are one field, with spaces between them.
+std::unique_ptr<RowWriter> csv(const std::filesystem::path& file, RowFields fields);
+std::unique_ptr<RowWriter> tfrecord(const std::filesystem::path& file, RowFields fields);
+std::unique_ptr<RowWriter> parquet(const std::filesystem::path& file, RowFields fields);
+
+/// How many elements of an output a row has.
+inline std::size_t elements_a_row(const serve::InferTensor& output) {
+  std::size_t count = 1;
+  for (std::size_t i = 1; i < output.shape.size(); ++i)
+    count *= static_cast<std::size_t>(output.shape[i]);
+  return count;
+}
+
+/// Of an output of FP32.
+inline float float_at(const serve::InferTensor& output, std::size_t index) {
+  float value = 0;
+  std::memcpy(&value, output.data.data() + index * sizeof value, sizeof value);
+  return value;
+}
+
+}  // namespace sullae::predict
