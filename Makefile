@@ -10,6 +10,7 @@
 # make tsan         build and test with ThreadSanitizer
 # make fuzz         run libFuzzer on the parsers of data files, a minute each
 # make format       format the sources;  make lint checks them with clang-format and clang-tidy
+# make spark        Spark (PyPI's) writes what Sullae reads, and reads what it writes; the example in examples/spark (installs Java)
 # make docs         the reference of the public headers, in build/docs/html
 # make install      install under PREFIX (/usr/local)
 #
@@ -34,7 +35,7 @@ endif
 tree := build/torch-$(SULLAE_TORCH_NAME)
 endif
 
-.PHONY: demo demo-serve test python least build setup bench asan tsan fuzz docs format lint install clean
+.PHONY: demo demo-serve test python least build setup bench asan tsan fuzz spark docs format lint install clean
 
 demo:
 	scripts/demo.sh $(if $(DATA),--data '$(DATA)')
@@ -67,6 +68,9 @@ asan tsan:
 fuzz:
 	scripts/fuzz.sh
 
+spark: build
+	scripts/spark.sh $(tree)/bin/sullae
+
 bench:
 	scripts/setup.sh bench
 	cmake --preset release -DSULLAE_BUILD_BENCH=ON
@@ -74,7 +78,7 @@ bench:
 	bench/figures.sh
 
 setup:
-	scripts/setup.sh
+	scripts/setup.sh parquet
 
 docs:
 	scripts/setup.sh docs

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Installs what Sullae builds and runs with, from Debian's packages. The only place that installs anything.
+# Installs what Sullae builds and runs with, from Debian's packages, and Arrow C++, of which Debian has none, from PyPI's wheel into
+# build/arrow. The only place that installs anything.
 #
 #   scripts/setup.sh           for building and running
+#   scripts/setup.sh parquet   Arrow C++, too; without it Parquet files are not read
 #   scripts/setup.sh test      what the tests use, too
 #   scripts/setup.sh cluster   Slurm, for `sullae cluster up`
 #   scripts/setup.sh python    what the Python package is built with, too; python-debian: and Debian's PyTorch
@@ -9,7 +11,9 @@
 #   scripts/setup.sh fuzz      clang and its fuzzer, too
 #   scripts/setup.sh lint      clang-format and clang-tidy, too
 #   scripts/setup.sh docs      doxygen, too
+#   scripts/setup.sh spark     Java, for make spark
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 packages=(
   build-essential cmake ninja-build ccache pkg-config
@@ -44,6 +48,14 @@ fi
 if [[ "${1:-}" == lint ]]; then
   packages+=(clang-format clang-tidy)
 fi
+if [[ "${1:-}" == spark ]]; then
+  packages+=(openjdk-17-jre-headless python3-venv)
+fi
+arrow=''
+if [[ "${1:-}" =~ ^(parquet|test|bench|fuzz|lint)$ ]] && ! pkg-config --exists parquet 2>/dev/null; then
+  arrow=26.0.1
+  packages+=(python3-pip)
+fi
 if [[ "${1:-}" == docs ]]; then
   packages+=(doxygen)
 fi
@@ -53,15 +65,26 @@ for package in "${packages[@]}"; do
   state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
   [[ "$state" == installed ]] || missing+=("$package")
 done
-if ((${#missing[@]} == 0)); then
-  exit 0
+if ((${#missing[@]} > 0)); then
+  sudo=()
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || { echo "setup: run this as root, or install sudo" >&2; exit 1; }
+    sudo=(sudo)
+  fi
+  echo "setup: installing ${missing[*]}"
+  "${sudo[@]}" apt-get -qq update
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-sudo=()
-if ((EUID != 0)); then
-  command -v sudo >/dev/null || { echo "setup: run this as root, or install sudo" >&2; exit 1; }
-  sudo=(sudo)
+if [[ -n "$arrow" && ! -d build/arrow/pyarrow-$arrow.dist-info ]]; then
+  echo "setup: installing pyarrow $arrow into build/arrow"
+  rm -rf build/arrow build/arrow.new
+  if /usr/bin/python3 -m pip -q --disable-pip-version-check install --root-user-action=ignore --no-deps --only-binary :all: \
+    --target build/arrow.new "pyarrow==$arrow"; then
+    mv build/arrow.new build/arrow
+  elif [[ "$1" == parquet ]]; then
+    echo "setup: without Arrow C++ Parquet files will not be read" >&2
+  else
+    exit 1
+  fi
 fi
-echo "setup: installing ${missing[*]}"
-"${sudo[@]}" apt-get -qq update
-"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null

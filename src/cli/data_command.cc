@@ -65,6 +65,11 @@ class DataCommand final : public Command {
         ->type_name("NAMES");
     app->add_option("--label-column", reading_.label_column, "Of tables: the column of the label")
         ->type_name("NAME");
+    app->add_option("--success-file", reading_.success_file,
+                    "Whether folders must have _SUCCESS; auto: those of Spark and Hadoop")
+        ->check(CLI::IsMember({"auto", "yes", "no"}))
+        ->capture_default_str()
+        ->type_name("WHEN");
     app->add_option("--workers", workers_, "Threads of each rank")
         ->check(positive_integer())
         ->capture_default_str()

@@ -83,6 +83,12 @@ class PredictCommand final : public Command {
     app->add_option("--label-column", options_.reading.label_column,
                     "Of tables: the column of the label")
         ->type_name("NAME");
+    app->add_option("--success-file", options_.reading.success_file,
+                    "Whether folders of the data must have _SUCCESS; auto: those of Spark and "
+                    "Hadoop")
+        ->check(CLI::IsMember({"auto", "yes", "no"}))
+        ->capture_default_str()
+        ->type_name("WHEN");
     return app;
   }
 

@@ -53,6 +53,10 @@ void declare_data(CLI::App& app, RecipeOptions& o) {
   group.add("--text-columns", o.text_columns,
             "Of tables: the columns of the text, by name or number, separated by commas", "NAMES");
   group.add("--label-column", o.label_column, "Of tables: the column of the label", "NAME");
+  group
+      .add("--success-file", o.success_file,
+           "Whether folders must have _SUCCESS; auto: those of Spark and Hadoop", "WHEN")
+      ->check(CLI::IsMember({"auto", "yes", "no"}));
   group.add("--data-workers", o.data_workers, "Threads of each rank that decode images", "N");
   group.add("--prefetch", o.prefetch, "Batches that they are ahead", "N");
   group.add("--cache-megabytes", o.cache_megabytes,

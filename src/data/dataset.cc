@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "data/decorators.h"
 #include "data/format/format.h"
+#include "data/parts.h"
 #include "data/record/byte_file.h"
 #include "data/record/input_file.h"
 
@@ -17,25 +18,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> files_in(const fs::path& folder) {
-  std::vector<fs::path> files;
+// Also those of folders that are partitions.
+void add_files(const fs::path& folder, std::vector<fs::path>& files) {
+  std::vector<fs::path> entries;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_regular_file() && is_part_file(entry.path())) files.push_back(entry.path());
+    if (is_part_file(entry.path())) entries.push_back(entry.path());
   }
-  std::ranges::sort(files);
-  return files;
+  std::ranges::sort(entries);
+  for (const auto& entry : entries) {
+    if (fs::is_regular_file(entry)) {
+      files.push_back(entry);
+    } else if (fs::is_directory(entry) &&
+               entry.filename().string().find('=') != std::string::npos) {
+      add_files(entry, files);
+    }
+  }
 }
 
 std::vector<fs::path> expand(const fs::path& pattern) {
   glob_t found{};
   const int result = ::glob(pattern.c_str(), 0, nullptr, &found);
-  std::vector<fs::path> files;
+  std::vector<fs::path> paths;
   for (std::size_t i = 0; result == 0 && i < found.gl_pathc; ++i) {
     const fs::path path(found.gl_pathv[i]);
-    if (is_part_file(path)) files.push_back(path);
+    if (is_part_file(path)) paths.push_back(path);
   }
   ::globfree(&found);
-  return files;  // sorted by glob
+  return paths;  // sorted by glob
 }
 
 const Format* recognise(const fs::path& path) {
@@ -61,6 +70,25 @@ const Format& format_of(const fs::path& path, const std::string& name) {
     throw InputError(
         fmt::format("format '{}' is not known, expected auto or one of {}", name, names));
   return *found;
+}
+
+// Patterns as what matches them.
+std::vector<fs::path> expand_all(const std::vector<fs::path>& paths) {
+  std::vector<fs::path> all;
+  for (const auto& path : paths) {
+    if (fs::exists(path)) {
+      all.push_back(path);
+      continue;
+    }
+    const auto found = expand(path);
+    if (found.empty())
+      throw InputError(
+          fmt::format("{}: there is no such file or folder, and no file matches it "
+                      "as a pattern",
+                      path.string()));
+    all.insert(all.end(), found.begin(), found.end());
+  }
+  return all;
 }
 
 std::vector<std::string> union_of_classes(const std::vector<DatasetPtr>& parts) {
@@ -109,51 +137,42 @@ std::vector<std::string> dataset_formats() {
 
 std::vector<fs::path> find_part_files(const std::vector<fs::path>& paths) {
   std::vector<fs::path> files;
-  for (const auto& path : paths) {
-    if (fs::is_directory(path)) {
-      // A folder of images is opened as it is, one of part files is the same as its files.
-      const auto parts = files_in(path);
-      const Format* format = recognise(path);
-      if (format != nullptr) {
-        files.push_back(path);
-      } else if (parts.empty()) {
-        throw InputError(fmt::format("{}: the folder holds no files of data", path.string()));
-      } else {
-        files.insert(files.end(), parts.begin(), parts.end());
-      }
-    } else if (fs::exists(path)) {
+  for (const auto& path : expand_all(paths)) {
+    // A folder of images is opened as it is, one of part files is the same as its files.
+    if (!fs::is_directory(path) || recognise(path) != nullptr) {
       files.push_back(path);
-    } else {
-      const auto found = expand(path);
-      if (found.empty())
-        throw InputError(
-            fmt::format("{}: there is no such file or folder, and no file matches it "
-                        "as a pattern",
-                        path.string()));
-      files.insert(files.end(), found.begin(), found.end());
+      continue;
     }
+    const std::size_t before = files.size();
+    add_files(path, files);
+    if (files.size() == before)
+      throw InputError(fmt::format("{}: the folder holds no files of data", path.string()));
   }
   return files;
 }
 
 DatasetPtr open_dataset(const std::vector<fs::path>& paths, const DatasetOptions& options) {
-  const Opening opening{options, std::make_shared<PieceCache>(options.decoded_bytes)};
+  check_success(expand_all(paths), options.success_file);
+  auto files = find_part_files(paths);
+  if (files.size() > 1) std::erase_if(files, &is_empty_part);
+  const Partitions partitions(files, options);
+  const Opening opening{partitions.rest(), std::make_shared<PieceCache>(options.decoded_bytes)};
   std::vector<DatasetPtr> parts;
   std::string first_format;
-  fs::path first_file;
-  for (const auto& file : find_part_files(paths)) {
-    const Format& format = format_of(file, options.format);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const Format& format = format_of(files[i], options.format);
     if (first_format.empty()) {
       first_format = format.name;
-      first_file = file;
     } else if (format.name != first_format) {
       throw InputError(
           fmt::format("{}: is of format {}, but {} is of format {}: expected one format",
-                      file.string(), format.name, first_file.string(), first_format));
+                      files[i].string(), format.name, files.front().string(), first_format));
     }
-    parts.push_back(format.open(file, opening));
+    parts.push_back(partitions.add_to(format.open(files[i], opening), i));
   }
-  if (parts.empty()) throw InputError("no data was given");
+  if (parts.empty())
+    throw InputError(paths.empty() ? "no data was given"
+                                   : fmt::format("{}: holds no samples", paths.front().string()));
   auto classes = options.classes.empty() ? union_of_classes(parts) : options.classes;
   return number_classes(concatenate(std::move(parts)), std::move(classes));
 }

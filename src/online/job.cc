@@ -28,6 +28,7 @@ std::string to_text(const Job& job) {
                         {"format", data.format},
                         {"text_columns", data.text_columns},
                         {"label_column", data.label_column},
+                        {"success_file", data.success_file},
                         {"seed", data.seed},
                         {"skip_damaged", data.skip_damaged}};
   std::string text;
@@ -49,6 +50,7 @@ Job job_from(const std::string& text) {
   message.at("format").get_to(job.data.format);
   message.at("text_columns").get_to(job.data.text_columns);
   message.at("label_column").get_to(job.data.label_column);
+  message.at("success_file").get_to(job.data.success_file);
   message.at("seed").get_to(job.data.seed);
   message.at("skip_damaged").get_to(job.data.skip_damaged);
   return job;

@@ -19,6 +19,7 @@ struct RecipeOptions : TrainOptions {
   std::filesystem::path test_data;
   std::string text_columns;
   std::string label_column;
+  std::string success_file = "auto";
   /// Threads of each rank that decode, and batches that they are ahead.
   int data_workers = 2;
   int prefetch = 4;

@@ -48,6 +48,7 @@ RecipeOptions trained_on(const CheckpointMetadata& metadata, const std::string& 
   options.format = text("format", options.format);
   options.text_columns = column("text-columns");
   options.label_column = column("label-column");
+  options.success_file = text("success-file", options.success_file);
   options.seed = table["seed"].value_or(options.seed);
   options.skip_damaged = table["skip-damaged"].value_or(false);
   return options;

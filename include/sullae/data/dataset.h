@@ -76,15 +76,20 @@ struct DatasetOptions {
   /// each is decoded once.
   std::size_t decoded_bytes = std::size_t{1} << 30;
 
+  /// Whether folders must have the file _SUCCESS, which Spark and Hadoop write when all else is there: "yes", "no", or "auto": those
+  /// whose files are called as Spark's and Hadoop's are ("part-00000-….parquet").
+  std::string success_file = "auto";
+
   /// Takes damaged parts that opening meets (a torn end of a TFRecord file, say); null throws.
   DamageLog* damage = nullptr;
 };
 
 /// Opens files as one data set. Each of `paths` is a file, a folder, or a glob pattern such as
 /// "data/part-*"; files are taken in the order of their names, and those that Spark and Hadoop write
-/// beside the parts ("_SUCCESS", ".part-0.crc") are left out. Compressed files (gzip) are
-/// decompressed into memory; others are read where they are, record by record. Throws InputError for
-/// a path without files, and for files that are of no or of different formats.
+/// beside the parts ("_SUCCESS", ".part-0.crc") are left out. Folders in folders are taken where they are partitions, "date=2026-11-22",
+/// whose columns the samples have. Compressed files (gzip) are decompressed into memory; others are read where they are, record by
+/// record. Throws InputError for a path without files, for files that are of no or of different formats, and for a folder
+/// without its _SUCCESS.
 DatasetPtr open_dataset(const std::vector<std::filesystem::path>& paths,
                         const DatasetOptions& options = {});
 

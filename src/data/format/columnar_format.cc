@@ -48,13 +48,11 @@ class ColumnarDataset final : public Dataset {
       starts_.push_back(size_);
       size_ += static_cast<std::size_t>(rows);
     }
+    classes_ = classes_beside(path);
     if (roles_.label) {
-      classes_ = classes_beside(path);
       numbered_ =
           !classes_.empty() && feature_kind(*leaves[*roles_.label].type) == FeatureKind::integer;
-      if (classes_.empty() && !unlabelled_) find_classes(leaves);
-    } else {
-      classes_ = classes_beside(path);
+      if (classes_.empty()) find_classes(leaves);
     }
     take_columns(leaves);
   }
@@ -196,7 +194,8 @@ class ColumnarDataset final : public Dataset {
       }
     }
     classes_.assign(labels.begin(), labels.end());
-    check_labels(name_, classes_, size_);
+    // Where labels are not asked for, they may be anything.
+    if (!unlabelled_) check_labels(name_, classes_, size_);
   }
 
   std::string name_;

@@ -72,6 +72,7 @@ data::DatasetOptions reading_of(const RecipeOptions& options, data::DamageLog& d
           .classes = {},
           .text_columns = options.text_columns,
           .label_column = options.label_column,
+          .success_file = options.success_file,
           .damage = &damage};
 }
 

@@ -245,11 +245,11 @@ TEST_F(Parquet, SaysWhichColumnsItHas) {
   const auto maps = write_parquet(
       "m.parquet", *make_table({{"m", map, R"([[["a", 1]]])"}, {"x", arrow::int64(), "[1]"}}));
   EXPECT_EQ(open_dataset({maps})->read(0).features.size(), 1U);
-  EXPECT_EQ(
-      error_of<InputError>([&] { open_dataset({maps}, {.kept_columns = {"m"}}); }),
-      maps.string() +
-          ": its column 'm' is of type map<string, int32>, expected numbers, texts, or lists of "
-          "them");
+  EXPECT_EQ(error_of<InputError>([&] { open_dataset({maps}, {.kept_columns = {"m"}}); }),
+            maps.string() +
+                ": its column 'm' is of type map<string, int32 ('m')>, expected numbers, texts, or "
+                "lists of "
+                "them");
   const auto twice = write_parquet(
       "d.parquet", *make_table({{"x", arrow::int64(), "[1]"}, {"x", arrow::int64(), "[2]"}}));
   EXPECT_TRUE(

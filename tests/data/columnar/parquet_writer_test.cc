@@ -65,7 +65,7 @@ TEST_F(ParquetWriting, ComesBackAsWritten) {
     EXPECT_TRUE(table->ValidateFull().ok());
     EXPECT_EQ(table->schema()->ToString(),
               "even: int64\nimage/encoded: binary\nnumber: int64\nreals: list<element: float>\n"
-              "  child 0, element: float\ntext: string");
+              "text: string");
     const auto kept = open_dataset(
         {path("w.parquet")},
         {.unlabelled = true, .kept_columns = {"even", "image/encoded", "number", "reals"}});

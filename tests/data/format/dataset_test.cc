@@ -76,10 +76,9 @@ TEST_F(DataFiles, SaysWhatItCannotOpen) {
   EXPECT_TRUE(contains(error(path("none")), "none: there is no such file or folder"));
   EXPECT_TRUE(contains(error(path("part-*")), "no file matches it"));
   EXPECT_TRUE(contains(error(write("a.bin", "what?")),
-                       "a.bin: is of no known format, expected one of csv"));
+                       "a.bin: is of no known format, expected one of arrow, csv"));
   EXPECT_TRUE(contains(error(write("a.bin", ""), {}), "is of no known format"));
-  EXPECT_TRUE(
-      contains(error(path("a.bin"), {.format = "parquet"}), "format 'parquet' is not known"));
+  EXPECT_TRUE(contains(error(path("a.bin"), {.format = "orc"}), "format 'orc' is not known"));
   std::filesystem::create_directory(path("empty"));
   EXPECT_TRUE(contains(error(path("empty")), "the folder holds no files of data"));
   write("mixed/a.csv", "1,a\n");

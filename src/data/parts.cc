@@ -1,0 +1,234 @@
+#include "data/parts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <regex>
+
+#include "data/table/columns.h"
+#include "data/table/labels.h"
+
+namespace sullae::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSuccess = "_SUCCESS";
+constexpr const char* kNull = "__HIVE_DEFAULT_PARTITION__";
+
+std::string decode(std::string_view text) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned char code = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(text.data() + i + 1, text.data() + i + 3, code, 16).ptr ==
+            text.data() + i + 3) {
+      decoded += static_cast<char>(code);
+      i += 2;
+    } else {
+      decoded += text[i];
+    }
+  }
+  return decoded;
+}
+
+bool is_partition(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  const auto at = name.find('=');
+  return at != std::string::npos && at > 0;
+}
+
+// Spark's "part-00000-<uuid>-c000.snappy.parquet", Hadoop's "part-r-00000"; not "part-00000-of-00008", which says itself how many
+// there are.
+bool is_job_part(const fs::path& file) {
+  static const std::regex pattern(R"(part-([mr]-)?\d{5,}(?!-of-)([-._].*)?)");
+  return std::regex_match(file.filename().string(), pattern);
+}
+
+bool holds_job_parts(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "_temporary" || name.starts_with("_started_")) return true;
+    if (entry.is_directory(error) ? is_partition(entry.path()) && holds_job_parts(entry.path())
+                                  : is_job_part(entry.path()))
+      return true;
+  }
+  return false;
+}
+
+fs::path without_slash(const fs::path& path) {
+  return path.has_filename() ? path : path.parent_path();
+}
+
+bool has_success(fs::path folder) {
+  std::error_code error;
+  folder = without_slash(fs::absolute(folder, error).lexically_normal());
+  while (!fs::exists(folder / kSuccess, error)) {
+    if (!is_partition(folder)) return false;
+    folder = folder.parent_path();
+  }
+  return true;
+}
+
+// "7", "-12"; not "007", which is a text.
+std::optional<std::int64_t> number_of(const std::string& text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || std::to_string(number) != text)
+    return std::nullopt;
+  return number;
+}
+
+std::vector<std::string> names_of(const Partition& partition) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : partition) names.push_back(name);
+  return names;
+}
+
+class InPartition final : public Dataset {
+ public:
+  struct Value {
+    std::string name;
+    Feature feature;
+    bool is_kept;
+  };
+  struct Class {
+    std::optional<std::string> name;
+    bool may_lack;
+  };
+  InPartition(DatasetPtr inner, std::vector<Value> values, std::optional<Class> own_class,
+              std::vector<std::string> classes)
+      : inner_(std::move(inner)),
+        values_(std::move(values)),
+        class_(std::move(own_class)),
+        classes_(class_ ? std::move(classes) : inner_->classes()) {}
+
+  std::size_t size() const override { return inner_->size(); }
+  std::string place(std::size_t i) const override { return inner_->place(i); }
+  const std::vector<std::string>& classes() const override { return classes_; }
+  Example read(std::size_t i) const override {
+    Example example = inner_->read(i);
+    const bool is_text = example.bytes(feature::kText) != nullptr;
+    for (const auto& value : values_) {
+      if (value.is_kept) {
+        example.features.insert_or_assign(std::string(feature::kColumn) + value.name,
+                                          value.feature);
+      } else if (!is_text) {
+        example.features.insert_or_assign(value.name, value.feature);
+      }
+    }
+    if (!class_) return example;
+    if (!class_->name && !class_->may_lack)
+      throw DamagedRecord(fmt::format("{}: its label is empty", place(i)));
+    example.features.erase(std::string(feature::kLabel));
+    example.features.erase(std::string(feature::kTextLabel));
+    example.features.erase(std::string(feature::kClass));
+    if (class_->name) example.set(feature::kClass, *class_->name);
+    return example;
+  }
+
+ private:
+  DatasetPtr inner_;
+  std::vector<Value> values_;
+  std::optional<Class> class_;
+  std::vector<std::string> classes_;
+};
+
+}  // namespace
+
+Partition partition_of(const fs::path& file) {
+  std::error_code error;
+  Partition partition;
+  for (fs::path folder = fs::absolute(file, error).lexically_normal().parent_path();
+       is_partition(folder); folder = folder.parent_path()) {
+    const std::string name = folder.filename().string();
+    const auto at = name.find('=');
+    const std::string value = name.substr(at + 1);
+    partition.emplace_back(decode(name.substr(0, at)),
+                           value == kNull ? std::nullopt : std::optional(decode(value)));
+  }
+  std::ranges::reverse(partition);
+  return partition;
+}
+
+void check_success(const std::vector<fs::path>& paths, const std::string& success_file) {
+  if (success_file != "auto" && success_file != "yes" && success_file != "no")
+    throw InputError(fmt::format("success file '{}': expected auto, yes or no", success_file));
+  if (success_file == "no") return;
+  for (const auto& path : paths) {
+    std::error_code error;
+    if (!fs::is_directory(path, error) || has_success(path)) continue;
+    if (success_file == "auto" && !holds_job_parts(path)) continue;
+    throw InputError(
+        fmt::format("{}: has no _SUCCESS, which Spark and Hadoop write at the end: the job that "
+                    "writes it has not "
+                    "ended, or has failed; read it nevertheless with --success-file no",
+                    path.string()));
+  }
+}
+
+bool is_empty_part(const fs::path& file) {
+  std::error_code error;
+  return is_job_part(file) && fs::file_size(file, error) == 0 && !error;
+}
+
+Partitions::Partitions(const std::vector<fs::path>& files, const DatasetOptions& options)
+    : rest_(options), unlabelled_(options.unlabelled) {
+  for (const auto& file : files) values_.push_back(partition_of(file));
+  check_columns(files);
+  if (values_.empty()) return;
+  for (const auto& name : names_of(values_.front())) columns_.push_back({.name = name});
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    auto& column = columns_[i];
+    column.is_kept = std::erase(rest_.kept_columns, column.name) > 0;
+    if (options.label_column == column.name ||
+        (options.label_column.empty() && is_label_name(column.name)))
+      label_ = i;
+    for (const auto& partition : values_) {
+      const auto& value = partition[i].second;
+      column.is_number = column.is_number && (!value || number_of(*value));
+    }
+  }
+  if (!label_) return;
+  rest_.label_column.clear();
+  rest_.unlabelled = true;
+  Labels labels;
+  for (const auto& partition : values_) {
+    if (partition[*label_].second) labels.insert(*partition[*label_].second);
+  }
+  classes_.assign(labels.begin(), labels.end());
+}
+
+void Partitions::check_columns(const std::vector<fs::path>& files) const {
+  for (std::size_t i = 1; i < values_.size(); ++i) {
+    const auto first = names_of(values_.front());
+    const auto own = names_of(values_[i]);
+    if (own == first) continue;
+    throw InputError(fmt::format(
+        "{}: its folders have the columns {}, and those of {} have {}: expected the same",
+        files[i].string(), own, files.front().string(), first));
+  }
+}
+
+DatasetPtr Partitions::add_to(DatasetPtr set, std::size_t file) const {
+  if (columns_.empty()) return set;
+  std::vector<InPartition::Value> values;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const auto& [name, is_number, is_kept] = columns_[i];
+    const auto& value = values_[file][i].second;
+    if (!value || (i == label_ && !is_kept)) continue;
+    values.push_back({.name = name,
+                      .feature = is_number ? Feature(std::vector{*number_of(*value)})
+                                           : Feature(std::vector{*value}),
+                      .is_kept = is_kept});
+  }
+  std::optional<InPartition::Class> own_class;
+  if (label_) own_class = {.name = values_[file][*label_].second, .may_lack = unlabelled_};
+  return std::make_shared<InPartition>(std::move(set), std::move(values), std::move(own_class),
+                                       classes_);
+}
+
+}  // namespace sullae::data
