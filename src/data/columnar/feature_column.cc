@@ -278,6 +278,13 @@ std::optional<FeatureKind> feature_kind(const arrow::DataType& type) {
   }
 }
 
+bool is_text(const arrow::DataType& type) {
+  if (type.id() == arrow::Type::DICTIONARY)
+    return is_text(*static_cast<const arrow::DictionaryType&>(type).value_type());
+  return type.id() == arrow::Type::STRING || type.id() == arrow::Type::LARGE_STRING ||
+         type.id() == arrow::Type::STRING_VIEW;
+}
+
 std::vector<Leaf> leaves_of(const arrow::Schema& schema) {
   std::vector<Leaf> leaves;
   for (int field = 0; field < schema.num_fields(); ++field)

@@ -19,6 +19,9 @@ enum class FeatureKind { bytes, real, integer };
 /// and decimals bytes, as text; lists of those, nested or not, all their values. None for other types.
 std::optional<FeatureKind> feature_kind(const arrow::DataType& type);
 
+/// Whether its values are strings, rather than any bytes.
+bool is_text(const arrow::DataType& type);
+
 /// A column, or a member of one that is a structure, named "column.member".
 struct Leaf {
   std::string name;

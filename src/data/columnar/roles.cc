@@ -16,13 +16,6 @@ namespace {
 constexpr std::array<std::string_view, 8> kImageNames = {
     "image/encoded", "image.bytes", "img.bytes", "image", "img", "jpeg", "jpg", "content"};
 
-bool is_text(const arrow::DataType& type) {
-  if (type.id() == arrow::Type::DICTIONARY)
-    return is_text(*static_cast<const arrow::DictionaryType&>(type).value_type());
-  return type.id() == arrow::Type::STRING || type.id() == arrow::Type::LARGE_STRING ||
-         type.id() == arrow::Type::STRING_VIEW;
-}
-
 bool is_bytes(const arrow::DataType& type) {
   return type.id() == arrow::Type::BINARY || type.id() == arrow::Type::LARGE_BINARY ||
          type.id() == arrow::Type::BINARY_VIEW;

@@ -5,6 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <ranges>
+#include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "data/columnar/byte_source.h"
@@ -17,6 +21,8 @@
 
 namespace sullae::data {
 namespace {
+
+using Integers = std::vector<std::int64_t>;
 
 // A piece: its batches, each with a column for each leaf that is used.
 struct Decoded {
@@ -48,11 +54,10 @@ class ColumnarDataset final : public Dataset {
       starts_.push_back(size_);
       size_ += static_cast<std::size_t>(rows);
     }
-    classes_ = classes_beside(path);
     if (roles_.label) {
-      numbered_ =
-          !classes_.empty() && feature_kind(*leaves[*roles_.label].type) == FeatureKind::integer;
-      if (classes_.empty()) find_classes(leaves);
+      find_classes(path, leaves[*roles_.label]);
+    } else {
+      classes_ = classes_beside(path);
     }
     take_columns(leaves);
   }
@@ -75,14 +80,7 @@ class ColumnarDataset final : public Dataset {
       auto feature = cell(i, *batch, column, at);
       if (feature) example.features.insert_or_assign(name, *std::move(feature));
     }
-    if (!roles_.texts.empty()) {
-      std::string text;
-      for (const std::size_t column : roles_.texts) {
-        if (column != roles_.texts.front()) text += ' ';
-        text += cell_text(i, *batch, column, at);
-      }
-      example.set(feature::kText, std::move(text));
-    }
+    if (!roles_.texts.empty()) example.set(feature::kText, text(i, *batch, at));
     if (roles_.label) set_label(i, cell(i, *batch, *roles_.label, at), example);
     return example;
   }
@@ -114,6 +112,7 @@ class ColumnarDataset final : public Dataset {
     if (fields_.empty() || fields_.back() != leaf.path.front())
       fields_.push_back(leaf.path.front());
     column_names_.push_back(leaf.name);
+    are_strings_.push_back(is_text(*leaf.type));
     paths_.push_back(leaf.path);
     paths_.back().front() = static_cast<int>(fields_.size()) - 1;
   }
@@ -149,11 +148,22 @@ class ColumnarDataset final : public Dataset {
     }
   }
 
-  // Empty for null: Spark writes an empty text so.
+  std::string text(std::size_t i, const Decoded::Batch& batch, std::int64_t row) const {
+    std::string text = cell_text(i, batch, roles_.texts.front(), row);
+    for (const std::size_t column : roles_.texts | std::views::drop(1))
+      text += ' ' + cell_text(i, batch, column, row);
+    return text;
+  }
+
+  // Empty for null: Spark writes an empty text so. What says that it is a string is UTF-8 by Parquet's and Arrow's word.
   std::string cell_text(std::size_t i, const Decoded::Batch& batch, std::size_t column,
                         std::int64_t row) const {
-    const auto feature = cell(i, batch, column, row);
-    std::string text = feature ? text_of(*feature) : std::string();
+    auto feature = cell(i, batch, column, row);
+    if (!feature) return "";
+    if (auto* const texts = std::get_if<std::vector<std::string>>(&*feature);
+        texts != nullptr && texts->size() == 1 && are_strings_[column])
+      return std::move(texts->front());
+    std::string text = text_of(*feature);
     if (const auto at = find_invalid_utf8(text); at != std::string::npos) {
       throw DamagedRecord(fmt::format("{}, column '{}': byte {} (0x{:02x}) is not UTF-8", place(i),
                                       column_names_[column], at + 1,
@@ -163,39 +173,67 @@ class ColumnarDataset final : public Dataset {
   }
 
   void set_label(std::size_t i, const std::optional<Feature>& feature, Example& example) const {
+    if (feature && !numbers_.empty()) {
+      example.set(feature::kClass, class_of(i, std::get<Integers>(*feature).front()));
+      return;
+    }
     std::string name = feature ? text_of(*feature) : std::string();
     if (name.empty() && unlabelled_) return;
     if (name.empty()) throw DamagedRecord(fmt::format("{}: its label is empty", place(i)));
-    if (numbered_) {
-      const std::int64_t number = std::get<std::vector<std::int64_t>>(*feature).front();
-      if (number < 0 || static_cast<std::size_t>(number) >= classes_.size())
-        throw DamagedRecord(fmt::format("{}: its label is {}, expected 0 to {}, as classes.txt has",
-                                        place(i), number, classes_.size() - 1));
-      name = classes_[static_cast<std::size_t>(number)];
-    }
     example.set(feature::kClass, std::move(name));
   }
 
-  void find_classes(const std::vector<Leaf>& leaves) {
-    Labels labels;
-    auto path = leaves[*roles_.label].path;
+  const std::string& class_of(std::size_t i, std::int64_t label) const {
+    const auto found = std::ranges::lower_bound(numbers_, label);
+    if (found == numbers_.end() || *found != label)
+      throw DamagedRecord(fmt::format("{}: its label is {}, expected 0 to {}, as classes.txt has",
+                                      place(i), label, classes_.size() - 1));
+    return classes_[static_cast<std::size_t>(found - numbers_.begin())];
+  }
+
+  // Named, or those that there are.
+  void find_classes(const std::filesystem::path& path, const Leaf& label) {
+    const bool are_numbers = feature_kind(*label.type) == FeatureKind::integer;
+    classes_ = classes_beside(path);
+    if (are_numbers && !classes_.empty()) {
+      numbers_.resize(classes_.size());
+      std::iota(numbers_.begin(), numbers_.end(), 0);
+    }
+    if (!classes_.empty()) return;
+    std::set<std::int64_t> numbers;
+    std::unordered_set<std::string> texts;
+    for_each_label(label, [&](const Feature& feature) {
+      if (are_numbers) {
+        numbers.insert(std::get<Integers>(feature).begin(), std::get<Integers>(feature).end());
+      } else {
+        texts.insert(text_of(feature));
+      }
+    });
+    texts.erase("");
+    numbers_.assign(numbers.begin(), numbers.end());
+    for (const std::int64_t number : numbers_) classes_.push_back(std::to_string(number));
+    const Labels sorted(texts.begin(), texts.end());
+    classes_.insert(classes_.end(), sorted.begin(), sorted.end());
+    // Where labels are not asked for, they may be anything.
+    if (!unlabelled_) check_labels(name_, classes_, size_);
+  }
+
+  template <class Do>
+  void for_each_label(const Leaf& label, const Do& act) const {
+    auto path = label.path;
     const int field = std::exchange(path.front(), 0);
     for (std::size_t piece = 0; piece < file_->rows().size(); ++piece) {
       try {
         for (const auto& batch : file_->read(piece, {field})) {
           const auto column = make_feature_column(*batch, path);
           for (std::int64_t row = 0; row < batch->num_rows(); ++row) {
-            const auto label = column->at(row);
-            if (label && text_of(*label) != "") labels.insert(text_of(*label));
+            if (const auto feature = column->at(row)) act(*feature);
           }
         }
       } catch (const DamagedRecord&) {
         // Who reads its rows is told.
       }
     }
-    classes_.assign(labels.begin(), labels.end());
-    // Where labels are not asked for, they may be anything.
-    if (!unlabelled_) check_labels(name_, classes_, size_);
   }
 
   std::string name_;
@@ -207,10 +245,11 @@ class ColumnarDataset final : public Dataset {
   std::vector<int> fields_;
   std::vector<std::vector<int>> paths_;  // of leaves, beginning with the place in fields_
   std::vector<std::string> column_names_;
+  std::vector<bool> are_strings_;
   std::vector<std::size_t> starts_;  // of pieces
   std::size_t size_ = 0;
   std::vector<std::string> classes_;
-  bool numbered_ = false;  // labels are numbers of classes_
+  std::vector<std::int64_t> numbers_;  // of classes_, where labels are numbers, rising
 };
 
 // What is damaged and left out has no samples.
