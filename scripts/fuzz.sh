@@ -13,7 +13,7 @@ cmake --build --preset fuzz
 
 # Something to start from: the smallest files of each kind.
 seeds=build/fuzz/seeds
-mkdir -p "$seeds"/{config,csv,tsv,example,http,idx,infer,jpeg,negotiator,store,tar,tfrecord,wire}
+mkdir -p "$seeds"/{config,csv,tsv,example,http,idx,infer,jpeg,negotiator,parquet,store,tar,tfrecord,wire}
 cat >"$seeds/config/all" <<'TOML'
 max_batch_size = 4
 max_queue_delay_microseconds = 1
@@ -58,7 +58,21 @@ printf '\x0a\1m\x2a\x13\x0a\1a\x12\5INT64\x1a\1\2\x2a\4\x1a\2\1\2\x22\0' >"$seed
 printf '\3\1\300\301\302\0\200\0\243\0' >"$seeds/negotiator/joins"
 printf '\1\1\3\0\0\0\1\0\0\0kv' >"$seeds/store/set"
 
-for parser in config csv tsv example http idx infer jpeg negotiator store tar tfrecord wire; do
+PYTHONPATH=build/arrow /usr/bin/python3 - "$seeds/parquet" <<'PYTHON'
+import sys
+import pyarrow as pa
+import pyarrow.parquet
+table = pa.table({"text": ["a", None, "c"], "label": [1, 2, 2], "x": [[1.5, 2.0], [], None], "s": [{"b": b"x", "n": 1}] * 3,
+                  "d": pa.array(["p", "q", "p"]).dictionary_encode()})
+for codec in ("none", "snappy", "gzip", "zstd"):
+    for version in ("1.0", "2.0"):
+        pa.parquet.write_table(table, f"{sys.argv[1]}/{codec}-{version}", compression=codec, data_page_version=version, row_group_size=2)
+for name, writer in (("file", pa.ipc.new_file), ("stream", pa.ipc.new_stream)):
+    with writer(f"{sys.argv[1]}/{name}", table.schema) as out:
+        out.write_table(table)
+PYTHON
+
+for parser in config csv tsv example http idx infer jpeg negotiator parquet store tar tfrecord wire; do
   mkdir -p "build/fuzz/corpus/$parser"
   echo "fuzzing $parser for $seconds s"
   "build/fuzz/bin/${parser}_fuzzer" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=65536 -print_final_stats=1 \

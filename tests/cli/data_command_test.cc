@@ -54,6 +54,51 @@ TEST_F(DataCommand, LeavesNothingOfAnEarlierConversion) {
   EXPECT_EQ(all_of(output), all_of(images));
 }
 
+TEST_F(DataCommand, ParquetComesBackWhateverTheRanks) {
+  std::string table = "id,text,label\n";
+  for (int i = 0; i < 97; ++i)
+    table +=
+        std::to_string(i) + ",review " + std::to_string(i) + (i % 3 == 0 ? ",bad\n" : ",good\n");
+  const auto reviews = write("reviews.csv", table);
+  const auto images = write_images(11);
+  for (const auto& source : {reviews, images}) {
+    const auto expected = all_of(source);
+    std::string bytes;
+    for (const char* ranks : {"1", "3"}) {
+      const auto output = path("parquet-of-" + source.stem().string());
+      std::filesystem::remove_all(output);
+      const auto result =
+          run_program({sullae_program(), "run", "-np", ranks, sullae_program(), "data", "convert",
+                       source, "--output", output, "--to", "parquet", "--files", "5"});
+      ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+      EXPECT_EQ(all_of(output), expected);
+      std::string all;
+      for (const auto& file : find_part_files({output})) all += bytes_of(file);
+      EXPECT_TRUE(bytes.empty() || bytes == all);
+      bytes = all;
+    }
+  }
+  // Anew, in the same format; and compressed otherwise, by its own means.
+  const auto output = path("parquet-of-reviews");
+  ASSERT_EQ(data_command({"shard", output, "--output", path("two"), "--files", "2", "--compress"})
+                .exit_code,
+            0);
+  EXPECT_TRUE(std::filesystem::exists(path("two/part-00001-of-00002.parquet")));
+  EXPECT_EQ(all_of(path("two")), all_of(reviews));
+  const auto seen = data_command({"inspect", path("two")});
+  EXPECT_TRUE(contains(seen.standard_output, "samples   97")) << seen.standard_output;
+  EXPECT_TRUE(contains(data_command({"verify", path("two")}).standard_output,
+                       "97 samples are whole, 0 are damaged"));
+}
+
+TEST_F(DataCommand, AFolderWithoutItsSuccessIsReadWhenAskedTo) {
+  write("out/part-00000.csv", "good,a\nbad,b\n");
+  const auto refused = data_command({"inspect", path("out")});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_TRUE(contains(refused.standard_error, "out: has no _SUCCESS")) << refused.standard_error;
+  EXPECT_EQ(data_command({"inspect", path("out"), "--success-file", "no"}).exit_code, 0);
+}
+
 TEST_F(DataCommand, TarOutputKnowsItsClasses) {
   const auto output = path("tars");
   ASSERT_EQ(data_command({"convert", write_images(6), "--output", output, "--to", "tar"}).exit_code,

@@ -124,6 +124,44 @@ TEST_F(Predict, WritesCsvAndTFRecordThatDataSetsAreReadFrom) {
   EXPECT_EQ(std::get<std::vector<float>>(example.features.at("probabilities")).size(), 2U);
 }
 
+TEST_F(Predict, WritesParquetAndReadsIt) {
+  put_reviews(25);
+  ASSERT_EQ(predict({"--data", reviews(), "--columns", "id", "--format", "parquet",
+                     "--rows-per-file", "10"},
+                    2)
+                .exit_code,
+            0);
+  const auto files = data::find_part_files({out_});
+  ASSERT_EQ(files.size(), 3U);
+  EXPECT_EQ(files.back().filename(), "part-00002.parquet");
+  const auto set = data::open_dataset({out_}, {.kept_columns = {"label"}});
+  ASSERT_EQ(set->size(), 25U);
+  const auto example = set->read(23);
+  EXPECT_EQ(*example.integer("row"), 23);
+  EXPECT_EQ(*example.bytes("id"), "r23");
+  EXPECT_EQ(*example.bytes("column/label"), "bad");
+  EXPECT_EQ(std::get<std::vector<float>>(example.features.at("probabilities")).size(), 2U);
+  // Of what is Parquet itself, with a number as key.
+  const auto table = directory_.path() / "table";
+  ASSERT_EQ(
+      run_program({sullae_program(), "data", "convert", out_, "--output", table, "--to", "parquet"})
+          .exit_code,
+      0);
+  fs::remove_all(out_);
+  EXPECT_TRUE(contains(error_of_predict({"--data", table, "--columns", "key"}),
+                       "has no column 'key', expected one of "));
+  const auto result = predict(
+      {"--data", table, "--columns", "number", "--text-columns", "id", "--format", "parquet"});
+  EXPECT_TRUE(contains(result.standard_error, "has no column 'number'")) << result.standard_error;
+  ASSERT_EQ(predict({"--data", table, "--columns", "id,probability", "--text-columns", "id",
+                     "--outputs", "label", "--format", "parquet"})
+                .exit_code,
+            0);
+  const auto again = data::open_dataset({out_}, {.kept_columns = {"label"}})->read(7);
+  EXPECT_EQ(*again.bytes("id"), "r7");
+  EXPECT_EQ(again.features.at("probability").index(), 1U);  // a float, as it was
+}
+
 TEST_F(Predict, ComparesWithLabels) {
   put_reviews(400);
   const auto result = predict({"--data", reviews(), "--labels", "--rows-per-file", "90"}, 2);

@@ -5,6 +5,7 @@
 #include <arrow/type.h>
 #include <fmt/format.h>
 
+#include <exception>
 #include <mutex>
 #include <utility>
 
@@ -81,7 +82,7 @@ std::unique_ptr<TableFile> open_arrow(std::shared_ptr<const ByteFile> file) {
   try {
     if (file->first(6) != "ARROW1") return std::make_unique<ArrowStream>(*file);
     return std::make_unique<ArrowFile>(file);
-  } catch (const DamagedRecord& error) {
+  } catch (const std::exception& error) {
     throw DamagedRecord(
         fmt::format("{}: is no Arrow file, or is cut off: {}", file->name(), error.what()));
   }

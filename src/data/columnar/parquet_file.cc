@@ -3,11 +3,11 @@
 #include <arrow/type.h>
 #include <fmt/format.h>
 #include <parquet/arrow/reader.h>
-#include <parquet/exception.h>
 #include <parquet/file_reader.h>
 #include <parquet/properties.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "data/columnar/byte_source.h"
@@ -16,12 +16,14 @@
 namespace sullae::data {
 namespace {
 
-// What does not return a Status throws.
+// What does not return a Status throws; also for sizes that a damaged file says, which no memory is enough for.
 template <class Work>
 auto with_arrow(const Work& work) {
   try {
     return work();
-  } catch (const parquet::ParquetException& error) {
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
     throw DamagedRecord(error.what());
   }
 }
