@@ -78,6 +78,6 @@ for parser in config csv tsv example http idx infer jpeg negotiator parquet stor
   "build/fuzz/bin/${parser}_fuzzer" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=65536 -print_final_stats=1 \
     -artifact_prefix="build/fuzz/$parser-" "build/fuzz/corpus/$parser" "$seeds/$parser" >"build/fuzz/$parser.log" 2>&1 ||
     { tail -40 "build/fuzz/$parser.log"; echo "fuzz: $parser: see build/fuzz/$parser.log" >&2; exit 1; }
-  grep -E "number_of_executed_units|new_units_added" "build/fuzz/$parser.log"
+  grep -aE "number_of_executed_units|new_units_added" "build/fuzz/$parser.log"
 done
 echo "nothing was found"

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <ranges>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -98,7 +97,7 @@ class ColumnarDataset final : public Dataset {
     for (const auto& [name, leaf] : roles_.features) used.push_back(leaf);
     if (roles_.label) used.push_back(*roles_.label);
     std::ranges::sort(used);
-    used.erase(std::ranges::unique(used).begin(), used.end());
+    used.erase(std::unique(used.begin(), used.end()), used.end());
     const auto number = [&](std::size_t leaf) {
       return static_cast<std::size_t>(std::ranges::find(used, leaf) - used.begin());
     };
@@ -149,9 +148,14 @@ class ColumnarDataset final : public Dataset {
   }
 
   std::string text(std::size_t i, const Decoded::Batch& batch, std::int64_t row) const {
-    std::string text = cell_text(i, batch, roles_.texts.front(), row);
-    for (const std::size_t column : roles_.texts | std::views::drop(1))
-      text += ' ' + cell_text(i, batch, column, row);
+    std::string text;
+    for (const std::size_t column : roles_.texts) {
+      if (column == roles_.texts.front()) {
+        text = cell_text(i, batch, column, row);
+      } else {
+        text += ' ' + cell_text(i, batch, column, row);
+      }
+    }
     return text;
   }
 
