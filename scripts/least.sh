@@ -26,9 +26,9 @@ expect() {
 }
 
 "$sullae" --version | tee "$folder/version"
-grep -q '; without UCX, MPI, NCCL, JPEG, TFRECORD, PARQUET, PS, SERVING$' "$folder/version"
+grep -q '; without UCX, MPI, NCCL, JPEG, TFRECORD, PARQUET, STORAGE, PS, SERVING$' "$folder/version"
 for program in sullae sullae-train; do
-  if ldd "build/least/bin/$program" | grep -E 'lib(ucp|ucs|mpi|jpeg|isal|protobuf|arrow|parquet|zmq|grpc|sqlite3|ssl)\b' |
+  if ldd "build/least/bin/$program" | grep -E 'lib(ucp|ucs|mpi|jpeg|isal|protobuf|arrow|parquet|curl|zmq|grpc|sqlite3|ssl)\b' |
     grep -vF "$(ldd "$(ldd build/least/bin/sullae-train | awk '/libtorch_cpu/ {print $3}')" | awk '{print $1}')"; then
     echo "least: $program needs the library above" >&2
     exit 1
@@ -42,6 +42,7 @@ printf '\x05\0\0\0\0\0\0\0\1\2\3\4hello\1\2\3\4' >"$folder/some.tfrecord"
 expect "this build of Sullae has no TFRecord files" "$sullae" data inspect "$folder/some.tfrecord"
 printf 'PAR1' >"$folder/some.parquet"
 expect "this build of Sullae has no Parquet and Arrow files" "$sullae" data inspect "$folder/some.parquet"
+expect "this build of Sullae has no stores" "$sullae" data inspect s3://bucket/some.parquet
 mkdir -p "$folder/photographs/class"
 printf '\xff\xd8\xff\xe0' >"$folder/photographs/class/one.jpg"
 expect "this build of Sullae reads no JPEG files" "$sullae" data verify "$folder/photographs"

@@ -10,6 +10,7 @@
 #include "data/tools/convert.h"
 #include "data/tools/inspect.h"
 #include "data/tools/work.h"
+#include "storage/storage.h"
 #include "sullae/data.h"
 #include "sullae/sullae.h"
 
@@ -146,18 +147,20 @@ class DataCommand final : public Command {
     return "tfrecord";
   }
 
+  static std::uintmax_t bytes_of(const std::filesystem::path& path, const storage::Status& status) {
+    if (!status.is_folder) return status.bytes;
+    std::uintmax_t bytes = 0;
+    for (const auto& entry : storage::list(path))
+      bytes += bytes_of(path / entry.name, entry.status);
+    return bytes;
+  }
+
   // The same on every rank.
   std::size_t usual_files(const World& world) const {
     constexpr std::uintmax_t kUsual = std::uintmax_t{128} << 20;
     std::uintmax_t bytes = 0;
     for (const auto& file : data::find_part_files({paths_.begin(), paths_.end()})) {
-      if (!std::filesystem::is_directory(file)) {
-        bytes += std::filesystem::file_size(file);
-        continue;
-      }
-      for (const auto& entry : std::filesystem::recursive_directory_iterator(file)) {
-        if (entry.is_regular_file()) bytes += entry.file_size();
-      }
+      bytes += bytes_of(file, storage::status(file).value());
     }
     return std::max<std::size_t>(static_cast<std::size_t>((bytes + kUsual - 1) / kUsual),
                                  static_cast<std::size_t>(world.size()));

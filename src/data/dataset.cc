@@ -1,6 +1,7 @@
 #include "sullae/data/dataset.h"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 #include <glob.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "data/parts.h"
 #include "data/record/byte_file.h"
 #include "data/record/input_file.h"
+#include "storage/storage.h"
 
 namespace sullae::data {
 namespace {
@@ -20,39 +22,60 @@ namespace fs = std::filesystem;
 
 // Also those of folders that are partitions.
 void add_files(const fs::path& folder, std::vector<fs::path>& files) {
-  std::vector<fs::path> entries;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (is_part_file(entry.path())) entries.push_back(entry.path());
-  }
-  std::ranges::sort(entries);
-  for (const auto& entry : entries) {
-    if (fs::is_regular_file(entry)) {
-      files.push_back(entry);
-    } else if (fs::is_directory(entry) &&
-               entry.filename().string().find('=') != std::string::npos) {
-      add_files(entry, files);
+  for (const auto& entry : storage::list(folder)) {
+    const fs::path path = folder / entry.name;
+    if (!is_part_file(path)) continue;
+    if (!entry.status.is_folder) {
+      files.push_back(path);
+    } else if (entry.name.find('=') != std::string::npos) {
+      add_files(path, files);
     }
   }
 }
 
-std::vector<fs::path> expand(const fs::path& pattern) {
+std::vector<fs::path> expand_here(const fs::path& pattern) {
   glob_t found{};
   const int result = ::glob(pattern.c_str(), 0, nullptr, &found);
   std::vector<fs::path> paths;
-  for (std::size_t i = 0; result == 0 && i < found.gl_pathc; ++i) {
-    const fs::path path(found.gl_pathv[i]);
-    if (is_part_file(path)) paths.push_back(path);
-  }
+  for (std::size_t i = 0; result == 0 && i < found.gl_pathc; ++i)
+    paths.emplace_back(found.gl_pathv[i]);
   ::globfree(&found);
   return paths;  // sorted by glob
 }
 
+bool is_pattern(const std::string& name) { return name.find_first_of("*?[") != std::string::npos; }
+
+// A name after the other, with those that match in the place of each pattern.
+std::vector<fs::path> expand_in_store(const fs::path& pattern) {
+  if (!is_pattern(pattern.native()))
+    return storage::exists(pattern) ? std::vector{pattern} : std::vector<fs::path>();
+  const std::string name = pattern.filename().string();
+  std::vector<fs::path> paths;
+  for (const auto& folder : is_pattern(pattern.parent_path().native())
+                                ? expand_in_store(pattern.parent_path())
+                                : std::vector{pattern.parent_path()}) {
+    if (!is_pattern(name)) {
+      if (storage::exists(folder / name)) paths.push_back(folder / name);
+      continue;
+    }
+    for (const auto& entry : storage::list(folder)) {
+      if (::fnmatch(name.c_str(), entry.name.c_str(), FNM_PERIOD) == 0)
+        paths.push_back(folder / entry.name);
+    }
+  }
+  return paths;
+}
+
+std::vector<fs::path> expand(const fs::path& pattern) {
+  auto paths = storage::is_remote(pattern) ? expand_in_store(pattern) : expand_here(pattern);
+  std::erase_if(paths, [](const fs::path& path) { return !is_part_file(path); });
+  return paths;
+}
+
 const Format* recognise(const fs::path& path) {
   std::string start;
-  if (!fs::is_directory(path)) {
-    start.resize(1024);
-    start.resize(InputFile(path).read(start.data(), start.size()));
-  }
+  constexpr std::size_t kStart = 1024;
+  if (!storage::is_folder(path)) start = read_start(path, kStart);
   const auto found = std::ranges::find_if(
       formats(), [&](const Format& format) { return format.recognises(path, start); });
   return found == formats().end() ? nullptr : &*found;
@@ -76,7 +99,7 @@ const Format& format_of(const fs::path& path, const std::string& name) {
 std::vector<fs::path> expand_all(const std::vector<fs::path>& paths) {
   std::vector<fs::path> all;
   for (const auto& path : paths) {
-    if (fs::exists(path)) {
+    if (storage::exists(path)) {
       all.push_back(path);
       continue;
     }
@@ -139,7 +162,7 @@ std::vector<fs::path> find_part_files(const std::vector<fs::path>& paths) {
   std::vector<fs::path> files;
   for (const auto& path : expand_all(paths)) {
     // A folder of images is opened as it is, one of part files is the same as its files.
-    if (!fs::is_directory(path) || recognise(path) != nullptr) {
+    if (!storage::is_folder(path) || recognise(path) != nullptr) {
       files.push_back(path);
       continue;
     }

@@ -9,6 +9,7 @@
 
 #include "data/table/columns.h"
 #include "data/table/labels.h"
+#include "storage/storage.h"
 
 namespace sullae::data {
 namespace {
@@ -48,25 +49,20 @@ bool is_job_part(const fs::path& file) {
 }
 
 bool holds_job_parts(const fs::path& folder) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name == "_temporary" || name.starts_with("_started_")) return true;
-    if (entry.is_directory(error) ? is_partition(entry.path()) && holds_job_parts(entry.path())
-                                  : is_job_part(entry.path()))
-      return true;
-  }
-  return false;
+  return std::ranges::any_of(storage::list(folder), [&](const storage::Entry& entry) {
+    if (entry.name == "_temporary" || entry.name.starts_with("_started_")) return true;
+    const fs::path path = folder / entry.name;
+    return entry.status.is_folder ? is_partition(path) && holds_job_parts(path) : is_job_part(path);
+  });
 }
 
 fs::path without_slash(const fs::path& path) {
   return path.has_filename() ? path : path.parent_path();
 }
 
-bool has_success(fs::path folder) {
-  std::error_code error;
-  folder = without_slash(fs::absolute(folder, error).lexically_normal());
-  while (!fs::exists(folder / kSuccess, error)) {
+bool has_success(const fs::path& path) {
+  fs::path folder = without_slash(storage::absolute(path));
+  while (!storage::exists(folder / kSuccess)) {
     if (!is_partition(folder)) return false;
     folder = folder.parent_path();
   }
@@ -140,10 +136,9 @@ class InPartition final : public Dataset {
 }  // namespace
 
 Partition partition_of(const fs::path& file) {
-  std::error_code error;
   Partition partition;
-  for (fs::path folder = fs::absolute(file, error).lexically_normal().parent_path();
-       is_partition(folder); folder = folder.parent_path()) {
+  for (fs::path folder = storage::absolute(file).parent_path(); is_partition(folder);
+       folder = folder.parent_path()) {
     const std::string name = folder.filename().string();
     const auto at = name.find('=');
     const std::string value = name.substr(at + 1);
@@ -159,8 +154,7 @@ void check_success(const std::vector<fs::path>& paths, const std::string& succes
     throw InputError(fmt::format("success file '{}': expected auto, yes or no", success_file));
   if (success_file == "no") return;
   for (const auto& path : paths) {
-    std::error_code error;
-    if (!fs::is_directory(path, error) || has_success(path)) continue;
+    if (!storage::is_folder(path) || has_success(path)) continue;
     if (success_file == "auto" && !holds_job_parts(path)) continue;
     throw InputError(
         fmt::format("{}: has no _SUCCESS, which Spark and Hadoop write at the end: the job that "
@@ -171,8 +165,9 @@ void check_success(const std::vector<fs::path>& paths, const std::string& succes
 }
 
 bool is_empty_part(const fs::path& file) {
-  std::error_code error;
-  return is_job_part(file) && fs::file_size(file, error) == 0 && !error;
+  if (!is_job_part(file)) return false;
+  const auto status = storage::status(file);
+  return status && !status->is_folder && status->bytes == 0;
 }
 
 Partitions::Partitions(const std::vector<fs::path>& files, const DatasetOptions& options)

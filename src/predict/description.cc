@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "data/format/format.h"
+#include "storage/storage.h"
 #include "torch/checkpoint_file.h"
 
 namespace sullae::predict {
@@ -38,37 +39,41 @@ std::uint64_t checksum_of(const train::FoundModel& model, const serve::ModelConf
   return sum;
 }
 
-std::string name_of(const fs::path& path) { return fs::absolute(path).lexically_normal().string(); }
+std::string name_of(const fs::path& path) { return storage::absolute(path).string(); }
 
-json describe_file(const fs::path& file) {
-  std::error_code error;
-  const auto bytes = fs::file_size(file, error);
-  const auto modified = fs::last_write_time(file, error).time_since_epoch().count();
-  return {{"file", name_of(file)}, {"bytes", bytes}, {"modified", modified}};
+json describe_file(const fs::path& file, const storage::Status& status) {
+  return {{"file", name_of(file)}, {"bytes", status.bytes}, {"version", status.version}};
 }
 
 // In whatever order its files are listed, and however many there are.
-json describe_folder(const fs::path& folder) {
-  std::error_code error;
+void add_files(const fs::path& folder, std::uint64_t& sum, std::size_t& files) {
+  for (const auto& entry : storage::list(folder)) {
+    if (entry.status.is_folder) {
+      add_files(folder / entry.name, sum, files);
+    } else {
+      sum += fnv1a(describe_file(folder / entry.name, entry.status).dump());
+      ++files;
+    }
+  }
+}
+
+json describe(const fs::path& path) {
+  const auto status = storage::status(path).value_or(storage::Status());
+  if (!status.is_folder) return describe_file(path, status);
   std::uint64_t sum = 0;
   std::size_t files = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
-    if (!entry.is_regular_file(error)) continue;
-    sum += fnv1a(describe_file(entry.path()).dump());
-    ++files;
-  }
-  return {{"file", name_of(folder)}, {"files", files}, {"checksum", sum}};
+  add_files(path, sum, files);
+  return {{"file", name_of(path)}, {"files", files}, {"checksum", sum}};
 }
 
 json describe_data(const std::vector<fs::path>& paths) {
   auto files = json::array();
   for (const auto& file : data::find_part_files(paths)) {
-    std::error_code error;
-    files.push_back(fs::is_directory(file, error) ? describe_folder(file) : describe_file(file));
+    files.push_back(describe(file));
     auto labels = data::idx_labels_of(file);
     if (labels.empty()) continue;
-    if (!fs::exists(labels, error)) labels += ".gz";
-    files.push_back(describe_file(labels));
+    if (!storage::exists(labels)) labels += ".gz";
+    files.push_back(describe(labels));
   }
   return files;
 }

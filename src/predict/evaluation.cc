@@ -8,7 +8,7 @@
 #include <numeric>
 #include <ranges>
 
-#include "base/file.h"
+#include "storage/storage.h"
 #include "sullae/error.h"
 #include "train/monitor/plot.h"
 #include "train/monitor/report_page.h"
@@ -175,7 +175,7 @@ void write_page(const std::filesystem::path& file, const Confusion& confusion,
     page += "</tr>";
   }
   page += "</table></div></html>\n";
-  write_file(file, page);
+  storage::write_file(file, page);
 }
 
 }  // namespace sullae::predict

@@ -7,9 +7,10 @@
 #include <cerrno>
 #include <optional>
 #include <regex>
+#include <set>
 
-#include "base/file.h"
 #include "predict/description.h"
+#include "storage/storage.h"
 #include "sullae/error.h"
 
 namespace sullae::predict {
@@ -23,11 +24,10 @@ constexpr const char* kNotes = "_parts";
 constexpr const char* kSuccess = "_SUCCESS";
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::error_code error;
-  std::vector<std::string> names;
-  for (const auto& entry : entries_of(folder, error).value_or(std::vector<fs::path>()))
-    names.push_back(entry.filename().string());
+std::set<std::string> names_in(const fs::path& folder) {
+  std::set<std::string> names;
+  if (!storage::exists(folder)) return names;
+  for (const auto& entry : storage::list(folder)) names.insert(entry.name);
   return names;
 }
 
@@ -64,10 +64,12 @@ std::vector<std::size_t> OutputFolder::open(const json& run, bool overwrite) {
   const auto refuse = [&](const std::string& why) {
     throw InputError(fmt::format("--output {}: {}", folder_.string(), why));
   };
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error) refuse("cannot be made: " + error.message());
-  // Where the file system has locks: not all that hosts share have.
+  try {
+    storage::make_folder(folder_ / kNotes);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("--output {}", error.what()));
+  }
+  // Where the file system has locks: not all that hosts share have, and stores have none.
   lock_ = UniqueFd(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (lock_ && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     refuse("another `sullae predict` is writing there");
@@ -92,25 +94,24 @@ std::vector<std::size_t> OutputFolder::open(const json& run, bool overwrite) {
   } else if (!other_part.empty()) {
     refuse(fmt::format("holds '{}', which is none of this run's {} parts", other_part, parts_));
   }
-  fs::create_directories(folder_ / kNotes, error);
-  if (error) refuse("cannot be written: " + error.message());
+  storage::make_folder(folder_ / kNotes);
   for (const auto& name : names_in(folder_)) {
-    if (is_ours(name) && is_temporary(name)) fs::remove(folder_ / name, error);
+    if (is_ours(name) && is_temporary(name)) storage::remove(folder_ / name);
   }
   for (const auto& name : names_in(folder_ / kNotes)) {
-    if (is_temporary(name)) fs::remove(folder_ / kNotes / name, error);
+    if (is_temporary(name)) storage::remove(folder_ / kNotes / name);
   }
-  if (before != run) write_file(folder_ / kRun, run.dump(2) + '\n');
+  if (before != run) storage::write_file(folder_ / kRun, run.dump(2) + '\n');
   auto numbers = missing();
-  if (!numbers.empty()) fs::remove(folder_ / kSuccess, error);
+  if (!numbers.empty()) storage::remove(folder_ / kSuccess);
   return numbers;
 }
 
 // Null where there is none that can be read.
 json OutputFolder::description() const {
-  if (!fs::exists(folder_ / kRun)) return nullptr;
+  if (!storage::exists(folder_ / kRun)) return nullptr;
   try {
-    return json::parse(read_file(folder_ / kRun, kMostBytes));
+    return json::parse(storage::read_file(folder_ / kRun, kMostBytes));
   } catch (const json::exception&) {
     return nullptr;
   }
@@ -124,29 +125,33 @@ bool OutputFolder::is_of_this_run(const std::string& name) const {
 
 // At the end what says whose it is, so that a removal that is cut off can be gone on with.
 void OutputFolder::remove_all() const {
-  std::error_code error;
-  fs::remove(folder_ / kSuccess, error);
+  storage::remove(folder_ / kSuccess);
   for (const auto& name : names_in(folder_)) {
-    if (is_ours(name) && name != kRun) fs::remove_all(folder_ / name, error);
+    if (is_ours(name) && name != kRun) storage::remove(folder_ / name);
   }
-  fs::remove(folder_ / kRun, error);
+  storage::remove(folder_ / kRun);
 }
 
 std::vector<std::size_t> OutputFolder::missing() const {
+  const auto names = names_in(folder_);
+  const auto notes = names_in(folder_ / kNotes);
   std::vector<std::size_t> missing;
   for (std::size_t number = 0; number < parts_; ++number) {
-    if (!fs::exists(part(number)) || !noted(number)) missing.push_back(number);
+    if (!names.contains(part(number).filename()) || !notes.contains(note_file(number).filename()) ||
+        !noted(number))
+      missing.push_back(number);
   }
   return missing;
 }
 
 void OutputFolder::note(std::size_t number, const json& seen) const {
-  write_file(note_file(number), seen.dump() + '\n');
+  storage::write_file(note_file(number), seen.dump() + '\n');
 }
 
 std::optional<json> OutputFolder::noted(std::size_t number) const {
   try {
-    if (fs::exists(note_file(number))) return json::parse(read_file(note_file(number), kMostBytes));
+    if (storage::exists(note_file(number)))
+      return json::parse(storage::read_file(note_file(number), kMostBytes));
   } catch (const json::exception&) {
     // It is made again, with its part.
   }
@@ -154,7 +159,7 @@ std::optional<json> OutputFolder::noted(std::size_t number) const {
 }
 
 void OutputFolder::complete() const {
-  if (!fs::exists(folder_ / kSuccess)) write_file(folder_ / kSuccess, "");
+  if (!storage::exists(folder_ / kSuccess)) storage::write_file(folder_ / kSuccess, "");
 }
 
 }  // namespace sullae::predict

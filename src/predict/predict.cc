@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
 #include "data/tools/work.h"
 #include "parallel/agreement.h"
 #include "predict/description.h"
 #include "predict/output_folder.h"
 #include "predict/part.h"
 #include "serve/model/model.h"
+#include "storage/storage.h"
 #include "sullae/error.h"
 #include "torch/blas_threads.h"
 #include "torch/broadcast_text.h"
@@ -108,12 +108,14 @@ void check(const PredictOptions& options, const data::Dataset& set, const serve:
   check_names(options, output_names(model));
   check_first(options, set);
   check_classes(options, set, model);
-  for (const auto& path : options.data) {
+  const auto whole = [](const fs::path& path) {
     std::error_code error;
-    const auto folder = fs::weakly_canonical(path, error);
-    const auto output = fs::weakly_canonical(options.output, error);
-    if (fs::is_directory(folder, error) &&
-        std::ranges::mismatch(folder, output).in1 == folder.end())
+    return storage::is_remote(path) ? path : fs::weakly_canonical(path, error);
+  };
+  for (const auto& path : options.data) {
+    const auto folder = whole(path);
+    if (storage::exists(path) && storage::is_folder(path) &&
+        std::ranges::mismatch(folder, whole(options.output)).in1 == folder.end())
       throw InputError(fmt::format("--output {}: is in {}, which is read: expected another folder",
                                    options.output.string(), path.string()));
   }
@@ -219,7 +221,7 @@ class Run {
       }
       if (confusion) {
         sum["confusion"] = confusion->counts();
-        write_file(folder_.report("json"), confusion->to_json().dump(2) + '\n');
+        storage::write_file(folder_.report("json"), confusion->to_json().dump(2) + '\n');
         write_page(folder_.report("html"), *confusion,
                    fmt::format("{} on {}", options_.model.filename().string(),
                                fmt::join(names_of(options_.data), ", ")));

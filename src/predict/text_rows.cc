@@ -7,9 +7,9 @@
 #include <utility>
 #include <variant>
 
-#include "base/file.h"
 #include "predict/row_formats.h"
 #include "serve/protocol/json_tensors.h"
+#include "storage/storage.h"
 
 namespace sullae::predict {
 namespace {
@@ -98,7 +98,7 @@ class TextWriter : public RowWriter {
   }
 
   RowFields fields_;
-  AtomicFile file_;
+  storage::NewFile file_;
   std::string text_;
 };
 

@@ -5,39 +5,42 @@
 
 #include "data/format/format.h"
 #include "data/record/byte_file.h"
+#include "storage/storage.h"
 
 namespace sullae::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> sorted_entries(const fs::path& folder) {
-  std::vector<fs::path> entries;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (!entry.path().filename().string().starts_with('.')) entries.push_back(entry.path());
-  }
-  if (error)
-    throw InputError(fmt::format("{}: cannot be read: {}", folder.string(), error.message()));
-  std::ranges::sort(entries);
+using storage::Entry;
+
+std::vector<Entry> seen_entries(const fs::path& folder) {
+  auto entries = storage::list(folder);
+  std::erase_if(entries, [](const Entry& entry) { return entry.name.starts_with('.'); });
   return entries;
 }
 
-bool holds_images(const fs::path& folder) {
-  const auto entries = sorted_entries(folder);
-  return std::ranges::any_of(entries, [](const fs::path& e) { return is_jpeg_name(e.string()); });
+bool holds_images(const std::vector<Entry>& entries) {
+  return std::ranges::any_of(entries, [](const Entry& e) { return is_jpeg_name(e.name); });
+}
+
+// In a store a look into each folder takes its time: those of partitions, of which there may be many, are no classes.
+bool may_be_class(const fs::path& folder, const Entry& entry) {
+  return entry.status.is_folder &&
+         !(storage::is_remote(folder) && entry.name.find('=') != std::string::npos);
 }
 
 class FolderDataset final : public Dataset {
  public:
   FolderDataset(const fs::path& folder, const DatasetOptions& options) {
-    for (const auto& entry : sorted_entries(folder)) {
-      if (fs::is_directory(entry)) {
-        add_class(entry, options);
-      } else if (is_jpeg_name(entry.string())) {
-        images_.push_back({entry, kNoClass});
+    for (const auto& entry : seen_entries(folder)) {
+      const fs::path path = folder / entry.name;
+      if (entry.status.is_folder) {
+        add_class(path, options);
+      } else if (is_jpeg_name(entry.name)) {
+        images_.push_back({path, kNoClass});
       } else {
-        others_.note(entry);
+        others_.note(path);
       }
     }
     others_.report(folder.string());
@@ -65,11 +68,11 @@ class FolderDataset final : public Dataset {
 
   void add_class(const fs::path& folder, const DatasetOptions& options) {
     const std::size_t before = images_.size();
-    for (const auto& file : sorted_entries(folder)) {
-      if (is_jpeg_name(file.string())) {
-        images_.push_back({file, classes_.size()});
+    for (const auto& entry : seen_entries(folder)) {
+      if (is_jpeg_name(entry.name)) {
+        images_.push_back({folder / entry.name, classes_.size()});
       } else {
-        others_.note(file);
+        others_.note(folder / entry.name);
       }
     }
     if (images_.size() == before) {
@@ -91,11 +94,12 @@ Format folder_format() {
   return {.name = "folder",
           .recognises =
               [](const fs::path& path, std::string_view) {
-                if (!fs::is_directory(path)) return false;
-                const auto entries = sorted_entries(path);
-                return holds_images(path) ||
-                       std::ranges::any_of(entries, [](const fs::path& entry) {
-                         return fs::is_directory(entry) && holds_images(entry);
+                if (!storage::is_folder(path)) return false;
+                const auto entries = seen_entries(path);
+                return holds_images(entries) ||
+                       std::ranges::any_of(entries, [&](const Entry& entry) {
+                         return may_be_class(path, entry) &&
+                                holds_images(seen_entries(path / entry.name));
                        });
               },
           .open = [](const fs::path& path, const Opening& options) -> DatasetPtr {

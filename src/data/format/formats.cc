@@ -1,8 +1,9 @@
 #include <algorithm>
-#include <fstream>
+#include <sstream>
 
 #include "base/log.h"
 #include "data/format/format.h"
+#include "storage/storage.h"
 
 namespace sullae::data {
 
@@ -45,8 +46,11 @@ void OtherPictures::report(const std::string& where) const {
 }
 
 std::vector<std::string> classes_beside(const std::filesystem::path& path) {
-  std::ifstream stream(path.parent_path() / "classes.txt");
+  const auto file = path.parent_path() / "classes.txt";
   std::vector<std::string> classes;
+  constexpr std::size_t kMost = std::size_t{64} << 20;
+  if (!storage::exists(file)) return classes;
+  std::istringstream stream(storage::read_file(file, kMost));
   for (std::string line; std::getline(stream, line);) classes.push_back(line);
   return classes;
 }

@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "data/record/input_file.h"
+#include "storage/storage.h"
 #include "sullae/error.h"
 
 namespace sullae::data {
@@ -61,6 +62,34 @@ class FileInMemory final : public ByteFile {
   std::string content_;
 };
 
+class FileInStore final : public ByteFile {
+ public:
+  FileInStore(std::string name, std::unique_ptr<storage::Reader> reader)
+      : ByteFile(std::move(name), reader->size()), reader_(std::move(reader)) {}
+  void read(std::uint64_t offset, void* into, std::size_t bytes) const override {
+    reader_->read(offset, into, bytes);
+  }
+
+ private:
+  std::unique_ptr<storage::Reader> reader_;
+};
+
+std::shared_ptr<const ByteFile> open_in_place(const std::filesystem::path& file) {
+  if (storage::is_remote(file)) {
+    const auto status = storage::status(file);
+    if (!status || status->is_folder)
+      throw InputError(fmt::format("{}: is not a file", file.string()));
+    return std::make_shared<FileInStore>(file.string(), storage::open_remote(file, *status));
+  }
+  UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  if (fd.get() < 0 || ::fstat(fd.get(), &status) != 0)
+    throw InputError(fmt::format("{}: cannot be opened: {}", file.string(), std::strerror(errno)));
+  if (!S_ISREG(status.st_mode)) throw InputError(fmt::format("{}: is not a file", file.string()));
+  return std::make_shared<FileOnDisk>(file.string(), static_cast<std::uint64_t>(status.st_size),
+                                      std::move(fd));
+}
+
 }  // namespace
 
 std::string ByteFile::read(std::uint64_t offset, std::size_t bytes) const {
@@ -74,13 +103,7 @@ std::string ByteFile::first(std::size_t bytes) const {
 }
 
 std::shared_ptr<const ByteFile> ByteFile::open(const std::filesystem::path& file) {
-  UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat status {};
-  if (fd.get() < 0 || ::fstat(fd.get(), &status) != 0)
-    throw InputError(fmt::format("{}: cannot be opened: {}", file.string(), std::strerror(errno)));
-  if (!S_ISREG(status.st_mode)) throw InputError(fmt::format("{}: is not a file", file.string()));
-  auto opened = std::make_shared<FileOnDisk>(
-      file.string(), static_cast<std::uint64_t>(status.st_size), std::move(fd));
+  auto opened = open_in_place(file);
   if (opened->first(2) != "\x1f\x8b") return opened;
   return std::make_shared<FileInMemory>(file.string(), read_whole(file));
 }

@@ -8,25 +8,45 @@
 #include <cstring>
 #include <memory>
 
+#include "storage/storage.h"
 #include "sullae/error.h"
 
 namespace sullae::data {
+namespace {
+
+// What the beginning of a compressed file says of the content's.
+std::string inflate_start(const std::string& compressed, std::size_t bytes) {
+  std::string content(bytes, '\0');
+  z_stream stream{};
+  constexpr int kGzip = 15 + 16;
+  if (::inflateInit2(&stream, kGzip) != Z_OK) throw Error("zlib cannot be started");
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(compressed.data()));
+  stream.avail_in = static_cast<uInt>(compressed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(content.data());
+  stream.avail_out = static_cast<uInt>(content.size());
+  ::inflate(&stream, Z_SYNC_FLUSH);
+  content.resize(content.size() - stream.avail_out);
+  ::inflateEnd(&stream);
+  return content;
+}
+
+}  // namespace
 
 std::filesystem::path find_file(const std::filesystem::path& file) {
-  if (std::filesystem::exists(file)) return file;
+  if (storage::exists(file)) return file;
   auto compressed = file;
   compressed += ".gz";
-  if (std::filesystem::exists(compressed)) return compressed;
+  if (storage::exists(compressed)) return compressed;
   throw InputError(fmt::format("{}: there is no such file, nor {}", file.string(),
                                compressed.filename().string()));
 }
 
 InputFile::InputFile(const std::filesystem::path& file)
     : name_(file.string()), stream_(nullptr, ::gzclose) {
-  errno = 0;
-  stream_.reset(::gzopen(file.c_str(), "rb"));
-  if (!stream_)
-    throw InputError(fmt::format("{}: cannot be opened: {}", name_, std::strerror(errno)));
+  UniqueFd fd = storage::open_whole(file);
+  stream_.reset(::gzdopen(fd.get(), "rb"));
+  if (!stream_) throw InputError(fmt::format("{}: cannot be opened", name_));
+  (void)fd.release();
   ::gzbuffer(stream_.get(), 1U << 17);
 }
 
@@ -53,6 +73,17 @@ std::size_t InputFile::read(void* into, std::size_t bytes) {
                                  code == Z_ERRNO ? std::strerror(errno) : message));
   }
   return done;
+}
+
+std::string read_start(const std::filesystem::path& file, std::size_t bytes) {
+  std::string start;
+  if (storage::is_remote(file)) {
+    start = storage::read_start(file, bytes);
+    return start.starts_with("\x1f\x8b") ? inflate_start(start, bytes) : start;
+  }
+  start.resize(bytes);
+  start.resize(InputFile(file).read(start.data(), start.size()));
+  return start;
 }
 
 std::string read_whole(const std::filesystem::path& file) {

@@ -29,6 +29,9 @@ class InputFile {
 /// `file`, or `file`.gz where only that exists. Throws InputError where neither does.
 std::filesystem::path find_file(const std::filesystem::path& file);
 
+/// The first `bytes` of its content, or as many as there are.
+std::string read_start(const std::filesystem::path& file, std::size_t bytes);
+
 /// The content of a plain or gzip-compressed file. Throws InputError for one that cannot be read or
 /// whose compressed data is damaged or ends early.
 std::string read_whole(const std::filesystem::path& file);

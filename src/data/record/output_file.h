@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file.h"
+#include "storage/storage.h"
 
 namespace sullae::data {
 
@@ -33,7 +33,7 @@ class OutputFile {
   void deflate(std::string_view bytes, int flush);
   void flush_buffer();
 
-  AtomicFile file_;
+  storage::NewFile file_;
   bool compressed_;
   z_stream stream_{};
   std::vector<char> buffer_;

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "data/record/tfrecord_frame.h"
+#include "storage/storage.h"
 
 namespace sullae::data {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 // The format of DALI's tfrecord2idx: a line "offset size" a record, frame included.
 std::optional<std::vector<TFRecordPlace>> read_index(const std::filesystem::path& path,
                                                      std::uint64_t file_size) {
+  if (storage::is_remote(path)) return std::nullopt;
   auto index_path = path;
   index_path += ".idx";
   std::error_code error;

@@ -39,7 +39,8 @@ class TFRecordWriter::Impl {
 
   void close() {
     file_.commit();
-    if (file_.compressed()) return;
+    // One in a store is not looked at.
+    if (file_.compressed() || storage::is_remote(path_)) return;
     auto index_path = path_;
     index_path += ".idx";
     write_file(index_path, index_);

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/file.h"
+#include "storage/storage.h"
 #include "sullae/data/image.h"
 #include "sullae/data/parquet.h"
 #include "sullae/data/tar.h"
@@ -74,11 +74,7 @@ void check(const ConvertOptions& options) {
                                  options.format, fmt::join(formats, ", ")));
   if (options.files < 1 || options.files > 99999)
     throw InputError(fmt::format("{} files: expected 1 to 99999", options.files));
-  std::error_code error;
-  std::filesystem::create_directories(options.output, error);
-  if (error)
-    throw InputError(
-        fmt::format("{}: cannot be made: {}", options.output.string(), error.message()));
+  storage::make_folder(options.output);
 }
 
 // To decode every picture takes many times as long as to write it: without `whole` its header and its end are looked at,
@@ -124,15 +120,13 @@ const std::vector<std::string>& written_formats() {
 }
 
 void remove_other_parts(const ConvertOptions& options) {
-  std::error_code error;
-  const auto entries = entries_of(options.output, error);
-  for (const auto& entry : entries.value_or(std::vector<std::filesystem::path>())) {
-    const std::string name = entry.filename().string();
+  for (const auto& entry : storage::list(options.output)) {
+    const std::string& name = entry.name;
     const bool part = name.starts_with("part-") && name.find("-of-") == 10 &&
                       std::ranges::any_of(written_formats(), [&](const std::string& format) {
                         return name.find('.' + format) == 19;
                       });
-    if (part && name.find(ending_of(options)) != 10) std::filesystem::remove(entry, error);
+    if (part && name.find(ending_of(options)) != 10) storage::remove(options.output / name);
   }
 }
 
@@ -166,11 +160,11 @@ Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageL
           }
         }
         writer->close();
-        bytes += std::filesystem::file_size(file);
+        bytes += storage::status(file).value().bytes;
       });
   if (rank == 0 && !dataset.classes().empty())
-    write_file(options.output / "classes.txt",
-               fmt::format("{}\n", fmt::join(dataset.classes(), "\n")));
+    storage::write_file(options.output / "classes.txt",
+                        fmt::format("{}\n", fmt::join(dataset.classes(), "\n")));
   return {.samples = written, .files = mine, .bytes = bytes};
 }
 

@@ -9,16 +9,21 @@
 #include <thread>
 #include <vector>
 
+#include "storage/storage.h"
 #include "sullae/data/dataset.h"
 
 namespace sullae::data {
 
 void check_not_read(const std::vector<std::filesystem::path>& paths,
                     const std::filesystem::path& output) {
-  for (const auto& file : find_part_files(paths)) {
+  const auto is_same = [&](const std::filesystem::path& folder) {
     std::error_code error;
-    if (std::filesystem::equivalent(file.parent_path().empty() ? "." : file.parent_path(), output,
-                                    error))
+    return storage::is_remote(output) || storage::is_remote(folder)
+               ? folder == output
+               : std::filesystem::equivalent(folder.empty() ? "." : folder, output, error);
+  };
+  for (const auto& file : find_part_files(paths)) {
+    if (is_same(file.parent_path()))
       throw InputError(
           fmt::format("--output {}: holds what is read: expected another folder", output.string()));
   }

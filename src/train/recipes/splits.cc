@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "storage/storage.h"
 #include "sullae/error.h"
 
 namespace sullae::train {
@@ -35,17 +36,18 @@ DataPaths find_paths(const RecipeOptions& options) {
   }
   DataPaths paths;
   int left_out = 0;
-  if (fs::is_directory(options.data)) {
-    for (const auto& entry : fs::directory_iterator(options.data)) {
-      const std::string name = entry.path().filename().string();
+  if (storage::is_folder(options.data)) {
+    for (const auto& entry : storage::list(options.data)) {
+      const std::string& name = entry.name;
+      const fs::path path = options.data / name;
       const auto has = [&](const char* part) {
         return name.find(part) != std::string::npos;
       };
-      if (!data::is_part_file(entry.path())) continue;
+      if (!data::is_part_file(path)) continue;
       if (has("train"))
-        paths.train.push_back(entry.path());
+        paths.train.push_back(path);
       else if (has("test") || has("val"))
-        paths.test.push_back(entry.path());
+        paths.test.push_back(path);
       else
         ++left_out;
     }

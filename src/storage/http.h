@@ -1,0 +1,72 @@
+// HTTP requests to stores, by libcurl.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sullae/error.h"
+
+namespace sullae::storage {
+
+/// No answer, or not all of one: a connection that was refused, broke, or went silent. What failed may be tried again.
+class ConnectionError : public Error {
+ public:
+  using Error::Error;
+};
+
+struct HttpRequest {
+  std::string method = "GET";
+  std::string url;
+  std::vector<std::string> headers = {};  ///< "Name: value"
+  /// What is sent: of an open file its first `upload_bytes`; nothing without one.
+  int upload_fd = -1;
+  std::uint64_t upload_bytes = 0;
+  /// Goes where the answer points (of GET and HEAD).
+  bool follow = false;
+  /// Takes the body of a good answer (2xx) as it comes; without one it is in the answer.
+  std::function<void(std::string_view)> sink = {};
+};
+
+struct HttpAnswer {
+  long status = 0;
+  std::map<std::string, std::string> headers;  ///< names in lower case
+  std::string body;
+  bool is_good() const { return status >= 200 && status < 300; }
+};
+
+/// Connections, which stay open between requests. Any thread.
+class Http {
+ public:
+  Http();
+  ~Http();
+  Http(const Http&) = delete;
+  Http& operator=(const Http&) = delete;
+  /// Throws ConnectionError.
+  HttpAnswer send(const HttpRequest& request);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// How long what failed is tried again: SULLAE_STORAGE_TIMEOUT, in seconds (120).
+std::chrono::milliseconds storage_timeout();
+
+/// Sends until there is an answer that is none of "not now" (429, 500, 502, 503, 504), with longer and longer pauses, until
+/// storage_timeout() has passed without one; then throws Error: `name` (what is read or written), and the last reason. `make` is asked
+/// for each attempt, so that it may go on where the last one ended; when `progress()` has changed, the time begins anew.
+HttpAnswer send_with_retries(
+    Http& http, const std::string& name, const std::function<HttpRequest()>& make,
+    const std::function<std::uint64_t()>& progress = [] { return std::uint64_t{0}; });
+
+/// "%2F" for what is no letter, digit, or one of "-._~"; `keep_slashes` leaves "/".
+std::string percent_encode(std::string_view text, bool keep_slashes);
+
+}  // namespace sullae::storage

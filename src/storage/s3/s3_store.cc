@@ -1,0 +1,294 @@
+#include "storage/s3/s3_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/property_tree/ptree.hpp>
+#include <boost/property_tree/xml_parser.hpp>
+#include <mutex>
+#include <sstream>
+#include <utility>
+
+#include "storage/http.h"
+#include "storage/s3/settings.h"
+
+namespace sullae::storage {
+namespace {
+
+using boost::property_tree::ptree;
+
+ptree parse_xml(const std::string& text) {
+  ptree tree;
+  std::istringstream stream(text);
+  boost::property_tree::read_xml(stream, tree);
+  return tree;
+}
+
+// What an answer says of an error: "AccessDenied: …"; its code alone first.
+std::pair<std::string, std::string> problem_of(const HttpAnswer& answer) {
+  std::string code;
+  std::string message;
+  try {
+    const ptree tree = parse_xml(answer.body);
+    code = tree.get("Error.Code", "");
+    message = tree.get("Error.Message", "");
+  } catch (const boost::property_tree::ptree_error&) {
+    // Of HEAD there is none, and proxies say what they like.
+  }
+  std::string said = fmt::format("the answer is {}", answer.status);
+  if (!code.empty()) said += fmt::format(", {}: {}", code, message);
+  return {code, said};
+}
+
+class S3Store final : public Store {
+ public:
+  explicit S3Store(const Location& location)
+      : bucket_(location.authority),
+        environment_(process_environment()),
+        settings_(read_s3_settings(environment_)) {
+    if (settings_.endpoint.empty()) {
+      base_ = "https://";
+      host_ = fmt::format("{}.s3.{}.amazonaws.com", bucket_, settings_.region);
+    } else {
+      const auto host = settings_.endpoint.find("://") + 3;
+      base_ = settings_.endpoint.substr(0, host);
+      host_ = settings_.endpoint.substr(host);
+      prefix_ = '/' + bucket_;
+    }
+  }
+
+  // A key, or what keys begin with.
+  std::optional<Status> status(const std::string& path) override {
+    if (!path.empty()) {
+      const HttpAnswer answer = send({.method = "HEAD", .path = path});
+      if (answer.is_good()) {
+        return Status{.is_folder = false,
+                      .bytes = std::stoull(header(answer, "content-length", path)),
+                      .version = header(answer, "etag", path)};
+      }
+      if (answer.status != 404) {
+        // An answer to HEAD has no words; this one may have.
+        list_some(path, "", 1);
+        fail(path, answer);
+      }
+    }
+    const auto found = list_some(folder_of(path), "", 1);
+    if (found.entries.empty() && !found.is_there) return std::nullopt;
+    return Status{.is_folder = true, .bytes = 0, .version = {}};
+  }
+
+  std::vector<Entry> list(const std::string& path) override {
+    std::vector<Entry> entries;
+    std::string token;
+    do {
+      auto some = list_some(folder_of(path), token, 1000);
+      std::ranges::move(some.entries, std::back_inserter(entries));
+      token = some.next;
+    } while (!token.empty());
+    std::ranges::sort(entries, {}, &Entry::name);
+    return entries;
+  }
+
+  void read(const std::string& path, const std::string& version, std::uint64_t offset,
+            std::uint64_t bytes, const std::function<void(std::string_view)>& take) override {
+    std::uint64_t done = 0;
+    while (done < bytes) {
+      const HttpAnswer answer = send(
+          {.path = path,
+           .headers = {{"if-match", version}},
+           .range = [&] { return fmt::format("bytes={}-{}", offset + done, offset + bytes - 1); },
+           .sink =
+               [&](std::string_view piece) {
+                 take(piece.substr(0, bytes - done));
+                 done += piece.size();
+               },
+           .progress =
+               [&] {
+                 return done;
+               }});
+      if (answer.status == 412)
+        throw InputError(fmt::format("{}: has changed while it was read", name_of(path)));
+      if (!answer.is_good()) fail(path, answer);
+      if (answer.status == 200 && offset > 0)
+        throw Error(fmt::format("{}: the store gives no parts of files", name_of(path)));
+      if (done < bytes && header(answer, "content-length", path) == "0")
+        throw InputError(fmt::format("{}: is truncated: it ends at byte {}, {} more were expected",
+                                     name_of(path), offset + done, bytes - done));
+    }
+  }
+
+  void write(const std::string& path, int fd, std::uint64_t bytes) override {
+    constexpr std::uint64_t kMost = std::uint64_t{5} << 30;
+    if (bytes > kMost)
+      throw InputError(
+          fmt::format("{}: {} bytes are more than S3 takes at once, {}: write smaller files",
+                      name_of(path), bytes, kMost));
+    const HttpAnswer answer = send({.method = "PUT",
+                                    .path = path,
+                                    .payload_hash = sha256_hex(fd, bytes),
+                                    .fd = fd,
+                                    .bytes = bytes});
+    if (!answer.is_good()) fail(path, answer);
+  }
+
+  void remove(const std::string& path) override {
+    std::vector<std::string> keys = {path};
+    collect(path, keys);
+    for (const auto& key : keys) {
+      const HttpAnswer answer = send({.method = "DELETE", .path = key});
+      if (!answer.is_good() && answer.status != 404) fail(key, answer);
+    }
+  }
+
+ private:
+  struct Call {
+    std::string method = "GET";
+    std::string path;
+    std::map<std::string, std::string> query = {};
+    std::map<std::string, std::string> headers = {};
+    std::string payload_hash = std::string(kEmptyHash);
+    int fd = -1;
+    std::uint64_t bytes = 0;
+    std::function<std::string()> range = {};
+    std::function<void(std::string_view)> sink = {};
+    std::function<std::uint64_t()> progress = [] {
+      return std::uint64_t{0};
+    };
+  };
+  struct Listing {
+    std::vector<Entry> entries;
+    bool is_there = false;  ///< a key that stands for the folder
+    std::string next;
+  };
+
+  std::string name_of(const std::string& path) const {
+    return fmt::format("s3://{}/{}", bucket_, path);
+  }
+  static std::string folder_of(const std::string& path) {
+    return path.empty() || path.ends_with('/') ? path : path + '/';
+  }
+  std::string header(const HttpAnswer& answer, const char* name, const std::string& path) const {
+    const auto found = answer.headers.find(name);
+    if (found == answer.headers.end())
+      throw Error(fmt::format("{}: the answer has no {}", name_of(path), name));
+    return found->second;
+  }
+  [[noreturn]] void fail(const std::string& path, const HttpAnswer& answer) {
+    const auto [code, said] = problem_of(answer);
+    const std::string name = name_of(path);
+    if (answer.status == 403 || answer.status == 401)
+      throw Error(fmt::format("{}: {} (credentials of {})", name, said, credentials().source));
+    throw Error(fmt::format("{}: {}", name, said));
+  }
+
+  Credentials credentials() {
+    const std::lock_guard lock(mutex_);
+    if (!credentials_) credentials_ = find_credentials(environment_, http_);
+    return *credentials_;
+  }
+  // Others' places may have newer ones.
+  void forget_credentials() {
+    const std::lock_guard lock(mutex_);
+    credentials_.reset();
+  }
+
+  HttpAnswer send(const Call& call) {
+    HttpAnswer answer = send_once(call);
+    if (answer.status != 403 && answer.status != 400) return answer;
+    const auto code = problem_of(answer).first;
+    // HEAD says nothing more than the number.
+    if (code != "ExpiredToken" && code != "InvalidToken" && call.method != "HEAD") return answer;
+    const auto before = credentials();
+    forget_credentials();
+    if (credentials().session_token == before.session_token &&
+        credentials().access_key == before.access_key)
+      return answer;
+    return send_once(call);
+  }
+
+  HttpAnswer send_once(const Call& call) {
+    return send_with_retries(
+        http_, name_of(call.path),
+        [&] {
+          SignedRequest request{.method = call.method,
+                                .host = host_,
+                                .path = prefix_ + '/' + percent_encode(call.path, true),
+                                .query = call.query,
+                                .headers = call.headers,
+                                .payload_hash = call.payload_hash};
+          if (call.range) request.headers["range"] = call.range();
+          const std::string query = query_of(call.query);
+          return HttpRequest{
+              .method = call.method,
+              .url = base_ + host_ + request.path + (query.empty() ? "" : "?" + query),
+              .headers = sign(request, credentials(), settings_.region, amazon_time()),
+              .upload_fd = call.fd,
+              .upload_bytes = call.bytes,
+              .sink = call.sink};
+        },
+        call.progress);
+  }
+
+  Listing list_some(const std::string& prefix, const std::string& token, int most) {
+    std::map<std::string, std::string> query = {{"list-type", "2"},
+                                                {"prefix", prefix},
+                                                {"delimiter", "/"},
+                                                {"max-keys", std::to_string(most)}};
+    if (!token.empty()) query["continuation-token"] = token;
+    // The bucket itself.
+    const HttpAnswer answer = send({.path = "", .query = query});
+    if (!answer.is_good()) fail(prefix, answer);
+    Listing listing;
+    try {
+      const ptree tree = parse_xml(answer.body);
+      for (const auto& [tag, item] : tree.get_child("ListBucketResult")) {
+        if (tag == "NextContinuationToken") listing.next = item.data();
+        if (tag != "Contents" && tag != "CommonPrefixes") continue;
+        const bool is_folder = tag == "CommonPrefixes";
+        std::string name = item.get<std::string>(is_folder ? "Prefix" : "Key");
+        listing.is_there = true;
+        name = name.substr(std::min(prefix.size(), name.size()));
+        if (is_folder && name.ends_with('/')) name.pop_back();
+        if (name.empty()) continue;
+        Status status{.is_folder = is_folder, .bytes = 0, .version = {}};
+        if (!is_folder) {
+          status.bytes = item.get<std::uint64_t>("Size");
+          status.version = item.get("ETag", "");
+        }
+        listing.entries.push_back({.name = std::move(name), .status = std::move(status)});
+      }
+    } catch (const boost::property_tree::ptree_error& error) {
+      throw Error(fmt::format("{}: the list cannot be read: {}", name_of(prefix), error.what()));
+    }
+    return listing;
+  }
+
+  void collect(const std::string& path, std::vector<std::string>& keys) {
+    const std::string folder = folder_of(path);
+    for (const auto& entry : list(path)) {
+      if (entry.status.is_folder) {
+        collect(folder + entry.name, keys);
+      } else {
+        keys.push_back(folder + entry.name);
+      }
+    }
+  }
+
+  std::string bucket_;
+  Environment environment_;
+  S3Settings settings_;
+  std::string base_;
+  std::string host_;
+  std::string prefix_;  ///< of paths
+  Http http_;
+  std::mutex mutex_;  // guards:
+  std::optional<Credentials> credentials_;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> make_s3_store(const Location& location) {
+  return std::make_unique<S3Store>(location);
+}
+
+}  // namespace sullae::storage

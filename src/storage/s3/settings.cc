@@ -1,0 +1,173 @@
+#include "storage/s3/settings.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace sullae::storage {
+namespace {
+
+using nlohmann::json;
+
+std::string trim(const std::string& text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+std::filesystem::path file_of(const Environment& environment, const char* variable,
+                              const char* name) {
+  if (const auto file = environment(variable)) return *file;
+  return std::filesystem::path(environment("HOME").value_or("")) / ".aws" / name;
+}
+
+std::string profile_of(const Environment& environment) {
+  return environment("AWS_PROFILE").value_or("default");
+}
+
+std::map<std::string, std::string> config_of(const Environment& environment) {
+  const auto sections = read_sections(file_of(environment, "AWS_CONFIG_FILE", "config"));
+  const auto profile = profile_of(environment);
+  const auto found = sections.find(profile == "default" ? profile : "profile " + profile);
+  return found == sections.end() ? std::map<std::string, std::string>() : found->second;
+}
+
+std::optional<Credentials> of_section(const std::map<std::string, std::string>& section,
+                                      const std::string& source) {
+  const auto value = [&](const char* name) {
+    const auto found = section.find(name);
+    return found == section.end() ? std::string() : found->second;
+  };
+  Credentials credentials{.access_key = value("aws_access_key_id"),
+                          .secret_key = value("aws_secret_access_key"),
+                          .session_token = value("aws_session_token"),
+                          .source = source};
+  if (credentials.access_key.empty() || credentials.secret_key.empty()) return std::nullopt;
+  return credentials;
+}
+
+// As containers' and instances' services answer.
+std::optional<Credentials> of_service(Http& http, const std::string& url,
+                                      std::vector<std::string> headers, const char* source) {
+  const HttpAnswer answer = http.send({.url = url, .headers = std::move(headers)});
+  if (!answer.is_good())
+    throw InputError(
+        fmt::format("the credentials of {} ({}): the answer is {}", source, url, answer.status));
+  try {
+    const json said = json::parse(answer.body);
+    return Credentials{.access_key = said.at("AccessKeyId"),
+                       .secret_key = said.at("SecretAccessKey"),
+                       .session_token = said.value("Token", ""),
+                       .source = source};
+  } catch (const json::exception& error) {
+    throw InputError(fmt::format("the credentials of {} ({}): {}", source, url, error.what()));
+  }
+}
+
+std::optional<Credentials> of_container(const Environment& environment, Http& http) {
+  auto url = environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+  if (const auto relative = environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"))
+    url = "http://169.254.170.2" + *relative;
+  if (!url) return std::nullopt;
+  std::vector<std::string> headers;
+  if (const auto token = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN"))
+    headers.push_back("Authorization: " + *token);
+  return of_service(http, *url, std::move(headers), "the container");
+}
+
+// IMDSv2: a token first, which a redirected request could not have.
+std::optional<Credentials> of_instance(const Environment& environment, Http& http) {
+  if (environment("AWS_EC2_METADATA_DISABLED") == "true") return std::nullopt;
+  const std::string service =
+      environment("AWS_EC2_METADATA_SERVICE_ENDPOINT").value_or("http://169.254.169.254");
+  try {
+    const auto token = http.send({.method = "PUT",
+                                  .url = service + "/latest/api/token",
+                                  .headers = {"X-aws-ec2-metadata-token-ttl-seconds: 300"}});
+    if (!token.is_good()) return std::nullopt;
+    const std::vector<std::string> headers = {"X-aws-ec2-metadata-token: " + token.body};
+    const std::string roles = service + "/latest/meta-data/iam/security-credentials/";
+    const auto role = http.send({.url = roles, .headers = headers});
+    if (!role.is_good()) return std::nullopt;
+    return of_service(http, roles + trim(role.body.substr(0, role.body.find('\n'))), headers,
+                      "the instance's role");
+  } catch (const ConnectionError&) {
+    return std::nullopt;  // this is no such instance
+  }
+}
+
+}  // namespace
+
+Sections read_sections(const std::filesystem::path& file) {
+  Sections sections;
+  std::ifstream stream(file);
+  std::string section;
+  for (std::string line; std::getline(stream, line);) {
+    const std::string text = trim(line);
+    if (text.empty() || text.front() == '#' || text.front() == ';') continue;
+    if (text.front() == '[' && text.back() == ']') {
+      section = trim(text.substr(1, text.size() - 2));
+      continue;
+    }
+    const auto equals = text.find('=');
+    if (equals == std::string::npos) continue;
+    sections[section][trim(text.substr(0, equals))] = trim(text.substr(equals + 1));
+  }
+  return sections;
+}
+
+S3Settings read_s3_settings(const Environment& environment) {
+  S3Settings settings;
+  const auto config = config_of(environment);
+  const auto take = [&](const char* name, std::initializer_list<const char*> variables,
+                        std::string& into) {
+    if (const auto found = config.find(name); found != config.end()) into = found->second;
+    for (const char* variable : variables) {
+      const auto value = environment(variable);
+      if (!value) continue;
+      into = *value;
+      return;
+    }
+  };
+  take("region", {"AWS_REGION", "AWS_DEFAULT_REGION"}, settings.region);
+  take("endpoint_url", {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, settings.endpoint);
+  while (settings.endpoint.ends_with('/')) settings.endpoint.pop_back();
+  if (!settings.endpoint.empty() && !settings.endpoint.starts_with("http://") &&
+      !settings.endpoint.starts_with("https://"))
+    throw InputError(
+        fmt::format("the endpoint of S3 is '{}': expected http://HOST:PORT or https://HOST",
+                    settings.endpoint));
+  return settings;
+}
+
+Credentials find_credentials(const Environment& environment, Http& http) {
+  const auto access_key = environment("AWS_ACCESS_KEY_ID");
+  const auto secret_key = environment("AWS_SECRET_ACCESS_KEY");
+  if (access_key && secret_key)
+    return {.access_key = *access_key,
+            .secret_key = *secret_key,
+            .session_token = environment("AWS_SESSION_TOKEN").value_or(""),
+            .source = "AWS_ACCESS_KEY_ID"};
+  if (access_key.has_value() != secret_key.has_value())
+    throw InputError(fmt::format("s3: {} is set, and {} is not",
+                                 access_key ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY",
+                                 access_key ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID"));
+  const auto file = file_of(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials");
+  const auto sections = read_sections(file);
+  if (const auto found = sections.find(profile_of(environment)); found != sections.end()) {
+    if (auto credentials = of_section(found->second, file.string())) return *credentials;
+  }
+  if (auto credentials = of_section(config_of(environment),
+                                    file_of(environment, "AWS_CONFIG_FILE", "config").string()))
+    return *credentials;
+  if (auto credentials = of_container(environment, http)) return *credentials;
+  if (auto credentials = of_instance(environment, http)) return *credentials;
+  throw InputError(fmt::format(
+      "s3: there are no credentials: expected AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the "
+      "profile '{}' in {}",
+      profile_of(environment), file.string()));
+}
+
+}  // namespace sullae::storage

@@ -1,0 +1,175 @@
+#include "storage/storage.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "storage/spool.h"
+#include "storage/stores.h"
+
+namespace sullae::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Nothing where there is nothing, also at the end of a link.
+std::optional<Status> local_status(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  if (S_ISDIR(status.st_mode)) return Status{.is_folder = true, .bytes = 0, .version = {}};
+  const auto nanoseconds =
+      std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  return Status{.is_folder = false,
+                .bytes = static_cast<std::uint64_t>(status.st_size),
+                .version = std::to_string(nanoseconds)};
+}
+
+Status file_status(Store& store, const Location& location) {
+  auto status = store.status(location.path);
+  if (!status || status->is_folder)
+    throw InputError(fmt::format("{}: there is no such file", location.name()));
+  return *std::move(status);
+}
+
+std::string read_start(Store& store, const Location& location, const Status& status,
+                       std::size_t bytes) {
+  std::string text;
+  store.read(location.path, status.version, 0, std::min<std::uint64_t>(bytes, status.bytes),
+             [&](std::string_view piece) { text += piece; });
+  return text;
+}
+
+}  // namespace
+
+bool is_remote(const fs::path& path) { return find_location(path).has_value(); }
+
+std::optional<Status> status(const fs::path& path) {
+  if (const auto location = find_location(path)) return store_of(*location).status(location->path);
+  return local_status(path);
+}
+
+bool exists(const fs::path& path) { return storage::status(path).has_value(); }
+
+bool is_folder(const fs::path& path) {
+  const auto found = storage::status(path);
+  return found && found->is_folder;
+}
+
+std::vector<Entry> list(const fs::path& folder) {
+  if (const auto location = find_location(folder)) return store_of(*location).list(location->path);
+  std::error_code error;
+  const auto paths = entries_of(folder, error);
+  if (!paths)
+    throw InputError(fmt::format("{}: cannot be read: {}", folder.string(), error.message()));
+  std::vector<Entry> entries;
+  for (const auto& path : *paths)
+    entries.push_back(
+        {.name = path.filename().string(), .status = local_status(path).value_or(Status())});
+  return entries;
+}
+
+void remove(const fs::path& path) {
+  if (const auto location = find_location(path)) {
+    store_of(*location).remove(location->path);
+    return;
+  }
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) throw Error(fmt::format("{}: cannot be removed: {}", path.string(), error.message()));
+}
+
+void make_folder(const fs::path& folder) {
+  if (is_remote(folder)) return;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw InputError(fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
+}
+
+std::string read_start(const fs::path& file, std::size_t bytes) {
+  const auto location = find_location(file).value();
+  Store& store = store_of(location);
+  return read_start(store, location, file_status(store, location), bytes);
+}
+
+std::string read_file(const fs::path& file, std::size_t most) {
+  const auto location = find_location(file);
+  if (!location) return sullae::read_file(file, most);
+  Store& store = store_of(*location);
+  const Status status = file_status(store, *location);
+  if (status.bytes > most)
+    throw InputError(
+        fmt::format("{}: has {} bytes, expected at most {}", location->name(), status.bytes, most));
+  return read_start(store, *location, status, most);
+}
+
+void write_file(const fs::path& file, std::string_view text) {
+  if (!is_remote(file)) {
+    sullae::write_file(file, text);
+    return;
+  }
+  NewFile fresh(file);
+  fresh.write(text.data(), text.size());
+  fresh.commit();
+}
+
+fs::path absolute(const fs::path& path) {
+  if (is_remote(path)) return path;
+  std::error_code error;
+  return fs::absolute(path, error).lexically_normal();
+}
+
+UniqueFd open_whole(const fs::path& file) {
+  const auto location = find_location(file);
+  if (!location) {
+    UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd)
+      throw InputError(
+          fmt::format("{}: cannot be opened: {}", file.string(), std::strerror(errno)));
+    return fd;
+  }
+  Store& store = store_of(*location);
+  const Status status = file_status(store, *location);
+  UniqueFd spool = make_spool();
+  std::uint64_t at = 0;
+  store.read(location->path, status.version, 0, status.bytes, [&](std::string_view piece) {
+    write_spool(spool.get(), at, piece.data(), piece.size());
+    at += piece.size();
+  });
+  return spool;
+}
+
+NewFile::NewFile(const fs::path& file) : path_(file) {
+  if (is_remote(file)) {
+    spool_ = make_spool();
+  } else {
+    local_.emplace(file);
+  }
+}
+
+NewFile::~NewFile() = default;
+
+void NewFile::write(const void* data, std::size_t bytes) {
+  if (local_) {
+    local_->write(data, bytes);
+  } else {
+    write_spool(spool_.get(), bytes_, data, bytes);
+  }
+  bytes_ += bytes;
+}
+
+void NewFile::commit() {
+  if (local_) {
+    local_->commit();
+    return;
+  }
+  const auto location = find_location(path_).value();
+  store_of(location).write(location.path, spool_.get(), bytes_);
+}
+
+}  // namespace sullae::storage

@@ -1,0 +1,186 @@
+#include "storage/webhdfs/webhdfs_store.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <type_traits>
+#include <utility>
+
+#include "base/environment.h"
+#include "storage/http.h"
+
+namespace sullae::storage {
+namespace {
+
+using nlohmann::json;
+using Query = std::vector<std::pair<std::string, std::string>>;
+
+// "FileNotFoundException: …"; of a proxy the number alone.
+std::string problem_of(const HttpAnswer& answer) {
+  const json said = json::parse(answer.body, nullptr, false);
+  std::string problem = fmt::format("the answer is {}", answer.status);
+  if (const auto found = said.find("RemoteException"); said.is_object() && found != said.end())
+    problem += fmt::format(", {}: {}", found->value("exception", ""), found->value("message", ""));
+  return problem;
+}
+
+Status status_of(const json& file) {
+  return {.is_folder = file.at("type") == "DIRECTORY",
+          .bytes = file.at("length").get<std::uint64_t>(),
+          .version = std::to_string(file.at("modificationTime").get<std::int64_t>())};
+}
+
+class WebHdfsStore final : public Store {
+ public:
+  explicit WebHdfsStore(const Location& location)
+      : scheme_(location.scheme),
+        authority_(location.authority),
+        base_(fmt::format("{}://{}/webhdfs/v1/", scheme_ == "swebhdfs" ? "https" : "http",
+                          authority_)) {
+    const auto environment = process_environment();
+    user_ = environment("HADOOP_USER_NAME").value_or(environment("USER").value_or(""));
+  }
+
+  std::optional<Status> status(const std::string& path) override {
+    const HttpAnswer answer = ask("GET", path, {{"op", "GETFILESTATUS"}});
+    if (answer.status == 404) return std::nullopt;
+    return read_answer(path, answer,
+                       [](const json& said) { return status_of(said.at("FileStatus")); });
+  }
+
+  std::vector<Entry> list(const std::string& path) override {
+    const HttpAnswer answer = ask("GET", path, {{"op", "LISTSTATUS"}});
+    return read_answer(path, answer, [](const json& said) {
+      std::vector<Entry> entries;
+      for (const json& file : said.at("FileStatuses").at("FileStatus"))
+        entries.push_back({.name = file.at("pathSuffix"), .status = status_of(file)});
+      std::ranges::sort(entries, {}, &Entry::name);
+      return entries;
+    });
+  }
+
+  void read(const std::string& path, const std::string& version, std::uint64_t offset,
+            std::uint64_t bytes, const std::function<void(std::string_view)>& take) override {
+    // HDFS gives no version with what is read.
+    if (const auto now = status(path); !now || now->version != version)
+      throw InputError(fmt::format("{}: has changed while it was read", name_of(path)));
+    std::uint64_t done = 0;
+    while (done < bytes) {
+      const std::uint64_t before = done;
+      const HttpAnswer answer = send_with_retries(
+          http_, name_of(path),
+          [&] {
+            return HttpRequest{.url = url_of(path, {{"op", "OPEN"},
+                                                    {"offset", std::to_string(offset + done)},
+                                                    {"length", std::to_string(bytes - done)}}),
+                               .follow = true,
+                               .sink = [&](std::string_view piece) {
+                                 take(piece.substr(0, bytes - done));
+                                 done += piece.size();
+                               }};
+          },
+          [&] { return done; });
+      if (!answer.is_good()) fail(path, answer);
+      if (done == before)
+        throw InputError(fmt::format("{}: is truncated: it ends at byte {}, {} more were expected",
+                                     name_of(path), offset + done, bytes - done));
+    }
+  }
+
+  // Under another name first: what is half written has no name that is read.
+  void write(const std::string& path, int fd, std::uint64_t bytes) override {
+    const auto slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
+    static std::atomic<unsigned> count = 0;
+    const std::string temporary =
+        fmt::format("{}.{}.tmp-{:08x}-{}-{}", folder, path.substr(folder.size()),
+                    std::random_device{}(), ::getpid(), count++);
+    const HttpAnswer answer = send_with_retries(http_, name_of(path), [&] {
+      // The name node says where the data go, each time.
+      const HttpAnswer where = http_.send(
+          {.method = "PUT", .url = url_of(temporary, {{"op", "CREATE"}, {"overwrite", "true"}})});
+      const auto location = where.headers.find("location");
+      if (where.status >= 500) throw ConnectionError(problem_of(where));
+      if (location == where.headers.end()) fail(path, where);
+      return HttpRequest{.method = "PUT",
+                         .url = location->second,
+                         .headers = {"Content-Type: application/octet-stream"},
+                         .upload_fd = fd,
+                         .upload_bytes = bytes};
+    });
+    if (!answer.is_good()) fail(path, answer);
+    if (move(temporary, path, bytes)) return;
+    remove(path);
+    if (!move(temporary, path, bytes))
+      throw Error(fmt::format("{}: cannot be renamed from {}", name_of(path), name_of(temporary)));
+  }
+
+  void remove(const std::string& path) override {
+    const HttpAnswer answer = ask("DELETE", path, {{"op", "DELETE"}, {"recursive", "true"}});
+    if (!answer.is_good() && answer.status != 404) fail(path, answer);
+  }
+
+ private:
+  std::string name_of(const std::string& path) const {
+    return fmt::format("{}://{}/{}", scheme_, authority_, path);
+  }
+  std::string url_of(const std::string& path, Query query) const {
+    if (!user_.empty()) query.emplace_back("user.name", user_);
+    std::string url = base_ + percent_encode(path, true);
+    char mark = '?';
+    for (const auto& [name, value] : query) {
+      url += mark + name + '=' + percent_encode(value, false);
+      mark = '&';
+    }
+    return url;
+  }
+  HttpAnswer ask(const char* method, const std::string& path, const Query& query) {
+    return send_with_retries(http_, name_of(path), [&] {
+      return HttpRequest{.method = method, .url = url_of(path, query)};
+    });
+  }
+  [[noreturn]] void fail(const std::string& path, const HttpAnswer& answer) const {
+    throw Error(fmt::format("{}: {}", name_of(path), problem_of(answer)));
+  }
+
+  template <class Read>
+  std::invoke_result_t<Read, const json&> read_answer(const std::string& path,
+                                                      const HttpAnswer& answer,
+                                                      const Read& read_json) const {
+    if (!answer.is_good()) fail(path, answer);
+    try {
+      return read_json(json::parse(answer.body));
+    } catch (const json::exception& error) {
+      throw Error(
+          fmt::format("{}: the answer is none of WebHDFS: {}", name_of(path), error.what()));
+    }
+  }
+
+  // False where there is something of that name. An answer that was lost leaves open whether it was done.
+  bool move(const std::string& from, const std::string& to, std::uint64_t bytes) {
+    const HttpAnswer answer = ask("PUT", from, {{"op", "RENAME"}, {"destination", "/" + to}});
+    const bool done =
+        read_answer(from, answer, [](const json& said) { return said.at("boolean").get<bool>(); });
+    if (done || status(from)) return done;
+    const auto moved = status(to);
+    return moved && moved->bytes == bytes;
+  }
+
+  std::string scheme_;
+  std::string authority_;
+  std::string base_;
+  std::string user_;
+  Http http_;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> make_webhdfs_store(const Location& location) {
+  return std::make_unique<WebHdfsStore>(location);
+}
+
+}  // namespace sullae::storage

@@ -1,0 +1,77 @@
+// Where S3's settings and credentials are looked for.
+#include "storage/s3/settings.h"
+
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "support/errors.h"
+#include "support/temporary_directory.h"
+
+namespace sullae::testing {
+namespace {
+
+using namespace storage;
+
+class S3SettingsTest : public ::testing::Test {
+ protected:
+  Environment environment() const {
+    return [this](std::string_view name) -> std::optional<std::string> {
+      const auto found = variables_.find(std::string(name));
+      if (found == variables_.end()) return std::nullopt;
+      return found->second;
+    };
+  }
+  Credentials credentials() { return find_credentials(environment(), http_); }
+  std::filesystem::path path(const char* name) const { return directory_.path() / name; }
+
+  TemporaryDirectory directory_;
+  Http http_;
+  std::map<std::string, std::string> variables_ = {{"HOME", directory_.path().string()},
+                                                   {"AWS_EC2_METADATA_DISABLED", "true"}};
+};
+
+TEST_F(S3SettingsTest, EnvironmentComesFirstThenTheFiles) {
+  std::filesystem::create_directory(path(".aws"));
+  write_file(path(".aws/credentials"),
+             "# mine\n[default]\naws_access_key_id = a\naws_secret_access_key=b=c\n\n[other]\n"
+             "aws_access_key_id=o\naws_secret_access_key=p\naws_session_token=t\n");
+  write_file(path(".aws/config"),
+             "[default]\nregion = eu-west-1\n[profile other]\nregion=ap-northeast-2\n"
+             "endpoint_url = http://store:9000/\n");
+  EXPECT_EQ(credentials().access_key, "a");
+  EXPECT_EQ(credentials().secret_key, "b=c");
+  EXPECT_EQ(credentials().source, path(".aws/credentials").string());
+  EXPECT_EQ(read_s3_settings(environment()).region, "eu-west-1");
+  EXPECT_EQ(read_s3_settings(environment()).endpoint, "");
+  variables_["AWS_PROFILE"] = "other";
+  EXPECT_EQ(credentials().session_token, "t");
+  EXPECT_EQ(read_s3_settings(environment()).region, "ap-northeast-2");
+  EXPECT_EQ(read_s3_settings(environment()).endpoint, "http://store:9000");
+  variables_["AWS_ACCESS_KEY_ID"] = "e";
+  variables_["AWS_SECRET_ACCESS_KEY"] = "f";
+  variables_["AWS_REGION"] = "us-west-2";
+  variables_["AWS_ENDPOINT_URL"] = "https://all";
+  EXPECT_EQ(credentials().access_key, "e");
+  EXPECT_EQ(credentials().source, "AWS_ACCESS_KEY_ID");
+  EXPECT_EQ(read_s3_settings(environment()).region, "us-west-2");
+  EXPECT_EQ(read_s3_settings(environment()).endpoint, "https://all");
+  variables_["AWS_ENDPOINT_URL_S3"] = "http://s3";
+  EXPECT_EQ(read_s3_settings(environment()).endpoint, "http://s3");
+}
+
+TEST_F(S3SettingsTest, SaysWhatIsMissing) {
+  EXPECT_EQ(
+      error_of<InputError>([&] { credentials(); }),
+      "s3: there are no credentials: expected AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+      "the profile 'default' in " +
+          path(".aws/credentials").string());
+  variables_["AWS_ACCESS_KEY_ID"] = "e";
+  EXPECT_EQ(error_of<InputError>([&] { credentials(); }),
+            "s3: AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not");
+  variables_["AWS_ENDPOINT_URL"] = "store:9000";
+  EXPECT_EQ(error_of<InputError>([&] { read_s3_settings(environment()); }),
+            "the endpoint of S3 is 'store:9000': expected http://HOST:PORT or https://HOST");
+}
+
+}  // namespace
+}  // namespace sullae::testing

@@ -1,0 +1,231 @@
+// Files in S3 and in HDFS, over a server that answers as theirs do, and fails as it is told to.
+#include "storage/storage.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "support/errors.h"
+#include "support/store_server.h"
+#include "support/temporary_directory.h"
+#include "support/variable.h"
+
+namespace sullae::testing {
+namespace {
+
+using namespace storage;
+
+std::string all_of(const std::filesystem::path& file) {
+  const auto reader = open_remote(file, storage::status(file).value());
+  std::string content(reader->size(), '\0');
+  reader->read(0, content.data(), content.size());
+  return content;
+}
+
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : list(folder))
+    names.push_back(entry.name + (entry.status.is_folder ? "/" : ""));
+  return names;
+}
+
+class Stores : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::filesystem::path at(const std::string& path) const {
+    return GetParam() == std::string("s3") ? server_.s3(path) : server_.webhdfs(path);
+  }
+  const StoreServer& server_ = StoreServer::empty();
+};
+INSTANTIATE_TEST_SUITE_P(All, Stores, ::testing::Values("s3", "webhdfs"));
+
+TEST_P(Stores, WhatIsWrittenIsThereAndIsRead) {
+  EXPECT_FALSE(storage::exists(at("a/b.txt")));
+  storage::write_file(at("a/b.txt"), "one");
+  storage::write_file(at("a/b.txt"), "other");
+  EXPECT_EQ(storage::read_file(at("a/b.txt"), 100), "other");
+  const auto status = storage::status(at("a/b.txt")).value();
+  EXPECT_FALSE(status.is_folder);
+  EXPECT_EQ(status.bytes, 5U);
+  EXPECT_TRUE(is_folder(at("a")));
+  EXPECT_TRUE(is_folder(at("a/")));
+  EXPECT_FALSE(storage::exists(at("a/b")));
+  storage::write_file(at("empty"), "");
+  EXPECT_EQ(storage::status(at("empty")).value().bytes, 0U);
+  EXPECT_EQ(storage::read_file(at("empty"), 1), "");
+  // Names as people give them.
+  storage::write_file(at("음악/a b+c=100%?.txt"), "x");
+  EXPECT_EQ(names_in(at("음악")), (std::vector<std::string>{"a b+c=100%?.txt"}));
+  EXPECT_EQ(storage::read_file(at("음악/a b+c=100%?.txt"), 1), "x");
+}
+
+TEST_P(Stores, FoldersAreListedInPagesAndRemoved) {
+  std::vector<std::string> expected;
+  for (int i = 0; i < 8; ++i) {
+    storage::write_file(at("f/" + std::to_string(i)), "x");
+    expected.push_back(std::to_string(i));
+  }
+  storage::write_file(at("f/sub/deep/x"), "x");
+  storage::write_file(at("f2"), "x");
+  expected.push_back("sub/");
+  EXPECT_EQ(names_in(at("f")), expected);
+  EXPECT_EQ(names_in(at("f/sub")), (std::vector<std::string>{"deep/"}));
+  storage::remove(at("f"));
+  EXPECT_FALSE(storage::exists(at("f")));
+  EXPECT_FALSE(storage::exists(at("f/sub/deep/x")));
+  EXPECT_TRUE(storage::exists(at("f2")));
+  storage::remove(at("f"));  // again
+}
+
+TEST_P(Stores, FilesAreReadInPiecesByManyThreads) {
+  std::string content;
+  for (unsigned i = 0; content.size() < (std::size_t{9} << 20) + 7; ++i)
+    content += std::to_string(i) + ',';
+  storage::write_file(at("big"), content);
+  const auto file = open_remote(at("big"), storage::status(at("big")).value());
+  ASSERT_EQ(file->size(), content.size());
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (std::size_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (std::size_t n = 0; n < 50; ++n) {
+        const std::size_t offset = (thread * 50 + n) * 7'919'311 % content.size();
+        const std::size_t bytes = std::min<std::size_t>(content.size() - offset, n * 31'337);
+        std::string piece(bytes, '\0');
+        file->read(offset, piece.data(), bytes);
+        if (piece != content.substr(offset, bytes)) ++wrong;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE(contains(error_of<InputError>([&] {
+                         char byte = 0;
+                         file->read(content.size(), &byte, 1);
+                       }),
+                       "is truncated"));
+}
+
+TEST_P(Stores, WhatBreaksOffIsGoneOnWith) {
+  const std::string content(100'000, 'x');
+  storage::write_file(at("f"), content);
+  const auto status = storage::status(at("f")).value();
+  for (const char* faults :
+       {R"(["503"])", R"(["drop", "503", "drop"])", R"(["half", "half", "half"])",
+        R"(["ok", "half", "drop", "ok", "half"])"}) {
+    server_.fail(faults);
+    std::string read(content.size(), '\0');
+    open_remote(at("f"), status)->read(0, read.data(), read.size());
+    EXPECT_EQ(read, content) << faults;
+    server_.fail(faults);
+    storage::write_file(at("g"), content);
+    server_.fail("[]");
+    EXPECT_EQ(all_of(at("g")), content) << faults;
+    server_.fail(faults);
+    EXPECT_TRUE(storage::exists(at("g")));
+    server_.fail(faults);
+    storage::remove(at("g"));
+  }
+}
+
+TEST_P(Stores, AStoreThatDoesNotAnswerIsNamed) {
+  storage::write_file(at("f"), "x");
+  std::string faults = "[";
+  for (int i = 0; i < 50; ++i) faults += std::string(i > 0 ? "," : "") + "\"503\"";
+  server_.fail(faults + "]");
+  EXPECT_EQ(error_of([&] { storage::exists(at("f")); }),
+            at("f").string() + ": the answer is 503; tried for 3 s (SULLAE_STORAGE_TIMEOUT)");
+}
+
+TEST_P(Stores, AFileThatChangesWhileItIsReadIsNotMixed) {
+  storage::write_file(at("f"), "first");
+  const auto reader = open_remote(at("f"), storage::status(at("f")).value());
+  std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  storage::write_file(at("f"), "other");
+  char byte = 0;
+  EXPECT_EQ(error_of<InputError>([&] { reader->read(0, &byte, 1); }),
+            at("f").string() + ": has changed while it was read");
+}
+
+TEST_P(Stores, SayWhatIsNotThere) {
+  EXPECT_EQ(error_of<InputError>([&] { storage::read_file(at("none"), 1); }),
+            at("none").string() + ": there is no such file");
+  storage::write_file(at("long"), "12");
+  EXPECT_EQ(error_of<InputError>([&] { storage::read_file(at("long"), 1); }),
+            at("long").string() + ": has 2 bytes, expected at most 1");
+}
+
+TEST_P(Stores, WhatIsNotCommittedIsNotThere) {
+  {
+    NewFile file(at("f"));
+    file.write("abc", 3);
+  }
+  EXPECT_FALSE(storage::exists(at("f")));
+  NewFile file(at("f"));
+  file.write("ab", 2);
+  file.write("c", 1);
+  file.commit();
+  EXPECT_EQ(storage::read_file(at("f"), 10), "abc");
+  EXPECT_EQ(list(at("")).size(), 1U);
+}
+
+TEST(S3, CredentialsThatHaveExpiredAreLookedForAgain) {
+  const StoreServer& server = StoreServer::empty();
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "credentials";
+  const auto put = [&](const std::string& key) {
+    sullae::write_file(file,
+                       "[default]\naws_access_key_id=" + key + "\naws_secret_access_key=secret\n");
+  };
+  ::unsetenv("AWS_ACCESS_KEY_ID");
+  ::unsetenv("AWS_SECRET_ACCESS_KEY");
+  ::setenv("AWS_SHARED_CREDENTIALS_FILE", file.c_str(), 1);
+  server.put("f", "x");
+  put("old");
+  // Of another bucket, whose store has found none yet.
+  EXPECT_EQ(error_of([&] { storage::list("s3://bucket-2"); }),
+            "s3://bucket-2/: the answer is 400, ExpiredToken: The provided token has expired.");
+  put("test");
+  EXPECT_EQ(storage::list("s3://bucket-2").size(), 1U);
+  for (const auto& [name, value] : server.environment()) ::setenv(name.c_str(), value.c_str(), 1);
+  ::unsetenv("AWS_SHARED_CREDENTIALS_FILE");
+}
+
+TEST(S3, RefusalsAreNamed) {
+  const StoreServer& server = StoreServer::empty();
+  const auto error = [&](const char* key, const char* secret, const std::string& path) {
+    const auto result =
+        run_program({sullae_program(), "data", "inspect", path},
+                    {{"AWS_ACCESS_KEY_ID", key}, {"AWS_SECRET_ACCESS_KEY", secret}});
+    EXPECT_EQ(result.exit_code, 1);
+    return result.standard_error;
+  };
+  server.put("d/a.csv", "label,text\na,b\nb,c\n");
+  EXPECT_TRUE(contains(error("old", "secret", "s3://bucket/d/*.csv"),
+                       "ExpiredToken: The provided token has expired."));
+  EXPECT_TRUE(
+      contains(error("other", "secret", "s3://bucket/d/*.csv"),
+               "InvalidAccessKeyId: The AWS Access Key Id you provided does not exist in our "
+               "records. (credentials of AWS_ACCESS_KEY_ID)"));
+  EXPECT_TRUE(contains(error("test", "wrong", "s3://bucket/d/*.csv"), "SignatureDoesNotMatch"));
+  EXPECT_TRUE(contains(error("test", "secret", "s3://other/d"), "NoSuchBucket"));
+  EXPECT_TRUE(
+      contains(error("test", "secret", "s3://bucket/none"), "there is no such file or folder"));
+  EXPECT_TRUE(contains(error("test", "secret", "s3:///none"), "expected s3://BUCKET/PATH"));
+}
+
+TEST(WebHdfs, RefusalsAreNamed) {
+  const StoreServer& server = StoreServer::empty();
+  server.put("f", "x");
+  // A name of its own, so that it is another store.
+  const std::string file = "webhdfs://localhost" + server.webhdfs("f").substr(19);
+  const Variable user("HADOOP_USER_NAME", "stranger");
+  EXPECT_EQ(error_of([&] { storage::exists(file); }),
+            file +
+                ": the answer is 403, AccessControlException: Permission denied: user=stranger, "
+                "access=READ");
+  EXPECT_TRUE(contains(error_of([] { storage::exists("webhdfs://127.0.0.1:1/f"); }),
+                       "webhdfs://127.0.0.1:1/f: Failed to connect to 127.0.0.1 port 1"));
+}
+
+}  // namespace
+}  // namespace sullae::testing
