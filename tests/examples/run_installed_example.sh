@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/installed" >/dev/null
 # What only the server needs is not asked for.
 cmake -S "$example" -B "$work/build" -D CMAKE_PREFIX_PATH="$work/installed" -D CMAKE_BUILD_TYPE=Release \
-  -D CMAKE_DISABLE_FIND_PACKAGE_gRPC=ON -D CMAKE_DISABLE_FIND_PACKAGE_Boost=ON -D CMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON \
+  -D CMAKE_DISABLE_FIND_PACKAGE_gRPC=ON -D CMAKE_DISABLE_FIND_PACKAGE_Boost=ON \
   -D CMAKE_DISABLE_FIND_PACKAGE_SQLite3=ON --no-warn-unused-cli >/dev/null
 cmake --build "$work/build"
 mkdir "$work/run"

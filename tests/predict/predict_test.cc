@@ -9,10 +9,12 @@
 #include <thread>
 
 #include "serve/models.h"
+#include "storage/storage.h"
 #include "sullae/data/dataset.h"
 #include "sullae/data/tfrecord.h"
 #include "support/errors.h"
 #include "support/program.h"
+#include "support/store_server.h"
 #include "support/temporary_directory.h"
 
 namespace sullae::testing {
@@ -202,6 +204,51 @@ TEST_F(Predict, AnyRanksWorkersAndInterruptionsGiveTheSame) {
   EXPECT_GT(kills, 0);
   ASSERT_EQ(predict(options).exit_code, 0);
   EXPECT_EQ(contents(out_), expected);
+}
+
+// Where there are no locks and no renames.
+TEST_F(Predict, AStoreTakesTheSameAlsoAfterInterruptions) {
+  const auto& server = StoreServer::empty();
+  put_reviews(1000);
+  const std::vector<std::string> options = {"--data",   reviews(),         "--columns", "id",
+                                            "--labels", "--rows-per-file", "50"};
+  ASSERT_EQ(predict(options).exit_code, 0);
+  const auto expected = contents(out_);
+  server.put_file("data/reviews.csv", reviews());
+  const auto stored = [&](const fs::path& folder) {
+    std::map<std::string, std::string> found;
+    for (const char* inside : {"", "_parts"}) {
+      for (const auto& entry : storage::list(folder / inside)) {
+        if (!entry.status.is_folder && entry.name != "_predict.json")
+          found[fs::path(inside) / entry.name] =
+              storage::read_file(folder / inside / entry.name, 1 << 20);
+      }
+    }
+    return found;
+  };
+  std::mt19937 random(1);
+  for (const fs::path out : {server.s3("out"), server.webhdfs("out-2")}) {
+    auto words = this->words(1, options);
+    words[4] = out;  // behind --output
+    words[6] = server.s3("data/reviews.csv");
+    for (int i = 0; i < 5; ++i) {
+      Program program(words, server.environment());
+      std::this_thread::sleep_for(std::chrono::milliseconds{300 + random() % 500});
+      program.signal(SIGKILL);
+      program.wait();
+    }
+    const auto result = run_program(words, server.environment());
+    ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+    EXPECT_EQ(stored(out), expected);
+    EXPECT_TRUE(contains(run_program(words, server.environment()).standard_output,
+                         "nothing was left to do"));
+    words.insert(words.end(), {"--columns", "text"});
+    EXPECT_TRUE(contains(run_program(words, server.environment()).standard_error,
+                         "holds predictions of another run"));
+    words.push_back("--overwrite");
+    EXPECT_EQ(run_program(words, server.environment()).exit_code, 0);
+    EXPECT_EQ(stored(out).size(), expected.size());
+  }
 }
 
 TEST_F(Predict, DoesNotMixRuns) {
