@@ -64,7 +64,9 @@ void make(const std::string& file, const std::string& kind, const std::string& t
   const auto stream = value_of(arrow::io::FileOutputStream::Open(file));
   parquet::WriterProperties::Builder properties;
   properties.compression(parquet::Compression::SNAPPY);
-  check(parquet::arrow::WriteTable(*content, arrow::default_memory_pool(), stream, 1 << 17,
+  // About 10 and 32 MB.
+  const std::int64_t rows_a_group = of_texts ? 1 << 17 : 1 << 12;
+  check(parquet::arrow::WriteTable(*content, arrow::default_memory_pool(), stream, rows_a_group,
                                    properties.build()));
   check(stream->Close());
 }
@@ -75,7 +77,8 @@ struct Count {
 };
 
 Count samples(const std::string& file) {
-  const auto set = data::open_dataset({file});
+  // As of a set that is larger than what is kept, where memory is used again.
+  const auto set = data::open_dataset({file}, {.decoded_bytes = std::size_t{32} << 20});
   Count count{.samples = set->size()};
   for (std::size_t i = 0; i < count.samples; ++i) {
     const auto sample = set->read(i);

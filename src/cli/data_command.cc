@@ -150,8 +150,9 @@ class DataCommand final : public Command {
   static std::uintmax_t bytes_of(const std::filesystem::path& path, const storage::Status& status) {
     if (!status.is_folder) return status.bytes;
     std::uintmax_t bytes = 0;
-    for (const auto& entry : storage::list(path))
-      bytes += bytes_of(path / entry.name, entry.status);
+    for (const auto& entry : storage::list(path)) {
+      if (!entry.status.is_link) bytes += bytes_of(path / entry.name, entry.status);
+    }
     return bytes;
   }
 

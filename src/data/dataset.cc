@@ -13,6 +13,7 @@
 #include "data/parts.h"
 #include "data/record/byte_file.h"
 #include "data/record/input_file.h"
+#include "data/table/labels.h"
 #include "storage/storage.h"
 
 namespace sullae::data {
@@ -25,9 +26,9 @@ void add_files(const fs::path& folder, std::vector<fs::path>& files) {
   for (const auto& entry : storage::list(folder)) {
     const fs::path path = folder / entry.name;
     if (!is_part_file(path)) continue;
-    if (!entry.status.is_folder) {
+    if (entry.status.is_file) {
       files.push_back(path);
-    } else if (entry.name.find('=') != std::string::npos) {
+    } else if (entry.status.is_folder && entry.name.find('=') != std::string::npos) {
       add_files(path, files);
     }
   }
@@ -54,6 +55,7 @@ std::vector<fs::path> expand_in_store(const fs::path& pattern) {
   for (const auto& folder : is_pattern(pattern.parent_path().native())
                                 ? expand_in_store(pattern.parent_path())
                                 : std::vector{pattern.parent_path()}) {
+    if (!storage::is_folder(folder)) continue;
     if (!is_pattern(name)) {
       if (storage::exists(folder / name)) paths.push_back(folder / name);
       continue;
@@ -174,30 +176,54 @@ std::vector<fs::path> find_part_files(const std::vector<fs::path>& paths) {
   return files;
 }
 
+namespace {
+
+// By what it says of itself.
+bool has_label(const Dataset& set) {
+  if (set.size() == 0) return false;
+  try {
+    const Example first = set.read(0);
+    return first.bytes(feature::kClass) != nullptr || first.label() != nullptr;
+  } catch (const DamagedRecord&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 DatasetPtr open_dataset(const std::vector<fs::path>& paths, const DatasetOptions& options) {
   check_success(expand_all(paths), options.success_file);
   auto files = find_part_files(paths);
   if (files.size() > 1) std::erase_if(files, &is_empty_part);
-  const Partitions partitions(files, options);
-  const Opening opening{partitions.rest(), std::make_shared<PieceCache>(options.decoded_bytes)};
-  std::vector<DatasetPtr> parts;
-  std::string first_format;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    const Format& format = format_of(files[i], options.format);
-    if (first_format.empty()) {
-      first_format = format.name;
-    } else if (format.name != first_format) {
+  if (files.empty())
+    throw InputError(paths.empty() ? "no data was given"
+                                   : fmt::format("{}: holds no samples", paths.front().string()));
+  const Format& format = format_of(files.front(), options.format);
+  const auto decoded = std::make_shared<PieceCache>(options.decoded_bytes);
+  Partitions partitions(files, options);
+  DatasetPtr first = format.open(files.front(), {partitions.rest(), decoded});
+  if (partitions.guesses_label() && has_label(*first)) {
+    partitions.leave_label();
+    first = format.open(files.front(), {partitions.rest(), decoded});
+  }
+  const Opening opening{partitions.rest(), decoded};
+  std::vector<DatasetPtr> parts = {partitions.add_to(first, 0)};
+  for (std::size_t i = 1; i < files.size(); ++i) {
+    const Format& other = format_of(files[i], options.format);
+    if (other.name != format.name) {
       throw InputError(
           fmt::format("{}: is of format {}, but {} is of format {}: expected one format",
-                      files[i].string(), format.name, files.front().string(), first_format));
+                      files[i].string(), other.name, files.front().string(), format.name));
     }
     parts.push_back(partitions.add_to(format.open(files[i], opening), i));
   }
-  if (parts.empty())
-    throw InputError(paths.empty() ? "no data was given"
-                                   : fmt::format("{}: holds no samples", paths.front().string()));
   auto classes = options.classes.empty() ? union_of_classes(parts) : options.classes;
-  return number_classes(concatenate(std::move(parts)), std::move(classes));
+  auto all = concatenate(std::move(parts));
+  // Where labels are not asked for, they may be anything.
+  if (format.is_table && !options.unlabelled && options.classes.empty() &&
+      classes_beside(files.front()).empty())
+    check_labels(files.front().string(), classes, all->size());
+  return number_classes(std::move(all), std::move(classes));
 }
 
 }  // namespace sullae::data

@@ -182,6 +182,7 @@ Partitions::Partitions(const std::vector<fs::path>& files, const DatasetOptions&
     if (options.label_column == column.name ||
         (options.label_column.empty() && is_label_name(column.name)))
       label_ = i;
+    is_guess_ = options.label_column.empty();
     for (const auto& partition : values_) {
       const auto& value = partition[i].second;
       column.is_number = column.is_number && (!value || number_of(*value));
@@ -206,6 +207,11 @@ void Partitions::check_columns(const std::vector<fs::path>& files) const {
         "{}: its folders have the columns {}, and those of {} have {}: expected the same",
         files[i].string(), own, files.front().string(), first));
   }
+}
+
+void Partitions::leave_label() {
+  label_.reset();
+  rest_.unlabelled = unlabelled_;
 }
 
 DatasetPtr Partitions::add_to(DatasetPtr set, std::size_t file) const {

@@ -32,6 +32,10 @@ class Partitions {
   Partitions(const std::vector<std::filesystem::path>& files, const DatasetOptions& options);
   /// What is left for the files to say.
   const DatasetOptions& rest() const { return rest_; }
+  /// Whether a column is the label by its name alone.
+  bool guesses_label() const { return label_ && is_guess_; }
+  /// To the files, which have labels of their own.
+  void leave_label();
   /// Of the file with this number.
   DatasetPtr add_to(DatasetPtr set, std::size_t file) const;
 
@@ -47,6 +51,7 @@ class Partitions {
   std::vector<Column> columns_;
   std::optional<std::size_t> label_;
   DatasetOptions rest_;
+  bool is_guess_ = false;
   bool unlabelled_;
   std::vector<std::string> classes_;
 };

@@ -48,6 +48,7 @@ json describe_file(const fs::path& file, const storage::Status& status) {
 // In whatever order its files are listed, and however many there are.
 void add_files(const fs::path& folder, std::uint64_t& sum, std::size_t& files) {
   for (const auto& entry : storage::list(folder)) {
+    if (entry.status.is_link) continue;
     if (entry.status.is_folder) {
       add_files(folder / entry.name, sum, files);
     } else {

@@ -1,4 +1,6 @@
 // Predictions as features: numbers as int64 or float, the rest as bytes.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -89,7 +91,11 @@ class Parquet final : public RowWriter {
       cells.push_back(
           {.values = &outputs.back(), .sizes = {output.shape.begin() + 1, output.shape.end()}});
     }
-    writer_->write(cells);
+    try {
+      writer_->write(cells);
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: row {}: {}", file_.string(), row.number, error.what()));
+    }
   }
 
   void close() override {

@@ -65,7 +65,7 @@ std::vector<std::size_t> OutputFolder::open(const json& run, bool overwrite) {
     throw InputError(fmt::format("--output {}: {}", folder_.string(), why));
   };
   try {
-    storage::make_folder(folder_ / kNotes);
+    storage::make_folder(folder_);
   } catch (const InputError& error) {
     throw InputError(fmt::format("--output {}", error.what()));
   }

@@ -110,7 +110,7 @@ void check(const PredictOptions& options, const data::Dataset& set, const serve:
   check_classes(options, set, model);
   const auto whole = [](const fs::path& path) {
     std::error_code error;
-    return storage::is_remote(path) ? path : fs::weakly_canonical(path, error);
+    return storage::is_remote(path) ? storage::absolute(path) : fs::weakly_canonical(path, error);
   };
   for (const auto& path : options.data) {
     const auto folder = whole(path);

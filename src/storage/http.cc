@@ -43,6 +43,8 @@ std::size_t take_body(char* data, std::size_t, std::size_t bytes, void* user) {
   ::curl_easy_getinfo(exchange.easy, CURLINFO_RESPONSE_CODE, &status);
   try {
     if (exchange.request.sink && status >= 200 && status < 300) {
+      if (exchange.request.sink_status != 0 && status != exchange.request.sink_status)
+        throw Error(fmt::format("{}: gives no parts of files", exchange.request.url));
       exchange.request.sink({data, bytes});
     } else if (exchange.answer.body.size() + bytes <= kMostBody) {
       exchange.answer.body.append(data, bytes);
@@ -91,8 +93,11 @@ int seek_upload(void* user, curl_off_t offset, int origin) {
   return CURL_SEEKFUNC_OK;
 }
 
-bool is_not_now(long status) {
-  return status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
+// What will be the same the next time.
+bool is_final(CURLcode code) {
+  return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
+         code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
+         code == CURLE_TOO_MANY_REDIRECTS;
 }
 
 }  // namespace
@@ -142,8 +147,11 @@ class Http::Impl {
     ::curl_slist_free_all(headers);
     ::curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &exchange.answer.status);
     if (exchange.failure) std::rethrow_exception(exchange.failure);
-    if (code != CURLE_OK)
-      throw ConnectionError(error[0] != '\0' ? error : ::curl_easy_strerror(code));
+    if (code != CURLE_OK) {
+      const std::string reason = error[0] != '\0' ? error : ::curl_easy_strerror(code);
+      if (is_final(code)) throw Error(fmt::format("{}: {}", request.url, reason));
+      throw ConnectionError(reason);
+    }
     give_back(std::move(easy));
     return std::move(exchange.answer);
   }
@@ -182,26 +190,29 @@ std::chrono::milliseconds storage_timeout() {
   return timeout;
 }
 
+bool is_not_now(long status) {
+  return status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
+}
+
 HttpAnswer send_with_retries(Http& http, const std::string& name,
-                             const std::function<HttpRequest()>& make,
-                             const std::function<std::uint64_t()>& progress) {
+                             const std::function<HttpRequest()>& make, const Retries& retries) {
   constexpr std::chrono::milliseconds kFirstPause{100};
   constexpr std::chrono::milliseconds kLongestPause{10'000};
   const auto timeout = storage_timeout();
   auto pause = kFirstPause;
   auto end = Clock::now() + timeout;
-  std::uint64_t reached = progress();
+  std::uint64_t reached = retries.progress();
   bool warned = false;
   for (;;) {
     std::string reason;
     try {
       HttpAnswer answer = http.send(make());
-      if (!is_not_now(answer.status)) return answer;
-      reason = fmt::format("the answer is {}", answer.status);
+      if (!retries.may_pass(answer)) return answer;
+      reason = retries.problem(answer);
     } catch (const ConnectionError& error) {
       reason = error.what();
     }
-    if (const std::uint64_t now = progress(); now != reached) {
+    if (const std::uint64_t now = retries.progress(); now != reached) {
       reached = now;
       pause = kFirstPause;
       end = Clock::now() + timeout;

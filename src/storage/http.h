@@ -32,6 +32,8 @@ struct HttpRequest {
   bool follow = false;
   /// Takes the body of a good answer (2xx) as it comes; without one it is in the answer.
   std::function<void(std::string_view)> sink = {};
+  /// The only good answer whose body the sink takes, and another one is an Error; 0 for any.
+  long sink_status = 0;
 };
 
 struct HttpAnswer {
@@ -59,12 +61,27 @@ class Http {
 /// How long what failed is tried again: SULLAE_STORAGE_TIMEOUT, in seconds (120).
 std::chrono::milliseconds storage_timeout();
 
-/// Sends until there is an answer that is none of "not now" (429, 500, 502, 503, 504), with longer and longer pauses, until
-/// storage_timeout() has passed without one; then throws Error: `name` (what is read or written), and the last reason. `make` is asked
-/// for each attempt, so that it may go on where the last one ended; when `progress()` has changed, the time begins anew.
-HttpAnswer send_with_retries(
-    Http& http, const std::string& name, const std::function<HttpRequest()>& make,
-    const std::function<std::uint64_t()>& progress = [] { return std::uint64_t{0}; });
+/// 429, 500, 502, 503, 504: what may be otherwise in a moment.
+bool is_not_now(long status);
+
+struct Retries {
+  /// When it changes, the time begins anew.
+  std::function<std::uint64_t()> progress = [] {
+    return std::uint64_t{0};
+  };
+  /// What an answer says, for messages.
+  std::function<std::string(const HttpAnswer&)> problem;
+  /// Whether it is worth another attempt.
+  std::function<bool(const HttpAnswer&)> may_pass = [](const HttpAnswer& answer) {
+    return is_not_now(answer.status);
+  };
+};
+
+/// Sends until there is an answer that is none of "not now", with longer and longer pauses, until storage_timeout() has passed without
+/// one; then throws Error: `name` (what is read or written), and the last reason. `make` is asked for each attempt, so that it may go
+/// on where the last one ended.
+HttpAnswer send_with_retries(Http& http, const std::string& name,
+                             const std::function<HttpRequest()>& make, const Retries& retries);
 
 /// "%2F" for what is no letter, digit, or one of "-._~"; `keep_slashes` leaves "/".
 std::string percent_encode(std::string_view text, bool keep_slashes);

@@ -21,10 +21,16 @@ namespace fs = std::filesystem;
 std::optional<Status> local_status(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  if (S_ISDIR(status.st_mode)) return Status{.is_folder = true, .bytes = 0, .version = {}};
+  if (S_ISDIR(status.st_mode)) {
+    struct stat own {};
+    const bool is_link = ::lstat(path.c_str(), &own) == 0 && S_ISLNK(own.st_mode);
+    return Status{
+        .is_folder = true, .is_file = false, .is_link = is_link, .bytes = 0, .version = {}};
+  }
   const auto nanoseconds =
       std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
   return Status{.is_folder = false,
+                .is_file = S_ISREG(status.st_mode),
                 .bytes = static_cast<std::uint64_t>(status.st_size),
                 .version = std::to_string(nanoseconds)};
 }
@@ -69,7 +75,8 @@ std::vector<Entry> list(const fs::path& folder) {
   std::vector<Entry> entries;
   for (const auto& path : *paths)
     entries.push_back(
-        {.name = path.filename().string(), .status = local_status(path).value_or(Status())});
+        {.name = path.filename().string(),
+         .status = local_status(path).value_or(Status{.is_file = false, .version = {}})});
   return entries;
 }
 
@@ -119,7 +126,10 @@ void write_file(const fs::path& file, std::string_view text) {
 }
 
 fs::path absolute(const fs::path& path) {
-  if (is_remote(path)) return path;
+  if (const auto location = find_location(path)) {
+    const std::string name = location->name();
+    return name.substr(0, name.find_last_not_of('/') + 1);
+  }
   std::error_code error;
   return fs::absolute(path, error).lexically_normal();
 }

@@ -10,14 +10,26 @@
 #include <string_view>
 #include <vector>
 
+#include "sullae/error.h"
+
 namespace sullae::storage {
+
+/// Of what there may be.
+class AccessDenied : public Error {
+ public:
+  using Error::Error;
+};
 
 struct Status {
   bool is_folder = false;
+  bool is_file = true;   ///< neither a folder, nor a pipe, a device, or a link to nothing
+  bool is_link = false;  ///< a folder that is elsewhere
   std::uint64_t bytes = 0;
   /// Differs when the content does: an entity tag, a time.
   std::string version;
 };
+
+inline const Status kFolder{.is_folder = true, .is_file = false, .version = {}};
 
 struct Entry {
   std::string name;

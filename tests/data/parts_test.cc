@@ -1,4 +1,6 @@
 // What Spark and Hadoop write: _SUCCESS, partitions, empty parts.
+#include <sys/stat.h>
+
 #include "data/columnar/tables.h"
 #include "sullae/data.h"
 #include "support/errors.h"
@@ -110,6 +112,32 @@ TEST_F(Parts, APartitionMayBeTheLabel) {
   const auto kinds = open_dataset({path("u")}, {.label_column = "kind"});
   EXPECT_EQ(*kinds->read(1).bytes(feature::kClass), "x");
   EXPECT_TRUE(contains(error_of<DamagedRecord>([&] { kinds->read(0); }), "its label is empty"));
+}
+
+TEST_F(Parts, APartitionIsTheLabelWhereTheFilesHaveNone) {
+  write("t/category=books/a.csv", "text,label\none,x\n");
+  write("t/category=films/a.csv", "text,label\ntwo,y\n");
+  EXPECT_EQ(open_dataset({path("t")})->classes(), (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(open_dataset({path("t")}, {.label_column = "category"})->classes(),
+            (std::vector<std::string>{"books", "films"}));
+}
+
+TEST_F(Parts, LabelsAreCountedOverAllParts) {
+  for (int part = 0; part < 4; ++part) {
+    std::string rows = "text,label\n";
+    for (int i = 0; i < 150; ++i) rows += "t,l" + std::to_string((i + part) % 150) + "\n";
+    write("t/" + std::to_string(part) + ".csv", rows);
+  }
+  EXPECT_EQ(open_dataset({path("t")})->classes().size(), 150U);
+  EXPECT_TRUE(contains(error_of<InputError>([&] { open_dataset({path("t/0.csv")}); }),
+                       "150 different labels in 150 rows"));
+}
+
+TEST_F(Parts, WhatIsNoFileIsPassedOver) {
+  write("t/a.csv", "x,one\n");
+  std::filesystem::create_symlink("nowhere", path("t/b.csv"));
+  ASSERT_EQ(::mkfifo(path("t/c.csv").c_str(), 0600), 0);
+  EXPECT_EQ(open_dataset({path("t")})->size(), 1U);
 }
 
 TEST_F(Parts, FoldersHaveTheSameColumns) {

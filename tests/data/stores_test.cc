@@ -116,6 +116,24 @@ TEST_F(DataInStores, APieceThatIsNotReadIsNotFetched) {
   EXPECT_LT(sent, 15'000'000);  // of 20 million
 }
 
+// It is no damage of the file, of which --skip-damaged would leave rows out.
+TEST_F(DataInStores, AStoreThatFailsIsNoDamage) {
+  write_parquet("t.parquet", *make_table({{"text", arrow::utf8(), R"(["a", "b"])"},
+                                          {"label", arrow::utf8(), R"(["x", "y"])"}}));
+  put("t.parquet");
+  std::string always = "[\"503\"";
+  for (int i = 0; i < 60; ++i) always += ", \"503\"";
+  DamageLog damage(true);
+  // Its start, its status, then what is read of it.
+  server_.fail(R"(["ok", "ok", "ok", "ok", )" + always.substr(1) + "]");
+  const auto error =
+      error_of([&] { open_dataset({server_.s3("t.parquet")}, {.damage = &damage}); });
+  EXPECT_TRUE(contains(error, "SULLAE_STORAGE_TIMEOUT")) << error;
+  EXPECT_EQ(damage.count(), 0U);
+  server_.fail("[]");
+  EXPECT_EQ(open_dataset({server_.s3("t.parquet")}, {.damage = &damage})->size(), 2U);
+}
+
 TEST_F(DataInStores, IsConvertedThereAndBack) {
   put("c/a.csv", "label,text\na,one\nb,two\na,three\n");
   const auto expected = all_of(path("c"));
@@ -136,6 +154,10 @@ TEST_F(DataInStores, IsConvertedThereAndBack) {
       {sullae_program(), "data", "convert", server_.s3("c"), "--output", server_.s3("c")},
       server_.environment());
   EXPECT_TRUE(contains(onto_itself.standard_error, "holds what is read: expected another folder"));
+  const auto with_slash = run_program(
+      {sullae_program(), "data", "convert", server_.s3("c"), "--output", server_.s3("c/")},
+      server_.environment());
+  EXPECT_TRUE(contains(with_slash.standard_error, "holds what is read: expected another folder"));
 }
 
 }  // namespace

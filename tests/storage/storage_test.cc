@@ -213,6 +213,44 @@ TEST(S3, RefusalsAreNamed) {
   EXPECT_TRUE(contains(error("test", "secret", "s3:///none"), "expected s3://BUCKET/PATH"));
 }
 
+// As where a policy lets list and read a part of a bucket.
+TEST(S3, WhatMayNotBeAskedForIsLookedForInLists) {
+  const StoreServer& server = StoreServer::empty();
+  server.put("d/f", "x");
+  server.put("d/sub/g", "x");
+  server.put("d/sub_$folder$", "");
+  EXPECT_EQ(names_in(server.s3("d")), (std::vector<std::string>{"f", "sub/"}));
+  server.fail(R"(["403"])");
+  EXPECT_FALSE(storage::exists(server.s3("d/_SUCCESS")));
+  server.fail(R"(["403"])");
+  EXPECT_TRUE(is_folder(server.s3("d/sub")));
+  server.fail(R"(["403", "403"])");
+  EXPECT_TRUE(is_folder(server.s3("d/sub")));
+  server.fail(R"(["403"])");
+  EXPECT_EQ(error_of<AccessDenied>([&] { storage::exists(server.s3("d/f")); }),
+            server.s3("d/f") + ": the answer is 403 (credentials of AWS_ACCESS_KEY_ID)");
+}
+
+TEST(S3, AStoreThatGivesNoPartsIsNotTakenForOneThatDoes) {
+  const StoreServer& server = StoreServer::empty();
+  server.put("f", std::string(1000, 'x'));
+  const auto reader = open_remote(server.s3("f"), storage::status(server.s3("f")).value());
+  server.fail(R"(["whole"])");
+  char byte = 0;
+  EXPECT_TRUE(contains(error_of([&] { reader->read(999, &byte, 1); }), "gives no parts of files"));
+}
+
+TEST(WebHdfs, ARefusalOfHttpFsIsNotTriedAgain) {
+  const StoreServer& server = StoreServer::empty();
+  server.put("f", "x");
+  server.fail(R"(["refused"])");
+  EXPECT_EQ(error_of([&] { storage::exists(server.webhdfs("f")); }),
+            server.webhdfs("f") +
+                ": the answer is 500, AccessControlException: Permission denied: user=tester");
+  // Of a file there is nothing in it.
+  EXPECT_TRUE(list(server.webhdfs("f")).empty());
+}
+
 TEST(WebHdfs, RefusalsAreNamed) {
   const StoreServer& server = StoreServer::empty();
   server.put("f", "x");

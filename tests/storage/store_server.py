@@ -2,7 +2,8 @@
 
     store_server.py        prints "port PORT", and serves as long as its parent lives
 
-    POST /faults           a JSON list of what happens to the next requests: "ok", "503", "drop" (no answer), "half" (half of the body)
+    POST /faults           a JSON list of what happens to the next requests: "ok", "503", "drop" (no answer), "half" (half of the body), "403", "whole" (not
+                           the part that is asked for), "refused" (as HttpFS does)
     POST /objects/KEY      puts an object, of S3's buckets "bucket" and "bucket-2" and of WebHDFS alike
     POST /clear            forgets all
     GET /sent              bytes of bodies so far
@@ -99,6 +100,10 @@ class Handler(BaseHTTPRequestHandler):
             return None
         if self.fault == "503":
             return self.s3_error(503, "SlowDown", "Please reduce your request rate.")
+        if self.fault == "403":
+            return self.s3_error(403, "AccessDenied", "Access Denied")
+        if self.fault == "refused":
+            return self.hdfs_error(500, "AccessControlException", "Permission denied: user=tester")
         if path.startswith("/webhdfs/v1/") or path.startswith("/data/"):
             return self.webhdfs(path, dict(query), body)
         return self.s3(path, query, body)
@@ -132,7 +137,7 @@ class Handler(BaseHTTPRequestHandler):
         content, tag, _ = objects[name]
         if self.headers.get("If-Match", tag) != tag:
             return self.s3_error(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
-        if "Range" in self.headers:
+        if "Range" in self.headers and self.fault != "whole":
             first, last = self.headers["Range"][len("bytes="):].split("-")
             return self.answer(206, content[int(first):int(last) + 1], [("ETag", tag)])
         return self.answer(200, content, [("ETag", tag)])

@@ -23,7 +23,8 @@ struct ParquetColumn {
   bool operator==(const ParquetColumn&) const = default;
 };
 
-/// The columns for samples like the first `most` of a set: a feature of bytes that are UTF-8 in all of them is a text, one that has
+/// The columns for samples like those of a set, of which `most` are looked at, in runs from its beginning to its end: a
+/// feature of bytes that are UTF-8 in all of them is a text, one that has
 /// other than one value in some is a list. Damaged samples are passed over. Throws InputError for a feature that is of two kinds.
 std::vector<ParquetColumn> parquet_columns(const Dataset& set, std::size_t most = 1000);
 
@@ -43,7 +44,7 @@ class ParquetWriter {
   ~ParquetWriter();
   ParquetWriter(const ParquetWriter&) = delete;
   ParquetWriter& operator=(const ParquetWriter&) = delete;
-  /// Features by their columns' names. Throws DamagedRecord for a feature that has no column, or does not fit it, after which
+  /// Features by their columns' names. Throws InputError for a feature that has no column, or does not fit it, after which
   /// the next sample can be written, and Error that names the file, e.g. for a full disk.
   void write(const Example& example);
   /// A cell a column, in their order. Throws as the other.

@@ -82,9 +82,13 @@ std::unique_ptr<TableFile> open_arrow(std::shared_ptr<const ByteFile> file) {
   try {
     if (file->first(6) != "ARROW1") return std::make_unique<ArrowStream>(*file);
     return std::make_unique<ArrowFile>(file);
-  } catch (const std::exception& error) {
+  } catch (const DamagedRecord& error) {
     throw DamagedRecord(
         fmt::format("{}: is no Arrow file, or is cut off: {}", file->name(), error.what()));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw DamagedRecord(fmt::format("{}: is no Arrow file: {}", file->name(), error.what()));
   }
 }
 

@@ -3,10 +3,26 @@
 #include <arrow/buffer.h>
 
 #include <algorithm>
+#include <exception>
+#include <string>
 #include <utility>
 
 namespace sullae::data {
 namespace {
+
+// What a file threw, on its way through Arrow.
+class Failure final : public arrow::StatusDetail {
+ public:
+  explicit Failure(std::exception_ptr exception) : exception_(std::move(exception)) {}
+  const char* type_id() const override { return kType; }
+  std::string ToString() const override { return "the file cannot be read"; }
+  [[noreturn]] void rethrow() const { std::rethrow_exception(exception_); }
+
+  static constexpr const char* kType = "sullae::data::Failure";
+
+ private:
+  std::exception_ptr exception_;
+};
 
 class ByteSource final : public arrow::io::RandomAccessFile {
  public:
@@ -47,7 +63,8 @@ class ByteSource final : public arrow::io::RandomAccessFile {
     try {
       file_->read(static_cast<std::uint64_t>(position), into, static_cast<std::size_t>(count));
     } catch (const Error& error) {
-      return arrow::Status::IOError(error.what());
+      return arrow::Status::IOError(error.what())
+          .WithDetail(std::make_shared<Failure>(std::current_exception()));
     }
     return count;
   }
@@ -69,6 +86,13 @@ class ByteSource final : public arrow::io::RandomAccessFile {
 };
 
 }  // namespace
+
+void check_status(const arrow::Status& status) {
+  if (status.ok()) return;
+  if (status.detail() != nullptr && status.detail()->type_id() == Failure::kType)
+    static_cast<const Failure&>(*status.detail()).rethrow();
+  throw DamagedRecord(status.message());
+}
 
 std::shared_ptr<arrow::io::RandomAccessFile> make_byte_source(
     std::shared_ptr<const ByteFile> file) {

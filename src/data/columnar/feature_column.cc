@@ -285,6 +285,8 @@ bool is_text(const arrow::DataType& type) {
          type.id() == arrow::Type::STRING_VIEW;
 }
 
+bool has_lists(const arrow::DataType& type) { return holds_lists(type.id()); }
+
 std::vector<Leaf> leaves_of(const arrow::Schema& schema) {
   std::vector<Leaf> leaves;
   for (int field = 0; field < schema.num_fields(); ++field)

@@ -22,6 +22,9 @@ std::optional<FeatureKind> feature_kind(const arrow::DataType& type);
 /// Whether its values are strings, rather than any bytes.
 bool is_text(const arrow::DataType& type);
 
+/// Whether a cell has several values.
+bool has_lists(const arrow::DataType& type);
+
 /// A column, or a member of one that is a structure, named "column.member".
 struct Leaf {
   std::string name;

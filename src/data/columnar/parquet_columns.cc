@@ -38,11 +38,23 @@ const char* name_of(Kind kind) {
 
 bool are_bytes(Kind kind) { return kind == Kind::text || kind == Kind::bytes; }
 
+// In runs, so that of what is decoded together not all is.
+std::vector<std::size_t> spread(std::size_t size, std::size_t most) {
+  constexpr std::size_t kRun = 100;
+  std::vector<std::size_t> places;
+  const std::size_t runs = size <= most ? 1 : std::max<std::size_t>(1, most / kRun);
+  const std::size_t run = size <= most ? size : std::min(kRun, most);
+  for (std::size_t i = 0; i < runs; ++i) {
+    for (std::size_t j = 0; j < run; ++j) places.push_back(size * i / runs + j);
+  }
+  return places;
+}
+
 }  // namespace
 
 std::vector<ParquetColumn> parquet_columns(const Dataset& set, std::size_t most) {
   std::map<std::string, Seen> seen;
-  for (std::size_t i = 0; i < std::min(most, set.size()); ++i) {
+  for (const std::size_t i : spread(set.size(), most)) {
     Example example;
     try {
       example = set.read(i);

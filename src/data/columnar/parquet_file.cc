@@ -3,6 +3,7 @@
 #include <arrow/type.h>
 #include <fmt/format.h>
 #include <parquet/arrow/reader.h>
+#include <parquet/exception.h>
 #include <parquet/file_reader.h>
 #include <parquet/properties.h>
 
@@ -22,6 +23,9 @@ auto with_arrow(const Work& work) {
   try {
     return work();
   } catch (const Error&) {
+    throw;
+  } catch (const parquet::ParquetStatusException& error) {
+    check_status(error.status());
     throw;
   } catch (const std::exception& error) {
     throw DamagedRecord(error.what());

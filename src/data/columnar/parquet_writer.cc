@@ -188,17 +188,17 @@ class ParquetWriter::Impl {
   static void check(const ParquetColumn& column, const Cell& cell) {
     if (cell.values == nullptr) return;
     if (!is_of_kind(*cell.values, column.kind))
-      throw DamagedRecord(
-          fmt::format("its feature '{}' is of another kind than before, expected {}", column.name,
-                      name_of(column.kind)));
+      throw InputError(
+          fmt::format("its feature '{}' is of another kind than elsewhere, expected {}",
+                      column.name, name_of(column.kind)));
     std::size_t count = 1;
     for (const std::size_t size : cell.sizes) count *= size;
     const std::size_t values = count_of(*cell.values);
     if (column.dimensions == 0 && values != 1)
-      throw DamagedRecord(fmt::format("its feature '{}' has {} values, expected one, as before",
-                                      column.name, values));
+      throw InputError(fmt::format("its feature '{}' has {} values, expected one, as elsewhere",
+                                   column.name, values));
     if (column.dimensions > 1 && (cell.sizes.size() != column.dimensions || count != values))
-      throw DamagedRecord(
+      throw InputError(
           fmt::format("its feature '{}' has {} dimensions and {} values, expected {} and {}",
                       column.name, cell.sizes.size(), values, column.dimensions, count));
   }
@@ -256,8 +256,7 @@ void ParquetWriter::write(const Example& example) {
   if (found < example.features.size()) {
     for (const auto& [name, feature] : example.features) {
       if (std::ranges::find(impl_->columns(), name, &ParquetColumn::name) == impl_->columns().end())
-        throw DamagedRecord(
-            fmt::format("it has a feature '{}', which those before it do not have", name));
+        throw InputError(fmt::format("it has a feature '{}', which others do not have", name));
     }
   }
   impl_->write(cells);

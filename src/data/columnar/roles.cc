@@ -22,7 +22,7 @@ bool is_bytes(const arrow::DataType& type) {
 }
 
 bool can_be_label(const arrow::DataType& type) {
-  return is_text(type) || feature_kind(type) == FeatureKind::integer;
+  return is_text(type) || (feature_kind(type) == FeatureKind::integer && !has_lists(type));
 }
 
 std::optional<std::size_t> find_named(const std::vector<Leaf>& leaves, std::string_view name) {
@@ -109,7 +109,15 @@ Roles choose_roles(const std::vector<Leaf>& leaves, const DatasetOptions& option
     check_type(leaves, kept, file);
     roles.features.emplace_back(std::string(feature::kColumn) + name, kept);
   }
-  if (roles.label) check_type(leaves, *roles.label, file);
+  if (roles.label) {
+    check_type(leaves, *roles.label, file);
+    const Leaf& label = leaves[*roles.label];
+    if (has_lists(*label.type))
+      throw InputError(fmt::format(
+          "{}: its column '{}' is of type {}, expected one label a sample; say which column is the "
+          "label with --label-column",
+          file, label.name, label.type->ToString()));
+  }
   for (const std::size_t text : roles.texts) check_type(leaves, text, file);
   return roles;
 }

@@ -218,8 +218,15 @@ class ColumnarDataset final : public Dataset {
     for (const std::int64_t number : numbers_) classes_.push_back(std::to_string(number));
     const Labels sorted(texts.begin(), texts.end());
     classes_.insert(classes_.end(), sorted.begin(), sorted.end());
-    // Where labels are not asked for, they may be anything.
-    if (!unlabelled_) check_labels(name_, classes_, size_);
+  }
+
+  template <class Do>
+  static void act_on(const FeatureColumn& column, std::int64_t row, const Do& act) {
+    try {
+      if (const auto feature = column.at(row)) act(*feature);
+    } catch (const DamagedRecord&) {
+      // Who reads it is told.
+    }
   }
 
   template <class Do>
@@ -230,9 +237,7 @@ class ColumnarDataset final : public Dataset {
       try {
         for (const auto& batch : file_->read(piece, {field})) {
           const auto column = make_feature_column(*batch, path);
-          for (std::int64_t row = 0; row < batch->num_rows(); ++row) {
-            if (const auto feature = column->at(row)) act(*feature);
-          }
+          for (std::int64_t row = 0; row < batch->num_rows(); ++row) act_on(*column, row, act);
         }
       } catch (const DamagedRecord&) {
         // Who reads its rows is told.
@@ -278,6 +283,7 @@ DatasetPtr open_columnar(const std::filesystem::path& path, const Opening& openi
 
 Format parquet_format() {
   return {.name = "parquet",
+          .is_table = true,
           .recognises =
               [](const std::filesystem::path& path, std::string_view start) {
                 return start.starts_with("PAR1") || has_extension(path, {".parquet"});
@@ -290,6 +296,7 @@ Format parquet_format() {
 
 Format arrow_format() {
   return {.name = "arrow",
+          .is_table = true,
           .recognises =
               [](const std::filesystem::path& path, std::string_view start) {
                 return start.starts_with("ARROW1") || has_extension(path, {".arrow", ".feather"});

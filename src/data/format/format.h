@@ -24,6 +24,8 @@ struct Opening : DatasetOptions {
 /// open_dataset numbers them over all parts.
 struct Format {
   std::string name;
+  /// Whether its classes are what a column holds.
+  bool is_table = false;
   /// Whether a file, or a folder, looks like it; `start` holds a file's first bytes, decompressed.
   bool (*recognises)(const std::filesystem::path& path, std::string_view start);
   /// One file, or a folder. Throws InputError.

@@ -35,10 +35,7 @@ class TableDataset final : public Dataset {
                 texts.size() == 1 ? "column" : "columns", fmt::join(texts, "', '"));
       rows_.erase(rows_.begin());
     }
-    if (!columns_.label) return;
-    find_classes();
-    // Where labels are not asked for, they may be anything.
-    if (!options.unlabelled) check_labels(file_->name(), classes_, rows_.size());
+    if (columns_.label) find_classes();
   }
 
   std::size_t size() const override { return rows_.size(); }
@@ -112,6 +109,7 @@ class TableDataset final : public Dataset {
 
 Format csv_format() {
   return {.name = "csv",
+          .is_table = true,
           .recognises = [](const std::filesystem::path& path,
                            std::string_view) { return has_extension(path, {".csv"}); },
           .open = [](const std::filesystem::path& path, const Opening& options) -> DatasetPtr {
@@ -123,6 +121,7 @@ Format csv_format() {
 Format tsv_format() {
   return {
       .name = "tsv",
+      .is_table = true,
       .recognises =
           [](const std::filesystem::path& path, std::string_view start) {
             return has_extension(path, {".tsv"}) ||

@@ -101,8 +101,8 @@ void write(PartWriter& writer, std::size_t number, const Example& example,
            const std::string& place) {
   try {
     writer.write(number, example);
-  } catch (const DamagedRecord& error) {
-    throw DamagedRecord(fmt::format("{}: {}", place, error.what()));
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", place, error.what()));
   }
 }
 

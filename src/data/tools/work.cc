@@ -19,14 +19,16 @@ void check_not_read(const std::vector<std::filesystem::path>& paths,
   const auto is_same = [&](const std::filesystem::path& folder) {
     std::error_code error;
     return storage::is_remote(output) || storage::is_remote(folder)
-               ? folder == output
+               ? storage::absolute(folder) == storage::absolute(output)
                : std::filesystem::equivalent(folder.empty() ? "." : folder, output, error);
   };
-  for (const auto& file : find_part_files(paths)) {
-    if (is_same(file.parent_path()))
+  const auto check = [&](const std::filesystem::path& folder) {
+    if (is_same(folder))
       throw InputError(
           fmt::format("--output {}: holds what is read: expected another folder", output.string()));
-  }
+  };
+  for (const auto& path : paths) check(path);
+  for (const auto& file : find_part_files(paths)) check(file.parent_path());
 }
 
 void work_in_parallel(

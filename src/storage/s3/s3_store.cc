@@ -17,6 +17,8 @@ namespace {
 
 using boost::property_tree::ptree;
 
+constexpr long kPartial = 206;
+
 ptree parse_xml(const std::string& text) {
   ptree tree;
   std::istringstream stream(text);
@@ -46,7 +48,12 @@ class S3Store final : public Store {
       : bucket_(location.authority),
         environment_(process_environment()),
         settings_(read_s3_settings(environment_)) {
-    if (settings_.endpoint.empty()) {
+    if (settings_.endpoint.empty() && bucket_.find('.') != std::string::npos) {
+      // Amazon's certificate is for names without a dot before its own.
+      base_ = "https://";
+      host_ = fmt::format("s3.{}.amazonaws.com", settings_.region);
+      prefix_ = '/' + bucket_;
+    } else if (settings_.endpoint.empty()) {
       base_ = "https://";
       host_ = fmt::format("{}.s3.{}.amazonaws.com", bucket_, settings_.region);
     } else {
@@ -66,27 +73,20 @@ class S3Store final : public Store {
                       .bytes = std::stoull(header(answer, "content-length", path)),
                       .version = header(answer, "etag", path)};
       }
+      // Who may not list a bucket is told 403 of what is not there; an answer to HEAD has no words, and this one may have.
+      if (answer.status == 403) return look_in_list(path, answer);
       if (answer.status != 404) {
-        // An answer to HEAD has no words; this one may have.
         list_some(path, "", 1);
         fail(path, answer);
       }
     }
     const auto found = list_some(folder_of(path), "", 1);
     if (found.entries.empty() && !found.is_there) return std::nullopt;
-    return Status{.is_folder = true, .bytes = 0, .version = {}};
+    return kFolder;
   }
 
   std::vector<Entry> list(const std::string& path) override {
-    std::vector<Entry> entries;
-    std::string token;
-    do {
-      auto some = list_some(folder_of(path), token, 1000);
-      std::ranges::move(some.entries, std::back_inserter(entries));
-      token = some.next;
-    } while (!token.empty());
-    std::ranges::sort(entries, {}, &Entry::name);
-    return entries;
+    return list_all(folder_of(path), folder_of(path));
   }
 
   void read(const std::string& path, const std::string& version, std::uint64_t offset,
@@ -99,7 +99,8 @@ class S3Store final : public Store {
            .range = [&] { return fmt::format("bytes={}-{}", offset + done, offset + bytes - 1); },
            .sink =
                [&](std::string_view piece) {
-                 take(piece.substr(0, bytes - done));
+                 piece = piece.substr(0, bytes - done);
+                 take(piece);
                  done += piece.size();
                },
            .progress =
@@ -109,8 +110,6 @@ class S3Store final : public Store {
       if (answer.status == 412)
         throw InputError(fmt::format("{}: has changed while it was read", name_of(path)));
       if (!answer.is_good()) fail(path, answer);
-      if (answer.status == 200 && offset > 0)
-        throw Error(fmt::format("{}: the store gives no parts of files", name_of(path)));
       if (done < bytes && header(answer, "content-length", path) == "0")
         throw InputError(fmt::format("{}: is truncated: it ends at byte {}, {} more were expected",
                                      name_of(path), offset + done, bytes - done));
@@ -157,7 +156,8 @@ class S3Store final : public Store {
   };
   struct Listing {
     std::vector<Entry> entries;
-    bool is_there = false;  ///< a key that stands for the folder
+    bool is_there = false;
+    std::optional<Status> is_key;  ///< a file of just this name
     std::string next;
   };
 
@@ -177,7 +177,8 @@ class S3Store final : public Store {
     const auto [code, said] = problem_of(answer);
     const std::string name = name_of(path);
     if (answer.status == 403 || answer.status == 401)
-      throw Error(fmt::format("{}: {} (credentials of {})", name, said, credentials().source));
+      throw AccessDenied(
+          fmt::format("{}: {} (credentials of {})", name, said, credentials().source));
     throw Error(fmt::format("{}: {}", name, said));
   }
 
@@ -186,27 +187,48 @@ class S3Store final : public Store {
     if (!credentials_) credentials_ = find_credentials(environment_, http_);
     return *credentials_;
   }
-  // Others' places may have newer ones.
-  void forget_credentials() {
+  // Newer ones than `used`, if there are: another thread may have found them, or the places where they are.
+  bool renew_credentials(const Credentials& used) {
+    const auto is_used = [&] {
+      return credentials_->access_key == used.access_key &&
+             credentials_->session_token == used.session_token;
+    };
     const std::lock_guard lock(mutex_);
-    credentials_.reset();
+    if (credentials_ && is_used()) credentials_ = find_credentials(environment_, http_);
+    return credentials_ && !is_used();
+  }
+
+  // What a list says of a path of which HEAD may not speak.
+  std::optional<Status> look_in_list(const std::string& path, const HttpAnswer& refused) {
+    const auto slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
+    std::vector<Entry> entries;
+    try {
+      entries = list_all(folder, path);
+    } catch (const AccessDenied&) {
+      // Who may list what is in a folder need not be allowed to list what begins with its name.
+      if (list_some(folder_of(path), "", 1).is_there) return kFolder;
+      throw;
+    }
+    for (const auto& entry : entries) {
+      if (folder + entry.name != path) continue;
+      if (!entry.status.is_folder) fail(path, refused);
+      return kFolder;
+    }
+    return std::nullopt;
   }
 
   HttpAnswer send(const Call& call) {
-    HttpAnswer answer = send_once(call);
+    Credentials used;
+    HttpAnswer answer = send_once(call, used);
     if (answer.status != 403 && answer.status != 400) return answer;
     const auto code = problem_of(answer).first;
     // HEAD says nothing more than the number.
     if (code != "ExpiredToken" && code != "InvalidToken" && call.method != "HEAD") return answer;
-    const auto before = credentials();
-    forget_credentials();
-    if (credentials().session_token == before.session_token &&
-        credentials().access_key == before.access_key)
-      return answer;
-    return send_once(call);
+    return renew_credentials(used) ? send_once(call, used) : answer;
   }
 
-  HttpAnswer send_once(const Call& call) {
+  HttpAnswer send_once(const Call& call, Credentials& used) {
     return send_with_retries(
         http_, name_of(call.path),
         [&] {
@@ -218,15 +240,42 @@ class S3Store final : public Store {
                                 .payload_hash = call.payload_hash};
           if (call.range) request.headers["range"] = call.range();
           const std::string query = query_of(call.query);
+          used = credentials();
           return HttpRequest{
               .method = call.method,
               .url = base_ + host_ + request.path + (query.empty() ? "" : "?" + query),
-              .headers = sign(request, credentials(), settings_.region, amazon_time()),
+              .headers = sign(request, used, settings_.region, amazon_time()),
               .upload_fd = call.fd,
               .upload_bytes = call.bytes,
-              .sink = call.sink};
+              .sink = call.sink,
+              .sink_status = call.range ? kPartial : 0};
         },
-        call.progress);
+        {.progress = call.progress,
+         .problem = [](const HttpAnswer& said) { return problem_of(said).second; },
+         .may_pass =
+             [](const HttpAnswer& said) {
+               return is_not_now(said.status) || problem_of(said).first == "RequestTimeout";
+             }});
+  }
+
+  // Of a folder, what begins with `prefix`.
+  std::vector<Entry> list_all(const std::string& folder, const std::string& prefix) {
+    std::vector<Entry> entries;
+    std::string token;
+    do {
+      auto some = list_some(prefix, token, 1000);
+      for (auto& entry : some.entries) {
+        entry.name = prefix.substr(folder.size()) + entry.name;
+        // Hadoop's own marks of folders.
+        if (!entry.name.ends_with("_$folder$")) entries.push_back(std::move(entry));
+      }
+      if (some.is_key)
+        entries.push_back({.name = prefix.substr(folder.size()), .status = *some.is_key});
+      token = some.next;
+    } while (!token.empty());
+    std::erase_if(entries, [](const Entry& entry) { return entry.name.empty(); });
+    std::ranges::sort(entries, {}, &Entry::name);
+    return entries;
   }
 
   Listing list_some(const std::string& prefix, const std::string& token, int most) {
@@ -248,12 +297,21 @@ class S3Store final : public Store {
         std::string name = item.get<std::string>(is_folder ? "Prefix" : "Key");
         listing.is_there = true;
         name = name.substr(std::min(prefix.size(), name.size()));
+        const bool is_below = name == "/";
         if (is_folder && name.ends_with('/')) name.pop_back();
-        if (name.empty()) continue;
-        Status status{.is_folder = is_folder, .bytes = 0, .version = {}};
+        if (name.empty() && is_below) {
+          // "path/" of the prefix "path".
+          listing.is_key = kFolder;
+          continue;
+        }
+        Status status = is_folder ? kFolder : Status();
         if (!is_folder) {
           status.bytes = item.get<std::uint64_t>("Size");
           status.version = item.get("ETag", "");
+        }
+        if (name.empty()) {
+          if (!prefix.ends_with('/')) listing.is_key = status;
+          continue;
         }
         listing.entries.push_back({.name = std::move(name), .status = std::move(status)});
       }

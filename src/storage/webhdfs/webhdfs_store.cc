@@ -28,8 +28,19 @@ std::string problem_of(const HttpAnswer& answer) {
   return problem;
 }
 
+// HttpFS says 500 also where it refuses.
+bool may_pass(const HttpAnswer& answer) {
+  if (!is_not_now(answer.status)) return false;
+  const json said = json::parse(answer.body, nullptr, false);
+  if (!said.is_object() || !said.contains("RemoteException")) return true;
+  const std::string exception = said["RemoteException"].value("exception", "");
+  return exception == "RetriableException" || exception == "StandbyException" ||
+         exception == "SafeModeException";
+}
+
 Status status_of(const json& file) {
-  return {.is_folder = file.at("type") == "DIRECTORY",
+  if (file.at("type") == "DIRECTORY") return kFolder;
+  return {.is_folder = false,
           .bytes = file.at("length").get<std::uint64_t>(),
           .version = std::to_string(file.at("modificationTime").get<std::int64_t>())};
 }
@@ -56,8 +67,11 @@ class WebHdfsStore final : public Store {
     const HttpAnswer answer = ask("GET", path, {{"op", "LISTSTATUS"}});
     return read_answer(path, answer, [](const json& said) {
       std::vector<Entry> entries;
-      for (const json& file : said.at("FileStatuses").at("FileStatus"))
-        entries.push_back({.name = file.at("pathSuffix"), .status = status_of(file)});
+      for (const json& file : said.at("FileStatuses").at("FileStatus")) {
+        // Of a file it is the file itself, without a name.
+        const std::string name = file.at("pathSuffix");
+        if (!name.empty()) entries.push_back({.name = name, .status = status_of(file)});
+      }
       std::ranges::sort(entries, {}, &Entry::name);
       return entries;
     });
@@ -79,11 +93,12 @@ class WebHdfsStore final : public Store {
                                                     {"length", std::to_string(bytes - done)}}),
                                .follow = true,
                                .sink = [&](std::string_view piece) {
-                                 take(piece.substr(0, bytes - done));
+                                 piece = piece.substr(0, bytes - done);
+                                 take(piece);
                                  done += piece.size();
                                }};
           },
-          [&] { return done; });
+          {.progress = [&] { return done; }, .problem = &problem_of, .may_pass = &may_pass});
       if (!answer.is_good()) fail(path, answer);
       if (done == before)
         throw InputError(fmt::format("{}: is truncated: it ends at byte {}, {} more were expected",
@@ -99,19 +114,21 @@ class WebHdfsStore final : public Store {
     const std::string temporary =
         fmt::format("{}.{}.tmp-{:08x}-{}-{}", folder, path.substr(folder.size()),
                     std::random_device{}(), ::getpid(), count++);
-    const HttpAnswer answer = send_with_retries(http_, name_of(path), [&] {
+    const auto make = [&] {
       // The name node says where the data go, each time.
       const HttpAnswer where = http_.send(
           {.method = "PUT", .url = url_of(temporary, {{"op", "CREATE"}, {"overwrite", "true"}})});
       const auto location = where.headers.find("location");
-      if (where.status >= 500) throw ConnectionError(problem_of(where));
+      if (may_pass(where)) throw ConnectionError(problem_of(where));
       if (location == where.headers.end()) fail(path, where);
       return HttpRequest{.method = "PUT",
                          .url = location->second,
                          .headers = {"Content-Type: application/octet-stream"},
                          .upload_fd = fd,
                          .upload_bytes = bytes};
-    });
+    };
+    const HttpAnswer answer = send_with_retries(http_, name_of(path), make,
+                                                {.problem = &problem_of, .may_pass = &may_pass});
     if (!answer.is_good()) fail(path, answer);
     if (move(temporary, path, bytes)) return;
     remove(path);
@@ -139,12 +156,15 @@ class WebHdfsStore final : public Store {
     return url;
   }
   HttpAnswer ask(const char* method, const std::string& path, const Query& query) {
-    return send_with_retries(http_, name_of(path), [&] {
-      return HttpRequest{.method = method, .url = url_of(path, query)};
-    });
+    return send_with_retries(
+        http_, name_of(path),
+        [&] { return HttpRequest{.method = method, .url = url_of(path, query)}; },
+        {.problem = &problem_of, .may_pass = &may_pass});
   }
   [[noreturn]] void fail(const std::string& path, const HttpAnswer& answer) const {
-    throw Error(fmt::format("{}: {}", name_of(path), problem_of(answer)));
+    const std::string problem = fmt::format("{}: {}", name_of(path), problem_of(answer));
+    if (answer.status == 403 || answer.status == 401) throw AccessDenied(problem);
+    throw Error(problem);
   }
 
   template <class Read>

@@ -221,6 +221,26 @@ TEST_F(Parquet, TextsThatAreTakenForLabelsAreRefused) {
                 "column is the label with --label-column");
 }
 
+TEST_F(Parquet, ALabelIsOneValue) {
+  const auto file = write_parquet(
+      "r.parquet", *make_table({{"text", arrow::utf8(), R"(["a", "b"])"},
+                                {"labels", arrow::list(arrow::int32()), "[[3, 7], []]"}}));
+  EXPECT_EQ(
+      error_of<InputError>([&] { open_dataset({file}); }),
+      file.string() +
+          ": its column 'labels' is of type list<element: int32>, expected one label a sample; "
+          "say which column is the label with --label-column");
+}
+
+TEST_F(Parquet, ALabelThatIsDamagedHidesNoOther) {
+  const auto file = write_parquet(
+      "r.parquet", *make_table({{"text", arrow::utf8(), R"(["a", "b", "c"])"},
+                                {"label", arrow::uint64(), "[1, 9223372036854775808, 2]"}}));
+  const auto set = open_dataset({file});
+  EXPECT_EQ(set->classes(), (std::vector<std::string>{"1", "2"}));
+  EXPECT_EQ(*set->read(2).label(), 1);
+}
+
 TEST_F(Parquet, PicturesAreKnownByTheirUsualNames) {
   const auto image =
       arrow::struct_({arrow::field("bytes", arrow::binary()), arrow::field("path", arrow::utf8())});

@@ -103,21 +103,21 @@ TEST_F(ParquetWriting, WhatDoesNotFitIsDamagedAndTheNextIsWritten) {
   ParquetWriter writer(path("w.parquet"), parquet_columns(Samples({sample(0)})));
   writer.write(sample(0));
   const auto refusal = [&](const Example& example) {
-    return error_of<DamagedRecord>([&] { writer.write(example); });
+    return error_of<InputError>([&] { writer.write(example); });
   };
   Example wrong = sample(1);
   wrong.set("extra", std::int64_t{1});
-  EXPECT_EQ(refusal(wrong), "it has a feature 'extra', which those before it do not have");
+  EXPECT_EQ(refusal(wrong), "it has a feature 'extra', which others do not have");
   wrong = sample(1);
   wrong.set("number", std::string("seven"));
   EXPECT_EQ(refusal(wrong),
-            "its feature 'number' is of another kind than before, expected whole numbers");
+            "its feature 'number' is of another kind than elsewhere, expected whole numbers");
   wrong = sample(1);
   wrong.features["number"] = std::vector<std::int64_t>{1, 2};
-  EXPECT_EQ(refusal(wrong), "its feature 'number' has 2 values, expected one, as before");
+  EXPECT_EQ(refusal(wrong), "its feature 'number' has 2 values, expected one, as elsewhere");
   wrong = sample(1);
   wrong.set("text", std::string("\xff"));
-  EXPECT_EQ(refusal(wrong), "its feature 'text' is of another kind than before, expected texts");
+  EXPECT_EQ(refusal(wrong), "its feature 'text' is of another kind than elsewhere, expected texts");
   writer.write(sample(2));
   writer.close();
   EXPECT_EQ(read_by_arrow(path("w.parquet"))->num_rows(), 2);
@@ -131,7 +131,7 @@ TEST_F(ParquetWriting, OfSeveralDimensionsAreNestedLists) {
   writer.write({{.values = &numbers, .sizes = {2, 3}}, {.values = &words, .sizes = {2, 1}}});
   writer.write({{.values = nullptr}, {.values = &words, .sizes = {1, 2}}});
   EXPECT_EQ(
-      error_of<DamagedRecord>([&] {
+      error_of<InputError>([&] {
         writer.write({{.values = &numbers, .sizes = {4, 2}}, {.values = &words, .sizes = {1, 2}}});
       }),
       "its feature 'x' has 2 dimensions and 6 values, expected 2 and 8");
