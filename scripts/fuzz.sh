@@ -13,7 +13,7 @@ cmake --build --preset fuzz
 
 # Something to start from: the smallest files of each kind.
 seeds=build/fuzz/seeds
-mkdir -p "$seeds"/{config,csv,tsv,example,http,idx,infer,jpeg,negotiator,parquet,store,tar,tfrecord,wire}
+mkdir -p "$seeds"/{config,csv,tsv,example,http,idx,infer,jpeg,jsonl,negotiator,parquet,store,tar,tfrecord,wire}
 cat >"$seeds/config/all" <<'TOML'
 max_batch_size = 4
 max_queue_delay_microseconds = 1
@@ -38,6 +38,7 @@ data = "d"
 replay = 4
 TOML
 printf '1,"a ""b"" c"\r\n2,d\n' >"$seeds/csv/quoted"
+printf '{"text":"a","label":1,"x":[[1.5],2],"p":{"q":null}}\n{"text":null}\n' >"$seeds/jsonl/nested"
 printf 'id\tdocument\tlabel\n1\ta "b"\t0\n' >"$seeds/tsv/header"
 printf '\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x01a' >"$seeds/idx/images"
 printf '\0\0\x08\x01\0\0\0\x01\x03' >"$seeds/idx/labels"
@@ -72,7 +73,7 @@ for name, writer in (("file", pa.ipc.new_file), ("stream", pa.ipc.new_stream)):
         out.write_table(table)
 PYTHON
 
-for parser in config csv tsv example http idx infer jpeg negotiator parquet store tar tfrecord wire; do
+for parser in config csv tsv example http idx infer jpeg jsonl negotiator parquet store tar tfrecord wire; do
   mkdir -p "build/fuzz/corpus/$parser"
   echo "fuzzing $parser for $seconds s"
   "build/fuzz/bin/${parser}_fuzzer" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=65536 -print_final_stats=1 \

@@ -23,7 +23,8 @@ class DataCommand final : public Command {
     CLI::App* app = program.add_subcommand("data", description_of("data"));
     app->require_subcommand(1);
     app->footer(
-        "Reads csv, tsv, text, idx, tfrecord, parquet, arrow, folders of images and tar archives, "
+        "Reads csv, tsv, jsonl, text, idx, tfrecord, parquet, arrow, folders of images and tar "
+        "archives, "
         "also "
         "compressed (.gz).\n"
         "Examples:\n"

@@ -102,6 +102,11 @@ TEST_F(Predict, WritesARowASampleInTheirOrder) {
     }
   }
   EXPECT_EQ(row, 25);
+  const auto set = data::open_dataset({out_});
+  ASSERT_EQ(set->size(), 25U);
+  EXPECT_EQ(*set->read(23).bytes("id"), "r23");
+  EXPECT_EQ(*set->read(23).bytes(data::feature::kClass), "bad");
+  EXPECT_EQ(*set->read(23).integer("row"), 23);
   EXPECT_TRUE(contains(
       predict({"--data", reviews(), "--columns", "id", "--rows-per-file", "10"}).standard_output,
       "nothing was left to do: 25 predictions in 3 files"));

@@ -230,8 +230,6 @@ void add_leaves(const std::string& name, std::vector<int> path,
   }
 }
 
-}  // namespace
-
 std::optional<FeatureKind> feature_kind(const arrow::DataType& type) {
   switch (type.id()) {
     case arrow::Type::BOOL:
@@ -285,7 +283,12 @@ bool is_text(const arrow::DataType& type) {
          type.id() == arrow::Type::STRING_VIEW;
 }
 
-bool has_lists(const arrow::DataType& type) { return holds_lists(type.id()); }
+bool holds_bytes(const arrow::DataType& type) {
+  return type.id() == arrow::Type::BINARY || type.id() == arrow::Type::LARGE_BINARY ||
+         type.id() == arrow::Type::BINARY_VIEW;
+}
+
+}  // namespace
 
 std::vector<Leaf> leaves_of(const arrow::Schema& schema) {
   std::vector<Leaf> leaves;
@@ -294,25 +297,21 @@ std::vector<Leaf> leaves_of(const arrow::Schema& schema) {
   return leaves;
 }
 
+TypedColumn describe(const Leaf& leaf) {
+  return {.name = leaf.name,
+          .kind = feature_kind(*leaf.type),
+          .is_string = is_text(*leaf.type),
+          .is_binary = holds_bytes(*leaf.type),
+          .is_list = holds_lists(leaf.type->id()),
+          .type = leaf.type->ToString()};
+}
+
 std::unique_ptr<FeatureColumn> make_feature_column(const arrow::RecordBatch& batch,
                                                    const std::vector<int>& path) {
   ArrayPtr array = batch.column(path.front());
   for (std::size_t depth = 1; depth < path.size(); ++depth)
     array = value_of(static_cast<const arrow::StructArray&>(*array).GetFlattenedField(path[depth]));
   return std::make_unique<ColumnOfFeatures>(array);
-}
-
-std::string text_of(const Feature& feature) {
-  std::string text;
-  std::visit(
-      [&](const auto& values) {
-        for (std::size_t i = 0; i < values.size(); ++i) {
-          if (i > 0) text += ' ';
-          fmt::format_to(std::back_inserter(text), "{}", values[i]);
-        }
-      },
-      feature);
-  return text;
 }
 
 }  // namespace sullae::data

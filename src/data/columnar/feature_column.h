@@ -9,21 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "data/table/typed_column.h"
 #include "sullae/data/example.h"
 
 namespace sullae::data {
-
-enum class FeatureKind { bytes, real, integer };
-
-/// What cells of this type become: whole numbers and truth values integers, others numbers reals, texts and bytes bytes; dates, times
-/// and decimals bytes, as text; lists of those, nested or not, all their values. None for other types.
-std::optional<FeatureKind> feature_kind(const arrow::DataType& type);
-
-/// Whether its values are strings, rather than any bytes.
-bool is_text(const arrow::DataType& type);
-
-/// Whether a cell has several values.
-bool has_lists(const arrow::DataType& type);
 
 /// A column, or a member of one that is a structure, named "column.member".
 struct Leaf {
@@ -33,6 +22,10 @@ struct Leaf {
 };
 /// Those of all fields, in their order. Throws DamagedRecord where two have one name.
 std::vector<Leaf> leaves_of(const arrow::Schema& schema);
+
+/// What its cells become: whole numbers and truth values integers, others numbers reals, texts and bytes bytes; dates, times and
+/// decimals bytes, as text; lists of those, nested or not, all their values; of other types nothing.
+TypedColumn describe(const Leaf& leaf);
 
 /// Any thread.
 class FeatureColumn {
@@ -45,8 +38,5 @@ class FeatureColumn {
 /// `path` of a Leaf, whose first number is that of the column in the batch here. Throws DamagedRecord.
 std::unique_ptr<FeatureColumn> make_feature_column(const arrow::RecordBatch& batch,
                                                    const std::vector<int>& path);
-
-/// "7", "0.5", the bytes themselves; several are separated by spaces.
-std::string text_of(const Feature& feature);
 
 }  // namespace sullae::data

@@ -38,6 +38,7 @@ Format arrow_format();
 Format csv_format();
 Format folder_format();
 Format idx_format();
+Format jsonl_format();
 Format parquet_format();
 Format tar_format();
 Format text_format();

@@ -10,9 +10,9 @@ namespace sullae::data {
 const std::vector<Format>& formats() {
   // In the order in which they are asked: those with unmistakable first bytes before those that are
   // known by their names alone.
-  static const std::vector<Format> all = {folder_format(), parquet_format(), arrow_format(),
-                                          tar_format(),    idx_format(),     tfrecord_format(),
-                                          tsv_format(),    csv_format(),     text_format()};
+  static const std::vector<Format> all = {
+      folder_format(),   parquet_format(), arrow_format(), tar_format(), idx_format(),
+      tfrecord_format(), jsonl_format(),   tsv_format(),   csv_format(), text_format()};
   return all;
 }
 

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "data/columnar/feature_column.h"
+#include "data/table/typed_column.h"
 #include "sullae/data/dataset.h"
 
 namespace sullae::data {
 
-/// Numbers of leaves.
+/// Numbers of columns.
 struct Roles {
   std::optional<std::size_t> label;
   std::vector<std::size_t> texts;  ///< joined to feature::kText
@@ -23,7 +23,7 @@ struct Roles {
 /// A table of texts has the text, the label and the kept columns, chosen as those of CSV files are. One without texts has all its columns
 /// as features of their names, but for those of types that no feature has, which a warning names; encoded pictures are known by
 /// the names that are usual (Hugging Face's "image.bytes"). Throws InputError, which starts with `file`.
-Roles choose_roles(const std::vector<Leaf>& leaves, const DatasetOptions& options,
+Roles choose_roles(const std::vector<TypedColumn>& columns, const DatasetOptions& options,
                    const std::string& file);
 
 }  // namespace sullae::data

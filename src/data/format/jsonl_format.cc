@@ -1,0 +1,196 @@
+// JSON lines (jsonlines.org): an object a line, as Spark and `sullae predict` write them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/format/format.h"
+#include "data/record/byte_file.h"
+#include "data/table/rows.h"
+#include "data/table/typed_table.h"
+
+namespace sullae::data {
+namespace {
+
+using json = nlohmann::ordered_json;
+using Path = std::vector<std::string>;
+
+// What values of a path have been so far.
+struct Seen {
+  Path path;
+  std::optional<FeatureKind> kind;  // none of nulls and empty lists
+  bool is_list = false;
+};
+
+std::optional<FeatureKind> kind_of(const json& value) {
+  if (value.is_string()) return FeatureKind::bytes;
+  if (value.is_number_float()) return FeatureKind::real;
+  if (value.is_number() || value.is_boolean()) return FeatureKind::integer;
+  return std::nullopt;
+}
+
+// Of a list, nested or not, all values; of another value itself.
+template <class Act>
+void for_each_value(const json& value, const Act& act) {
+  if (!value.is_array()) return act(value);
+  for (const json& inner : value) for_each_value(inner, act);
+}
+
+class JsonLinesDataset final : public TypedTable {
+ public:
+  JsonLinesDataset(const std::filesystem::path& path, const Opening& opening)
+      : TypedTable(path), file_(ByteFile::open(path)) {
+    rows_ = index_rows(*file_, {.separator = '\0', .quotes = false}).rows;
+    std::vector<Seen> seen;
+    constexpr std::size_t kLookedAt = 1000;
+    for (std::size_t i = 0; i < std::min(kLookedAt, rows_.size()); ++i) {
+      try {
+        look_at(parse(i), {}, i, seen);
+      } catch (const DamagedRecord&) {
+        // Who reads it is told.
+      }
+    }
+    std::vector<TypedColumn> columns;
+    for (const Seen& one : seen) columns.push_back(column_of(one));
+    choose(columns, opening);
+    for (const std::size_t column : used()) {
+      paths_.push_back(seen[column].path);
+      kinds_.push_back(columns[column].kind.value());
+    }
+    find_classes([&](const Act& act) {
+      const auto place = std::ranges::find(used(), *label()) - used().begin();
+      for (std::size_t i = 0; i < rows_.size(); ++i) {
+        try {
+          if (const auto cell = cell_of(parse(i), static_cast<std::size_t>(place))) act(*cell);
+        } catch (const DamagedRecord&) {
+          // Who reads it is told.
+        }
+      }
+    });
+  }
+
+  std::size_t size() const override { return rows_.size(); }
+  std::string place(std::size_t i) const override {
+    return fmt::format("{}, record {}, line {}, offset {}", name(), i, rows_[i].line,
+                       rows_[i].offset);
+  }
+  Example read(std::size_t i) const override {
+    const json row = parse(i);
+    return make_example(i, [&](std::size_t k) { return cell_of(row, k); });
+  }
+
+ private:
+  json parse(std::size_t i) const {
+    const std::string line = file_->read(rows_[i].offset, static_cast<std::size_t>(rows_[i].bytes));
+    try {
+      json row = json::parse(line);
+      if (row.is_object()) return row;
+      throw DamagedRecord(
+          fmt::format("{}: is a JSON {}, expected an object", place(i), row.type_name()));
+    } catch (const json::exception& error) {
+      throw DamagedRecord(fmt::format("{}: is no JSON: {}", place(i), error.what()));
+    }
+  }
+
+  void look_at(const json& object, const Path& above, std::size_t i,
+               std::vector<Seen>& seen) const {
+    for (const auto& [key, value] : object.items()) {
+      Path path = above;
+      path.push_back(key);
+      if (value.is_object()) {
+        look_at(value, path, i, seen);
+        continue;
+      }
+      auto found = std::ranges::find(seen, path, &Seen::path);
+      if (found == seen.end()) found = seen.insert(seen.end(), Seen{.path = path, .kind = {}});
+      found->is_list = found->is_list || value.is_array();
+      for_each_value(value, [&](const json& one) {
+        const auto kind = kind_of(one);
+        if (!kind || found->kind == kind) return;
+        const bool are_numbers = kind != FeatureKind::bytes && found->kind != FeatureKind::bytes;
+        if (found->kind && !are_numbers)
+          throw InputError(
+              fmt::format("{}: '{}' is a text here and a number before, or the other way: "
+                          "expected one of both",
+                          place(i), name_of(path)));
+        found->kind = found->kind ? FeatureKind::real : kind;
+      });
+    }
+  }
+
+  static std::string name_of(const Path& path) { return fmt::format("{}", fmt::join(path, ".")); }
+
+  static TypedColumn column_of(const Seen& seen) {
+    // Of nulls alone nothing is known.
+    const FeatureKind kind = seen.kind.value_or(FeatureKind::bytes);
+    constexpr const char* kNames[] = {"string", "number", "whole number"};
+    const char* const type = kNames[static_cast<std::size_t>(kind)];
+    return {.name = name_of(seen.path),
+            .kind = kind,
+            .is_string = kind == FeatureKind::bytes && !seen.is_list,
+            .is_list = seen.is_list,
+            .type = seen.is_list ? fmt::format("list of {}s", type) : type};
+  }
+
+  std::optional<Feature> cell_of(const json& row, std::size_t k) const {
+    const json* value = &row;
+    for (const auto& key : paths_[k]) {
+      if (!value->is_object()) return std::nullopt;
+      const auto found = value->find(key);
+      if (found == value->end()) return std::nullopt;
+      value = &*found;
+    }
+    if (value->is_null()) return std::nullopt;
+    if (kinds_[k] == FeatureKind::bytes) return values_of<std::string>(*value, k);
+    if (kinds_[k] == FeatureKind::real) return values_of<float>(*value, k);
+    return values_of<std::int64_t>(*value, k);
+  }
+
+  template <class Value>
+  std::vector<Value> values_of(const json& value, std::size_t k) const {
+    std::vector<Value> values;
+    for_each_value(value, [&](const json& one) {
+      const auto kind = kind_of(one);
+      const bool fits =
+          kind == kinds_[k] || (kinds_[k] == FeatureKind::real && kind == FeatureKind::integer);
+      if (!fits)
+        throw DamagedRecord(
+            fmt::format("has a JSON {}, expected what is in the first rows", one.type_name()));
+      if (one.is_boolean()) {
+        values.push_back(Value());
+        if constexpr (!std::is_same_v<Value, std::string>)
+          values.back() = static_cast<Value>(one.get<bool>());
+      } else {
+        values.push_back(one.get<Value>());
+      }
+    });
+    return values;
+  }
+
+  std::shared_ptr<const ByteFile> file_;
+  std::vector<RowPlace> rows_;
+  std::vector<Path> paths_;  // of used()
+  std::vector<FeatureKind> kinds_;
+};
+
+}  // namespace
+
+Format jsonl_format() {
+  return {.name = "jsonl",
+          .is_table = true,
+          .recognises =
+              [](const std::filesystem::path& path, std::string_view start) {
+                return has_extension(path, {".jsonl", ".ndjson"}) ||
+                       (has_extension(path, {".json"}) && start.starts_with('{'));
+              },
+          .open = [](const std::filesystem::path& path, const Opening& opening) -> DatasetPtr {
+            return std::make_shared<JsonLinesDataset>(path, opening);
+          }};
+}
+
+}  // namespace sullae::data

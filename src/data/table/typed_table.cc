@@ -1,0 +1,116 @@
+#include "data/table/typed_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <set>
+#include <unordered_set>
+
+#include "data/format/format.h"
+#include "data/table/labels.h"
+#include "data/text/utf8.h"
+
+namespace sullae::data {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+}  // namespace
+
+std::string text_of(const Feature& feature) {
+  std::string text;
+  std::visit(
+      [&](const auto& values) {
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          if (i > 0) text += ' ';
+          fmt::format_to(std::back_inserter(text), "{}", values[i]);
+        }
+      },
+      feature);
+  return text;
+}
+
+void TypedTable::choose(const std::vector<TypedColumn>& columns, const DatasetOptions& options) {
+  unlabelled_ = options.unlabelled;
+  roles_ = choose_roles(columns, options, name_);
+  label_ = roles_.label;
+  used_ = roles_.texts;
+  for (const auto& [feature, column] : roles_.features) used_.push_back(column);
+  if (label_) used_.push_back(*label_);
+  std::ranges::sort(used_);
+  used_.erase(std::unique(used_.begin(), used_.end()), used_.end());
+  for (const std::size_t column : used_) columns_.push_back(columns[column]);
+  const auto place_of = [&](std::size_t column) {
+    return static_cast<std::size_t>(std::ranges::find(used_, column) - used_.begin());
+  };
+  for (auto& column : roles_.texts) column = place_of(column);
+  for (auto& [feature, column] : roles_.features) column = place_of(column);
+  if (roles_.label) roles_.label = place_of(*roles_.label);
+}
+
+void TypedTable::find_classes(const std::function<void(const Act&)>& for_each_label) {
+  classes_ = classes_beside(path_);
+  if (!roles_.label) return;
+  const bool are_numbers = columns_[*roles_.label].kind == FeatureKind::integer;
+  if (are_numbers && !classes_.empty()) {
+    numbers_.resize(classes_.size());
+    std::iota(numbers_.begin(), numbers_.end(), 0);
+  }
+  if (!classes_.empty()) return;
+  std::set<std::int64_t> numbers;
+  std::unordered_set<std::string> texts;
+  for_each_label([&](const Feature& feature) {
+    if (are_numbers) {
+      numbers.insert(std::get<Integers>(feature).begin(), std::get<Integers>(feature).end());
+    } else {
+      texts.insert(text_of(feature));
+    }
+  });
+  texts.erase("");
+  numbers_.assign(numbers.begin(), numbers.end());
+  for (const std::int64_t number : numbers_) classes_.push_back(std::to_string(number));
+  const Labels sorted(texts.begin(), texts.end());
+  classes_.insert(classes_.end(), sorted.begin(), sorted.end());
+}
+
+void TypedTable::fail(std::size_t i, std::size_t k, const std::string& why) const {
+  throw DamagedRecord(fmt::format("{}, column '{}': {}", place(i), columns_[k].name, why));
+}
+
+// Empty for null: Spark writes an empty text so. What says that it is a string is UTF-8 by its format's word.
+std::string TypedTable::cell_text(std::size_t i, std::size_t k, std::optional<Feature> cell) const {
+  if (!cell) return "";
+  if (auto* const texts = std::get_if<std::vector<std::string>>(&*cell);
+      texts != nullptr && texts->size() == 1 && columns_[k].is_string)
+    return std::move(texts->front());
+  std::string text = text_of(*cell);
+  if (const auto at = find_invalid_utf8(text); at != std::string::npos)
+    fail(i, k,
+         fmt::format("byte {} (0x{:02x}) is not UTF-8", at + 1,
+                     static_cast<unsigned char>(text[at])));
+  return text;
+}
+
+void TypedTable::set_label(std::size_t i, const std::optional<Feature>& cell,
+                           Example& example) const {
+  if (cell && !numbers_.empty()) {
+    example.set(feature::kClass, class_of(i, std::get<Integers>(*cell).front()));
+    return;
+  }
+  std::string name = cell ? text_of(*cell) : std::string();
+  if (name.empty() && unlabelled_) return;
+  if (name.empty()) throw DamagedRecord(fmt::format("{}: its label is empty", place(i)));
+  example.set(feature::kClass, std::move(name));
+}
+
+const std::string& TypedTable::class_of(std::size_t i, std::int64_t label) const {
+  const auto found = std::ranges::lower_bound(numbers_, label);
+  if (found == numbers_.end() || *found != label)
+    throw DamagedRecord(fmt::format("{}: its label is {}, expected 0 to {}, as classes.txt has",
+                                    place(i), label, classes_.size() - 1));
+  return classes_[static_cast<std::size_t>(found - numbers_.begin())];
+}
+
+}  // namespace sullae::data

@@ -1,0 +1,78 @@
+// What tables with names and types have in common, however they are stored: from cells to samples.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/table/roles.h"
+#include "data/table/typed_column.h"
+#include "sullae/data/dataset.h"
+
+namespace sullae::data {
+
+/// "7", "0.5", the bytes themselves; several are separated by spaces.
+std::string text_of(const Feature& feature);
+
+class TypedTable : public Dataset {
+ public:
+  const std::vector<std::string>& classes() const final { return classes_; }
+
+ protected:
+  explicit TypedTable(std::filesystem::path path) : path_(std::move(path)), name_(path_.string()) {}
+
+  const std::string& name() const { return name_; }
+  /// Says what columns are; `used()` are the numbers of those that samples are made of, rising.
+  void choose(const std::vector<TypedColumn>& columns, const DatasetOptions& options);
+  const std::vector<std::size_t>& used() const { return used_; }
+  std::optional<std::size_t> label() const { return label_; }
+  /// The classes of classes.txt, whose numbers whole numbers are, or those that occur: `for_each_label(act)` calls act with each.
+  using Act = std::function<void(const Feature&)>;
+  void find_classes(const std::function<void(const Act&)>& for_each_label);
+
+  /// `cell(k)` is that of the column used()[k], or none; it throws DamagedRecord, which says why and not where.
+  template <class Cell>
+  Example make_example(std::size_t i, const Cell& cell) const {
+    Example example;
+    const auto read = [&](std::size_t k) -> std::optional<Feature> {
+      try {
+        return cell(k);
+      } catch (const DamagedRecord& error) {
+        fail(i, k, error.what());
+      }
+    };
+    for (const auto& [feature, k] : roles_.features) {
+      if (auto values = read(k)) example.features.insert_or_assign(feature, *std::move(values));
+    }
+    if (!roles_.texts.empty()) {
+      std::string text = cell_text(i, roles_.texts.front(), read(roles_.texts.front()));
+      for (std::size_t n = 1; n < roles_.texts.size(); ++n)
+        text += ' ' + cell_text(i, roles_.texts[n], read(roles_.texts[n]));
+      example.set(feature::kText, std::move(text));
+    }
+    if (roles_.label) set_label(i, read(*roles_.label), example);
+    return example;
+  }
+
+ private:
+  [[noreturn]] void fail(std::size_t i, std::size_t k, const std::string& why) const;
+  std::string cell_text(std::size_t i, std::size_t k, std::optional<Feature> cell) const;
+  void set_label(std::size_t i, const std::optional<Feature>& cell, Example& example) const;
+  const std::string& class_of(std::size_t i, std::int64_t label) const;
+
+  std::filesystem::path path_;
+  std::string name_;
+  bool unlabelled_ = false;
+  Roles roles_;  // of the columns in used_, by their places there
+  std::vector<std::size_t> used_;
+  std::vector<TypedColumn> columns_;  // those in used_
+  std::optional<std::size_t> label_;  // of all columns
+  std::vector<std::string> classes_;
+  std::vector<std::int64_t> numbers_;  // of classes_, where labels are numbers, rising
+};
+
+}  // namespace sullae::data
