@@ -17,7 +17,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr long kConnectSeconds = 10;
 // Who sends nothing for so long is silent.
 constexpr long kSilentSeconds = 30;
 // Of a body that is kept: listings, and what is said of errors.
@@ -119,7 +118,7 @@ class Http::Impl {
     ::curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     ::curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     ::curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
-    ::curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+    ::curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, request.connect_seconds);
     ::curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     ::curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, kSilentSeconds);
     ::curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &take_body);

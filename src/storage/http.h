@@ -34,6 +34,7 @@ struct HttpRequest {
   std::function<void(std::string_view)> sink = {};
   /// The only good answer whose body the sink takes, and another one is an Error; 0 for any.
   long sink_status = 0;
+  long connect_seconds = 10;
 };
 
 struct HttpAnswer {

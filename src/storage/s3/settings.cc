@@ -85,7 +85,8 @@ std::optional<Credentials> of_instance(const Environment& environment, Http& htt
   try {
     const auto token = http.send({.method = "PUT",
                                   .url = service + "/latest/api/token",
-                                  .headers = {"X-aws-ec2-metadata-token-ttl-seconds: 300"}});
+                                  .headers = {"X-aws-ec2-metadata-token-ttl-seconds: 300"},
+                                  .connect_seconds = 1});
     if (!token.is_good()) return std::nullopt;
     const std::vector<std::string> headers = {"X-aws-ec2-metadata-token: " + token.body};
     const std::string roles = service + "/latest/meta-data/iam/security-credentials/";
