@@ -96,11 +96,11 @@ class InPartition final : public Dataset {
     bool may_lack;
   };
   InPartition(DatasetPtr inner, std::vector<Value> values, std::optional<Class> own_class,
-              std::vector<std::string> classes)
+              const std::vector<std::string>& classes)
       : inner_(std::move(inner)),
         values_(std::move(values)),
         class_(std::move(own_class)),
-        classes_(class_ ? std::move(classes) : inner_->classes()) {}
+        classes_(class_ ? classes : inner_->classes()) {}
 
   std::size_t size() const override { return inner_->size(); }
   std::string place(std::size_t i) const override { return inner_->place(i); }

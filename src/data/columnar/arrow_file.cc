@@ -78,7 +78,7 @@ class ArrowStream final : public TableFile {
 
 }  // namespace
 
-std::unique_ptr<TableFile> open_arrow(std::shared_ptr<const ByteFile> file) {
+std::unique_ptr<TableFile> open_arrow(const std::shared_ptr<const ByteFile>& file) {
   try {
     if (file->first(6) != "ARROW1") return std::make_unique<ArrowStream>(*file);
     return std::make_unique<ArrowFile>(file);

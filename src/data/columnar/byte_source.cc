@@ -13,7 +13,8 @@ namespace {
 // What a file threw, on its way through Arrow.
 class Failure final : public arrow::StatusDetail {
  public:
-  explicit Failure(std::exception_ptr exception) : exception_(std::move(exception)) {}
+  // Of what is caught now.
+  Failure() = default;
   const char* type_id() const override { return kType; }
   std::string ToString() const override { return "the file cannot be read"; }
   [[noreturn]] void rethrow() const { std::rethrow_exception(exception_); }
@@ -21,7 +22,7 @@ class Failure final : public arrow::StatusDetail {
   static constexpr const char* kType = "sullae::data::Failure";
 
  private:
-  std::exception_ptr exception_;
+  std::exception_ptr exception_ = std::current_exception();
 };
 
 class ByteSource final : public arrow::io::RandomAccessFile {
@@ -63,8 +64,7 @@ class ByteSource final : public arrow::io::RandomAccessFile {
     try {
       file_->read(static_cast<std::uint64_t>(position), into, static_cast<std::size_t>(count));
     } catch (const Error& error) {
-      return arrow::Status::IOError(error.what())
-          .WithDetail(std::make_shared<Failure>(std::current_exception()));
+      return arrow::Status::IOError(error.what()).WithDetail(std::make_shared<Failure>());
     }
     return count;
   }

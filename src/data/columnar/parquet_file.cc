@@ -97,7 +97,7 @@ class ParquetFile final : public TableFile {
 
 }  // namespace
 
-std::unique_ptr<TableFile> open_parquet(std::shared_ptr<const ByteFile> file) {
+std::unique_ptr<TableFile> open_parquet(const std::shared_ptr<const ByteFile>& file) {
   try {
     return std::make_unique<ParquetFile>(file);
   } catch (const DamagedRecord& error) {

@@ -141,8 +141,9 @@ class ParquetWriter::Impl {
       fields.push_back(arrow::field(column.name, type_of(column)));
       checked([&] {
         auto builder = arrow::MakeBuilder(fields.back()->type());
-        if (builder.ok()) builders_.push_back(std::move(builder).ValueUnsafe());
-        return builder.status();
+        if (!builder.ok()) return builder.status();
+        builders_.push_back(std::move(builder).ValueUnsafe());
+        return arrow::Status::OK();
       });
     }
     schema_ = arrow::schema(std::move(fields));
@@ -153,8 +154,9 @@ class ParquetWriter::Impl {
     checked([&] {
       auto writer = parquet::arrow::FileWriter::Open(*schema_, arrow::default_memory_pool(),
                                                      output_, properties.build());
-      if (writer.ok()) writer_ = std::move(writer).ValueUnsafe();
-      return writer.status();
+      if (!writer.ok()) return writer.status();
+      writer_ = std::move(writer).ValueUnsafe();
+      return arrow::Status::OK();
     });
   }
 
@@ -208,7 +210,7 @@ class ParquetWriter::Impl {
     std::vector<std::shared_ptr<arrow::Array>> arrays(builders_.size());
     for (std::size_t i = 0; i < builders_.size(); ++i)
       checked([&] { return builders_[i]->Finish(&arrays[i]); });
-    const auto table = arrow::Table::Make(schema_, std::move(arrays), rows_);
+    const auto table = arrow::Table::Make(schema_, arrays, rows_);
     checked([&] { return writer_->WriteTable(*table, rows_); });
     rows_ = 0;
     bytes_ = 0;

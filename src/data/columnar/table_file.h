@@ -34,8 +34,8 @@ class TableFile {
 };
 
 /// Throw DamagedRecord, which names the file, for one that is none, or is cut off.
-std::unique_ptr<TableFile> open_parquet(std::shared_ptr<const ByteFile> file);
+std::unique_ptr<TableFile> open_parquet(const std::shared_ptr<const ByteFile>& file);
 /// Of the file format and of the stream format, which is read as a whole.
-std::unique_ptr<TableFile> open_arrow(std::shared_ptr<const ByteFile> file);
+std::unique_ptr<TableFile> open_arrow(const std::shared_ptr<const ByteFile>& file);
 
 }  // namespace sullae::data

@@ -142,8 +142,9 @@ class NoSamples final : public Dataset {
   std::string place(std::size_t) const override { return "nowhere"; }
 };
 
-DatasetPtr open_columnar(const std::filesystem::path& path, const Opening& opening,
-                         std::unique_ptr<TableFile> (*open)(std::shared_ptr<const ByteFile>)) {
+DatasetPtr open_columnar(
+    const std::filesystem::path& path, const Opening& opening,
+    std::unique_ptr<TableFile> (*open)(const std::shared_ptr<const ByteFile>&)) {
   try {
     return std::make_shared<ColumnarDataset>(open(ByteFile::open(path)), path, opening);
   } catch (const DamagedRecord& error) {

@@ -96,8 +96,8 @@ std::vector<std::string> sign(const SignedRequest& request, const Credentials& c
   std::string canonical_headers;
   std::string names;
   for (const auto& [name, value] : headers) {
-    canonical_headers += name + ':' + value + '\n';
-    names += (names.empty() ? "" : ";") + name;
+    canonical_headers += fmt::format("{}:{}\n", name, value);
+    names += fmt::format("{}{}", names.empty() ? "" : ";", name);
   }
   const std::string canonical =
       fmt::format("{}\n{}\n{}\n{}\n{}\n{}", request.method, request.path, query_of(request.query),
@@ -110,7 +110,7 @@ std::vector<std::string> sign(const SignedRequest& request, const Credentials& c
       hmac(hmac(hmac(hmac("AWS4" + credentials.secret_key, date), region), "s3"), "aws4_request");
 
   std::vector<std::string> lines;
-  for (const auto& [name, value] : headers) lines.push_back(name + ": " + value);
+  for (const auto& [name, value] : headers) lines.push_back(fmt::format("{}: {}", name, value));
   lines.push_back(
       fmt::format("Authorization: AWS4-HMAC-SHA256 Credential={}/{},SignedHeaders={},Signature={}",
                   credentials.access_key, scope, names, hex(hmac(key, to_sign))));
