@@ -302,6 +302,8 @@ TEST_F(SlurmTest, AFixedJobThatIsPreemptedBeginsAgain) {
       {"--name", "low", "--nodes", "3", "--cpus-per-rank", "2", "--priority", "low", "sh", "-c",
        "echo attempt $SULLAE_JOB_ATTEMPT; test $SULLAE_JOB_ATTEMPT = 2 || sleep 1000"});
   wait_for_nodes(low, 3);
+  // Its ranks, on a loaded machine, begin some time after that.
+  wait_for(low, [&](const Json&) { return contains(log_of(low), "[0] attempt 1"); });
   const auto high = submit({"--name", "high", "--nodes", "1", "--priority", "high", "sleep", "1"});
   wait_for_state(high, "completed");
   EXPECT_EQ(wait_for_state(low, "completed").at("attempts"), 2);
