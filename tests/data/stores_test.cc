@@ -4,6 +4,7 @@
 #include "sullae/data.h"
 #include "support/errors.h"
 #include "support/store_server.h"
+#include "support/variable.h"
 
 namespace sullae::testing {
 namespace {
@@ -126,8 +127,10 @@ TEST_F(DataInStores, AStoreThatFailsIsNoDamage) {
   DamageLog damage(true);
   // Its start, its status, then what is read of it.
   server_.fail(R"(["ok", "ok", "ok", "ok", )" + always.substr(1) + "]");
-  const auto error =
-      error_of([&] { open_dataset({server_.s3("t.parquet")}, {.damage = &damage}); });
+  const auto error = [&] {
+    const Variable timeout("SULLAE_STORAGE_TIMEOUT", "2");
+    return error_of([&] { open_dataset({server_.s3("t.parquet")}, {.damage = &damage}); });
+  }();
   EXPECT_TRUE(contains(error, "SULLAE_STORAGE_TIMEOUT")) << error;
   EXPECT_EQ(damage.count(), 0U);
   server_.fail("[]");

@@ -132,8 +132,9 @@ TEST_P(Stores, AStoreThatDoesNotAnswerIsNamed) {
   std::string faults = "[";
   for (int i = 0; i < 50; ++i) faults += std::string(i > 0 ? "," : "") + "\"503\"";
   server_.fail(faults + "]");
+  const Variable timeout("SULLAE_STORAGE_TIMEOUT", "2");
   EXPECT_EQ(error_of([&] { storage::exists(at("f")); }),
-            at("f").string() + ": the answer is 503; tried for 3 s (SULLAE_STORAGE_TIMEOUT)");
+            at("f").string() + ": the answer is 503; tried for 2 s (SULLAE_STORAGE_TIMEOUT)");
 }
 
 TEST_P(Stores, AFileThatChangesWhileItIsReadIsNotMixed) {
@@ -261,6 +262,7 @@ TEST(WebHdfs, RefusalsAreNamed) {
             file +
                 ": the answer is 403, AccessControlException: Permission denied: user=stranger, "
                 "access=READ");
+  const Variable timeout("SULLAE_STORAGE_TIMEOUT", "1");
   EXPECT_TRUE(contains(error_of([] { storage::exists("webhdfs://127.0.0.1:1/f"); }),
                        "webhdfs://127.0.0.1:1/f: Failed to connect to 127.0.0.1 port 1"));
 }

@@ -30,7 +30,7 @@ class StoreServer {
   std::map<std::string, std::string> environment() const {
     return {{"AWS_ENDPOINT_URL_S3", url("")},    {"AWS_ACCESS_KEY_ID", "test"},
             {"AWS_SECRET_ACCESS_KEY", "secret"}, {"AWS_REGION", "eu-north-1"},
-            {"HADOOP_USER_NAME", "tester"},      {"SULLAE_STORAGE_TIMEOUT", "3"}};
+            {"HADOOP_USER_NAME", "tester"},      {"SULLAE_STORAGE_TIMEOUT", "60"}};
   }
   std::string s3(const std::string& path) const { return "s3://bucket/" + path; }
   std::string webhdfs(const std::string& path) const {
