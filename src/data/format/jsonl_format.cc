@@ -34,6 +34,19 @@ std::optional<FeatureKind> kind_of(const json& value) {
   return std::nullopt;
 }
 
+// Whoever goes through what is nested calls itself: a line of brackets alone would be deeper than the stack.
+constexpr int kDeepest = 64;
+
+class TooDeep : public InputError {
+ public:
+  TooDeep() : InputError(fmt::format("is nested more than {} deep", kDeepest)) {}
+};
+
+bool check_depth(int depth, json::parse_event_t, json&) {
+  if (depth > kDeepest) throw TooDeep();
+  return true;
+}
+
 // Of a list, nested or not, all values; of another value itself.
 template <class Act>
 void for_each_value(const json& value, const Act& act) {
@@ -88,12 +101,14 @@ class JsonLinesDataset final : public TypedTable {
   json parse(std::size_t i) const {
     const std::string line = file_->read(rows_[i].offset, static_cast<std::size_t>(rows_[i].bytes));
     try {
-      json row = json::parse(line);
+      json row = json::parse(line, &check_depth);
       if (row.is_object()) return row;
       throw DamagedRecord(
           fmt::format("{}: is a JSON {}, expected an object", place(i), row.type_name()));
     } catch (const json::exception& error) {
       throw DamagedRecord(fmt::format("{}: is no JSON: {}", place(i), error.what()));
+    } catch (const TooDeep& error) {
+      throw DamagedRecord(fmt::format("{}: {}", place(i), error.what()));
     }
   }
 

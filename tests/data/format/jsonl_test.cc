@@ -86,6 +86,17 @@ TEST_F(JsonLines, SaysWhereAndWhatIsWrong) {
   EXPECT_EQ(set->classes(), (Texts{"x", "y"}));
 }
 
+TEST_F(JsonLines, ALineThatIsNestedWithoutEndIsDamaged) {
+  const auto nested = [](std::size_t depth) {
+    return "{\"x\":" + std::string(depth, '[') + "1" + std::string(depth, ']') + "}\n";
+  };
+  const auto file = write("d.jsonl", nested(60) + nested(1'000'000));
+  const auto set = open_dataset({file});
+  EXPECT_EQ(set->read(0).features.at("x"), Feature(Integers{1}));
+  EXPECT_EQ(error_of<DamagedRecord>([&] { set->read(1); }),
+            file.string() + ", record 1, line 2, offset 128: is nested more than 64 deep");
+}
+
 TEST_F(JsonLines, PartsOfSparkAreRead) {
   write("out/part-00000-x.json", "{\"text\":\"a\",\"label\":\"x\"}\n");
   write_gzip("out/part-00001-x.json.gz", "{\"text\":\"b\",\"label\":\"y\"}\n");
