@@ -148,21 +148,15 @@ class DataCommand final : public Command {
     return "tfrecord";
   }
 
-  static std::uintmax_t bytes_of(const std::filesystem::path& path, const storage::Status& status) {
-    if (!status.is_folder) return status.bytes;
-    std::uintmax_t bytes = 0;
-    for (const auto& entry : storage::list(path)) {
-      if (!entry.status.is_link) bytes += bytes_of(path / entry.name, entry.status);
-    }
-    return bytes;
-  }
-
   // The same on every rank.
   std::size_t usual_files(const World& world) const {
     constexpr std::uintmax_t kUsual = std::uintmax_t{128} << 20;
     std::uintmax_t bytes = 0;
-    for (const auto& file : data::find_part_files({paths_.begin(), paths_.end()})) {
-      bytes += bytes_of(file, storage::status(file).value());
+    for (const auto& path : data::find_part_files({paths_.begin(), paths_.end()})) {
+      const auto status = storage::status(path).value();
+      bytes += status.bytes;
+      if (!status.is_folder) continue;
+      storage::for_each_file(path, [&](const auto&, const auto& its) { bytes += its.bytes; });
     }
     return std::max<std::size_t>(static_cast<std::size_t>((bytes + kUsual - 1) / kUsual),
                                  static_cast<std::size_t>(world.size()));

@@ -5,7 +5,7 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <set>
+#include <iterator>
 
 #include "base/log.h"
 #include "data/decorators.h"
@@ -22,73 +22,80 @@ namespace {
 namespace fs = std::filesystem;
 
 // Also those of folders that are partitions.
-void add_files(const fs::path& folder, std::vector<fs::path>& files) {
+void add_files(const fs::path& folder, std::vector<Part>& files) {
   for (const auto& entry : storage::list(folder)) {
     const fs::path path = folder / entry.name;
     if (!is_part_file(path)) continue;
     if (entry.status.is_file) {
-      files.push_back(path);
+      files.push_back({path, entry.status});
     } else if (entry.status.is_folder && entry.name.find('=') != std::string::npos) {
       add_files(path, files);
     }
   }
 }
 
-std::vector<fs::path> expand_here(const fs::path& pattern) {
+void add_if_there(const fs::path& path, std::vector<Part>& parts) {
+  if (auto status = storage::status(path)) parts.push_back({path, *std::move(status)});
+}
+
+std::vector<Part> expand_here(const fs::path& pattern) {
   glob_t found{};
   const int result = ::glob(pattern.c_str(), 0, nullptr, &found);
-  std::vector<fs::path> paths;
-  for (std::size_t i = 0; result == 0 && i < found.gl_pathc; ++i)
-    paths.emplace_back(found.gl_pathv[i]);
+  std::vector<Part> parts;
+  for (std::size_t i = 0; result == 0 && i < found.gl_pathc; ++i) {
+    // Who opens a link to nothing is told.
+    const fs::path path(found.gl_pathv[i]);
+    parts.push_back({path, storage::status(path).value_or(storage::Status())});
+  }
   ::globfree(&found);
-  return paths;  // sorted by glob
+  return parts;  // sorted by glob
 }
 
 bool is_pattern(const std::string& name) { return name.find_first_of("*?[") != std::string::npos; }
 
 // A name after the other, with those that match in the place of each pattern.
-std::vector<fs::path> expand_in_store(const fs::path& pattern) {
-  if (!is_pattern(pattern.native()))
-    return storage::exists(pattern) ? std::vector{pattern} : std::vector<fs::path>();
+std::vector<Part> expand_in_store(const fs::path& pattern) {
+  std::vector<Part> parts;
+  if (!is_pattern(pattern.native())) {
+    add_if_there(pattern, parts);
+    return parts;
+  }
   const std::string name = pattern.filename().string();
-  std::vector<fs::path> paths;
-  for (const auto& folder : is_pattern(pattern.parent_path().native())
-                                ? expand_in_store(pattern.parent_path())
-                                : std::vector{pattern.parent_path()}) {
-    if (!storage::is_folder(folder)) continue;
+  for (const auto& [folder, status] : expand_in_store(pattern.parent_path())) {
+    if (!status.is_folder) continue;
     if (!is_pattern(name)) {
-      if (storage::exists(folder / name)) paths.push_back(folder / name);
+      add_if_there(folder / name, parts);
       continue;
     }
     for (const auto& entry : storage::list(folder)) {
       if (::fnmatch(name.c_str(), entry.name.c_str(), FNM_PERIOD) == 0)
-        paths.push_back(folder / entry.name);
+        parts.push_back({folder / entry.name, entry.status});
     }
   }
-  return paths;
+  return parts;
 }
 
-std::vector<fs::path> expand(const fs::path& pattern) {
-  auto paths = storage::is_remote(pattern) ? expand_in_store(pattern) : expand_here(pattern);
-  std::erase_if(paths, [](const fs::path& path) { return !is_part_file(path); });
-  return paths;
+std::vector<Part> expand(const fs::path& pattern) {
+  auto parts = storage::is_remote(pattern) ? expand_in_store(pattern) : expand_here(pattern);
+  std::erase_if(parts, [](const Part& part) { return !is_part_file(part.path); });
+  return parts;
 }
 
-const Format* recognise(const fs::path& path) {
+const Format* recognise(const Part& part) {
   std::string start;
   constexpr std::size_t kStart = 1024;
-  if (!storage::is_folder(path)) start = read_start(path, kStart);
+  if (!part.status.is_folder) start = data::read_start(part.path, part.status, kStart);
   const auto found = std::ranges::find_if(
-      formats(), [&](const Format& format) { return format.recognises(path, start); });
+      formats(), [&](const Format& format) { return format.recognises(part.path, start); });
   return found == formats().end() ? nullptr : &*found;
 }
 
-const Format& format_of(const fs::path& path, const std::string& name) {
+const Format& format_of(const Part& part, const std::string& name) {
   const auto names = fmt::format("{}", fmt::join(dataset_formats(), ", "));
   if (name == "auto") {
-    if (const Format* format = recognise(path)) return *format;
+    if (const Format* format = recognise(part)) return *format;
     throw InputError(
-        fmt::format("{}: is of no known format, expected one of {}", path.string(), names));
+        fmt::format("{}: is of no known format, expected one of {}", part.path.string(), names));
   }
   const auto found = std::ranges::find(formats(), name, &Format::name);
   if (found == formats().end())
@@ -98,22 +105,48 @@ const Format& format_of(const fs::path& path, const std::string& name) {
 }
 
 // Patterns as what matches them.
-std::vector<fs::path> expand_all(const std::vector<fs::path>& paths) {
-  std::vector<fs::path> all;
+std::vector<Part> expand_all(const std::vector<fs::path>& paths) {
+  std::vector<Part> all;
   for (const auto& path : paths) {
-    if (storage::exists(path)) {
-      all.push_back(path);
-      continue;
-    }
-    const auto found = expand(path);
+    const std::size_t before = all.size();
+    add_if_there(path, all);
+    if (all.size() > before) continue;
+    auto found = expand(path);
     if (found.empty())
       throw InputError(
           fmt::format("{}: there is no such file or folder, and no file matches it "
                       "as a pattern",
                       path.string()));
-    all.insert(all.end(), found.begin(), found.end());
+    std::ranges::move(found, std::back_inserter(all));
   }
   return all;
+}
+
+// A folder of images is opened as it is, one of part files is the same as its files.
+std::vector<Part> files_of(const std::vector<Part>& parts) {
+  std::vector<Part> files;
+  for (const auto& part : parts) {
+    if (!part.status.is_folder || recognise(part) != nullptr) {
+      files.push_back(part);
+      continue;
+    }
+    const std::size_t before = files.size();
+    add_files(part.path, files);
+    if (files.size() == before)
+      throw InputError(fmt::format("{}: the folder holds no files of data", part.path.string()));
+  }
+  return files;
+}
+
+// By what it says of itself.
+bool has_label(const Dataset& set) {
+  if (set.size() == 0) return false;
+  try {
+    const Example first = set.read(0);
+    return first.bytes(feature::kClass) != nullptr || first.label() != nullptr;
+  } catch (const DamagedRecord&) {
+    return false;
+  }
 }
 
 std::vector<std::string> union_of_classes(const std::vector<DatasetPtr>& parts) {
@@ -162,38 +195,14 @@ std::vector<std::string> dataset_formats() {
 
 std::vector<fs::path> find_part_files(const std::vector<fs::path>& paths) {
   std::vector<fs::path> files;
-  for (const auto& path : expand_all(paths)) {
-    // A folder of images is opened as it is, one of part files is the same as its files.
-    if (!storage::is_folder(path) || recognise(path) != nullptr) {
-      files.push_back(path);
-      continue;
-    }
-    const std::size_t before = files.size();
-    add_files(path, files);
-    if (files.size() == before)
-      throw InputError(fmt::format("{}: the folder holds no files of data", path.string()));
-  }
+  for (auto& part : files_of(expand_all(paths))) files.push_back(std::move(part.path));
   return files;
 }
 
-namespace {
-
-// By what it says of itself.
-bool has_label(const Dataset& set) {
-  if (set.size() == 0) return false;
-  try {
-    const Example first = set.read(0);
-    return first.bytes(feature::kClass) != nullptr || first.label() != nullptr;
-  } catch (const DamagedRecord&) {
-    return false;
-  }
-}
-
-}  // namespace
-
 DatasetPtr open_dataset(const std::vector<fs::path>& paths, const DatasetOptions& options) {
-  check_success(expand_all(paths), options.success_file);
-  auto files = find_part_files(paths);
+  const auto given = expand_all(paths);
+  check_success(given, options.success_file);
+  auto files = files_of(given);
   if (files.size() > 1) std::erase_if(files, &is_empty_part);
   if (files.empty())
     throw InputError(paths.empty() ? "no data was given"
@@ -201,28 +210,28 @@ DatasetPtr open_dataset(const std::vector<fs::path>& paths, const DatasetOptions
   const Format& format = format_of(files.front(), options.format);
   const auto decoded = std::make_shared<PieceCache>(options.decoded_bytes);
   Partitions partitions(files, options);
-  DatasetPtr first = format.open(files.front(), {partitions.rest(), decoded});
+  DatasetPtr first = format.open(files.front().path, {partitions.rest(), decoded});
   if (partitions.guesses_label() && has_label(*first)) {
     partitions.leave_label();
-    first = format.open(files.front(), {partitions.rest(), decoded});
+    first = format.open(files.front().path, {partitions.rest(), decoded});
   }
   const Opening opening{partitions.rest(), decoded};
   std::vector<DatasetPtr> parts = {partitions.add_to(first, 0)};
   for (std::size_t i = 1; i < files.size(); ++i) {
     const Format& other = format_of(files[i], options.format);
     if (other.name != format.name) {
-      throw InputError(
-          fmt::format("{}: is of format {}, but {} is of format {}: expected one format",
-                      files[i].string(), other.name, files.front().string(), format.name));
+      throw InputError(fmt::format(
+          "{}: is of format {}, but {} is of format {}: expected one format",
+          files[i].path.string(), other.name, files.front().path.string(), format.name));
     }
-    parts.push_back(partitions.add_to(format.open(files[i], opening), i));
+    parts.push_back(partitions.add_to(format.open(files[i].path, opening), i));
   }
   auto classes = options.classes.empty() ? union_of_classes(parts) : options.classes;
   auto all = concatenate(std::move(parts));
   // Where labels are not asked for, they may be anything.
   if (format.is_table && !options.unlabelled && options.classes.empty() &&
-      classes_beside(files.front()).empty())
-    check_labels(files.front().string(), classes, all->size());
+      classes_beside(files.front().path).empty())
+    check_labels(files.front().path.string(), classes, all->size());
   return number_classes(std::move(all), std::move(classes));
 }
 

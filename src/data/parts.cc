@@ -7,6 +7,7 @@
 #include <charconv>
 #include <regex>
 
+#include "base/percent.h"
 #include "data/table/columns.h"
 #include "data/table/labels.h"
 #include "storage/storage.h"
@@ -18,22 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSuccess = "_SUCCESS";
 constexpr const char* kNull = "__HIVE_DEFAULT_PARTITION__";
-
-std::string decode(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned char code = 0;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(text.data() + i + 1, text.data() + i + 3, code, 16).ptr ==
-            text.data() + i + 3) {
-      decoded += static_cast<char>(code);
-      i += 2;
-    } else {
-      decoded += text[i];
-    }
-  }
-  return decoded;
-}
 
 bool is_partition(const fs::path& folder) {
   const std::string name = folder.filename().string();
@@ -142,19 +127,19 @@ Partition partition_of(const fs::path& file) {
     const std::string name = folder.filename().string();
     const auto at = name.find('=');
     const std::string value = name.substr(at + 1);
-    partition.emplace_back(decode(name.substr(0, at)),
-                           value == kNull ? std::nullopt : std::optional(decode(value)));
+    partition.emplace_back(percent_decode(name.substr(0, at)),
+                           value == kNull ? std::nullopt : std::optional(percent_decode(value)));
   }
   std::ranges::reverse(partition);
   return partition;
 }
 
-void check_success(const std::vector<fs::path>& paths, const std::string& success_file) {
+void check_success(const std::vector<Part>& parts, const std::string& success_file) {
   if (success_file != "auto" && success_file != "yes" && success_file != "no")
     throw InputError(fmt::format("success file '{}': expected auto, yes or no", success_file));
   if (success_file == "no") return;
-  for (const auto& path : paths) {
-    if (!storage::is_folder(path) || has_success(path)) continue;
+  for (const auto& [path, status] : parts) {
+    if (!status.is_folder || has_success(path)) continue;
     if (success_file == "auto" && !holds_job_parts(path)) continue;
     throw InputError(
         fmt::format("{}: has no _SUCCESS, which Spark and Hadoop write at the end: the job that "
@@ -164,25 +149,21 @@ void check_success(const std::vector<fs::path>& paths, const std::string& succes
   }
 }
 
-bool is_empty_part(const fs::path& file) {
-  if (!is_job_part(file)) return false;
-  const auto status = storage::status(file);
-  return status && !status->is_folder && status->bytes == 0;
+bool is_empty_part(const Part& part) {
+  return !part.status.is_folder && part.status.bytes == 0 && is_job_part(part.path);
 }
 
-Partitions::Partitions(const std::vector<fs::path>& files, const DatasetOptions& options)
-    : rest_(options), unlabelled_(options.unlabelled) {
-  for (const auto& file : files) values_.push_back(partition_of(file));
+Partitions::Partitions(const std::vector<Part>& files, const DatasetOptions& options)
+    : rest_(options), is_guess_(options.label_column.empty()), unlabelled_(options.unlabelled) {
+  for (const auto& file : files) values_.push_back(partition_of(file.path));
   check_columns(files);
   if (values_.empty()) return;
   for (const auto& name : names_of(values_.front())) columns_.push_back({.name = name});
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     auto& column = columns_[i];
     column.is_kept = std::erase(rest_.kept_columns, column.name) > 0;
-    if (options.label_column == column.name ||
-        (options.label_column.empty() && is_label_name(column.name)))
+    if (options.label_column == column.name || (is_guess_ && is_label_name(column.name)))
       label_ = i;
-    is_guess_ = options.label_column.empty();
     for (const auto& partition : values_) {
       const auto& value = partition[i].second;
       column.is_number = column.is_number && (!value || number_of(*value));
@@ -198,14 +179,14 @@ Partitions::Partitions(const std::vector<fs::path>& files, const DatasetOptions&
   classes_.assign(labels.begin(), labels.end());
 }
 
-void Partitions::check_columns(const std::vector<fs::path>& files) const {
+void Partitions::check_columns(const std::vector<Part>& files) const {
   for (std::size_t i = 1; i < values_.size(); ++i) {
     const auto first = names_of(values_.front());
     const auto own = names_of(values_[i]);
     if (own == first) continue;
     throw InputError(fmt::format(
         "{}: its folders have the columns {}, and those of {} have {}: expected the same",
-        files[i].string(), own, files.front().string(), first));
+        files[i].path.string(), own, files.front().path.string(), first));
   }
 }
 

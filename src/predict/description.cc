@@ -45,25 +45,16 @@ json describe_file(const fs::path& file, const storage::Status& status) {
   return {{"file", name_of(file)}, {"bytes", status.bytes}, {"version", status.version}};
 }
 
-// In whatever order its files are listed, and however many there are.
-void add_files(const fs::path& folder, std::uint64_t& sum, std::size_t& files) {
-  for (const auto& entry : storage::list(folder)) {
-    if (entry.status.is_link) continue;
-    if (entry.status.is_folder) {
-      add_files(folder / entry.name, sum, files);
-    } else {
-      sum += fnv1a(describe_file(folder / entry.name, entry.status).dump());
-      ++files;
-    }
-  }
-}
-
+// A folder in whatever order its files are listed, and however many there are.
 json describe(const fs::path& path) {
   const auto status = storage::status(path).value_or(storage::Status());
   if (!status.is_folder) return describe_file(path, status);
   std::uint64_t sum = 0;
   std::size_t files = 0;
-  add_files(path, sum, files);
+  storage::for_each_file(path, [&](const fs::path& file, const storage::Status& its) {
+    sum += fnv1a(describe_file(file, its).dump());
+    ++files;
+  });
   return {{"file", name_of(path)}, {"files", files}, {"checksum", sum}};
 }
 

@@ -150,8 +150,7 @@ void OutputFolder::note(std::size_t number, const json& seen) const {
 
 std::optional<json> OutputFolder::noted(std::size_t number) const {
   try {
-    if (storage::exists(note_file(number)))
-      return json::parse(storage::read_file(note_file(number), kMostBytes));
+    return json::parse(storage::read_file(note_file(number), kMostBytes));
   } catch (const json::exception&) {
     // It is made again, with its part.
   }

@@ -228,20 +228,4 @@ HttpAnswer send_with_retries(Http& http, const std::string& name,
   }
 }
 
-std::string percent_encode(std::string_view text, bool keep_slashes) {
-  std::string encoded;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_plain = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
-                          (byte >= 'A' && byte <= 'Z') || byte == '-' || byte == '.' ||
-                          byte == '_' || byte == '~' || (keep_slashes && byte == '/');
-    if (is_plain) {
-      encoded += c;
-    } else {
-      encoded += fmt::format("%{:02X}", byte);
-    }
-  }
-  return encoded;
-}
-
 }  // namespace sullae::storage

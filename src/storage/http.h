@@ -84,7 +84,4 @@ struct Retries {
 HttpAnswer send_with_retries(Http& http, const std::string& name,
                              const std::function<HttpRequest()>& make, const Retries& retries);
 
-/// "%2F" for what is no letter, digit, or one of "-._~"; `keep_slashes` leaves "/".
-std::string percent_encode(std::string_view text, bool keep_slashes);
-
 }  // namespace sullae::storage

@@ -1,11 +1,7 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <condition_variable>
-#include <cstring>
 #include <mutex>
 #include <vector>
 
@@ -37,17 +33,7 @@ class RemoteFile final : public Reader {
       throw InputError(fmt::format("{}: is truncated: it ends at byte {}, expected {} from byte {}",
                                    location_.name(), status_.bytes, bytes, offset));
     have(offset / kBlock, (offset + bytes - 1) / kBlock + 1);
-    auto* place = static_cast<char*>(into);
-    while (bytes > 0) {
-      const ssize_t count = ::pread(spool_.get(), place, bytes, static_cast<off_t>(offset));
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0)
-        throw Error(fmt::format("{}: its temporary file cannot be read: {}", location_.name(),
-                                std::strerror(errno)));
-      place += count;
-      offset += static_cast<std::uint64_t>(count);
-      bytes -= static_cast<std::size_t>(count);
-    }
+    read_spool(spool_.get(), offset, into, bytes);
   }
 
  private:
@@ -86,11 +72,7 @@ class RemoteFile final : public Reader {
   void fetch(std::uint64_t begin, std::uint64_t end) const {
     const std::uint64_t offset = begin * kBlock;
     const std::uint64_t bytes = std::min(end * kBlock, status_.bytes) - offset;
-    std::uint64_t at = offset;
-    store_.read(location_.path, status_.version, offset, bytes, [&](std::string_view piece) {
-      write_spool(spool_.get(), at, piece.data(), piece.size());
-      at += piece.size();
-    });
+    fetch_to_spool(spool_.get(), store_, location_.path, status_.version, offset, bytes);
   }
 
   Location location_;

@@ -44,4 +44,24 @@ void write_spool(int fd, std::uint64_t offset, const void* data, std::size_t byt
   }
 }
 
+void read_spool(int fd, std::uint64_t offset, void* into, std::size_t bytes) {
+  auto* place = static_cast<char*>(into);
+  while (bytes > 0) {
+    const ssize_t count = ::pread(fd, place, bytes, static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) fail("a temporary file cannot be read");
+    place += count;
+    offset += static_cast<std::uint64_t>(count);
+    bytes -= static_cast<std::size_t>(count);
+  }
+}
+
+void fetch_to_spool(int fd, Store& store, const std::string& path, const std::string& version,
+                    std::uint64_t offset, std::uint64_t bytes) {
+  store.read(path, version, offset, bytes, [&](std::string_view piece) {
+    write_spool(fd, offset, piece.data(), piece.size());
+    offset += piece.size();
+  });
+}
+
 }  // namespace sullae::storage

@@ -42,14 +42,6 @@ Status file_status(Store& store, const Location& location) {
   return *std::move(status);
 }
 
-std::string read_start(Store& store, const Location& location, const Status& status,
-                       std::size_t bytes) {
-  std::string text;
-  store.read(location.path, status.version, 0, std::min<std::uint64_t>(bytes, status.bytes),
-             [&](std::string_view piece) { text += piece; });
-  return text;
-}
-
 }  // namespace
 
 bool is_remote(const fs::path& path) { return find_location(path).has_value(); }
@@ -80,6 +72,18 @@ std::vector<Entry> list(const fs::path& folder) {
   return entries;
 }
 
+void for_each_file(const fs::path& folder,
+                   const std::function<void(const fs::path&, const Status&)>& act) {
+  for (const auto& entry : list(folder)) {
+    if (entry.status.is_link) continue;
+    if (entry.status.is_folder) {
+      for_each_file(folder / entry.name, act);
+    } else {
+      act(folder / entry.name, entry.status);
+    }
+  }
+}
+
 void remove(const fs::path& path) {
   if (const auto location = find_location(path)) {
     store_of(*location).remove(location->path);
@@ -98,21 +102,23 @@ void make_folder(const fs::path& folder) {
     throw InputError(fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
 }
 
-std::string read_start(const fs::path& file, std::size_t bytes) {
+std::string read_start(const fs::path& file, const Status& status, std::size_t bytes) {
   const auto location = find_location(file).value();
-  Store& store = store_of(location);
-  return read_start(store, location, file_status(store, location), bytes);
+  std::string text;
+  store_of(location).read(location.path, status.version, 0,
+                          std::min<std::uint64_t>(bytes, status.bytes),
+                          [&](std::string_view piece) { text += piece; });
+  return text;
 }
 
 std::string read_file(const fs::path& file, std::size_t most) {
   const auto location = find_location(file);
   if (!location) return sullae::read_file(file, most);
-  Store& store = store_of(*location);
-  const Status status = file_status(store, *location);
+  const Status status = file_status(store_of(*location), *location);
   if (status.bytes > most)
     throw InputError(
         fmt::format("{}: has {} bytes, expected at most {}", location->name(), status.bytes, most));
-  return read_start(store, *location, status, most);
+  return read_start(file, status, most);
 }
 
 void write_file(const fs::path& file, std::string_view text) {
@@ -146,11 +152,7 @@ UniqueFd open_whole(const fs::path& file) {
   Store& store = store_of(*location);
   const Status status = file_status(store, *location);
   UniqueFd spool = make_spool();
-  std::uint64_t at = 0;
-  store.read(location->path, status.version, 0, status.bytes, [&](std::string_view piece) {
-    write_spool(spool.get(), at, piece.data(), piece.size());
-    at += piece.size();
-  });
+  fetch_to_spool(spool.get(), store, location->path, status.version, 0, status.bytes);
   return spool;
 }
 

@@ -26,6 +26,9 @@ bool exists(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 /// What is in a folder, in the order of names.
 std::vector<Entry> list(const std::filesystem::path& folder);
+/// Those in a folder and in the folders in it, but for folders that are links.
+void for_each_file(const std::filesystem::path& folder,
+                   const std::function<void(const std::filesystem::path&, const Status&)>& act);
 /// A file, or a folder with all in it; nothing where there is none.
 void remove(const std::filesystem::path& path);
 /// With those above it; stores have no folders of their own.
@@ -46,7 +49,7 @@ class Reader {
   virtual void read(std::uint64_t offset, void* into, std::size_t bytes) const = 0;
 };
 /// The first `bytes` of a file of a store, or as many as there are.
-std::string read_start(const std::filesystem::path& file, std::size_t bytes);
+std::string read_start(const std::filesystem::path& file, const Status& status, std::size_t bytes);
 
 /// To be read in sequence: of a store after the whole of it was fetched, into a file without a name in TMPDIR.
 UniqueFd open_whole(const std::filesystem::path& file);

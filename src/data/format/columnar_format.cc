@@ -35,7 +35,7 @@ class ColumnarDataset final : public TypedTable {
  public:
   ColumnarDataset(std::unique_ptr<TableFile> file, const std::filesystem::path& path,
                   const Opening& opening)
-      : TypedTable(path),
+      : TypedTable(path.string()),
         file_(std::move(file)),
         cache_(opening.decoded),
         number_(cache_->add_file()) {
@@ -48,7 +48,7 @@ class ColumnarDataset final : public TypedTable {
       starts_.push_back(size_);
       size_ += static_cast<std::size_t>(rows);
     }
-    find_classes([&](const Act& act) { for_each(leaves[*label()], act); });
+    find_classes(classes_beside(path), [&](const Act& act) { for_each(leaves[*label()], act); });
   }
 
   std::size_t size() const override { return size_; }
@@ -155,30 +155,11 @@ DatasetPtr open_columnar(
 
 }  // namespace
 
-Format parquet_format() {
-  return {.name = "parquet",
-          .is_table = true,
-          .recognises =
-              [](const std::filesystem::path& path, std::string_view start) {
-                return start.starts_with("PAR1") || has_extension(path, {".parquet"});
-              },
-          .open =
-              [](const std::filesystem::path& path, const Opening& opening) {
-                return open_columnar(path, opening, &open_parquet);
-              }};
+DatasetPtr open_parquet_set(const std::filesystem::path& path, const Opening& opening) {
+  return open_columnar(path, opening, &open_parquet);
 }
-
-Format arrow_format() {
-  return {.name = "arrow",
-          .is_table = true,
-          .recognises =
-              [](const std::filesystem::path& path, std::string_view start) {
-                return start.starts_with("ARROW1") || has_extension(path, {".arrow", ".feather"});
-              },
-          .open =
-              [](const std::filesystem::path& path, const Opening& opening) {
-                return open_columnar(path, opening, &open_arrow);
-              }};
+DatasetPtr open_arrow_set(const std::filesystem::path& path, const Opening& opening) {
+  return open_columnar(path, opening, &open_arrow);
 }
 
 }  // namespace sullae::data

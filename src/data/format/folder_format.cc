@@ -93,8 +93,8 @@ class FolderDataset final : public Dataset {
 Format folder_format() {
   return {.name = "folder",
           .recognises =
-              [](const fs::path& path, std::string_view) {
-                if (!storage::is_folder(path)) return false;
+              [](const fs::path& path, std::string_view start) {
+                if (!start.empty() || !storage::is_folder(path)) return false;
                 const auto entries = seen_entries(path);
                 return holds_images(entries) ||
                        std::ranges::any_of(entries, [&](const Entry& entry) {

@@ -45,6 +45,10 @@ Format text_format();
 Format tfrecord_format();
 Format tsv_format();
 
+/// Of a build without Arrow C++ they throw InputError.
+DatasetPtr open_parquet_set(const std::filesystem::path& path, const Opening& opening);
+DatasetPtr open_arrow_set(const std::filesystem::path& path, const Opening& opening);
+
 /// The file of an IDX file's labels, "train-labels-idx1-ubyte" for "train-images-idx3-ubyte", without ".gz"; an empty path where the
 /// name is not one of images.
 std::filesystem::path idx_labels_of(const std::filesystem::path& images);

@@ -57,7 +57,7 @@ void for_each_value(const json& value, const Act& act) {
 class JsonLinesDataset final : public TypedTable {
  public:
   JsonLinesDataset(const std::filesystem::path& path, const Opening& opening)
-      : TypedTable(path), file_(ByteFile::open(path)) {
+      : TypedTable(path.string()), file_(ByteFile::open(path)) {
     rows_ = index_rows(*file_, {.separator = '\0', .quotes = false}).rows;
     std::vector<Seen> seen;
     constexpr std::size_t kLookedAt = 1000;
@@ -75,7 +75,7 @@ class JsonLinesDataset final : public TypedTable {
       paths_.push_back(seen[column].path);
       kinds_.push_back(columns[column].kind.value());
     }
-    find_classes([&](const Act& act) {
+    find_classes(classes_beside(path), [&](const Act& act) {
       const auto place = std::ranges::find(used(), *label()) - used().begin();
       for (std::size_t i = 0; i < rows_.size(); ++i) {
         try {

@@ -75,10 +75,11 @@ std::size_t InputFile::read(void* into, std::size_t bytes) {
   return done;
 }
 
-std::string read_start(const std::filesystem::path& file, std::size_t bytes) {
+std::string read_start(const std::filesystem::path& file, const storage::Status& status,
+                       std::size_t bytes) {
   std::string start;
   if (storage::is_remote(file)) {
-    start = storage::read_start(file, bytes);
+    start = storage::read_start(file, status, bytes);
     return start.starts_with("\x1f\x8b") ? inflate_start(start, bytes) : start;
   }
   start.resize(bytes);

@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "storage/store.h"
+
 struct gzFile_s;
 
 namespace sullae::data {
@@ -30,7 +32,8 @@ class InputFile {
 std::filesystem::path find_file(const std::filesystem::path& file);
 
 /// The first `bytes` of its content, or as many as there are.
-std::string read_start(const std::filesystem::path& file, std::size_t bytes);
+std::string read_start(const std::filesystem::path& file, const storage::Status& status,
+                       std::size_t bytes);
 
 /// The content of a plain or gzip-compressed file. Throws InputError for one that cannot be read or
 /// whose compressed data is damaged or ends early.

@@ -8,7 +8,6 @@
 #include <set>
 #include <unordered_set>
 
-#include "data/format/format.h"
 #include "data/table/labels.h"
 #include "data/text/utf8.h"
 
@@ -50,8 +49,9 @@ void TypedTable::choose(const std::vector<TypedColumn>& columns, const DatasetOp
   if (roles_.label) roles_.label = place_of(*roles_.label);
 }
 
-void TypedTable::find_classes(const std::function<void(const Act&)>& for_each_label) {
-  classes_ = classes_beside(path_);
+void TypedTable::find_classes(std::vector<std::string> named,
+                              const std::function<void(const Act&)>& for_each_label) {
+  classes_ = std::move(named);
   if (!roles_.label) return;
   const bool are_numbers = columns_[*roles_.label].kind == FeatureKind::integer;
   if (are_numbers && !classes_.empty()) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -23,16 +22,17 @@ class TypedTable : public Dataset {
   const std::vector<std::string>& classes() const final { return classes_; }
 
  protected:
-  explicit TypedTable(std::filesystem::path path) : path_(std::move(path)), name_(path_.string()) {}
+  explicit TypedTable(std::string name) : name_(std::move(name)) {}
 
   const std::string& name() const { return name_; }
   /// Says what columns are; `used()` are the numbers of those that samples are made of, rising.
   void choose(const std::vector<TypedColumn>& columns, const DatasetOptions& options);
   const std::vector<std::size_t>& used() const { return used_; }
   std::optional<std::size_t> label() const { return label_; }
-  /// The classes of classes.txt, whose numbers whole numbers are, or those that occur: `for_each_label(act)` calls act with each.
+  /// The classes are `named`, whose numbers whole numbers are, or those that occur: `for_each_label(act)` calls act with each.
   using Act = std::function<void(const Feature&)>;
-  void find_classes(const std::function<void(const Act&)>& for_each_label);
+  void find_classes(std::vector<std::string> named,
+                    const std::function<void(const Act&)>& for_each_label);
 
   /// `cell(k)` is that of the column used()[k], or none; it throws DamagedRecord, which says why and not where.
   template <class Cell>
@@ -64,7 +64,6 @@ class TypedTable : public Dataset {
   void set_label(std::size_t i, const std::optional<Feature>& cell, Example& example) const;
   const std::string& class_of(std::size_t i, std::int64_t label) const;
 
-  std::filesystem::path path_;
   std::string name_;
   bool unlabelled_ = false;
   Roles roles_;  // of the columns in used_, by their places there

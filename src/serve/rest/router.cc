@@ -6,28 +6,11 @@
 #include <iterator>
 #include <optional>
 
+#include "base/percent.h"
 #include "base/request_error.h"
 
 namespace sullae::serve {
 namespace {
-
-int hex(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-std::string percent_decoded(std::string_view text) {
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool coded =
-        text[i] == '%' && i + 2 < text.size() && hex(text[i + 1]) >= 0 && hex(text[i + 2]) >= 0;
-    result += coded ? static_cast<char>(hex(text[i + 1]) * 16 + hex(text[i + 2])) : text[i];
-    if (coded) i += 2;
-  }
-  return result;
-}
 
 // Slashes that follow each other are one.
 std::vector<std::string_view> segments_of(std::string_view path) {
@@ -72,7 +55,7 @@ void Router::add(std::vector<Route> routes) {
 
 Match Router::find(const HttpRequest& head) const {
   std::vector<std::string> path;
-  for (const auto segment : segments_of(head.path)) path.push_back(percent_decoded(segment));
+  for (const auto segment : segments_of(head.path)) path.push_back(percent_decode(segment));
   const std::string method = head.method == "HEAD" ? "GET" : head.method;
   std::string others;
   for (const Route& route : routes_) {

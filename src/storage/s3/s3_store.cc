@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/percent.h"
 #include "storage/http.h"
 #include "storage/s3/settings.h"
 
@@ -27,7 +28,7 @@ ptree parse_xml(const std::string& text) {
 }
 
 // What an answer says of an error: "AccessDenied: …"; its code alone first.
-std::pair<std::string, std::string> problem_of(const HttpAnswer& answer) {
+std::pair<std::string, std::string> refusal_in(const HttpAnswer& answer) {
   std::string code;
   std::string message;
   try {
@@ -48,19 +49,18 @@ class S3Store final : public Store {
       : bucket_(location.authority),
         environment_(process_environment()),
         settings_(read_s3_settings(environment_)) {
-    if (settings_.endpoint.empty() && bucket_.find('.') != std::string::npos) {
-      // Amazon's certificate is for names without a dot before its own.
-      base_ = "https://";
-      host_ = fmt::format("s3.{}.amazonaws.com", settings_.region);
+    // Amazon's certificate is for names without a dot before its own.
+    const bool in_path = !settings_.endpoint.empty() || bucket_.find('.') != std::string::npos;
+    const std::string endpoint = settings_.endpoint.empty()
+                                     ? fmt::format("https://s3.{}.amazonaws.com", settings_.region)
+                                     : settings_.endpoint;
+    const auto host = endpoint.find("://") + 3;
+    base_ = endpoint.substr(0, host);
+    host_ = endpoint.substr(host);
+    if (in_path) {
       prefix_ = '/' + bucket_;
-    } else if (settings_.endpoint.empty()) {
-      base_ = "https://";
-      host_ = fmt::format("{}.s3.{}.amazonaws.com", bucket_, settings_.region);
     } else {
-      const auto host = settings_.endpoint.find("://") + 3;
-      base_ = settings_.endpoint.substr(0, host);
-      host_ = settings_.endpoint.substr(host);
-      prefix_ = '/' + bucket_;
+      host_ = bucket_ + '.' + host_;
     }
   }
 
@@ -174,7 +174,7 @@ class S3Store final : public Store {
     return found->second;
   }
   [[noreturn]] void fail(const std::string& path, const HttpAnswer& answer) {
-    const auto [code, said] = problem_of(answer);
+    const auto [code, said] = refusal_in(answer);
     const std::string name = name_of(path);
     if (answer.status == 403 || answer.status == 401)
       throw AccessDenied(
@@ -222,7 +222,7 @@ class S3Store final : public Store {
     Credentials used;
     HttpAnswer answer = send_once(call, used);
     if (answer.status != 403 && answer.status != 400) return answer;
-    const auto code = problem_of(answer).first;
+    const auto code = refusal_in(answer).first;
     // HEAD says nothing more than the number.
     if (code != "ExpiredToken" && code != "InvalidToken" && call.method != "HEAD") return answer;
     return renew_credentials(used) ? send_once(call, used) : answer;
@@ -251,10 +251,10 @@ class S3Store final : public Store {
               .sink_status = call.range ? kPartial : 0};
         },
         {.progress = call.progress,
-         .problem = [](const HttpAnswer& said) { return problem_of(said).second; },
+         .problem = [](const HttpAnswer& said) { return refusal_in(said).second; },
          .may_pass =
              [](const HttpAnswer& said) {
-               return is_not_now(said.status) || problem_of(said).first == "RequestTimeout";
+               return is_not_now(said.status) || refusal_in(said).first == "RequestTimeout";
              }});
   }
 

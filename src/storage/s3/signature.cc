@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
 
-#include "storage/http.h"
+#include "base/percent.h"
+#include "storage/spool.h"
 
 namespace sullae::storage {
 namespace {
@@ -68,12 +68,11 @@ std::string sha256_hex(int fd, std::uint64_t bytes) {
   Sha256 hash;
   std::string buffer(std::size_t{1} << 20, '\0');
   for (std::uint64_t offset = 0; offset < bytes;) {
-    const ssize_t count =
-        ::pread(fd, buffer.data(), std::min<std::uint64_t>(buffer.size(), bytes - offset),
-                static_cast<off_t>(offset));
-    if (count <= 0) throw Error("a temporary file cannot be read");
-    hash.add({buffer.data(), static_cast<std::size_t>(count)});
-    offset += static_cast<std::uint64_t>(count);
+    const auto count =
+        static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), bytes - offset));
+    read_spool(fd, offset, buffer.data(), count);
+    hash.add({buffer.data(), count});
+    offset += count;
   }
   return hash.finish();
 }

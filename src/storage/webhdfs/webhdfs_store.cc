@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/environment.h"
+#include "base/percent.h"
 #include "storage/http.h"
 
 namespace sullae::storage {
