@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "data/table/typed_table.h"
 #include "predict/row_formats.h"
 #include "serve/protocol/json_tensors.h"
 #include "storage/storage.h"
@@ -150,14 +151,7 @@ class Csv final : public TextWriter {
       text += ',';
       const auto* const feature = column_of(row.sample, column);
       if (feature == nullptr) continue;
-      std::string field;
-      std::visit(
-          [&](const auto& values) {
-            for (const auto& value : values)
-              field += fmt::format("{}{}", field.empty() ? "" : " ", value);
-          },
-          *feature);
-      text += quoted(field);
+      text += quoted(data::text_of(*feature));
     }
     for (const InferTensor& output : row.outputs) {
       if (!fields().is_wanted(output.name)) continue;

@@ -131,6 +131,20 @@ TEST_F(Predict, WritesCsvAndTFRecordThatDataSetsAreReadFrom) {
   EXPECT_EQ(std::get<std::vector<float>>(example.features.at("probabilities")).size(), 2U);
 }
 
+TEST_F(Predict, CsvHasAllOfSeveralTexts) {
+  data::TFRecordWriter records(directory_.path() / "r.tfrecord");
+  data::Example example;
+  example.set(data::feature::kText, "b");
+  example.features["tags"] = std::vector<std::string>{"", "one", ""};
+  records.write(serialize(example));
+  records.close();
+  ASSERT_EQ(predict({"--data", directory_.path() / "r.tfrecord", "--columns", "tags", "--outputs",
+                     "label", "--format", "csv"})
+                .exit_code,
+            0);
+  EXPECT_EQ(read(out_ / "part-00000.csv"), "row,tags,label\n0, one ,good\n");
+}
+
 TEST_F(Predict, WritesParquetAndReadsIt) {
   put_reviews(25);
   ASSERT_EQ(predict({"--data", reviews(), "--columns", "id", "--format", "parquet",
