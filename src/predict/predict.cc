@@ -114,7 +114,7 @@ void check(const PredictOptions& options, const data::Dataset& set, const serve:
   };
   for (const auto& path : options.data) {
     const auto folder = whole(path);
-    if (storage::exists(path) && storage::is_folder(path) &&
+    if (storage::is_folder(path) &&
         std::ranges::mismatch(folder, whole(options.output)).in1 == folder.end())
       throw InputError(fmt::format("--output {}: is in {}, which is read: expected another folder",
                                    options.output.string(), path.string()));

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "parallel/sharded_state.h"
@@ -64,6 +65,16 @@ inline torch::OrderedDict<std::string, torch::Tensor> trained(const Net& net) {
   return parameters;
 }
 
+// Weights, and what is none: an optimizer's two groups.
+inline std::pair<std::vector<torch::Tensor>, std::vector<torch::Tensor>> matrices_and_others(
+    const torch::OrderedDict<std::string, torch::Tensor>& pieces) {
+  std::vector<torch::Tensor> matrices;
+  std::vector<torch::Tensor> others;
+  for (const auto& item : pieces)
+    (item.key().ends_with("weight") ? matrices : others).push_back(item.value());
+  return {matrices, others};
+}
+
 inline const std::map<std::string, ShardedOptimizer::Maker> kMakers = {
     {"Adam",
      [](const auto& pieces) {
@@ -82,10 +93,7 @@ inline const std::map<std::string, ShardedOptimizer::Maker> kMakers = {
     // Of the first group nothing is kept.
     {"momentum of one group",
      [](const auto& pieces) {
-       std::vector<torch::Tensor> matrices;
-       std::vector<torch::Tensor> others;
-       for (const auto& item : pieces)
-         (item.key().ends_with("weight") ? matrices : others).push_back(item.value());
+       const auto [matrices, others] = matrices_and_others(pieces);
        std::vector<torch::optim::OptimizerParamGroup> groups;
        groups.emplace_back(others);
        groups.emplace_back(matrices, std::make_unique<torch::optim::SGDOptions>(
@@ -93,10 +101,7 @@ inline const std::map<std::string, ShardedOptimizer::Maker> kMakers = {
        return std::make_unique<torch::optim::SGD>(groups, torch::optim::SGDOptions(0.05));
      }},
     {"two groups", [](const auto& pieces) {
-       std::vector<torch::Tensor> matrices;
-       std::vector<torch::Tensor> others;
-       for (const auto& item : pieces)
-         (item.key().ends_with("weight") ? matrices : others).push_back(item.value());
+       const auto [matrices, others] = matrices_and_others(pieces);
        std::vector<torch::optim::OptimizerParamGroup> groups;
        groups.emplace_back(others);
        groups.emplace_back(matrices, std::make_unique<torch::optim::AdamWOptions>(0.003));
