@@ -40,6 +40,11 @@ expect "sullae-serve: cannot be started" "$sullae" serve "$folder"
 expect "this build of Sullae writes no event files" "$sullae" train mnist --data '' --max-steps 1 --tensorboard-dir "$folder/events"
 printf '\x05\0\0\0\0\0\0\0\1\2\3\4hello\1\2\3\4' >"$folder/some.tfrecord"
 expect "this build of Sullae has no TFRecord files" "$sullae" data inspect "$folder/some.tfrecord"
+printf 'label,text\na,one and one\nb,two\n' >"$folder/texts.csv"
+printf '{"label":"a","text":"one and one"}\n{"label":"b","text":"two"}\n' >"$folder/texts.jsonl"
+for file in texts.csv texts.jsonl; do
+  "$sullae" data inspect "$folder/$file" | grep -q '^samples   2$' || { echo "least: $file cannot be read" >&2; exit 1; }
+done
 printf 'PAR1' >"$folder/some.parquet"
 expect "this build of Sullae has no Parquet and Arrow files" "$sullae" data inspect "$folder/some.parquet"
 expect "this build of Sullae has no stores" "$sullae" data inspect s3://bucket/some.parquet

@@ -45,15 +45,15 @@ class TFRecordDataset final : public Dataset {
 }  // namespace
 
 Format tfrecord_format() {
-  return {.name = "tfrecord",
-          .recognises =
-              [](const std::filesystem::path& path, std::string_view start) {
-                return has_extension(path, {".tfrecord", ".tfrecords"}) ||
-                       (start.size() >= kTFRecordHeader && tfrecord_length(start.data()));
-              },
-          .open = [](const std::filesystem::path& path, const Opening& options) -> DatasetPtr {
-            return std::make_shared<TFRecordDataset>(path, options);
-          }};
+  return {
+      .name = "tfrecord",
+      .recognises =
+          [](const std::filesystem::path& path, std::string_view start) {
+            return has_extension(path, {".tfrecord", ".tfrecords"}) || begins_as_tfrecord(start);
+          },
+      .open = [](const std::filesystem::path& path, const Opening& options) -> DatasetPtr {
+        return std::make_shared<TFRecordDataset>(path, options);
+      }};
 }
 
 }  // namespace sullae::data

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sullae/data/tfrecord.h"
+#include "data/record/tfrecord_frame.h"
 
 namespace sullae::data {
 
@@ -18,6 +18,10 @@ std::uint32_t masked_crc32c(std::string_view data) {
   crc = ~crc;
   // The rotation and the constant keep the CRC of data that holds CRCs from being weak.
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8U;
+}
+
+bool begins_as_tfrecord(std::string_view start) {
+  return start.size() >= kTFRecordHeader && tfrecord_length(start.data()).has_value();
 }
 
 }  // namespace sullae::data

@@ -1,4 +1,5 @@
 // Stands in for what TFRecord files need where the build found no protobuf or no ISA-L.
+#include "data/record/tfrecord_frame.h"
 #include "sullae/data/example.h"
 #include "sullae/data/tfrecord.h"
 #include "sullae/error.h"
@@ -15,6 +16,7 @@ namespace {
 }  // namespace
 
 std::uint32_t masked_crc32c(std::string_view) { refuse(); }
+bool begins_as_tfrecord(std::string_view) { return false; }
 std::string serialize(const Example&) { refuse(); }
 Example parse_example(std::string_view) { refuse(); }
 

@@ -32,6 +32,9 @@ inline std::optional<std::uint64_t> tfrecord_length(const char* header) {
   return little_endian<std::uint64_t>(header);
 }
 
+/// Whether a file that begins so is one of records; never in a build without them, which then goes by names.
+bool begins_as_tfrecord(std::string_view start);
+
 /// Whether the CRC after `size` bytes of data fits.
 inline bool tfrecord_data_fits(const char* data, std::size_t size) {
   return masked_crc32c({data, size}) == little_endian<std::uint32_t>(data + size);
