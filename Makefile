@@ -49,7 +49,7 @@ build: setup
 
 test:
 	scripts/setup.sh test
-	cmake --preset $(preset)
+	cmake --preset $(preset) -D SULLAE_WITH_PARQUET=ON
 	cmake --build --preset $(preset)
 	ctest --preset $(preset) || { scripts/failed_tests.sh $(tree); exit 1; }
 
@@ -61,7 +61,7 @@ least:
 
 asan tsan:
 	scripts/setup.sh test
-	cmake --preset $@
+	cmake --preset $@ -D SULLAE_WITH_PARQUET=ON
 	cmake --build --preset $@
 	ctest --preset $@ || { scripts/failed_tests.sh build/$@; exit 1; }
 
