@@ -40,12 +40,21 @@ std::string Group::wrong_with(const json& said) const {
   return "";
 }
 
-bool Group::hello(Message& message, const json& said) {
+// Whoever left last time is waited for, from where the one was that left as the last.
+void Group::begin(const std::set<int>& dead) {
+  members_.begin(dead);
+  for (const auto& [item, clocks] : all_clocks()) {
+    for (const int worker : counted()) clocks->join(worker, {});
+  }
+}
+
+bool Group::hello(Message& message, const json& said, const std::set<int>& dead) {
   const Header& header = message.header;
   if (const auto wrong = wrong_with(said); !wrong.empty()) {
     replies_.refuse(message, wrong);
     return false;
   }
+  if (members_.living().empty()) begin(dead);
   members_.join(header.worker, header.incarnation, Clock::now());
   bool needs = false;
   std::int64_t step = 0;

@@ -30,8 +30,8 @@ class Group {
 
   const std::string& name() const { return name_; }
   Members& members() { return members_; }
-  /// False of a worker that is refused.
-  bool hello(Message& message, const nlohmann::json& said);
+  /// False of a worker that is refused. The first, and the first after all have left, begins for all but the `dead`.
+  bool hello(Message& message, const nlohmann::json& said, const std::set<int>& dead);
   /// Any other message.
   void answer(Message& message);
   /// There may be fewer members.
@@ -80,6 +80,7 @@ class Group {
   };
 
   std::string wrong_with(const nlohmann::json& said) const;
+  void begin(const std::set<int>& dead);
   void answer_known(Message& message);
   void rest(Message& message);
   void pull(Message& message);

@@ -195,12 +195,8 @@ void ServerLoop::hello(Message& message) {
     if (const auto why = too_late(header.worker, name); !why.empty())
       return replies_.refuse(message, why);
     auto& group = groups_[group_of(name, options_.secret)];
-    if (group == nullptr) {
-      auto made = Group::make(said, options_, replies_);
-      for (const int worker : dead_) made->members().forget(worker);
-      group = std::move(made);
-    }
-    if (group->hello(message, said)) {
+    if (group == nullptr) group = Group::make(said, options_, replies_);
+    if (group->hello(message, said, dead_)) {
       came_.insert(header.worker);
       gone_.erase(header.worker);
       failed_.erase(header.worker);

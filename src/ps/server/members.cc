@@ -4,7 +4,14 @@ namespace sullae::ps {
 
 Members::Members(int expected, std::chrono::milliseconds lease)
     : expected_(expected), lease_(lease) {
-  for (int worker = 0; worker < expected; ++worker) counted_.insert(worker);
+  begin({});
+}
+
+void Members::begin(const std::set<int>& dead) {
+  counted_.clear();
+  for (int worker = 0; worker < expected_; ++worker) {
+    if (!dead.contains(worker) && !rests(worker)) counted_.insert(worker);
+  }
 }
 
 void Members::join(int worker, std::uint64_t incarnation, Clock::time_point now) {

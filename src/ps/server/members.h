@@ -17,6 +17,9 @@ class Members {
  public:
   Members(int expected, std::chrono::milliseconds lease);
 
+  /// Where nobody is there: waits for the expected, but for those who are dead, or at rest.
+  void begin(const std::set<int>& dead);
+
   /// A worker that comes, or comes again: `incarnation` tells its processes apart. One that was not expected is waited for
   /// from count() on, which is to come with its first gradient.
   void join(int worker, std::uint64_t incarnation, Clock::time_point now);

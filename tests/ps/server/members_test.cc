@@ -53,6 +53,20 @@ TEST(Members, AreNotWaitedForWhenTheyLeave) {
   EXPECT_TRUE(members.counted().contains(1)) << "it was expected";
 }
 
+// Whoever has left last time may come again.
+TEST(Members, AreWaitedForWhenItBeginsAgainButForTheDeadAndThoseAtRest) {
+  Members members(4, milliseconds{100});
+  for (int worker = 0; worker < 4; ++worker) {
+    members.join(worker, 7, kStart);
+    EXPECT_TRUE(members.leave(worker, 7));
+  }
+  EXPECT_TRUE(members.counted().empty());
+  members.rest(3);
+  members.begin({1});
+  EXPECT_EQ(members.counted(), (std::set<int>{0, 2}));
+  EXPECT_TRUE(members.rests(3));
+}
+
 TEST(Members, RestUntilTheyAreCounted) {
   Members members(2, milliseconds{100});
   members.join(0, 7, kStart);

@@ -130,6 +130,29 @@ TEST(ParameterServer, LetsWorkersBeginOneThingAfterTheOther) {
   work(0);
 }
 
+// The one that comes first would be alone, and go on before the other comes.
+TEST(ParameterServer, WaitsForWhoHasLeftWhenAllCameBack) {
+  for (const int staleness : {0, 2}) {
+    RunningServers servers(2, {.workers = 2, .staleness = staleness});
+    const auto once = [&](int worker) {
+      ps::TableClient table(options_of(servers, worker), kZeros, Rule{});
+      for (int step = 0; step < 3; ++step) push_ones(table, {1});
+    };
+    const auto both = [&](std::chrono::milliseconds delay) {
+      std::jthread other([&] {
+        std::this_thread::sleep_for(delay);
+        once(1);
+      });
+      once(0);
+    };
+    both({});
+    // Time enough to do all alone.
+    both(std::chrono::milliseconds{200});
+    ps::TableClient table(options_of(servers, 0), kZeros, Rule{});
+    EXPECT_EQ(rows_of(table, {1})[0], staleness == 0 ? -6 : -12);
+  }
+}
+
 // A word that another worker has left, of somebody who does not know the job's secret.
 TEST(ParameterServer, HearsNobodyWhoDoesNotKnowTheSecret) {
   RunningServers servers(1, {.workers = 2, .secret = "of the job"});
