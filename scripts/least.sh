@@ -26,7 +26,7 @@ expect() {
 }
 
 "$sullae" --version | tee "$folder/version"
-grep -q '; without UCX, MPI, NCCL, JPEG, TFRECORD, PARQUET, STORAGE, PS, SERVING$' "$folder/version"
+grep -q '; without UCX, MPI, NCCL, JPEG, TFRECORD, PARQUET, STORAGE, KAFKA, PS, SERVING$' "$folder/version"
 for program in sullae sullae-train; do
   if ldd "build/least/bin/$program" | grep -E 'lib(ucp|ucs|mpi|jpeg|isal|protobuf|arrow|parquet|curl|zmq|grpc|sqlite3|ssl)\b' |
     grep -vF "$(ldd "$(ldd build/least/bin/sullae-train | awk '/libtorch_cpu/ {print $3}')" | awk '{print $1}')"; then

@@ -23,7 +23,7 @@ packages=(
   libucx-dev libopenmpi-dev openmpi-bin
   libfmt-dev nlohmann-json3-dev libcli11-dev zlib1g-dev
   libjpeg62-turbo-dev libisal-dev libprotobuf-dev protobuf-compiler libtomlplusplus-dev libzmq3-dev cppzmq-dev
-  libboost-dev libgrpc++-dev protobuf-compiler-grpc libssl-dev libsqlite3-dev libcurl4-openssl-dev curl python3
+  libboost-dev libgrpc++-dev protobuf-compiler-grpc libssl-dev libsqlite3-dev libcurl4-openssl-dev librdkafka-dev curl python3
   libgtest-dev
 )
 if [[ "${1:-}" == test ]]; then

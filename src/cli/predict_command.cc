@@ -6,13 +6,17 @@
 
 #include "base/host.h"
 #include "cli/commands.h"
+#include "cli/end_signals.h"
 #include "cli/other_commands.h"
 #include "cli/progress_bar.h"
+#include "cli/stream_monitor.h"
 #include "cli/validators.h"
 #include "predict/predict.h"
 #include "predict/row_writer.h"
+#include "predict/stream.h"
 #include "sullae/data.h"
 #include "sullae/sullae.h"
+#include "train/options.h"
 
 namespace sullae::cli {
 namespace {
@@ -27,17 +31,19 @@ class PredictCommand final : public Command {
         "  sullae predict models/nsmc --data reviews.csv --columns id --output predictions\n"
         "  sullae predict checkpoints --data test.tsv --labels --output tested\n"
         "  sullae run -np 4 sullae predict models/resnet50 --data 'photos-*.tar' --output "
-        "predictions --format tfrecord");
+        "predictions --format tfrecord\n"
+        "  sullae predict models/nsmc --source kafka://broker:9092/reviews --sink "
+        "kafka://broker:9092/opinions");
     app->add_option(
            "MODEL", options_.model,
            "A checkpoint, or a TorchScript file (.pt); or the newest of a model's folder in a "
            "repository, or of a --checkpoint-dir")
         ->required();
-    app->add_option("--data", paths_, "Files, folders or patterns")->required()->type_name("PATH");
-    app->add_option("--output", options_.output, "Folder of the predictions")
-        ->required()
-        ->type_name("DIR");
-    app->add_option("--format", options_.format, "Of the predictions")
+    auto* const data = app->add_option("--data", paths_, "Files, folders or patterns")->type_name("PATH");
+    auto* const output =
+        app->add_option("--output", options_.output, "Folder of the predictions")->type_name("DIR");
+    declare_stream(*app, {data, output});
+    app->add_option("--format", options_.format, "Of the predictions; messages are none of parquet")
         ->check(CLI::IsMember(predict::formats()))
         ->capture_default_str();
     app->add_option("--columns", options_.columns,
@@ -51,8 +57,10 @@ class PredictCommand final : public Command {
         ->type_name("NAMES");
     app->add_flag("--labels", options_.labels,
                   "Compare with the labels of the data: accuracy, confusion, precision and recall, "
-                  "also as _report.json and _report.html");
+                  "also as _report.json and _report.html")
+        ->excludes(source_);
     app->add_option("--rows-per-file", options_.rows_per_file, "Samples a file")
+        ->excludes(source_)
         ->check(positive_integer())
         ->capture_default_str()
         ->type_name("N");
@@ -72,7 +80,8 @@ class PredictCommand final : public Command {
                   "Leave damaged samples out, count and report them, instead of ending with an "
                   "error");
     app->add_flag("--overwrite", options_.overwrite,
-                  "Remove the predictions of another run from --output");
+                  "Remove the predictions of another run from --output")
+        ->excludes(source_);
     app->add_option("--data-format", options_.reading.format,
                     "Format of the data; auto looks at names and content")
         ->capture_default_str()
@@ -86,6 +95,7 @@ class PredictCommand final : public Command {
     app->add_option("--success-file", options_.reading.success_file,
                     "Whether folders of the data must have _SUCCESS; auto: those of Spark and "
                     "Hadoop")
+        ->excludes(source_)
         ->check(CLI::IsMember({"auto", "yes", "no"}))
         ->capture_default_str()
         ->type_name("WHEN");
@@ -94,6 +104,9 @@ class PredictCommand final : public Command {
 
   int run() override {
     const World world = init();
+    if (!from_.empty()) return run_stream(world);
+    if (paths_.empty() || options_.output.empty())
+      throw InputError("predict: expected --data and --output, or --source and --sink");
     options_.data.assign(paths_.begin(), paths_.end());
     if (options_.workers == 0) options_.workers = static_cast<std::size_t>(available_cpus());
     std::optional<ProgressBar> bar;
@@ -108,6 +121,55 @@ class PredictCommand final : public Command {
   }
 
  private:
+  void declare_stream(CLI::App& app, const std::vector<CLI::Option*>& of_files) {
+    source_ = app.add_option("--source", from_,
+                             "A topic of Kafka, whose messages are predicted as they come: "
+                             "kafka://HOST:PORT[,…]/TOPIC")
+                  ->type_name("TOPIC");
+    for (CLI::Option* const option : of_files) source_->excludes(option);
+    auto* const sink = app.add_option("--sink", to_, "The topic that gets the predictions")
+                           ->needs(source_)
+                           ->type_name("TOPIC");
+    source_->needs(sink);
+    app.add_option("--group", group_,
+                   "Consumer group: its members share the partitions and go on where it was; else "
+                   "sullae-predict-TOPIC of the sink")
+        ->needs(source_)
+        ->type_name("NAME");
+    app.add_flag("--once", once_, "Predict what is there now, and end")->needs(source_);
+    app.add_option("--metrics-file", metrics_,
+                   "How far it is, for Prometheus (node_exporter's textfile collector)")
+        ->needs(source_)
+        ->type_name("FILE");
+  }
+
+  int run_stream(const World& world) {
+    predict::StreamOptions stream{.source = kafka::parse_address(from_),
+                                  .sink = kafka::parse_address(to_),
+                                  .group = group_,
+                                  .once = once_};
+    for (const auto& address : {stream.source, stream.sink}) {
+      if (!address.window.empty())
+        throw InputError(
+            fmt::format("{}: expected a topic without offsets: its group says what comes next",
+                        address.to_string()));
+    }
+    if (stream.source.name() == stream.sink.name())
+      throw InputError(fmt::format("--sink {}: is what is read: expected another topic", to_));
+    if (stream.group.empty()) stream.group = "sullae-predict-" + stream.sink.topic;
+    train::require_writable(metrics_, "metrics-file");
+    if (options_.workers == 0) options_.workers = static_cast<std::size_t>(available_cpus());
+    const EndSignals signals;
+    StreamMonitor monitor(stream.source.name(), metrics_, world.rank());
+    const auto done = predict::predict_stream(
+        options_, stream, [&] { return signals.come_within(std::chrono::milliseconds{0}); },
+        [&](const predict::StreamProgress& progress) { monitor.show(progress); });
+    fmt::print("predicted {} messages{}\n", done.predicted,
+               done.damaged > 0 ? fmt::format("; left out {} damaged ones", done.damaged) : "");
+    shutdown();
+    return 0;
+  }
+
   static CLI::Validator device() {
     return {[](const std::string& text) {
               static const std::regex pattern("cpu|cuda(:[0-9]+)?");
@@ -140,6 +202,12 @@ class PredictCommand final : public Command {
 
   predict::PredictOptions options_{.workers = 0};
   std::vector<std::string> paths_;
+  CLI::Option* source_ = nullptr;
+  std::string from_;
+  std::string to_;
+  std::string group_;
+  bool once_ = false;
+  std::filesystem::path metrics_;
 };
 
 }  // namespace

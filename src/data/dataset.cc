@@ -10,9 +10,11 @@
 #include "base/log.h"
 #include "data/decorators.h"
 #include "data/format/format.h"
+#include "data/format/records_set.h"
 #include "data/parts.h"
 #include "data/record/byte_file.h"
 #include "data/record/input_file.h"
+#include "data/record/topic_records.h"
 #include "data/table/labels.h"
 #include "storage/storage.h"
 
@@ -138,6 +140,19 @@ std::vector<Part> files_of(const std::vector<Part>& parts) {
   return files;
 }
 
+// Ranks read the same messages, and a resumed run those that it had: not those that are there by now.
+DatasetPtr open_topic(const std::vector<fs::path>& paths, const DatasetOptions& options) {
+  const auto topic = kafka::parse_address(paths.front().native());
+  if (paths.size() > 1)
+    throw InputError(fmt::format("{}: expected one topic, and no other data beside it", topic.name()));
+  if (topic.window.empty())
+    throw InputError(fmt::format(
+        "{}: which messages is not said: expected --source, or the offsets as `sullae data inspect "
+        "{}` prints them",
+        topic.name(), topic.name()));
+  return open_records(fetch_records(topic), options);
+}
+
 // By what it says of itself.
 bool has_label(const Dataset& set) {
   if (set.size() == 0) return false;
@@ -200,6 +215,8 @@ std::vector<fs::path> find_part_files(const std::vector<fs::path>& paths) {
 }
 
 DatasetPtr open_dataset(const std::vector<fs::path>& paths, const DatasetOptions& options) {
+  if (std::ranges::any_of(paths, [](const fs::path& path) { return kafka::is_address(path.native()); }))
+    return open_topic(paths, options);
   const auto given = expand_all(paths);
   check_success(given, options.success_file);
   auto files = files_of(given);

@@ -45,30 +45,41 @@ data::Feature feature_of(const InferTensor& output, std::size_t row) {
   return reals;
 }
 
-// tf.train.Example.
-class TFRecord final : public RowWriter {
+class ExampleRows final : public RowFormat {
  public:
-  TFRecord(const std::filesystem::path& file, RowFields fields)
-      : fields_(std::move(fields)), writer_(file) {}
+  using RowFormat::RowFormat;
 
-  void write(const Row& row) override {
+  void append(const Row& row, std::string& text) const override {
     data::Example example;
-    example.set(kRowColumn, static_cast<std::int64_t>(row.number));
-    for (const auto& column : fields_.columns) {
+    if (fields().number) example.set(kRowColumn, static_cast<std::int64_t>(row.number));
+    for (const auto& column : fields().columns) {
       if (const auto* const feature = column_of(row.sample, column))
         example.features[column] = *feature;
     }
     for (const InferTensor& output : row.outputs) {
-      if (fields_.is_wanted(output.name))
+      if (fields().is_wanted(output.name))
         example.features[output.name] = feature_of(output, row.of_batch);
     }
-    writer_.write(serialize(example));
+    text += serialize(example);
+  }
+};
+
+class TFRecord final : public RowWriter {
+ public:
+  TFRecord(const std::filesystem::path& file, std::unique_ptr<RowFormat> format)
+      : format_(std::move(format)), writer_(file) {}
+
+  void write(const Row& row) override {
+    record_.clear();
+    format_->append(row, record_);
+    writer_.write(record_);
   }
   void close() override { writer_.close(); }
 
  private:
-  RowFields fields_;
+  std::unique_ptr<RowFormat> format_;
   data::TFRecordWriter writer_;
+  std::string record_;
 };
 
 // Outputs of several dimensions as nested lists.
@@ -132,11 +143,16 @@ class Parquet final : public RowWriter {
 
 }  // namespace
 
-std::unique_ptr<RowWriter> tfrecord(const std::filesystem::path& file, RowFields fields) {
-  return std::make_unique<TFRecord>(file, std::move(fields));
+std::unique_ptr<RowFormat> example_rows(RowFields fields) {
+  return std::make_unique<ExampleRows>(std::move(fields));
 }
 
-std::unique_ptr<RowWriter> parquet(const std::filesystem::path& file, RowFields fields) {
+std::unique_ptr<RowWriter> tfrecord_file(const std::filesystem::path& file,
+                                         std::unique_ptr<RowFormat> format) {
+  return std::make_unique<TFRecord>(file, std::move(format));
+}
+
+std::unique_ptr<RowWriter> parquet_file(const std::filesystem::path& file, RowFields fields) {
   return std::make_unique<Parquet>(file, std::move(fields));
 }
 

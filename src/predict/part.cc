@@ -28,6 +28,10 @@ std::size_t length_of(const serve::Rows& rows) {
 
 }  // namespace
 
+std::size_t most_together(const serve::Model& model, std::size_t batch_size) {
+  return std::max(batch_size, model.codec().decodes_slowly() ? kImages : kOthers);
+}
+
 struct PartPredictor::Chunk {
   std::size_t begin = 0;
   std::vector<data::Example> samples;
@@ -51,8 +55,7 @@ PartSeen PartPredictor::predict(std::size_t begin, std::size_t end, RowWriter& w
                                 const std::function<void(std::size_t)>& show) {
   PartSeen seen;
   seen.confusion = no_confusion();
-  const std::size_t step =
-      std::max(batch_size_, model_.codec().decodes_slowly() ? kImages : kOthers);
+  const std::size_t step = most_together(model_, batch_size_);
   for (std::size_t from = begin; from < end; from += step) {
     Chunk chunk{.begin = from};
     const std::size_t count = std::min(step, end - from);

@@ -22,6 +22,9 @@ struct PartSeen {
   std::optional<Confusion> confusion;
 };
 
+/// How many samples are in memory together, with what a model takes of them and answers.
+std::size_t most_together(const serve::Model& model, std::size_t batch_size);
+
 /// Used by one thread, which has `options.workers` of its own. What is predicted of a part depends on nothing but its samples.
 class PartPredictor {
  public:

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/script.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,14 +12,13 @@
 #include "data/tools/work.h"
 #include "parallel/agreement.h"
 #include "predict/description.h"
+#include "predict/names.h"
+#include "predict/open_model.h"
 #include "predict/output_folder.h"
 #include "predict/part.h"
-#include "serve/model/model.h"
 #include "storage/storage.h"
 #include "sullae/error.h"
-#include "torch/blas_threads.h"
 #include "torch/broadcast_text.h"
-#include "train/find_model.h"
 
 namespace sullae::predict {
 namespace {
@@ -29,17 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
-
-// As the model says; empty where it says nothing.
-std::vector<std::string> output_names(const serve::Model& model) {
-  std::vector<std::string> names;
-  for (const auto& one : model.codec().outputs()) names.push_back(one.name);
-  return names;
-}
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
 
 // Of features nothing is known but by looking.
 void check_first(const PredictOptions& options, const data::Dataset& set) {
@@ -66,7 +52,7 @@ void check_classes(const PredictOptions& options, const data::Dataset& set,
   if (labels.empty())
     throw InputError("--labels: the model has no classes, which could be compared");
   for (const auto& name : set.classes()) {
-    if (!contains(labels, name))
+    if (std::ranges::find(labels, name) == labels.end())
       throw InputError(fmt::format(
           "--labels: the data have '{}', which is none of the model's {} classes ({}{})", name,
           labels.size(), fmt::join(labels | std::views::take(10), ", "),
@@ -74,40 +60,15 @@ void check_classes(const PredictOptions& options, const data::Dataset& set,
   }
 }
 
-// `outputs`: the model's.
-void check_names(const PredictOptions& options, const std::vector<std::string>& outputs) {
-  const auto is_written = [&](const std::string& name) {
-    return contains(outputs, name) && (options.outputs.empty() || contains(options.outputs, name));
-  };
-  if (is_written(kRowColumn))
-    throw InputError(fmt::format(
-        "--outputs: the model has an output '{}', as the number of a sample is called: name others",
-        kRowColumn));
-  for (auto column = options.columns.begin(); column != options.columns.end(); ++column) {
-    if (*column == kRowColumn || is_written(*column))
-      throw InputError(fmt::format(
-          "--columns: '{}' is what a prediction has by that name: leave it out of --columns, or of "
-          "--outputs",
-          *column));
-    if (std::find(options.columns.begin(), column, *column) != column)
-      throw InputError(fmt::format("--columns: '{}' is given twice", *column));
-  }
-  for (const auto& output : options.outputs) {
-    if (!outputs.empty() && !contains(outputs, output))
-      throw InputError(fmt::format("--outputs: the model has no output '{}': expected some of {}",
-                                   output, fmt::join(outputs, ", ")));
-  }
-}
-
-void check(const PredictOptions& options, const data::Dataset& set, const serve::Model& model) {
+void check(const PredictOptions& options, const data::Dataset& set, const OpenModel& opened) {
   constexpr std::size_t kMostParts = 100'000;
   if (set.size() == 0) throw InputError("--data: there are no samples");
   if ((set.size() + options.rows_per_file - 1) / options.rows_per_file > kMostParts)
     throw InputError(fmt::format("--rows-per-file {}: {} samples would be more than {} files",
                                  options.rows_per_file, set.size(), kMostParts));
-  check_names(options, output_names(model));
+  check_names(options, opened.output_names(), {kRowColumn});
   check_first(options, set);
-  check_classes(options, set, model);
+  check_classes(options, set, opened.model);
   const auto whole = [](const fs::path& path) {
     std::error_code error;
     return storage::is_remote(path) ? storage::absolute(path) : fs::weakly_canonical(path, error);
@@ -149,14 +110,14 @@ json ask_rank_0(const World& world, const std::function<json()>& what) {
 class Run {
  public:
   Run(const PredictOptions& options, const World& world, const data::Dataset& set,
-      const serve::Model& model)
+      const OpenModel& opened)
       : options_(options),
         world_(world),
         set_(set),
         parts_((set.size() + options.rows_per_file - 1) / options.rows_per_file),
         folder_(options.output, options.format, parts_),
-        predictor_(model, set, options),
-        output_names_(output_names(model)),
+        predictor_(opened.model, set, options),
+        output_names_(opened.output_names()),
         column_types_(column_types(options, set)) {}
 
   Predicted run(const std::function<json()>& describe, const ShowProgress& show) {
@@ -254,15 +215,7 @@ class Run {
 }  // namespace
 
 Predicted predict(const PredictOptions& options, const World& world, const ShowProgress& show) {
-  // Each number is computed in one way: by one thread, and by what a script says, and not, after some batches, by what the
-  // first ones have led libtorch to make of it.
-  torch::set_num_threads(1);
-  const BlasThreads one(1);
-  torch::jit::setGraphExecutorOptimize(false);
-  const auto found = train::find_model(options.model);
-  auto config = serve::read_model_config(found.config);
-  if (!options.device.empty()) config.device = options.device;
-  const serve::Model model(found.file, config);
+  const OpenModel opened(options);
 
   PredictOptions own = options;
   data::DamageLog damage(options.skip_damaged);
@@ -270,12 +223,12 @@ Predicted predict(const PredictOptions& options, const World& world, const ShowP
   own.reading.unlabelled = !options.labels;
   own.reading.kept_columns = options.columns;
   const auto set = data::open_dataset(options.data, own.reading);
-  check(own, *set, model);
+  check(own, *set, opened);
   const std::size_t torn = damage.count();
-  if (own.batch_size == 0) own.batch_size = static_cast<std::size_t>(model.max_batch_size());
+  if (own.batch_size == 0) own.batch_size = static_cast<std::size_t>(opened.model.max_batch_size());
   Predicted predicted =
-      Run(own, world, *set, model)
-          .run([&] { return describe_run(own, found, config, set->size()); }, show);
+      Run(own, world, *set, opened)
+          .run([&] { return describe_run(own, opened.found, opened.config, set->size()); }, show);
   predicted.torn_files = torn;
   return predicted;
 }

@@ -10,12 +10,19 @@
 
 namespace sullae::predict {
 
-/// A JSON object a line; outputs of several dimensions as nested lists.
-std::unique_ptr<RowWriter> json_lines(const std::filesystem::path& file, RowFields fields);
-/// RFC 4180, with a line of names; several numbers of one row are one field, with spaces between them.
-std::unique_ptr<RowWriter> csv(const std::filesystem::path& file, RowFields fields);
-std::unique_ptr<RowWriter> tfrecord(const std::filesystem::path& file, RowFields fields);
-std::unique_ptr<RowWriter> parquet(const std::filesystem::path& file, RowFields fields);
+/// A JSON object; outputs of several dimensions as nested lists.
+std::unique_ptr<RowFormat> json_rows(RowFields fields);
+/// RFC 4180; several numbers of one row are one field, with spaces between them.
+std::unique_ptr<RowFormat> csv_rows(RowFields fields);
+/// tf.train.Example.
+std::unique_ptr<RowFormat> example_rows(RowFields fields);
+
+/// A row a line.
+std::unique_ptr<RowWriter> lines_file(const std::filesystem::path& file,
+                                      std::unique_ptr<RowFormat> format);
+std::unique_ptr<RowWriter> tfrecord_file(const std::filesystem::path& file,
+                                         std::unique_ptr<RowFormat> format);
+std::unique_ptr<RowWriter> parquet_file(const std::filesystem::path& file, RowFields fields);
 
 /// How many elements of an output a row has.
 inline std::size_t elements_a_row(const serve::InferTensor& output) {

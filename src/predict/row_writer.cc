@@ -13,12 +13,26 @@
 namespace sullae::predict {
 namespace {
 
-struct RowFormat {
+using MakeRows = std::unique_ptr<RowFormat> (*)(RowFields fields);
+using MakeFile = std::unique_ptr<RowWriter> (*)(const std::filesystem::path& file,
+                                                std::unique_ptr<RowFormat> rows);
+
+struct Kind {
   const char* name;
-  std::unique_ptr<RowWriter> (*make)(const std::filesystem::path& file, RowFields fields);
+  MakeRows rows;  // null where a row alone is nothing
+  MakeFile file;
 };
-constexpr std::array<RowFormat, 4> kFormats = {
-    {{"jsonl", &json_lines}, {"csv", &csv}, {"tfrecord", &tfrecord}, {"parquet", &parquet}}};
+constexpr std::array<Kind, 4> kKinds = {{{"jsonl", &json_rows, &lines_file},
+                                         {"csv", &csv_rows, &lines_file},
+                                         {"tfrecord", &example_rows, &tfrecord_file},
+                                         {"parquet", nullptr, nullptr}}};
+
+const Kind& find_kind(const std::string& format, const std::vector<std::string>& names) {
+  const auto found = std::ranges::find(kKinds, format, &Kind::name);
+  if (found == kKinds.end() || std::ranges::find(names, format) == names.end())
+    throw InputError(fmt::format("--format {}: expected one of {}", format, fmt::join(names, ", ")));
+  return *found;
+}
 
 }  // namespace
 
@@ -34,17 +48,27 @@ bool RowFields::is_wanted(const std::string& output) const {
 
 std::vector<std::string> formats() {
   std::vector<std::string> names;
-  for (const auto& format : kFormats) names.emplace_back(format.name);
+  for (const auto& kind : kKinds) names.emplace_back(kind.name);
   return names;
+}
+
+std::vector<std::string> message_formats() {
+  std::vector<std::string> names;
+  for (const auto& kind : kKinds) {
+    if (kind.rows != nullptr) names.emplace_back(kind.name);
+  }
+  return names;
+}
+
+std::unique_ptr<RowFormat> make_row_format(const std::string& format, RowFields fields) {
+  return find_kind(format, message_formats()).rows(std::move(fields));
 }
 
 std::unique_ptr<RowWriter> make_row_writer(const std::string& format,
                                            const std::filesystem::path& file, RowFields fields) {
-  const auto found = std::ranges::find(kFormats, format, &RowFormat::name);
-  if (found == kFormats.end())
-    throw InputError(
-        fmt::format("--format {}: expected one of {}", format, fmt::join(formats(), ", ")));
-  return found->make(file, std::move(fields));
+  const Kind& kind = find_kind(format, formats());
+  if (kind.rows == nullptr) return parquet_file(file, std::move(fields));
+  return kind.file(file, kind.rows(std::move(fields)));
 }
 
 }  // namespace sullae::predict

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "serve/tensors.h"
@@ -21,6 +22,7 @@ std::vector<std::string> formats();
 
 /// What is written of samples.
 struct RowFields {
+  bool number = true;                ///< the sample's, as kRowColumn
   std::vector<std::string> columns;  ///< that travel along
   /// Of the model's; empty for all.
   std::vector<std::string> outputs;
@@ -43,6 +45,26 @@ struct Row {
 
 /// The feature that a column is: a table's, or one of its name; null for none.
 const data::Feature* column_of(const data::Example& sample, const std::string& name);
+
+/// What a row is as bytes: a line of a file, or a message. Any thread.
+class RowFormat {
+ public:
+  explicit RowFormat(RowFields fields) : fields_(std::move(fields)) {}
+  virtual ~RowFormat() = default;
+  const RowFields& fields() const { return fields_; }
+  virtual void append(const Row& row, std::string& text) const = 0;
+  /// What stands above the rows of a file: names; nothing where each row has its own.
+  virtual void append_names(const std::vector<std::string>& /*outputs*/,
+                            std::string& /*text*/) const {}
+
+ private:
+  RowFields fields_;
+};
+
+/// The formats that messages may have.
+std::vector<std::string> message_formats();
+/// One of those. Throws InputError.
+std::unique_ptr<RowFormat> make_row_format(const std::string& format, RowFields fields);
 
 /// A file that is whole or absent. Used by one thread.
 class RowWriter {

@@ -71,144 +71,158 @@ void append_nested(std::string& text, const InferTensor& output, std::size_t dim
   text += ']';
 }
 
-class TextWriter : public RowWriter {
+// With commas between its fields.
+class Fields {
  public:
-  TextWriter(const std::filesystem::path& file, RowFields fields)
-      : fields_(std::move(fields)), file_(file) {}
-
-  void write(const Row& row) final {
-    append_row(row, text_);
-    constexpr std::size_t kEnough = std::size_t{1} << 20;
-    if (text_.size() >= kEnough) flush();
+  explicit Fields(std::string& text) : text_(text) {}
+  std::string& next() {
+    if (std::exchange(has_one_, true)) text_ += ',';
+    return text_;
   }
-  void close() final {
-    append_end(text_);
-    flush();
-    file_.commit();
-  }
-
- protected:
-  const RowFields& fields() const { return fields_; }
 
  private:
-  virtual void append_row(const Row& row, std::string& text) = 0;
-  virtual void append_end(std::string& /*text*/) {}
-  void flush() {
-    file_.write(text_.data(), text_.size());
-    text_.clear();
-  }
-
-  RowFields fields_;
-  storage::NewFile file_;
-  std::string text_;
+  std::string& text_;
+  bool has_one_ = false;
 };
 
-class JsonLines final : public TextWriter {
+class JsonRows final : public RowFormat {
  public:
-  using TextWriter::TextWriter;
+  using RowFormat::RowFormat;
 
- private:
-  void append_row(const Row& row, std::string& text) override {
-    fmt::format_to(std::back_inserter(text), "{{\"{}\":{}", kRowColumn, row.number);
+  void append(const Row& row, std::string& text) const override {
+    text += '{';
+    Fields all(text);
+    if (fields().number)
+      fmt::format_to(std::back_inserter(all.next()), "\"{}\":{}", kRowColumn, row.number);
     for (const auto& column : fields().columns) {
-      begin_field(column, text);
+      sullae::predict::append(all.next(), column);
+      text += ':';
       if (const auto* const feature = column_of(row.sample, column)) {
-        append(text, *feature);
+        sullae::predict::append(text, *feature);
       } else {
         text += "null";
       }
     }
     for (const InferTensor& output : row.outputs) {
       if (!fields().is_wanted(output.name)) continue;
-      begin_field(output.name, text);
+      sullae::predict::append(all.next(), output.name);
+      text += ':';
       std::size_t first = row.of_batch * elements_a_row(output);
       append_nested(text, output, 1, first);
     }
-    text += "}\n";
-  }
-
-  static void begin_field(const std::string& name, std::string& text) {
-    text += ',';
-    append(text, name);
-    text += ':';
+    text += '}';
   }
 };
 
-// RFC 4180, with a line of names; several numbers of one row are one field, with spaces between them.
-class Csv final : public TextWriter {
- public:
-  using TextWriter::TextWriter;
+std::string quoted(const std::string& field) {
+  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
+  std::string text = "\"";
+  for (const char c : field) {
+    if (c == '"') text += '"';
+    text += c;
+  }
+  return text + '"';
+}
 
- private:
-  void append_row(const Row& row, std::string& text) override {
-    if (!has_header_) {
-      std::vector<std::string> names;
-      for (const InferTensor& output : row.outputs) names.push_back(output.name);
-      append_header(names, text);
+class CsvRows final : public RowFormat {
+ public:
+  using RowFormat::RowFormat;
+
+  void append_names(const std::vector<std::string>& outputs, std::string& text) const override {
+    Fields all(text);
+    if (fields().number) all.next() += kRowColumn;
+    for (const auto& column : fields().columns) all.next() += quoted(column);
+    for (const auto& output : outputs) {
+      if (fields().is_wanted(output)) all.next() += quoted(output);
     }
-    text += std::to_string(row.number);
+  }
+
+  void append(const Row& row, std::string& text) const override {
+    Fields all(text);
+    if (fields().number) all.next() += std::to_string(row.number);
     for (const auto& column : fields().columns) {
-      text += ',';
+      all.next();
       const auto* const feature = column_of(row.sample, column);
-      if (feature == nullptr) continue;
-      text += quoted(data::text_of(*feature));
+      if (feature != nullptr) text += quoted(data::text_of(*feature));
     }
     for (const InferTensor& output : row.outputs) {
-      if (!fields().is_wanted(output.name)) continue;
-      std::string field;
-      const std::size_t count = elements_a_row(output);
-      for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t index = row.of_batch * count + i;
-        if (i > 0) field += ' ';
-        if (output.datatype == Datatype::bytes) {
-          field += output.strings[index];
-        } else if (output.datatype == Datatype::fp32) {
-          fmt::format_to(std::back_inserter(field), "{}", float_at(output, index));
-        } else {
-          append_element(field, output, index);
-        }
+      if (fields().is_wanted(output.name)) all.next() += quoted(field_of(output, row.of_batch));
+    }
+  }
+
+ private:
+  static std::string field_of(const InferTensor& output, std::size_t row) {
+    std::string field;
+    const std::size_t count = elements_a_row(output);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t index = row * count + i;
+      if (i > 0) field += ' ';
+      if (output.datatype == Datatype::bytes) {
+        field += output.strings[index];
+      } else if (output.datatype == Datatype::fp32) {
+        fmt::format_to(std::back_inserter(field), "{}", float_at(output, index));
+      } else {
+        append_element(field, output, index);
       }
-      text += ',';
-      text += quoted(field);
     }
-    text += '\n';
+    return field;
+  }
+};
+
+// A row a line.
+class Lines final : public RowWriter {
+ public:
+  Lines(const std::filesystem::path& file, std::unique_ptr<RowFormat> format)
+      : format_(std::move(format)), file_(file) {}
+
+  void write(const Row& row) override {
+    if (!has_names_) {
+      std::vector<std::string> outputs;
+      for (const InferTensor& output : row.outputs) outputs.push_back(output.name);
+      append_names(outputs);
+    }
+    format_->append(row, text_);
+    text_ += '\n';
+    constexpr std::size_t kEnough = std::size_t{1} << 20;
+    if (text_.size() >= kEnough) flush();
+  }
+  void close() override {
+    // Of a part without a row.
+    if (!has_names_) append_names(format_->fields().known_outputs);
+    flush();
+    file_.commit();
   }
 
-  // Of a part without a row.
-  void append_end(std::string& text) override {
-    if (!has_header_) append_header(fields().known_outputs, text);
+ private:
+  void append_names(const std::vector<std::string>& outputs) {
+    has_names_ = true;
+    format_->append_names(outputs, text_);
+    if (!text_.empty()) text_ += '\n';
+  }
+  void flush() {
+    file_.write(text_.data(), text_.size());
+    text_.clear();
   }
 
-  static std::string quoted(const std::string& field) {
-    if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
-    std::string text = "\"";
-    for (const char c : field) {
-      if (c == '"') text += '"';
-      text += c;
-    }
-    return text + '"';
-  }
-  void append_header(const std::vector<std::string>& outputs, std::string& text) {
-    has_header_ = true;
-    text += kRowColumn;
-    for (const auto& column : fields().columns) text += ',' + quoted(column);
-    for (const auto& output : outputs) {
-      if (fields().is_wanted(output)) text += ',' + quoted(output);
-    }
-    text += '\n';
-  }
-
-  bool has_header_ = false;
+  std::unique_ptr<RowFormat> format_;
+  storage::NewFile file_;
+  std::string text_;
+  bool has_names_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<RowWriter> json_lines(const std::filesystem::path& file, RowFields fields) {
-  return std::make_unique<JsonLines>(file, std::move(fields));
+std::unique_ptr<RowFormat> json_rows(RowFields fields) {
+  return std::make_unique<JsonRows>(std::move(fields));
 }
 
-std::unique_ptr<RowWriter> csv(const std::filesystem::path& file, RowFields fields) {
-  return std::make_unique<Csv>(file, std::move(fields));
+std::unique_ptr<RowFormat> csv_rows(RowFields fields) {
+  return std::make_unique<CsvRows>(std::move(fields));
+}
+
+std::unique_ptr<RowWriter> lines_file(const std::filesystem::path& file,
+                                      std::unique_ptr<RowFormat> format) {
+  return std::make_unique<Lines>(file, std::move(format));
 }
 
 }  // namespace sullae::predict

@@ -72,6 +72,10 @@ struct DatasetOptions {
   /// Columns by name or number that become features, bytes, named feature::kColumn and the column's name.
   std::vector<std::string> kept_columns = {};
 
+  /// Whether each sample stands alone, as a message does: kept columns may be missing, and a sample without any of its texts is damaged,
+  /// while of a table an empty field may be null.
+  bool stand_alone = false;
+
   /// What is kept of decoded Parquet row groups and Arrow record batches, in bytes, over all files; at least one is. Read in order
   /// each is decoded once.
   std::size_t decoded_bytes = std::size_t{1} << 30;

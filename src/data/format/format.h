@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/columnar/piece_cache.h"
+#include "data/record/records.h"
 #include "sullae/data/dataset.h"
 
 namespace sullae::data {
@@ -30,6 +31,9 @@ struct Format {
   bool (*recognises)(const std::filesystem::path& path, std::string_view start);
   /// One file, or a folder. Throws InputError.
   DatasetPtr (*open)(const std::filesystem::path& path, const Opening& opening);
+  /// Where each sample is a record of its own: of records from anywhere, one at least. Null for other formats. Throws InputError.
+  DatasetPtr (*open_records)(std::shared_ptr<const Records> records,
+                             const DatasetOptions& options) = nullptr;
 };
 
 const std::vector<Format>& formats();

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "data/format/format.h"
-#include "data/record/byte_file.h"
-#include "data/table/rows.h"
+#include "data/table/file_rows.h"
 #include "data/table/typed_table.h"
 
 namespace sullae::data {
@@ -56,12 +55,12 @@ void for_each_value(const json& value, const Act& act) {
 
 class JsonLinesDataset final : public TypedTable {
  public:
-  JsonLinesDataset(const std::filesystem::path& path, const Opening& opening)
-      : TypedTable(path.string()), file_(ByteFile::open(path)) {
-    rows_ = index_rows(*file_, {.separator = '\0', .quotes = false}).rows;
+  JsonLinesDataset(std::shared_ptr<const Records> records, const DatasetOptions& options,
+                   std::vector<std::string> classes)
+      : TypedTable(records->name()), records_(std::move(records)) {
     std::vector<Seen> seen;
     constexpr std::size_t kLookedAt = 1000;
-    for (std::size_t i = 0; i < std::min(kLookedAt, rows_.size()); ++i) {
+    for (std::size_t i = 0; i < std::min(kLookedAt, records_->size()); ++i) {
       try {
         look_at(parse(i), {}, i, seen);
       } catch (const DamagedRecord&) {
@@ -70,14 +69,14 @@ class JsonLinesDataset final : public TypedTable {
     }
     std::vector<TypedColumn> columns;
     for (const Seen& one : seen) columns.push_back(column_of(one));
-    choose(columns, opening);
+    choose(columns, options);
     for (const std::size_t column : used()) {
       paths_.push_back(seen[column].path);
       kinds_.push_back(columns[column].kind.value());
     }
-    find_classes(classes_beside(path), [&](const Act& act) {
+    find_classes(std::move(classes), [&](const Act& act) {
       const auto place = std::ranges::find(used(), *label()) - used().begin();
-      for (std::size_t i = 0; i < rows_.size(); ++i) {
+      for (std::size_t i = 0; i < records_->size(); ++i) {
         try {
           if (const auto cell = cell_of(parse(i), static_cast<std::size_t>(place))) act(*cell);
         } catch (const DamagedRecord&) {
@@ -87,11 +86,8 @@ class JsonLinesDataset final : public TypedTable {
     });
   }
 
-  std::size_t size() const override { return rows_.size(); }
-  std::string place(std::size_t i) const override {
-    return fmt::format("{}, record {}, line {}, offset {}", name(), i, rows_[i].line,
-                       rows_[i].offset);
-  }
+  std::size_t size() const override { return records_->size(); }
+  std::string place(std::size_t i) const override { return records_->place(i); }
   Example read(std::size_t i) const override {
     const json row = parse(i);
     return make_example(i, [&](std::size_t k) { return cell_of(row, k); });
@@ -99,9 +95,8 @@ class JsonLinesDataset final : public TypedTable {
 
  private:
   json parse(std::size_t i) const {
-    const std::string line = file_->read(rows_[i].offset, static_cast<std::size_t>(rows_[i].bytes));
     try {
-      json row = json::parse(line, &check_depth);
+      json row = json::parse(records_->read(i), &check_depth);
       if (row.is_object()) return row;
       throw DamagedRecord(
           fmt::format("{}: is a JSON {}, expected an object", place(i), row.type_name()));
@@ -187,8 +182,7 @@ class JsonLinesDataset final : public TypedTable {
     return values;
   }
 
-  std::shared_ptr<const ByteFile> file_;
-  std::vector<RowPlace> rows_;
+  std::shared_ptr<const Records> records_;
   std::vector<Path> paths_;  // of used()
   std::vector<FeatureKind> kinds_;
 };
@@ -204,7 +198,16 @@ Format jsonl_format() {
                        (has_extension(path, {".json"}) && start.starts_with('{'));
               },
           .open = [](const std::filesystem::path& path, const Opening& opening) -> DatasetPtr {
-            return std::make_shared<JsonLinesDataset>(path, opening);
+            auto file = ByteFile::open(path);
+            auto rows = index_rows(*file, {.separator = '\0', .quotes = false}).rows;
+            return std::make_shared<JsonLinesDataset>(
+                std::make_shared<FileRows>(std::move(file), std::move(rows)), opening,
+                classes_beside(path));
+          },
+          .open_records = [](std::shared_ptr<const Records> records,
+                             const DatasetOptions& options) -> DatasetPtr {
+            return std::make_shared<JsonLinesDataset>(std::move(records), options,
+                                                      std::vector<std::string>());
           }};
 }
 

@@ -7,46 +7,47 @@
 #include "data/format/format.h"
 #include "data/table/columns.h"
 #include "data/table/labels.h"
-#include "data/table/rows.h"
+#include "data/table/file_rows.h"
 #include "data/text/utf8.h"
 
 namespace sullae::data {
 namespace {
 
+std::vector<std::string> fields_of(const Records& records, std::size_t i, const TableStyle& style) {
+  std::string row = records.read(i);
+  // Of a message; files have none.
+  if (row.ends_with('\n')) row.pop_back();
+  if (row.ends_with('\r')) row.pop_back();
+  if (const auto at = find_invalid_utf8(row); at != std::string::npos) {
+    throw DamagedRecord(fmt::format("{}: byte {} (0x{:02x}) is not UTF-8", records.place(i), at + 1,
+                                    static_cast<unsigned char>(row[at])));
+  }
+  try {
+    return split_row(row, style);
+  } catch (const DamagedRecord& error) {
+    throw DamagedRecord(fmt::format("{}, {}", records.place(i), error.what()));
+  }
+}
+
 class TableDataset final : public Dataset {
  public:
-  TableDataset(const std::filesystem::path& path, const DatasetOptions& options, TableStyle style,
-               bool label_first)
-      : file_(ByteFile::open(path)), style_(style) {
-    RowIndex index = index_rows(*file_, style);
-    if (!index.problem.empty()) meet_damage(options, index.problem);
-    rows_ = std::move(index.rows);
-    if (rows_.empty()) throw InputError(fmt::format("{}: has no rows", file_->name()));
-    columns_ = choose_columns(fields_of(0), options, label_first, place(0));
-    kept_names_ = options.kept_columns;
-    unlabelled_ = options.unlabelled;
-    if (columns_.header) {
-      const auto names = fields_of(0);
-      std::vector<std::string> texts;
-      for (const std::size_t text : columns_.texts) texts.push_back(names[text]);
-      log::info("{}: {}, the text {} '{}'", file_->name(),
-                columns_.label ? fmt::format("the label is column '{}'", names[*columns_.label])
-                               : "there is no label",
-                texts.size() == 1 ? "column" : "columns", fmt::join(texts, "', '"));
-      rows_.erase(rows_.begin());
-    }
+  /// `records`: without a row of names.
+  TableDataset(std::shared_ptr<const Records> records, const DatasetOptions& options,
+               TableStyle style, Columns columns)
+      : records_(std::move(records)),
+        style_(style),
+        columns_(std::move(columns)),
+        kept_names_(options.kept_columns),
+        unlabelled_(options.unlabelled) {
     if (columns_.label) find_classes();
   }
 
-  std::size_t size() const override { return rows_.size(); }
-  std::string place(std::size_t i) const override {
-    return fmt::format("{}, record {}, line {}, offset {}", file_->name(), i, rows_[i].line,
-                       rows_[i].offset);
-  }
+  std::size_t size() const override { return records_->size(); }
+  std::string place(std::size_t i) const override { return records_->place(i); }
   const std::vector<std::string>& classes() const override { return classes_; }
 
   Example read(std::size_t i) const override {
-    const auto fields = fields_of(i);
+    const auto fields = fields_of(*records_, i, style_);
     if (fields.size() != columns_.count) {
       throw DamagedRecord(fmt::format("{}: has {} column{}, expected {}", place(i), fields.size(),
                                       fields.size() == 1 ? "" : "s", columns_.count));
@@ -69,24 +70,11 @@ class TableDataset final : public Dataset {
   }
 
  private:
-  std::vector<std::string> fields_of(std::size_t i) const {
-    const std::string row = file_->read(rows_[i].offset, static_cast<std::size_t>(rows_[i].bytes));
-    if (const auto at = find_invalid_utf8(row); at != std::string::npos) {
-      throw DamagedRecord(fmt::format("{}: byte {} (0x{:02x}) is not UTF-8", place(i), at + 1,
-                                      static_cast<unsigned char>(row[at])));
-    }
-    try {
-      return split_row(row, style_);
-    } catch (const DamagedRecord& error) {
-      throw DamagedRecord(fmt::format("{}, {}", place(i), error.what()));
-    }
-  }
-
   void find_classes() {
     Labels labels;
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
+    for (std::size_t i = 0; i < records_->size(); ++i) {
       try {
-        auto fields = fields_of(i);
+        auto fields = fields_of(*records_, i, style_);
         if (fields.size() == columns_.count && !fields[*columns_.label].empty())
           labels.insert(std::move(fields[*columns_.label]));
       } catch (const DamagedRecord&) {
@@ -96,14 +84,47 @@ class TableDataset final : public Dataset {
     classes_.assign(labels.begin(), labels.end());
   }
 
-  std::shared_ptr<const ByteFile> file_;
+  std::shared_ptr<const Records> records_;
   TableStyle style_;
-  std::vector<RowPlace> rows_;
   Columns columns_;
   std::vector<std::string> kept_names_;
   bool unlabelled_ = false;
   std::vector<std::string> classes_;
 };
+
+DatasetPtr open_table(const std::filesystem::path& path, const DatasetOptions& options,
+                      TableStyle style, bool label_first) {
+  auto file = ByteFile::open(path);
+  RowIndex index = index_rows(*file, style);
+  if (!index.problem.empty()) meet_damage(options, index.problem);
+  if (index.rows.empty()) throw InputError(fmt::format("{}: has no rows", file->name()));
+  const auto rows = std::make_shared<FileRows>(std::move(file), std::move(index.rows));
+  const auto first = fields_of(*rows, 0, style);
+  Columns columns = choose_columns(first, options, label_first, rows->place(0));
+  if (columns.header) {
+    std::vector<std::string> texts;
+    for (const std::size_t text : columns.texts) texts.push_back(first[text]);
+    log::info("{}: {}, the text {} '{}'", rows->name(),
+              columns.label ? fmt::format("the label is column '{}'", first[*columns.label])
+                            : "there is no label",
+              texts.size() == 1 ? "column" : "columns", fmt::join(texts, "', '"));
+    rows->drop_first();
+  }
+  return std::make_shared<TableDataset>(rows, options, style, std::move(columns));
+}
+
+// Columns have numbers.
+DatasetPtr open_rows(std::shared_ptr<const Records> records, DatasetOptions options,
+                     TableStyle style, bool label_first) {
+  options.header = "no";
+  Columns columns =
+      choose_columns(fields_of(*records, 0, style), options, label_first, records->place(0));
+  return std::make_shared<TableDataset>(std::move(records), options, style, std::move(columns));
+}
+
+TableStyle csv_style(const DatasetOptions& options) { return {',', options.quotes != "no"}; }
+// Files of this kind that hold texts are usually written without quoting.
+TableStyle tsv_style(const DatasetOptions& options) { return {'\t', options.quotes == "yes"}; }
 
 }  // namespace
 
@@ -113,8 +134,11 @@ Format csv_format() {
           .recognises = [](const std::filesystem::path& path,
                            std::string_view) { return has_extension(path, {".csv"}); },
           .open = [](const std::filesystem::path& path, const Opening& options) -> DatasetPtr {
-            const bool quotes = options.quotes != "no";
-            return std::make_shared<TableDataset>(path, options, TableStyle{',', quotes}, true);
+            return open_table(path, options, csv_style(options), true);
+          },
+          .open_records = [](std::shared_ptr<const Records> records, const DatasetOptions& options)
+              -> DatasetPtr {
+            return open_rows(std::move(records), options, csv_style(options), true);
           }};
 }
 
@@ -127,10 +151,12 @@ Format tsv_format() {
             return has_extension(path, {".tsv"}) ||
                    (has_extension(path, {".txt"}) && start.find('\t') != std::string_view::npos);
           },
-      // Files of this kind that hold texts are usually written without quoting.
       .open = [](const std::filesystem::path& path, const Opening& options) -> DatasetPtr {
-        const bool quotes = options.quotes == "yes";
-        return std::make_shared<TableDataset>(path, options, TableStyle{'\t', quotes}, false);
+        return open_table(path, options, tsv_style(options), false);
+      },
+      .open_records = [](std::shared_ptr<const Records> records, const DatasetOptions& options)
+          -> DatasetPtr {
+        return open_rows(std::move(records), options, tsv_style(options), false);
       }};
 }
 

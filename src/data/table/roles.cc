@@ -101,6 +101,7 @@ Roles choose_roles(const std::vector<TypedColumn>& columns, const DatasetOptions
     choose_features(columns, options, file, roles);
   }
   for (const auto& name : options.kept_columns) {
+    if (options.stand_alone && !find_named(columns, name)) continue;
     const std::size_t kept = find_column(name, names_of(columns), true, file);
     check_type(columns[kept], file);
     roles.features.emplace_back(std::string(feature::kColumn) + name, kept);

@@ -121,6 +121,7 @@ std::vector<std::string> split_row(std::string_view row, const TableStyle& style
       for (; i < row.size() && row[i] != style.separator; ++i) {
         if (style.quotes && row[i] == '"')
           fail("a bare quote: a field with quotes must be in quotes, with each one inside doubled");
+        if (row[i] == '\n') fail("a line end: expected one row, and line ends in quotes");
         fields.back() += row[i];
       }
     }

@@ -33,6 +33,7 @@ std::string text_of(const Feature& feature) {
 
 void TypedTable::choose(const std::vector<TypedColumn>& columns, const DatasetOptions& options) {
   unlabelled_ = options.unlabelled;
+  stand_alone_ = options.stand_alone;
   roles_ = choose_roles(columns, options, name_);
   label_ = roles_.label;
   used_ = roles_.texts;

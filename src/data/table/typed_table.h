@@ -49,9 +49,15 @@ class TypedTable : public Dataset {
       if (auto values = read(k)) example.features.insert_or_assign(feature, *std::move(values));
     }
     if (!roles_.texts.empty()) {
-      std::string text = cell_text(i, roles_.texts.front(), read(roles_.texts.front()));
-      for (std::size_t n = 1; n < roles_.texts.size(); ++n)
-        text += ' ' + cell_text(i, roles_.texts[n], read(roles_.texts[n]));
+      std::string text;
+      bool is_missing = true;
+      for (const std::size_t k : roles_.texts) {
+        auto values = read(k);
+        is_missing = is_missing && !values;
+        if (k != roles_.texts.front()) text += ' ';
+        text += cell_text(i, k, std::move(values));
+      }
+      if (is_missing && stand_alone_) fail(i, roles_.texts.front(), "is missing");
       example.set(feature::kText, std::move(text));
     }
     if (roles_.label) set_label(i, read(*roles_.label), example);
@@ -66,6 +72,7 @@ class TypedTable : public Dataset {
 
   std::string name_;
   bool unlabelled_ = false;
+  bool stand_alone_ = false;
   Roles roles_;  // of the columns in used_, by their places there
   std::vector<std::size_t> used_;
   std::vector<TypedColumn> columns_;  // those in used_

@@ -1,0 +1,18 @@
+// Data sets of records that are in no file.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "data/record/records.h"
+#include "sullae/data/dataset.h"
+
+namespace sullae::data {
+
+/// The formats of which a record is a sample: jsonl (an object), csv, tsv (a row), tfrecord (a tf.train.Example).
+std::vector<std::string> record_formats();
+
+/// options.format "auto" looks at the first record. Throws InputError for records that are none of theirs, and where there is none.
+DatasetPtr open_records(std::shared_ptr<const Records> records, const DatasetOptions& options);
+
+}  // namespace sullae::data

@@ -1,0 +1,143 @@
+#include "kafka/client.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "sullae/error.h"
+
+namespace sullae::kafka {
+
+Partitions make_partitions(const std::string& topic,
+                           const std::vector<std::pair<std::int32_t, std::int64_t>>& offsets) {
+  Partitions partitions(rd_kafka_topic_partition_list_new(static_cast<int>(offsets.size())));
+  for (const auto& [partition, offset] : offsets)
+    rd_kafka_topic_partition_list_add(partitions.get(), topic.c_str(), partition)->offset = offset;
+  return partitions;
+}
+
+Client::Client(Kind kind, const Address& address, const Properties& own,
+               void (*configure)(rd_kafka_conf_t*))
+    : address_(address), settings_(read_settings(process_environment())) {
+  Configuration configuration(rd_kafka_conf_new());
+  std::array<char, 512> why{};
+  const auto set = [&](const std::string& name, const std::string& value,
+                       const std::string& where) {
+    if (rd_kafka_conf_set(configuration.get(), name.c_str(), value.c_str(), why.data(),
+                          why.size()) != RD_KAFKA_CONF_OK)
+      throw InputError(fmt::format("{}: {}", where, why.data()));
+  };
+  set("client.id", "sullae", "client.id");
+  // New partitions are seen by then.
+  set("topic.metadata.refresh.interval.ms", "30000", "topic.metadata.refresh.interval.ms");
+  for (const auto& [name, value] : settings_.properties) set(name, value, settings_.file);
+  set("bootstrap.servers", address.brokers, address.name());
+  for (const auto& [name, value] : own) set(name, value, address.name());
+  rd_kafka_conf_set_log_cb(configuration.get(), &Client::note_log);
+  rd_kafka_conf_set_opaque(configuration.get(), this);
+  if (configure != nullptr) configure(configuration.get());
+  handle_ = rd_kafka_new(kind == Kind::consumer ? RD_KAFKA_CONSUMER : RD_KAFKA_PRODUCER,
+                         configuration.get(), why.data(), why.size());
+  if (handle_ == nullptr) throw InputError(fmt::format("{}: {}", address.name(), why.data()));
+  static_cast<void>(configuration.release());  // it is the handle's
+}
+
+// A line of its own that says it all: "[thrd:h:9092/bootstrap]: h:9092/bootstrap: Connect to … failed: Connection refused (after …)".
+void Client::note_log(const rd_kafka_t* handle, int level, const char*, const char* text) {
+  constexpr int kError = 3;
+  std::string line = text;
+  // Why they are down was said before.
+  if (level > kError || line.find("brokers are down") != std::string::npos) return;
+  if (const auto end = line.find("]: "); line.starts_with('[') && end != std::string::npos)
+    line.erase(0, end + 3);
+  auto* const client = static_cast<Client*>(rd_kafka_opaque(handle));
+  const std::lock_guard lock(client->mutex_);
+  client->problem_ = std::move(line);
+}
+
+std::string Client::last_problem() const {
+  const std::lock_guard lock(mutex_);
+  return problem_.empty() ? "" : ": " + problem_;
+}
+
+bool Client::may_pass(rd_kafka_resp_err_t error) {
+  switch (error) {
+    case RD_KAFKA_RESP_ERR__TRANSPORT:
+    case RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN:
+    case RD_KAFKA_RESP_ERR__TIMED_OUT:
+    case RD_KAFKA_RESP_ERR__TIMED_OUT_QUEUE:
+    case RD_KAFKA_RESP_ERR__RESOLVE:
+    case RD_KAFKA_RESP_ERR__WAIT_COORD:
+    case RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE:
+    case RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION:
+    case RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT:
+    case RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION:
+    case RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS:
+    case RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE:
+    case RD_KAFKA_RESP_ERR_NOT_COORDINATOR:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string Client::describe(const std::string& what, rd_kafka_resp_err_t error) const {
+  return fmt::format("{}: {}: {}{}", address_.name(), what, rd_kafka_err2str(error),
+                     may_pass(error) ? last_problem() : "");
+}
+
+std::int32_t Client::count_partitions() const {
+  const std::unique_ptr<rd_kafka_topic_t, Destroy<&rd_kafka_topic_destroy>> topic(
+      rd_kafka_topic_new(handle_, address_.topic.c_str(), nullptr));
+  const Deadline limit = deadline();
+  // What makes topics when they are asked for takes a moment.
+  constexpr std::chrono::seconds kMaking{5};
+  const auto start = Clock::now();
+  for (;;) {
+    constexpr std::chrono::milliseconds kAttempt{2000};
+    const rd_kafka_metadata_t* got = nullptr;
+    auto error = rd_kafka_metadata(handle_, 0, topic.get(), &got,
+                                   milliseconds(std::min(limit.remaining(), kAttempt)));
+    const std::unique_ptr<const rd_kafka_metadata_t, Destroy<&rd_kafka_metadata_destroy>> metadata(
+        got);
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR && metadata->topic_cnt == 1) {
+      error = metadata->topics[0].err;
+      if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return metadata->topics[0].partition_cnt;
+    }
+    const bool is_missing = error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
+                            error == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
+    if (is_missing && Clock::now() - start > kMaking)
+      throw InputError(fmt::format("{}: there is no topic '{}': expected {}", address_.name(),
+                                   address_.topic, all_topics()));
+    if (!is_missing && !may_pass(error)) throw InputError(describe("the topic", error));
+    if (limit.passed())
+      throw Error(fmt::format("{}: no broker has answered {}{}", address_.name(), limit.describe(),
+                              last_problem()));
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  }
+}
+
+std::string Client::all_topics() const {
+  constexpr int kMilliseconds = 5000;
+  constexpr std::size_t kNamed = 20;
+  const rd_kafka_metadata_t* got = nullptr;
+  if (rd_kafka_metadata(handle_, 1, nullptr, &got, kMilliseconds) != RD_KAFKA_RESP_ERR_NO_ERROR)
+    return "one that is there";
+  const std::unique_ptr<const rd_kafka_metadata_t, Destroy<&rd_kafka_metadata_destroy>> metadata(
+      got);
+  std::vector<std::string> names;
+  for (int i = 0; i < metadata->topic_cnt; ++i) {
+    const std::string name = metadata->topics[i].topic;
+    if (!name.starts_with("__")) names.push_back(name);
+  }
+  std::ranges::sort(names);
+  if (names.empty()) return "one that is there, and there are none";
+  const bool are_more = names.size() > kNamed;
+  if (are_more) names.resize(kNamed);
+  return fmt::format("one of {}{}", fmt::join(names, ", "), are_more ? ", …" : "");
+}
+
+}  // namespace sullae::kafka

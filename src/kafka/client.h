@@ -1,0 +1,76 @@
+// What consumers and producers of librdkafka have in common.
+#pragma once
+
+#include <librdkafka/rdkafka.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "kafka/address.h"
+#include "kafka/settings.h"
+
+namespace sullae::kafka {
+
+template <auto destroy>
+struct Destroy {
+  template <class Handle>
+  void operator()(Handle* handle) const {
+    destroy(handle);
+  }
+};
+using Configuration = std::unique_ptr<rd_kafka_conf_t, Destroy<&rd_kafka_conf_destroy>>;
+using Partitions = std::unique_ptr<rd_kafka_topic_partition_list_t,
+                                   Destroy<&rd_kafka_topic_partition_list_destroy>>;
+
+inline int milliseconds(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
+
+/// Of `topic` those in `offsets`, with them.
+Partitions make_partitions(const std::string& topic,
+                           const std::vector<std::pair<std::int32_t, std::int64_t>>& offsets);
+
+/// A client of a cluster. Callbacks of librdkafka get a Client* as their opaque. Any thread.
+class Client {
+ public:
+  enum class Kind { consumer, producer };
+
+  /// `own`: properties that the file of the settings cannot change; `configure` sets callbacks. Throws InputError.
+  Client(Kind kind, const Address& address, const Properties& own,
+         void (*configure)(rd_kafka_conf_t*) = nullptr);
+  ~Client() { rd_kafka_destroy(handle_); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  rd_kafka_t* get() const { return handle_; }
+  const Address& address() const { return address_; }
+  Deadline deadline() const { return {settings_.timeout, "SULLAE_KAFKA_TIMEOUT"}; }
+  std::chrono::milliseconds timeout() const { return settings_.timeout; }
+
+  /// ": Connection refused …", what went wrong last between here and a broker; empty where nothing did.
+  std::string last_problem() const;
+  /// Whether it may be otherwise in a moment.
+  static bool may_pass(rd_kafka_resp_err_t error);
+  /// "kafka://…: what: why", with the last problem where the error alone does not say.
+  std::string describe(const std::string& what, rd_kafka_resp_err_t error) const;
+
+  /// The topic's, from 0 on. Waits for brokers, and a moment for a topic that is being made. Throws InputError for a topic that
+  /// is not there, or may not be seen, and Error.
+  std::int32_t count_partitions() const;
+
+ private:
+  static void note_log(const rd_kafka_t* handle, int level, const char* facility,
+                       const char* text);
+  std::string all_topics() const;
+
+  Address address_;
+  Settings settings_;
+  rd_kafka_t* handle_ = nullptr;
+  mutable std::mutex mutex_;
+  std::string problem_;  // guarded by mutex_
+};
+
+}  // namespace sullae::kafka

@@ -1,0 +1,208 @@
+#include "kafka/consumer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "base/log.h"
+#include "kafka/client.h"
+#include "kafka/received.h"
+#include "kafka/stall.h"
+#include "sullae/error.h"
+
+namespace sullae::kafka {
+
+class Consumer::Impl : private Client {
+ public:
+  Impl(const Address& from, const std::string& group)
+      : Client(Kind::consumer, from,
+               {{"group.id", group},
+                {"enable.auto.commit", "false"},
+                {"enable.partition.eof", "true"},
+                // What is gone is not to be passed over in silence.
+                {"auto.offset.reset", "error"},
+                {"partition.assignment.strategy", "range,roundrobin"}},
+               [](rd_kafka_conf_t* conf) { rd_kafka_conf_set_rebalance_cb(conf, &rebalance); }),
+        group_(group),
+        stall_(from.name()) {
+    rd_kafka_poll_set_consumer(get());
+    count_partitions();
+    const auto topics =
+        make_partitions(address().topic, {{RD_KAFKA_PARTITION_UA, RD_KAFKA_OFFSET_INVALID}});
+    if (const auto error = rd_kafka_subscribe(get(), topics.get()))
+      throw Error(describe("it cannot be subscribed to", error));
+  }
+  ~Impl() { rd_kafka_consumer_close(get()); }
+
+  std::vector<Message> poll(std::size_t most, std::chrono::milliseconds limit) {
+    const auto until = Clock::now() + limit;
+    batch_.clear();
+    while (batch_.size() < most) {
+      const auto wait = batch_.empty() ? until - Clock::now() : Clock::duration::zero();
+      const bool has_come = take(std::chrono::ceil<std::chrono::milliseconds>(wait));
+      if (!has_come && (!batch_.empty() || Clock::now() >= until)) break;
+      // Who waits for that is to know.
+      if (std::exchange(is_end_new_, false) && batch_.empty()) break;
+    }
+    if (batch_.empty()) {
+      stall_.check([this] { return why_it_stands(); });
+    } else {
+      stall_.goes_on();
+    }
+    for (const Message& message : batch_) {
+      next_[message.partition] = message.offset + 1;
+      assigned_[message.partition] = message.offset + 1;
+    }
+    return std::exchange(batch_, {});
+  }
+
+  void commit() {
+    const Deadline limit = deadline();
+    while (!next_.empty()) {
+      const auto offsets = make_partitions(address().topic, {next_.begin(), next_.end()});
+      const auto error = rd_kafka_commit(get(), offsets.get(), 0);
+      if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        next_.clear();
+      } else if (are_others(error)) {
+        log::info("{}: partitions are being divided anew: what was just done may be done again",
+                  address().name());
+        next_.clear();
+      } else if (!may_pass(error)) {
+        throw Error(describe(fmt::format("offsets of group '{}' were not committed", group_), error));
+      } else if (limit.passed()) {
+        throw Error(fmt::format("{} {}",
+                                describe(fmt::format("offsets of group '{}' were not committed",
+                                                     group_),
+                                         error),
+                                limit.describe()));
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds{100});
+      }
+    }
+  }
+
+  Standing standing() const {
+    Standing standing{.partitions = static_cast<int>(assigned_.size())};
+    standing.is_at_end = !assigned_.empty() && at_end_.size() == assigned_.size();
+    for (const auto& [partition, position] : assigned_) {
+      std::int64_t low = 0;
+      std::int64_t high = 0;
+      const bool is_known = rd_kafka_get_watermark_offsets(get(), address().topic.c_str(), partition,
+                                                           &low, &high) == 0;
+      if (is_known && high >= 0)
+        standing.lag += std::max<std::int64_t>(0, high - std::max(position, low));
+    }
+    return standing;
+  }
+
+ private:
+  // False where nothing came.
+  bool take(std::chrono::milliseconds limit) {
+    Received received(rd_kafka_consumer_poll(get(), milliseconds(std::max(limit, {}))));
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+    if (!received) return false;
+    if (received->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+      batch_.push_back(to_message(std::move(received)));
+    } else {
+      meet(*received);
+    }
+    return true;
+  }
+
+  void meet(const rd_kafka_message_t& event) {
+    if (event.err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+      at_end_.insert(event.partition);
+      is_end_new_ = standing().is_at_end;
+    } else if (event.err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET) {
+      throw InputError(fmt::format(
+          "{}: partition {}: what group '{}' has not read yet is gone ({}): the topic keeps too "
+          "little; set the group's offsets (kafka-consumer-groups --reset-offsets) to go on from "
+          "what is left",
+          address().name(), event.partition, group_, rd_kafka_message_errstr(&event)));
+    } else if (event.err == RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED) {
+      log::warning("{}: {}", address().name(), rd_kafka_message_errstr(&event));
+    } else if (!may_pass(event.err)) {
+      throw Error(fmt::format("{}: {}", address().name(), rd_kafka_message_errstr(&event)));
+    }
+  }
+
+  // Somebody else has the partitions, or will.
+  static bool are_others(rd_kafka_resp_err_t error) {
+    return error == RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION ||
+           error == RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID ||
+           error == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS;
+  }
+
+  std::string why_it_stands() const {
+    const Standing now = standing();
+    if (now.is_at_end && now.lag == 0)
+      return fmt::format("all {} partitions were read to their ends", now.partitions);
+    if (now.partitions == 0)
+      return fmt::format("group '{}' has given no partition to this member{}", group_,
+                         last_problem());
+    return fmt::format("{} messages are there{}", now.lag, last_problem());
+  }
+
+  static void rebalance(rd_kafka_t*, rd_kafka_resp_err_t event,
+                        rd_kafka_topic_partition_list_t* partitions, void* opaque) {
+    auto* const self = static_cast<Impl*>(static_cast<Client*>(opaque));
+    // Whoever has them now gets all again that was not committed.
+    self->batch_.clear();
+    self->next_.clear();
+    self->assigned_.clear();
+    self->at_end_.clear();
+    if (event != RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
+      rd_kafka_assign(self->get(), nullptr);
+      return;
+    }
+    try {
+      self->begin(partitions);
+      rd_kafka_assign(self->get(), partitions);
+    } catch (const Error&) {
+      self->failure_ = std::current_exception();
+      rd_kafka_assign(self->get(), nullptr);
+    }
+  }
+
+  void begin(rd_kafka_topic_partition_list_t* partitions) {
+    const Deadline limit = deadline();
+    for (;;) {
+      const auto error =
+          rd_kafka_committed(get(), partitions, milliseconds(limit.remaining()));
+      if (error == RD_KAFKA_RESP_ERR_NO_ERROR) break;
+      if (!may_pass(error) || limit.passed())
+        throw Error(describe(fmt::format("where group '{}' is, is not known", group_), error));
+    }
+    for (int i = 0; i < partitions->cnt; ++i) {
+      auto& one = partitions->elems[i];
+      if (one.offset < 0) one.offset = RD_KAFKA_OFFSET_BEGINNING;
+      assigned_[one.partition] = std::max<std::int64_t>(0, one.offset);
+    }
+  }
+
+  std::string group_;
+  Stall stall_;
+  std::vector<Message> batch_;
+  std::map<std::int32_t, std::int64_t> assigned_;  // what follows what was got, by partition
+  std::map<std::int32_t, std::int64_t> next_;      // the same, of what is not committed
+  std::set<std::int32_t> at_end_;
+  bool is_end_new_ = false;
+  std::exception_ptr failure_;  // of a callback
+};
+
+Consumer::Consumer(const Address& from, const std::string& group)
+    : impl_(std::make_unique<Impl>(from, group)) {}
+Consumer::~Consumer() = default;
+
+std::vector<Message> Consumer::poll(std::size_t most, std::chrono::milliseconds limit) {
+  return impl_->poll(most, limit);
+}
+void Consumer::commit() { impl_->commit(); }
+Standing Consumer::standing() const { return impl_->standing(); }
+
+}  // namespace sullae::kafka

@@ -1,0 +1,50 @@
+#include "kafka/settings.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "sullae/error.h"
+
+namespace sullae::kafka {
+namespace {
+
+std::string trimmed(const std::string& text) {
+  constexpr const char* kBlanks = " \t\r";
+  const auto begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+Properties read_properties(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream)
+    throw InputError(fmt::format("SULLAE_KAFKA_CONFIG: {}: {}", file, std::strerror(errno)));
+  Properties properties;
+  int number = 0;
+  for (std::string line; std::getline(stream, line);) {
+    ++number;
+    line = trimmed(line);
+    if (line.empty() || line.starts_with('#')) continue;
+    const auto equals = line.find('=');
+    if (equals == std::string::npos)
+      throw InputError(
+          fmt::format("{}, line {}: '{}': expected name=value", file, number, line));
+    properties.emplace_back(trimmed(line.substr(0, equals)), trimmed(line.substr(equals + 1)));
+  }
+  return properties;
+}
+
+}  // namespace
+
+Settings read_settings(const Environment& environment) {
+  Settings settings;
+  read_seconds(environment, "SULLAE_KAFKA_TIMEOUT", Zero::forbidden, settings.timeout);
+  read_text(environment, "SULLAE_KAFKA_CONFIG", settings.file);
+  if (!settings.file.empty()) settings.properties = read_properties(settings.file);
+  return settings;
+}
+
+}  // namespace sullae::kafka

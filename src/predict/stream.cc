@@ -1,0 +1,196 @@
+#include "predict/stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "data/format/records_set.h"
+#include "data/record/topic_records.h"
+#include "kafka/consumer.h"
+#include "kafka/producer.h"
+#include "predict/names.h"
+#include "predict/open_model.h"
+#include "predict/part.h"
+#include "predict/row_writer.h"
+#include "sullae/error.h"
+
+namespace sullae::predict {
+namespace {
+
+using Messages = std::span<const kafka::Message>;
+
+// What is known of a message besides its value: the first three tell it apart, the others are there for --columns.
+constexpr std::array<const char*, 3> kOwn = {"topic", "partition", "offset"};
+constexpr const char* kKey = "message.key";
+constexpr const char* kTime = "message.time";
+
+// Adds them to the samples.
+class WithPlaces final : public data::Dataset {
+ public:
+  WithPlaces(data::DatasetPtr set, const std::string& topic, Messages messages)
+      : set_(std::move(set)), topic_(topic), messages_(messages) {}
+
+  std::size_t size() const override { return set_->size(); }
+  std::string place(std::size_t i) const override { return set_->place(i); }
+  data::Example read(std::size_t i) const override {
+    data::Example sample = set_->read(i);
+    const kafka::Message& message = messages_[i];
+    set(sample, kOwn[0], topic_);
+    set(sample, kOwn[1], std::int64_t{message.partition});
+    set(sample, kOwn[2], message.offset);
+    if (message.key) set(sample, kKey, std::string(*message.key));
+    set(sample, kTime, message.time);
+    return sample;
+  }
+
+ private:
+  template <class Value>
+  static void set(data::Example& sample, const char* name, Value value) {
+    sample.set(std::string(data::feature::kColumn) + name, std::move(value));
+  }
+
+  data::DatasetPtr set_;
+  std::string topic_;
+  Messages messages_;
+};
+
+// A prediction a message.
+class ToTopic final : public RowWriter {
+ public:
+  ToTopic(kafka::Producer& producer, const RowFormat& format, const std::string& topic,
+          Messages messages)
+      : producer_(producer), format_(format), topic_(topic), messages_(messages) {}
+
+  void write(const Row& row) override {
+    const kafka::Message& message = messages_[row.number];
+    value_.clear();
+    format_.append(row, value_);
+    producer_.send(fmt::format("{}/{}/{}", topic_, message.partition, message.offset), value_);
+  }
+  void close() override { producer_.flush(); }
+
+ private:
+  kafka::Producer& producer_;
+  const RowFormat& format_;
+  std::string topic_;
+  Messages messages_;
+  std::string value_;
+};
+
+class Stream {
+ public:
+  Stream(const PredictOptions& options, const StreamOptions& stream)
+      : options_(options),
+        stream_(stream),
+        opened_(options),
+        damage_(options.skip_damaged),
+        format_(make_format()),
+        producer_(stream.sink),
+        consumer_(stream.source, stream.group) {
+    options_.labels = false;
+    options_.reading.unlabelled = true;
+    options_.reading.stand_alone = true;
+    for (const auto& column : options.columns) {
+      if (column != kKey && column != kTime) options_.reading.kept_columns.push_back(column);
+    }
+    if (options_.batch_size == 0)
+      options_.batch_size = static_cast<std::size_t>(opened_.model.max_batch_size());
+  }
+
+  StreamProgress run(const std::function<bool()>& is_to_end,
+                     const std::function<void(const StreamProgress&)>& show) {
+    const auto most = most_together(opened_.model, options_.batch_size);
+    while (!is_to_end()) {
+      constexpr std::chrono::milliseconds kTurn{250};
+      auto messages = consumer_.poll(most, kTurn);
+      if (!messages.empty()) {
+        const auto deleted =
+            std::ranges::remove_if(messages, [](const auto& one) { return !one.value; });
+        progress_.deleted += deleted.size();
+        messages.erase(deleted.begin(), deleted.end());
+        predict(messages);
+        producer_.flush();
+        consumer_.commit();
+        check_damage();
+      }
+      const auto standing = consumer_.standing();
+      progress_.partitions = standing.partitions;
+      progress_.lag = standing.lag;
+      show(progress_);
+      if (stream_.once && standing.is_at_end) break;
+    }
+    return progress_;
+  }
+
+ private:
+  std::unique_ptr<RowFormat> make_format() const {
+    const auto outputs = opened_.output_names();
+    check_names(options_, outputs, {kOwn.begin(), kOwn.end()});
+    RowFields fields{.number = false, .outputs = options_.outputs, .known_outputs = outputs};
+    fields.columns.assign(kOwn.begin(), kOwn.end());
+    fields.columns.insert(fields.columns.end(), options_.columns.begin(), options_.columns.end());
+    return make_row_format(options_.format, std::move(fields));
+  }
+
+  // What cannot be opened together may have one among it that is at fault.
+  void predict(Messages messages) {
+    if (messages.empty()) return;
+    data::DatasetPtr set;
+    try {
+      set = data::open_records(data::records_of(stream_.source, messages), options_.reading);
+    } catch (const InputError& error) {
+      if (messages.size() > 1) {
+        predict(messages.first(messages.size() / 2));
+        predict(messages.subspan(messages.size() / 2));
+        return;
+      }
+      const std::string place = data::place_of(stream_.source, messages.front().partition,
+                                               messages.front().offset);
+      const std::string what = error.what();
+      damage_.report(what.find(place) == std::string::npos ? place + ": " + what : what);
+      ++progress_.damaged;
+      return;
+    }
+    const WithPlaces samples(std::move(set), stream_.source.topic, messages);
+    options_.reading.damage = &damage_;
+    PartPredictor predictor(opened_.model, samples, options_);
+    ToTopic writer(producer_, *format_, stream_.source.topic, messages);
+    const auto seen = predictor.predict(0, messages.size(), writer, [](std::size_t) {});
+    progress_.predicted += seen.rows;
+    progress_.damaged += seen.damaged;
+  }
+
+  // Rather the flags are at fault: going on would lose all.
+  void check_damage() const {
+    if (progress_.predicted == 0 && progress_.damaged > 0)
+      throw InputError(fmt::format(
+          "{}: all of the first {} messages are damaged: expected messages that the model takes "
+          "(--data-format, --text-columns)",
+          stream_.source.name(), progress_.damaged));
+  }
+
+  PredictOptions options_;
+  StreamOptions stream_;
+  OpenModel opened_;
+  data::DamageLog damage_;
+  std::unique_ptr<RowFormat> format_;
+  kafka::Producer producer_;
+  kafka::Consumer consumer_;
+  StreamProgress progress_;
+};
+
+}  // namespace
+
+StreamProgress predict_stream(const PredictOptions& options, const StreamOptions& stream,
+                              const std::function<bool()>& is_to_end,
+                              const std::function<void(const StreamProgress&)>& show) {
+  return Stream(options, stream).run(is_to_end, show);
+}
+
+}  // namespace sullae::predict
