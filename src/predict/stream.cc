@@ -115,9 +115,9 @@ class Stream {
         progress_.deleted += deleted.size();
         messages.erase(deleted.begin(), deleted.end());
         predict(messages);
+        check_damage();
         producer_.flush();
         consumer_.commit();
-        check_damage();
       }
       const auto standing = consumer_.standing();
       progress_.partitions = standing.partitions;
@@ -141,9 +141,13 @@ class Stream {
   // What cannot be opened together may have one among it that is at fault.
   void predict(Messages messages) {
     if (messages.empty()) return;
+    const auto records = data::records_of(stream_.source, messages);
+    // All have one.
+    if (options_.reading.format == "auto")
+      options_.reading.format = data::recognise_records(*records);
     data::DatasetPtr set;
     try {
-      set = data::open_records(data::records_of(stream_.source, messages), options_.reading);
+      set = data::open_records(records, options_.reading);
     } catch (const InputError& error) {
       if (messages.size() > 1) {
         predict(messages.first(messages.size() / 2));

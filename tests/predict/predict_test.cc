@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "serve/models.h"
+#include "predict/review_model.h"
 #include "storage/storage.h"
 #include "sullae/data/dataset.h"
 #include "sullae/data/tfrecord.h"
@@ -23,18 +23,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// The model says "good" of texts with more words "b" than "a".
 class Predict : public ::testing::Test {
  protected:
   Predict() { put_model(1); }
-  void put_model(int version) {
-    put_text_model(model_, version);
-    fs::remove_all(model_ / std::to_string(version));
-    put_script(
-        model_, version,
-        "def forward(self, words, lengths):\n"
-        "    return torch.stack([torch.sum(words == 2, 1), torch.sum(words == 3, 1)], 1) * 1.0\n");
-  }
+  void put_model(int version) { put_review_model(model_, version); }
 
   static std::string read(const fs::path& file) {
     std::ifstream stream(file);

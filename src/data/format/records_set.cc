@@ -25,16 +25,24 @@ bool is_example(const std::string& record) {
   }
 }
 
-std::string format_of(const Records& records, const std::string& given) {
-  if (given != "auto") return given;
-  const std::string first = records.read(0);
-  if (const auto at = first.find_first_not_of(" \t\r\n"); at != first.npos && first[at] == '{')
-    return "jsonl";
-  if (is_example(first)) return "tfrecord";
-  return first.find('\t') != std::string::npos ? "tsv" : "csv";
+bool is_object(const std::string& record) {
+  const auto at = record.find_first_not_of(" \t\r\n");
+  return at != std::string::npos && record[at] == '{';
 }
 
 }  // namespace
+
+std::string recognise_records(const Records& records) {
+  constexpr std::size_t kLookedAt = 100;
+  bool has_tab = false;
+  for (std::size_t i = 0; i < std::min(kLookedAt, records.size()); ++i) {
+    const std::string record = records.read(i);
+    if (is_object(record)) return "jsonl";
+    if (is_example(record)) return "tfrecord";
+    has_tab = has_tab || record.find('\t') != std::string::npos;
+  }
+  return has_tab ? "tsv" : "csv";
+}
 
 std::vector<std::string> record_formats() {
   std::vector<std::string> names;
@@ -47,7 +55,8 @@ std::vector<std::string> record_formats() {
 
 DatasetPtr open_records(std::shared_ptr<const Records> records, const DatasetOptions& options) {
   if (records->size() == 0) throw InputError(fmt::format("{}: holds no samples", records->name()));
-  const std::string name = format_of(*records, options.format);
+  const std::string name =
+      options.format == "auto" ? recognise_records(*records) : options.format;
   const auto format = std::ranges::find(formats(), name, &Format::name);
   if (format == formats().end() || format->open_records == nullptr)
     throw InputError(fmt::format("{}: format '{}': expected auto or one of {}", records->name(),

@@ -12,7 +12,10 @@ namespace sullae::data {
 /// The formats of which a record is a sample: jsonl (an object), csv, tsv (a row), tfrecord (a tf.train.Example).
 std::vector<std::string> record_formats();
 
-/// options.format "auto" looks at the first record. Throws InputError for records that are none of theirs, and where there is none.
+/// The format that they have, by what the first hundred look like: any that is no table says so.
+std::string recognise_records(const Records& records);
+
+/// options.format "auto" recognises. Throws InputError for records that are none of theirs, and where there is none.
 DatasetPtr open_records(std::shared_ptr<const Records> records, const DatasetOptions& options);
 
 }  // namespace sullae::data

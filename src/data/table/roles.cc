@@ -1,12 +1,14 @@
 #include "data/table/roles.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 
 #include "base/log.h"
+#include "base/split.h"
 #include "data/table/columns.h"
 
 namespace sullae::data {
@@ -30,6 +32,16 @@ std::vector<std::string> names_of(const std::vector<TypedColumn>& columns) {
   std::vector<std::string> names;
   for (const auto& column : columns) names.push_back(column.name);
   return names;
+}
+
+// Without the columns that these samples happen not to have; but for texts where none is there, which whoever looks for them says.
+DatasetOptions those_there(DatasetOptions options, const std::vector<TypedColumn>& columns) {
+  const auto is_missing = [&](const std::string& name) { return !find_named(columns, name); };
+  std::erase_if(options.kept_columns, is_missing);
+  auto texts = split(options.text_columns, ',');
+  std::erase_if(texts, is_missing);
+  if (!texts.empty()) options.text_columns = fmt::format("{}", fmt::join(texts, ","));
+  return options;
 }
 
 void choose_texts(const std::vector<TypedColumn>& columns, const DatasetOptions& options,
@@ -88,8 +100,9 @@ void check_type(const TypedColumn& column, const std::string& file) {
 
 }  // namespace
 
-Roles choose_roles(const std::vector<TypedColumn>& columns, const DatasetOptions& options,
+Roles choose_roles(const std::vector<TypedColumn>& columns, const DatasetOptions& given,
                    const std::string& file) {
+  const DatasetOptions options = given.stand_alone ? those_there(given, columns) : given;
   Roles roles;
   const bool of_texts =
       !options.text_columns.empty() || std::ranges::any_of(columns, [](const TypedColumn& column) {
@@ -101,7 +114,6 @@ Roles choose_roles(const std::vector<TypedColumn>& columns, const DatasetOptions
     choose_features(columns, options, file, roles);
   }
   for (const auto& name : options.kept_columns) {
-    if (options.stand_alone && !find_named(columns, name)) continue;
     const std::size_t kept = find_column(name, names_of(columns), true, file);
     check_type(columns[kept], file);
     roles.features.emplace_back(std::string(feature::kColumn) + name, kept);

@@ -50,14 +50,14 @@ class TypedTable : public Dataset {
     }
     if (!roles_.texts.empty()) {
       std::string text;
-      bool is_missing = true;
+      bool is_first = true;
       for (const std::size_t k : roles_.texts) {
         auto values = read(k);
-        is_missing = is_missing && !values;
-        if (k != roles_.texts.front()) text += ' ';
+        if (stand_alone_ && !values) continue;
+        if (!std::exchange(is_first, false)) text += ' ';
         text += cell_text(i, k, std::move(values));
       }
-      if (is_missing && stand_alone_) fail(i, roles_.texts.front(), "is missing");
+      if (is_first) fail(i, roles_.texts.front(), "is missing");
       example.set(feature::kText, std::move(text));
     }
     if (roles_.label) set_label(i, read(*roles_.label), example);
