@@ -11,6 +11,7 @@
 #include "sullae/elastic.h"
 #include "sullae/sullae.h"
 #include "train/evaluator.h"
+#include "train/source.h"
 #include "train/trainer.h"
 #include "transport/tf_config.h"
 
@@ -31,13 +32,12 @@ class TrainCommand final : public Command {
     for (const auto& choice : choices_) {
       if (!choice->app->parsed()) continue;
       if (!choice->config.empty()) apply_toml(*choice->app, choice->config);
-      // What says where results go, and not what is trained, is no part of it.
-      choice->options.configuration =
-          to_toml(*choice->app, {"config", "print-config", "resume", "export", "evaluator"});
+      choice->options.configuration = configuration_of(*choice->app);
       if (choice->print_config) {
         std::fputs(choice->options.configuration.c_str(), stdout);
         return 0;
       }
+      if (!choice->options.source.empty()) check_source(is_evaluator() || choice->evaluates);
       if (is_evaluator()) {
         write_apart(choice->options);
         train::evaluate_checkpoints(*choice->recipe, choice->options, World::create({}));
@@ -54,10 +54,12 @@ class TrainCommand final : public Command {
         return 0;
       }
       const World world = init();
+      if (!choice->options.source.empty()) settle(*choice, world);
       if (world.rank() == 0 && !choice->config.empty())
         fmt::print("configuration ({} and the command line):\n{}\n", choice->config,
                    choice->options.configuration);
       train::train(*choice->recipe, choice->options, world);
+      train::finish_source(choice->options, world);
       shutdown();
       return 0;
     }
@@ -73,6 +75,31 @@ class TrainCommand final : public Command {
     bool print_config = false;
     bool evaluates = false;
   };
+
+  static void check_source(bool evaluates) {
+    if (evaluates)
+      throw InputError(
+          "--source: who tests checkpoints needs --test-data, and the --data of those who train");
+    if (elastic::is_elastic())
+      throw InputError(
+          "--source: ranks of an elastic job come at any time, and are to have the same messages: "
+          "expected --data with their offsets, as `sullae data inspect` prints them");
+  }
+
+  // What is trained on, as the configuration has it from then on.
+  static void settle(Choice& choice, const World& world) {
+    CLI::Option& data = *choice.app->get_option("--data");
+    data.clear();
+    data.add_result(train::settle_source(choice.options, choice.recipe->name(), world));
+    data.run_callback();
+    choice.options.configuration = configuration_of(*choice.app);
+  }
+
+  // What says where results go, and not what is trained, is no part of it.
+  static std::string configuration_of(const CLI::App& app) {
+    return to_toml(app,
+                   {"config", "print-config", "resume", "export", "evaluator", "source", "group"});
+  }
 
   // The command line is the trainer's too, and the folder perhaps as well.
   static void write_apart(train::RecipeOptions& options) {

@@ -44,6 +44,15 @@ void declare_data(CLI::App& app, RecipeOptions& o) {
   Group group(app, "Data");
   group.add("--data", o.data, "The data set: a folder, a file, or a pattern such as 'part-*'",
             "PATH");
+  group
+      .add("--source", o.source,
+           "Instead: a topic of Kafka, kafka://HOST:PORT[,…]/TOPIC: the messages that it has now; "
+           "checkpoints know which",
+           "TOPIC")
+      ->excludes("--data");
+  group.add("--group", o.group,
+            "Consumer group: train on what it has not done, and mark that as done at the end",
+            "NAME");
   group.add("--test-data", o.test_data,
             "What to test on; else what is called test or val in --data, else a tenth of it",
             "PATH");
@@ -76,6 +85,10 @@ void declare_course(CLI::App& app, RecipeOptions& o) {
              "--batch-size and --lr are those of one rank: multiply both by the number of ranks");
   group.add("--accumulation-steps", o.accumulation_steps,
             "Divide a rank's batch into so many parts, one after the other, to save memory", "N");
+  group.add("--init-from", o.init_from,
+            "Begin with the weights, words and classes of a model: a checkpoint, a --checkpoint-dir, "
+            "or a model's folder in a repository",
+            "MODEL");
   group.add("--max-steps", o.max_steps, "End after this many steps; 0 trains all epochs", "N");
   group.add("--seed", o.seed, "Seed of weights, order, augmentation and dropout", "N");
 }

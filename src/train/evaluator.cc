@@ -141,7 +141,7 @@ Report evaluate_checkpoints(const Recipe& recipe, const RecipeOptions& options,
     throw InputError(fmt::format("--evaluator: {} ranks: expected one process", world.size()));
   RecipeOptions checked = options;
   check_options(checked, 1);
-  const auto task = recipe.make(checked, world);
+  const auto task = make_task(recipe, checked, world);
   if (task->size(Split::test) == 0)
     throw InputError("--evaluator: there are no samples to test on");
   return Evaluator(*task, recipe, checked, world).run();

@@ -148,6 +148,7 @@ void check_options(const RecipeOptions& options, int world_size) {
   require(options.export_name.empty() || !options.export_dir.empty(),
           "--export-name: needs --export, where the model goes");
   require_writable_folder(options.export_dir, "export");
+  require(options.group.empty() || !options.source.empty(), "--group: needs --source");
   check_options(static_cast<const TrainOptions&>(options), world_size);
 }
 

@@ -13,6 +13,10 @@ namespace sullae::train {
 struct RecipeOptions : TrainOptions {
   /// The data set; empty looks in the recipe's usual place.
   std::filesystem::path data;
+  /// A topic of Kafka whose messages become `data` (train/source.h); empty for none.
+  std::string source;
+  /// The consumer group that has done what was trained on, and trains on what came since; empty for all that there is.
+  std::string group;
   /// Of `data`: "auto" or a name of data::dataset_formats().
   std::string format = "auto";
   /// What the model is tested on; empty looks beside `data`, and else takes a tenth of it.
@@ -28,6 +32,9 @@ struct RecipeOptions : TrainOptions {
   bool skip_damaged = false;
 
   double label_smoothing = 0;
+
+  /// The model whose weights, words and classes training begins with (find_model()); empty draws weights and learns words from the data.
+  std::filesystem::path init_from;
 
   /// A model repository that gets the trained model as its next version; empty writes none.
   std::filesystem::path export_dir;

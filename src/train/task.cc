@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include "sullae/torch/checkpoint.h"
+#include "train/find_model.h"
+
 namespace sullae::train {
 
 Classification classification(double label_smoothing) {
@@ -33,6 +36,21 @@ void check_label(std::int64_t label, std::int64_t classes, const std::string& pl
   if (label < 0 || label >= classes)
     throw InputError(
         fmt::format("{}: has a label {}, and the model has {} classes", place, label, classes));
+}
+
+std::unique_ptr<Task> make_task(const Recipe& recipe, const RecipeOptions& options,
+                                const World& world) {
+  // Rank 0's are then everybody's.
+  torch::manual_seed(options.seed);
+  if (options.init_from.empty()) return recipe.make(options, world, nullptr);
+  const auto file = find_model(options.init_from).file;
+  const auto known = description_of(read_checkpoint_metadata(file), file.string());
+  if (known.recipe != recipe.name())
+    throw InputError(fmt::format("--init-from {}: is a model of 'sullae train {}', not of '{}'",
+                                 file.string(), known.recipe, recipe.name()));
+  auto task = recipe.make(options, world, &known);
+  load_checkpoint(file, *task->model());
+  return task;
 }
 
 Refinement Recipe::refine(const ModelDescription&, const RecipeOptions&,

@@ -103,13 +103,19 @@ class Recipe {
   virtual std::vector<ExtraOption> extra_options() const { return {}; }
   /// The network that `description` is of, with fresh weights; also Servable.
   virtual std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const = 0;
-  /// `world` is that of all ranks that train. Throws InputError.
-  virtual std::unique_ptr<Task> make(const RecipeOptions& options, const World& world) const = 0;
+  /// With fresh weights. `world` is that of all ranks that train; `known`, where it is not null, is that of a model whose words and classes
+  /// are taken, and those of the data must be among them. Throws InputError.
+  virtual std::unique_ptr<Task> make(const RecipeOptions& options, const World& world,
+                                     const ModelDescription* known) const = 0;
   /// To train a model of `description` further on the data that `options` name and `added`. The task's model
   /// has fresh weights. Throws InputError, also where the recipe does not do that.
   virtual Refinement refine(const ModelDescription& description, const RecipeOptions& options,
                             const std::vector<AddedSample>& added, const World& world) const;
 };
+
+/// The recipe's task, with the weights that training begins with: those of options.init_from, or drawn from options.seed. Throws InputError.
+std::unique_ptr<Task> make_task(const Recipe& recipe, const RecipeOptions& options,
+                                const World& world);
 
 /// All recipes. A new one is a file and a line in recipes.cc.
 const std::vector<std::unique_ptr<Recipe>>& recipes();

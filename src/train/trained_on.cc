@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/toml.h"
+#include "kafka/address.h"
 #include "storage/storage.h"
 #include "sullae/error.h"
 
@@ -36,7 +37,8 @@ RecipeOptions trained_on(const CheckpointMetadata& metadata, const std::string& 
   const auto directory = metadata.texts.find(kDirectory);
   const auto path = [&](const char* key) {
     const std::filesystem::path given = text(key, "");
-    if (given.empty() || directory == metadata.texts.end() || storage::is_remote(given))
+    if (given.empty() || directory == metadata.texts.end() || storage::is_remote(given) ||
+        kafka::is_address(given.native()))
       return given;
     return (std::filesystem::path(directory->second) / given).lexically_normal();
   };

@@ -20,13 +20,6 @@
 namespace sullae::train {
 namespace {
 
-std::unique_ptr<Task> make_task(const Recipe& recipe, const RecipeOptions& options,
-                                const World& world) {
-  // The weights are drawn from the seed; rank 0's are then everybody's.
-  torch::manual_seed(options.seed);
-  return recipe.make(options, world);
-}
-
 void require_samples(const Data& data) {
   if (data.size(Split::train) == 0) throw InputError("there are no samples to train on");
 }

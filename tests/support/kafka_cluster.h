@@ -28,7 +28,9 @@ class KafkaCluster {
 
   explicit KafkaCluster(int brokers = 1) {
     std::array<char, 512> why{};
-    handle_ = rd_kafka_new(RD_KAFKA_PRODUCER, nullptr, why.data(), why.size());
+    rd_kafka_conf_t* const conf = rd_kafka_conf_new();
+    rd_kafka_conf_set(conf, "log_level", "3", why.data(), why.size());  // it has no brokers itself
+    handle_ = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why.data(), why.size());
     cluster_ = rd_kafka_mock_cluster_new(handle_, brokers);
     producer_ = make(RD_KAFKA_PRODUCER, {});
     write_file(config_, "session.timeout.ms=4000\nheartbeat.interval.ms=200\n");

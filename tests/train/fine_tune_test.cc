@@ -26,7 +26,10 @@ class Plain final : public Recipe {
   std::shared_ptr<torch::nn::Module> model(const ModelDescription&) const override {
     return nullptr;
   }
-  std::unique_ptr<Task> make(const RecipeOptions&, const World&) const override { return nullptr; }
+  std::unique_ptr<Task> make(const RecipeOptions&, const World&,
+                             const ModelDescription*) const override {
+    return nullptr;
+  }
 };
 
 TEST(Replay, DrawsAsManyOfEachClass) {

@@ -123,8 +123,10 @@ ModelDescription describe(const Recipe& recipe, std::map<std::string, double> nu
 class DigitsRecipe : public Recipe {
  public:
   RecipeOptions defaults() const override { return digits_defaults(); }
-  std::unique_ptr<Task> make(const RecipeOptions& options, const World&) const override {
-    return std::make_unique<DigitsTask>(options, *this, describe(*this, options.extra));
+  std::unique_ptr<Task> make(const RecipeOptions& options, const World&,
+                             const ModelDescription* known) const override {
+    return std::make_unique<DigitsTask>(
+        options, *this, known != nullptr ? *known : describe(*this, options.extra));
   }
   Refinement refine(const ModelDescription& description, const RecipeOptions& options,
                     const std::vector<AddedSample>& added, const World&) const override {

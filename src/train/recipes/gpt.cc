@@ -39,19 +39,27 @@ std::size_t trained_together(const RecipeOptions& options, const World& world) {
   return static_cast<std::size_t>(std::max(scaled(options, ranks).batch_size / parts, 1));
 }
 
+// What is known of the model before there is one.
+ModelDescription describe(const Recipe& recipe, const RecipeOptions& options,
+                          const Documents& documents) {
+  ModelDescription description{
+      .recipe = recipe.name(), .input = InputKind::text, .numbers = options.extra};
+  const auto pieces =
+      learn_pieces({documents.train.begin(), documents.train.end()}, description);
+  description.words = pieces.list();
+  description.numbers["words"] = static_cast<double>(pieces.size());
+  return description;
+}
+
 class GptTask final : public Task {
  public:
-  GptTask(const Recipe& recipe, const RecipeOptions& options, const World& world)
+  GptTask(const Recipe& recipe, const RecipeOptions& options, const World& world,
+          const ModelDescription* known)
       : test_batch_(trained_together(options, world)), seed_(options.seed) {
     const Documents documents = read_documents(options);
     damaged_ = documents.damaged;
-    model_description_ = {
-        .recipe = recipe.name(), .input = InputKind::text, .numbers = options.extra};
-    auto& numbers = model_description_.numbers;
-    const auto pieces =
-        learn_pieces({documents.train.begin(), documents.train.end()}, model_description_);
-    model_description_.words = pieces.list();
-    numbers["words"] = static_cast<double>(pieces.size());
+    model_description_ = known != nullptr ? *known : describe(recipe, options, documents);
+    const auto pieces = data::Pieces::of_list(model_description_.words);
     model_ = recipe.model(model_description_);
     context_ = model_description_.integer("context");
     train_ = join(documents.train, pieces);
@@ -168,8 +176,9 @@ class GptRecipe final : public Recipe {
                                                 .stack = stack_of(description)});
   }
 
-  std::unique_ptr<Task> make(const RecipeOptions& options, const World& world) const override {
-    return std::make_unique<GptTask>(*this, options, world);
+  std::unique_ptr<Task> make(const RecipeOptions& options, const World& world,
+                             const ModelDescription* known) const override {
+    return std::make_unique<GptTask>(*this, options, world, known);
   }
 };
 

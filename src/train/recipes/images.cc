@@ -189,9 +189,11 @@ class ResNetRecipe final : public Recipe {
   std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
     return std::make_shared<ResNetImpl>(network_options(depth_, description, std::nullopt));
   }
-  std::unique_ptr<Task> make(const RecipeOptions& options, const World& world) const override {
-    ImageData data(options);
-    ModelDescription description = describe(*this, options, data.splits);
+  std::unique_ptr<Task> make(const RecipeOptions& options, const World& world,
+                             const ModelDescription* known) const override {
+    ImageData data(options, known != nullptr ? known->classes : std::vector<std::string>());
+    ModelDescription description =
+        known != nullptr ? *known : describe(*this, options, data.splits);
     auto network = std::make_shared<ResNetImpl>(network_options(
         depth_, description, options.sync_batch_norm ? std::optional(world) : std::nullopt));
     const auto half_size_epochs = static_cast<std::size_t>(options.extra.at("half-size-epochs"));

@@ -36,6 +36,13 @@ Source read_source(const RecipeOptions& options, const std::vector<std::string>&
   return source;
 }
 
+void check_labels(const Source& source, const ModelDescription& description) {
+  const auto classes = description.integer("classes");
+  for (const auto* const texts : {&source.train, &source.test}) {
+    for (const auto& text : *texts) check_label(text.label, classes, source.description);
+  }
+}
+
 // What is known of the model before there is one.
 ModelDescription describe(const Recipe& recipe, const TextNetwork& network,
                           const RecipeOptions& options, const Source& source) {
@@ -122,16 +129,22 @@ class TextRecipe final : public Recipe {
     return network().model(description);
   }
 
-  std::unique_ptr<Task> make(const RecipeOptions& options, const World&) const override {
+  std::unique_ptr<Task> make(const RecipeOptions& options, const World&,
+                             const ModelDescription* known) const override {
     if (options.shard != "none" && network().has_sparse_gradients())
       throw InputError(
           fmt::format("--shard {}: {} has sparse gradients, of the words of a step alone, which "
                       "are not divided "
                       "among ranks",
                       options.shard, name()));
-    const Source source = read_source(options);
-    return std::make_unique<TextTask>(*this, network(), describe(*this, network(), options, source),
-                                      source);
+    if (known == nullptr) {
+      const Source source = read_source(options);
+      return std::make_unique<TextTask>(*this, network(),
+                                        describe(*this, network(), options, source), source);
+    }
+    const Source source = read_source(options, known->classes);
+    check_labels(source, *known);
+    return std::make_unique<TextTask>(*this, network(), *known, source);
   }
 
   Refinement refine(const ModelDescription& description, const RecipeOptions& options,
@@ -141,10 +154,9 @@ class TextRecipe final : public Recipe {
     // What an operator says of a text takes the place of what was said before.
     std::unordered_set<std::string_view> replaced;
     for (const auto& sample : added) replaced.insert(sample.input);
-    for (auto* texts : {&source.train, &source.test}) {
-      for (const auto& text : *texts) check_label(text.label, classes, source.description);
+    check_labels(source, description);
+    for (auto* texts : {&source.train, &source.test})
       std::erase_if(*texts, [&](const auto& text) { return replaced.contains(text.text); });
-    }
     Refinement refinement;
     refinement.old_by_class.resize(static_cast<std::size_t>(classes));
     for (std::size_t i = 0; i < source.train.size(); ++i)
