@@ -11,6 +11,22 @@
 
 namespace sullae {
 
+/// A topic of Kafka whose messages are samples with labels. A message's key is the sample's: another message of this key takes its place,
+/// and one without a value takes it back.
+struct OnlineSource {
+  /// "kafka://HOST:PORT[,…]/TOPIC"; empty for none.
+  std::string topic = {};
+  /// The consumer group; empty for "sullae-online-" and the model's name.
+  std::string group = {};
+  /// "auto", "jsonl", "csv", "tsv" or "tfrecord" (a tf.train.Example a message).
+  std::string format = "auto";
+  /// As of tables (data::DatasetOptions).
+  std::string text_columns = {};
+  std::string label_column = {};
+  /// Counts and reports messages that are no samples, instead of ending with an error.
+  bool skip_damaged = false;
+};
+
 struct OnlineOptions {
   /// The model repository that is served.
   std::filesystem::path repository;
@@ -18,8 +34,10 @@ struct OnlineOptions {
   std::vector<std::string> models = {};
   /// Between looks for samples and calls.
   std::chrono::milliseconds poll{1000};
-  /// Trains what has changed now, and returns.
+  /// Trains what has changed now, of the source too, and returns.
   bool once = false;
+  /// Of the only one of `models`.
+  OnlineSource source = {};
 };
 
 /// Trains the models of a repository further whenever enough samples have been corrected, and publishes a new

@@ -10,9 +10,12 @@
 #include "data/tools/convert.h"
 #include "data/tools/inspect.h"
 #include "data/tools/work.h"
+#include "kafka/window.h"
+#include "parallel/agreement.h"
 #include "storage/storage.h"
 #include "sullae/data.h"
 #include "sullae/sullae.h"
+#include "torch/broadcast_text.h"
 
 namespace sullae::cli {
 namespace {
@@ -58,7 +61,7 @@ class DataCommand final : public Command {
  private:
   CLI::App* add(CLI::App& parent, const char* name, const char* help) {
     CLI::App* app = parent.add_subcommand(name, help);
-    app->add_option("PATH", paths_, "Files, folders or patterns")->required();
+    app->add_option("PATH", paths_, "Files, folders or patterns, or a topic of Kafka")->required();
     app->add_option("--format", reading_.format,
                     "Format of the data; auto looks at names and content")
         ->capture_default_str()
@@ -101,9 +104,24 @@ class DataCommand final : public Command {
     // Verifying goes on after damage, to find all of it.
     data::DamageLog damage(skip_damaged_ || verify_->parsed());
     reading_.damage = &damage;
+    settle_topics(world);
     const auto set = data::open_dataset({paths_.begin(), paths_.end()}, reading_);
     if (convert_->parsed() || shard_->parsed()) return write(*set, damage, world);
     return show(*set, damage, world);
+  }
+
+  // All ranks read the messages that there are now.
+  void settle_topics(const World& world) {
+    for (auto& path : paths_) {
+      if (!kafka::is_address(path)) continue;
+      on_root(world, 0, [&] {
+        auto topic = kafka::parse_address(path);
+        if (topic.window.empty()) topic.window = kafka::find_window(topic, "");
+        path = topic.to_string();
+      });
+      path = broadcast_text(path, 0, world);
+      has_topic_ = true;
+    }
   }
 
   int write(const data::Dataset& set, data::DamageLog& damage, const World& world) {
@@ -140,6 +158,7 @@ class DataCommand final : public Command {
 
   // What was written by `convert` or comes in that form.
   std::string format_of_input() const {
+    if (has_topic_) return "tfrecord";
     const auto files = data::find_part_files({paths_.begin(), paths_.end()});
     const std::string name = files.front().filename().string();
     for (const auto& format : data::written_formats()) {
@@ -150,6 +169,7 @@ class DataCommand final : public Command {
 
   // The same on every rank.
   std::size_t usual_files(const World& world) const {
+    if (has_topic_) return static_cast<std::size_t>(world.size());
     constexpr std::uintmax_t kUsual = std::uintmax_t{128} << 20;
     std::uintmax_t bytes = 0;
     for (const auto& path : data::find_part_files({paths_.begin(), paths_.end()})) {
@@ -185,7 +205,8 @@ class DataCommand final : public Command {
     return verifying && damaged > 0 ? 1 : 0;
   }
 
-  static void print(const data::Dataset& set, const data::Inspection& seen, const World& world) {
+  void print(const data::Dataset& set, const data::Inspection& seen, const World& world) const {
+    if (has_topic_) fmt::print("messages  {}\n", paths_.front());
     fmt::print("samples   {}{}\n", set.size(),
                world.size() > 1 ? fmt::format(" (below: rank 0's {})", seen.samples) : "");
     if (seen.images > 0) {
@@ -223,6 +244,7 @@ class DataCommand final : public Command {
   data::DatasetOptions reading_;
   data::ConvertOptions writing_{.files = 0};
   bool skip_damaged_ = false;
+  bool has_topic_ = false;
   std::size_t workers_ = std::max(1U, std::thread::hardware_concurrency());
 };
 

@@ -24,6 +24,7 @@ class OnlineCommand final : public Command {
         ->check(number(Zero::refused))
         ->capture_default_str()
         ->type_name("SECONDS");
+    declare_source(*app);
     app->footer(
         "When and how each model learns stands under [online] in DIR/<model>/config.toml; see "
         "docs/online.md.");
@@ -39,6 +40,33 @@ class OnlineCommand final : public Command {
   }
 
  private:
+  void declare_source(CLI::App& app) {
+    OnlineSource& source = options_.source;
+    auto* const topic =
+        app.add_option("--source", source.topic,
+                       "Samples with labels from a topic of Kafka, for the one --model: "
+                       "kafka://HOST:PORT[,…]/TOPIC")
+            ->type_name("TOPIC");
+    app.add_option("--group", source.group,
+                   "Consumer group, which goes on where it was; else sullae-online-MODEL")
+        ->needs(topic)
+        ->type_name("NAME");
+    app.add_option("--data-format", source.format, "Of the messages: jsonl, csv, tsv, tfrecord")
+        ->needs(topic)
+        ->capture_default_str()
+        ->type_name("NAME");
+    app.add_option("--text-columns", source.text_columns, "Of the messages: what is the text")
+        ->needs(topic)
+        ->type_name("NAMES");
+    app.add_option("--label-column", source.label_column, "Of the messages: what is the label")
+        ->needs(topic)
+        ->type_name("NAME");
+    app.add_flag("--skip-damaged", source.skip_damaged,
+                 "Leave messages out that are no samples, count and report them, instead of ending "
+                 "with an error")
+        ->needs(topic);
+  }
+
   OnlineOptions options_;
   double poll_seconds_ = 1;
 };

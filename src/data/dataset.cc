@@ -140,11 +140,19 @@ std::vector<Part> files_of(const std::vector<Part>& parts) {
   return files;
 }
 
+bool has_topic(const std::vector<fs::path>& paths) {
+  return std::ranges::any_of(paths,
+                             [](const fs::path& path) { return kafka::is_address(path.native()); });
+}
+
 // Ranks read the same messages, and a resumed run those that it had: not those that are there by now.
 DatasetPtr open_topic(const std::vector<fs::path>& paths, const DatasetOptions& options) {
-  const auto topic = kafka::parse_address(paths.front().native());
+  const auto found = std::ranges::find_if(
+      paths, [](const fs::path& path) { return kafka::is_address(path.native()); });
+  const auto topic = kafka::parse_address(found->native());
   if (paths.size() > 1)
-    throw InputError(fmt::format("{}: expected one topic, and no other data beside it", topic.name()));
+    throw InputError(
+        fmt::format("{}: expected one topic, and no other data beside it", topic.name()));
   if (topic.window.empty())
     throw InputError(fmt::format(
         "{}: which messages is not said: expected --source, or the offsets as `sullae data inspect "
@@ -209,14 +217,14 @@ std::vector<std::string> dataset_formats() {
 }
 
 std::vector<fs::path> find_part_files(const std::vector<fs::path>& paths) {
+  if (has_topic(paths)) return paths;
   std::vector<fs::path> files;
   for (auto& part : files_of(expand_all(paths))) files.push_back(std::move(part.path));
   return files;
 }
 
 DatasetPtr open_dataset(const std::vector<fs::path>& paths, const DatasetOptions& options) {
-  if (std::ranges::any_of(paths, [](const fs::path& path) { return kafka::is_address(path.native()); }))
-    return open_topic(paths, options);
+  if (has_topic(paths)) return open_topic(paths, options);
   const auto given = expand_all(paths);
   check_success(given, options.success_file);
   auto files = files_of(given);

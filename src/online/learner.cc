@@ -9,6 +9,7 @@
 
 #include "online/model_stores.h"
 #include "online/online_model.h"
+#include "online/sample_source.h"
 #include "sullae/online.h"
 #include "sullae/torch.h"
 #include "torch/broadcast_text.h"
@@ -24,13 +25,18 @@ constexpr const char* kEnd = "end";
 
 class Learner {
  public:
-  Learner(const OnlineOptions& options, const World& world) : options_(options), world_(world) {}
+  Learner(const OnlineOptions& options, const World& world) : options_(options), world_(world) {
+    if (world.rank() != 0 || options.source.topic.empty()) return;
+    source_.emplace(options.source, options.repository / options.models.front());
+    if (options.once) source_->drain();
+  }
 
   void run(const std::stop_token& stop) {
     for (;;) {
       std::optional<Job> job;
       std::string message;
       if (world_.rank() == 0) {
+        if (source_) source_->check();
         job = next();
         message = job ? to_text(*job) : ended(stop) ? kEnd : kNothing;
       }
@@ -110,6 +116,7 @@ class Learner {
   const OnlineOptions& options_;
   World world_;
   // On rank 0.
+  std::optional<SampleSource> source_;
   std::map<std::string, std::unique_ptr<OnlineModel>> models_;
   std::string last_;            // that was trained
   std::set<std::string> done_;  // with `once`
@@ -128,6 +135,9 @@ void learn_online(const OnlineOptions& options, const World& world, const std::s
       throw InputError(
           fmt::format("{}: there is no model '{}'", options.repository.string(), name));
   }
+  if (!options.source.topic.empty() && options.models.size() != 1)
+    throw InputError(fmt::format(
+        "{}: is read for one model: expected its name, and no other (--model)", options.source.topic));
   Learner(options, world).run(stop);
 }
 

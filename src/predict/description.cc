@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "data/format/format.h"
+#include "kafka/address.h"
 #include "storage/storage.h"
 #include "torch/checkpoint_file.h"
 
@@ -39,7 +40,9 @@ std::uint64_t checksum_of(const train::FoundModel& model, const serve::ModelConf
   return sum;
 }
 
-std::string name_of(const fs::path& path) { return storage::absolute(path).string(); }
+std::string name_of(const fs::path& path) {
+  return kafka::is_address(path.native()) ? path.string() : storage::absolute(path).string();
+}
 
 json describe_file(const fs::path& file, const storage::Status& status) {
   return {{"file", name_of(file)}, {"bytes", status.bytes}, {"version", status.version}};

@@ -6,12 +6,10 @@
 #include <array>
 #include <chrono>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include "data/format/records_set.h"
-#include "data/record/topic_records.h"
+#include "data/format/messages.h"
 #include "kafka/consumer.h"
 #include "kafka/producer.h"
 #include "predict/names.h"
@@ -23,8 +21,6 @@
 namespace sullae::predict {
 namespace {
 
-using Messages = std::span<const kafka::Message>;
-
 // What is known of a message besides its value: the first three tell it apart, the others are there for --columns.
 constexpr std::array<const char*, 3> kOwn = {"topic", "partition", "offset"};
 constexpr const char* kKey = "message.key";
@@ -33,7 +29,7 @@ constexpr const char* kTime = "message.time";
 // Adds them to the samples.
 class WithPlaces final : public data::Dataset {
  public:
-  WithPlaces(data::DatasetPtr set, const std::string& topic, Messages messages)
+  WithPlaces(data::DatasetPtr set, const std::string& topic, data::Messages messages)
       : set_(std::move(set)), topic_(topic), messages_(messages) {}
 
   std::size_t size() const override { return set_->size(); }
@@ -57,14 +53,14 @@ class WithPlaces final : public data::Dataset {
 
   data::DatasetPtr set_;
   std::string topic_;
-  Messages messages_;
+  data::Messages messages_;
 };
 
 // A prediction a message.
 class ToTopic final : public RowWriter {
  public:
   ToTopic(kafka::Producer& producer, const RowFormat& format, const std::string& topic,
-          Messages messages)
+          data::Messages messages)
       : producer_(producer), format_(format), topic_(topic), messages_(messages) {}
 
   void write(const Row& row) override {
@@ -79,7 +75,7 @@ class ToTopic final : public RowWriter {
   kafka::Producer& producer_;
   const RowFormat& format_;
   std::string topic_;
-  Messages messages_;
+  data::Messages messages_;
   std::string value_;
 };
 
@@ -94,8 +90,8 @@ class Stream {
         producer_(stream.sink),
         consumer_(stream.source, stream.group) {
     options_.labels = false;
-    options_.reading.unlabelled = true;
-    options_.reading.stand_alone = true;
+    options_.reading = data::alone(options_.reading);
+    options_.reading.damage = &damage_;
     for (const auto& column : options.columns) {
       if (column != kKey && column != kTime) options_.reading.kept_columns.push_back(column);
     }
@@ -138,36 +134,18 @@ class Stream {
     return make_row_format(options_.format, std::move(fields));
   }
 
-  // What cannot be opened together may have one among it that is at fault.
-  void predict(Messages messages) {
-    if (messages.empty()) return;
-    const auto records = data::records_of(stream_.source, messages);
-    // All have one.
-    if (options_.reading.format == "auto")
-      options_.reading.format = data::recognise_records(*records);
-    data::DatasetPtr set;
-    try {
-      set = data::open_records(records, options_.reading);
-    } catch (const InputError& error) {
-      if (messages.size() > 1) {
-        predict(messages.first(messages.size() / 2));
-        predict(messages.subspan(messages.size() / 2));
-        return;
-      }
-      const std::string place = data::place_of(stream_.source, messages.front().partition,
-                                               messages.front().offset);
-      const std::string what = error.what();
-      damage_.report(what.find(place) == std::string::npos ? place + ": " + what : what);
-      ++progress_.damaged;
-      return;
-    }
-    const WithPlaces samples(std::move(set), stream_.source.topic, messages);
-    options_.reading.damage = &damage_;
-    PartPredictor predictor(opened_.model, samples, options_);
-    ToTopic writer(producer_, *format_, stream_.source.topic, messages);
-    const auto seen = predictor.predict(0, messages.size(), writer, [](std::size_t) {});
-    progress_.predicted += seen.rows;
-    progress_.damaged += seen.damaged;
+  void predict(data::Messages messages) {
+    const std::size_t before = damage_.count();
+    data::open_messages(stream_.source, messages, options_.reading, damage_,
+                        [&](const data::DatasetPtr& set, data::Messages some) {
+                          const WithPlaces samples(set, stream_.source.topic, some);
+                          ToTopic writer(producer_, *format_, stream_.source.topic, some);
+                          progress_.predicted +=
+                              PartPredictor(opened_.model, samples, options_)
+                                  .predict(0, some.size(), writer, [](std::size_t) {})
+                                  .rows;
+                        });
+    progress_.damaged += damage_.count() - before;
   }
 
   // Rather the flags are at fault: going on would lose all.

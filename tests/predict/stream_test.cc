@@ -185,7 +185,7 @@ TEST_F(PredictStream, DamagedMessagesAreNamedOrLeftOut) {
   const auto result = predict({"--columns", "id", "--skip-damaged"});
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_TRUE(contains(result.standard_output, "; left out "));
-  for (const char* offset : {"offset 2: ", "offset 3, ", "offset 5: ", "offset 6: "})
+  for (const char* offset : {"offset 2: ", "offset 3", "offset 5: ", "offset 6: "})
     EXPECT_TRUE(contains(result.standard_error, offset)) << result.standard_error;
 }
 

@@ -88,7 +88,7 @@ struct DatasetOptions {
   DamageLog* damage = nullptr;
 };
 
-/// Opens files as one data set. Each of `paths` is a file, a folder, or a glob pattern such as
+/// Opens files, or messages of a topic of Kafka ("kafka://HOST:PORT/TOPIC?0=0-500&1=0-498": of partitions those offsets), as one data set. Each of `paths` is a file, a folder, or a glob pattern such as
 /// "data/part-*"; files are taken in the order of their names, and those that Spark and Hadoop write
 /// beside the parts ("_SUCCESS", ".part-0.crc") are left out. Folders in folders are taken where they are partitions, "date=2026-11-22",
 /// whose columns the samples have. Compressed files (gzip) are decompressed into memory; others are read where they are, record by
@@ -100,7 +100,7 @@ DatasetPtr open_dataset(const std::vector<std::filesystem::path>& paths,
 /// The names of all formats.
 std::vector<std::string> dataset_formats();
 
-/// The files that `paths` stand for, as open_dataset finds them.
+/// The files that `paths` stand for, as open_dataset finds them; a topic stands for itself.
 std::vector<std::filesystem::path> find_part_files(const std::vector<std::filesystem::path>& paths);
 
 /// Whether a file of this name in a folder is taken as data: those that start with "." or "_" are not, nor

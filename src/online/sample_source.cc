@@ -1,0 +1,165 @@
+#include "online/sample_source.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "base/deadline.h"
+#include "base/log.h"
+#include "data/record/topic_records.h"
+#include "online/model_stores.h"
+#include "repository/publish.h"
+#include "repository/versions.h"
+#include "sullae/data/image.h"
+#include "sullae/error.h"
+#include "sullae/torch/checkpoint.h"
+
+namespace sullae::online {
+namespace {
+
+// What the newest version takes and says; those that are learnt take and say the same.
+train::ModelDescription describe(const std::filesystem::path& model) {
+  const auto versions = repository::versions_in(model);
+  if (versions.empty())
+    throw InputError(fmt::format("{}: has no version, whose classes samples have", model.string()));
+  const auto file = model / std::to_string(*versions.rbegin()) / repository::kModelFile;
+  if (!std::filesystem::exists(file))
+    throw InputError(fmt::format("{}: is not there: TorchScript modules are not trained further",
+                                 file.string()));
+  return train::description_of(read_checkpoint_metadata(file), file.string());
+}
+
+}  // namespace
+
+SampleSource::SampleSource(const OnlineSource& source, const std::filesystem::path& model)
+    : source_(source),
+      topic_(kafka::parse_address(source.topic)),
+      model_(model),
+      description_(describe(model)),
+      examples_(model / kExamplesFile),
+      damage_(source.skip_damaged),
+      reading_(data::alone({.format = source.format,
+                            .classes = description_.classes,
+                            .text_columns = source.text_columns,
+                            .label_column = source.label_column})),
+      consumer_(topic_, source.group.empty() ? "sullae-online-" + model.filename().string()
+                                             : source.group),
+      thread_([this](const std::stop_token& stop) { read(stop); }) {}
+
+SampleSource::~SampleSource() = default;
+
+void SampleSource::check() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void SampleSource::drain() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return is_at_end_ || failure_; });
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void SampleSource::read(const std::stop_token& stop) {
+  constexpr std::chrono::seconds kBetween{10};
+  auto told = Clock::now();
+  std::size_t stored = 0;
+  try {
+    while (!stop.stop_requested()) {
+      constexpr std::size_t kTogether = 1000;
+      constexpr std::chrono::milliseconds kTurn{250};
+      auto messages = consumer_.poll(kTogether, kTurn);
+      if (!messages.empty()) {
+        stored += store(std::move(messages));
+        consumer_.commit();
+        const auto lag = consumer_.standing().lag;
+        if (lag == 0 || Clock::now() - told > kBetween) {
+          log::info("{}: {} samples, {} messages behind", topic_.name(), std::exchange(stored, 0),
+                    lag);
+          told = Clock::now();
+        }
+      }
+      const std::lock_guard lock(mutex_);
+      is_at_end_ = consumer_.standing().is_at_end;
+      changed_.notify_all();
+    }
+  } catch (const Error&) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
+    changed_.notify_all();
+  }
+}
+
+// In their order: of two of one key the last one counts.
+std::size_t SampleSource::store(std::vector<kafka::Message> messages) {
+  std::vector<Example> examples;
+  const data::Messages all = messages;
+  for (std::size_t begin = 0; begin < all.size();) {
+    if (!all[begin].value) {
+      forget(all[begin++], examples);
+      continue;
+    }
+    std::size_t end = begin + 1;
+    while (end < all.size() && all[end].value) ++end;
+    data::open_messages(topic_, all.subspan(begin, end - begin), reading_, damage_,
+                        [&](const data::DatasetPtr& set, data::Messages some) {
+                          add(set, some, examples);
+                        });
+    begin = end;
+  }
+  const std::size_t count = examples.size();
+  if (count > 0)
+    examples_.put({{.examples = std::move(examples), .author = "kafka: " + topic_.topic}});
+  return count;
+}
+
+void SampleSource::add(const data::DatasetPtr& set, data::Messages messages,
+                       std::vector<Example>& examples) {
+  for (std::size_t i = 0; i < set->size(); ++i) {
+    try {
+      const auto sample = set->read(i);
+      try {
+        examples.push_back(example_of(sample));
+        if (messages[i].key) examples.back().key = *messages[i].key;
+      } catch (const InputError& error) {
+        throw data::DamagedRecord(fmt::format("{}: {}", set->place(i), error.what()));
+      }
+    } catch (const InputError& error) {
+      damage_.report(error.what());
+    }
+  }
+}
+
+void SampleSource::forget(const kafka::Message& message, std::vector<Example>& examples) {
+  if (message.key) {
+    examples.push_back({.key = std::string(*message.key), .input = {}, .label = {}});
+    return;
+  }
+  damage_.report(fmt::format("{}: has neither a key nor a value",
+                             data::place_of(topic_, message.partition, message.offset)));
+}
+
+// Throws InputError, which says why and not where.
+Example SampleSource::example_of(const data::Example& sample) const {
+  const bool is_text = description_.input == train::InputKind::text;
+  const auto* const input =
+      sample.bytes(is_text ? data::feature::kText : data::feature::kImage);
+  if (input == nullptr || input->empty())
+    throw InputError(is_text ? "has no text" : "has no image");
+  constexpr std::size_t kMostText = std::size_t{1} << 20;
+  if (is_text && input->size() > kMostText)
+    throw InputError(
+        fmt::format("its text has {} bytes, expected at most {}", input->size(), kMostText));
+  if (!is_text) data::decode_jpeg(*input);
+  const auto* const number = sample.label();
+  const auto* const name = sample.bytes(data::feature::kClass);
+  if (number == nullptr && name == nullptr) throw InputError("has no label");
+  const std::string label =
+      name != nullptr ? *name
+                      : train::class_name(description_.classes, static_cast<std::size_t>(*number));
+  if (!description_.class_number(label))
+    throw InputError(fmt::format("its label is '{}', which the model does not know", label));
+  return {.key = {}, .input = *input, .label = label};
+}
+
+}  // namespace sullae::online
