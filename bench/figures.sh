@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Parts that take long are run where they are named: accuracy, keras, ps_tables.
-usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python pipeline serving elastic cluster parquet sharding stages ps ps_hosts language)
+usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python pipeline serving elastic cluster parquet kafka sharding stages ps ps_hosts language)
 
 root_only() {
   ((EUID == 0)) || { echo "SKIPPED: $1 (two hosts are network namespaces, which need root)"; return 1; }
@@ -27,6 +27,7 @@ part() {
     wrapper) bench/wrapper.py ;;
     elastic) bench/elastic.py ;;
     parquet) bench/parquet.py ;;
+    kafka) bench/kafka.py ;;
     sharding) bench/sharding.py ;;
     ps) bench/ps.py ;;
     ps_tables) bench/ps_tables.py ;;

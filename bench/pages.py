@@ -19,7 +19,7 @@ import re
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGES = ["README.md", "README.ko.md", "docs/performance.md", "docs/elastic.md", "docs/cluster.md", "docs/parallel.md",
-         "docs/parameter-servers.md", "docs/predicting.md"]
+         "docs/parameter-servers.md", "docs/predicting.md", "docs/streams.md"]
 STRICT = ["README.md", "README.ko.md"]
 NUMBER = r"\d[\d,]*(?:\.\d+)?"
 FIGURE = re.compile(rf"({NUMBER})<!-- ([\w -]+): ([^>]+?) -->")
