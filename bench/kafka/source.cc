@@ -24,9 +24,9 @@ rd_kafka_t* make(rd_kafka_type_t type, const std::string& brokers) {
   std::array<char, 512> why{};
   if (!brokers.empty())
     rd_kafka_conf_set(conf, "bootstrap.servers", brokers.c_str(), why.data(), why.size());
-  for (const auto& [name, value] : {std::pair{"group.id", "raw"}, {"enable.partition.eof", "true"}}) {
-    if (type == RD_KAFKA_CONSUMER)
-      rd_kafka_conf_set(conf, name, value, why.data(), why.size());
+  for (const auto& [name, value] :
+       {std::pair{"group.id", "raw"}, {"enable.partition.eof", "true"}}) {
+    if (type == RD_KAFKA_CONSUMER) rd_kafka_conf_set(conf, name, value, why.data(), why.size());
   }
   return rd_kafka_new(type, conf, why.data(), why.size());
 }
@@ -113,7 +113,9 @@ int raw(const Address& address, std::size_t count, int partitions) {
 
 int main(int count, char** words) {
   const std::string what = count > 1 ? words[1] : "";
-  const auto number = [&](int i) { return std::atoi(words[i]); };
+  const auto number = [&](int i) {
+    return std::atoi(words[i]);
+  };
   if (what == "serve" && count == 5)
     return serve(number(2), number(3), static_cast<std::size_t>(number(4)));
   const auto address = [&] {
@@ -123,8 +125,9 @@ int main(int count, char** words) {
   if (what == "window" && count == 3) return window(address());
   if (what == "raw" && count == 5)
     return raw(address(), static_cast<std::size_t>(number(3)), number(4));
-  fmt::print(stderr,
-             "usage: bench_kafka serve PARTITIONS EACH BYTES | ours BROKERS COUNT | window BROKERS | "
-             "raw BROKERS COUNT PARTITIONS\n");
+  fmt::print(
+      stderr,
+      "usage: bench_kafka serve PARTITIONS EACH BYTES | ours BROKERS COUNT | window BROKERS | "
+      "raw BROKERS COUNT PARTITIONS\n");
   return 2;
 }

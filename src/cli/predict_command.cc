@@ -39,7 +39,8 @@ class PredictCommand final : public Command {
            "A checkpoint, or a TorchScript file (.pt); or the newest of a model's folder in a "
            "repository, or of a --checkpoint-dir")
         ->required();
-    auto* const data = app->add_option("--data", paths_, "Files, folders or patterns")->type_name("PATH");
+    auto* const data =
+        app->add_option("--data", paths_, "Files, folders or patterns")->type_name("PATH");
     auto* const output =
         app->add_option("--output", options_.output, "Folder of the predictions")->type_name("DIR");
     declare_stream(*app, {data, output});

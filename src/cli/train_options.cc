@@ -85,10 +85,11 @@ void declare_course(CLI::App& app, RecipeOptions& o) {
              "--batch-size and --lr are those of one rank: multiply both by the number of ranks");
   group.add("--accumulation-steps", o.accumulation_steps,
             "Divide a rank's batch into so many parts, one after the other, to save memory", "N");
-  group.add("--init-from", o.init_from,
-            "Begin with the weights, words and classes of a model: a checkpoint, a --checkpoint-dir, "
-            "or a model's folder in a repository",
-            "MODEL");
+  group.add(
+      "--init-from", o.init_from,
+      "Begin with the weights, words and classes of a model: a checkpoint, a --checkpoint-dir, "
+      "or a model's folder in a repository",
+      "MODEL");
   group.add("--max-steps", o.max_steps, "End after this many steps; 0 trains all epochs", "N");
   group.add("--seed", o.seed, "Seed of weights, order, augmentation and dropout", "N");
 }

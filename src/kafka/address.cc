@@ -16,9 +16,10 @@ namespace {
 constexpr std::string_view kScheme = "kafka://";
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
-  throw InputError(fmt::format("{}: {}: expected kafka://HOST:PORT[,HOST:PORT…]/TOPIC, and which "
-                               "messages of which partitions as ?0=0-500&1=20-498",
-                               text, why));
+  throw InputError(
+      fmt::format("{}: {}: expected kafka://HOST:PORT[,HOST:PORT…]/TOPIC, and which "
+                  "messages of which partitions as ?0=0-500&1=20-498",
+                  text, why));
 }
 
 // As Kafka has it (org.apache.kafka.common.internals.Topic).
@@ -78,9 +79,8 @@ Address parse_address(std::string_view text) {
   const auto mark = rest.find('?', slash);
   Address address{
       .brokers = std::string(rest.substr(0, slash)),
-      .topic = std::string(rest.substr(slash + 1, mark == std::string_view::npos
-                                                      ? std::string_view::npos
-                                                      : mark - slash - 1))};
+      .topic = std::string(rest.substr(
+          slash + 1, mark == std::string_view::npos ? std::string_view::npos : mark - slash - 1))};
   if (address.brokers.empty()) refuse(text, "has no broker");
   if (!is_topic(address.topic))
     refuse(text, fmt::format("'{}' is no name of a topic", address.topic));

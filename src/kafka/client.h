@@ -62,8 +62,7 @@ class Client {
   std::int32_t count_partitions() const;
 
  private:
-  static void note_log(const rd_kafka_t* handle, int level, const char* facility,
-                       const char* text);
+  static void note_log(const rd_kafka_t* handle, int level, const char* facility, const char* text);
   std::string all_topics() const;
 
   Address address_;

@@ -73,13 +73,13 @@ class Consumer::Impl : private Client {
                   address().name());
         next_.clear();
       } else if (!may_pass(error)) {
-        throw Error(describe(fmt::format("offsets of group '{}' were not committed", group_), error));
+        throw Error(
+            describe(fmt::format("offsets of group '{}' were not committed", group_), error));
       } else if (limit.passed()) {
-        throw Error(fmt::format("{} {}",
-                                describe(fmt::format("offsets of group '{}' were not committed",
-                                                     group_),
-                                         error),
-                                limit.describe()));
+        throw Error(fmt::format(
+            "{} {}",
+            describe(fmt::format("offsets of group '{}' were not committed", group_), error),
+            limit.describe()));
       } else {
         std::this_thread::sleep_for(std::chrono::milliseconds{100});
       }
@@ -92,8 +92,8 @@ class Consumer::Impl : private Client {
     for (const auto& [partition, position] : assigned_) {
       std::int64_t low = 0;
       std::int64_t high = 0;
-      const bool is_known = rd_kafka_get_watermark_offsets(get(), address().topic.c_str(), partition,
-                                                           &low, &high) == 0;
+      const bool is_known = rd_kafka_get_watermark_offsets(get(), address().topic.c_str(),
+                                                           partition, &low, &high) == 0;
       if (is_known && high >= 0)
         standing.lag += std::max<std::int64_t>(0, high - std::max(position, low));
     }
@@ -172,8 +172,7 @@ class Consumer::Impl : private Client {
   void begin(rd_kafka_topic_partition_list_t* partitions) {
     const Deadline limit = deadline();
     for (;;) {
-      const auto error =
-          rd_kafka_committed(get(), partitions, milliseconds(limit.remaining()));
+      const auto error = rd_kafka_committed(get(), partitions, milliseconds(limit.remaining()));
       if (error == RD_KAFKA_RESP_ERR_NO_ERROR) break;
       if (!may_pass(error) || limit.passed())
         throw Error(describe(fmt::format("where group '{}' is, is not known", group_), error));

@@ -24,13 +24,14 @@ class Producer::Impl : private Client {
 
   void send(std::string_view key, std::string_view value) {
     for (;;) {
-      const int result = rd_kafka_produce(
-          topic_.get(), RD_KAFKA_PARTITION_UA, RD_KAFKA_MSG_F_COPY,
-          const_cast<char*>(value.data()), value.size(), key.data(), key.size(), nullptr);
+      const int result = rd_kafka_produce(topic_.get(), RD_KAFKA_PARTITION_UA, RD_KAFKA_MSG_F_COPY,
+                                          const_cast<char*>(value.data()), value.size(), key.data(),
+                                          key.size(), nullptr);
       if (result == 0) break;
       const auto error = rd_kafka_last_error();
       if (error != RD_KAFKA_RESP_ERR__QUEUE_FULL)
-        throw Error(describe(fmt::format("a message of {} bytes was not sent", value.size()), error));
+        throw Error(
+            describe(fmt::format("a message of {} bytes was not sent", value.size()), error));
       constexpr int kMilliseconds = 100;
       poll(kMilliseconds);
     }

@@ -30,8 +30,7 @@ Properties read_properties(const std::string& file) {
     if (line.empty() || line.starts_with('#')) continue;
     const auto equals = line.find('=');
     if (equals == std::string::npos)
-      throw InputError(
-          fmt::format("{}, line {}: '{}': expected name=value", file, number, line));
+      throw InputError(fmt::format("{}, line {}: '{}': expected name=value", file, number, line));
     properties.emplace_back(trimmed(line.substr(0, equals)), trimmed(line.substr(equals + 1)));
   }
   return properties;

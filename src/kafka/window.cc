@@ -52,7 +52,8 @@ class Reader : private Client {
                                            &range.end, milliseconds(limit.remaining()));
       if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return range;
       if (!may_pass(error) || limit.passed())
-        throw Error(describe(fmt::format("partition {}: its ends are not known", partition), error));
+        throw Error(
+            describe(fmt::format("partition {}: its ends are not known", partition), error));
     }
   }
 
@@ -122,8 +123,7 @@ class Reader : private Client {
     if (!is_end && offset < end) act(to_message(std::move(received)));
     if (offset < end - (is_end ? 0 : 1)) return;
     open_.erase(partition);
-    rd_kafka_pause_partitions(get(),
-                              make_partitions(address().topic, {{partition, offset}}).get());
+    rd_kafka_pause_partitions(get(), make_partitions(address().topic, {{partition, offset}}).get());
   }
 
   Stall stall_;

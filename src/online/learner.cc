@@ -136,8 +136,9 @@ void learn_online(const OnlineOptions& options, const World& world, const std::s
           fmt::format("{}: there is no model '{}'", options.repository.string(), name));
   }
   if (!options.source.topic.empty() && options.models.size() != 1)
-    throw InputError(fmt::format(
-        "{}: is read for one model: expected its name, and no other (--model)", options.source.topic));
+    throw InputError(
+        fmt::format("{}: is read for one model: expected its name, and no other (--model)",
+                    options.source.topic));
   Learner(options, world).run(stop);
 }
 

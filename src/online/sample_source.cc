@@ -43,8 +43,8 @@ SampleSource::SampleSource(const OnlineSource& source, const std::filesystem::pa
                             .classes = description_.classes,
                             .text_columns = source.text_columns,
                             .label_column = source.label_column})),
-      consumer_(topic_, source.group.empty() ? "sullae-online-" + model.filename().string()
-                                             : source.group),
+      consumer_(topic_,
+                source.group.empty() ? "sullae-online-" + model.filename().string() : source.group),
       thread_([this](const std::stop_token& stop) { read(stop); }) {}
 
 SampleSource::~SampleSource() = default;
@@ -101,10 +101,9 @@ std::size_t SampleSource::store(std::vector<kafka::Message> messages) {
     }
     std::size_t end = begin + 1;
     while (end < all.size() && all[end].value) ++end;
-    data::open_messages(topic_, all.subspan(begin, end - begin), reading_, damage_,
-                        [&](const data::DatasetPtr& set, data::Messages some) {
-                          add(set, some, examples);
-                        });
+    data::open_messages(
+        topic_, all.subspan(begin, end - begin), reading_, damage_,
+        [&](const data::DatasetPtr& set, data::Messages some) { add(set, some, examples); });
     begin = end;
   }
   const std::size_t count = examples.size();
@@ -142,8 +141,7 @@ void SampleSource::forget(const kafka::Message& message, std::vector<Example>& e
 // Throws InputError, which says why and not where.
 Example SampleSource::example_of(const data::Example& sample) const {
   const bool is_text = description_.input == train::InputKind::text;
-  const auto* const input =
-      sample.bytes(is_text ? data::feature::kText : data::feature::kImage);
+  const auto* const input = sample.bytes(is_text ? data::feature::kText : data::feature::kImage);
   if (input == nullptr || input->empty())
     throw InputError(is_text ? "has no text" : "has no image");
   constexpr std::size_t kMostText = std::size_t{1} << 20;

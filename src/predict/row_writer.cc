@@ -30,7 +30,8 @@ constexpr std::array<Kind, 4> kKinds = {{{"jsonl", &json_rows, &lines_file},
 const Kind& find_kind(const std::string& format, const std::vector<std::string>& names) {
   const auto found = std::ranges::find(kKinds, format, &Kind::name);
   if (found == kKinds.end() || std::ranges::find(names, format) == names.end())
-    throw InputError(fmt::format("--format {}: expected one of {}", format, fmt::join(names, ", ")));
+    throw InputError(
+        fmt::format("--format {}: expected one of {}", format, fmt::join(names, ", ")));
   return *found;
 }
 

@@ -41,9 +41,10 @@ kafka::Address settle(const RecipeOptions& options, const std::string& recipe) {
   if (!address.window.empty()) return address;
   if (const auto before = trained_before(options, recipe)) {
     if (before->topic != address.topic)
-      throw InputError(fmt::format("--resume: the checkpoints in {} are of topic '{}', and --source "
-                                   "says '{}'",
-                                   options.checkpoint_dir.string(), before->topic, address.topic));
+      throw InputError(
+          fmt::format("--resume: the checkpoints in {} are of topic '{}', and --source "
+                      "says '{}'",
+                      options.checkpoint_dir.string(), before->topic, address.topic));
     address.window = before->window;
     return address;
   }

@@ -238,9 +238,9 @@ TEST_F(DataCommand, TopicsAreReadAsFilesAre) {
       << shown.standard_output;
   const auto output = path("records");
   for (const int ranks : {1, 2}) {
-    const auto converted = run_program({sullae_program(), "run", "-np", std::to_string(ranks),
-                                        sullae_program(), "data", "convert",
-                                        cluster.address("reviews"), "--output", output});
+    const auto converted =
+        run_program({sullae_program(), "run", "-np", std::to_string(ranks), sullae_program(),
+                     "data", "convert", cluster.address("reviews"), "--output", output});
     EXPECT_EQ(converted.exit_code, 0) << converted.standard_error;
     EXPECT_EQ(all_of(output), all_of(address));
     EXPECT_EQ(all_of(output).size(), 5U);
@@ -250,7 +250,9 @@ TEST_F(DataCommand, TopicsAreReadAsFilesAre) {
                 ": which messages is not said: expected --source, or the offsets as `sullae data "
                 "inspect " +
                 cluster.address("reviews") + "` prints them");
-  EXPECT_EQ(error_of<InputError>([&] { open_dataset({output, address}); }),
+  EXPECT_EQ(error_of<InputError>([&] {
+              open_dataset({output, address});
+            }),
             cluster.address("reviews") + ": expected one topic, and no other data beside it");
 }
 

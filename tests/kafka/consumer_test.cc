@@ -64,8 +64,9 @@ TEST_F(Kafka, AConsumerGetsAllThatIsThereAndGoesOnWhereItsGroupWas) {
   cluster_.flush();
   {
     Consumer consumer(address(), "group");
-    EXPECT_EQ(read_to_end(consumer), (std::vector<std::string>{"0/0/k0=v0", "0/1/k1=v1", "2/0/k0=v0",
-                                                               "2/1/gone=-", "2/2/-="}));
+    EXPECT_EQ(
+        read_to_end(consumer),
+        (std::vector<std::string>{"0/0/k0=v0", "0/1/k1=v1", "2/0/k0=v0", "2/1/gone=-", "2/2/-="}));
     EXPECT_EQ(consumer.standing().partitions, 3);
     EXPECT_EQ(consumer.standing().lag, 0);
     consumer.commit();
@@ -142,8 +143,9 @@ TEST_F(Kafka, AnIdempotentProducerIsSentOnce) {
 TEST_F(Kafka, ATopicThatIsNotThereIsNamed) {
   cluster_.set_error("none", RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART);
   const std::string name = address("none").name();
-  EXPECT_TRUE(error_of<InputError>([&] { Consumer(address("none"), "group"); })
-                  .starts_with(name + ": there is no topic 'none': expected one of "));
+  EXPECT_TRUE(error_of<InputError>([&] {
+                Consumer(address("none"), "group");
+              }).starts_with(name + ": there is no topic 'none': expected one of "));
   cluster_.set_error("none", RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED);
   EXPECT_EQ(error_of<InputError>([&] { Producer(address("none")); }),
             name + ": the topic: Broker: Topic authorization failed");

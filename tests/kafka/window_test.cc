@@ -30,8 +30,8 @@ class KafkaWindow : public ::testing::Test {
   static std::vector<std::string> fetch(const Address& from) {
     std::vector<std::string> texts;
     fetch_window(from, [&](const Message& message) {
-      texts.push_back(fmt::format("{}/{}={}", message.partition, message.offset,
-                                  message.value.value_or("-")));
+      texts.push_back(
+          fmt::format("{}/{}={}", message.partition, message.offset, message.value.value_or("-")));
     });
     std::ranges::sort(texts);
     return texts;

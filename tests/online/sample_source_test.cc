@@ -11,12 +11,12 @@
 #include "online/example_store.h"
 #include "online/round_store.h"
 #include "serve/models.h"
+#include "sullae/online.h"
 #include "support/errors.h"
 #include "support/kafka_cluster.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
 #include "support/variable.h"
-#include "sullae/online.h"
 #include "train/small_texts.h"
 
 namespace sullae::testing {
@@ -74,8 +74,7 @@ TEST_F(OnlineFromTopic, MessagesAreLearntAndTakenBack) {
   EXPECT_EQ(learn(), "nothing was thrown");
   const auto round = RoundStore(database_).newest(1).at(0);
   EXPECT_EQ(round.state, RoundState::published) << round.reason;
-  EXPECT_EQ(round.authors,
-            (std::map<std::string, std::int64_t>{{"kafka: corrections", 21}}));
+  EXPECT_EQ(round.authors, (std::map<std::string, std::int64_t>{{"kafka: corrections", 21}}));
   put("k0", "what a twist in film0", "0");
   put("k1", "another twist", "1", 1);
   cluster_.put("corrections", 0, "k2", std::nullopt);
@@ -99,8 +98,7 @@ TEST_F(OnlineFromTopic, WhatIsNoSampleIsNamedOrLeftOut) {
   cluster_.put("corrections", 0, "e", "{");
   put("f", "bad", "0");
   cluster_.flush();
-  EXPECT_EQ(learn(),
-            topic() + ", partition 0, offset 1: its class is '7', expected one of 0, 1");
+  EXPECT_EQ(learn(), topic() + ", partition 0, offset 1: its class is '7', expected one of 0, 1");
   EXPECT_TRUE(stored().empty());
   EXPECT_EQ(learn({.skip_damaged = true}), "nothing was thrown");
   EXPECT_EQ(stored(), (std::map<std::string, std::string>{{"good", "1"}, {"bad", "0"}}));
@@ -111,8 +109,7 @@ TEST_F(OnlineFromTopic, TheModelMustBeOneThatLearns) {
             topic() + ": is read for one model: expected its name, and no other (--model)");
   std::filesystem::remove(model_ / "1" / "model.ckpt");
   put_text(model_ / "1" / "model.pt", "");
-  EXPECT_TRUE(contains(learn(),
-                       "is not there: TorchScript modules are not trained further"));
+  EXPECT_TRUE(contains(learn(), "is not there: TorchScript modules are not trained further"));
 }
 
 TEST_F(OnlineFromTopic, KillsLoseNothing) {
@@ -120,9 +117,8 @@ TEST_F(OnlineFromTopic, KillsLoseNothing) {
   std::mt19937 random(5);
   put_text(model_ / "config.toml", "[online]\nenabled = false\n");
   int count = 0;
-  const std::vector<std::string> words{sullae_program(), "online",   repository_.string(),
-                                       "--model",        "texts",    "--source",
-                                       topic()};
+  const std::vector<std::string> words{
+      sullae_program(), "online", repository_.string(), "--model", "texts", "--source", topic()};
   for (int kill = 0; kill < kKills; ++kill) {
     for (int i = 0; i < 1500; ++i, ++count)
       put(i % 3 == 0 ? "" : fmt::format("k{}", count), fmt::format("text {}", count),

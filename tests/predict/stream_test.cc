@@ -152,16 +152,18 @@ TEST_F(PredictStream, ReadsAndWritesTheOtherFormats) {
   cluster_.flush();
   const auto run = [&](const std::string& from, const std::string& to,
                        const std::vector<std::string>& options) {
-    std::vector<std::string> all{sullae_program(), "predict", model_.string(), "--once",
-                                 "--source", cluster_.address(from), "--sink", cluster_.address(to)};
+    std::vector<std::string> all{sullae_program(), "predict",           model_.string(),
+                                 "--once",         "--source",          cluster_.address(from),
+                                 "--sink",         cluster_.address(to)};
     all.insert(all.end(), options.begin(), options.end());
     const auto result = run_program(all, environment());
     EXPECT_EQ(result.exit_code, 0) << result.standard_error;
     return cluster_.read(to, 1);
   };
   cluster_.make_topic("csv", 1);
-  const auto rows = run("rows", "csv", {"--format", "csv", "--text-columns", "2", "--columns", "1",
-                                        "--outputs", "label"});
+  const auto rows =
+      run("rows", "csv",
+          {"--format", "csv", "--text-columns", "2", "--columns", "1", "--outputs", "label"});
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[0].value, "rows,0,0,7,good");
   EXPECT_EQ(rows[1].value, "rows,0,1,8,bad");

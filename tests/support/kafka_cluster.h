@@ -46,7 +46,9 @@ class KafkaCluster {
   /// Sessions as short as tests are, for SULLAE_KAFKA_CONFIG.
   std::string config() const { return config_; }
   std::string brokers() const { return rd_kafka_mock_cluster_bootstraps(cluster_); }
-  std::string address(const std::string& topic) const { return "kafka://" + brokers() + "/" + topic; }
+  std::string address(const std::string& topic) const {
+    return "kafka://" + brokers() + "/" + topic;
+  }
   void make_topic(const std::string& name, int partitions) const {
     EXPECT_EQ(rd_kafka_mock_topic_create(cluster_, name.c_str(), partitions, 1), 0);
   }
@@ -69,10 +71,8 @@ class KafkaCluster {
     const std::size_t value_bytes = value ? value->size() : 0;
     const auto result = rd_kafka_producev(
         producer_, RD_KAFKA_V_TOPIC(topic.c_str()), RD_KAFKA_V_PARTITION(partition),
-        RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-        RD_KAFKA_V_KEY(key_data, key.size()),
-        RD_KAFKA_V_VALUE(const_cast<void*>(value_data), value_bytes),
-        RD_KAFKA_V_END);
+        RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_KEY(key_data, key.size()),
+        RD_KAFKA_V_VALUE(const_cast<void*>(value_data), value_bytes), RD_KAFKA_V_END);
     EXPECT_EQ(result, RD_KAFKA_RESP_ERR_NO_ERROR);
   }
   /// Until the brokers have what was put.

@@ -39,25 +39,39 @@ class Source : public ::testing::Test {
   std::string topic() const { return cluster_.address("reviews"); }
 
   std::vector<std::string> words(const std::vector<std::string>& options, int ranks = 1) const {
-    std::vector<std::string> all{sullae_program(), "run", "--no-tag", "-np", std::to_string(ranks),
-                                 "--cpus-per-rank", "1", sullae_program(), "train", "text",
-                                 "--embedding-size", "8", "--batch-size", "20", "--lr", "0.05",
-                                 "--lr-schedule", "constant"};
+    std::vector<std::string> all{sullae_program(),
+                                 "run",
+                                 "--no-tag",
+                                 "-np",
+                                 std::to_string(ranks),
+                                 "--cpus-per-rank",
+                                 "1",
+                                 sullae_program(),
+                                 "train",
+                                 "text",
+                                 "--embedding-size",
+                                 "8",
+                                 "--batch-size",
+                                 "20",
+                                 "--lr",
+                                 "0.05",
+                                 "--lr-schedule",
+                                 "constant"};
     all.insert(all.end(), options.begin(), options.end());
     return all;
   }
   ProgramResult train(const std::vector<std::string>& options, int ranks = 1) const {
     return run_program(words(options, ranks), environment());
   }
-  ProgramResult train_into(const fs::path& checkpoints, int epochs, std::vector<std::string> options,
-                           int ranks = 1) const {
+  ProgramResult train_into(const fs::path& checkpoints, int epochs,
+                           std::vector<std::string> options, int ranks = 1) const {
     const auto more = into(checkpoints, epochs);
     options.insert(options.end(), more.begin(), more.end());
     return train(options, ranks);
   }
   static std::vector<std::string> into(const fs::path& checkpoints, int epochs) {
-    return {"--checkpoint-dir", checkpoints, "--epochs", std::to_string(epochs), "--resume",
-            "--keep-checkpoints", "1"};
+    return {"--checkpoint-dir", checkpoints,          "--epochs", std::to_string(epochs),
+            "--resume",         "--keep-checkpoints", "1"};
   }
   std::map<std::string, std::string> environment() const {
     return {{"SULLAE_KAFKA_CONFIG", cluster_.config()}, {"SULLAE_KAFKA_TIMEOUT", "60"}};
@@ -98,8 +112,8 @@ TEST_F(Source, TrainsAsAFileOfTheSameMessagesDoes) {
   write_file(file, lines);
   const auto of_topic = train_into(straight_, 2, {"--source", topic()}, 2);
   ASSERT_EQ(of_topic.exit_code, 0) << of_topic.standard_error;
-  EXPECT_TRUE(contains(of_topic.standard_error,
-                       topic() + ": training on 300 messages of 1 partition"))
+  EXPECT_TRUE(
+      contains(of_topic.standard_error, topic() + ": training on 300 messages of 1 partition"))
       << of_topic.standard_error;
   EXPECT_TRUE(contains(of_topic.standard_output, topic() + "?0=0-300")) << of_topic.standard_output;
   ASSERT_EQ(train_into(stopped_, 2, {"--data", file}, 2).exit_code, 0);
@@ -123,8 +137,8 @@ TEST_F(Source, AfterAKillItGoesOnToTheBit) {
   put(0, 300);
   ASSERT_EQ(train_into(straight_, 6, {"--source", topic()}, 2).exit_code, 0);
   {
-    std::vector<std::string> options{"--source", topic(), "--checkpoint-steps", "3",
-                                     "--log-interval", "1"};
+    std::vector<std::string> options{"--source", topic(),          "--checkpoint-steps",
+                                     "3",        "--log-interval", "1"};
     const auto more = into(stopped_, 6);
     options.insert(options.end(), more.begin(), more.end());
     Program program(words(options, 2), environment());
@@ -165,8 +179,8 @@ TEST_F(Source, AGroupThatFailedTrainsOnTheSameAgain) {
   for (int i = 0; i < 2; ++i) {
     const auto failed = train({"--source", topic(), "--group", "nightly", "--epochs", "1"});
     EXPECT_EQ(failed.exit_code, 1);
-    EXPECT_TRUE(contains(failed.standard_error,
-                         topic() + ", partition 0, offset 100: is no JSON: "))
+    EXPECT_TRUE(
+        contains(failed.standard_error, topic() + ", partition 0, offset 100: is no JSON: "))
         << failed.standard_error;
   }
   const auto skipped =
@@ -184,7 +198,8 @@ TEST_F(Source, RefusesWhatCannotBe) {
   EXPECT_TRUE(contains(error({"--source", "reviews"}), "reviews: is no address of a topic"));
   EXPECT_TRUE(contains(error({"--group", "g", "--data", "x"}), "--group: needs --source"));
   EXPECT_TRUE(contains(error({"--source", topic(), "--data", "x"}), "--data excludes --source"));
-  EXPECT_TRUE(contains(error({"--data", topic()}), "which messages is not said: expected --source"));
+  EXPECT_TRUE(
+      contains(error({"--data", topic()}), "which messages is not said: expected --source"));
   EXPECT_TRUE(contains(error({"--source", topic(), "--evaluator"}), "--source: who tests"));
   put(0, 100);
   ASSERT_EQ(train_into(stopped_, 1, {"--source", topic()}).exit_code, 0);
@@ -192,8 +207,7 @@ TEST_F(Source, RefusesWhatCannotBe) {
   cluster_.put("others", 0, "", review(0));
   cluster_.flush();
   const auto other = train_into(stopped_, 2, {"--source", cluster_.address("others")});
-  EXPECT_TRUE(contains(other.standard_error,
-                       "are of topic 'reviews', and --source says 'others'"))
+  EXPECT_TRUE(contains(other.standard_error, "are of topic 'reviews', and --source says 'others'"))
       << other.standard_error;
 }
 
@@ -207,9 +221,9 @@ TEST_F(Source, TrainingBeginsWithAnotherModel) {
             0);
   put(300, 40);
   const auto report = directory_.path() / "report.json";
-  const auto begun = train({"--source", topic(), "--group", "g", "--epochs", "1", "--lr", "0.000001",
-                            "--init-from", models / "reviews", "--report", report,
-                            "--checkpoint-dir", straight_});
+  const auto begun =
+      train({"--source", topic(), "--group", "g", "--epochs", "1", "--lr", "0.000001",
+             "--init-from", models / "reviews", "--report", report, "--checkpoint-dir", straight_});
   ASSERT_EQ(begun.exit_code, 0) << begun.standard_error;
   std::ifstream stream(report);
   EXPECT_GT(nlohmann::json::parse(stream).at("test_accuracy").get<double>(), 0.9)
@@ -220,8 +234,8 @@ TEST_F(Source, TrainingBeginsWithAnotherModel) {
       << "which the new messages do not have";
   cluster_.put("reviews", 0, "", R"({"text":"film","label":7})");
   put(340, 19);
-  const auto unknown = train({"--source", topic(), "--group", "g", "--epochs", "1", "--init-from",
-                              models / "reviews"});
+  const auto unknown = train(
+      {"--source", topic(), "--group", "g", "--epochs", "1", "--init-from", models / "reviews"});
   EXPECT_EQ(unknown.exit_code, 1);
   EXPECT_TRUE(contains(unknown.standard_error, "its class is '7', expected one of 0, 1"))
       << unknown.standard_error;

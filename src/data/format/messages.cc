@@ -10,8 +10,7 @@
 namespace sullae::data {
 
 void open_messages(const kafka::Address& topic, Messages messages, DatasetOptions& options,
-                   DamageLog& damage,
-                   const std::function<void(const DatasetPtr&, Messages)>& act) {
+                   DamageLog& damage, const std::function<void(const DatasetPtr&, Messages)>& act) {
   if (messages.empty()) return;
   const auto records = records_of(topic, messages);
   if (options.format == "auto") options.format = recognise_records(*records);

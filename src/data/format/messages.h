@@ -16,8 +16,7 @@ using Messages = std::span<const kafka::Message>;
 /// places there. What cannot be opened together may have one among it that is at fault, which goes to `damage`. Sets
 /// options.format where it is "auto": all messages of a topic have one. Throws what `act` and `damage` throw.
 void open_messages(const kafka::Address& topic, Messages messages, DatasetOptions& options,
-                   DamageLog& damage,
-                   const std::function<void(const DatasetPtr&, Messages)>& act);
+                   DamageLog& damage, const std::function<void(const DatasetPtr&, Messages)>& act);
 
 /// How messages are read: each stands alone.
 DatasetOptions alone(DatasetOptions options);

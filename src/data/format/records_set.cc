@@ -55,8 +55,7 @@ std::vector<std::string> record_formats() {
 
 DatasetPtr open_records(std::shared_ptr<const Records> records, const DatasetOptions& options) {
   if (records->size() == 0) throw InputError(fmt::format("{}: holds no samples", records->name()));
-  const std::string name =
-      options.format == "auto" ? recognise_records(*records) : options.format;
+  const std::string name = options.format == "auto" ? recognise_records(*records) : options.format;
   const auto format = std::ranges::find(formats(), name, &Format::name);
   if (format == formats().end() || format->open_records == nullptr)
     throw InputError(fmt::format("{}: format '{}': expected auto or one of {}", records->name(),

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "data/format/format.h"
 #include "data/table/columns.h"
-#include "data/table/labels.h"
 #include "data/table/file_rows.h"
+#include "data/table/labels.h"
 #include "data/text/utf8.h"
 
 namespace sullae::data {
@@ -136,8 +136,8 @@ Format csv_format() {
           .open = [](const std::filesystem::path& path, const Opening& options) -> DatasetPtr {
             return open_table(path, options, csv_style(options), true);
           },
-          .open_records = [](std::shared_ptr<const Records> records, const DatasetOptions& options)
-              -> DatasetPtr {
+          .open_records = [](std::shared_ptr<const Records> records,
+                             const DatasetOptions& options) -> DatasetPtr {
             return open_rows(std::move(records), options, csv_style(options), true);
           }};
 }
@@ -154,8 +154,8 @@ Format tsv_format() {
       .open = [](const std::filesystem::path& path, const Opening& options) -> DatasetPtr {
         return open_table(path, options, tsv_style(options), false);
       },
-      .open_records = [](std::shared_ptr<const Records> records, const DatasetOptions& options)
-          -> DatasetPtr {
+      .open_records = [](std::shared_ptr<const Records> records,
+                         const DatasetOptions& options) -> DatasetPtr {
         return open_rows(std::move(records), options, tsv_style(options), false);
       }};
 }

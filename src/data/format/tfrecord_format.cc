@@ -79,8 +79,8 @@ Format tfrecord_format() {
             std::make_shared<FileFrames>(std::move(file), std::move(index.records)),
             classes_beside(path));
       },
-      .open_records = [](std::shared_ptr<const Records> records, const DatasetOptions&)
-          -> DatasetPtr {
+      .open_records = [](std::shared_ptr<const Records> records,
+                         const DatasetOptions&) -> DatasetPtr {
         return std::make_shared<ExampleDataset>(std::move(records), std::vector<std::string>());
       }};
 }

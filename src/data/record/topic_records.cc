@@ -50,9 +50,8 @@ class KeptRecords final : public Records {
     });
     write();
     // Partitions come as brokers give them.
-    std::ranges::sort(records_, {}, [](const Place& place) {
-      return std::pair(place.partition, place.offset);
-    });
+    std::ranges::sort(records_, {},
+                      [](const Place& place) { return std::pair(place.partition, place.offset); });
   }
 
   const std::string& name() const override { return name_; }

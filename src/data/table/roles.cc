@@ -36,7 +36,9 @@ std::vector<std::string> names_of(const std::vector<TypedColumn>& columns) {
 
 // Without the columns that these samples happen not to have; but for texts where none is there, which whoever looks for them says.
 DatasetOptions those_there(DatasetOptions options, const std::vector<TypedColumn>& columns) {
-  const auto is_missing = [&](const std::string& name) { return !find_named(columns, name); };
+  const auto is_missing = [&](const std::string& name) {
+    return !find_named(columns, name);
+  };
   std::erase_if(options.kept_columns, is_missing);
   auto texts = split(options.text_columns, ',');
   std::erase_if(texts, is_missing);

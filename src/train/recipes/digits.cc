@@ -125,8 +125,8 @@ class DigitsRecipe : public Recipe {
   RecipeOptions defaults() const override { return digits_defaults(); }
   std::unique_ptr<Task> make(const RecipeOptions& options, const World&,
                              const ModelDescription* known) const override {
-    return std::make_unique<DigitsTask>(
-        options, *this, known != nullptr ? *known : describe(*this, options.extra));
+    return std::make_unique<DigitsTask>(options, *this,
+                                        known != nullptr ? *known : describe(*this, options.extra));
   }
   Refinement refine(const ModelDescription& description, const RecipeOptions& options,
                     const std::vector<AddedSample>& added, const World&) const override {

@@ -44,8 +44,7 @@ ModelDescription describe(const Recipe& recipe, const RecipeOptions& options,
                           const Documents& documents) {
   ModelDescription description{
       .recipe = recipe.name(), .input = InputKind::text, .numbers = options.extra};
-  const auto pieces =
-      learn_pieces({documents.train.begin(), documents.train.end()}, description);
+  const auto pieces = learn_pieces({documents.train.begin(), documents.train.end()}, description);
   description.words = pieces.list();
   description.numbers["words"] = static_cast<double>(pieces.size());
   return description;

@@ -68,7 +68,8 @@ TEST(RecordsSet, TextsThatStandAloneHaveWhatTheyHave) {
   EXPECT_EQ(text_of(set, 1), "three");
   EXPECT_EQ(text_of(set, 2), "four");
   EXPECT_EQ(text_of(set, 4), "");
-  EXPECT_EQ(error_of<DamagedRecord>([&] { set->read(3); }), "given, number 3, column 'title': is missing");
+  EXPECT_EQ(error_of<DamagedRecord>([&] { set->read(3); }),
+            "given, number 3, column 'title': is missing");
 }
 
 TEST(RecordsSet, ColumnsOfThoseThatStandAloneMayBeMissing) {
