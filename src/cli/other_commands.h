@@ -28,8 +28,9 @@ inline constexpr std::array<OtherCommand, 8> kOtherCommands = {{
      "Train served models further on the samples that operators correct, and publish what is "
      "better;\nalone, or as a rank of `sullae run`"},
     {"predict", "sullae-serve",
-     "Predict a data set with a trained model, into part files; alone, or as the ranks of `sullae "
-     "run`"},
+     "Predict a data set with a trained model, into part files, or a topic's messages into "
+     "another; "
+     "alone, or as the ranks of `sullae run`"},
     {"data", "sullae-train",
      "Convert, divide, show and check data sets; alone, or as the ranks of `sullae run`"},
     {"report", "sullae-train",
