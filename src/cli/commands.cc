@@ -26,6 +26,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(make_hosts_command());
   commands.push_back(make_ps_command());
   commands.push_back(make_jobs_command());
+  commands.push_back(make_pipeline_command());
   commands.push_back(make_cluster_command());
   for (const auto& command : kOtherCommands)
     commands.push_back(std::make_unique<InOtherProgram>(command));

@@ -23,5 +23,6 @@ std::unique_ptr<Command> make_agent_command();
 std::unique_ptr<Command> make_cluster_command();
 std::unique_ptr<Command> make_hosts_command();
 std::unique_ptr<Command> make_jobs_command();
+std::unique_ptr<Command> make_pipeline_command();
 
 }  // namespace sullae::cli

@@ -1,0 +1,286 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/environment.h"
+#include "cli/commands.h"
+#include "cli/end_signals.h"
+#include "cli/open_cluster.h"
+#include "pipeline/runner.h"
+#include "sullae/error.h"
+
+namespace sullae::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace pipeline;
+
+constexpr int kFailed = 1;
+constexpr int kLate = 3;
+constexpr int kInterrupted = 130;
+
+fs::path this_program() { return fs::read_symlink("/proc/self/exe"); }
+
+class PipelineCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& program) override {
+    CLI::App* app = program.add_subcommand(
+        "pipeline", "Steps that need each other, by hand or again and again, with a deadline");
+    app->require_subcommand(1);
+    run_ = app->add_subcommand("run", "Do what is not done of a run");
+    declare_file(*run_);
+    run_->add_option("--scheduled", scheduled_,
+                     "The run's time; else the last that was due (every), or now")
+        ->type_name("TIME");
+    run_->add_flag("--repeat", repeat_, "Stay, and run whenever it is due");
+    run_->add_flag("--submit-next", submits_next_,
+                   "First submit the run that is due next, as `sullae pipeline submit` does");
+    run_->footer(
+        "Exit codes: 0: done; 1: a step failed; 3: done, after the deadline; 130: interrupted.");
+    submit_ = app->add_subcommand(
+        "submit", "Submit the run that is due next to the cluster; each submits the one after it");
+    declare_file(*submit_);
+    submit_->add_flag("--dry-run", dry_run_,
+                      "Print what the engine would be given, and submit nothing");
+    show_ = app->add_subcommand("show", "Show the last runs, and the steps of one");
+    declare_file(*show_);
+    show_->add_option("--scheduled", scheduled_, "The run; else the last")->type_name("TIME");
+    show_->add_flag("--json", json_, "All that is known of it, as JSON");
+    list_ = app->add_subcommand("list", "Show the pipelines of a folder");
+    list_->add_option("DIR", folder_, "Where their files are")->capture_default_str();
+    app->footer("docs/pipelines.md has an example.");
+    return app;
+  }
+
+  int run() override {
+    if (list_->parsed()) return list();
+    const Pipeline pipeline = read_pipeline(file_);
+    if (show_->parsed()) return show(pipeline);
+    if (submit_->parsed()) return submit(pipeline, next_of(pipeline));
+    return repeat_ ? repeat(pipeline) : run_once(pipeline);
+  }
+
+ private:
+  void declare_file(CLI::App& app) {
+    app.add_option("FILE", file_, "The pipeline, a TOML file")->required()->type_name("FILE");
+  }
+
+  static const Schedule& schedule_of(const Pipeline& pipeline) {
+    if (pipeline.every) return *pipeline.every;
+    throw InputError(
+        fmt::format("{}: does not say when it is due: expected every = \"day at 02:00\"",
+                    pipeline.file.string()));
+  }
+  static Time next_of(const Pipeline& pipeline) {
+    return schedule_of(pipeline).next(std::time(nullptr));
+  }
+
+  Time scheduled_of(const Pipeline& pipeline) const {
+    if (!scheduled_.empty()) return pipeline::parse_time(scheduled_, "--scheduled");
+    const Time now = std::time(nullptr);
+    return pipeline.every ? pipeline.every->latest(now) : now;
+  }
+
+  int run_once(const Pipeline& pipeline) {
+    const Time scheduled = scheduled_of(pipeline);
+    if (submits_next_) submit(pipeline, schedule_of(pipeline).next(scheduled));
+    const EndSignals signals;
+    return run_one(pipeline, scheduled, signals);
+  }
+
+  // What was missed while another run was on its way is left out, or, with overlap = "queue", made up for.
+  int repeat(const Pipeline& first) {
+    schedule_of(first);
+    const EndSignals signals;
+    Time last = 0;
+    for (;;) {
+      const Pipeline pipeline = read_pipeline(file_);
+      const Schedule& schedule = schedule_of(pipeline);
+      const Time now = std::time(nullptr);
+      const Time latest = schedule.latest(now);
+      const Time due = last == 0                            ? latest
+                       : pipeline.overlap == Overlap::queue ? schedule.next(last)
+                                                            : std::max(latest, schedule.next(last));
+      if (due <= now) {
+        last = due;
+        const auto before = State(pipeline).run(due);
+        if (before && before->state == RunState::done) continue;
+        run_one(pipeline, due, signals);
+      }
+      // Clocks are set: not one long wait.
+      constexpr std::chrono::milliseconds kTurn{500};
+      if (signals.come_within(due <= now ? std::chrono::milliseconds{0} : kTurn))
+        return kInterrupted;
+    }
+  }
+
+  static int run_one(const Pipeline& pipeline, Time scheduled, const EndSignals& signals) {
+    const State state(pipeline);
+    const auto is_to_end = [&] {
+      return signals.come_within(std::chrono::milliseconds{0});
+    };
+    const auto lock = lock_of(pipeline, state, scheduled, is_to_end);
+    if (!lock) return is_to_end() ? kInterrupted : 0;
+    const auto done = Runner(pipeline, state, scheduled, this_program()).run(is_to_end);
+    if (done.state == RunState::failed) return kFailed;
+    if (done.state == RunState::interrupted) return kInterrupted;
+    return done.is_late ? kLate : 0;
+  }
+
+  // Nothing where the run is not to be.
+  static std::optional<UniqueFd> lock_of(const Pipeline& pipeline, const State& state,
+                                         Time scheduled, const std::function<bool()>& is_to_end) {
+    std::chrono::milliseconds limit{std::chrono::hours{24}};
+    read_seconds(process_environment(), "SULLAE_PIPELINE_QUEUE_TIMEOUT", Zero::forbidden, limit);
+    const Deadline deadline(limit, "SULLAE_PIPELINE_QUEUE_TIMEOUT");
+    bool is_told = false;
+    for (;;) {
+      if (auto lock = state.try_lock(scheduled)) return lock;
+      const auto holder = state.holder();
+      if (!holder) continue;
+      const auto who = fmt::format("the run of {} (process {})",
+                                   pipeline::to_text(holder->scheduled), holder->pid);
+      if (pipeline.overlap == Overlap::skip) {
+        fmt::print("{}: {} is on its way: this one is left out\n", pipeline.name, who);
+        return std::nullopt;
+      }
+      if (!is_told) {
+        const bool replaces = pipeline.overlap == Overlap::replace;
+        fmt::print("{}: {} is on its way{}\n", pipeline.name, who,
+                   replaces ? ": it is ended" : ": this one waits for it");
+        std::fflush(stdout);
+        if (replaces && holder->pid > 0) ::kill(holder->pid, SIGTERM);
+        is_told = true;
+      }
+      if (is_to_end()) return std::nullopt;
+      if (deadline.passed())
+        throw TimeoutError(
+            fmt::format("{}: {} was not over {}", pipeline.name, who, deadline.describe()));
+      std::this_thread::sleep_for(std::chrono::milliseconds{200});
+    }
+  }
+
+  int submit(const Pipeline& pipeline, Time scheduled) const {
+    OpenCluster cluster;
+    const std::string when = pipeline::to_text(scheduled);
+    const cluster::Job job{
+        .command = {this_program().string(), "pipeline", "run", pipeline.file.string(),
+                    "--scheduled", when, "--submit-next"},
+        .name = "pipeline-" + pipeline.name.substr(0, 50),
+        .directory = pipeline.folder.string(),
+        .idempotency_key = fmt::format("pipeline {} {}", pipeline.file.string(), when),
+        .engine_options = {"--begin=" + format_local(scheduled, "%Y-%m-%dT%H:%M:%S")}};
+    if (dry_run_) {
+      fmt::print("{}", cluster.jobs.describe(job));
+      return 0;
+    }
+    const auto submitted = cluster.jobs.submit(job);
+    fmt::print("{} {} as {}\n", pipeline.name,
+               submitted.is_new ? fmt::format("will run at {}", when)
+                                : fmt::format("was submitted before for {}", when),
+               submitted.folder.id());
+    std::fflush(stdout);
+    return 0;
+  }
+
+  int show(const Pipeline& pipeline) const {
+    const State state(pipeline);
+    constexpr std::size_t kShown = 10;
+    const auto runs = state.runs(50);
+    const auto run = scheduled_.empty()
+                         ? (runs.empty() ? std::nullopt : std::optional(runs.front()))
+                         : state.run(pipeline::parse_time(scheduled_, "--scheduled"));
+    if (!run && !scheduled_.empty())
+      throw InputError(fmt::format("{}: there is no run of {}", pipeline.name, scheduled_));
+    if (json_) {
+      fmt::print("{}\n", run ? pipeline::to_json(*run).dump(2) : "null");
+      return 0;
+    }
+    fmt::print("{}{}\n\n", pipeline.name,
+               pipeline.every
+                   ? fmt::format(", due next at {}", pipeline::to_text(next_of(pipeline)))
+                   : "");
+    const auto usual = usual_of(runs);
+    fmt::print("{:<26}{:<13}{:>10}  {}\n", "run", "state", "time", "deadline");
+    for (std::size_t i = 0; i < std::min(kShown, runs.size()); ++i)
+      fmt::print("{:<26}{:<13}{:>10}  {}\n", pipeline::to_text(runs[i].scheduled),
+                 state_of(runs[i], state), took(runs[i].started, runs[i].ended),
+                 deadline_of(runs[i]));
+    fmt::print("\n{:<20}{:<13}{:>10}{:>10}  {}\n", "step", "state", "time", "usually", "after");
+    for (const Step& step : pipeline.steps) {
+      const auto found = run ? run->steps.find(step.name) : decltype(run->steps.find(""))();
+      const auto record = run && found != run->steps.end() ? found->second : StepRecord();
+      fmt::print("{:<20}{:<13}{:>10}{:>10}  {}\n", step.name, pipeline::to_text(record.state),
+                 took(record.started, record.ended),
+                 usual.contains(step.name) ? format_seconds(usual.at(step.name)) : "-",
+                 fmt::join(step.after, ", "));
+    }
+    if (!run) return 0;
+    for (const auto& [name, record] : run->steps) {
+      if (!record.reason.empty()) fmt::print("\n{}: {}\n", name, record.reason);
+    }
+    fmt::print("\nlogs: {}\n", state.run_folder(run->scheduled).string());
+    return 0;
+  }
+
+  int list() const {
+    fmt::print("{:<24}{:<28}{:<13}{}\n", "pipeline", "due next", "last run", "file");
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      if (entry.path().extension() != ".toml") continue;
+      try {
+        const Pipeline pipeline = read_pipeline(entry.path());
+        const State state(pipeline);
+        const auto runs = state.runs(1);
+        fmt::print("{:<24}{:<28}{:<13}{}\n", pipeline.name,
+                   pipeline.every ? pipeline::to_text(next_of(pipeline)) : "-",
+                   runs.empty() ? "-" : state_of(runs.front(), state), entry.path().string());
+      } catch (const InputError& error) {
+        fmt::print(stderr, "{}\n", error.what());
+      }
+    }
+    return 0;
+  }
+
+  // "running" of one that was killed is what nobody would see otherwise.
+  static std::string state_of(const RunRecord& run, const State& state) {
+    if (run.state == RunState::running) {
+      const auto holder = state.holder();
+      if (!holder || holder->scheduled != run.scheduled) return "killed";
+      return run.foreseen_late ? "running, late" : "running";
+    }
+    return pipeline::to_text(run.state) + (run.is_late ? ", late" : "");
+  }
+  static std::string took(Time started, Time ended) {
+    if (started == 0) return "-";
+    return format_seconds(
+        static_cast<double>((ended == 0 ? Time{std::time(nullptr)} : ended) - started));
+  }
+  static std::string deadline_of(const RunRecord& run) {
+    return run.deadline ? pipeline::to_text(*run.deadline) : "-";
+  }
+
+  CLI::App* run_ = nullptr;
+  CLI::App* submit_ = nullptr;
+  CLI::App* show_ = nullptr;
+  CLI::App* list_ = nullptr;
+  std::string file_;
+  std::string folder_ = ".";
+  std::string scheduled_;
+  bool repeat_ = false;
+  bool submits_next_ = false;
+  bool dry_run_ = false;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_pipeline_command() { return std::make_unique<PipelineCommand>(); }
+
+}  // namespace sullae::cli

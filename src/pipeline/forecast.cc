@@ -1,0 +1,69 @@
+#include "pipeline/forecast.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace sullae::pipeline {
+
+Usual usual_of(std::span<const RunRecord> runs) {
+  constexpr std::size_t kLast = 10;
+  std::map<std::string, std::vector<double>> times;
+  for (const RunRecord& run : runs) {
+    for (const auto& [name, step] : run.steps) {
+      auto& some = times[name];
+      if (step.state == StepState::done && some.size() < kLast)
+        some.push_back(static_cast<double>(step.ended - step.started));
+    }
+  }
+  Usual usual;
+  for (auto& [name, some] : times) {
+    if (some.empty()) continue;
+    const auto middle = some.begin() + static_cast<std::ptrdiff_t>(some.size() / 2);
+    std::ranges::nth_element(some, middle);
+    usual[name] = *middle;
+  }
+  return usual;
+}
+
+Forecast forecast(const Pipeline& pipeline, const RunRecord& run, const Usual& usual, Time now) {
+  const auto usual_time = [&](const std::string& step) {
+    const auto found = usual.find(step);
+    return found == usual.end() ? Time{0} : static_cast<Time>(std::ceil(found->second));
+  };
+  std::map<std::string, Time> ends;
+  // When each of so many steps at a time is over.
+  std::vector<Time> places(
+      pipeline.parallel > 0 ? static_cast<std::size_t>(pipeline.parallel) : pipeline.steps.size(),
+      now);
+  const auto take_place = [&](Time begin, Time takes) {
+    auto& place = *std::ranges::min_element(places);
+    place = std::max(place, begin) + takes;
+    return place;
+  };
+  const auto record_of = [&](const Step& step) {
+    const auto found = run.steps.find(step.name);
+    return found == run.steps.end() ? StepRecord() : found->second;
+  };
+  for (const Step& step : pipeline.steps) {
+    const StepRecord record = record_of(step);
+    if (record.is_over()) ends[step.name] = now;
+    if (record.state == StepState::running)
+      ends[step.name] =
+          take_place(now, std::max<Time>(0, record.started + usual_time(step.name) - now));
+  }
+  for (const Step& step : pipeline.steps) {
+    if (ends.contains(step.name)) continue;
+    Time begin = now;
+    for (const auto& before : step.after) begin = std::max(begin, ends.at(before));
+    ends[step.name] = take_place(begin, usual_time(step.name));
+  }
+  Forecast found{.end = now, .last = {}};
+  for (const auto& [name, end] : ends) {
+    if (end <= found.end) continue;
+    found = {.end = end, .last = name};
+  }
+  return found;
+}
+
+}  // namespace sullae::pipeline

@@ -1,0 +1,27 @@
+// When a run will be over, by what its steps took before.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+
+#include "pipeline/definition.h"
+#include "pipeline/record.h"
+
+namespace sullae::pipeline {
+
+/// Seconds that steps usually take: the median of the last ten times that they were done.
+using Usual = std::map<std::string, double>;
+/// `runs`: the newest first.
+Usual usual_of(std::span<const RunRecord> runs);
+
+struct Forecast {
+  Time end = 0;
+  /// The step that ends last.
+  std::string last;
+};
+/// Of a run as it is `now`: what is running takes as long as usual, and what has taken longer is about to end; a step that was never done
+/// takes no time.
+Forecast forecast(const Pipeline& pipeline, const RunRecord& run, const Usual& usual, Time now);
+
+}  // namespace sullae::pipeline

@@ -1,0 +1,113 @@
+#include "pipeline/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <thread>
+#include <utility>
+
+#include "base/fd.h"
+#include "base/system_error.h"
+#include "launch/process.h"
+
+namespace sullae::pipeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void become(const StepProcess::Options& options, int log, pid_t parent) {
+  reset_signals();
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);
+  ::dup2(log, STDOUT_FILENO);
+  ::dup2(log, STDERR_FILENO);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  ::dup2(nothing, STDIN_FILENO);
+  for (const auto& [name, value] : options.environment) ::setenv(name.c_str(), value.c_str(), 1);
+  ::setenv(kMark, options.mark.c_str(), 1);
+  if (::chdir(options.folder.c_str()) == 0) execute(options.words);
+  ::_exit(127);
+}
+
+std::vector<pid_t> marked(const std::string& mark) {
+  const std::string wanted = std::string(kMark) + "=" + mark;
+  std::vector<pid_t> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    const auto name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream stream(entry.path() / "environ", std::ios::binary);
+    const std::string all{std::istreambuf_iterator<char>(stream), {}};
+    const auto at = all.find(wanted + '\0');
+    const bool is_whole = at == 0 || (at != std::string::npos && all[at - 1] == '\0');
+    const pid_t pid = std::stoi(name);
+    if (is_whole && pid != ::getpid()) found.push_back(pid);
+  }
+  return found;
+}
+
+}  // namespace
+
+StepProcess::StepProcess(const Options& options) : mark_(options.mark) {
+  const UniqueFd log(::open(options.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!log) throw system_error("{}", options.log.string());
+  const pid_t parent = ::getpid();
+  pid_ = ::fork();
+  if (pid_ < 0) throw system_error("fork");
+  if (pid_ == 0) become(options, log.get(), parent);
+  ::setpgid(pid_, pid_);  // whichever of both is first
+}
+
+StepProcess::StepProcess(StepProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), mark_(std::move(other.mark_)) {}
+
+StepProcess::~StepProcess() {
+  if (pid_ < 0) return;
+  ::kill(-pid_, SIGKILL);
+  kill_marked(mark_);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
+}
+
+std::optional<int> StepProcess::ended() {
+  int status = 0;
+  const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
+  if (ended == 0 || (ended < 0 && errno == EINTR)) return std::nullopt;
+  ::kill(-pid_, SIGKILL);  // what it has left
+  kill_marked(mark_);
+  pid_ = -1;
+  if (ended < 0) return 127;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void StepProcess::stop() {
+  ::kill(-pid_, SIGTERM);
+  constexpr int kTenths = 100;
+  for (int i = 0; i < kTenths; ++i) {
+    if (ended()) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  }
+  ::kill(-pid_, SIGKILL);
+  kill_marked(mark_);
+  while (!ended()) std::this_thread::sleep_for(std::chrono::milliseconds{10});
+}
+
+void kill_marked(const std::string& mark) {
+  constexpr int kTurns = 10;
+  for (int i = 0; i < kTurns; ++i) {
+    const auto found = marked(mark);
+    if (found.empty()) return;
+    for (const pid_t pid : found) ::kill(pid, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  }
+}
+
+}  // namespace sullae::pipeline

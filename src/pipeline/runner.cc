@@ -1,0 +1,351 @@
+#include "pipeline/runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <deque>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "base/log.h"
+#include "cluster/command.h"
+#include "pipeline/tell.h"
+#include "sullae/error.h"
+
+namespace sullae::pipeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kHistory = 50;  // runs that are looked at
+
+std::string last_lines(const fs::path& file) {
+  constexpr std::size_t kLines = 5;
+  std::ifstream stream(file);
+  std::deque<std::string> lines;
+  for (std::string line; std::getline(stream, line);) {
+    lines.push_back(std::move(line));
+    if (lines.size() > kLines) lines.pop_front();
+  }
+  std::string text;
+  for (const auto& line : lines) text += "\n    " + line;
+  return text;
+}
+
+}  // namespace
+
+Runner::Runner(const Pipeline& pipeline, const State& state, Time scheduled, fs::path program)
+    : pipeline_(pipeline),
+      state_(state),
+      program_(std::move(program)),
+      contents_(state.contents()),
+      usual_(usual_of(state.runs(kHistory))),
+      run_(state.run(scheduled).value_or(RunRecord{.scheduled = scheduled})) {
+  if (!pipeline.deadline.empty())
+    run_.deadline = deadline_after(scheduled, pipeline.deadline, "deadline");
+}
+
+RunRecord Runner::run(const std::function<bool()>& is_to_end) {
+  take_up();
+  for (;;) {
+    begin_ready();
+    if (active_.empty()) break;
+    if (is_to_end()) {
+      interrupt();
+      break;
+    }
+    watch_deadline();
+    constexpr std::chrono::milliseconds kTurn{50};
+    std::this_thread::sleep_for(kTurn);
+    for (auto one = active_.begin(); one != active_.end();) {
+      // Another attempt comes in at the end.
+      one = look_after(*one) ? active_.erase(one) : std::next(one);
+    }
+  }
+  finish();
+  return run_;
+}
+
+// Where a run before has ended, or was killed.
+void Runner::take_up() {
+  std::map<std::string, StepRecord> steps;
+  for (const Step& step : pipeline_.steps) {
+    StepRecord record = run_.steps[step.name];
+    if (record.state == StepState::running) kill_marked(mark_of(step));
+    // Of what was done it is seen again whether it still is.
+    steps[step.name] = {.attempts = record.attempts};
+  }
+  run_.steps = std::move(steps);
+  run_.state = RunState::running;
+  run_.started = std::time(nullptr);
+  run_.ended = 0;
+  run_.foreseen_late.reset();
+  save();
+  say(fmt::format("{}: the run of {}{}", pipeline_.name, to_text(run_.scheduled),
+                  run_.deadline ? ", to be over by " + to_text(*run_.deadline) : ""));
+}
+
+void Runner::begin_ready() {
+  // What is kept, or fails at once, lets others begin.
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    for (const Step& step : pipeline_.steps) {
+      StepRecord& record = run_.steps[step.name];
+      if (record.state != StepState::waiting) continue;
+      if (is_blocked(step)) {
+        record.state = StepState::blocked;
+        has_changed = true;
+      } else if (is_ready(step) &&
+                 (pipeline_.parallel == 0 || std::ssize(active_) < pipeline_.parallel)) {
+        begin(step);
+        has_changed = true;
+      }
+    }
+  }
+}
+
+bool Runner::is_ready(const Step& step) const {
+  return std::ranges::all_of(step.after, [&](const auto& before) {
+    const auto state = run_.steps.at(before).state;
+    return state == StepState::done || state == StepState::kept;
+  });
+}
+
+bool Runner::is_blocked(const Step& step) const {
+  return std::ranges::any_of(step.after, [&](const auto& before) {
+    const auto state = run_.steps.at(before).state;
+    return state == StepState::failed || state == StepState::blocked;
+  });
+}
+
+void Runner::begin(const Step& step) {
+  StepRecord& record = run_.steps[step.name];
+  record.started = std::time(nullptr);
+  try {
+    std::string missing;
+    inputs_[step.name] = contents_of(step.needs, missing);
+    if (!missing.empty()) return fail(step, fmt::format("needs {}, which is not there", missing));
+    if (was_done(step)) {
+      record.state = StepState::kept;
+      record.ended = record.started;
+      save();
+      return say(fmt::format("{}: was done before, of the same", step.name));
+    }
+    say(fmt::format("{}: begins", step.name));
+    start_attempt(step);
+  } catch (const Error& error) {
+    fail(step, error.what());
+  }
+}
+
+void Runner::start_attempt(const Step& step) {
+  StepRecord& record = run_.steps[step.name];
+  record.state = StepState::running;
+  const std::string command = command_of(step);
+  std::vector<std::string> words{"/bin/sh", "-c", command};
+  if (step.job) {
+    // Submitted once, whoever is killed: the key is the same until the attempt has ended.
+    std::vector<std::string> submit{
+        program_.string(),
+        "jobs",
+        "submit",
+        "--watch",
+        "--name",
+        fmt::format("{}-{}", pipeline_.name, step.name).substr(0, 64),
+        "--idempotency-key",
+        fmt::format("{}/{}/{}/{}", state_.folder().string(), to_text(run_.scheduled), step.name,
+                    record.attempts)};
+    submit.insert(submit.end(), step.job->begin(), step.job->end());
+    submit.insert(submit.end(), words.begin(), words.end());
+    words = std::move(submit);
+  }
+  save();
+  active_.push_back({.step = &step,
+                     .process = StepProcess({.words = std::move(words),
+                                             .folder = pipeline_.folder,
+                                             .log = state_.log(run_.scheduled, step.name),
+                                             .environment = environment_of(step),
+                                             .mark = mark_of(step)}),
+                     .begun = Clock::now()});
+}
+
+// Whether the attempt is over.
+bool Runner::look_after(Active& active) {
+  const Step& step = *active.step;
+  if (const auto code = active.process.ended()) {
+    attempt_ended(step, *code, "");
+    return true;
+  }
+  if (!step.time || Clock::now() - active.begun < *step.time) return false;
+  active.process.stop();
+  constexpr int kTimedOut = 124;  // as timeout(1) has it
+  attempt_ended(step, kTimedOut,
+                fmt::format("took longer than its time of {}",
+                            format_seconds(static_cast<double>(step.time->count()))));
+  return true;
+}
+
+void Runner::attempt_ended(const Step& step, int exit_code, const std::string& why) {
+  StepRecord& record = run_.steps[step.name];
+  const auto log = state_.log(run_.scheduled, step.name);
+  ++record.attempts;
+  record.exit_code = exit_code;
+  if (exit_code == 0) return succeeded(step);
+  const std::string reason = why.empty() ? fmt::format("ended with exit code {}", exit_code) : why;
+  if (record.attempts % step.attempts != 0) {
+    say(fmt::format("{}: {}; attempt {} of {}", step.name, reason,
+                    record.attempts % step.attempts + 1, step.attempts));
+    return start_attempt(step);
+  }
+  fail(step, fmt::format("{}; {} ends with{}", reason, log.string(), last_lines(log)));
+}
+
+void Runner::succeeded(const Step& step) {
+  StepRecord& record = run_.steps[step.name];
+  record.ended = std::time(nullptr);
+  std::string missing;
+  const auto outputs = contents_of(step.makes, missing);
+  if (!missing.empty()) return fail(step, fmt::format("ended well, and has not made {}", missing));
+  record.state = StepState::done;
+  state_.add(step.name, {.command = command_of(step),
+                         .environment = step.environment,
+                         .scheduled = run_.scheduled,
+                         .inputs = inputs_[step.name],
+                         .outputs = outputs});
+  save();
+  say(fmt::format("{}: done in {}", step.name,
+                  format_seconds(static_cast<double>(record.ended - record.started))));
+}
+
+void Runner::fail(const Step& step, const std::string& reason) {
+  StepRecord& record = run_.steps[step.name];
+  record.state = StepState::failed;
+  record.ended = std::time(nullptr);
+  record.reason = reason;
+  save();
+  say(fmt::format("{}: FAILED: {}", step.name, reason));
+  tell("failed", fmt::format("{}: step {} of {} failed: {}", pipeline_.name, step.name,
+                             to_text(run_.scheduled), reason));
+}
+
+void Runner::interrupt() {
+  for (auto& active : active_) {
+    active.process.stop();
+    StepRecord& record = run_.steps[active.step->name];
+    record.state = StepState::interrupted;
+    record.ended = std::time(nullptr);
+    say(fmt::format("{}: interrupted", active.step->name));
+  }
+  active_.clear();
+}
+
+// A step that makes nothing is done once a run.
+bool Runner::was_done(const Step& step) {
+  const auto command = command_of(step);
+  std::string missing;
+  const auto& inputs = inputs_[step.name];
+  const auto outputs = contents_of(step.makes, missing);
+  if (!missing.empty()) return false;
+  return std::ranges::any_of(state_.done(step.name), [&](const Done& one) {
+    return one.command == command && one.environment == step.environment && one.inputs == inputs &&
+           one.outputs == outputs && (!step.makes.empty() || one.scheduled == run_.scheduled);
+  });
+}
+
+void Runner::watch_deadline() {
+  constexpr std::chrono::seconds kBetween{1};
+  if (!run_.deadline || run_.foreseen_late || Clock::now() - looked_ < kBetween) return;
+  looked_ = Clock::now();
+  const Time now = std::time(nullptr);
+  const Forecast seen = forecast(pipeline_, run_, usual_, now);
+  if (seen.end <= *run_.deadline) return;
+  run_.foreseen_late = now;
+  save();
+  const bool has_passed = now > *run_.deadline;
+  const std::string message =
+      has_passed ? fmt::format("{}: LATE: the deadline, {}, has passed", pipeline_.name,
+                               to_text(*run_.deadline))
+                 : fmt::format(
+                       "{}: WILL BE LATE: expected to be over at {}, {} after the deadline, {}"
+                       " (the last step is {}, which usually takes {})",
+                       pipeline_.name, to_text(seen.end),
+                       format_seconds(static_cast<double>(seen.end - *run_.deadline)),
+                       to_text(*run_.deadline), seen.last,
+                       format_seconds(usual_.contains(seen.last) ? usual_.at(seen.last) : 0));
+  say(message);
+  tell("late", message);
+}
+
+void Runner::tell(const std::string& event, const std::string& message) {
+  const auto& of = pipeline_.tell.of;
+  if (std::ranges::find(of, event) != of.end())
+    pipeline::tell(pipeline_.tell, pipeline_, event, message, run_);
+}
+
+void Runner::finish() {
+  const auto is = [&](StepState state) {
+    return std::ranges::any_of(run_.steps,
+                               [&](const auto& one) { return one.second.state == state; });
+  };
+  run_.ended = std::time(nullptr);
+  run_.state = is(StepState::failed)                                  ? RunState::failed
+               : is(StepState::interrupted) || is(StepState::waiting) ? RunState::interrupted
+                                                                      : RunState::done;
+  run_.is_late = run_.deadline && run_.ended > *run_.deadline;
+  contents_.save();
+  save();
+  const auto took = format_seconds(static_cast<double>(run_.ended - run_.started));
+  const std::string message = fmt::format("{}: {} in {}{}", pipeline_.name, to_text(run_.state),
+                                          took, run_.is_late ? ", late" : "");
+  say(message);
+  if (run_.state == RunState::done) tell("done", message);
+}
+
+std::string Runner::command_of(const Step& step) const {
+  return expand(step.run, pipeline_, run_.scheduled);
+}
+
+std::map<std::string, std::string> Runner::environment_of(const Step& step) const {
+  std::map<std::string, std::string> all = pipeline_.environment;
+  for (const auto& [name, value] : step.environment) all[name] = value;
+  for (auto& [name, value] : all) value = expand(value, pipeline_, run_.scheduled);
+  all["SULLAE_PIPELINE"] = pipeline_.name;
+  all["SULLAE_PIPELINE_SCHEDULED"] = to_text(run_.scheduled);
+  all["SULLAE_PIPELINE_RUN_DIR"] = state_.run_folder(run_.scheduled).string();
+  return all;
+}
+
+// `missing`: the first that is not there.
+std::map<std::string, std::string> Runner::contents_of(const std::vector<std::string>& paths,
+                                                       std::string& missing) {
+  std::map<std::string, std::string> all;
+  for (const auto& path : paths) {
+    const std::string expanded = expand(path, pipeline_, run_.scheduled);
+    const bool is_elsewhere = expanded.find("://") != std::string::npos;
+    const auto content =
+        contents_.of(is_elsewhere ? fs::path(expanded) : pipeline_.folder / expanded);
+    if (content) {
+      all[expanded] = *content;
+    } else if (missing.empty()) {
+      missing = "'" + expanded + "'";
+    }
+  }
+  return all;
+}
+
+std::string Runner::mark_of(const Step& step) const {
+  return fmt::format("{}/{}", state_.run_folder(run_.scheduled).string(), step.name);
+}
+
+void Runner::say(const std::string& line) const {
+  fmt::print("{}  {}\n", format_local(std::time(nullptr), "%H:%M:%S"), line);
+  std::fflush(stdout);
+}
+
+}  // namespace sullae::pipeline

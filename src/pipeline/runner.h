@@ -1,0 +1,72 @@
+// Runs a pipeline once.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <list>
+#include <map>
+#include <string>
+
+#include "base/deadline.h"
+#include "pipeline/contents.h"
+#include "pipeline/definition.h"
+#include "pipeline/forecast.h"
+#include "pipeline/process.h"
+#include "pipeline/state.h"
+
+namespace sullae::pipeline {
+
+/// By one thread, of a process that holds the lock.
+class Runner {
+ public:
+  /// `program`: this one, for steps that are jobs. All outlive this object.
+  Runner(const Pipeline& pipeline, const State& state, Time scheduled,
+         std::filesystem::path program);
+
+  /// Does what is not done of the run, until nothing is left that can be, or `is_to_end`, which is asked several times a second. Says on
+  /// standard output what becomes of steps, and tells whom the pipeline names. Throws Error where records cannot be written.
+  RunRecord run(const std::function<bool()>& is_to_end);
+
+ private:
+  struct Active {
+    const Step* step;
+    StepProcess process;
+    Clock::time_point begun;
+  };
+
+  void take_up();
+  void begin_ready();
+  bool is_ready(const Step& step) const;
+  bool is_blocked(const Step& step) const;
+  void begin(const Step& step);
+  void start_attempt(const Step& step);
+  bool look_after(Active& active);
+  void attempt_ended(const Step& step, int exit_code, const std::string& why);
+  void succeeded(const Step& step);
+  void fail(const Step& step, const std::string& reason);
+  void interrupt();
+  bool was_done(const Step& step);
+  void watch_deadline();
+  void tell(const std::string& event, const std::string& message);
+  void finish();
+  void save() { state_.save(run_); }
+
+  std::string command_of(const Step& step) const;
+  std::map<std::string, std::string> environment_of(const Step& step) const;
+  std::map<std::string, std::string> contents_of(const std::vector<std::string>& paths,
+                                                 std::string& missing);
+  std::string mark_of(const Step& step) const;
+  void say(const std::string& line) const;
+
+  const Pipeline& pipeline_;
+  const State& state_;
+  std::filesystem::path program_;
+  Contents contents_;
+  Usual usual_;
+  RunRecord run_;
+  std::list<Active> active_;
+  std::map<std::string, std::map<std::string, std::string>> inputs_;  // of steps, when they began
+  Clock::time_point looked_ = {};                                     // at the forecast
+};
+
+}  // namespace sullae::pipeline

@@ -1,0 +1,129 @@
+#include "pipeline/state.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "base/system_error.h"
+#include "sullae/error.h"
+
+namespace sullae::pipeline {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Done, command, environment, scheduled, inputs, outputs)
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+constexpr const char* kRunFile = "run.json";
+
+json read(const fs::path& file) {
+  if (!fs::exists(file)) return nullptr;
+  return json::parse(read_file(file, kMostBytes), nullptr, false);
+}
+
+std::optional<RunRecord> read_run(const fs::path& file) {
+  try {
+    const json saved = read(file);
+    if (saved.is_object()) return run_from(saved);
+  } catch (const json::exception&) {
+    // Of a version that is none of ours, or damaged: as if it had not been.
+  }
+  return std::nullopt;
+}
+
+UniqueFd open_lock(const fs::path& folder) {
+  UniqueFd fd(::open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!fd) throw system_error("{}/lock", folder.string());
+  return fd;
+}
+
+}  // namespace
+
+State::State(const Pipeline& pipeline)
+    : folder_(pipeline.folder / ".sullae" / "pipelines" / pipeline.name) {
+  std::error_code error;
+  fs::create_directories(folder_ / "runs", error);
+  if (!error) fs::create_directories(folder_ / "steps", error);
+  if (error) throw Error(fmt::format("{}: {}", folder_.string(), error.message()));
+}
+
+fs::path State::run_folder(Time scheduled) const {
+  return folder_ / "runs" / format_local(scheduled, "%Y-%m-%dT%H%M%S%z");
+}
+
+fs::path State::log(Time scheduled, const std::string& step) const {
+  return run_folder(scheduled) / (step + ".log");
+}
+
+std::optional<RunRecord> State::run(Time scheduled) const {
+  return read_run(run_folder(scheduled) / kRunFile);
+}
+
+void State::save(const RunRecord& run) const {
+  fs::create_directories(run_folder(run.scheduled));
+  write_file(run_folder(run.scheduled) / kRunFile, to_json(run).dump(2) + '\n');
+}
+
+std::vector<RunRecord> State::runs(std::size_t most) const {
+  std::vector<RunRecord> runs;
+  for (const auto& entry : fs::directory_iterator(folder_ / "runs")) {
+    if (auto run = read_run(entry.path() / kRunFile)) runs.push_back(*std::move(run));
+  }
+  std::ranges::sort(runs, std::greater{}, &RunRecord::scheduled);
+  if (runs.size() > most) runs.resize(most);
+  return runs;
+}
+
+std::vector<Done> State::done(const std::string& step) const {
+  try {
+    const json saved = read(folder_ / "steps" / (step + ".json"));
+    if (saved.is_array()) return saved.get<std::vector<Done>>();
+  } catch (const json::exception&) {
+    // It is done again.
+  }
+  return {};
+}
+
+void State::add(const std::string& step, const Done& done) const {
+  constexpr std::size_t kKept = 50;
+  auto all = this->done(step);
+  std::erase_if(all, [&](const Done& one) {
+    return one.command == done.command && one.outputs == done.outputs &&
+           one.scheduled == done.scheduled;
+  });
+  all.push_back(done);
+  if (all.size() > kKept) all.erase(all.begin());
+  write_file(folder_ / "steps" / (step + ".json"), json(all).dump(2) + '\n');
+}
+
+std::optional<State::Holder> State::holder() const {
+  const UniqueFd fd = open_lock(folder_);
+  if (::flock(fd.get(), LOCK_SH | LOCK_NB) == 0) return std::nullopt;
+  const auto said = json::parse(read_file(folder_ / "lock", kMostBytes), nullptr, false);
+  if (!said.is_object()) return Holder{};
+  return Holder{.pid = said.value("pid", 0), .scheduled = said.value("scheduled", Time{0})};
+}
+
+std::optional<UniqueFd> State::try_lock(Time scheduled) const {
+  UniqueFd fd = open_lock(folder_);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) throw system_error("{}/lock", folder_.string());
+    return std::nullopt;
+  }
+  const std::string who = json{{"pid", ::getpid()}, {"scheduled", scheduled}}.dump();
+  if (::ftruncate(fd.get(), 0) != 0 ||
+      ::pwrite(fd.get(), who.data(), who.size(), 0) != static_cast<ssize_t>(who.size()))
+    throw system_error("{}/lock", folder_.string());
+  return fd;
+}
+
+}  // namespace sullae::pipeline

@@ -1,0 +1,64 @@
+// What is kept of a pipeline, beside its file:
+//
+//   .sullae/pipelines/NAME/
+//     runs/2026-11-24T020000+0900/run.json     of each run: its steps, times, how it ended
+//     runs/…/prepare.log                       what a step has written
+//     steps/prepare.json                       what was done, of which contents: not done again
+//     contents.json                            hashes of files
+//     lock                                     held by whoever runs it; says who
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "pipeline/definition.h"
+#include "pipeline/record.h"
+
+namespace sullae::pipeline {
+
+/// A step that was done.
+struct Done {
+  std::string command;
+  std::map<std::string, std::string> environment;
+  Time scheduled = 0;
+  std::map<std::string, std::string> inputs;  ///< contents by path
+  std::map<std::string, std::string> outputs;
+};
+
+/// Any process; only who holds the lock writes.
+class State {
+ public:
+  explicit State(const Pipeline& pipeline);
+
+  const std::filesystem::path& folder() const { return folder_; }
+  std::filesystem::path run_folder(Time scheduled) const;
+  std::filesystem::path log(Time scheduled, const std::string& step) const;
+  std::filesystem::path contents() const { return folder_ / "contents.json"; }
+
+  /// Nothing where there is none, or a damaged one.
+  std::optional<RunRecord> run(Time scheduled) const;
+  void save(const RunRecord& run) const;
+  /// The newest first, at most `most`.
+  std::vector<RunRecord> runs(std::size_t most) const;
+
+  std::vector<Done> done(const std::string& step) const;
+  void add(const std::string& step, const Done& done) const;
+
+  struct Holder {
+    int pid = 0;
+    Time scheduled = 0;
+  };
+  /// Who holds the lock; nothing where nobody does.
+  std::optional<Holder> holder() const;
+  /// Nothing where another has it.
+  std::optional<UniqueFd> try_lock(Time scheduled) const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace sullae::pipeline
