@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
   const int nothing = ::open("/dev/null", O_RDONLY);
   ::dup2(nothing, STDIN_FILENO);
   for (const auto& [name, value] : options.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  ::setenv(kMark, options.mark.c_str(), 1);
+  if (!options.mark.empty()) ::setenv(kMark, options.mark.c_str(), 1);
   if (::chdir(options.folder.c_str()) == 0) execute(options.words);
   ::_exit(127);
 }
@@ -102,7 +102,7 @@ void StepProcess::stop() {
 
 void kill_marked(const std::string& mark) {
   constexpr int kTurns = 10;
-  for (int i = 0; i < kTurns; ++i) {
+  for (int i = 0; i < kTurns && !mark.empty(); ++i) {
     const auto found = marked(mark);
     if (found.empty()) return;
     for (const pid_t pid : found) ::kill(pid, SIGKILL);

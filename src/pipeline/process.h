@@ -23,7 +23,7 @@ class StepProcess {
     /// What it writes goes behind what is there.
     std::filesystem::path log;
     std::map<std::string, std::string> environment;
-    /// Of this step of this run alone.
+    /// Of this step of this run alone; empty: what it starts elsewhere goes on without it.
     std::string mark;
   };
   /// Throws Error.
@@ -43,7 +43,7 @@ class StepProcess {
   std::string mark_;
 };
 
-/// Kills processes with this mark: of a run before, which was killed itself.
+/// Kills processes with this mark, if it is one: of a run before, which was killed itself.
 void kill_marked(const std::string& mark);
 
 }  // namespace sullae::pipeline

@@ -339,7 +339,9 @@ std::map<std::string, std::string> Runner::contents_of(const std::vector<std::st
   return all;
 }
 
+// A job is not this host's, nor this process's: who goes on with the run finds it again.
 std::string Runner::mark_of(const Step& step) const {
+  if (step.job) return "";
   return fmt::format("{}/{}", state_.run_folder(run_.scheduled).string(), step.name);
 }
 
