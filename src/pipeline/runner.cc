@@ -74,6 +74,7 @@ RunRecord Runner::run(const std::function<bool()>& is_to_end) {
 
 // Where a run before has ended, or was killed.
 void Runner::take_up() {
+  before_ = run_;
   std::map<std::string, StepRecord> steps;
   for (const Step& step : pipeline_.steps) {
     StepRecord record = run_.steps[step.name];
@@ -132,8 +133,14 @@ void Runner::begin(const Step& step) {
     inputs_[step.name] = contents_of(step.needs, missing);
     if (!missing.empty()) return fail(step, fmt::format("needs {}, which is not there", missing));
     if (was_done(step)) {
-      record.state = StepState::kept;
-      record.ended = record.started;
+      // Of this run it is known when.
+      const StepRecord& earlier = before_.steps[step.name];
+      const bool is_of_this_run = earlier.state == StepState::done;
+      record = is_of_this_run ? earlier
+                              : StepRecord{.state = StepState::kept,
+                                           .started = record.started,
+                                           .ended = record.started,
+                                           .attempts = record.attempts};
       save();
       return say(fmt::format("{}: was done before, of the same", step.name));
     }
@@ -178,6 +185,7 @@ void Runner::start_attempt(const Step& step) {
 // Whether the attempt is over.
 bool Runner::look_after(Active& active) {
   const Step& step = *active.step;
+  has_done_ = true;
   if (const auto code = active.process.ended()) {
     attempt_ended(step, *code, "");
     return true;
@@ -299,6 +307,11 @@ void Runner::finish() {
                                                                       : RunState::done;
   run_.is_late = run_.deadline && run_.ended > *run_.deadline;
   contents_.save();
+  if (before_.state == RunState::done && !has_done_) {
+    run_ = before_;
+    save();
+    return say(fmt::format("{}: nothing was left to do", pipeline_.name));
+  }
   save();
   const auto took = format_seconds(static_cast<double>(run_.ended - run_.started));
   const std::string message = fmt::format("{}: {} in {}{}", pipeline_.name, to_text(run_.state),

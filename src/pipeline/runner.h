@@ -64,6 +64,8 @@ class Runner {
   Contents contents_;
   Usual usual_;
   RunRecord run_;
+  RunRecord before_;       // what the run had come to
+  bool has_done_ = false;  // anything
   std::list<Active> active_;
   std::map<std::string, std::map<std::string, std::string>> inputs_;  // of steps, when they began
   Clock::time_point looked_ = {};                                     // at the forecast

@@ -72,11 +72,16 @@ TEST_F(PipelineRun, DoesEachStepOnceWhateverComesAgain) {
   EXPECT_EQ(first.exit_code, 0) << first.standard_output << first.standard_error;
   EXPECT_EQ(read("c.out"), "one\n2026-11-24\n");
   EXPECT_TRUE(contains(first.standard_output, "nightly: done in ")) << first.standard_output;
-  EXPECT_EQ(run({"--scheduled", "2026-11-24T02:00"}).exit_code, 0);
+  const auto before = show({"--json"}).standard_output;
+  const auto again = run({"--scheduled", "2026-11-24T02:00"});
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_TRUE(contains(again.standard_output, "nightly: nothing was left to do"))
+      << again.standard_output;
   EXPECT_EQ(count('a') + count('b') + count('c'), 3);
-  EXPECT_EQ(state_of("c"), "kept");
+  EXPECT_EQ(show({"--json"}).standard_output, before) << "when it was done";
   // Of another time b is another command, and what c needs is other.
   EXPECT_EQ(run({"--scheduled", "2026-11-25T02:00"}).exit_code, 0);
+  EXPECT_EQ(state_of("a"), "kept");
   EXPECT_EQ(count('a'), 1);
   EXPECT_EQ(count('b'), 2);
   EXPECT_EQ(count('c'), 2);
