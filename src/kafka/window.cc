@@ -144,8 +144,9 @@ Window find_window(const Address& topic, const std::string& group) {
     for (const auto& [partition, offset] : reader.committed(all)) {
       Range& range = window.at(partition);
       if (offset < 0) continue;
-      if (offset < range.begin) fail_gone(topic, partition, offset, range);
-      range.begin = std::min(offset, range.end);
+      // Also of a topic that was made anew.
+      if (offset < range.begin || offset > range.end) fail_gone(topic, partition, offset, range);
+      range.begin = offset;
     }
   }
   std::erase_if(window, [](const auto& one) { return one.second.begin == one.second.end; });

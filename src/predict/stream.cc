@@ -79,6 +79,28 @@ class ToTopic final : public RowWriter {
   std::string value_;
 };
 
+// How many messages are taken together: as many as are predicted in some seconds. A member that does not ask for minutes loses its
+// partitions, and what it has done meanwhile is done again.
+class Size {
+ public:
+  Size(const serve::Model& model, const PredictOptions& options)
+      : least_(std::max<std::size_t>(options.batch_size, 1)),
+        most_(most_together(model, options.batch_size)),
+        messages_(std::min(most_, least_ * std::max<std::size_t>(options.workers, 1))) {}
+
+  std::size_t messages() const { return messages_; }
+  void took(std::size_t count, std::chrono::steady_clock::duration time) {
+    constexpr std::chrono::seconds kLong{10};
+    if (time > kLong) messages_ = std::max(least_, messages_ / 2);
+    if (time < kLong / 4 && count == messages_) messages_ = std::min(most_, messages_ * 2);
+  }
+
+ private:
+  std::size_t least_;
+  std::size_t most_;
+  std::size_t messages_;
+};
+
 class Stream {
  public:
   Stream(const PredictOptions& options, const StreamOptions& stream)
@@ -101,11 +123,13 @@ class Stream {
 
   StreamProgress run(const std::function<bool()>& is_to_end,
                      const std::function<void(const StreamProgress&)>& show) {
-    const auto most = most_together(opened_.model, options_.batch_size);
+    Size size(opened_.model, options_);
     while (!is_to_end()) {
       constexpr std::chrono::milliseconds kTurn{250};
-      auto messages = consumer_.poll(most, kTurn);
+      auto messages = consumer_.poll(size.messages(), kTurn);
       if (!messages.empty()) {
+        const auto begin = std::chrono::steady_clock::now();
+        const std::size_t count = messages.size();
         const auto deleted =
             std::ranges::remove_if(messages, [](const auto& one) { return !one.value; });
         progress_.deleted += deleted.size();
@@ -114,6 +138,7 @@ class Stream {
         check_damage();
         producer_.flush();
         consumer_.commit();
+        size.took(count, std::chrono::steady_clock::now() - begin);
       }
       const auto standing = consumer_.standing();
       progress_.partitions = standing.partitions;

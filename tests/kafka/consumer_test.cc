@@ -185,6 +185,18 @@ TEST_F(Kafka, AConsumerGoesOnWhenBrokersComeBack) {
   consumer.commit();
 }
 
+// Whoever is told to end while brokers are away, ends.
+TEST_F(Kafka, AConsumerLeavesBrokersThatAreAway) {
+  put(0, 2);
+  {
+    Consumer consumer(address(), "group");
+    EXPECT_EQ(read_to_end(consumer).size(), 2);
+    cluster_.set_down();
+    EXPECT_TRUE(consumer.poll(10, milliseconds{300}).empty());
+  }
+  cluster_.set_up();
+}
+
 TEST_F(Kafka, PropertiesThatAreNoneAreNamed) {
   const testing::TemporaryDirectory directory;
   const auto file = directory.path() / "client.properties";

@@ -71,6 +71,14 @@ TEST_F(KafkaWindow, OfAGroupFollowsWhatItHasDone) {
   EXPECT_EQ(find_window(address(), "other"), (Window{{0, {0, 5}}, {1, {0, 1}}}));
 }
 
+TEST_F(KafkaWindow, OfATopicThatWasMadeAnewIsRefused) {
+  put(0, 3);
+  Address done = address("?0=0-9");
+  commit_window(done, "nightly");
+  EXPECT_TRUE(contains(error_of([&] { find_window(address(), "nightly"); }),
+                       "partition 0: offset 9 is not there: the topic has 0 to 3"));
+}
+
 TEST_F(KafkaWindow, ThatIsNotThereIsRefused) {
   put(0, 3);
   EXPECT_EQ(error_of([&] { fetch(address("?0=0-5")); }),
