@@ -117,6 +117,7 @@ class DataCommand final : public Command {
       on_root(world, 0, [&] {
         auto topic = kafka::parse_address(path);
         if (topic.window.empty()) topic.window = kafka::find_window(topic, "");
+        if (topic.window.empty()) throw InputError(topic.name() + ": holds no messages");
         path = topic.to_string();
       });
       path = broadcast_text(path, 0, world);

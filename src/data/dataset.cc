@@ -252,6 +252,9 @@ DatasetPtr open_dataset(const std::vector<fs::path>& paths, const DatasetOptions
     parts.push_back(partitions.add_to(format.open(files[i].path, opening), i));
   }
   auto classes = options.classes.empty() ? union_of_classes(parts) : options.classes;
+  if (!options.classes.empty()) {
+    for (auto& part : parts) part = renumber_labels(std::move(part), classes);
+  }
   auto all = concatenate(std::move(parts));
   // Where labels are not asked for, they may be anything.
   if (format.is_table && !options.unlabelled && options.classes.empty() &&

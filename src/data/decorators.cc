@@ -71,6 +71,37 @@ class WithLabels final : public Dataset {
   std::unordered_map<std::string, std::int64_t> labels_;
 };
 
+class Renumbered final : public Dataset {
+ public:
+  Renumbered(DatasetPtr inner, std::vector<std::string> classes)
+      : inner_(std::move(inner)), classes_(std::move(classes)) {}
+  std::size_t size() const override { return inner_->size(); }
+  std::string place(std::size_t i) const override { return inner_->place(i); }
+  const std::vector<std::string>& classes() const override { return classes_; }
+  Example read(std::size_t i) const override {
+    Example example = inner_->read(i);
+    const auto* const own = example.label();
+    if (own == nullptr) return example;
+    const auto& names = inner_->classes();
+    const bool has_name = *own >= 0 && *own < std::ssize(names);
+    const auto found = has_name ? std::ranges::find(classes_, names[static_cast<std::size_t>(*own)])
+                                : classes_.end();
+    if (found == classes_.end())
+      throw DamagedRecord(
+          fmt::format("{}: its class is '{}', expected one of {}", place(i),
+                      has_name ? names[static_cast<std::size_t>(*own)] : std::to_string(*own),
+                      fmt::join(classes_, ", ")));
+    const auto label =
+        example.integer(feature::kLabel) != nullptr ? feature::kLabel : feature::kTextLabel;
+    example.set(label, static_cast<std::int64_t>(found - classes_.begin()));
+    return example;
+  }
+
+ private:
+  DatasetPtr inner_;
+  std::vector<std::string> classes_;
+};
+
 class Subset final : public Dataset {
  public:
   Subset(DatasetPtr inner, std::vector<std::size_t> indices)
@@ -138,6 +169,12 @@ class Cache final : public Dataset {
 
 DatasetPtr concatenate(std::vector<DatasetPtr> parts) {
   return std::make_shared<Concatenation>(std::move(parts));
+}
+
+DatasetPtr renumber_labels(DatasetPtr dataset, const std::vector<std::string>& classes) {
+  if (classes.empty() || dataset->classes().empty() || dataset->classes() == classes)
+    return dataset;
+  return std::make_shared<Renumbered>(std::move(dataset), classes);
 }
 
 DatasetPtr number_classes(DatasetPtr dataset, std::vector<std::string> classes) {

@@ -85,8 +85,22 @@ bool Client::may_pass(rd_kafka_resp_err_t error) {
 }
 
 std::string Client::describe(const std::string& what, rd_kafka_resp_err_t error) const {
+  std::array<char, 512> fatal{};
+  if (error == RD_KAFKA_RESP_ERR__FATAL &&
+      rd_kafka_fatal_error(handle_, fatal.data(), fatal.size()) != RD_KAFKA_RESP_ERR_NO_ERROR)
+    return fmt::format("{}: {}: {}", address_.name(), what, fatal.data());
   return fmt::format("{}: {}: {}{}", address_.name(), what, rd_kafka_err2str(error),
                      may_pass(error) ? last_problem() : "");
+}
+
+rd_kafka_resp_err_t Client::committed(rd_kafka_topic_partition_list_t* partitions,
+                                      std::chrono::milliseconds limit) const {
+  const auto error = rd_kafka_committed(handle_, partitions, milliseconds(limit));
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return error;
+  for (int i = 0; i < partitions->cnt; ++i) {
+    if (partitions->elems[i].err != RD_KAFKA_RESP_ERR_NO_ERROR) return partitions->elems[i].err;
+  }
+  return error;
 }
 
 std::int32_t Client::count_partitions() const {

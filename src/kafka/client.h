@@ -57,6 +57,10 @@ class Client {
   /// "kafka://…: what: why", with the last problem where the error alone does not say.
   std::string describe(const std::string& what, rd_kafka_resp_err_t error) const;
 
+  /// Of the group, into `partitions`. The first error that there is, also of one of them.
+  rd_kafka_resp_err_t committed(rd_kafka_topic_partition_list_t* partitions,
+                                std::chrono::milliseconds limit) const;
+
   /// The topic's, from 0 on. Waits for brokers, and a moment for a topic that is being made. Throws InputError for a topic that
   /// is not there, or may not be seen, and Error.
   std::int32_t count_partitions() const;

@@ -88,6 +88,7 @@ class Consumer::Impl : private Client {
 
   Standing standing() const {
     Standing standing{.partitions = static_cast<int>(assigned_.size())};
+    standing.has_begun = has_begun_;
     standing.is_at_end = !assigned_.empty() && at_end_.size() == assigned_.size();
     for (const auto& [partition, position] : assigned_) {
       std::int64_t low = 0;
@@ -117,6 +118,8 @@ class Consumer::Impl : private Client {
   void meet(const rd_kafka_message_t& event) {
     if (event.err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
       at_end_.insert(event.partition);
+      // Marks of transactions are behind the last message, too.
+      assigned_[event.partition] = event.offset;
       is_end_new_ = standing().is_at_end;
     } else if (event.err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET) {
       throw InputError(fmt::format(
@@ -172,14 +175,18 @@ class Consumer::Impl : private Client {
   void begin(rd_kafka_topic_partition_list_t* partitions) {
     const Deadline limit = deadline();
     for (;;) {
-      const auto error = rd_kafka_committed(get(), partitions, milliseconds(limit.remaining()));
+      const auto error = committed(partitions, limit.remaining());
       if (error == RD_KAFKA_RESP_ERR_NO_ERROR) break;
       if (!may_pass(error) || limit.passed())
         throw Error(describe(fmt::format("where group '{}' is, is not known", group_), error));
     }
     for (int i = 0; i < partitions->cnt; ++i) {
       auto& one = partitions->elems[i];
-      if (one.offset < 0) one.offset = RD_KAFKA_OFFSET_BEGINNING;
+      if (one.offset < 0) {
+        one.offset = RD_KAFKA_OFFSET_BEGINNING;
+      } else {
+        has_begun_ = true;
+      }
       assigned_[one.partition] = std::max<std::int64_t>(0, one.offset);
     }
   }
@@ -191,6 +198,7 @@ class Consumer::Impl : private Client {
   std::map<std::int32_t, std::int64_t> next_;      // the same, of what is not committed
   std::set<std::int32_t> at_end_;
   bool is_end_new_ = false;
+  bool has_begun_ = false;
   std::exception_ptr failure_;  // of a callback
 };
 

@@ -19,6 +19,8 @@ struct Standing {
   std::int64_t lag = 0;
   /// It has partitions, and has been at the end of each.
   bool is_at_end = false;
+  /// The group was in one of them before.
+  bool has_begun = false;
 };
 
 /// Members of a group share the partitions of a topic; Kafka divides them anew when one comes or goes. A group goes on where it was

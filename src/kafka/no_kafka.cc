@@ -32,6 +32,7 @@ Window find_window(const Address& topic, const std::string&) { refuse(topic); }
 void fetch_window(const Address& address, const std::function<void(const Message&)>&) {
   refuse(address);
 }
+bool is_done(const Address& address, const std::string&) { refuse(address); }
 void commit_window(const Address& address, const std::string&) { refuse(address); }
 
 }  // namespace sullae::kafka

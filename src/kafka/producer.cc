@@ -56,8 +56,7 @@ class Producer::Impl : private Client {
 
   void check() {
     if (refused_ == 0) return;
-    throw Error(fmt::format("{}: {} messages were not taken: {}{}", address().name(), refused_,
-                            rd_kafka_err2str(error_), may_pass(error_) ? last_problem() : ""));
+    throw Error(describe(fmt::format("{} messages were not taken", refused_), error_));
   }
 
   static void delivered(rd_kafka_t*, const rd_kafka_message_t* message, void* opaque) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,12 @@ using Offsets = std::vector<std::pair<std::int32_t, std::int64_t>>;
       "{}: partition {}: offset {} is not there: the topic has {} to {}, expected messages that "
       "are kept until they are read (retention.ms, retention.bytes)",
       address.name(), partition, wanted, kept.begin, kept.end));
+}
+
+Offsets ends_of(const Address& address) {
+  Offsets ends;
+  for (const auto& [partition, range] : address.window) ends.emplace_back(partition, range.end);
+  return ends;
 }
 
 Properties properties_of(const std::string& group) {
@@ -51,7 +58,9 @@ class Reader : private Client {
           rd_kafka_query_watermark_offsets(get(), address().topic.c_str(), partition, &range.begin,
                                            &range.end, milliseconds(limit.remaining()));
       if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return range;
-      if (!may_pass(error) || limit.passed())
+      // A request that failed, in the words of librdkafka 2.0.
+      const bool may_be_otherwise = may_pass(error) || error == RD_KAFKA_RESP_ERR__BAD_MSG;
+      if (!may_be_otherwise || limit.passed())
         throw Error(
             describe(fmt::format("partition {}: its ends are not known", partition), error));
     }
@@ -60,8 +69,13 @@ class Reader : private Client {
   /// By partition; negative where there is none.
   Offsets committed(const Offsets& partitions) const {
     const auto list = make_partitions(address().topic, partitions);
-    const auto error = rd_kafka_committed(get(), list.get(), milliseconds(timeout()));
-    if (error != RD_KAFKA_RESP_ERR_NO_ERROR) throw Error(describe("where the group is", error));
+    const Deadline limit = deadline();
+    for (;;) {
+      const auto error = Client::committed(list.get(), limit.remaining());
+      if (error == RD_KAFKA_RESP_ERR_NO_ERROR) break;
+      if (!may_pass(error) || limit.passed())
+        throw Error(describe("where the group is, is not known", error));
+    }
     Offsets offsets;
     for (int i = 0; i < list->cnt; ++i)
       offsets.emplace_back(list->elems[i].partition, list->elems[i].offset);
@@ -70,9 +84,14 @@ class Reader : private Client {
 
   void commit(const Offsets& offsets) {
     const auto list = make_partitions(address().topic, offsets);
-    const auto error = rd_kafka_commit(get(), list.get(), 0);
-    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
-      throw Error(describe("offsets were not committed", error));
+    const Deadline limit = deadline();
+    for (;;) {
+      const auto error = rd_kafka_commit(get(), list.get(), 0);
+      if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
+      if (!may_pass(error) || limit.passed())
+        throw Error(describe("offsets were not committed", error));
+      std::this_thread::sleep_for(std::chrono::milliseconds{100});
+    }
   }
 
   void read(const std::function<void(const Message&)>& act) {
@@ -111,7 +130,8 @@ class Reader : private Client {
     const auto error = received->err;
     const bool is_end = error == RD_KAFKA_RESP_ERR__PARTITION_EOF;
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR && !is_end) {
-      if (may_pass(error)) return;
+      // Who is member of no group need not be allowed one.
+      if (may_pass(error) || error == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED) return;
       throw Error(fmt::format("{}: partition {}: {}", address().name(), received->partition,
                               rd_kafka_message_errstr(received.get())));
     }
@@ -136,18 +156,17 @@ Window find_window(const Address& topic, const std::string& group) {
   const Reader reader(topic, group);
   Window window;
   Offsets all;
-  for (std::int32_t partition = 0; partition < reader.count(); ++partition) {
-    window[partition] = reader.kept(partition);
-    all.emplace_back(partition, 0);
-  }
-  if (!group.empty()) {
-    for (const auto& [partition, offset] : reader.committed(all)) {
-      Range& range = window.at(partition);
-      if (offset < 0) continue;
-      // Also of a topic that was made anew.
-      if (offset < range.begin || offset > range.end) fail_gone(topic, partition, offset, range);
-      range.begin = offset;
-    }
+  const std::int32_t count = reader.count();
+  for (std::int32_t partition = 0; partition < count; ++partition) all.emplace_back(partition, 0);
+  // Before the ends, which another one of the group may reach meanwhile.
+  const Offsets done = group.empty() ? Offsets() : reader.committed(all);
+  for (const auto& [partition, offset] : all) window[partition] = reader.kept(partition);
+  for (const auto& [partition, offset] : done) {
+    Range& range = window.at(partition);
+    if (offset < 0) continue;
+    // Also of a topic that was made anew.
+    if (offset < range.begin || offset > range.end) fail_gone(topic, partition, offset, range);
+    range.begin = offset;
   }
   std::erase_if(window, [](const auto& one) { return one.second.begin == one.second.end; });
   return window;
@@ -157,10 +176,29 @@ void fetch_window(const Address& address, const std::function<void(const Message
   Reader(address, "").read(take);
 }
 
+bool is_done(const Address& address, const std::string& group) {
+  const Offsets done = Reader(address, group).committed(ends_of(address));
+  bool is_all_done = true;
+  for (const auto& [partition, offset] : done) {
+    const Range& range = address.window.at(partition);
+    // A group that is new begins anywhere.
+    if (offset >= 0 && offset < range.begin)
+      throw InputError(fmt::format(
+          "{}: partition {}: group '{}' is at {}, before the window, {} to {}: what is between "
+          "would be lost to it",
+          address.name(), partition, group, offset, range.begin, range.end));
+    is_all_done = is_all_done && offset >= range.end;
+  }
+  return is_all_done;
+}
+
 void commit_window(const Address& address, const std::string& group) {
-  Offsets ends;
-  for (const auto& [partition, range] : address.window) ends.emplace_back(partition, range.end);
-  Reader(address, group).commit(ends);
+  Reader reader(address, group);
+  Offsets ends = ends_of(address);
+  const Offsets before = reader.committed(ends);
+  for (std::size_t i = 0; i < ends.size(); ++i)
+    ends[i].second = std::max(ends[i].second, before[i].second);
+  reader.commit(ends);
 }
 
 }  // namespace sullae::kafka

@@ -18,7 +18,9 @@ Window find_window(const Address& topic, const std::string& group);
 /// what `take` throws.
 void fetch_window(const Address& address, const std::function<void(const Message&)>& take);
 
-/// The group has done `window`. Throws Error.
+/// Whether the group has done address.window, all of it. Throws InputError where it is before it: what is between would be lost to it.
+bool is_done(const Address& address, const std::string& group);
+/// The group has done address.window, and what it has done before. Throws Error.
 void commit_window(const Address& address, const std::string& group);
 
 }  // namespace sullae::kafka

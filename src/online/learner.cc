@@ -27,8 +27,8 @@ class Learner {
  public:
   Learner(const OnlineOptions& options, const World& world) : options_(options), world_(world) {
     if (world.rank() != 0 || options.source.topic.empty()) return;
-    source_.emplace(options.source, options.repository / options.models.front());
-    if (options.once) source_->drain();
+    source_.emplace(options.source, options.repository / options.models.front(),
+                    options.once ? SampleSource::Until::end : SampleSource::Until::ever);
   }
 
   void run(const std::stop_token& stop) {
@@ -37,8 +37,10 @@ class Learner {
       std::string message;
       if (world_.rank() == 0) {
         if (source_) source_->check();
-        job = next();
-        message = job ? to_text(*job) : ended(stop) ? kEnd : kNothing;
+        // What is there is stored first.
+        const bool waits = options_.once && source_ && !source_->is_drained();
+        if (!waits) job = next();
+        message = job ? to_text(*job) : ended(stop) && !waits ? kEnd : kNothing;
       }
       // Also a sign of life: the other ranks wait in it.
       message = broadcast_text(std::move(message), 0, world_);

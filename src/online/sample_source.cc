@@ -8,6 +8,7 @@
 #include "base/deadline.h"
 #include "base/log.h"
 #include "data/record/topic_records.h"
+#include "kafka/end_of_source.h"
 #include "online/model_stores.h"
 #include "repository/publish.h"
 #include "repository/versions.h"
@@ -32,10 +33,10 @@ train::ModelDescription describe(const std::filesystem::path& model) {
 
 }  // namespace
 
-SampleSource::SampleSource(const OnlineSource& source, const std::filesystem::path& model)
-    : source_(source),
+SampleSource::SampleSource(const OnlineSource& source, const std::filesystem::path& model,
+                           Until until)
+    : once_(until == Until::end),
       topic_(kafka::parse_address(source.topic)),
-      model_(model),
       description_(describe(model)),
       examples_(model / kExamplesFile),
       damage_(source.skip_damaged),
@@ -54,10 +55,9 @@ void SampleSource::check() {
   if (failure_) std::rethrow_exception(failure_);
 }
 
-void SampleSource::drain() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return is_at_end_ || failure_; });
-  if (failure_) std::rethrow_exception(failure_);
+bool SampleSource::is_drained() {
+  const std::lock_guard lock(mutex_);
+  return is_at_end_;
 }
 
 void SampleSource::read(const std::stop_token& stop) {
@@ -65,11 +65,13 @@ void SampleSource::read(const std::stop_token& stop) {
   auto told = Clock::now();
   std::size_t stored = 0;
   try {
+    kafka::EndOfSource end(topic_.name());
     while (!stop.stop_requested()) {
       constexpr std::size_t kTogether = 1000;
       constexpr std::chrono::milliseconds kTurn{250};
       auto messages = consumer_.poll(kTogether, kTurn);
-      if (!messages.empty()) {
+      const bool has_come = !messages.empty();
+      if (has_come) {
         stored += store(std::move(messages));
         consumer_.commit();
         const auto lag = consumer_.standing().lag;
@@ -80,13 +82,11 @@ void SampleSource::read(const std::stop_token& stop) {
         }
       }
       const std::lock_guard lock(mutex_);
-      is_at_end_ = consumer_.standing().is_at_end;
-      changed_.notify_all();
+      is_at_end_ = is_at_end_ || (once_ && end.is_reached(consumer_.standing(), has_come));
     }
   } catch (const Error&) {
     const std::lock_guard lock(mutex_);
     failure_ = std::current_exception();
-    changed_.notify_all();
   }
 }
 
@@ -101,9 +101,8 @@ std::size_t SampleSource::store(std::vector<kafka::Message> messages) {
     }
     std::size_t end = begin + 1;
     while (end < all.size() && all[end].value) ++end;
-    data::open_messages(
-        topic_, all.subspan(begin, end - begin), reading_, damage_,
-        [&](const data::DatasetPtr& set, data::Messages some) { add(set, some, examples); });
+    const auto some = all.subspan(begin, end - begin);
+    add(data::open_messages(topic_, some, reading_), some, examples);
     begin = end;
   }
   const std::size_t count = examples.size();

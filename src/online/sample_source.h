@@ -1,7 +1,6 @@
 // Samples from a topic of Kafka into a model's store.
 #pragma once
 
-#include <condition_variable>
 #include <exception>
 #include <filesystem>
 #include <mutex>
@@ -24,16 +23,17 @@ namespace sullae::online {
 /// is lost, and what comes again after a crash is there already. A thread of its own reads; what is public is for one other.
 class SampleSource {
  public:
+  enum class Until { ever, end };
   /// `model`: a folder of the repository. Throws InputError, e.g. for a model that is none of a recipe.
-  SampleSource(const OnlineSource& source, const std::filesystem::path& model);
+  SampleSource(const OnlineSource& source, const std::filesystem::path& model, Until until);
   ~SampleSource();
   SampleSource(const SampleSource&) = delete;
   SampleSource& operator=(const SampleSource&) = delete;
 
   /// Throws what the thread has ended with.
   void check();
-  /// Waits until all that is there is stored. Throws the same.
-  void drain();
+  /// With Until::end: whether all that is there is stored.
+  bool is_drained();
 
  private:
   void read(const std::stop_token& stop);
@@ -42,16 +42,14 @@ class SampleSource {
   Example example_of(const data::Example& sample) const;
   void forget(const kafka::Message& message, std::vector<Example>& examples);
 
-  OnlineSource source_;
+  bool once_;
   kafka::Address topic_;
-  std::filesystem::path model_;
   train::ModelDescription description_;
   ExampleStore examples_;
   data::DamageLog damage_;
   data::DatasetOptions reading_;
   kafka::Consumer consumer_;
   std::mutex mutex_;
-  std::condition_variable changed_;
   bool is_at_end_ = false;      // guarded by mutex_
   std::exception_ptr failure_;  // guarded by mutex_
   std::jthread thread_;

@@ -11,6 +11,7 @@
 
 #include "data/format/messages.h"
 #include "kafka/consumer.h"
+#include "kafka/end_of_source.h"
 #include "kafka/producer.h"
 #include "predict/names.h"
 #include "predict/open_model.h"
@@ -124,10 +125,12 @@ class Stream {
   StreamProgress run(const std::function<bool()>& is_to_end,
                      const std::function<void(const StreamProgress&)>& show) {
     Size size(opened_.model, options_);
+    kafka::EndOfSource end(stream_.source.name());
     while (!is_to_end()) {
       constexpr std::chrono::milliseconds kTurn{250};
       auto messages = consumer_.poll(size.messages(), kTurn);
-      if (!messages.empty()) {
+      const bool has_come = !messages.empty();
+      if (has_come) {
         const auto begin = std::chrono::steady_clock::now();
         const std::size_t count = messages.size();
         const auto deleted =
@@ -144,7 +147,7 @@ class Stream {
       progress_.partitions = standing.partitions;
       progress_.lag = standing.lag;
       show(progress_);
-      if (stream_.once && standing.is_at_end) break;
+      if (stream_.once && end.is_reached(standing, has_come)) break;
     }
     return progress_;
   }
@@ -160,26 +163,25 @@ class Stream {
   }
 
   void predict(data::Messages messages) {
-    const std::size_t before = damage_.count();
-    data::open_messages(stream_.source, messages, options_.reading, damage_,
-                        [&](const data::DatasetPtr& set, data::Messages some) {
-                          const WithPlaces samples(set, stream_.source.topic, some);
-                          ToTopic writer(producer_, *format_, stream_.source.topic, some);
-                          progress_.predicted +=
-                              PartPredictor(opened_.model, samples, options_)
-                                  .predict(0, some.size(), writer, [](std::size_t) {})
-                                  .rows;
-                        });
-    progress_.damaged += damage_.count() - before;
+    if (messages.empty()) return;
+    const WithPlaces samples(data::open_messages(stream_.source, messages, options_.reading),
+                             stream_.source.topic, messages);
+    ToTopic writer(producer_, *format_, stream_.source.topic, messages);
+    const auto seen = PartPredictor(opened_.model, samples, options_)
+                          .predict(0, messages.size(), writer, [](std::size_t) {});
+    progress_.predicted += seen.rows;
+    progress_.damaged += seen.damaged;
   }
 
-  // Rather the flags are at fault: going on would lose all.
+  // Rather the flags are at fault: a group that has done nothing yet would lose all.
   void check_damage() const {
-    if (progress_.predicted == 0 && progress_.damaged > 0)
-      throw InputError(fmt::format(
-          "{}: all of the first {} messages are damaged: expected messages that the model takes "
-          "(--data-format, --text-columns)",
-          stream_.source.name(), progress_.damaged));
+    constexpr std::uint64_t kFew = 10;
+    if (progress_.predicted > 0 || progress_.damaged < kFew || consumer_.standing().has_begun)
+      return;
+    throw InputError(fmt::format(
+        "{}: all of the first {} messages are damaged: expected messages that the model takes "
+        "(--data-format, --text-columns)",
+        stream_.source.name(), progress_.damaged));
   }
 
   PredictOptions options_;

@@ -38,7 +38,10 @@ std::optional<kafka::Address> trained_before(const RecipeOptions& options,
 
 kafka::Address settle(const RecipeOptions& options, const std::string& recipe) {
   kafka::Address address = kafka::parse_address(options.source);
-  if (!address.window.empty()) return address;
+  if (!address.window.empty()) {
+    if (!options.group.empty()) kafka::is_done(address, options.group);
+    return address;
+  }
   if (const auto before = trained_before(options, recipe)) {
     if (before->topic != address.topic)
       throw InputError(
@@ -46,6 +49,11 @@ kafka::Address settle(const RecipeOptions& options, const std::string& recipe) {
                       "says '{}'",
                       options.checkpoint_dir.string(), before->topic, address.topic));
     address.window = before->window;
+    if (!options.group.empty() && kafka::is_done(address, options.group))
+      throw InputError(fmt::format(
+          "--resume: group '{}' has done what the newest checkpoint in {} was trained on: expected "
+          "another --checkpoint-dir for what has come since",
+          options.group, options.checkpoint_dir.string()));
     return address;
   }
   address.window = kafka::find_window(address, options.group);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "parallel/agreement.h"
 #include "sullae/torch/parallel.h"
 #include "sullae/train/fit.h"
 #include "train/export.h"
@@ -83,6 +84,9 @@ std::optional<Report> train(const Recipe& recipe, const RecipeOptions& options,
   const World alone = world != nullptr ? *world : World::create({});
   check_options(checked, world != nullptr ? world->size() : elastic::most_ranks());
   const auto task = make_task(recipe, checked, alone);
+  // Ranks that read other data would wait for each other: files that changed meanwhile, a topic that was compacted.
+  check_same_on_all(alone, "how many samples there are",
+                    fmt::format("{} + {}", task->size(Split::train), task->size(Split::test)));
   require_samples(*task);
   const auto objective = task->objective(checked.label_smoothing);
   const auto model = task->model();

@@ -161,9 +161,9 @@ TEST_F(PredictStream, ReadsAndWritesTheOtherFormats) {
     return cluster_.read(to, 1);
   };
   cluster_.make_topic("csv", 1);
-  const auto rows =
-      run("rows", "csv",
-          {"--format", "csv", "--text-columns", "2", "--columns", "1", "--outputs", "label"});
+  const auto rows = run("rows", "csv",
+                        {"--format", "csv", "--data-format", "csv", "--text-columns", "2",
+                         "--columns", "1", "--outputs", "label"});
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[0].value, "rows,0,0,7,good");
   EXPECT_EQ(rows[1].value, "rows,0,1,8,bad");
@@ -177,26 +177,86 @@ TEST_F(PredictStream, ReadsAndWritesTheOtherFormats) {
 }
 
 TEST_F(PredictStream, DamagedMessagesAreNamedOrLeftOut) {
-  put(0, 4);
   for (const char* value : {"{\"text\":", "{\"name\":\"b\"}", "{\"text\":7,\"id\":1}", "", "[1]"})
     cluster_.put("reviews", 0, "", value);
   cluster_.flush();
-  put(4, 4);
+  put(0, 9);
   const auto error = error_of_predict({"--columns", "id"});
-  EXPECT_TRUE(contains(error, cluster_.address("reviews") + ", partition 0, offset 2: ")) << error;
+  EXPECT_TRUE(contains(error, cluster_.address("reviews") + ", partition 0, offset 0")) << error;
   const auto result = predict({"--columns", "id", "--skip-damaged"});
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
-  EXPECT_TRUE(contains(result.standard_output, "; left out "));
-  for (const char* offset : {"offset 2: ", "offset 3", "offset 5: ", "offset 6: "})
+  EXPECT_TRUE(contains(result.standard_output, "; left out 5 damaged ones\n"))
+      << result.standard_output;
+  for (const char* offset : {"offset 0", "offset 1", "offset 2", "offset 3", "offset 4"})
     EXPECT_TRUE(contains(result.standard_error, offset)) << result.standard_error;
+  expect_all(9);
+}
+
+// Whatever comes with it.
+TEST_F(PredictStream, AMessageIsWhatItIsAlone) {
+  cluster_.make_topic("mixed", 1);
+  const auto put_one = [&](const json& value) {
+    cluster_.put("mixed", 0, "", value.dump());
+  };
+  put_one({{"text", "b"}, {"id", 16777217}});
+  put_one({{"title", "a a"}, {"text", "b"}, {"id", 0.5}});
+  put_one({{"text", {"b", "b"}}, {"title", "a"}, {"id", "A17"}});
+  put_one({{"text", "a"}, {"label", json::array()}, {"id", json()}});
+  for (int i = 0; i < 1500; ++i) put_one({{"text", "b"}, {"id", i}});
+  put_one({{"text", "a"}, {"id", "late"}, {"label", 7}});
+  cluster_.flush();
+  cluster_.make_topic("answers", 1);
+  const auto result = run_program(
+      {sullae_program(), "predict", model_.string(), "--once", "--skip-damaged", "--source",
+       cluster_.address("mixed"), "--sink", cluster_.address("answers"), "--columns", "id"},
+      environment());
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  std::map<int, json> answers;
+  for (const auto& message : cluster_.read("answers", 1)) {
+    auto one = json::parse(*message.value);
+    answers[one["offset"]] = one;
+  }
+  const auto expect = [&](int offset, const json& id, const char* label) {
+    ASSERT_TRUE(answers.contains(offset)) << offset << result.standard_error;
+    EXPECT_EQ(answers[offset]["id"], id);
+    EXPECT_EQ(answers[offset]["label"], label) << offset;
+  };
+  expect(0, 16777217, "good");
+  expect(1, 0.5, "bad");
+  expect(4, 0, "good");
+  expect(1504, "late", "bad");
+  EXPECT_GE(answers.size(), 1503U);
+}
+
+TEST_F(PredictStream, RowsAreNoneThatNobodyHasNamed) {
+  cluster_.make_topic("rows", 1);
+  for (int i = 0; i < 20; ++i) cluster_.put("rows", 0, "", "1,b b");
+  cluster_.put("rows", 0, "", "1,b, b");
+  cluster_.put("rows", 0, "", "2,a");
+  cluster_.flush();
+  cluster_.make_topic("answers", 1);
+  std::vector<std::string> all{sullae_program(), "predict",
+                               model_.string(),  "--once",
+                               "--source",       cluster_.address("rows"),
+                               "--sink",         cluster_.address("answers")};
+  const auto unnamed = run_program(all, environment());
+  EXPECT_EQ(unnamed.exit_code, 1);
+  EXPECT_TRUE(contains(unnamed.standard_error,
+                       "partition 0, offset 0: is neither a JSON object nor a tf.train.Example: "
+                       "expected --data-format csv or tsv"))
+      << unnamed.standard_error;
+  all.insert(all.end(), {"--data-format", "csv", "--text-columns", "2"});
+  const auto named = run_program(all, environment());
+  EXPECT_EQ(named.exit_code, 0) << named.standard_error;
+  EXPECT_EQ(cluster_.read("answers", 1).size(), 22U);
 }
 
 TEST_F(PredictStream, FlagsByWhichAllAreDamagedAreAnErrorEvenWhereTheyAreSkipped) {
-  put(0, 9);
+  put(0, 90);
   const auto error = error_of_predict({"--skip-damaged", "--text-columns", "document"});
   EXPECT_TRUE(contains(error, "all of the first ")) << error;
   EXPECT_TRUE(contains(error, "(--data-format, --text-columns)")) << error;
-  EXPECT_EQ(predict({"--columns", "id"}).standard_output, "predicted 9 messages\n")
+  EXPECT_EQ(predict({"--columns", "id"}).standard_output, "predicted 90 messages\n")
       << "nothing was committed";
 }
 

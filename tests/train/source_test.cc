@@ -171,6 +171,32 @@ TEST_F(Source, AGroupTrainsOnWhatHasComeSince) {
       << second.standard_output;
 }
 
+// Neither back, nor past what was not trained on.
+TEST_F(Source, AGroupLosesNothing) {
+  put(0, 200);
+  const std::vector<std::string> options{"--source", topic(), "--group", "nightly"};
+  ASSERT_EQ(train_into(stopped_, 1, options).exit_code, 0);
+  put(200, 100);
+  const auto again = train_into(stopped_, 1, options);
+  EXPECT_EQ(again.exit_code, 1);
+  EXPECT_TRUE(contains(again.standard_error,
+                       "--resume: group 'nightly' has done what the newest checkpoint in "))
+      << again.standard_error;
+  const auto later =
+      train({"--source", topic() + "?0=250-300", "--group", "nightly", "--epochs", "1"});
+  EXPECT_EQ(later.exit_code, 1);
+  EXPECT_TRUE(contains(later.standard_error,
+                       "partition 0: group 'nightly' is at 200, before the window, 250 to 300: "
+                       "what is between would be lost to it"))
+      << later.standard_error;
+  // An earlier window does not take it back.
+  ASSERT_EQ(
+      train({"--source", topic() + "?0=0-100", "--group", "nightly", "--epochs", "1"}).exit_code,
+      0);
+  const auto next = train({"--source", topic(), "--group", "nightly", "--epochs", "1"});
+  EXPECT_TRUE(contains(next.standard_output, topic() + "?0=200-300")) << next.standard_output;
+}
+
 // What fails is not done.
 TEST_F(Source, AGroupThatFailedTrainsOnTheSameAgain) {
   put(0, 100);

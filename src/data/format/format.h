@@ -34,6 +34,8 @@ struct Format {
   /// Where each sample is a record of its own: of records from anywhere, one at least. Null for other formats. Throws InputError.
   DatasetPtr (*open_records)(std::shared_ptr<const Records> records,
                              const DatasetOptions& options) = nullptr;
+  /// Of such formats: records of equal shapes are, opened together, what each is alone.
+  std::string (*shape)(const std::string& record, const DatasetOptions& options) = nullptr;
 };
 
 const std::vector<Format>& formats();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,40 @@ void for_each_value(const json& value, const Act& act) {
   for (const json& inner : value) for_each_value(inner, act);
 }
 
+// Throws DamagedRecord, which says why and not where.
+json parse_object(const std::string& record) {
+  try {
+    json row = json::parse(record, &check_depth);
+    if (row.is_object()) return row;
+    throw DamagedRecord(fmt::format("is a JSON {}, expected an object", row.type_name()));
+  } catch (const json::exception& error) {
+    throw DamagedRecord(fmt::format("is no JSON: {}", error.what()));
+  } catch (const TooDeep& error) {
+    throw DamagedRecord(error.what());
+  }
+}
+
+// The names, in their order, and the types of all values.
+void append_shape(const json& value, std::string& shape) {
+  if (value.is_object()) {
+    for (const auto& [key, inner] : value.items()) {
+      shape += key + '\0';
+      append_shape(inner, shape);
+    }
+    shape += '\0';
+    return;
+  }
+  if (value.is_array()) shape += 'l';
+  std::set<char> kinds;
+  for_each_value(value, [&](const json& one) {
+    const auto kind = kind_of(one);
+    kinds.insert(kind            ? static_cast<char>('0' + static_cast<int>(*kind))
+                 : one.is_null() ? 'n'
+                                 : 'o');
+  });
+  shape.append(kinds.begin(), kinds.end());
+}
+
 class JsonLinesDataset final : public TypedTable {
  public:
   JsonLinesDataset(std::shared_ptr<const Records> records, const DatasetOptions& options,
@@ -96,13 +131,8 @@ class JsonLinesDataset final : public TypedTable {
  private:
   json parse(std::size_t i) const {
     try {
-      json row = json::parse(records_->read(i), &check_depth);
-      if (row.is_object()) return row;
-      throw DamagedRecord(
-          fmt::format("{}: is a JSON {}, expected an object", place(i), row.type_name()));
-    } catch (const json::exception& error) {
-      throw DamagedRecord(fmt::format("{}: is no JSON: {}", place(i), error.what()));
-    } catch (const TooDeep& error) {
+      return parse_object(records_->read(i));
+    } catch (const DamagedRecord& error) {
       throw DamagedRecord(fmt::format("{}: {}", place(i), error.what()));
     }
   }
@@ -208,6 +238,15 @@ Format jsonl_format() {
                              const DatasetOptions& options) -> DatasetPtr {
             return std::make_shared<JsonLinesDataset>(std::move(records), options,
                                                       std::vector<std::string>());
+          },
+          .shape = [](const std::string& record, const DatasetOptions&) -> std::string {
+            try {
+              std::string shape;
+              append_shape(parse_object(record), shape);
+              return shape;
+            } catch (const DamagedRecord&) {
+              return "damaged";
+            }
           }};
 }
 

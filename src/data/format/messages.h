@@ -1,7 +1,6 @@
 // Messages of Kafka as samples, as they come.
 #pragma once
 
-#include <functional>
 #include <span>
 
 #include "kafka/address.h"
@@ -12,13 +11,12 @@ namespace sullae::data {
 
 using Messages = std::span<const kafka::Message>;
 
-/// Calls `act` with `messages`, which have values, or with parts of them one after the other, and the samples that they are, by their
-/// places there. What cannot be opened together may have one among it that is at fault, which goes to `damage`. Sets
-/// options.format where it is "auto": all messages of a topic have one. Throws what `act` and `damage` throw.
-void open_messages(const kafka::Address& topic, Messages messages, DatasetOptions& options,
-                   DamageLog& damage, const std::function<void(const DatasetPtr&, Messages)>& act);
+/// `messages`, which have values and outlive what is returned, in their order. Each is what it would be alone, whichever came with it; reading
+/// one that is no sample throws DamagedRecord. options.format "auto" becomes "jsonl" or "tfrecord" with the first batch that has one such:
+/// all messages of a topic have one format, and rows of a table are none that could not be something else.
+DatasetPtr open_messages(const kafka::Address& topic, Messages messages, DatasetOptions& options);
 
-/// How messages are read: each stands alone.
+/// How messages are read: without labels, and by themselves.
 DatasetOptions alone(DatasetOptions options);
 
 }  // namespace sullae::data

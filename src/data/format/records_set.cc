@@ -25,6 +25,14 @@ bool is_example(const std::string& record) {
   }
 }
 
+const Format& find_format(const std::string& name) {
+  const auto found = std::ranges::find(formats(), name, &Format::name);
+  if (found == formats().end() || found->open_records == nullptr)
+    throw InputError(fmt::format("format '{}' of messages: expected auto or one of {}", name,
+                                 fmt::join(record_formats(), ", ")));
+  return *found;
+}
+
 bool is_object(const std::string& record) {
   const auto at = record.find_first_not_of(" \t\r\n");
   return at != std::string::npos && record[at] == '{';
@@ -53,16 +61,17 @@ std::vector<std::string> record_formats() {
   return names;
 }
 
+std::string shape_of_record(const std::string& record, const DatasetOptions& options) {
+  return find_format(options.format).shape(record, options);
+}
+
 DatasetPtr open_records(std::shared_ptr<const Records> records, const DatasetOptions& options) {
   if (records->size() == 0) throw InputError(fmt::format("{}: holds no samples", records->name()));
-  const std::string name = options.format == "auto" ? recognise_records(*records) : options.format;
-  const auto format = std::ranges::find(formats(), name, &Format::name);
-  if (format == formats().end() || format->open_records == nullptr)
-    throw InputError(fmt::format("{}: format '{}': expected auto or one of {}", records->name(),
-                                 name, fmt::join(record_formats(), ", ")));
-  auto set = format->open_records(records, options);
+  const Format& format =
+      find_format(options.format == "auto" ? recognise_records(*records) : options.format);
+  auto set = format.open_records(records, options);
   auto classes = options.classes.empty() ? set->classes() : options.classes;
-  if (format->is_table && !options.unlabelled && options.classes.empty())
+  if (format.is_table && !options.unlabelled && options.classes.empty())
     check_labels(records->name(), classes, set->size());
   return number_classes(std::move(set), std::move(classes));
 }

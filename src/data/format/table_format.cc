@@ -29,6 +29,15 @@ std::vector<std::string> fields_of(const Records& records, std::size_t i, const 
   }
 }
 
+// How many fields it has.
+std::string shape_of(const std::string& record, const TableStyle& style) {
+  try {
+    return std::to_string(split_row(record, style).size());
+  } catch (const DamagedRecord&) {
+    return "damaged";
+  }
+}
+
 class TableDataset final : public Dataset {
  public:
   /// `records`: without a row of names.
@@ -139,6 +148,9 @@ Format csv_format() {
           .open_records = [](std::shared_ptr<const Records> records,
                              const DatasetOptions& options) -> DatasetPtr {
             return open_rows(std::move(records), options, csv_style(options), true);
+          },
+          .shape = [](const std::string& record, const DatasetOptions& options) -> std::string {
+            return shape_of(record, csv_style(options));
           }};
 }
 
@@ -157,6 +169,9 @@ Format tsv_format() {
       .open_records = [](std::shared_ptr<const Records> records,
                          const DatasetOptions& options) -> DatasetPtr {
         return open_rows(std::move(records), options, tsv_style(options), false);
+      },
+      .shape = [](const std::string& record, const DatasetOptions& options) -> std::string {
+        return shape_of(record, tsv_style(options));
       }};
 }
 

@@ -82,7 +82,11 @@ Format tfrecord_format() {
       .open_records = [](std::shared_ptr<const Records> records,
                          const DatasetOptions&) -> DatasetPtr {
         return std::make_shared<ExampleDataset>(std::move(records), std::vector<std::string>());
-      }};
+      },
+      .shape =
+          [](const std::string&, const DatasetOptions&) {
+            return std::string();
+          }};
 }
 
 }  // namespace sullae::data

@@ -15,20 +15,20 @@ namespace {
 
 class MessageRecords final : public Records {
  public:
-  MessageRecords(const kafka::Address& topic, std::span<const kafka::Message> messages)
-      : topic_(topic), name_(topic.name()), messages_(messages) {}
+  MessageRecords(const kafka::Address& topic, std::vector<const kafka::Message*> messages)
+      : topic_(topic), name_(topic.name()), messages_(std::move(messages)) {}
 
   const std::string& name() const override { return name_; }
   std::size_t size() const override { return messages_.size(); }
-  std::string read(std::size_t i) const override { return std::string(*messages_[i].value); }
+  std::string read(std::size_t i) const override { return std::string(*messages_[i]->value); }
   std::string place(std::size_t i) const override {
-    return place_of(topic_, messages_[i].partition, messages_[i].offset);
+    return place_of(topic_, messages_[i]->partition, messages_[i]->offset);
   }
 
  private:
   kafka::Address topic_;
   std::string name_;
-  std::span<const kafka::Message> messages_;
+  std::vector<const kafka::Message*> messages_;
 };
 
 class KeptRecords final : public Records {
@@ -87,8 +87,8 @@ std::string place_of(const kafka::Address& topic, std::int32_t partition, std::i
 }
 
 std::shared_ptr<const Records> records_of(const kafka::Address& topic,
-                                          std::span<const kafka::Message> messages) {
-  return std::make_shared<MessageRecords>(topic, messages);
+                                          std::vector<const kafka::Message*> messages) {
+  return std::make_shared<MessageRecords>(topic, std::move(messages));
 }
 
 std::shared_ptr<const Records> fetch_records(const kafka::Address& topic) {

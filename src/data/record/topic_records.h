@@ -2,8 +2,8 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "data/record/records.h"
 #include "kafka/address.h"
@@ -16,7 +16,7 @@ std::string place_of(const kafka::Address& topic, std::int32_t partition, std::i
 
 /// Some messages, which all have values and outlive what is returned.
 std::shared_ptr<const Records> records_of(const kafka::Address& topic,
-                                          std::span<const kafka::Message> messages);
+                                          std::vector<const kafka::Message*> messages);
 
 /// Those of the address's window that have values, in the order of partitions and offsets; fetched now, and kept in a file without a
 /// name in TMPDIR. Throws InputError and Error.

@@ -96,8 +96,9 @@ std::string TypedTable::cell_text(std::size_t i, std::size_t k, std::optional<Fe
 
 void TypedTable::set_label(std::size_t i, const std::optional<Feature>& cell,
                            Example& example) const {
-  if (cell && !numbers_.empty()) {
-    example.set(feature::kClass, class_of(i, std::get<Integers>(*cell).front()));
+  const auto* const numbers = cell ? std::get_if<Integers>(&*cell) : nullptr;
+  if (numbers != nullptr && !numbers->empty() && !numbers_.empty()) {
+    example.set(feature::kClass, class_of(i, numbers->front()));
     return;
   }
   std::string name = cell ? text_of(*cell) : std::string();

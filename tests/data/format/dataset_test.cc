@@ -119,5 +119,25 @@ TEST(DatasetDecorators, ASubsetHasItsOwnNumbers) {
   EXPECT_EQ(some->place(0), "7");
 }
 
+// Numbers are those of the names beside the files, and not of the model that is to learn them.
+TEST_F(DataFiles, LabelsAreRenumberedForOtherClasses) {
+  TFRecordWriter writer(path("a.tfrecord"));
+  for (const std::int64_t label : {0, 1, 0}) {
+    Example example;
+    example.set(feature::kText, "a");
+    example.set(feature::kTextLabel, label);
+    writer.write(serialize(example));
+  }
+  writer.close();
+  write("classes.txt", "good\nbad\n");
+  const auto set = open_dataset({path("a.tfrecord")}, {.classes = {"bad", "new", "good"}});
+  EXPECT_EQ(*set->read(0).label(), 2);
+  EXPECT_EQ(*set->read(1).label(), 0);
+  EXPECT_EQ(*open_dataset({path("a.tfrecord")})->read(1).label(), 1);
+  const auto other = open_dataset({path("a.tfrecord")}, {.classes = {"bad"}});
+  EXPECT_TRUE(contains(error_of<DamagedRecord>([&] { other->read(0); }),
+                       ": its class is 'good', expected one of bad"));
+}
+
 }  // namespace
 }  // namespace sullae::testing

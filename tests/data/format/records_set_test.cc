@@ -86,7 +86,7 @@ TEST(RecordsSet, ColumnsOfThoseThatStandAloneMayBeMissing) {
 TEST(RecordsSet, IsRefusedWhereItCannotBe) {
   EXPECT_EQ(error_of<InputError>([] { open({}); }), "given: holds no samples");
   EXPECT_EQ(error_of<InputError>([] { open({"x"}, {.format = "tar"}); }),
-            "given: format 'tar': expected auto or one of csv, jsonl, tfrecord, tsv");
+            "format 'tar' of messages: expected auto or one of csv, jsonl, tfrecord, tsv");
 }
 
 }  // namespace
