@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/environment.h"
+#include "base/log.h"
 #include "cli/commands.h"
 #include "cli/end_signals.h"
 #include "cli/open_cluster.h"
@@ -96,12 +97,13 @@ class PipelineCommand final : public Command {
   }
 
   // What was missed while another run was on its way is left out, or, with overlap = "queue", made up for.
-  int repeat(const Pipeline& first) {
-    schedule_of(first);
+  int repeat(Pipeline pipeline) {
+    schedule_of(pipeline);
     const EndSignals signals;
     Time last = 0;
+    std::string problem;
     for (;;) {
-      const Pipeline pipeline = read_pipeline(file_);
+      read_again(pipeline, problem);
       const Schedule& schedule = schedule_of(pipeline);
       const Time now = std::time(nullptr);
       const Time latest = schedule.latest(now);
@@ -118,6 +120,19 @@ class PipelineCommand final : public Command {
       constexpr std::chrono::milliseconds kTurn{500};
       if (signals.come_within(due <= now ? std::chrono::milliseconds{0} : kTurn))
         return kInterrupted;
+    }
+  }
+
+  // Who edits the file may be in the middle of it.
+  void read_again(Pipeline& pipeline, std::string& problem) const {
+    try {
+      Pipeline now = read_pipeline(file_);
+      schedule_of(now);
+      pipeline = std::move(now);
+      problem.clear();
+    } catch (const InputError& error) {
+      if (problem != error.what()) log::warning("{}; going on as it was", error.what());
+      problem = error.what();
     }
   }
 

@@ -40,6 +40,12 @@ std::optional<RunRecord> read_run(const fs::path& file) {
   return std::nullopt;
 }
 
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw Error(fmt::format("{}: {}", folder.string(), error.message()));
+}
+
 UniqueFd open_lock(const fs::path& folder) {
   UniqueFd fd(::open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!fd) throw system_error("{}/lock", folder.string());
@@ -49,12 +55,7 @@ UniqueFd open_lock(const fs::path& folder) {
 }  // namespace
 
 State::State(const Pipeline& pipeline)
-    : folder_(pipeline.folder / ".sullae" / "pipelines" / pipeline.name) {
-  std::error_code error;
-  fs::create_directories(folder_ / "runs", error);
-  if (!error) fs::create_directories(folder_ / "steps", error);
-  if (error) throw Error(fmt::format("{}: {}", folder_.string(), error.message()));
-}
+    : folder_(pipeline.folder / ".sullae" / "pipelines" / pipeline.name) {}
 
 fs::path State::run_folder(Time scheduled) const {
   return folder_ / "runs" / format_local(scheduled, "%Y-%m-%dT%H%M%S%z");
@@ -69,12 +70,13 @@ std::optional<RunRecord> State::run(Time scheduled) const {
 }
 
 void State::save(const RunRecord& run) const {
-  fs::create_directories(run_folder(run.scheduled));
+  make_folder(run_folder(run.scheduled));
   write_file(run_folder(run.scheduled) / kRunFile, to_json(run).dump(2) + '\n');
 }
 
 std::vector<RunRecord> State::runs(std::size_t most) const {
   std::vector<RunRecord> runs;
+  if (!fs::exists(folder_ / "runs")) return runs;
   for (const auto& entry : fs::directory_iterator(folder_ / "runs")) {
     if (auto run = read_run(entry.path() / kRunFile)) runs.push_back(*std::move(run));
   }
@@ -102,10 +104,12 @@ void State::add(const std::string& step, const Done& done) const {
   });
   all.push_back(done);
   if (all.size() > kKept) all.erase(all.begin());
+  make_folder(folder_ / "steps");
   write_file(folder_ / "steps" / (step + ".json"), json(all).dump(2) + '\n');
 }
 
 std::optional<State::Holder> State::holder() const {
+  if (!fs::exists(folder_ / "lock")) return std::nullopt;
   const UniqueFd fd = open_lock(folder_);
   if (::flock(fd.get(), LOCK_SH | LOCK_NB) == 0) return std::nullopt;
   const auto said = json::parse(read_file(folder_ / "lock", kMostBytes), nullptr, false);
@@ -114,6 +118,7 @@ std::optional<State::Holder> State::holder() const {
 }
 
 std::optional<UniqueFd> State::try_lock(Time scheduled) const {
+  make_folder(folder_);
   UniqueFd fd = open_lock(folder_);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) throw system_error("{}/lock", folder_.string());

@@ -29,7 +29,7 @@ struct Done {
   std::map<std::string, std::string> outputs;
 };
 
-/// Any process; only who holds the lock writes.
+/// Any process; only who holds the lock writes. What is looked at is not made.
 class State {
  public:
   explicit State(const Pipeline& pipeline);
