@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
@@ -27,7 +26,11 @@ constexpr int kFailed = 1;
 constexpr int kLate = 3;
 constexpr int kInterrupted = 130;
 
-fs::path this_program() { return fs::read_symlink("/proc/self/exe"); }
+// As it was when this began: an update in the meantime removes it.
+const fs::path& this_program() {
+  static const fs::path path = fs::read_symlink("/proc/self/exe");
+  return path;
+}
 
 class PipelineCommand final : public Command {
  public:
@@ -61,6 +64,7 @@ class PipelineCommand final : public Command {
   }
 
   int run() override {
+    this_program();
     if (list_->parsed()) return list();
     const Pipeline pipeline = read_pipeline(file_);
     if (show_->parsed()) return show(pipeline);
@@ -91,9 +95,22 @@ class PipelineCommand final : public Command {
 
   int run_once(const Pipeline& pipeline) {
     const Time scheduled = scheduled_of(pipeline);
-    if (submits_next_) submit(pipeline, schedule_of(pipeline).next(scheduled));
+    const auto submit_next = [&] {
+      submit(pipeline, schedule_of(pipeline).next(scheduled));
+    };
+    bool is_submitted = !submits_next_;
+    try {
+      if (!is_submitted) submit_next();
+      is_submitted = true;
+    } catch (const Error& error) {
+      // This run is not to suffer from that.
+      log::warning("{}: the next run is not submitted: {}; it is tried again after this one",
+                   pipeline.name, error.what());
+    }
     const EndSignals signals;
-    return run_one(pipeline, scheduled, signals);
+    const int code = run_one(pipeline, scheduled, signals);
+    if (!is_submitted) submit_next();
+    return code;
   }
 
   // What was missed while another run was on its way is left out, or, with overlap = "queue", made up for.
@@ -114,7 +131,12 @@ class PipelineCommand final : public Command {
         last = due;
         const auto before = State(pipeline).run(due);
         if (before && before->state == RunState::done) continue;
-        run_one(pipeline, due, signals);
+        try {
+          run_one(pipeline, due, signals);
+        } catch (const Error& error) {
+          // The next one may be otherwise.
+          log::warning("{}: {}", pipeline.name, error.what());
+        }
       }
       // Clocks are set: not one long wait.
       constexpr std::chrono::milliseconds kTurn{500};
@@ -143,7 +165,9 @@ class PipelineCommand final : public Command {
     };
     const auto lock = lock_of(pipeline, state, scheduled, is_to_end);
     if (!lock) return is_to_end() ? kInterrupted : 0;
-    const auto done = Runner(pipeline, state, scheduled, this_program()).run(is_to_end);
+    const auto done = Runner(pipeline, state, scheduled, this_program()).run([&] {
+      return is_to_end() || state.is_asked_to_end();
+    });
     if (done.state == RunState::failed) return kFailed;
     if (done.state == RunState::interrupted) return kInterrupted;
     return done.is_late ? kLate : 0;
@@ -160,8 +184,8 @@ class PipelineCommand final : public Command {
       if (auto lock = state.try_lock(scheduled)) return lock;
       const auto holder = state.holder();
       if (!holder) continue;
-      const auto who = fmt::format("the run of {} (process {})",
-                                   pipeline::to_text(holder->scheduled), holder->pid);
+      const auto who = fmt::format("the run of {} (process {} on {})",
+                                   pipeline::to_text(holder->scheduled), holder->pid, holder->host);
       if (pipeline.overlap == Overlap::skip) {
         fmt::print("{}: {} is on its way: this one is left out\n", pipeline.name, who);
         return std::nullopt;
@@ -171,9 +195,9 @@ class PipelineCommand final : public Command {
         fmt::print("{}: {} is on its way{}\n", pipeline.name, who,
                    replaces ? ": it is ended" : ": this one waits for it");
         std::fflush(stdout);
-        if (replaces && holder->pid > 0) ::kill(holder->pid, SIGTERM);
         is_told = true;
       }
+      if (pipeline.overlap == Overlap::replace) state.ask_to_end();
       if (is_to_end()) return std::nullopt;
       if (deadline.passed())
         throw TimeoutError(

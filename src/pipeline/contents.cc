@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -46,7 +47,7 @@ std::string hash_of(const fs::path& file) {
 }  // namespace
 
 Contents::Contents(fs::path cache) : cache_(std::move(cache)) {
-  if (!fs::exists(cache_)) return;
+  if (!fs::exists(cache_) || fs::file_size(cache_) > kMostCacheBytes) return;
   const auto saved = json::parse(read_file(cache_, kMostCacheBytes), nullptr, false);
   if (!saved.is_object()) return;
   for (const auto& [file, one] : saved.items()) {
@@ -61,7 +62,7 @@ void Contents::save() const {
   for (const auto& [file, one] : known_) {
     if (fs::exists(file)) saved[file] = {one.bytes, one.time, one.hash};
   }
-  write_file(cache_, saved.dump());
+  write_file(cache_, saved.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 std::string Contents::of_file(const fs::path& file) {
@@ -69,8 +70,11 @@ std::string Contents::of_file(const fs::path& file) {
   if (::stat(file.c_str(), &status) != 0)
     throw Error(fmt::format("{}: {}", file.string(), std::strerror(errno)));
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
-  const std::int64_t time =
-      std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  // Of the last change, also of one that has put the old time of writing back.
+  const auto nanoseconds = [](const timespec& at) {
+    return std::int64_t{at.tv_sec} * 1'000'000'000 + at.tv_nsec;
+  };
+  const std::int64_t time = std::max(nanoseconds(status.st_mtim), nanoseconds(status.st_ctim));
   Known& known = known_[file.string()];
   // What was written a moment ago may be written again within the clock's tick.
   constexpr std::int64_t kSettled = 2'000'000'000;

@@ -55,6 +55,9 @@ auto at(const TomlFile& file, const toml::node& node, const Parse& parse) {
 }
 
 std::chrono::seconds parse_span(const std::string& text) {
+  if (text.find(':') != std::string::npos)
+    throw InputError(
+        fmt::format("time = '{}': expected how long it may take, '4h' or '90m'", text));
   return std::chrono::seconds(deadline_after(0, text, "time"));
 }
 
@@ -227,6 +230,8 @@ std::string expand(const std::string& text, const Pipeline& pipeline, Time sched
   std::string expanded;
   auto from = text.cbegin();
   for (std::sregex_iterator one(text.begin(), text.end(), mark), end; one != end; ++one) {
+    const bool is_shells = (*one)[0].first != text.begin() && *std::prev((*one)[0].first) == '$';
+    if (is_shells) continue;
     expanded.append(from, (*one)[0].first);
     const std::string word = (*one)[1];
     expanded += word == "date"   ? format_local(scheduled, "%Y-%m-%d")

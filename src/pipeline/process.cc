@@ -6,11 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -24,6 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void become(const StepProcess::Options& options, int log, pid_t parent) {
+  // This program's own way of ending is not the step's.
+  for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
   reset_signals();
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -51,6 +55,27 @@ std::vector<pid_t> marked(const std::string& mark) {
     const bool is_whole = at == 0 || (at != std::string::npos && all[at - 1] == '\0');
     const pid_t pid = std::stoi(name);
     if (is_whole && pid != ::getpid()) found.push_back(pid);
+  }
+  return found;
+}
+
+// Of a process group, those that run.
+std::vector<pid_t> members_of(pid_t group) {
+  std::vector<pid_t> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    const auto name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream stream(entry.path() / "stat");
+    std::string line;
+    std::getline(stream, line);
+    // "pid (name) state parent group …"
+    std::istringstream rest(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+    char state = 'Z';
+    pid_t parent = 0;
+    pid_t its = 0;
+    rest >> state >> parent >> its;
+    if (its == group && state != 'Z') found.push_back(std::stoi(name));
   }
   return found;
 }
@@ -88,16 +113,23 @@ std::optional<int> StepProcess::ended() {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-void StepProcess::stop() {
-  ::kill(-pid_, SIGTERM);
+void StepProcess::stop(const std::vector<StepProcess*>& processes) {
+  for (const StepProcess* const one : processes) ::kill(-one->pid_, SIGTERM);
+  // Not until the shell alone is gone: what it has started may have something to save.
+  const auto is_there = [](const StepProcess* one) {
+    siginfo_t info{};
+    ::waitid(P_PID, static_cast<id_t>(one->pid_), &info, WEXITED | WNOHANG | WNOWAIT);
+    const bool has_ended = info.si_pid == one->pid_;
+    return !has_ended || !members_of(one->pid_).empty();
+  };
   constexpr int kTenths = 100;
-  for (int i = 0; i < kTenths; ++i) {
-    if (ended()) return;
+  for (int i = 0; i < kTenths && std::ranges::any_of(processes, is_there); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  for (StepProcess* const one : processes) {
+    ::kill(-one->pid_, SIGKILL);
+    kill_marked(one->mark_);
+    while (!one->ended()) std::this_thread::sleep_for(std::chrono::milliseconds{10});
   }
-  ::kill(-pid_, SIGKILL);
-  kill_marked(mark_);
-  while (!ended()) std::this_thread::sleep_for(std::chrono::milliseconds{10});
 }
 
 void kill_marked(const std::string& mark) {

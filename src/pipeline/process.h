@@ -35,8 +35,8 @@ class StepProcess {
 
   /// Its exit code, or 128 and the signal, when it has ended.
   std::optional<int> ended();
-  /// Asks it to end; what does not within ten seconds is killed.
-  void stop();
+  /// Asks them to end, all together; what does not within ten seconds is killed.
+  static void stop(const std::vector<StepProcess*>& processes);
 
  private:
   pid_t pid_ = -1;

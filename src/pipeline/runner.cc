@@ -7,13 +7,14 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
-#include <deque>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
-#include "base/log.h"
+#include "base/hash.h"
+#include "base/split.h"
 #include "cluster/command.h"
 #include "pipeline/tell.h"
 #include "sullae/error.h"
@@ -25,16 +26,21 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kHistory = 50;  // runs that are looked at
 
+// Its last five lines, of its last bytes.
 std::string last_lines(const fs::path& file) {
-  constexpr std::size_t kLines = 5;
-  std::ifstream stream(file);
-  std::deque<std::string> lines;
-  for (std::string line; std::getline(stream, line);) {
-    lines.push_back(std::move(line));
-    if (lines.size() > kLines) lines.pop_front();
-  }
+  constexpr std::streamoff kMostBytes = 2000;
+  constexpr int kLines = 5;
+  std::ifstream stream(file, std::ios::binary);
+  stream.seekg(0, std::ios::end);
+  stream.seekg(std::max<std::streamoff>(0, stream.tellg() - kMostBytes));
+  std::string end{std::istreambuf_iterator<char>(stream), {}};
+  while (end.ends_with('\n')) end.pop_back();
+  std::size_t from = end.size();
+  for (int i = 0; i < kLines && from != std::string::npos && from > 0; ++i)
+    from = end.rfind('\n', from - 1);
+  if (from != std::string::npos) end.erase(0, from + (from > 0 ? 1 : 0));
   std::string text;
-  for (const auto& line : lines) text += "\n    " + line;
+  for (const auto& line : split(end, '\n')) text += "\n    " + line;
   return text;
 }
 
@@ -54,15 +60,17 @@ Runner::Runner(const Pipeline& pipeline, const State& state, Time scheduled, fs:
 RunRecord Runner::run(const std::function<bool()>& is_to_end) {
   take_up();
   for (;;) {
-    begin_ready();
-    if (active_.empty()) break;
     if (is_to_end()) {
       interrupt();
       break;
     }
+    begin_ready();
+    if (active_.empty()) break;
     watch_deadline();
     constexpr std::chrono::milliseconds kTurn{50};
     std::this_thread::sleep_for(kTurn);
+    // Whoever ends this may end the steps, too: that is no failure of theirs.
+    if (is_to_end()) continue;
     for (auto one = active_.begin(); one != active_.end();) {
       // Another attempt comes in at the end.
       one = look_after(*one) ? active_.erase(one) : std::next(one);
@@ -75,10 +83,16 @@ RunRecord Runner::run(const std::function<bool()>& is_to_end) {
 // Where a run before has ended, or was killed.
 void Runner::take_up() {
   before_ = run_;
+  // Who holds the lock is the only one: what runs of others is left over, of other times, too.
+  for (const RunRecord& run : state_.runs(kHistory)) {
+    if (run.state != RunState::running) continue;
+    for (const auto& [name, record] : run.steps) {
+      if (record.state == StepState::running) kill_marked(mark_of(run.scheduled, name));
+    }
+  }
   std::map<std::string, StepRecord> steps;
   for (const Step& step : pipeline_.steps) {
     StepRecord record = run_.steps[step.name];
-    if (record.state == StepState::running) kill_marked(mark_of(step));
     // Of what was done it is seen again whether it still is.
     steps[step.name] = {.attempts = record.attempts};
   }
@@ -128,6 +142,7 @@ bool Runner::is_blocked(const Step& step) const {
 void Runner::begin(const Step& step) {
   StepRecord& record = run_.steps[step.name];
   record.started = std::time(nullptr);
+  attempts_before_[step.name] = record.attempts;
   try {
     std::string missing;
     inputs_[step.name] = contents_of(step.needs, missing);
@@ -154,48 +169,54 @@ void Runner::begin(const Step& step) {
 void Runner::start_attempt(const Step& step) {
   StepRecord& record = run_.steps[step.name];
   record.state = StepState::running;
+  record.started = std::time(nullptr);
   const std::string command = command_of(step);
   std::vector<std::string> words{"/bin/sh", "-c", command};
   if (step.job) {
-    // Submitted once, whoever is killed: the key is the same until the attempt has ended.
-    std::vector<std::string> submit{
-        program_.string(),
-        "jobs",
-        "submit",
-        "--watch",
-        "--name",
-        fmt::format("{}-{}", pipeline_.name, step.name).substr(0, 64),
-        "--idempotency-key",
-        fmt::format("{}/{}/{}/{}", state_.folder().string(), to_text(run_.scheduled), step.name,
-                    record.attempts)};
+    // Submitted once, whoever is killed: the key is the same until the attempt has ended, or is of something else.
+    std::vector<std::string> submit{program_.string(),
+                                    "jobs",
+                                    "submit",
+                                    "--watch",
+                                    "--name",
+                                    fmt::format("{}-{}", pipeline_.name, step.name).substr(0, 64),
+                                    "--idempotency-key",
+                                    key_of(step)};
     submit.insert(submit.end(), step.job->begin(), step.job->end());
     submit.insert(submit.end(), words.begin(), words.end());
     words = std::move(submit);
   }
   save();
-  active_.push_back({.step = &step,
-                     .process = StepProcess({.words = std::move(words),
-                                             .folder = pipeline_.folder,
-                                             .log = state_.log(run_.scheduled, step.name),
-                                             .environment = environment_of(step),
-                                             .mark = mark_of(step)}),
-                     .begun = Clock::now()});
+  active_.push_back(
+      {.step = &step,
+       .process = StepProcess({.words = std::move(words),
+                               .folder = pipeline_.folder,
+                               .log = state_.log(run_.scheduled, step.name),
+                               .environment = environment_of(step),
+                               .mark = step.job ? "" : mark_of(run_.scheduled, step.name)}),
+       .begun = Clock::now()});
 }
 
 // Whether the attempt is over.
 bool Runner::look_after(Active& active) {
   const Step& step = *active.step;
   has_done_ = true;
-  if (const auto code = active.process.ended()) {
-    attempt_ended(step, *code, "");
-    return true;
+  try {
+    if (const auto code = active.process.ended()) {
+      attempt_ended(step, *code, "");
+      return true;
+    }
+    if (!step.time || Clock::now() - active.begun < *step.time) return false;
+    if (step.job) cancel_job(step);
+    StepProcess::stop({&active.process});
+    constexpr int kTimedOut = 124;  // as timeout(1) has it
+    attempt_ended(step, kTimedOut,
+                  fmt::format("took longer than its time of {}",
+                              format_seconds(static_cast<double>(step.time->count()))));
+  } catch (const Error& error) {
+    // What it needs or makes cannot be read, say: the others go on.
+    fail(step, error.what());
   }
-  if (!step.time || Clock::now() - active.begun < *step.time) return false;
-  active.process.stop();
-  constexpr int kTimedOut = 124;  // as timeout(1) has it
-  attempt_ended(step, kTimedOut,
-                fmt::format("took longer than its time of {}",
-                            format_seconds(static_cast<double>(step.time->count()))));
   return true;
 }
 
@@ -206,9 +227,9 @@ void Runner::attempt_ended(const Step& step, int exit_code, const std::string& w
   record.exit_code = exit_code;
   if (exit_code == 0) return succeeded(step);
   const std::string reason = why.empty() ? fmt::format("ended with exit code {}", exit_code) : why;
-  if (record.attempts % step.attempts != 0) {
-    say(fmt::format("{}: {}; attempt {} of {}", step.name, reason,
-                    record.attempts % step.attempts + 1, step.attempts));
+  const int done = record.attempts - attempts_before_[step.name];
+  if (done < step.attempts) {
+    say(fmt::format("{}: {}; attempt {} of {}", step.name, reason, done + 1, step.attempts));
     return start_attempt(step);
   }
   fail(step, fmt::format("{}; {} ends with{}", reason, log.string(), last_lines(log)));
@@ -222,7 +243,7 @@ void Runner::succeeded(const Step& step) {
   if (!missing.empty()) return fail(step, fmt::format("ended well, and has not made {}", missing));
   record.state = StepState::done;
   state_.add(step.name, {.command = command_of(step),
-                         .environment = step.environment,
+                         .environment = own_environment_of(step),
                          .scheduled = run_.scheduled,
                          .inputs = inputs_[step.name],
                          .outputs = outputs});
@@ -243,8 +264,10 @@ void Runner::fail(const Step& step, const std::string& reason) {
 }
 
 void Runner::interrupt() {
+  std::vector<StepProcess*> all;
+  for (auto& active : active_) all.push_back(&active.process);
+  StepProcess::stop(all);
   for (auto& active : active_) {
-    active.process.stop();
     StepRecord& record = run_.steps[active.step->name];
     record.state = StepState::interrupted;
     record.ended = std::time(nullptr);
@@ -256,12 +279,13 @@ void Runner::interrupt() {
 // A step that makes nothing is done once a run.
 bool Runner::was_done(const Step& step) {
   const auto command = command_of(step);
+  const auto environment = own_environment_of(step);
   std::string missing;
   const auto& inputs = inputs_[step.name];
   const auto outputs = contents_of(step.makes, missing);
   if (!missing.empty()) return false;
   return std::ranges::any_of(state_.done(step.name), [&](const Done& one) {
-    return one.command == command && one.environment == step.environment && one.inputs == inputs &&
+    return one.command == command && one.environment == environment && one.inputs == inputs &&
            one.outputs == outputs && (!step.makes.empty() || one.scheduled == run_.scheduled);
   });
 }
@@ -307,7 +331,7 @@ void Runner::finish() {
                                                                       : RunState::done;
   run_.is_late = run_.deadline && run_.ended > *run_.deadline;
   contents_.save();
-  if (before_.state == RunState::done && !has_done_) {
+  if (before_.state == RunState::done && run_.state == RunState::done && !has_done_) {
     run_ = before_;
     save();
     return say(fmt::format("{}: nothing was left to do", pipeline_.name));
@@ -317,17 +341,46 @@ void Runner::finish() {
   const std::string message = fmt::format("{}: {} in {}{}", pipeline_.name, to_text(run_.state),
                                           took, run_.is_late ? ", late" : "");
   say(message);
+  if (run_.is_late && !run_.foreseen_late) tell("late", message);
   if (run_.state == RunState::done) tell("done", message);
+}
+
+std::string Runner::key_of(const Step& step) const {
+  std::uint64_t of = fnv1a(command_of(step));
+  for (const auto& [name, value] : own_environment_of(step)) of = fnv1a(name + '=' + value, of);
+  for (const auto& [path, content] : inputs_.at(step.name)) of = fnv1a(path + '=' + content, of);
+  return fmt::format("{}/{}/{}/{}/{:016x}", state_.folder().string(), to_text(run_.scheduled),
+                     step.name, run_.steps.at(step.name).attempts, of);
+}
+
+// The job that a step waits for, by the line in which `sullae jobs submit` has named it.
+void Runner::cancel_job(const Step& step) const {
+  std::ifstream stream(state_.log(run_.scheduled, step.name));
+  const auto begin = fmt::format("{}-{}", pipeline_.name, step.name).substr(0, 64) + '-';
+  std::string job;
+  for (std::string line; std::getline(stream, line);) {
+    const bool is_name = line.starts_with(begin) && line.size() > begin.size() &&
+                         line.find_first_not_of("0123456789", begin.size()) == line.npos;
+    if (is_name) job = line;
+  }
+  if (job.empty()) return;
+  const auto answer = cluster::ask({.words = {program_.string(), "jobs", "cancel", job}});
+  if (answer.exit_code != 0) say(fmt::format("{}: {}", step.name, answer.errors));
 }
 
 std::string Runner::command_of(const Step& step) const {
   return expand(step.run, pipeline_, run_.scheduled);
 }
 
-std::map<std::string, std::string> Runner::environment_of(const Step& step) const {
+std::map<std::string, std::string> Runner::own_environment_of(const Step& step) const {
   std::map<std::string, std::string> all = pipeline_.environment;
   for (const auto& [name, value] : step.environment) all[name] = value;
   for (auto& [name, value] : all) value = expand(value, pipeline_, run_.scheduled);
+  return all;
+}
+
+std::map<std::string, std::string> Runner::environment_of(const Step& step) const {
+  auto all = own_environment_of(step);
   all["SULLAE_PIPELINE"] = pipeline_.name;
   all["SULLAE_PIPELINE_SCHEDULED"] = to_text(run_.scheduled);
   all["SULLAE_PIPELINE_RUN_DIR"] = state_.run_folder(run_.scheduled).string();
@@ -352,10 +405,8 @@ std::map<std::string, std::string> Runner::contents_of(const std::vector<std::st
   return all;
 }
 
-// A job is not this host's, nor this process's: who goes on with the run finds it again.
-std::string Runner::mark_of(const Step& step) const {
-  if (step.job) return "";
-  return fmt::format("{}/{}", state_.run_folder(run_.scheduled).string(), step.name);
+std::string Runner::mark_of(Time scheduled, const std::string& step) const {
+  return fmt::format("{}/{}", state_.run_folder(scheduled).string(), step);
 }
 
 void Runner::say(const std::string& line) const {

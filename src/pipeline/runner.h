@@ -55,7 +55,10 @@ class Runner {
   std::map<std::string, std::string> environment_of(const Step& step) const;
   std::map<std::string, std::string> contents_of(const std::vector<std::string>& paths,
                                                  std::string& missing);
-  std::string mark_of(const Step& step) const;
+  std::map<std::string, std::string> own_environment_of(const Step& step) const;
+  std::string key_of(const Step& step) const;
+  void cancel_job(const Step& step) const;
+  std::string mark_of(Time scheduled, const std::string& step) const;
   void say(const std::string& line) const;
 
   const Pipeline& pipeline_;
@@ -64,8 +67,9 @@ class Runner {
   Contents contents_;
   Usual usual_;
   RunRecord run_;
-  RunRecord before_;       // what the run had come to
-  bool has_done_ = false;  // anything
+  RunRecord before_;                            // what the run had come to
+  std::map<std::string, int> attempts_before_;  // of steps, when they began
+  bool has_done_ = false;                       // anything
   std::list<Active> active_;
   std::map<std::string, std::map<std::string, std::string>> inputs_;  // of steps, when they began
   Clock::time_point looked_ = {};                                     // at the forecast

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/host.h"
+#include "base/log.h"
 #include "base/system_error.h"
 #include "sullae/error.h"
 
@@ -24,10 +26,16 @@ using nlohmann::json;
 
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 constexpr const char* kRunFile = "run.json";
+constexpr const char* kAsked = "asked-to-end";
 
 json read(const fs::path& file) {
   if (!fs::exists(file)) return nullptr;
   return json::parse(read_file(file, kMostBytes), nullptr, false);
+}
+
+// What a step has written need not be UTF-8.
+std::string text_of(const json& value) {
+  return value.dump(2, ' ', false, json::error_handler_t::replace);
 }
 
 std::optional<RunRecord> read_run(const fs::path& file) {
@@ -36,6 +44,8 @@ std::optional<RunRecord> read_run(const fs::path& file) {
     if (saved.is_object()) return run_from(saved);
   } catch (const json::exception&) {
     // Of a version that is none of ours, or damaged: as if it had not been.
+  } catch (const Error& error) {
+    log::warning("{}", error.what());
   }
   return std::nullopt;
 }
@@ -71,7 +81,7 @@ std::optional<RunRecord> State::run(Time scheduled) const {
 
 void State::save(const RunRecord& run) const {
   make_folder(run_folder(run.scheduled));
-  write_file(run_folder(run.scheduled) / kRunFile, to_json(run).dump(2) + '\n');
+  write_file(run_folder(run.scheduled) / kRunFile, text_of(to_json(run)) + '\n');
 }
 
 std::vector<RunRecord> State::runs(std::size_t most) const {
@@ -105,7 +115,7 @@ void State::add(const std::string& step, const Done& done) const {
   all.push_back(done);
   if (all.size() > kKept) all.erase(all.begin());
   make_folder(folder_ / "steps");
-  write_file(folder_ / "steps" / (step + ".json"), json(all).dump(2) + '\n');
+  write_file(folder_ / "steps" / (step + ".json"), text_of(json(all)) + '\n');
 }
 
 std::optional<State::Holder> State::holder() const {
@@ -114,7 +124,9 @@ std::optional<State::Holder> State::holder() const {
   if (::flock(fd.get(), LOCK_SH | LOCK_NB) == 0) return std::nullopt;
   const auto said = json::parse(read_file(folder_ / "lock", kMostBytes), nullptr, false);
   if (!said.is_object()) return Holder{};
-  return Holder{.pid = said.value("pid", 0), .scheduled = said.value("scheduled", Time{0})};
+  return Holder{.host = said.value("host", ""),
+                .pid = said.value("pid", 0),
+                .scheduled = said.value("scheduled", Time{0})};
 }
 
 std::optional<UniqueFd> State::try_lock(Time scheduled) const {
@@ -124,11 +136,16 @@ std::optional<UniqueFd> State::try_lock(Time scheduled) const {
     if (errno != EWOULDBLOCK) throw system_error("{}/lock", folder_.string());
     return std::nullopt;
   }
-  const std::string who = json{{"pid", ::getpid()}, {"scheduled", scheduled}}.dump();
+  const std::string who =
+      json{{"host", host_name()}, {"pid", ::getpid()}, {"scheduled", scheduled}}.dump();
   if (::ftruncate(fd.get(), 0) != 0 ||
       ::pwrite(fd.get(), who.data(), who.size(), 0) != static_cast<ssize_t>(who.size()))
     throw system_error("{}/lock", folder_.string());
+  fs::remove(folder_ / kAsked);
   return fd;
 }
+
+void State::ask_to_end() const { write_file(folder_ / kAsked, ""); }
+bool State::is_asked_to_end() const { return fs::exists(folder_ / kAsked); }
 
 }  // namespace sullae::pipeline

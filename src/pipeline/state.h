@@ -49,12 +49,16 @@ class State {
   void add(const std::string& step, const Done& done) const;
 
   struct Holder {
+    std::string host;
     int pid = 0;
     Time scheduled = 0;
   };
   /// Who holds the lock; nothing where nobody does.
   std::optional<Holder> holder() const;
-  /// Nothing where another has it.
+  /// Asks whoever holds the lock, on whatever host, to end; and whether it is asked to.
+  void ask_to_end() const;
+  bool is_asked_to_end() const;
+  /// Nothing where another has it. Whoever was asked to end has, then.
   std::optional<UniqueFd> try_lock(Time scheduled) const;
 
  private:

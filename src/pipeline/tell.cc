@@ -36,7 +36,7 @@ void tell(const Tell& tell, const Pipeline& pipeline, const std::string& event,
   said["pipeline"] = pipeline.name;
   said["event"] = event;
   said["message"] = message;
-  const std::string text = said.dump();
+  const std::string text = said.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (!tell.command.empty())
     ask({"/usr/bin/env", "-C", pipeline.folder.string(), "SULLAE_PIPELINE_EVENT=" + event,
          "SULLAE_PIPELINE_MESSAGE=" + message, "/bin/sh", "-c",

@@ -109,8 +109,8 @@ TEST_F(PipelineFile, IsRefusedWithItsLine) {
 TEST_F(PipelineFile, TimesArePutIn) {
   const auto pipeline = read("[steps.a]\nrun='a'");
   const Time time = parse_time("2026-11-24T02:03:04", "time");
-  EXPECT_EQ(expand("{date} {%Y/%m/%d} {name} ${HOME} {x} {a,b} {", pipeline, time),
-            "2026-11-24 2026/11/24 nightly ${HOME} {x} {a,b} {");
+  EXPECT_EQ(expand("{date} {%Y/%m/%d} {name} ${name} ${date} {x} {a,b} {", pipeline, time),
+            "2026-11-24 2026/11/24 nightly ${name} ${date} {x} {a,b} {");
   EXPECT_EQ(expand("{time}", pipeline, time), to_text(time));
 }
 

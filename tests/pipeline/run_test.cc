@@ -114,6 +114,55 @@ TEST_F(PipelineRun, DoesAgainWhatChanged) {
   EXPECT_EQ(count('c'), 4) << "another command";
 }
 
+// They are settings.
+TEST_F(PipelineRun, DoesAgainWhereVariablesChanged) {
+  const auto define_with = [&](const char* all, const char* own) {
+    define(
+        fmt::format("[environment]\nA = \"{}\"\n[steps.a]\nrun = \"echo a >> trace; echo $A $B > "
+                    "out\"\nmakes = \"out\"\nenvironment = {{B = \"{}\"}}\n",
+                    all, own));
+  };
+  define_with("1", "{date}");
+  ASSERT_EQ(run({"--scheduled", "2026-11-24"}).exit_code, 0);
+  ASSERT_EQ(run({"--scheduled", "2026-11-25"}).exit_code, 0);
+  EXPECT_EQ(read("out"), "1 2026-11-25\n");
+  define_with("2", "{date}");
+  ASSERT_EQ(run({"--scheduled", "2026-11-25"}).exit_code, 0);
+  EXPECT_EQ(read("out"), "2 2026-11-25\n");
+  EXPECT_EQ(count('a'), 3);
+}
+
+// Of a run that was done once, too.
+TEST_F(PipelineRun, WhatIsMissingIsNotNothingToDo) {
+  define(kThree);
+  write_file(path("in"), "one\n");
+  const std::vector<std::string> at{"--scheduled", "2026-11-24"};
+  ASSERT_EQ(run(at).exit_code, 0);
+  fs::remove(path("in"));
+  const auto result = run(at);
+  EXPECT_EQ(result.exit_code, 1) << result.standard_output;
+  EXPECT_TRUE(contains(result.standard_output, "a: FAILED: needs 'in', which is not there"));
+  EXPECT_EQ(state_of("a"), "failed");
+}
+
+// The others go on, whatever it has written.
+TEST_F(PipelineRun, WhatAStepWritesMayBeAnything) {
+  define(R"toml(
+[steps.a]
+run = "printf 'caf\\351 '; head -c 300000 /dev/zero | tr '\\0' x; exit 5"
+[steps.b]
+run = "sleep 1; echo b >> trace"
+[tell]
+command = "cat > said.json"
+)toml");
+  const auto result = run();
+  EXPECT_EQ(result.exit_code, 1) << result.standard_error;
+  EXPECT_EQ(count('b'), 1);
+  EXPECT_EQ(state_of("a"), "failed");
+  EXPECT_EQ(json::parse(read("said.json")).at("event"), "failed");
+  EXPECT_LT(show({"--json"}).standard_output.size(), 10'000U);
+}
+
 TEST_F(PipelineRun, AStepThatFailsStopsThoseBehindIt) {
   define(R"(
 [steps.a]
@@ -178,11 +227,11 @@ TEST_F(PipelineRun, RunsSideBySideAsManyAsAreAllowed) {
     return text;
   };
   define(steps(0));
-  ASSERT_EQ(run().exit_code, 0);
+  ASSERT_EQ(run({"--scheduled", "2026-11-24"}).exit_code, 0);
   EXPECT_TRUE(read("trace").starts_with("+\n+\n+\n")) << read("trace");
   fs::remove(path("trace"));
   define(steps(1));
-  ASSERT_EQ(run().exit_code, 0);
+  ASSERT_EQ(run({"--scheduled", "2026-11-25"}).exit_code, 0);
   EXPECT_EQ(read("trace"), "+\n-\n+\n-\n+\n-\n");
 }
 
