@@ -13,8 +13,6 @@
 #include <thread>
 #include <utility>
 
-#include "base/hash.h"
-#include "base/split.h"
 #include "cluster/command.h"
 #include "pipeline/tell.h"
 #include "sullae/error.h"
@@ -26,24 +24,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kHistory = 50;  // runs that are looked at
 
-// Its last five lines, of its last bytes.
-std::string last_lines(const fs::path& file) {
-  constexpr std::streamoff kMostBytes = 2000;
-  constexpr int kLines = 5;
-  std::ifstream stream(file, std::ios::binary);
-  stream.seekg(0, std::ios::end);
-  stream.seekg(std::max<std::streamoff>(0, stream.tellg() - kMostBytes));
-  std::string end{std::istreambuf_iterator<char>(stream), {}};
-  while (end.ends_with('\n')) end.pop_back();
-  std::size_t from = end.size();
-  for (int i = 0; i < kLines && from != std::string::npos && from > 0; ++i)
-    from = end.rfind('\n', from - 1);
-  if (from != std::string::npos) end.erase(0, from + (from > 0 ? 1 : 0));
-  std::string text;
-  for (const auto& line : split(end, '\n')) text += "\n    " + line;
-  return text;
-}
-
 }  // namespace
 
 Runner::Runner(const Pipeline& pipeline, const State& state, Time scheduled, fs::path program)
@@ -51,6 +31,7 @@ Runner::Runner(const Pipeline& pipeline, const State& state, Time scheduled, fs:
       state_(state),
       program_(std::move(program)),
       contents_(state.contents()),
+      steps_(pipeline, state, scheduled, contents_),
       usual_(usual_of(state.runs(kHistory))),
       run_(state.run(scheduled).value_or(RunRecord{.scheduled = scheduled})) {
   if (!pipeline.deadline.empty())
@@ -87,7 +68,7 @@ void Runner::take_up() {
   for (const RunRecord& run : state_.runs(kHistory)) {
     if (run.state != RunState::running) continue;
     for (const auto& [name, record] : run.steps) {
-      if (record.state == StepState::running) kill_marked(mark_of(run.scheduled, name));
+      if (record.state == StepState::running) kill_marked(steps_.mark(run.scheduled, name));
     }
   }
   std::map<std::string, StepRecord> steps;
@@ -145,7 +126,7 @@ void Runner::begin(const Step& step) {
   attempts_before_[step.name] = record.attempts;
   try {
     std::string missing;
-    inputs_[step.name] = contents_of(step.needs, missing);
+    inputs_[step.name] = steps_.contents(step.needs, missing);
     if (!missing.empty()) return fail(step, fmt::format("needs {}, which is not there", missing));
     if (was_done(step)) {
       // Of this run it is known when.
@@ -170,7 +151,7 @@ void Runner::start_attempt(const Step& step) {
   StepRecord& record = run_.steps[step.name];
   record.state = StepState::running;
   record.started = std::time(nullptr);
-  const std::string command = command_of(step);
+  const std::string command = steps_.command(step);
   std::vector<std::string> words{"/bin/sh", "-c", command};
   if (step.job) {
     // Submitted once, whoever is killed: the key is the same until the attempt has ended, or is of something else.
@@ -181,7 +162,7 @@ void Runner::start_attempt(const Step& step) {
                                     "--name",
                                     fmt::format("{}-{}", pipeline_.name, step.name).substr(0, 64),
                                     "--idempotency-key",
-                                    key_of(step)};
+                                    steps_.key(step, record.attempts, inputs_.at(step.name))};
     submit.insert(submit.end(), step.job->begin(), step.job->end());
     submit.insert(submit.end(), words.begin(), words.end());
     words = std::move(submit);
@@ -192,8 +173,8 @@ void Runner::start_attempt(const Step& step) {
        .process = StepProcess({.words = std::move(words),
                                .folder = pipeline_.folder,
                                .log = state_.log(run_.scheduled, step.name),
-                               .environment = environment_of(step),
-                               .mark = step.job ? "" : mark_of(run_.scheduled, step.name)}),
+                               .environment = steps_.environment(step),
+                               .mark = step.job ? "" : steps_.mark(run_.scheduled, step.name)}),
        .begun = Clock::now()});
 }
 
@@ -232,18 +213,18 @@ void Runner::attempt_ended(const Step& step, int exit_code, const std::string& w
     say(fmt::format("{}: {}; attempt {} of {}", step.name, reason, done + 1, step.attempts));
     return start_attempt(step);
   }
-  fail(step, fmt::format("{}; {} ends with{}", reason, log.string(), last_lines(log)));
+  fail(step, fmt::format("{}; {} ends with{}", reason, log.string(), last_lines_of(log)));
 }
 
 void Runner::succeeded(const Step& step) {
   StepRecord& record = run_.steps[step.name];
   record.ended = std::time(nullptr);
   std::string missing;
-  const auto outputs = contents_of(step.makes, missing);
+  const auto outputs = steps_.contents(step.makes, missing);
   if (!missing.empty()) return fail(step, fmt::format("ended well, and has not made {}", missing));
   record.state = StepState::done;
-  state_.add(step.name, {.command = command_of(step),
-                         .environment = own_environment_of(step),
+  state_.add(step.name, {.command = steps_.command(step),
+                         .environment = steps_.settings(step),
                          .scheduled = run_.scheduled,
                          .inputs = inputs_[step.name],
                          .outputs = outputs});
@@ -278,11 +259,11 @@ void Runner::interrupt() {
 
 // A step that makes nothing is done once a run.
 bool Runner::was_done(const Step& step) {
-  const auto command = command_of(step);
-  const auto environment = own_environment_of(step);
+  const auto command = steps_.command(step);
+  const auto environment = steps_.settings(step);
   std::string missing;
   const auto& inputs = inputs_[step.name];
-  const auto outputs = contents_of(step.makes, missing);
+  const auto outputs = steps_.contents(step.makes, missing);
   if (!missing.empty()) return false;
   return std::ranges::any_of(state_.done(step.name), [&](const Done& one) {
     return one.command == command && one.environment == environment && one.inputs == inputs &&
@@ -345,14 +326,6 @@ void Runner::finish() {
   if (run_.state == RunState::done) tell("done", message);
 }
 
-std::string Runner::key_of(const Step& step) const {
-  std::uint64_t of = fnv1a(command_of(step));
-  for (const auto& [name, value] : own_environment_of(step)) of = fnv1a(name + '=' + value, of);
-  for (const auto& [path, content] : inputs_.at(step.name)) of = fnv1a(path + '=' + content, of);
-  return fmt::format("{}/{}/{}/{}/{:016x}", state_.folder().string(), to_text(run_.scheduled),
-                     step.name, run_.steps.at(step.name).attempts, of);
-}
-
 // The job that a step waits for, by the line in which `sullae jobs submit` has named it.
 void Runner::cancel_job(const Step& step) const {
   std::ifstream stream(state_.log(run_.scheduled, step.name));
@@ -366,47 +339,6 @@ void Runner::cancel_job(const Step& step) const {
   if (job.empty()) return;
   const auto answer = cluster::ask({.words = {program_.string(), "jobs", "cancel", job}});
   if (answer.exit_code != 0) say(fmt::format("{}: {}", step.name, answer.errors));
-}
-
-std::string Runner::command_of(const Step& step) const {
-  return expand(step.run, pipeline_, run_.scheduled);
-}
-
-std::map<std::string, std::string> Runner::own_environment_of(const Step& step) const {
-  std::map<std::string, std::string> all = pipeline_.environment;
-  for (const auto& [name, value] : step.environment) all[name] = value;
-  for (auto& [name, value] : all) value = expand(value, pipeline_, run_.scheduled);
-  return all;
-}
-
-std::map<std::string, std::string> Runner::environment_of(const Step& step) const {
-  auto all = own_environment_of(step);
-  all["SULLAE_PIPELINE"] = pipeline_.name;
-  all["SULLAE_PIPELINE_SCHEDULED"] = to_text(run_.scheduled);
-  all["SULLAE_PIPELINE_RUN_DIR"] = state_.run_folder(run_.scheduled).string();
-  return all;
-}
-
-// `missing`: the first that is not there.
-std::map<std::string, std::string> Runner::contents_of(const std::vector<std::string>& paths,
-                                                       std::string& missing) {
-  std::map<std::string, std::string> all;
-  for (const auto& path : paths) {
-    const std::string expanded = expand(path, pipeline_, run_.scheduled);
-    const bool is_elsewhere = expanded.find("://") != std::string::npos;
-    const auto content =
-        contents_.of(is_elsewhere ? fs::path(expanded) : pipeline_.folder / expanded);
-    if (content) {
-      all[expanded] = *content;
-    } else if (missing.empty()) {
-      missing = "'" + expanded + "'";
-    }
-  }
-  return all;
-}
-
-std::string Runner::mark_of(Time scheduled, const std::string& step) const {
-  return fmt::format("{}/{}", state_.run_folder(scheduled).string(), step);
 }
 
 void Runner::say(const std::string& line) const {

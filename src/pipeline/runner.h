@@ -13,6 +13,7 @@
 #include "pipeline/forecast.h"
 #include "pipeline/process.h"
 #include "pipeline/state.h"
+#include "pipeline/steps_of_run.h"
 
 namespace sullae::pipeline {
 
@@ -51,20 +52,14 @@ class Runner {
   void finish();
   void save() { state_.save(run_); }
 
-  std::string command_of(const Step& step) const;
-  std::map<std::string, std::string> environment_of(const Step& step) const;
-  std::map<std::string, std::string> contents_of(const std::vector<std::string>& paths,
-                                                 std::string& missing);
-  std::map<std::string, std::string> own_environment_of(const Step& step) const;
-  std::string key_of(const Step& step) const;
   void cancel_job(const Step& step) const;
-  std::string mark_of(Time scheduled, const std::string& step) const;
   void say(const std::string& line) const;
 
   const Pipeline& pipeline_;
   const State& state_;
   std::filesystem::path program_;
   Contents contents_;
+  StepsOfRun steps_;
   Usual usual_;
   RunRecord run_;
   RunRecord before_;                            // what the run had come to
