@@ -140,14 +140,17 @@ class Stream {
         predict(messages);
         check_damage();
         producer_.flush();
-        consumer_.commit();
+        if (!is_all_damaged()) consumer_.commit();
         size.took(count, std::chrono::steady_clock::now() - begin);
       }
       const auto standing = consumer_.standing();
       progress_.partitions = standing.partitions;
       progress_.lag = standing.lag;
       show(progress_);
-      if (stream_.once && end.is_reached(standing, has_come)) break;
+      if (stream_.once && end.is_reached(standing, has_come)) {
+        consumer_.commit();
+        break;
+      }
     }
     return progress_;
   }
@@ -174,10 +177,12 @@ class Stream {
   }
 
   // Rather the flags are at fault: a group that has done nothing yet would lose all.
+  bool is_all_damaged() const {
+    return progress_.predicted == 0 && progress_.damaged > 0 && !consumer_.standing().has_begun;
+  }
   void check_damage() const {
     constexpr std::uint64_t kFew = 10;
-    if (progress_.predicted > 0 || progress_.damaged < kFew || consumer_.standing().has_begun)
-      return;
+    if (!is_all_damaged() || progress_.damaged < kFew) return;
     throw InputError(fmt::format(
         "{}: all of the first {} messages are damaged: expected messages that the model takes "
         "(--data-format, --text-columns)",
