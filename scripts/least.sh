@@ -48,6 +48,7 @@ done
 printf 'PAR1' >"$folder/some.parquet"
 expect "this build of Sullae has no Parquet and Arrow files" "$sullae" data inspect "$folder/some.parquet"
 expect "this build of Sullae has no stores" "$sullae" data inspect s3://bucket/some.parquet
+expect "this build of Sullae has no Kafka" "$sullae" data inspect kafka://localhost:9092/topic
 mkdir -p "$folder/photographs/class"
 printf '\xff\xd8\xff\xe0' >"$folder/photographs/class/one.jpg"
 expect "this build of Sullae reads no JPEG files" "$sullae" data verify "$folder/photographs"
