@@ -72,7 +72,7 @@ struct DatasetOptions {
   /// Columns by name or number that become features, bytes, named feature::kColumn and the column's name.
   std::vector<std::string> kept_columns = {};
 
-  /// Whether each sample stands alone, as a message does: kept columns may be missing, and a sample without any of its texts is damaged,
+  /// Whether each sample stands alone, as a message does, and those of one set are alike: kept columns may be missing, and a sample without any of its texts is damaged,
   /// while of a table an empty field may be null.
   bool stand_alone = false;
 

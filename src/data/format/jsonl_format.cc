@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -67,25 +68,25 @@ json parse_object(const std::string& record) {
   }
 }
 
-// The names, in their order, and the types of all values.
+// The names, in their order, and the types of all values. No value of a name makes it another one's.
 void append_shape(const json& value, std::string& shape) {
   if (value.is_object()) {
     for (const auto& [key, inner] : value.items()) {
-      shape += key + '\0';
+      shape += fmt::format("{}:{}", key.size(), key);
       append_shape(inner, shape);
     }
-    shape += '\0';
+    shape += '}';
     return;
   }
-  if (value.is_array()) shape += 'l';
   std::set<char> kinds;
   for_each_value(value, [&](const json& one) {
     const auto kind = kind_of(one);
-    kinds.insert(kind            ? static_cast<char>('0' + static_cast<int>(*kind))
-                 : one.is_null() ? 'n'
-                                 : 'o');
+    constexpr std::string_view kKinds = "trw";
+    kinds.insert(kind ? kKinds[static_cast<std::size_t>(*kind)] : one.is_null() ? 'n' : 'o');
   });
+  shape += value.is_array() ? '[' : '=';
   shape.append(kinds.begin(), kinds.end());
+  shape += ';';
 }
 
 class JsonLinesDataset final : public TypedTable {
@@ -94,8 +95,9 @@ class JsonLinesDataset final : public TypedTable {
                    std::vector<std::string> classes)
       : TypedTable(records->name()), records_(std::move(records)) {
     std::vector<Seen> seen;
-    constexpr std::size_t kLookedAt = 1000;
-    for (std::size_t i = 0; i < std::min(kLookedAt, records_->size()); ++i) {
+    // Those that stand alone are of one shape.
+    const std::size_t looked_at = options.stand_alone ? 1 : 1000;
+    for (std::size_t i = 0; i < std::min(looked_at, records_->size()); ++i) {
       try {
         look_at(parse(i), {}, i, seen);
       } catch (const DamagedRecord&) {
@@ -109,6 +111,8 @@ class JsonLinesDataset final : public TypedTable {
       paths_.push_back(seen[column].path);
       kinds_.push_back(columns[column].kind.value());
     }
+    // Nor do they have classes in common.
+    if (options.stand_alone) return;
     find_classes(std::move(classes), [&](const Act& act) {
       const auto place = std::ranges::find(used(), *label()) - used().begin();
       for (std::size_t i = 0; i < records_->size(); ++i) {

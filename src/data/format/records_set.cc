@@ -73,7 +73,7 @@ DatasetPtr open_records(std::shared_ptr<const Records> records, const DatasetOpt
   auto classes = options.classes.empty() ? set->classes() : options.classes;
   if (format.is_table && !options.unlabelled && options.classes.empty())
     check_labels(records->name(), classes, set->size());
-  return number_classes(std::move(set), std::move(classes));
+  return classes.empty() ? set : number_classes(std::move(set), std::move(classes));
 }
 
 }  // namespace sullae::data

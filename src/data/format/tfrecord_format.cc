@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <memory>
 #include <utility>
 
@@ -22,14 +23,14 @@ class FileFrames final : public Records {
   }
   std::string read(std::size_t i) const override {
     const TFRecordPlace& frame = frames_[i];
-    std::string bytes = file_->read(frame.offset, frame.bytes);
-    const std::size_t size = bytes.size() - kTFRecordHeader - kTFRecordFooter;
+    std::array<char, kTFRecordHeader> header;
+    file_->read(frame.offset, header.data(), header.size());
+    std::string bytes = file_->read(frame.offset + header.size(), frame.bytes - header.size());
+    const std::size_t size = bytes.size() - kTFRecordFooter;
     // The length too: an index may be wrong.
-    if (tfrecord_length(bytes.data()) != size ||
-        !tfrecord_data_fits(bytes.data() + kTFRecordHeader, size))
+    if (tfrecord_length(header.data()) != size || !tfrecord_data_fits(bytes.data(), size))
       throw DamagedRecord(place(i) + ": is damaged: its checksum does not fit");
-    bytes.resize(kTFRecordHeader + size);
-    bytes.erase(0, kTFRecordHeader);
+    bytes.resize(size);
     return bytes;
   }
 
