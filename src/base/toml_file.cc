@@ -72,6 +72,22 @@ std::string TomlFile::text(const toml::node& node) const {
   return value->get();
 }
 
+std::vector<std::string> TomlFile::texts(const toml::node& node) const {
+  const auto* const array = node.as_array();
+  if (array == nullptr) fail(node, "expected a list of texts");
+  std::vector<std::string> found;
+  for (const toml::node& one : *array) found.push_back(text(one));
+  return found;
+}
+
+std::map<std::string, std::string> TomlFile::pairs(const toml::node& node) const {
+  const auto* const table = node.as_table();
+  if (table == nullptr) fail(node, "expected a table of texts");
+  std::map<std::string, std::string> found;
+  for (const auto& [key, value] : *table) found[std::string(key.str())] = text(value);
+  return found;
+}
+
 std::string TomlFile::one_of(const toml::node& node, const std::vector<std::string>& values) const {
   auto value = text(node);
   for (const auto& good : values) {

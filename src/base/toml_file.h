@@ -31,6 +31,9 @@ class TomlFile {
   double number(const toml::node& node, double least, double most) const;
   bool truth(const toml::node& node) const;
   std::string text(const toml::node& node) const;
+  std::vector<std::string> texts(const toml::node& node) const;
+  /// Of a table of texts.
+  std::map<std::string, std::string> pairs(const toml::node& node) const;
   std::string one_of(const toml::node& node, const std::vector<std::string>& values) const;
 
   /// Settings that put their value into `target`, which must outlive them, as this object must.

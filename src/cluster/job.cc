@@ -8,6 +8,7 @@
 #include <regex>
 #include <sstream>
 
+#include "base/name.h"
 #include "base/split.h"
 #include "base/toml_file.h"
 #include "sullae/error.h"
@@ -17,15 +18,6 @@ namespace {
 
 constexpr int kMostNodes = 100'000;
 constexpr int kMostRanks = 1024;  // of a node
-
-bool is_name(const std::string& text) {
-  return !text.empty() && text.size() <= 64 &&
-         std::ranges::all_of(text,
-                             [](unsigned char c) {
-                               return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
-                             }) &&
-         text.front() != '.' && text.front() != '-';
-}
 
 bool is_whole_number(const std::string& text) {
   return !text.empty() &&
@@ -46,22 +38,6 @@ toml::table to_table(const std::map<std::string, std::string>& texts) {
   toml::table table;
   for (const auto& [name, value] : texts) table.insert(name, value);
   return table;
-}
-
-std::vector<std::string> texts_of(const TomlFile& file, const toml::node& node) {
-  const auto* const array = node.as_array();
-  if (array == nullptr) file.fail(node, "expected a list of texts");
-  std::vector<std::string> texts;
-  for (const toml::node& one : *array) texts.push_back(file.text(one));
-  return texts;
-}
-
-std::map<std::string, std::string> pairs_of(const TomlFile& file, const toml::node& node) {
-  const auto* const table = node.as_table();
-  if (table == nullptr) file.fail(node, "expected a table of texts");
-  std::map<std::string, std::string> pairs;
-  for (const auto& [key, value] : *table) pairs[std::string(key.str())] = file.text(value);
-  return pairs;
 }
 
 bool has_option(const std::vector<std::string>& words, const std::string& option) {
@@ -150,7 +126,7 @@ Job read_job(const std::filesystem::path& path, Job job) {
   file.apply(table, {{"name", file.text_into(job.name)},
                      {"command",
                       [&](const toml::node& node) {
-                        job.command = texts_of(file, node);
+                        job.command = file.texts(node);
                       }},
                      {"directory", file.text_into(job.directory)},
                      {"nodes",
@@ -183,14 +159,14 @@ Job read_job(const std::filesystem::path& path, Job job) {
                      {"idempotency-key", file.text_into(job.idempotency_key)},
                      {"engine-options",
                       [&](const toml::node& node) {
-                        job.engine_options = texts_of(file, node);
+                        job.engine_options = file.texts(node);
                       }},
                      {"env",
                       [&](const toml::node& node) {
-                        job.environment = pairs_of(file, node);
+                        job.environment = file.pairs(node);
                       }},
                      {"mount", [&](const toml::node& node) {
-                        job.mounts = pairs_of(file, node);
+                        job.mounts = file.pairs(node);
                       }}});
   return job;
 }

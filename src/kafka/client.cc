@@ -93,6 +93,19 @@ std::string Client::describe(const std::string& what, rd_kafka_resp_err_t error)
                      may_pass(error) ? last_problem() : "");
 }
 
+void Client::ask(
+    const std::string& what,
+    const std::function<rd_kafka_resp_err_t(std::chrono::milliseconds)>& request) const {
+  const Deadline limit = deadline();
+  for (;;) {
+    const auto error = request(limit.remaining());
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
+    if (!may_pass(error)) throw Error(describe(what, error));
+    if (limit.passed()) throw Error(fmt::format("{} {}", describe(what, error), limit.describe()));
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  }
+}
+
 rd_kafka_resp_err_t Client::committed(rd_kafka_topic_partition_list_t* partitions,
                                       std::chrono::milliseconds limit) const {
   const auto error = rd_kafka_committed(handle_, partitions, milliseconds(limit));

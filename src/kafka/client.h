@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -48,7 +49,11 @@ class Client {
   rd_kafka_t* get() const { return handle_; }
   const Address& address() const { return address_; }
   Deadline deadline() const { return {settings_.timeout, "SULLAE_KAFKA_TIMEOUT"}; }
-  std::chrono::milliseconds timeout() const { return settings_.timeout; }
+
+  /// Makes a request, which is told how long it may take, until it succeeds. Throws Error: `what`, and why, where it will not, or has not by the
+  /// end of SULLAE_KAFKA_TIMEOUT.
+  void ask(const std::string& what,
+           const std::function<rd_kafka_resp_err_t(std::chrono::milliseconds)>& request) const;
 
   /// ": Connection refused …", what went wrong last between here and a broker; empty where nothing did.
   std::string last_problem() const;

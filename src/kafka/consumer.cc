@@ -6,7 +6,6 @@
 #include <exception>
 #include <map>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "base/log.h"
@@ -62,28 +61,17 @@ class Consumer::Impl : private Client {
   }
 
   void commit() {
-    const Deadline limit = deadline();
-    while (!next_.empty()) {
-      const auto offsets = make_partitions(address().topic, {next_.begin(), next_.end()});
-      const auto error = rd_kafka_commit(get(), offsets.get(), 0);
-      if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        next_.clear();
-      } else if (are_others(error)) {
-        log::info("{}: partitions are being divided anew: what was just done may be done again",
-                  address().name());
-        next_.clear();
-      } else if (!may_pass(error)) {
-        throw Error(
-            describe(fmt::format("offsets of group '{}' were not committed", group_), error));
-      } else if (limit.passed()) {
-        throw Error(fmt::format(
-            "{} {}",
-            describe(fmt::format("offsets of group '{}' were not committed", group_), error),
-            limit.describe()));
-      } else {
-        std::this_thread::sleep_for(std::chrono::milliseconds{100});
-      }
-    }
+    if (next_.empty()) return;
+    const auto offsets = make_partitions(address().topic, {next_.begin(), next_.end()});
+    ask(fmt::format("offsets of group '{}' were not committed", group_),
+        [&](std::chrono::milliseconds) {
+          const auto error = rd_kafka_commit(get(), offsets.get(), 0);
+          if (!are_others(error)) return error;
+          log::info("{}: partitions are being divided anew: what was just done may be done again",
+                    address().name());
+          return RD_KAFKA_RESP_ERR_NO_ERROR;
+        });
+    next_.clear();
   }
 
   Standing standing() const {
@@ -173,13 +161,8 @@ class Consumer::Impl : private Client {
   }
 
   void begin(rd_kafka_topic_partition_list_t* partitions) {
-    const Deadline limit = deadline();
-    for (;;) {
-      const auto error = committed(partitions, limit.remaining());
-      if (error == RD_KAFKA_RESP_ERR_NO_ERROR) break;
-      if (!may_pass(error) || limit.passed())
-        throw Error(describe(fmt::format("where group '{}' is, is not known", group_), error));
-    }
+    ask(fmt::format("where group '{}' is, is not known", group_),
+        [&](std::chrono::milliseconds limit) { return committed(partitions, limit); });
     for (int i = 0; i < partitions->cnt; ++i) {
       auto& one = partitions->elems[i];
       if (one.offset < 0) {

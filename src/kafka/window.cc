@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <set>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -51,31 +50,23 @@ class Reader : private Client {
   std::int32_t count() const { return count_partitions(); }
 
   Range kept(std::int32_t partition) const {
-    const Deadline limit = deadline();
-    for (;;) {
-      Range range;
-      const auto error =
-          rd_kafka_query_watermark_offsets(get(), address().topic.c_str(), partition, &range.begin,
-                                           &range.end, milliseconds(limit.remaining()));
-      if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return range;
-      // A request that failed, in the words of librdkafka 2.0.
-      const bool may_be_otherwise = may_pass(error) || error == RD_KAFKA_RESP_ERR__BAD_MSG;
-      if (!may_be_otherwise || limit.passed())
-        throw Error(
-            describe(fmt::format("partition {}: its ends are not known", partition), error));
-    }
+    Range range;
+    ask(fmt::format("partition {}: its ends are not known", partition),
+        [&](std::chrono::milliseconds limit) {
+          const auto error =
+              rd_kafka_query_watermark_offsets(get(), address().topic.c_str(), partition,
+                                               &range.begin, &range.end, milliseconds(limit));
+          // So librdkafka 2.0 calls a request that failed.
+          return error == RD_KAFKA_RESP_ERR__BAD_MSG ? RD_KAFKA_RESP_ERR__TRANSPORT : error;
+        });
+    return range;
   }
 
   /// By partition; negative where there is none.
   Offsets committed(const Offsets& partitions) const {
     const auto list = make_partitions(address().topic, partitions);
-    const Deadline limit = deadline();
-    for (;;) {
-      const auto error = Client::committed(list.get(), limit.remaining());
-      if (error == RD_KAFKA_RESP_ERR_NO_ERROR) break;
-      if (!may_pass(error) || limit.passed())
-        throw Error(describe("where the group is, is not known", error));
-    }
+    ask("where the group is, is not known",
+        [&](std::chrono::milliseconds limit) { return Client::committed(list.get(), limit); });
     Offsets offsets;
     for (int i = 0; i < list->cnt; ++i)
       offsets.emplace_back(list->elems[i].partition, list->elems[i].offset);
@@ -84,14 +75,8 @@ class Reader : private Client {
 
   void commit(const Offsets& offsets) {
     const auto list = make_partitions(address().topic, offsets);
-    const Deadline limit = deadline();
-    for (;;) {
-      const auto error = rd_kafka_commit(get(), list.get(), 0);
-      if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
-      if (!may_pass(error) || limit.passed())
-        throw Error(describe("offsets were not committed", error));
-      std::this_thread::sleep_for(std::chrono::milliseconds{100});
-    }
+    ask("offsets were not committed",
+        [&](std::chrono::milliseconds) { return rd_kafka_commit(get(), list.get(), 0); });
   }
 
   void read(const std::function<void(const Message&)>& act) {

@@ -46,6 +46,13 @@ double elsewhere(const train::FineTuneResult& result, train::Accuracy train::Mea
 
 }  // namespace
 
+CheckpointMetadata read_version(const fs::path& file) {
+  if (!fs::exists(file))
+    throw InputError(fmt::format("{}: is not there: TorchScript modules are not trained further",
+                                 file.string()));
+  return read_checkpoint_metadata(file);
+}
+
 OnlineModel::OnlineModel(fs::path directory, std::string name)
     : directory_(std::move(directory)),
       name_(std::move(name)),
@@ -160,10 +167,7 @@ bool OnlineModel::read_config() {
 Job OnlineModel::prepare() {
   round_.parent = serving_version();
   const auto file = parent_file();
-  if (!fs::exists(file))
-    throw InputError(fmt::format("{}: is not there: TorchScript modules are not trained further",
-                                 file.string()));
-  parent_ = read_checkpoint_metadata(file);
+  parent_ = read_version(file);
   if (learnt_from_these(parent_))
     round_.since = static_cast<std::int64_t>(number_of(parent_, kRevision));
   Job job{.description = train::description_of(parent_, file.string()),

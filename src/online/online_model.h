@@ -16,6 +16,9 @@
 
 namespace sullae::online {
 
+/// Of a version's checkpoint. Throws InputError where it has none, and CheckpointError.
+CheckpointMetadata read_version(const std::filesystem::path& file);
+
 /// Used by one thread.
 class OnlineModel {
  public:

@@ -10,11 +10,11 @@
 #include "data/record/topic_records.h"
 #include "kafka/end_of_source.h"
 #include "online/model_stores.h"
+#include "online/online_model.h"
 #include "repository/publish.h"
 #include "repository/versions.h"
 #include "sullae/data/image.h"
 #include "sullae/error.h"
-#include "sullae/torch/checkpoint.h"
 
 namespace sullae::online {
 namespace {
@@ -25,10 +25,7 @@ train::ModelDescription describe(const std::filesystem::path& model) {
   if (versions.empty())
     throw InputError(fmt::format("{}: has no version, whose classes samples have", model.string()));
   const auto file = model / std::to_string(*versions.rbegin()) / repository::kModelFile;
-  if (!std::filesystem::exists(file))
-    throw InputError(fmt::format("{}: is not there: TorchScript modules are not trained further",
-                                 file.string()));
-  return train::description_of(read_checkpoint_metadata(file), file.string());
+  return train::description_of(read_version(file), file.string());
 }
 
 }  // namespace
@@ -143,10 +140,9 @@ Example SampleSource::example_of(const data::Example& sample) const {
   const auto* const input = sample.bytes(is_text ? data::feature::kText : data::feature::kImage);
   if (input == nullptr || input->empty())
     throw InputError(is_text ? "has no text" : "has no image");
-  constexpr std::size_t kMostText = std::size_t{1} << 20;
-  if (is_text && input->size() > kMostText)
-    throw InputError(
-        fmt::format("its text has {} bytes, expected at most {}", input->size(), kMostText));
+  if (is_text && input->size() > train::kMostTextBytes)
+    throw InputError(fmt::format("its text has {} bytes, expected at most {}", input->size(),
+                                 train::kMostTextBytes));
   if (!is_text) data::decode_jpeg(*input);
   const auto* const number = sample.label();
   const auto* const name = sample.bytes(data::feature::kClass);

@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <regex>
 #include <set>
 
+#include "base/name.h"
 #include "base/toml_file.h"
 #include "sullae/error.h"
 
@@ -16,30 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_name(const std::string& name) {
-  constexpr std::size_t kLongest = 64;
-  const auto is_allowed = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
-  };
-  return !name.empty() && name.size() <= kLongest && name.front() != '.' &&
-         std::ranges::all_of(name, is_allowed);
-}
-
 std::vector<std::string> texts(const TomlFile& file, const toml::node& node) {
   if (node.is_string()) return {file.text(node)};
-  const auto* const array = node.as_array();
-  if (array == nullptr) file.fail(node, "expected a text, or a list of texts");
-  std::vector<std::string> found;
-  for (const auto& one : *array) found.push_back(file.text(one));
-  return found;
-}
-
-std::map<std::string, std::string> pairs(const TomlFile& file, const toml::node& node) {
-  const auto* const table = node.as_table();
-  if (table == nullptr) file.fail(node, "expected a table of texts");
-  std::map<std::string, std::string> found;
-  for (const auto& [key, value] : *table) found[std::string(key.str())] = file.text(value);
-  return found;
+  if (!node.is_array()) file.fail(node, "expected a text, or a list of texts");
+  return file.texts(node);
 }
 
 // What throws InputError at this place of the file.
@@ -83,7 +63,7 @@ Step read_step(const TomlFile& file, const std::string& name, const toml::node& 
                        }},
                       {"environment",
                        [&](const toml::node& one) {
-                         step.environment = pairs(file, one);
+                         step.environment = file.pairs(one);
                        }},
                       {"time",
                        [&](const toml::node& one) {
@@ -200,7 +180,7 @@ Pipeline read_pipeline(const fs::path& path) {
                      {"parallel", file.integer_into(pipeline.parallel, 0, 1000)},
                      {"environment",
                       [&](const toml::node& node) {
-                        pipeline.environment = pairs(file, node);
+                        pipeline.environment = file.pairs(node);
                       }},
                      {"tell",
                       [&](const toml::node& node) {

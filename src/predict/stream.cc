@@ -133,10 +133,7 @@ class Stream {
       if (has_come) {
         const auto begin = std::chrono::steady_clock::now();
         const std::size_t count = messages.size();
-        const auto deleted =
-            std::ranges::remove_if(messages, [](const auto& one) { return !one.value; });
-        progress_.deleted += deleted.size();
-        messages.erase(deleted.begin(), deleted.end());
+        std::erase_if(messages, [](const auto& one) { return !one.value; });
         predict(messages);
         check_damage();
         producer_.flush();

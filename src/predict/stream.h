@@ -23,7 +23,6 @@ struct StreamOptions {
 struct StreamProgress {
   std::uint64_t predicted = 0;
   std::uint64_t damaged = 0;  ///< left out
-  std::uint64_t deleted = 0;  ///< messages without a value, which are passed over
   int partitions = 0;
   std::int64_t lag = 0;  ///< messages that wait in them
 };

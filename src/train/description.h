@@ -1,6 +1,7 @@
 // What must be known to use a trained model without the data that it was trained on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,6 +15,9 @@ struct CheckpointMetadata;
 }
 
 namespace sullae::train {
+
+/// Longer texts are neither answered nor learnt from one by one.
+inline constexpr std::size_t kMostTextBytes = std::size_t{1} << 20;
 
 enum class InputKind { image, text };
 

@@ -5,6 +5,7 @@
 
 #include "sullae/torch/checkpoint.h"
 #include "support/errors.h"
+#include "train/checkpoints.h"
 #include "train/fixture.h"
 #include "train/models/small.h"
 
@@ -24,24 +25,6 @@ class Resume : public Train {
                                    "--hidden-size", "32", "--checkpoint-dir", checkpoints,
                                    "--resume", "--keep-checkpoints", "1"});
     return words(ranks, options, "mlp");
-  }
-  static std::vector<torch::Tensor> weights_of(const std::filesystem::path& file) {
-    train::MlpImpl model({.hidden = {32, 16}});
-    load_checkpoint(file, model);
-    return model.parameters();
-  }
-  std::filesystem::path newest(const std::filesystem::path& checkpoints) {
-    for (const auto& name : files_in(checkpoints)) {
-      if (contains(name, "-step-") && name.ends_with(".ckpt")) return checkpoints / name;
-    }
-    return {};
-  }
-  void expect_same_bits(const std::filesystem::path& one, const std::filesystem::path& other) {
-    EXPECT_EQ(newest(one).filename(), newest(other).filename());
-    const auto a = weights_of(newest(one));
-    const auto b = weights_of(newest(other));
-    for (std::size_t i = 0; i < a.size(); ++i)
-      EXPECT_TRUE(torch::equal(a[i], b[i])) << "parameter " << i;
   }
   std::filesystem::path straight_ = directory_.path() / "straight";
   std::filesystem::path stopped_ = directory_.path() / "stopped";
@@ -133,7 +116,7 @@ TEST_F(Resume, TheBestIsKept) {
     return nlohmann::json::parse(state).at("test_accuracy").get<double>();
   }();
   train::MlpImpl model({.hidden = {32, 16}});
-  const auto metadata = load_checkpoint(newest(stopped_), model);
+  const auto metadata = load_checkpoint(newest_checkpoint(stopped_), model);
   const auto newest_state = nlohmann::json::parse(metadata.texts.at("run"));
   EXPECT_EQ(newest_state.at("best_accuracy").get<double>(), best);
   EXPECT_TRUE(contains(metadata.texts.at("configuration"), "hidden-size = 32"))

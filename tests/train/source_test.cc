@@ -13,6 +13,7 @@
 #include "support/kafka_cluster.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
+#include "train/checkpoints.h"
 #include "train/description.h"
 #include "train/task.h"
 
@@ -76,28 +77,6 @@ class Source : public ::testing::Test {
   std::map<std::string, std::string> environment() const {
     return {{"SULLAE_KAFKA_CONFIG", cluster_.config()}, {"SULLAE_KAFKA_TIMEOUT", "60"}};
   }
-  static fs::path newest(const fs::path& checkpoints) {
-    for (const auto& entry : fs::directory_iterator(checkpoints)) {
-      const auto name = entry.path().filename().string();
-      if (contains(name, "-step-") && name.ends_with(".ckpt")) return entry.path();
-    }
-    return {};
-  }
-  static std::vector<torch::Tensor> weights_of(const fs::path& checkpoints) {
-    const auto file = newest(checkpoints);
-    const auto description = train::description_of(read_checkpoint_metadata(file), file);
-    const auto model = train::find_recipe(description.recipe).model(description);
-    load_checkpoint(file, *model);
-    return model->parameters();
-  }
-  static void expect_same_bits(const fs::path& one, const fs::path& other) {
-    EXPECT_EQ(newest(one).filename(), newest(other).filename());
-    const auto a = weights_of(one);
-    const auto b = weights_of(other);
-    ASSERT_EQ(a.size(), b.size());
-    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(torch::equal(a[i], b[i]));
-  }
-
   KafkaCluster cluster_;
   TemporaryDirectory directory_;
   fs::path straight_ = directory_.path() / "straight";
@@ -255,7 +234,7 @@ TEST_F(Source, TrainingBeginsWithAnotherModel) {
   EXPECT_GT(nlohmann::json::parse(stream).at("test_accuracy").get<double>(), 0.9)
       << "40 messages at this rate teach nothing";
   const auto description =
-      train::description_of(read_checkpoint_metadata(newest(straight_)), "checkpoint");
+      train::description_of(read_checkpoint_metadata(newest_checkpoint(straight_)), "checkpoint");
   EXPECT_TRUE(std::ranges::find(description.words, "film22") != description.words.end())
       << "which the new messages do not have";
   cluster_.put("reviews", 0, "", R"({"text":"film","label":7})");

@@ -65,9 +65,9 @@ GenerateRequest parse_generate_request(const json& body) {
     read_parameter(key, value, request.options);
   }
   if (!body.contains("text_input")) refuse("\"text_input\" is missing");
-  if (request.prompt.size() > kMostTextBytes)
+  if (request.prompt.size() > train::kMostTextBytes)
     refuse(fmt::format("\"text_input\": has {} bytes, expected at most {}", request.prompt.size(),
-                       kMostTextBytes));
+                       train::kMostTextBytes));
   try {
     train::check_generation(request.options,
                             [](const char* name) { return fmt::format("\"{}\":", name); });

@@ -26,9 +26,6 @@ struct Rows {
   std::uint64_t key = 0;
 };
 
-/// Longer texts are refused.
-inline constexpr std::size_t kMostTextBytes = std::size_t{1} << 20;
-
 /// Any thread may call one object.
 class Codec {
  public:

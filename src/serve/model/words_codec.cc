@@ -27,10 +27,10 @@ Rows WordsCodec::decode(const InferRequest& request, std::chrono::steady_clock::
                                                      input.name, name_of(input.datatype)));
   std::vector<std::vector<std::int64_t>> words;
   for (const auto& text : input.strings) {
-    if (text.size() > kMostTextBytes)
+    if (text.size() > train::kMostTextBytes)
       throw RequestError(Refusal::invalid,
                          fmt::format("input '{}', text {}: has {} bytes, expected at most {}",
-                                     input.name, words.size(), text.size(), kMostTextBytes));
+                                     input.name, words.size(), text.size(), train::kMostTextBytes));
     words.push_back(numbers_of(text));
   }
   return rows_of_words(std::move(words));

@@ -70,10 +70,11 @@ online::Example parse_example(const json& example, std::size_t index, const std:
   // What is taken back is known by its key alone, where it was given one.
   if (const auto text = example.find(kText);
       text != example.end() && text->is_string() &&
-      text->get_ref<const std::string&>().size() > kMostTextBytes)
-    throw RequestError(Refusal::invalid,
-                       fmt::format("example {}: \"text\" has {} bytes, expected at most {}", index,
-                                   text->get_ref<const std::string&>().size(), kMostTextBytes));
+      text->get_ref<const std::string&>().size() > train::kMostTextBytes)
+    throw RequestError(
+        Refusal::invalid,
+        fmt::format("example {}: \"text\" has {} bytes, expected at most {}", index,
+                    text->get_ref<const std::string&>().size(), train::kMostTextBytes));
   if (!removes || result.key.empty())
     result.input =
         input == kText ? member(example, kText, index) : image(example, index, codec, until);
