@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Parts that take long are run where they are named: accuracy, keras, ps_tables.
-usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python pipeline serving elastic cluster parquet kafka sharding stages ps ps_hosts language)
+usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python pipeline serving elastic cluster parquet kafka dashboard sharding stages ps ps_hosts language)
 
 root_only() {
   ((EUID == 0)) || { echo "SKIPPED: $1 (two hosts are network namespaces, which need root)"; return 1; }
@@ -28,6 +28,14 @@ part() {
     elastic) bench/elastic.py ;;
     parquet) bench/parquet.py ;;
     kafka) bench/kafka.py ;;
+    dashboard)
+      # TensorBoard beside it where build/tensorboard has one: python3 -m venv build/tensorboard; build/tensorboard/bin/pip install tensorboard
+      if [[ -x build/tensorboard/bin/python ]]; then
+        build/tensorboard/bin/python bench/dashboard.py --tensorboard 200
+      else
+        bench/dashboard.py
+      fi
+      ;;
     sharding) bench/sharding.py ;;
     ps) bench/ps.py ;;
     ps_tables) bench/ps_tables.py ;;

@@ -26,7 +26,7 @@ expect() {
 }
 
 "$sullae" --version | tee "$folder/version"
-grep -q '; without UCX, MPI, NCCL, JPEG, TFRECORD, PARQUET, STORAGE, KAFKA, PS, SERVING$' "$folder/version"
+grep -q '; without UCX, MPI, NCCL, JPEG, TFRECORD, PARQUET, STORAGE, KAFKA, PS, HTTP, SERVING$' "$folder/version"
 for program in sullae sullae-train; do
   if ldd "build/least/bin/$program" | grep -E 'lib(ucp|ucs|mpi|jpeg|isal|protobuf|arrow|parquet|curl|zmq|grpc|sqlite3|ssl)\b' |
     grep -vF "$(ldd "$(ldd build/least/bin/sullae-train | awk '/libtorch_cpu/ {print $3}')" | awk '{print $1}')"; then
@@ -53,6 +53,7 @@ mkdir -p "$folder/photographs/class"
 printf '\xff\xd8\xff\xe0' >"$folder/photographs/class/one.jpg"
 expect "this build of Sullae reads no JPEG files" "$sullae" data verify "$folder/photographs"
 expect "expected one of auto, shm" env SULLAE_TRANSPORT=ucx "$sullae" run -np 2 "$sullae" train mnist --data '' --max-steps 1
+expect "built without the dashboard" "$sullae" dashboard "$folder"
 expect "built without parameter servers" "$sullae" ps --workers 1
 expect "built without parameter servers" "$sullae" run --ps 1 -np 1 sleep 60
 # shellcheck disable=SC2016

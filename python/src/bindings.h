@@ -13,6 +13,7 @@ void bind_gradients(pybind11::module_& module);
 void bind_c10d(pybind11::module_& module);
 void bind_export(pybind11::module_& module);
 void bind_elastic(pybind11::module_& module);
+void bind_run_log(pybind11::module_& module);
 
 using ReleaseLock = pybind11::call_guard<pybind11::gil_scoped_release>;
 

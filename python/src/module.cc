@@ -13,4 +13,5 @@ PYBIND11_MODULE(_core, module) {
   sullae::python::bind_c10d(module);
   sullae::python::bind_export(module);
   sullae::python::bind_elastic(module);
+  sullae::python::bind_run_log(module);
 }

@@ -27,12 +27,15 @@ __version__ = _core.__version__
 
 World = _core.World
 
+from .run_log import RunLog  # noqa: E402
+
 __all__ = [
     "CheckpointError",
     "Error",
     "InputError",
     "MismatchError",
     "PeerError",
+    "RunLog",
     "TimeoutError",
     "World",
     "cross_rank",

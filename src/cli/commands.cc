@@ -28,6 +28,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(make_jobs_command());
   commands.push_back(make_pipeline_command());
   commands.push_back(make_cluster_command());
+  commands.push_back(make_dashboard_command());
   for (const auto& command : kOtherCommands)
     commands.push_back(std::make_unique<InOtherProgram>(command));
   commands.push_back(make_bench_command());

@@ -8,6 +8,7 @@
 namespace sullae::cli {
 
 std::unique_ptr<Command> make_run_command();
+std::unique_ptr<Command> make_dashboard_command();
 std::unique_ptr<Command> make_ps_command();
 std::unique_ptr<Command> make_train_command();
 std::unique_ptr<Command> make_data_command();

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 
@@ -12,6 +11,7 @@
 #include "cli/open_cluster.h"
 #include "cli/validators.h"
 #include "cluster/coordinator.h"
+#include "cluster/job_json.h"
 #include "sullae/error.h"
 
 namespace sullae::cli {
@@ -136,7 +136,7 @@ class JobsCommand final : public Command {
     if (show_->parsed()) {
       const auto view = cluster.jobs.view(folder);
       if (json_) {
-        fmt::print("{}\n", to_json(view, 2));
+        fmt::print("{}\n", cluster::json_of(view).dump(2));
       } else {
         show(view, folder.path());
       }
@@ -164,7 +164,7 @@ class JobsCommand final : public Command {
     }
     std::vector<std::string> lines;
     for (const auto& view : views) {
-      if (!active_ || !is_over(view.state)) lines.push_back(to_json(view, -1));
+      if (!active_ || !is_over(view.state)) lines.push_back(cluster::json_of(view).dump());
     }
     fmt::print("[{}]\n", fmt::join(lines, ",\n"));
     return 0;

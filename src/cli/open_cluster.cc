@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "cluster/slurm/private_cluster.h"
@@ -106,26 +105,6 @@ void print_nodes(std::span<const cluster::Node> nodes) {
                     fmt::format("{}", fmt::join(partitions, ",")), node.reason});
   }
   print_table(rows);
-}
-
-std::string to_json(const cluster::JobView& view, int indent) {
-  const auto& job = view.facts.job;
-  return nlohmann::json{{"job", view.facts.id},
-                        {"name", job.name},
-                        {"state", to_text(view.state)},
-                        {"reason", view.reason},
-                        {"exit_code", view.exit_code},
-                        {"nodes", view.nodes},
-                        {"min_nodes", view.facts.size.min_nodes},
-                        {"max_nodes", view.facts.size.max_nodes},
-                        {"hosts", view.hosts},
-                        {"attempts", view.facts.attempts},
-                        {"submitted", view.submitted},
-                        {"started", view.started},
-                        {"ended", view.ended},
-                        {"engine_id", view.engine_id},
-                        {"command", job.command}}
-      .dump(indent);
 }
 
 }  // namespace sullae::cli

@@ -37,7 +37,5 @@ void print_nodes(std::span<const cluster::Node> nodes);
 std::string format_time(std::int64_t time);
 /// "3/1-4", "2": nodes that a job has, and may have.
 std::string format_nodes(const cluster::JobView& view);
-/// For --json.
-std::string to_json(const cluster::JobView& view, int indent);
 
 }  // namespace sullae::cli

@@ -177,7 +177,8 @@ class PipelineCommand final : public Command {
   static std::optional<UniqueFd> lock_of(const Pipeline& pipeline, const State& state,
                                          Time scheduled, const std::function<bool()>& is_to_end) {
     std::chrono::milliseconds limit{std::chrono::hours{24}};
-    read_seconds(process_environment(), "SULLAE_PIPELINE_QUEUE_TIMEOUT", Zero::forbidden, limit);
+    read_seconds(process_environment(), "SULLAE_PIPELINE_QUEUE_TIMEOUT", sullae::Zero::forbidden,
+                 limit);
     const Deadline deadline(limit, "SULLAE_PIPELINE_QUEUE_TIMEOUT");
     bool is_told = false;
     for (;;) {
@@ -250,7 +251,7 @@ class PipelineCommand final : public Command {
     fmt::print("{:<26}{:<13}{:>10}  {}\n", "run", "state", "time", "deadline");
     for (std::size_t i = 0; i < std::min(kShown, runs.size()); ++i)
       fmt::print("{:<26}{:<13}{:>10}  {}\n", pipeline::to_text(runs[i].scheduled),
-                 state_of(runs[i], state), took(runs[i].started, runs[i].ended),
+                 state.describe(runs[i]), took(runs[i].started, runs[i].ended),
                  deadline_of(runs[i]));
     fmt::print("\n{:<20}{:<13}{:>10}{:>10}  {}\n", "step", "state", "time", "usually", "after");
     for (const Step& step : pipeline.steps) {
@@ -279,7 +280,7 @@ class PipelineCommand final : public Command {
         const auto runs = state.runs(1);
         fmt::print("{:<24}{:<28}{:<13}{}\n", pipeline.name,
                    pipeline.every ? pipeline::to_text(next_of(pipeline)) : "-",
-                   runs.empty() ? "-" : state_of(runs.front(), state), entry.path().string());
+                   runs.empty() ? "-" : state.describe(runs.front()), entry.path().string());
       } catch (const InputError& error) {
         fmt::print(stderr, "{}\n", error.what());
       }
@@ -287,15 +288,6 @@ class PipelineCommand final : public Command {
     return 0;
   }
 
-  // "running" of one that was killed is what nobody would see otherwise.
-  static std::string state_of(const RunRecord& run, const State& state) {
-    if (run.state == RunState::running) {
-      const auto holder = state.holder();
-      if (!holder || holder->scheduled != run.scheduled) return "killed";
-      return run.foreseen_late ? "running, late" : "running";
-    }
-    return pipeline::to_text(run.state) + (run.is_late ? ", late" : "");
-  }
   static std::string took(Time started, Time ended) {
     if (started == 0) return "-";
     return format_seconds(

@@ -109,6 +109,7 @@ class TrainCommand final : public Command {
       file->replace_filename(name);
     }
     if (!options.tensorboard_dir.empty()) options.tensorboard_dir /= "evaluator";
+    if (!options.run_dir.empty()) options.run_dir += "-evaluator";
   }
 
   static bool is_evaluator() {

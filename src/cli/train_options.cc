@@ -182,6 +182,9 @@ void declare_output(CLI::App& app, RecipeOptions& o) {
   checkpoints.add("--export-name", o.export_name, "The model's name there; by default the recipe's",
                   "NAME");
   Group group(app, "Seeing");
+  group.add("--run-dir", o.run_dir,
+            "Keep this run's curves, settings and end in this folder; `sullae dashboard` shows it",
+            "DIR");
   group.add("--report", o.report,
             "Write the results here, as JSON, and beside it as a page (.html)", "FILE");
   group.add("--tensorboard-dir", o.tensorboard_dir, "Write TensorBoard's event files here", "DIR");

@@ -252,6 +252,8 @@ std::vector<std::string> command_of_attempt(const Job& job, const std::filesyste
   }
   if (!has_option(words, "--report"))
     words.insert(words.end(), {"--report", (folder / "report.json").string()});
+  if (!has_option(words, "--run-dir"))
+    words.insert(words.end(), {"--run-dir", (folder / "run").string()});
   if (attempt > 1 && !has_option(words, "--resume")) words.emplace_back("--resume");
   return words;
 }

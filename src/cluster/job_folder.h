@@ -9,7 +9,7 @@
 //   attempts/N/workers.jsonl       a line for each process: its number, its node
 //   attempts/N/ended.json   how the attempt ended
 //   result.json             how the job ended; of the last submission
-//   checkpoints/, report.json      of `sullae train`
+//   checkpoints/, report.json, run/    of `sullae train`
 //   slurm-*.log             what the batch scripts have written: empty, where all is well
 //
 // The folder is for its owner's eyes: it has the job's variables, and the secret of its launcher.

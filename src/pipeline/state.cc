@@ -2,14 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/system_error.h"
@@ -54,12 +53,6 @@ void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw Error(fmt::format("{}: {}", folder.string(), error.message()));
-}
-
-UniqueFd open_lock(const fs::path& folder) {
-  UniqueFd fd(::open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (!fd) throw system_error("{}/lock", folder.string());
-  return fd;
 }
 
 }  // namespace
@@ -119,9 +112,7 @@ void State::add(const std::string& step, const Done& done) const {
 }
 
 std::optional<State::Holder> State::holder() const {
-  if (!fs::exists(folder_ / "lock")) return std::nullopt;
-  const UniqueFd fd = open_lock(folder_);
-  if (::flock(fd.get(), LOCK_SH | LOCK_NB) == 0) return std::nullopt;
+  if (!is_locked(folder_ / "lock")) return std::nullopt;
   const auto said = json::parse(read_file(folder_ / "lock", kMostBytes), nullptr, false);
   if (!said.is_object()) return Holder{};
   return Holder{.host = said.value("host", ""),
@@ -131,11 +122,9 @@ std::optional<State::Holder> State::holder() const {
 
 std::optional<UniqueFd> State::try_lock(Time scheduled) const {
   make_folder(folder_);
-  UniqueFd fd = open_lock(folder_);
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) throw system_error("{}/lock", folder_.string());
-    return std::nullopt;
-  }
+  UniqueFd fd(::open((folder_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!fd) throw system_error("{}/lock", folder_.string());
+  if (!sullae::try_lock(fd.get(), folder_ / "lock")) return std::nullopt;
   const std::string who =
       json{{"host", host_name()}, {"pid", ::getpid()}, {"scheduled", scheduled}}.dump();
   if (::ftruncate(fd.get(), 0) != 0 ||
@@ -147,5 +136,12 @@ std::optional<UniqueFd> State::try_lock(Time scheduled) const {
 
 void State::ask_to_end() const { write_file(folder_ / kAsked, ""); }
 bool State::is_asked_to_end() const { return fs::exists(folder_ / kAsked); }
+
+std::string State::describe(const RunRecord& run) const {
+  if (run.state != RunState::running) return to_text(run.state) + (run.is_late ? ", late" : "");
+  const auto who = holder();
+  if (!who || who->scheduled != run.scheduled) return "killed";
+  return run.foreseen_late ? "running, late" : "running";
+}
 
 }  // namespace sullae::pipeline

@@ -55,6 +55,8 @@ class State {
   };
   /// Who holds the lock; nothing where nobody does.
   std::optional<Holder> holder() const;
+  /// "running, late", "done": what a run is now. "running" of one that was killed is what nobody would see otherwise.
+  std::string describe(const RunRecord& run) const;
   /// Asks whoever holds the lock, on whatever host, to end; and whether it is asked to.
   void ask_to_end() const;
   bool is_asked_to_end() const;

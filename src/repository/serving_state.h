@@ -8,6 +8,10 @@
 
 namespace sullae::repository {
 
+/// Held by whoever serves, in the repository's folder, and by whoever learns for a model, in the model's.
+inline constexpr const char* kServingLock = ".serving.lock";
+inline constexpr const char* kLearningLock = ".online.lock";
+
 struct ServingState {
   /// The version that answers, or answered last; 0 where no server has served the model yet.
   std::int64_t serving = 0;

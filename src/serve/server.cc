@@ -1,11 +1,11 @@
-#include "serve/http/server.h"
+#include "http/server.h"
 
 #include <fmt/format.h>
 #include <malloc.h>
 
 #include "base/host.h"
 #include "base/log.h"
-#include "serve/access.h"
+#include "http/access.h"
 #include "serve/grpc/grpc_server.h"
 #include "serve/repository/repository.h"
 #include "serve/rest/rest_api.h"
@@ -35,7 +35,7 @@ class InferenceServer::Impl {
  public:
   explicit Impl(const ServeOptions& options)
       : blas_threads_(1),
-        access_(options.tokens_file.empty() ? serve::Access() : serve::Access(options.tokens_file)),
+        access_(options.tokens_file.empty() ? http::Access() : http::Access(options.tokens_file)),
         repository_({.directory = options.repository, .poll = options.poll}),
         stores_(options.repository),
         rest_(repository_, stores_, access_, hosts_of(options)) {
@@ -71,18 +71,18 @@ class InferenceServer::Impl {
 
  private:
   void start(const ServeOptions& options, int http_threads) {
-    http_ = std::make_unique<serve::HttpServer>(
-        serve::HttpServerOptions{.host = options.host,
-                                 .port = options.http_port,
-                                 .threads = http_threads,
-                                 .max_body_bytes = options.max_body_bytes,
-                                 .max_inflight_bytes = options.max_inflight_bytes,
-                                 .max_connections = options.max_connections,
-                                 .read_timeout = options.read_timeout,
-                                 .idle_timeout = options.idle_timeout,
-                                 .drain_timeout = options.drain_timeout,
-                                 .tls_certificate = options.tls_certificate,
-                                 .tls_key = options.tls_key},
+    http_ = std::make_unique<http::Server>(
+        http::ServerOptions{.host = options.host,
+                            .port = options.http_port,
+                            .threads = http_threads,
+                            .max_body_bytes = options.max_body_bytes,
+                            .max_inflight_bytes = options.max_inflight_bytes,
+                            .max_connections = options.max_connections,
+                            .read_timeout = options.read_timeout,
+                            .idle_timeout = options.idle_timeout,
+                            .drain_timeout = options.drain_timeout,
+                            .tls_certificate = options.tls_certificate,
+                            .tls_key = options.tls_key},
         rest_);
     grpc_ = std::make_unique<serve::GrpcServer>(
         serve::GrpcServerOptions{.host = options.host == "localhost" ? "127.0.0.1" : options.host,
@@ -97,9 +97,9 @@ class InferenceServer::Impl {
   }
 
   BlasThreads blas_threads_;
-  serve::Access access_;
+  http::Access access_;
   // Before all that may still answer a request, and so destroyed after it.
-  std::unique_ptr<serve::HttpServer> http_;
+  std::unique_ptr<http::Server> http_;
   serve::Repository repository_;
   online::ModelStores stores_;
   serve::RestApi rest_;

@@ -16,17 +16,20 @@ elastic::Outcome Loop::run_elastic() {
   track(kept);
   kept.track("begun", begun);
   elastic_ = &kept;
-  const auto outcome = elastic::run(kept, [&](const World& world) {
-    enter(world);
-    if (begun) {
-      stepper_->enter(world);
-      note_change();
-    } else {
-      begin(device);
-      begun = true;
-      kept.step_done();  // what it has begun with is everybody's
-    }
-    train();
+  auto outcome = elastic::Outcome::left;
+  tell_failure([&] {
+    outcome = elastic::run(kept, [&](const World& world) {
+      enter(world);
+      if (begun) {
+        stepper_->enter(world);
+        note_change();
+      } else {
+        begin(device);
+        begun = true;
+        kept.step_done();  // what it has begun with is everybody's
+      }
+      train();
+    });
   });
   elastic_ = nullptr;
   return outcome;

@@ -20,10 +20,21 @@ Loop::Loop(LoopParts parts, const TrainOptions& options)
       metrics_(parts_.tests ? parts_.objective.metrics() : std::vector<Metric>()) {}
 
 Report Loop::run(const World& world) {
-  enter(world);
-  begin(local_device(world));
-  train();
+  tell_failure([&] {
+    enter(world);
+    begin(local_device(world));
+    train();
+  });
   return report_;
+}
+
+void Loop::tell_failure(const std::function<void()>& part) const {
+  try {
+    part();
+  } catch (const std::exception& error) {
+    tell(&Observer::failed, std::string(error.what()));
+    throw;
+  }
 }
 
 // Each world has its own parts of the steps.

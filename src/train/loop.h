@@ -83,6 +83,7 @@ class Loop {
   bool is_best();
   Moment moment(double loss, double lr) const;
   void finish_report();
+  void tell_failure(const std::function<void()>& part) const;
 
   template <class... Parameters, class... Arguments>
   void tell(void (Observer::*what)(Parameters...), const Arguments&... arguments) const {

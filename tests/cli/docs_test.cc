@@ -86,7 +86,7 @@ TEST(Docs, OptionsExist) {
         "online",      "report",    "hosts",        "ps",           "cluster up",     "jobs submit",
         "jobs list",   "jobs logs", "jobs resize",  "data inspect", "data convert",   "data shard",
         "data verify", "train",     "train mnist",  "train lstm",   "train resnet50", "train gpt",
-        "generate",    "predict",   "pipeline run", "pipeline show"}) {
+        "generate",    "predict",   "pipeline run", "pipeline show", "dashboard"}) {
     std::istringstream words(command);
     commands.emplace_back(std::istream_iterator<std::string>(words),
                           std::istream_iterator<std::string>());

@@ -38,7 +38,7 @@ TEST(CommandLine, TheVersionSaysWhatIsIn) {
       result.standard_output,
       std::regex(
           R"(sullae \d+\.\d+\.\d+\nwith libtorch \d+\.\d+\.\d+, UCX(, MPI)?(, NCCL)?, JPEG, )"
-          R"(TFRECORD, PARQUET, STORAGE, KAFKA, PS, SERVING(; without (MPI|NCCL|MPI, NCCL))?\n)")))
+          R"(TFRECORD, PARQUET, STORAGE, KAFKA, PS, HTTP, SERVING(; without (MPI|NCCL|MPI, NCCL))?\n)")))
       << result.standard_output;
 }
 

@@ -113,10 +113,11 @@ TEST(Job, TrainsOnAfterItsNewestCheckpoint) {
   job.command = {"sullae", "train", "mnist", "--epochs", "3"};
   EXPECT_EQ(command_of_attempt(job, "/jobs/a-1", 1),
             (Words{"sullae", "train", "mnist", "--epochs", "3", "--checkpoint-dir",
-                   "/jobs/a-1/checkpoints", "--report", "/jobs/a-1/report.json"}));
+                   "/jobs/a-1/checkpoints", "--report", "/jobs/a-1/report.json", "--run-dir",
+                   "/jobs/a-1/run"}));
   EXPECT_EQ(command_of_attempt(job, "/jobs/a-1", 2).back(), "--resume");
-  job.command = {"/opt/bin/sullae", "train",  "mnist",   "--checkpoint-dir=/c",
-                 "--report",        "r.json", "--resume"};
+  job.command = {"/opt/bin/sullae", "train", "mnist",   "--checkpoint-dir=/c", "--report", "r.json",
+                 "--run-dir",       "/r",    "--resume"};
   EXPECT_EQ(command_of_attempt(job, "/jobs/a-1", 2), job.command);
 }
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "serve/http/session.h"
+#include "http/session.h"
 
 namespace {
 
@@ -12,38 +12,38 @@ using namespace sullae::serve;
 namespace net = boost::asio;
 using tcp = net::ip::tcp;
 
-class Host final : public SessionHost, public HttpHandler {
+class Host final : public http::SessionHost, public http::Handler {
  public:
-  const HttpServerOptions& options() const override { return options_; }
-  HttpHandler& handler() override { return *this; }
-  Budget& budget() override { return budget_; }
+  const http::ServerOptions& options() const override { return options_; }
+  http::Handler& handler() override { return *this; }
+  http::Budget& budget() override { return budget_; }
   bool draining() const override { return false; }
-  void add(Session&) override { ++sessions_; }
-  void remove(Session&) override { --sessions_; }
+  void add(http::Session&) override { ++sessions_; }
+  void remove(http::Session&) override { --sessions_; }
 
-  std::optional<HttpResponse> refuse_early(const HttpRequest& head) override {
+  std::optional<http::Response> refuse_early(const http::Request& head) override {
     // Only what has one reading gets here.
     if (head.path.empty()) std::abort();
     if (head.headers.contains("transfer-encoding") && head.headers.contains("content-length"))
       std::abort();
-    if (head.path == "/refused") return HttpResponse{.status = 401};
+    if (head.path == "/refused") return http::Response{.status = 401};
     return std::nullopt;
   }
-  void handle(HttpRequest request, Respond respond) override {
+  void handle(http::Request request, http::Respond respond) override {
     if (request.body.size() > options_.max_body_bytes) std::abort();
     if (request.path == "/refused") std::abort();
     respond({.body = request.body});
   }
-  HttpResponse refuse(int status, const std::string& message) override {
+  http::Response refuse(int status, const std::string& message) override {
     return {.status = status, .body = message};
   }
   bool ended() const { return sessions_ == 0 && budget_.used() == 0; }
 
  private:
-  HttpServerOptions options_{.max_body_bytes = 4096,
-                             .read_timeout = std::chrono::milliseconds(50),
-                             .idle_timeout = std::chrono::milliseconds(50)};
-  Budget budget_{8192};
+  http::ServerOptions options_{.max_body_bytes = 4096,
+                               .read_timeout = std::chrono::milliseconds(50),
+                               .idle_timeout = std::chrono::milliseconds(50)};
+  http::Budget budget_{8192};
   int sessions_ = 0;
 };
 
@@ -58,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     tcp::acceptor acceptor(io, any);
     tcp::socket client(io);
     client.connect(acceptor.local_endpoint());
-    start_session(acceptor.accept(), nullptr, host);
+    http::start_session(acceptor.accept(), nullptr, host);
     const std::size_t piece = std::size_t{1} + data[0];
     boost::system::error_code error;
     for (std::size_t at = 1; at < size && !error; at += piece) {

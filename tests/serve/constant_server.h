@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "serve/http_client.h"
 #include "serve/models.h"
 #include "sullae/serve.h"
+#include "support/http_client.h"
 #include "support/temporary_directory.h"
 #include "support/wait_until.h"
 

@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "base/failpoint.h"
-#include "serve/http_client.h"
 #include "serve/models.h"
 #include "serve/server_program.h"
+#include "support/http_client.h"
 #include "support/temporary_directory.h"
 
 namespace sullae::testing {

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "data/images.h"
-#include "serve/browser.h"
 #include "serve/models.h"
 #include "serve/server_program.h"
+#include "support/browser.h"
 #include "support/temporary_directory.h"
 #include "train/small_digits.h"
 #include "train/small_prose.h"

@@ -5,11 +5,11 @@
 #include <fstream>
 #include <sstream>
 
-#include "serve/http_client.h"
 #include "serve/models.h"
 #include "serve/proto/open_inference.grpc.pb.h"
 #include "sullae/serve.h"
 #include "support/errors.h"
+#include "support/http_client.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
 

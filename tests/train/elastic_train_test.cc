@@ -1,11 +1,15 @@
 // `sullae train` while its ranks are killed, asked to go, and come: what it comes to is what an undisturbed run comes to.
+#include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <random>
 #include <regex>
 #include <set>
 
+#include "runs/history.h"
+#include "runs/record.h"
 #include "support/errors.h"
 #include "train/fixture.h"
 
@@ -89,7 +93,22 @@ class ElasticTrain : public Train {
 TEST_F(ElasticTrain, KillsDoNotShowInWhatIsTrained) {
   const std::vector<std::string> options = {"--epochs", "12"};
   const auto expected = undisturbed(options);
-  for (const unsigned seed : {1U, 2U}) expect_same(disturbed(options, SIGKILL, 3, seed), expected);
+  for (const unsigned seed : {1U, 2U}) {
+    const auto folder = directory_.path() / ("run-" + std::to_string(seed));
+    auto kept = options;
+    kept.insert(kept.end(), {"--run-dir", folder.string()});
+    expect_same(disturbed(kept, SIGKILL, 3, seed), expected);
+    // Whoever was the first rank when: one run, whose steps come once.
+    runs::History history(folder / runs::kMetricsFile);
+    history.update();
+    std::vector<std::int64_t> steps;
+    for (const auto row : history.find("train/loss")->rows) steps.push_back(history.steps()[row]);
+    EXPECT_TRUE(std::ranges::is_sorted(steps, std::less_equal{}));
+    EXPECT_EQ(steps.back(), expected["steps"]);
+    EXPECT_GE(history.notes().size(), 1U);
+    EXPECT_EQ(history.damaged(), 0U);
+    EXPECT_EQ(read_json(folder / runs::kRecordFile).at("ended").at("how"), "completed");
+  }
 }
 
 TEST_F(ElasticTrain, NorDoTheyWithMomentsAccumulationAndSixteenBits) {

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "event.pb.h"
+#include "runs/history.h"
 #include "sullae/data/tfrecord.h"
 #include "support/errors.h"
 #include "train/fixture.h"
@@ -55,6 +56,76 @@ TEST_F(Monitor, MetricsAreInPrometheusFormat) {
   }
   EXPECT_GE(samples, 10);
   EXPECT_TRUE(contains(read(file), "sullae_training_steps_total{recipe=\"mnist\"} 34\n"));
+}
+
+TEST_F(Monitor, TheRunsFolderHasItsCurvesSettingsAndEnd) {
+  const auto folder = directory_.path() / "runs" / "first";
+  const std::vector<std::string> options = {"--epochs",  "2",   "--log-interval",   "10",
+                                            "--lr",      "0.1", "--checkpoint-dir", checkpoints_,
+                                            "--run-dir", folder};
+  ASSERT_EQ(train(2, options).exit_code, 0);
+  const auto record = read_json(folder / "run.json");
+  EXPECT_EQ(record.at("ended").at("how"), "completed");
+  EXPECT_EQ(record.at("ranks"), 2);
+  EXPECT_EQ(record.at("steps"), 68);
+  EXPECT_EQ(record.at("step"), 68);
+  EXPECT_EQ(record.at("settings").at("lr"), "0.1");
+  EXPECT_EQ(record.at("settings").at("recipe"), "mnist");
+  EXPECT_EQ(record.at("settings").at("batch-size"), "60");
+  EXPECT_FALSE(record.at("settings").contains("run-dir")) << "which is no difference between runs";
+  EXPECT_GT(record.at("latest").at("test/accuracy"), 0.5);
+  runs::History history(folder / "metrics.jsonl");
+  history.update();
+  std::vector<std::int64_t> steps;
+  for (const auto row : history.find("train/loss")->rows) steps.push_back(history.steps()[row]);
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{10, 20, 30, 34, 40, 50, 60, 68}));
+  EXPECT_EQ(history.find("test/accuracy")->rows.size(), 2U);
+
+  const auto again = train(1, options);
+  EXPECT_NE(again.exit_code, 0);
+  EXPECT_TRUE(contains(
+      again.standard_error,
+      "there is a run in it already: expected another folder, or to go on with it (--resume)"))
+      << again.standard_error;
+  auto longer = options;
+  longer[1] = "3";
+  longer.emplace_back("--resume");
+  ASSERT_EQ(train(1, longer).exit_code, 0);
+  history.update();
+  EXPECT_EQ(history.steps().back(), 102);
+  EXPECT_TRUE(contains(history.notes().at(0).text, "resuming after epoch 2"));
+  EXPECT_EQ(read_json(folder / "run.json").at("steps"), 102);
+}
+
+TEST_F(Monitor, ARunThatFailsSaysWhy) {
+  const auto folder = directory_.path() / "run";
+  const auto file = directory_.path() / "no-folder";
+  std::ofstream(file) << "in the way";
+  const auto result =
+      run_program({sullae_program(), "train", "mnist", "--data", mnist_, "--epochs", "1",
+                   "--checkpoint-dir", file / "checkpoints", "--run-dir", folder});
+  EXPECT_NE(result.exit_code, 0);
+  const auto ended = read_json(folder / "run.json").at("ended");
+  EXPECT_EQ(ended.at("how"), "failed");
+  EXPECT_TRUE(contains(ended.at("reason").get<std::string>(), "no-folder")) << ended;
+}
+
+TEST_F(Monitor, AFullDiskTakesPointsAndNotTheTraining) {
+  const auto folder = directory_.path() / "run";
+  // Files may have 4 KB, which stands for a disk that has no more.
+  const auto result =
+      run_program({"bash", "-c", "trap '' XFSZ; ulimit -f 4; exec \"$@\"", "bash", sullae_program(),
+                   "train", "mnist", "--data", mnist_, "--batch-size", "60", "--epochs", "1",
+                   "--log-interval", "1", "--run-dir", folder});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "--run-dir: ")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "File too large; the training goes on"))
+      << result.standard_error;
+  runs::History history(folder / "metrics.jsonl");
+  history.update();
+  EXPECT_GT(history.steps().size(), 5U);
+  EXPECT_EQ(history.damaged(), 0U);
+  EXPECT_EQ(read_json(folder / "run.json").at("ended").at("how"), "completed");
 }
 
 TEST_F(Monitor, AReportHasAPageThatNeedsNothingElse) {

@@ -99,6 +99,8 @@ class Observer {
   /// Something worth a line: where the run resumes, what was exported.
   virtual void noted(const std::string& text) { static_cast<void>(text); }
   virtual void ended(const Report& report) { static_cast<void>(report); }
+  /// Instead: an exception is on its way.
+  virtual void failed(const std::string& why) { static_cast<void>(why); }
 };
 
 }  // namespace sullae::train

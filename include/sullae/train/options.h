@@ -89,6 +89,8 @@ struct TrainOptions {
   bool resume = false;
 
   // Seeing
+  /// A folder for what this run is, its curves and its end, which `sullae dashboard` shows; see sullae/run_log.h.
+  std::filesystem::path run_dir;
   /// A JSON file with the results; the same with plots goes beside it, as HTML.
   std::filesystem::path report;
   /// A folder for TensorBoard's event files.

@@ -27,8 +27,8 @@ constexpr std::size_t kMaxPemBytes = std::size_t{1} << 20;
 
 class GrpcServer::Impl {
  public:
-  Impl(const GrpcServerOptions& options, Repository& repository, const Access& access,
-       Budget& budget)
+  Impl(const GrpcServerOptions& options, Repository& repository, const http::Access& access,
+       http::Budget& budget)
       : drain_timeout_(options.drain_timeout), service_(repository, access, budget) {
     grpc::ServerBuilder builder;
     std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
@@ -90,7 +90,7 @@ class GrpcServer::Impl {
 };
 
 GrpcServer::GrpcServer(const GrpcServerOptions& options, Repository& repository,
-                       const Access& access, Budget& budget)
+                       const http::Access& access, http::Budget& budget)
     : impl_(std::make_unique<Impl>(options, repository, access, budget)) {}
 GrpcServer::~GrpcServer() = default;
 std::uint16_t GrpcServer::port() const { return impl_->port(); }

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "serve/access.h"
-#include "serve/budget.h"
+#include "http/access.h"
+#include "http/budget.h"
 #include "serve/repository/repository.h"
 
 namespace sullae::serve {
@@ -29,8 +29,8 @@ class GrpcServer {
  public:
   /// What is given must outlive this object. `budget` is for messages in memory; gRPC itself may have as much for what
   /// is on its way. Throws Error for a port that is taken.
-  GrpcServer(const GrpcServerOptions& options, Repository& repository, const Access& access,
-             Budget& budget);
+  GrpcServer(const GrpcServerOptions& options, Repository& repository, const http::Access& access,
+             http::Budget& budget);
   ~GrpcServer();
 
   std::uint16_t port() const;

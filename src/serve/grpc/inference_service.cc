@@ -63,7 +63,7 @@ Status status_of(const std::exception_ptr& error) {
 /// A ModelInfer from its bytes to its answer; shared by who works on it at the moment.
 class InferenceService::InferCall : public std::enable_shared_from_this<InferCall> {
  public:
-  InferCall(Reactor& reactor, const Bytes& wire, Bytes& answer, Budget& budget)
+  InferCall(Reactor& reactor, const Bytes& wire, Bytes& answer, http::Budget& budget)
       : reactor_(reactor), wire_(wire), answer_(answer), memory_(budget) {}
 
   /// Does `step`, and ends the call with what it throws.
@@ -105,12 +105,13 @@ class InferenceService::InferCall : public std::enable_shared_from_this<InferCal
   Reactor& reactor_;
   const Bytes& wire_;  // both are gRPC's, until the call ends
   Bytes& answer_;
-  Reservation memory_;
+  http::Reservation memory_;
   Clock::time_point arrived_ = Clock::now();
   inference::ModelInferRequest request_;
 };
 
-InferenceService::InferenceService(Repository& repository, const Access& access, Budget& budget)
+InferenceService::InferenceService(Repository& repository, const http::Access& access,
+                                   http::Budget& budget)
     : repository_(repository),
       access_(access),
       budget_(budget),
@@ -120,21 +121,21 @@ InferenceService::~InferenceService() = default;
 InferenceService::Reactor* InferenceService::ServerLive(Context* context, const Bytes* request,
                                                         Bytes* response) {
   return answer<inference::ServerLiveRequest, inference::ServerLiveResponse>(
-      *context, *request, *response, Role::none,
+      *context, *request, *response, http::Role::none,
       [](const auto&, auto& live) { live.set_live(true); });
 }
 
 InferenceService::Reactor* InferenceService::ServerReady(Context* context, const Bytes* request,
                                                          Bytes* response) {
   return answer<inference::ServerReadyRequest, inference::ServerReadyResponse>(
-      *context, *request, *response, Role::none,
+      *context, *request, *response, http::Role::none,
       [this](const auto&, auto& ready) { ready.set_ready(repository_.ready()); });
 }
 
 InferenceService::Reactor* InferenceService::ModelReady(Context* context, const Bytes* request,
                                                         Bytes* response) {
   return answer<inference::ModelReadyRequest, inference::ModelReadyResponse>(
-      *context, *request, *response, Role::none, [this](const auto& model, auto& ready) {
+      *context, *request, *response, http::Role::none, [this](const auto& model, auto& ready) {
         try {
           repository_.look_up(model.name(), model.version());
           ready.set_ready(true);
@@ -148,7 +149,7 @@ InferenceService::Reactor* InferenceService::ModelReady(Context* context, const 
 InferenceService::Reactor* InferenceService::ServerMetadata(Context* context, const Bytes* request,
                                                             Bytes* response) {
   return answer<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
-      *context, *request, *response, Role::none, [](const auto&, auto& metadata) {
+      *context, *request, *response, http::Role::none, [](const auto&, auto& metadata) {
         metadata.set_name("sullae");
         metadata.set_version(kVersion);
         // Of HTTP's extensions, binary tensors have no meaning here.
@@ -158,7 +159,7 @@ InferenceService::Reactor* InferenceService::ServerMetadata(Context* context, co
 InferenceService::Reactor* InferenceService::ModelMetadata(Context* context, const Bytes* request,
                                                            Bytes* response) {
   return answer<inference::ModelMetadataRequest, inference::ModelMetadataResponse>(
-      *context, *request, *response, Role::read, [this](const auto& asked, auto& metadata) {
+      *context, *request, *response, http::Role::read, [this](const auto& asked, auto& metadata) {
         const auto version = repository_.look_up(asked.name(), asked.version());
         const auto& model = version->model();
         metadata.set_name(asked.name());
@@ -182,7 +183,7 @@ InferenceService::Reactor* InferenceService::ModelInfer(Context* context, const 
   Reactor* reactor = context->DefaultReactor();
   const auto call = std::make_shared<InferCall>(*reactor, *request, *response, budget_);
   call->attempt([&] {
-    need(*context, Role::infer);
+    need(*context, http::Role::infer);
     if (request->Length() > kQuickBytes) {
       boost::asio::post(
           workers_, [this, call] { call->attempt([&] { call->infer(call->read(repository_)); }); });
@@ -202,15 +203,15 @@ InferenceService::Reactor* InferenceService::ModelInfer(Context* context, const 
 
 template <class Request, class Response, class Fill>
 InferenceService::Reactor* InferenceService::answer(Context& context, const Bytes& wire,
-                                                    Bytes& answer, Role role, Fill fill) {
+                                                    Bytes& answer, http::Role role, Fill fill) {
   Reactor* reactor = context.DefaultReactor();
   try {
-    if (role != Role::none) need(context, role);
+    if (role != http::Role::none) need(context, role);
     if (wire.Length() > kQuickBytes)
       throw RequestError(Refusal::too_large,
                          fmt::format("a message of {} bytes, at most {} were expected here",
                                      wire.Length(), kQuickBytes));
-    Reservation memory(budget_);
+    http::Reservation memory(budget_);
     Request request;
     parse(wire, memory, request);
     Response response;
@@ -223,7 +224,7 @@ InferenceService::Reactor* InferenceService::answer(Context& context, const Byte
   return reactor;
 }
 
-void InferenceService::need(const Context& context, Role role) const {
+void InferenceService::need(const Context& context, http::Role role) const {
   const auto& metadata = context.client_metadata();
   const auto found = metadata.find("authorization");
   access_.check(found == metadata.end()

@@ -4,8 +4,8 @@
 #include <boost/asio/thread_pool.hpp>
 #include <string>
 
-#include "serve/access.h"
-#include "serve/budget.h"
+#include "http/access.h"
+#include "http/budget.h"
 #include "serve/proto/open_inference.grpc.pb.h"
 #include "serve/repository/repository.h"
 
@@ -25,7 +25,7 @@ using RawInferenceService = Definition::WithRawCallbackMethod_ServerLive<
 class InferenceService final : public detail::RawInferenceService {
  public:
   /// What is given must outlive this object; `budget` is for messages in memory.
-  InferenceService(Repository& repository, const Access& access, Budget& budget);
+  InferenceService(Repository& repository, const http::Access& access, http::Budget& budget);
   ~InferenceService() override;
 
   using Reactor = grpc::ServerUnaryReactor;
@@ -43,12 +43,12 @@ class InferenceService final : public detail::RawInferenceService {
   class InferCall;
 
   template <class Request, class Response, class Fill>
-  Reactor* answer(Context& context, const Bytes& wire, Bytes& answer, Role role, Fill fill);
-  void need(const Context& context, Role role) const;
+  Reactor* answer(Context& context, const Bytes& wire, Bytes& answer, http::Role role, Fill fill);
+  void need(const Context& context, http::Role role) const;
 
   Repository& repository_;
-  const Access& access_;
-  Budget& budget_;
+  const http::Access& access_;
+  http::Budget& budget_;
   // What takes long: gRPC's own threads answer all other calls.
   boost::asio::thread_pool workers_;
 };

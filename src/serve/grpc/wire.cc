@@ -191,7 +191,8 @@ void deserialize(const grpc::ByteBuffer& wire, google::protobuf::Message& messag
   if (!message.ParseFromZeroCopyStream(&stream.get())) refuse_message(*message.GetDescriptor());
 }
 
-void parse(const grpc::ByteBuffer& wire, Reservation& memory, google::protobuf::Message& message) {
+void parse(const grpc::ByteBuffer& wire, http::Reservation& memory,
+           google::protobuf::Message& message) {
   const auto& type = *message.GetDescriptor();
   const std::size_t limit = memory.budget().limit();
   const std::size_t bytes = memory_of(wire, type, limit);
@@ -201,7 +202,7 @@ void parse(const grpc::ByteBuffer& wire, Reservation& memory, google::protobuf::
                                    "may (--max-inflight-megabytes); send tensors as "
                                    "raw_input_contents",
                                    megabytes(limit)));
-  if (!memory.grow_to(bytes)) throw RequestError(Refusal::unavailable, kNoMemoryLeft);
+  if (!memory.grow_to(bytes)) throw RequestError(Refusal::unavailable, http::kNoMemoryLeft);
   deserialize(wire, message);
 }
 

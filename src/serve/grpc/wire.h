@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "serve/budget.h"
+#include "http/budget.h"
 
 namespace sullae::serve {
 
@@ -21,7 +21,8 @@ void deserialize(const grpc::ByteBuffer& wire, google::protobuf::Message& messag
 
 /// Parses `wire` into `message`, for which `memory` is reserved first. Throws RequestError (invalid; too_large and
 /// unavailable where memory does not allow it).
-void parse(const grpc::ByteBuffer& wire, Reservation& memory, google::protobuf::Message& message);
+void parse(const grpc::ByteBuffer& wire, http::Reservation& memory,
+           google::protobuf::Message& message);
 
 /// Throws Error.
 grpc::ByteBuffer serialize(const google::protobuf::Message& message);

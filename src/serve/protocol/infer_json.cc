@@ -86,7 +86,7 @@ void parse_outputs(const json& body, HttpInferRequest& parsed) {
 }  // namespace
 
 HttpInferRequest parse_infer_request(std::string_view body, std::optional<std::size_t> json_size,
-                                     Reservation* memory, const CheckRows& check) {
+                                     http::Reservation* memory, const CheckRows& check) {
   if (json_size && *json_size > body.size())
     refuse(fmt::format("Inference-Header-Content-Length is {}, but the body has {} bytes",
                        *json_size, body.size()));

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "serve/budget.h"
+#include "http/budget.h"
 #include "serve/tensors.h"
 
 namespace sullae::serve {
@@ -31,7 +31,8 @@ struct HttpInferRequest {
 /// binary data follows. Throws RequestError (invalid).
 /// `memory` is as for parse_json(), `check` as for set_raw_content().
 HttpInferRequest parse_infer_request(std::string_view body, std::optional<std::size_t> json_size,
-                                     Reservation* memory = nullptr, const CheckRows& check = {});
+                                     http::Reservation* memory = nullptr,
+                                     const CheckRows& check = {});
 
 struct HttpInferResponse {
   std::string body;

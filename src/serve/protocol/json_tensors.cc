@@ -91,7 +91,7 @@ std::size_t estimate(std::string_view text) {
   return text.size() + elements * kElementBytes + containers * kContainerBytes + texts * kTextBytes;
 }
 
-void reserve(Reservation& memory, std::size_t bytes) {
+void reserve(http::Reservation& memory, std::size_t bytes) {
   constexpr std::size_t kMegabyte = std::size_t{1} << 20;
   const std::size_t all = memory.bytes() + bytes;
   if (all > memory.budget().limit())
@@ -100,7 +100,7 @@ void reserve(Reservation& memory, std::size_t bytes) {
         fmt::format("the body's JSON would take {} MB, which is more than all requests may "
                     "(--max-inflight-megabytes {}); send tensors as binary data",
                     all / kMegabyte, memory.budget().limit() / kMegabyte));
-  if (!memory.grow_to(all)) throw RequestError(Refusal::unavailable, kNoMemoryLeft);
+  if (!memory.grow_to(all)) throw RequestError(Refusal::unavailable, http::kNoMemoryLeft);
 }
 
 bool is_base64(const json& value) { return value.is_object() && value.contains("b64"); }
@@ -165,7 +165,7 @@ json real(double value) { return std::isfinite(value) ? json(value) : json(nullp
 
 }  // namespace
 
-json parse_json(std::string_view text, Reservation* memory) {
+json parse_json(std::string_view text, http::Reservation* memory) {
   const std::size_t bytes = estimate(text);
   if (memory != nullptr) reserve(*memory, bytes);
   try {

@@ -4,14 +4,14 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "serve/budget.h"
+#include "http/budget.h"
 #include "serve/tensors.h"
 
 namespace sullae::serve {
 
 /// Parses a body. Throws RequestError: invalid, with the place of the mistake; with `memory`, too_large and unavailable
 /// where what it becomes would take more than is left of it.
-nlohmann::json parse_json(std::string_view text, Reservation* memory = nullptr);
+nlohmann::json parse_json(std::string_view text, http::Reservation* memory = nullptr);
 /// Never throws: bytes that are no UTF-8 become U+FFFD.
 std::string dump_json(const nlohmann::json& value);
 

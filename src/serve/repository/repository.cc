@@ -5,11 +5,11 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <iterator>
 
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "base/log.h"
 #include "base/request_error.h"
 #include "repository/publish.h"
@@ -21,21 +21,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kLockFile = ".serving.lock";
-
 // Null where the folder cannot be written to. Throws InputError where another process has it.
-UniqueFd try_lock(const fs::path& file) {
+UniqueFd lock_of(const fs::path& file) {
   constexpr mode_t kMode = 0666;
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode));
   if (!fd) return fd;
-  struct flock whole = {};
-  whole.l_type = F_WRLCK;
-  whole.l_whence = SEEK_SET;
-  if (::fcntl(fd.get(), F_OFD_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES))
-    throw InputError(fmt::format(
-        "{}: another server serves this repository: end it, or serve a copy of the folder",
-        file.parent_path().string()));
-  return fd;
+  try {
+    if (try_lock(fd.get(), file)) return fd;
+  } catch (const Error& error) {
+    log::warning("{}: nothing keeps another server from serving this repository", error.what());
+    return fd;
+  }
+  throw InputError(fmt::format(
+      "{}: another server serves this repository: end it, or serve a copy of the folder",
+      file.parent_path().string()));
 }
 
 // Folders without versions and configuration are something else, such as lost+found.
@@ -62,7 +61,7 @@ Repository::Repository(const RepositoryOptions& options) : options_(options) {
                     "DIR/<model>/<version>/model.ckpt or model.pt",
                     options_.directory.string()));
   // Two servers would overwrite each other's notes of what is served. A folder that cannot be written to has none.
-  lock_ = try_lock(options_.directory / kLockFile);
+  lock_ = lock_of(options_.directory / repository::kServingLock);
 }
 
 Repository::~Repository() { stop(); }

@@ -7,11 +7,11 @@
 #include <optional>
 
 #include "base/request_error.h"
+#include "http/responses.h"
 #include "serve/generation/generate.h"
 #include "serve/protocol/infer_json.h"
 #include "serve/protocol/json_tensors.h"
 #include "serve/protocol/predict.h"
-#include "serve/responses.h"
 #include "serve/rest/routes.h"
 
 namespace sullae::serve {
@@ -23,7 +23,7 @@ constexpr const char* kJsonSize = "Inference-Header-Content-Length";
 // A longer body is read and computed elsewhere than in the thread that took it.
 constexpr std::size_t kLargeBody = std::size_t{16} << 10;
 
-std::optional<std::size_t> json_size_of(const HttpRequest& request) {
+std::optional<std::size_t> json_size_of(const http::Request& request) {
   const auto text = request.header("inference-header-content-length");
   if (text.empty()) return std::nullopt;
   std::size_t size = 0;
@@ -34,9 +34,9 @@ std::optional<std::size_t> json_size_of(const HttpRequest& request) {
 }
 
 // `respond` keeps the request's part of the memory until there is an answer.
-void infer(Repository& repository, const Call& call, const Respond& respond) {
+void infer(Repository& repository, const Call& call, const http::Respond& respond) {
   const auto chosen = repository.choose(call.model, call.version);
-  const HttpRequest& request = call.request;
+  const http::Request& request = call.request;
   auto parsed = std::make_shared<HttpInferRequest>(
       parse_infer_request(request.body, json_size_of(request), request.memory.get(),
                           [&](std::int64_t rows) { chosen->check_rows(rows); }));
@@ -48,7 +48,7 @@ void infer(Repository& repository, const Call& call, const Respond& respond) {
         attempt(respond, [&] {
           if (result.error) std::rethrow_exception(result.error);
           auto written = write_infer_response(result.response, *parsed);
-          HttpResponse response{.body = std::move(written.body)};
+          http::Response response{.body = std::move(written.body)};
           if (written.json_size) {
             response.content_type = "application/octet-stream";
             response.headers.emplace_back(kJsonSize, std::to_string(*written.json_size));
@@ -59,9 +59,9 @@ void infer(Repository& repository, const Call& call, const Respond& respond) {
       call.arrived);
 }
 
-void predict(Repository& repository, const Call& call, const Respond& respond) {
+void predict(Repository& repository, const Call& call, const http::Respond& respond) {
   const auto chosen = repository.choose(call.model, call.version);
-  const HttpRequest& request = call.request;
+  const http::Request& request = call.request;
   const json body = parse_json(request.body, request.memory.get());
   const PredictForm form = predict_form(body);
   chosen->check_rows(rows_in(body, form));
@@ -70,14 +70,14 @@ void predict(Repository& repository, const Call& call, const Respond& respond) {
       [form, respond, memory = request.memory](const Version::Result& result) {
         attempt(respond, [&] {
           if (result.error) std::rethrow_exception(result.error);
-          respond(json_response(predict_response(result.response.outputs, form)));
+          respond(http::json_response(predict_response(result.response.outputs, form)));
         });
       },
       call.arrived);
 }
 
 void write_on(Generations& generations, Repository& repository, const Call& call,
-              const Respond& respond) {
+              const http::Respond& respond) {
   const auto chosen = repository.choose(call.model, call.version);
   const auto asked =
       parse_generate_request(parse_json(call.request.body, call.request.memory.get()));
@@ -92,16 +92,16 @@ void write_on(Generations& generations, Repository& repository, const Call& call
                                        {"finish_reason", generated.finish_reason},
                                        {"tokens", generated.pieces}};
                         if (!id.empty()) answer["id"] = id;
-                        respond(json_response(answer));
+                        respond(http::json_response(answer));
                       });
                     });
 }
 
-using Compute = std::function<void(Repository&, const Call&, const Respond&)>;
+using Compute = std::function<void(Repository&, const Call&, const http::Respond&)>;
 
 // In the thread that read the request, unless that takes long.
 Handler computed(Repository& repository, Workers& workers, Compute compute) {
-  return [&repository, &workers, compute](const CallPointer& call, const Respond& respond) {
+  return [&repository, &workers, compute](const CallPointer& call, const http::Respond& respond) {
     const bool images =
         repository.look_up(call->model, call->version)->model().codec().decodes_slowly();
     if (!images && call->request.body.size() <= kLargeBody)
@@ -124,14 +124,14 @@ std::vector<Route> inference_routes(Repository& repository, Generations& generat
   const auto by_instances = computed(repository, workers, predict);
   return {
       // Open Inference Protocol v2.
-      {"POST", "v2/models/{model}/infer", Role::infer, by_tensors},
-      {"POST", "v2/models/{model}/versions/{version}/infer", Role::infer, by_tensors},
+      {"POST", "v2/models/{model}/infer", http::Role::infer, by_tensors},
+      {"POST", "v2/models/{model}/versions/{version}/infer", http::Role::infer, by_tensors},
       // Its extension for texts (KServe, Triton).
-      {"POST", "v2/models/{model}/generate", Role::infer, by_prompt},
-      {"POST", "v2/models/{model}/versions/{version}/generate", Role::infer, by_prompt},
+      {"POST", "v2/models/{model}/generate", http::Role::infer, by_prompt},
+      {"POST", "v2/models/{model}/versions/{version}/generate", http::Role::infer, by_prompt},
       // TensorFlow Serving's.
-      {"POST", "v1/models/{model}:predict", Role::infer, by_instances},
-      {"POST", "v1/models/{model}/versions/{version}:predict", Role::infer, by_instances},
+      {"POST", "v1/models/{model}:predict", http::Role::infer, by_instances},
+      {"POST", "v1/models/{model}/versions/{version}:predict", http::Role::infer, by_instances},
   };
 }
 

@@ -1,5 +1,5 @@
+#include "http/responses.h"
 #include "serve/protocol/status_json.h"
-#include "serve/responses.h"
 #include "serve/rest/routes.h"
 
 namespace sullae::serve {
@@ -7,14 +7,14 @@ namespace sullae::serve {
 std::vector<Route> model_routes(Repository& repository, Workers& workers) {
   const auto metadata = in(workers.disk, [&](const Call& call) {
     const auto version = repository.look_up(call.model, call.version);
-    return json_response(model_metadata(repository.status(call.model), version->model()));
+    return http::json_response(model_metadata(repository.status(call.model), version->model()));
   });
   const auto ready = here([&](const Call& call) {
     repository.look_up(call.model, call.version);
-    return json_response({{"name", call.model}, {"ready", true}});
+    return http::json_response({{"name", call.model}, {"ready", true}});
   });
   const auto index = in(workers.disk, [&](const Call&) {
-    return json_response(repository_index(repository.index()));
+    return http::json_response(repository_index(repository.index()));
   });
   const auto states = in(workers.disk, [&](const Call& call) {
     auto status = repository.status(call.model);
@@ -22,22 +22,23 @@ std::vector<Route> model_routes(Repository& repository, Workers& workers) {
       const auto version = repository.look_up(call.model, call.version);
       std::erase_if(status.versions, [&](const auto& v) { return v.number != version->number(); });
     }
-    return json_response(version_states(status));
+    return http::json_response(version_states(status));
   });
   return {
       // Open Inference Protocol v2, with the repository extension.
-      {"GET", "v2/models/{model}", Role::read, metadata},
-      {"GET", "v2/models/{model}/versions/{version}", Role::read, metadata},
-      {"GET", "v2/models/{model}/ready", Role::none, ready},
-      {"GET", "v2/models/{model}/versions/{version}/ready", Role::none, ready},
-      {"GET", "v2/repository/index", Role::read, index},
-      {"POST", "v2/repository/index", Role::read, index},
+      {"GET", "v2/models/{model}", http::Role::read, metadata},
+      {"GET", "v2/models/{model}/versions/{version}", http::Role::read, metadata},
+      {"GET", "v2/models/{model}/ready", http::Role::none, ready},
+      {"GET", "v2/models/{model}/versions/{version}/ready", http::Role::none, ready},
+      {"GET", "v2/repository/index", http::Role::read, index},
+      {"POST", "v2/repository/index", http::Role::read, index},
       // TensorFlow Serving's.
-      {"GET", "v1/models/{model}", Role::read, states},
-      {"GET", "v1/models/{model}/versions/{version}", Role::read, states},
+      {"GET", "v1/models/{model}", http::Role::read, states},
+      {"GET", "v1/models/{model}/versions/{version}", http::Role::read, states},
       // The page's.
-      {"GET", "v1/models", Role::read,
-       in(workers.disk, [&](const Call&) { return json_response(overview(repository.index())); })},
+      {"GET", "v1/models", http::Role::read,
+       in(workers.disk,
+          [&](const Call&) { return http::json_response(overview(repository.index())); })},
   };
 }
 

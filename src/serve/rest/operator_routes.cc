@@ -2,9 +2,9 @@
 #include <limits>
 
 #include "base/request_error.h"
+#include "http/responses.h"
 #include "serve/protocol/json_tensors.h"
 #include "serve/protocol/status_json.h"
-#include "serve/responses.h"
 #include "serve/rest/routes.h"
 
 namespace sullae::serve {
@@ -24,31 +24,31 @@ std::int64_t whole_number(const json& object, const char* name, std::int64_t mos
   return found->get<std::int64_t>();
 }
 
-HttpResponse set_canary(Repository& repository, const Call& call) {
+http::Response set_canary(Repository& repository, const Call& call) {
   const json body = parse_json(call.request.body, call.request.memory.get());
   if (!body.is_object() || body.size() != 2) throw RequestError(Refusal::invalid, kCanaryForm);
   const auto version = whole_number(body, "version", std::numeric_limits<std::int64_t>::max());
   const auto percent = static_cast<int>(whole_number(body, "percent", 100));
-  return json_response(overview({repository.set_canary(call.model, version, percent)}));
+  return http::json_response(overview({repository.set_canary(call.model, version, percent)}));
 }
 
 }  // namespace
 
 std::vector<Route> operator_routes(Repository& repository, Workers& workers) {
   const auto reload = in(workers.operators, [&](const Call& call) {
-    return json_response(overview({repository.reload(call.model)}));
+    return http::json_response(overview({repository.reload(call.model)}));
   });
   return {
-      {"POST", "v1/models/{model}:rollback", Role::operate,
+      {"POST", "v1/models/{model}:rollback", http::Role::operate,
        in(workers.operators,
           [&](const Call& call) {
-            return json_response(overview({repository.roll_back(call.model)}));
+            return http::json_response(overview({repository.roll_back(call.model)}));
           })},
-      {"POST", "v1/models/{model}:canary", Role::operate,
+      {"POST", "v1/models/{model}:canary", http::Role::operate,
        in(workers.operators, [&](const Call& call) { return set_canary(repository, call); })},
-      {"POST", "v1/models/{model}:reload", Role::operate, reload},
+      {"POST", "v1/models/{model}:reload", http::Role::operate, reload},
       // The repository extension's name of it.
-      {"POST", "v2/repository/models/{model}/load", Role::operate, reload},
+      {"POST", "v2/repository/models/{model}/load", http::Role::operate, reload},
   };
 }
 

@@ -7,7 +7,7 @@
 #include <boost/beast/core/string.hpp>
 
 #include "base/request_error.h"
-#include "serve/responses.h"
+#include "http/responses.h"
 #include "serve/rest/routes.h"
 
 namespace sullae::serve {
@@ -21,7 +21,7 @@ bool is_json(std::string_view content_type) {
 }
 
 // A page of another site can send texts and forms without asking, and no JSON.
-void need_json(const HttpRequest& head) {
+void need_json(const http::Request& head) {
   if (head.method != "POST" || is_json(head.header("content-type"))) return;
   throw RequestError(Refusal::unsupported_type,
                      "expected a header 'Content-Type: application/json': this changes the server");
@@ -29,7 +29,7 @@ void need_json(const HttpRequest& head) {
 
 }  // namespace
 
-RestApi::RestApi(Repository& repository, online::ModelStores& stores, const Access& access,
+RestApi::RestApi(Repository& repository, online::ModelStores& stores, const http::Access& access,
                  const std::vector<std::string>& hosts)
     : repository_(repository), examples_(stores), online_(stores), access_(access), hosts_(hosts) {
   router_.add(server_routes(repository_, online_, workers_));
@@ -39,15 +39,15 @@ RestApi::RestApi(Repository& repository, online::ModelStores& stores, const Acce
   router_.add(sample_routes(repository_, examples_, online_, workers_));
 }
 
-HttpResponse RestApi::refuse(int status, const std::string& message) {
-  return json_response({{"error", message}}, status);
+http::Response RestApi::refuse(int status, const std::string& message) {
+  return http::json_response({{"error", message}}, status);
 }
 
-std::optional<HttpResponse> RestApi::refuse_early(const HttpRequest& head) {
+std::optional<http::Response> RestApi::refuse_early(const http::Request& head) {
   try {
     check_head(head);
   } catch (const std::exception&) {
-    return failure_response(std::current_exception());
+    return http::failure_response(std::current_exception());
   }
   return std::nullopt;
 }
@@ -56,7 +56,7 @@ void RestApi::gave_up(std::size_t bytes) {
   if (bytes >= kTrimmedBytes) boost::asio::post(workers_.large, [] { ::malloc_trim(0); });
 }
 
-void RestApi::check_head(const HttpRequest& head) const {
+void RestApi::check_head(const http::Request& head) const {
   if (access_.open()) {
     if (const auto objection = hosts_.objection(head.header("host"), head.header("origin"));
         !objection.empty())
@@ -69,21 +69,21 @@ void RestApi::check_head(const HttpRequest& head) const {
   if (match.route->method == "GET" &&
       (!head.header("transfer-encoding").empty() || length.size() > kMostDigits))
     throw RequestError(Refusal::invalid, fmt::format("{} takes no body", head.method));
-  if (match.route->role != Role::none)
+  if (match.route->role != http::Role::none)
     access_.check(head.header("authorization"), match.route->role);
-  if (match.route->role == Role::operate) need_json(head);
+  if (match.route->role == http::Role::operate) need_json(head);
   if (!match.model.empty()) repository_.expect(match.model);
 }
 
-void RestApi::handle(HttpRequest request, Respond respond) {
-  attempt(respond, [&] {
+void RestApi::handle(http::Request request, http::Respond respond) {
+  http::attempt(respond, [&] {
     const auto call = std::make_shared<Call>();
     call->request = std::move(request);
     auto match = router_.find(call->request);
     call->model = std::move(match.model);
     call->version = std::move(match.version);
-    const Role role = match.route->role;
-    if (role != Role::none)
+    const http::Role role = match.route->role;
+    if (role != http::Role::none)
       call->author = access_.check(call->request.header("authorization"), role);
     match.route->handler(call, respond);
   });

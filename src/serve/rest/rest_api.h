@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "serve/access.h"
+#include "http/access.h"
+#include "http/exchange.h"
+#include "http/origin.h"
 #include "serve/generation/generate.h"
-#include "serve/http/http.h"
-#include "serve/http/origin.h"
 #include "serve/repository/repository.h"
 #include "serve/rest/router.h"
 #include "serve/rest/workers.h"
@@ -18,27 +18,27 @@
 namespace sullae::serve {
 
 /// Open Inference Protocol v2, TensorFlow Serving's predict API, the operators' calls, metrics and the page.
-class RestApi final : public HttpHandler {
+class RestApi final : public http::Handler {
  public:
   /// All must outlive this object. `hosts` are names that this server goes by, where there are no tokens.
-  RestApi(Repository& repository, online::ModelStores& stores, const Access& access,
+  RestApi(Repository& repository, online::ModelStores& stores, const http::Access& access,
           const std::vector<std::string>& hosts);
 
-  std::optional<HttpResponse> refuse_early(const HttpRequest& head) override;
-  void handle(HttpRequest request, Respond respond) override;
-  HttpResponse refuse(int status, const std::string& message) override;
+  std::optional<http::Response> refuse_early(const http::Request& head) override;
+  void handle(http::Request request, http::Respond respond) override;
+  http::Response refuse(int status, const std::string& message) override;
   void gave_up(std::size_t bytes) override;
 
   const Router& router() const { return router_; }
 
  private:
-  void check_head(const HttpRequest& head) const;
+  void check_head(const http::Request& head) const;
 
   Repository& repository_;
   ExamplesApi examples_;
   OnlineApi online_;
-  const Access& access_;
-  KnownHosts hosts_;
+  const http::Access& access_;
+  http::KnownHosts hosts_;
   Router router_;
   Generations generations_;
   Workers workers_;  // last, so that they end first

@@ -5,15 +5,15 @@
 #include <memory>
 #include <string>
 
-#include "serve/access.h"
+#include "http/access.h"
+#include "http/exchange.h"
 #include "serve/batching/batcher.h"
-#include "serve/http/http.h"
 
 namespace sullae::serve {
 
 /// A request that may be answered.
 struct Call {
-  HttpRequest request;
+  http::Request request;
   /// Names in its path; empty where the pattern has none.
   std::string model;
   std::string version;
@@ -25,14 +25,14 @@ using CallPointer = std::shared_ptr<const Call>;
 
 /// Responds once, at once or later, or throws what is to be responded. It is called in a thread that reads requests, where
 /// nothing may take long.
-using Handler = std::function<void(const CallPointer&, const Respond&)>;
+using Handler = std::function<void(const CallPointer&, const http::Respond&)>;
 
 struct Route {
   /// GET answers HEAD too.
   std::string method;
   /// Segments, of which {model} and {version} stand for any name, perhaps with an action behind a colon.
   std::string pattern;
-  Role role;
+  http::Role role;
   Handler handler;
 };
 

@@ -53,7 +53,7 @@ void Router::add(std::vector<Route> routes) {
                  std::make_move_iterator(routes.end()));
 }
 
-Match Router::find(const HttpRequest& head) const {
+Match Router::find(const http::Request& head) const {
   std::vector<std::string> path;
   for (const auto segment : segments_of(head.path)) path.push_back(percent_decode(segment));
   const std::string method = head.method == "HEAD" ? "GET" : head.method;

@@ -26,7 +26,7 @@ class Router {
 
   /// Throws RequestError: not_found where no pattern fits the path of `head`, wrong_method where only other methods
   /// do.
-  Match find(const HttpRequest& head) const;
+  Match find(const http::Request& head) const;
 
  private:
   void explain_action(const std::vector<std::string>& path) const;

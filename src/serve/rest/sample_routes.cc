@@ -7,8 +7,8 @@ namespace sullae::serve {
 std::vector<Route> sample_routes(Repository& repository, ExamplesApi& examples, OnlineApi& online,
                                  Workers& workers) {
   return {
-      {"POST", "v1/models/{model}/examples", Role::operate,
-       [&](const CallPointer& call, const Respond& respond) {
+      {"POST", "v1/models/{model}/examples", http::Role::operate,
+       [&](const CallPointer& call, const http::Respond& respond) {
          const bool images = repository.look_up(call->model, "")->model().codec().decodes_slowly();
          boost::asio::post(images ? workers.images : workers.writers, [&, call, respond] {
            attempt(respond, [&] {
@@ -18,16 +18,16 @@ std::vector<Route> sample_routes(Repository& repository, ExamplesApi& examples, 
            });
          });
        }},
-      {"GET", "v1/models/{model}/examples", Role::operate,
+      {"GET", "v1/models/{model}/examples", http::Role::operate,
        in(workers.disk,
           [&](const Call& call) {
             const auto version = repository.look_up(call.model, "");
             return examples.get(call.model, version->model().codec(), call.request.query);
           })},
-      {"GET", "v1/models/{model}/online", Role::read,
+      {"GET", "v1/models/{model}/online", http::Role::read,
        in(workers.disk,
           [&](const Call& call) { return online.status(call.model, call.request.query); })},
-      {"POST", "v1/models/{model}:train", Role::operate,
+      {"POST", "v1/models/{model}:train", http::Role::operate,
        in(workers.writers, [&](const Call& call) { return online.call(call.model, call.author); })},
   };
 }

@@ -1,7 +1,7 @@
+#include "http/responses.h"
 #include "serve/page/page.h"
 #include "serve/protocol/status_json.h"
 #include "serve/repository/repository_metrics.h"
-#include "serve/responses.h"
 #include "serve/rest/routes.h"
 
 namespace sullae::serve {
@@ -21,27 +21,28 @@ std::string metrics(Repository& repository, OnlineApi& online) {
 
 std::vector<Route> server_routes(Repository& repository, OnlineApi& online, Workers& workers) {
   return {
-      {"GET", "", Role::none, here([](const Call&) -> HttpResponse {
+      {"GET", "", http::Role::none, here([](const Call&) -> http::Response {
          return {.content_type = "text/html; charset=utf-8",
                  .body = page(),
                  .headers = {{"Cache-Control", "no-cache"},
                              {"X-Frame-Options", "DENY"},
                              {"X-Content-Type-Options", "nosniff"}}};
        })},
-      {"GET", "metrics", Role::read,
+      {"GET", "metrics", http::Role::read,
        in(workers.disk,
-          [&](const Call&) -> HttpResponse {
+          [&](const Call&) -> http::Response {
             return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
                     .body = metrics(repository, online)};
           })},
       // Open Inference Protocol v2.
-      {"GET", "v2", Role::none, here([](const Call&) { return json_response(server_metadata()); })},
-      {"GET", "v2/health/live", Role::none, here([](const Call&) {
-         return json_response({{"live", true}});
+      {"GET", "v2", http::Role::none,
+       here([](const Call&) { return http::json_response(server_metadata()); })},
+      {"GET", "v2/health/live", http::Role::none, here([](const Call&) {
+         return http::json_response({{"live", true}});
        })},
-      {"GET", "v2/health/ready", Role::none, here([&](const Call&) {
+      {"GET", "v2/health/ready", http::Role::none, here([&](const Call&) {
          const bool ready = repository.ready();
-         return json_response({{"ready", ready}}, ready ? 200 : 503);
+         return http::json_response({{"ready", ready}}, ready ? 200 : 503);
        })},
   };
 }

@@ -5,15 +5,16 @@
 
 #include "base/host.h"
 #include "base/request_error.h"
+#include "http/responses.h"
 
 namespace sullae::serve {
 namespace {
 
-HttpResponse counted(const Call& call, HttpResponse response) {
+http::Response counted(const Call& call, http::Response response) {
   const auto& memory = call.request.memory;
   if (response.body.size() < kTrimmedBytes || !memory) return response;
   if (!memory->grow_to(memory->bytes() + response.body.size()))
-    throw RequestError(Refusal::unavailable, kNoMemoryLeft);
+    throw RequestError(Refusal::unavailable, http::kNoMemoryLeft);
   response.memory = memory;
   return response;
 }
@@ -25,17 +26,18 @@ Workers::Workers()
       images(static_cast<std::size_t>(available_cpus())) {}
 
 Handler here(Answer answer) {
-  return [answer = std::move(answer)](const CallPointer& call, const Respond& respond) {
+  return [answer = std::move(answer)](const CallPointer& call, const http::Respond& respond) {
     respond(answer(*call));
   };
 }
 
 Handler in(boost::asio::thread_pool& pool, Answer answer) {
-  return [&pool, answer = std::move(answer)](const CallPointer& call, const Respond& respond) {
-    boost::asio::post(pool, [answer, call, respond] {
-      attempt(respond, [&] { respond(counted(*call, answer(*call))); });
-    });
-  };
+  return
+      [&pool, answer = std::move(answer)](const CallPointer& call, const http::Respond& respond) {
+        boost::asio::post(pool, [answer, call, respond] {
+          http::attempt(respond, [&] { respond(counted(*call, answer(*call))); });
+        });
+      };
 }
 
 }  // namespace sullae::serve

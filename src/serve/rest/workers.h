@@ -3,10 +3,9 @@
 
 #include <boost/asio/thread_pool.hpp>
 #include <cstddef>
-#include <exception>
 #include <functional>
 
-#include "serve/responses.h"
+#include "http/exchange.h"
 #include "serve/rest/route.h"
 
 namespace sullae::serve {
@@ -26,17 +25,7 @@ struct Workers {
   boost::asio::thread_pool images;
 };
 
-/// Calls `step`, and responds what it throws.
-template <class Step>
-void attempt(const Respond& respond, const Step& step) {
-  try {
-    step();
-  } catch (const std::exception&) {
-    respond(failure_response(std::current_exception()));
-  }
-}
-
-using Answer = std::function<HttpResponse(const Call&)>;
+using Answer = std::function<http::Response(const Call&)>;
 /// A handler that answers at once.
 Handler here(Answer answer);
 /// A handler that answers in `pool`. Large answers are part of the memory for all requests until they are sent.

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/request_error.h"
-#include "serve/http/query.h"
+#include "http/query.h"
+#include "http/responses.h"
 #include "serve/protocol/base64.h"
 #include "serve/protocol/json_tensors.h"
-#include "serve/responses.h"
 
 namespace sullae::serve {
 namespace {
@@ -96,7 +96,7 @@ std::string input_of(const Codec& codec) {
   return inputs[0].name;
 }
 
-std::vector<online::Example> parse_examples(const HttpRequest& request, const Codec& codec) {
+std::vector<online::Example> parse_examples(const http::Request& request, const Codec& codec) {
   const std::string input = input_of(codec);
   const json parsed = parse_json(request.body, request.memory.get());
   const auto list = parsed.is_object() ? parsed.find("examples") : parsed.end();
@@ -117,26 +117,26 @@ std::vector<online::Example> parse_examples(const HttpRequest& request, const Co
 
 }  // namespace
 
-void ExamplesApi::post(const std::string& model, const Codec& codec, const HttpRequest& request,
-                       const std::string& author, const Respond& respond) {
+void ExamplesApi::post(const std::string& model, const Codec& codec, const http::Request& request,
+                       const std::string& author, const http::Respond& respond) {
   const auto store = stores_.of(model);
   store->writer.put(parse_examples(request, codec), author,
                     [respond, memory = request.memory](const online::StoreResult& result,
                                                        const std::exception_ptr& error) {
-                      if (error) return respond(failure_response(error));
-                      respond(json_response({{"added", result.added},
-                                             {"replaced", result.replaced},
-                                             {"removed", result.removed},
-                                             {"unchanged", result.unchanged},
-                                             {"revision", result.revision}}));
+                      if (error) return respond(http::failure_response(error));
+                      respond(http::json_response({{"added", result.added},
+                                                   {"replaced", result.replaced},
+                                                   {"removed", result.removed},
+                                                   {"unchanged", result.unchanged},
+                                                   {"revision", result.revision}}));
                     });
 }
 
-HttpResponse ExamplesApi::get(const std::string& model, const Codec& codec,
-                              const std::string& query) {
+http::Response ExamplesApi::get(const std::string& model, const Codec& codec,
+                                const std::string& query) {
   const std::string input = input_of(codec);
-  const auto since = number_of(query, "since", 0);
-  const auto limit = std::min(number_of(query, "limit", kUsualLimit), kMostAtOnce);
+  const auto since = http::number_of(query, "since", 0);
+  const auto limit = std::min(http::number_of(query, "limit", kUsualLimit), kMostAtOnce);
   const auto model_store = stores_.of(model);
   const online::ExampleStore& store = model_store->examples;
   auto list = json::array();
@@ -151,7 +151,7 @@ HttpResponse ExamplesApi::get(const std::string& model, const Codec& codec,
     list.back()["label"] = label;
     list.back()[input] = input == kText ? json(given) : json({{"b64", encode_base64(given)}});
   }
-  return json_response(
+  return http::json_response(
       {{"examples", std::move(list)}, {"size", store.size()}, {"revision", store.revision()}});
 }
 

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "http/query.h"
+#include "http/responses.h"
 #include "online/lock.h"
-#include "serve/http/query.h"
-#include "serve/responses.h"
 #include "sullae/error.h"
 
 namespace sullae::serve {
@@ -23,8 +23,8 @@ std::int64_t waiting_in(const online::ModelStore& store) {
 
 }  // namespace
 
-HttpResponse OnlineApi::status(const std::string& model, const std::string& query) {
-  const auto limit = std::min(number_of(query, "limit", kUsualRounds), kMostRounds);
+http::Response OnlineApi::status(const std::string& model, const std::string& query) {
+  const auto limit = std::min(http::number_of(query, "limit", kUsualRounds), kMostRounds);
   json body = {{"running", online::OnlineLock::is_held(stores_.directory_of(model))},
                {"examples", 0},
                {"waiting", 0},
@@ -37,12 +37,12 @@ HttpResponse OnlineApi::status(const std::string& model, const std::string& quer
     for (const online::Round& round : store->rounds.newest(limit))
       body["rounds"].push_back(json_of(round));
   }
-  return json_response(body);
+  return http::json_response(body);
 }
 
-HttpResponse OnlineApi::call(const std::string& model, const std::string& author) {
+http::Response OnlineApi::call(const std::string& model, const std::string& author) {
   const auto number = stores_.of(model)->rounds.call(author);
-  return json_response(
+  return http::json_response(
       {{"call", number}, {"running", online::OnlineLock::is_held(stores_.directory_of(model))}});
 }
 

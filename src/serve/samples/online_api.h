@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "http/exchange.h"
 #include "online/model_stores.h"
-#include "serve/http/http.h"
 #include "serve/metrics.h"
 
 namespace sullae::serve {
@@ -17,9 +17,9 @@ class OnlineApi {
   explicit OnlineApi(online::ModelStores& stores) : stores_(stores) {}
 
   /// Samples, what waits, and the last rounds, at most "limit" (20) of `query`. Throws RequestError.
-  HttpResponse status(const std::string& model, const std::string& query);
+  http::Response status(const std::string& model, const std::string& query);
   /// Asks the process that learns for a round now.
-  HttpResponse call(const std::string& model, const std::string& author);
+  http::Response call(const std::string& model, const std::string& author);
   /// Of `models`, those that have samples.
   void write_metrics(const std::vector<std::string>& models, MetricsText& text);
 

@@ -8,6 +8,7 @@
 #include "event.pb.h"
 #include "sullae/data/tfrecord.h"
 #include "sullae/error.h"
+#include "train/monitor/scalars.h"
 
 namespace sullae::train {
 namespace {
@@ -38,20 +39,11 @@ EventFile::EventFile(const std::filesystem::path& folder, int interval) : interv
 }
 
 void EventFile::stepped(const Moment& m) {
-  if (m.total_steps % interval_ != 0 && m.step != m.steps_per_epoch) return;
-  write(m.total_steps, {{"train/loss", m.loss},
-                        {"train/learning_rate", m.lr},
-                        {"train/loss_scale", m.loss_scale},
-                        {"throughput/samples_per_second", m.samples_per_second},
-                        {"throughput/waiting_for_data", m.waiting_for_data},
-                        {"throughput/waiting_for_ranks", m.waiting_for_ranks}});
+  if (is_due(m, interval_)) write(m.total_steps, scalars_of(m));
 }
 
 void EventFile::epoch_ended(const Moment& m, const EpochReport& epoch) {
-  std::map<std::string, double> scalars = {{"train/epoch_loss", epoch.train_loss}};
-  if (tested_) scalars["test/loss"] = epoch.test_loss;
-  for (const auto& [name, value] : epoch.test_metrics) scalars["test/" + name] = value;
-  write(m.total_steps, scalars);
+  write(m.total_steps, scalars_of(epoch, tested_));
 }
 
 void EventFile::write(std::int64_t step, const std::map<std::string, double>& scalars) {

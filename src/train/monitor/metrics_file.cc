@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "base/file.h"
+#include "train/monitor/scalars.h"
 
 namespace sullae::train {
 
@@ -16,7 +17,7 @@ void MetricsFile::started(const Report& report) {
 }
 
 void MetricsFile::stepped(const Moment& moment) {
-  if (moment.total_steps % interval_ == 0 || moment.step == moment.steps_per_epoch) write(moment);
+  if (is_due(moment, interval_)) write(moment);
 }
 
 void MetricsFile::world_changed(const WorldChange& change) {

@@ -1,9 +1,11 @@
 #include "train/monitor/monitors.h"
 
+#include "sullae/elastic.h"
 #include "train/monitor/event_file.h"
 #include "train/monitor/metrics_file.h"
 #include "train/monitor/progress.h"
 #include "train/monitor/report_page.h"
+#include "train/monitor/run_folder.h"
 
 namespace sullae::train {
 
@@ -15,6 +17,13 @@ std::vector<std::unique_ptr<Observer>> make_monitors(const TrainOptions& options
     monitors.push_back(std::make_unique<EventFile>(options.tensorboard_dir, options.log_interval));
   if (!options.metrics_file.empty())
     monitors.push_back(std::make_unique<MetricsFile>(options.metrics_file, options.log_interval));
+  if (!options.run_dir.empty()) {
+    // In an elastic job another process may be the first rank from some step on.
+    const bool continues = options.resume || elastic::is_elastic();
+    monitors.push_back(std::make_unique<RunFolder>(
+        options.run_dir, continues ? RunLog::Earlier::continued : RunLog::Earlier::refused,
+        options.log_interval));
+  }
   if (!options.report.empty()) monitors.push_back(std::make_unique<ReportFiles>(options.report));
   return monitors;
 }

@@ -111,8 +111,8 @@ TEST(Wire, IsReadInPieces) {
     const grpc::ByteBuffer pieces(slices.data(), slices.size());
     EXPECT_EQ(serve::memory_of(pieces, *ModelInferRequest::descriptor(), kPlenty),
               memory_of(bytes));
-    Budget budget(kPlenty);
-    Reservation memory(budget);
+    http::Budget budget(kPlenty);
+    http::Reservation memory(budget);
     ModelInferRequest message;
     parse(pieces, memory, message);
     ModelInferRequest expected;
@@ -136,8 +136,8 @@ TEST(Wire, WhatIsNoMessageIsRefused) {
       "\xa1\x06xxx",               // 8 bytes that are 3
       "\xa5\x06x"};
   for (const auto& bytes : wrong) {
-    Budget budget(kPlenty);
-    Reservation memory(budget);
+    http::Budget budget(kPlenty);
+    http::Reservation memory(budget);
     ModelInferRequest message;
     EXPECT_TRUE(contains(error_of([&] { parse(wire_of(bytes), memory, message); }),
                          "this is no inference.ModelInferRequest"));
@@ -164,8 +164,8 @@ TEST(Wire, DamagedMessagesAreCountedToo) {
 }
 
 TEST(Wire, MemoryIsReservedBeforeAMessageIsParsed) {
-  Budget budget(10000);
-  Reservation memory(budget);
+  http::Budget budget(10000);
+  http::Reservation memory(budget);
   ModelInferRequest message;
   const auto empty = repeated(std::string("\x2a\0", 2), 1000);
   EXPECT_TRUE(contains(error_of([&] { parse(wire_of(empty), memory, message); }),
@@ -173,7 +173,7 @@ TEST(Wire, MemoryIsReservedBeforeAMessageIsParsed) {
   EXPECT_EQ(message.inputs_size(), 0);
   EXPECT_EQ(budget.used(), 0U);
   {
-    Reservation others(budget);
+    http::Reservation others(budget);
     ASSERT_TRUE(others.grow_to(9900));
     EXPECT_TRUE(contains(error_of([&] { parse(wire_of("\x0a\x01x"), memory, message); }),
                          "try again later"));

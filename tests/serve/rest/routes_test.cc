@@ -16,7 +16,7 @@ using namespace sullae::serve;
 class Routes : public ::testing::Test {
  protected:
   Match find(const std::string& method, const std::string& path) {
-    HttpRequest head;
+    http::Request head;
     head.method = method;
     head.path = path;
     return api_.router().find(head);
@@ -25,7 +25,7 @@ class Routes : public ::testing::Test {
   TemporaryDirectory directory_;
   Repository repository_{{.directory = directory_.path()}};
   online::ModelStores stores_{directory_.path()};
-  Access access_;
+  http::Access access_;
   RestApi api_{repository_, stores_, access_, {}};
 };
 
@@ -57,12 +57,12 @@ TEST_F(Routes, EachIsFoundByItsPathAndMethodAndNoOther) {
 // Nobody without a token changes anything or sees what is served.
 TEST_F(Routes, OnlyThePageAndHealthNeedNoRole) {
   for (const Route& route : api_.router().routes()) {
-    const bool changes = route.method == "POST" && route.role != Role::infer;
+    const bool changes = route.method == "POST" && route.role != http::Role::infer;
     if (changes) {
-      EXPECT_TRUE(route.role == Role::operate || route.pattern == "v2/repository/index")
+      EXPECT_TRUE(route.role == http::Role::operate || route.pattern == "v2/repository/index")
           << route.pattern;
     }
-    EXPECT_TRUE(route.role != Role::none || route.method == "GET") << route.pattern;
+    EXPECT_TRUE(route.role != http::Role::none || route.method == "GET") << route.pattern;
   }
 }
 

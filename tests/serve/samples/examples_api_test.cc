@@ -5,10 +5,10 @@
 #include <set>
 #include <thread>
 
-#include "serve/http_client.h"
 #include "serve/models.h"
 #include "serve/server_program.h"
 #include "support/errors.h"
+#include "support/http_client.h"
 #include "support/temporary_directory.h"
 
 namespace sullae::testing {

@@ -7,11 +7,11 @@
 #include <thread>
 
 #include "data/images.h"
-#include "serve/http_client.h"
 #include "serve/models.h"
 #include "serve/protocol/base64.h"
 #include "serve/server_program.h"
 #include "support/errors.h"
+#include "support/http_client.h"
 #include "support/temporary_directory.h"
 #include "train/small_digits.h"
 #include "train/small_texts.h"

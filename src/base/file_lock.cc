@@ -1,0 +1,36 @@
+#include "base/file_lock.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+
+#include "base/fd.h"
+#include "base/system_error.h"
+
+namespace sullae {
+namespace {
+
+struct flock whole_file() {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+}  // namespace
+
+bool try_lock(int fd, const std::filesystem::path& file) {
+  auto lock = whole_file();
+  if (::fcntl(fd, F_OFD_SETLK, &lock) == 0) return true;
+  if (errno != EAGAIN && errno != EACCES) throw system_error("{}", file.string());
+  return false;
+}
+
+bool is_locked(const std::filesystem::path& file) {
+  const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return false;
+  auto lock = whole_file();
+  return ::fcntl(fd.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+}  // namespace sullae

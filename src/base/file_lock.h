@@ -1,0 +1,16 @@
+// Locks of whole files, which say that a process lives: they end with it, however it ends, and are seen from other hosts
+// where the file system has locks (NFS 4, Lustre, GPFS).
+#pragma once
+
+#include <filesystem>
+
+namespace sullae {
+
+/// Takes the lock of an open file, which must be writable, for as long as the file is open; false where another open file has it.
+/// Of the open file and not of the process, so that closing another descriptor does not lose it (fcntl's F_OFD_SETLK). Throws Error.
+bool try_lock(int fd, const std::filesystem::path& file);
+
+/// Whether a process has the lock of `file`. Asking takes nothing, and keeps nobody from taking it.
+bool is_locked(const std::filesystem::path& file);
+
+}  // namespace sullae

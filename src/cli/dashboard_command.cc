@@ -1,0 +1,78 @@
+#include <fmt/format.h>
+
+#include "base/host.h"
+#include "base/log.h"
+#include "cli/commands.h"
+#include "cli/end_signals.h"
+#include "dashboard/dashboard.h"
+
+namespace sullae::cli {
+namespace {
+
+class DashboardCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& program) override {
+    CLI::App* app = program.add_subcommand(
+        "dashboard", "Pages over runs, jobs, pipelines and models, in a browser");
+    app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    app->add_option(
+           "DIR", options_.folder,
+           "The folder below which runs (--run-dir of `sullae train`), pipelines and model "
+           "repositories are")
+        ->capture_default_str()
+        ->type_name("");
+    app->add_option("--host", options_.host,
+                    "The address to listen at; with another than this machine's own a token is "
+                    "needed, and printed")
+        ->capture_default_str()
+        ->type_name("ADDRESS");
+    app->add_option("--port", options_.port, "The port; 0: any that is free")
+        ->capture_default_str()
+        ->type_name("PORT");
+    app->add_option("--tokens-file", options_.tokens_file,
+                    "Bearer tokens with roles, as `sullae serve` has them (TOML); read is enough")
+        ->check(CLI::ExistingFile)
+        ->type_name("FILE");
+    app->add_option("--allowed-host", options_.allowed_hosts,
+                    "Without tokens: a name that browsers may call this server by (repeatable)")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->type_name("NAME");
+    auto* certificate = app->add_option("--tls-cert", options_.tls_certificate,
+                                        "Certificate chain (PEM): serve TLS")
+                            ->type_name("FILE");
+    auto* key =
+        app->add_option("--tls-key", options_.tls_key, "Its private key (PEM)")->type_name("FILE");
+    certificate->needs(key);
+    key->needs(certificate);
+    app->footer(
+        "Jobs are those of SULLAE_CLUSTER, ~/.sullae/cluster, or else the site's Slurm.\n"
+        "Nothing is written. docs/dashboard.md says what is shown.");
+    return app;
+  }
+
+  int run() override {
+    EndSignals signals;
+    dashboard::Dashboard dashboard(options_);
+    const bool is_everywhere = options_.host == "0.0.0.0" || options_.host == "::";
+    const bool is_v6 = options_.host.find(':') != std::string::npos;
+    const auto host = is_everywhere ? host_name()
+                      : is_v6       ? "[" + options_.host + "]"
+                                    : options_.host;
+    fmt::print("dashboard of {} at {}://{}:{}/{}\n", options_.folder.string(),
+               options_.tls_certificate.empty() ? "http" : "https", host, dashboard.port(),
+               dashboard.token().empty() ? "" : "#token=" + dashboard.token());
+    std::fflush(stdout);
+    while (!signals.come_within(std::chrono::seconds{1})) {
+    }
+    return 0;
+  }
+
+ private:
+  dashboard::Options options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_dashboard_command() { return std::make_unique<DashboardCommand>(); }
+
+}  // namespace sullae::cli

@@ -1,0 +1,185 @@
+#include "dashboard/api.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+#include <functional>
+#include <utility>
+
+#include "base/request_error.h"
+#include "base/version.h"
+#include "dashboard/job_answers.h"
+#include "dashboard/model_answers.h"
+#include "dashboard/page/page.h"
+#include "dashboard/pipeline_answers.h"
+#include "dashboard/run_answers.h"
+#include "http/responses.h"
+
+namespace sullae::dashboard {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMostHistoryBytes = std::size_t{64} << 20;
+constexpr std::string_view kApi = "/api/";
+
+// Nothing of other hosts, and nobody's frame.
+http::Response file_response(const char* type, const std::string& text) {
+  return {
+      .content_type = type,
+      .body = text,
+      .headers = {
+          {"Cache-Control", "no-cache"},
+          {"Content-Security-Policy",
+           "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src "
+           "'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+          {"X-Content-Type-Options", "nosniff"},
+          {"Referrer-Policy", "no-referrer"}}};
+}
+
+std::optional<http::Response> file_at(const std::string& path) {
+  if (path == "/") return file_response("text/html; charset=utf-8", page_html());
+  if (path == "/dashboard.js")
+    return file_response("text/javascript; charset=utf-8", page_script());
+  if (path == "/icon.svg") return file_response("image/svg+xml", page_icon());
+  if (path == "/dashboard.css") return file_response("text/css; charset=utf-8", page_style());
+  return std::nullopt;
+}
+
+// Who asks again is told in a word that nothing is new.
+http::Response json_or_unchanged(const json& body, std::string_view known) {
+  http::Response response = http::json_response(body);
+  const auto tag = fmt::format("\"{:016x}\"", std::hash<std::string>()(response.body));
+  if (known == tag) response = {.status = 304, .body = {}};
+  response.headers = {{"ETag", tag}, {"Cache-Control", "no-cache"}};
+  return response;
+}
+
+}  // namespace
+
+Api::Api(const std::filesystem::path& folder, http::Access access,
+         const std::vector<std::string>& hosts)
+    : access_(std::move(access)),
+      hosts_(hosts),
+      catalogue_(folder, cluster_.jobs_folder()),
+      histories_(kMostHistoryBytes) {
+  const auto need_cluster = [this] {
+    if (!cluster_.is_there()) throw RequestError(Refusal::not_found, "there is no cluster here");
+  };
+  answers_ = {
+      {"overview",
+       [this](const std::string&) {
+         return overview();
+       }},
+      {"runs",
+       [this](const std::string& query) {
+         return list_runs(*catalogue_.contents(), known_jobs().get(), query);
+       }},
+      {"run",
+       [this](const std::string& query) {
+         return show_run(*catalogue_.contents(), known_jobs().get(), histories_, query);
+       }},
+      {"curves",
+       [this](const std::string& query) {
+         return curves(*catalogue_.contents(), histories_, query);
+       }},
+      {"jobs",
+       [this, need_cluster](const std::string&) {
+         need_cluster();
+         return list_jobs(*cluster_.now());
+       }},
+      {"job",
+       [this, need_cluster](const std::string& query) {
+         need_cluster();
+         return show_job(*cluster_.now(), *cluster_.jobs_folder(), *catalogue_.contents(), query);
+       }},
+      {"job-log",
+       [this, need_cluster](const std::string& query) {
+         need_cluster();
+         return job_log(*cluster_.now(), *cluster_.jobs_folder(), query);
+       }},
+      {"pipelines",
+       [this](const std::string&) {
+         return list_pipelines(catalogue_);
+       }},
+      {"pipeline",
+       [this](const std::string& query) {
+         return show_pipeline(catalogue_, query);
+       }},
+      {"step-log",
+       [this](const std::string& query) {
+         return step_log(catalogue_, query);
+       }},
+      {"models",
+       [this](const std::string&) {
+         return list_models(catalogue_);
+       }},
+  };
+}
+
+Api::~Api() {
+  workers_.join();
+  engine_.join();
+}
+
+std::shared_ptr<const ClusterState> Api::known_jobs() {
+  if (cluster_.is_there()) boost::asio::post(engine_, [this] { cluster_.now(); });
+  return cluster_.last();
+}
+
+json Api::overview() {
+  const auto contents = catalogue_.contents();
+  return {{"version", kVersion},
+          {"folder", catalogue_.root().string()},
+          {"runs", contents->runs.size()},
+          {"pipelines", contents->found.pipelines.size()},
+          {"models", contents->found.models.size()},
+          {"cluster", cluster_.is_there()},
+          {"problems", contents->found.problems}};
+}
+
+http::Response Api::refuse(int status, const std::string& message) {
+  return http::json_response({{"error", message}}, status);
+}
+
+std::optional<http::Response> Api::refuse_early(const http::Request& head) {
+  try {
+    check(head);
+  } catch (const std::exception&) {
+    return http::failure_response(std::current_exception());
+  }
+  return std::nullopt;
+}
+
+void Api::check(const http::Request& head) const {
+  if (access_.open()) {
+    if (const auto objection = hosts_.objection(head.header("host"), head.header("origin"));
+        !objection.empty())
+      throw RequestError(Refusal::forbidden, objection);
+  }
+  if (head.method != "GET" && head.method != "HEAD")
+    throw RequestError(
+        Refusal::wrong_method,
+        fmt::format("{} {}: expected GET: nothing is changed here", head.method, head.path));
+  const auto length = head.header("content-length");
+  if (!head.header("transfer-encoding").empty() || (!length.empty() && length != "0"))
+    throw RequestError(Refusal::invalid, fmt::format("{} takes no body", head.method));
+  if (file_at(head.path)) return;
+  access_.check(head.header("authorization"), http::Role::read);
+  if (!head.path.starts_with(kApi) || !answers_.contains(head.path.substr(kApi.size())))
+    throw RequestError(Refusal::not_found, fmt::format("there is nothing at {}", head.path));
+}
+
+void Api::handle(http::Request request, http::Respond respond) {
+  if (auto file = file_at(request.path)) return respond(*std::move(file));
+  boost::asio::post(workers_, [this, request = std::move(request), respond = std::move(respond)] {
+    http::attempt(respond, [&] { answer(request, respond); });
+  });
+}
+
+void Api::answer(const http::Request& request, const http::Respond& respond) {
+  const auto& found = answers_.at(request.path.substr(kApi.size()));
+  respond(json_or_unchanged(found(request.query), request.header("if-none-match")));
+}
+
+}  // namespace sullae::dashboard

@@ -1,0 +1,50 @@
+// What a client may ask for: paths, who may, and what answers.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "dashboard/catalogue.h"
+#include "dashboard/cluster_view.h"
+#include "dashboard/histories.h"
+#include "http/access.h"
+#include "http/exchange.h"
+#include "http/origin.h"
+
+namespace sullae::dashboard {
+
+/// Any thread may call it.
+class Api final : public http::Handler {
+ public:
+  Api(const std::filesystem::path& folder, http::Access access,
+      const std::vector<std::string>& hosts);
+  /// Ends what is being answered.
+  ~Api() override;
+
+  std::optional<http::Response> refuse_early(const http::Request& head) override;
+  void handle(http::Request request, http::Respond respond) override;
+  http::Response refuse(int status, const std::string& message) override;
+
+ private:
+  using Answer = std::function<nlohmann::json(const std::string& query)>;
+  void check(const http::Request& head) const;
+  void answer(const http::Request& request, const http::Respond& respond);
+  nlohmann::json overview();
+  /// What the engine said last; who asks for runs does not wait for its next word.
+  std::shared_ptr<const ClusterState> known_jobs();
+
+  http::Access access_;
+  http::KnownHosts hosts_;
+  ClusterView cluster_;
+  Catalogue catalogue_;
+  Histories histories_;
+  std::map<std::string, Answer> answers_;  // by the path behind /api/
+  boost::asio::thread_pool workers_{4};
+  boost::asio::thread_pool engine_{1};  // which may take long
+};
+
+}  // namespace sullae::dashboard

@@ -1,0 +1,54 @@
+#include "dashboard/catalogue.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "cluster/job_folder.h"
+
+namespace sullae::dashboard {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::milliseconds kContentsFresh{900};
+
+}  // namespace
+
+Catalogue::Catalogue(fs::path root, std::optional<fs::path> jobs)
+    : root_(std::move(root)), jobs_(std::move(jobs)) {}
+
+std::shared_ptr<const Contents> Catalogue::contents() {
+  const std::lock_guard lock(mutex_);
+  if (Clock::now() >= next_look_) look_at_folders();
+  if (Clock::now() >= next_update_) {
+    contents_ = std::make_shared<const Contents>(Contents{found_, index_.update(run_folders_)});
+    next_update_ = Clock::now() + kContentsFresh;
+  }
+  return contents_;
+}
+
+void Catalogue::look_at_folders() {
+  const auto begin = Clock::now();
+  found_ = look_below(root_);
+  run_folders_.clear();
+  std::set<fs::path> seen;
+  std::error_code error;
+  for (const auto& name : found_.runs) {
+    run_folders_[name] = path(name);
+    if (jobs_) seen.insert(fs::weakly_canonical(path(name), error));
+  }
+  if (jobs_) {
+    for (const auto& job : cluster::JobFolders(*jobs_).all()) {
+      for (const auto& run : look_below(job.path(), 100).runs) {
+        const auto folder = job.path() / run;
+        if (seen.contains(fs::weakly_canonical(folder, error))) continue;
+        run_folders_["jobs:" + (fs::path(job.id()) / run).lexically_normal().string()] = folder;
+      }
+    }
+  }
+  next_look_ = std::max(begin + kContentsFresh, Clock::now() + 10 * (Clock::now() - begin));
+  next_update_ = {};
+}
+
+}  // namespace sullae::dashboard

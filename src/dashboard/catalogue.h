@@ -1,0 +1,48 @@
+// What there is to show, as it was a moment ago.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "dashboard/folders.h"
+#include "dashboard/run_index.h"
+
+namespace sullae::dashboard {
+
+struct Contents {
+  Found found;
+  RunIndex::Runs runs;
+};
+
+/// Any thread.
+class Catalogue {
+ public:
+  /// Of `root`; and runs of the jobs in `jobs`, where there is such a folder.
+  Catalogue(std::filesystem::path root, std::optional<std::filesystem::path> jobs);
+
+  /// Not older than a second. Folders are looked through again after that, or after ten times as long as it took, so that a slow file system has
+  /// something else to do.
+  std::shared_ptr<const Contents> contents();
+  /// Where a name leads.
+  std::filesystem::path path(const std::string& name) const { return root_ / name; }
+  const std::filesystem::path& root() const { return root_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void look_at_folders();
+
+  std::filesystem::path root_;
+  std::optional<std::filesystem::path> jobs_;
+  std::mutex mutex_;
+  Found found_;
+  std::map<std::string, std::filesystem::path> run_folders_;
+  Clock::time_point next_look_{};
+  Clock::time_point next_update_{};
+  RunIndex index_;
+  std::shared_ptr<const Contents> contents_;
+};
+
+}  // namespace sullae::dashboard

@@ -1,0 +1,64 @@
+#include "dashboard/dashboard.h"
+
+#include <fmt/format.h>
+
+#include "base/secret.h"
+#include "dashboard/api.h"
+#include "http/server.h"
+#include "sullae/error.h"
+
+namespace sullae::dashboard {
+namespace {
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+std::vector<std::string> hosts_of(const Options& options) {
+  auto hosts = options.allowed_hosts;
+  hosts.push_back(options.host);
+  return hosts;
+}
+
+}  // namespace
+
+class Dashboard::Impl {
+ public:
+  explicit Impl(const Options& options)
+      : token_(options.tokens_file.empty() && !is_loopback(options.host) ? draw_secret() : ""),
+        api_(existing(options.folder), access_of(options), hosts_of(options)),
+        server_({.host = options.host,
+                 .port = options.port,
+                 .threads = 2,
+                 .max_body_bytes = 4096,
+                 .tls_certificate = options.tls_certificate,
+                 .tls_key = options.tls_key},
+                api_) {}
+
+  std::uint16_t port() const { return server_.port(); }
+  const std::string& token() const { return token_; }
+  void stop() { server_.shutdown(); }
+
+ private:
+  static std::filesystem::path existing(const std::filesystem::path& folder) {
+    if (!std::filesystem::is_directory(folder))
+      throw InputError(fmt::format("{}: is no folder", folder.string()));
+    return std::filesystem::canonical(folder);
+  }
+  http::Access access_of(const Options& options) const {
+    if (!options.tokens_file.empty()) return http::Access(options.tokens_file);
+    return token_.empty() ? http::Access() : http::Access("reader", http::Role::read, token_);
+  }
+
+  std::string token_;
+  Api api_;
+  http::Server server_;
+};
+
+Dashboard::Dashboard(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
+Dashboard::~Dashboard() { stop(); }
+std::uint16_t Dashboard::port() const { return impl_->port(); }
+const std::string& Dashboard::token() const { return impl_->token(); }
+void Dashboard::stop() { impl_->stop(); }
+
+}  // namespace sullae::dashboard

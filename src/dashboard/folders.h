@@ -1,0 +1,26 @@
+// What there is below a folder: runs, pipelines, models.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace sullae::dashboard {
+
+struct Found {
+  /// Folders with run.json and metrics.jsonl, by their paths from the root on, which are their names for clients.
+  std::vector<std::string> runs = {};
+  /// Files, likewise, beside which a pipeline's runs are kept.
+  std::vector<std::string> pipelines = {};
+  /// Folders with versions, likewise.
+  std::vector<std::string> models = {};
+  /// What could not be looked at, and why.
+  std::vector<std::string> problems = {};
+};
+
+/// Looks below `root`, in the order of names. Hidden folders are left out, and so is what is within runs and models; links are followed, to each folder
+/// once; so many folders are looked at, at most. Does not throw: folders come and go.
+Found look_below(const std::filesystem::path& root, std::size_t most_folders = 100'000);
+
+}  // namespace sullae::dashboard

@@ -1,0 +1,141 @@
+// A chart of curves: a cross that follows the pointer, and a closer look at what is dragged over.
+const svg = (tag, attributes = {}) => {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+};
+
+// Round numbers between, about `count` of them.
+function ticks(low, high, count) {
+  const rough = (high - low) / count || 1, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map(m => m * power).find(s => s >= rough);
+  const found = [];
+  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) found.push(Math.abs(value) < step * 1e-9 ? 0 : value);
+  return found;
+}
+
+// An exponential mean without the pull to its beginning, as TensorBoard smooths.
+function smoothed(values, weight) {
+  let last = 0, norm = 0;
+  return values.map(value => {
+    if (!isFinite(value)) return value;
+    last = weight * last + (1 - weight) * value;
+    norm = weight * norm + (1 - weight);
+    return last / norm;
+  });
+}
+
+class Chart {
+  // `ask(from, to)` is called when another stretch is to be seen.
+  constructor(title, ask) {
+    this.ask = ask;
+    this.last = make('span');
+    this.svg = svg('svg', {role: 'img', 'aria-label': title});
+    this.tip = make('div', {class: 'tip', hidden: ''});
+    this.root = make('div', {class: 'chart'}, make('h3', {}, title, this.last), this.svg, this.tip);
+    this.svg.onpointermove = event => this.point(event);
+    this.svg.onpointerleave = () => { this.tip.hidden = true; this.cross?.remove(); };
+    this.svg.onpointerdown = event => { this.from = this.at(event); this.svg.setPointerCapture(event.pointerId); };
+    this.svg.onpointerup = event => this.zoom(event);
+    this.svg.ondblclick = () => this.ask(null, null);
+    new ResizeObserver(() => this.draw()).observe(this.svg);
+  }
+
+  // curves: [{name, color (0 to 9), x, y}]
+  show(curves, options) {
+    this.curves = curves.map(curve => ({...curve, y: curve.y.map(Number)}));
+    this.options = options;
+    const ends = this.curves.filter(curve => curve.y.length);
+    this.last.textContent = ends.length === 1 ? short(ends[0].y.at(-1)) : '';
+    this.draw();
+  }
+
+  draw() {
+    const box = this.svg.getBoundingClientRect();
+    if (!this.curves || !box.width) return;
+    const {smoothing, log, over} = this.options;
+    const transform = log ? y => y > 0 ? Math.log10(y) : NaN : y => y;
+    for (const curve of this.curves) curve.shown = smoothed(curve.y, smoothing).map(transform);
+    const xs = this.curves.flatMap(curve => curve.x), ys = this.curves.flatMap(curve => curve.shown.concat(smoothing ? curve.y.map(transform) : [])).filter(isFinite);
+    if (!xs.length) return this.svg.replaceChildren();
+    const least = list => list.reduce((a, b) => a < b ? a : b, Infinity), most = list => list.reduce((a, b) => a > b ? a : b, -Infinity);
+    let [x0, x1, y0, y1] = [this.options.from ?? least(xs), this.options.to ?? most(xs), least(ys), most(ys)];
+    if (!isFinite(y0)) [y0, y1] = [0, 1];
+    if (x0 === x1) x1 = x0 + 1;
+    if (y0 === y1) [y0, y1] = [y0 - Math.abs(y0 || 1) / 10, y1 + Math.abs(y1 || 1) / 10];
+    const room = (y1 - y0) * 0.06;
+    y0 -= room; y1 += room;
+    const left = 52, right = box.width - 6, top = 8, bottom = box.height - 20;
+    this.place = {x0, x1, y0, y1, left, right, top, bottom,
+      x: x => left + (x - x0) / (x1 - x0) * (right - left), y: y => bottom - (y - y0) / (y1 - y0) * (bottom - top)};
+    const parts = [];
+    for (const y of ticks(y0, y1, 5)) {
+      const line = this.place.y(y), text = svg('text', {x: left - 6, y: line + 4, 'text-anchor': 'end'});
+      text.textContent = short(log ? 10 ** y : +y.toPrecision(12));
+      parts.push(svg('line', {x1: left, x2: right, y1: line, y2: line, class: 'grid'}), text);
+    }
+    for (const x of ticks(x0, x1, Math.max(2, Math.floor((right - left) / 65)))) {
+      const text = svg('text', {x: this.place.x(x), y: bottom + 15, 'text-anchor': 'middle'});
+      text.textContent = over === 'time' ? seconds(x) : x >= 1e4 ? `${+(x / 1e3).toFixed(2)}k` : String(+x.toPrecision(12));
+      parts.push(text);
+    }
+    for (const curve of this.curves) {
+      if (smoothing) parts.push(this.line(curve, curve.y.map(transform), 'curve raw c' + curve.color));
+      parts.push(this.line(curve, curve.shown, 'curve c' + curve.color));
+    }
+    this.svg.replaceChildren(...parts);
+  }
+
+  // A gap where there is no number.
+  line(curve, ys, kind) {
+    let path = '', pen = 'M';
+    curve.x.forEach((x, i) => {
+      if (!isFinite(ys[i])) { pen = 'M'; return; }
+      path += `${pen}${this.place.x(x).toFixed(1)} ${this.place.y(ys[i]).toFixed(1)}`;
+      pen = 'L';
+    });
+    if (curve.x.length === 1 && path) return svg('circle', {cx: this.place.x(curve.x[0]), cy: this.place.y(ys[0]), r: 3, class: kind.replace('curve ', '')});
+    return svg('path', {d: path, class: kind});
+  }
+
+  at(event) {
+    const {x0, x1, left, right} = this.place || {x0: 0, x1: 1, left: 0, right: 1};
+    const share = (event.clientX - this.svg.getBoundingClientRect().left - left) / (right - left);
+    return x0 + Math.min(1, Math.max(0, share)) * (x1 - x0);
+  }
+
+  point(event) {
+    if (!this.place) return;
+    const {x, top, bottom, left} = this.place, at = this.at(event);
+    this.cross?.remove();
+    if (this.from !== undefined && event.buttons) {
+      const [a, b] = [x(this.from), x(at)].sort((p, q) => p - q);
+      this.cross = svg('rect', {x: a, width: b - a, y: top, height: bottom - top, class: 'span'});
+    } else {
+      this.cross = svg('line', {x1: x(at), x2: x(at), y1: top, y2: bottom, class: 'cross'});
+    }
+    this.svg.append(this.cross);
+    const rows = this.curves.filter(curve => curve.x.length).map(curve => {
+      let i = curve.x.findIndex(value => value >= at);
+      if (i < 0) i = curve.x.length - 1;
+      if (i > 0 && at - curve.x[i - 1] < curve.x[i] - at) --i;
+      return {curve, i};
+    });
+    if (!rows.length) return;
+    const where = rows[0].curve.x[rows[0].i];
+    this.tip.replaceChildren(make('div', {class: 'note'}, this.options.over === 'time' ? seconds(where) : `step ${where}`),
+      ...rows.slice(0, 12).map(({curve, i}) => make('div', {}, make('span', {}, make('i', {class: 'fill c' + curve.color}), rows.length > 1 ? curve.name : ''), make('b', {}, short(curve.y[i])))));
+    this.tip.hidden = false;
+    const room = this.root.clientWidth, wide = this.tip.offsetWidth, near = x(at) + 24;
+    this.tip.style.left = `${near + wide > room ? Math.max(0, x(at) - wide - left / 8) : near}px`;
+    this.tip.style.top = '2.2rem';
+  }
+
+  zoom(event) {
+    const to = this.at(event), from = this.from;
+    this.from = undefined;
+    const {x0, x1} = this.place || {};
+    if (from === undefined || x0 === undefined || Math.abs(to - from) < (x1 - x0) / 50) return;
+    this.ask(Math.floor(Math.min(from, to)), Math.ceil(Math.max(from, to)));
+  }
+}

@@ -1,0 +1,41 @@
+// Numbers, times and states for people.
+const parameters = pairs => pairs.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
+
+function seconds(value) {
+  if (!isFinite(value)) return '–';
+  if (value < 60) return `${value < 10 && value % 1 ? value.toFixed(1) : Math.round(value)} s`;
+  const days = Math.floor(value / 86400), hours = Math.floor(value % 86400 / 3600), minutes = Math.floor(value % 3600 / 60);
+  if (days) return `${days} d ${hours} h`;
+  return hours ? `${hours} h ${minutes} min` : `${minutes} min ${Math.floor(value % 60)} s`;
+}
+const moment = time => time ? new Date(time * 1000).toLocaleString() : '–';
+function ago(time) {
+  if (!time) return '–';
+  const past = Math.max(0, Date.now() / 1000 - time);
+  if (past < 10) return 'now';
+  const [unit, size] = past < 60 ? ['s', 1] : past < 3600 ? ['min', 60] : past < 86400 ? ['h', 3600] : ['d', 86400];
+  return `${Math.floor(past / size)} ${unit} ago`;
+}
+// A value of a curve: NaN and Infinity come as texts.
+function short(value) {
+  if (typeof value !== 'number') return value === undefined ? '–' : String(value);
+  const size = Math.abs(value);
+  if (value === 0 || Number.isInteger(value) && size < 1e6) return String(value);
+  if (size >= 1e6 || size < 1e-3) return value.toExponential(2).replace(/\.?0+e/, 'e');
+  return size >= 1000 ? value.toFixed(0) : String(+value.toPrecision(4));
+}
+const bytes = value => value >= 1e9 ? `${(value / 1e9).toFixed(1)} GB` : value >= 1e6 ? `${(value / 1e6).toFixed(1)} MB` : `${Math.ceil(value / 1e3)} kB`;
+// As people and style sheets write it.
+const width = part => `${(100 * Math.max(0, part)).toFixed(2)}%`;
+const percent = part => `${(100 * part).toFixed(1)} %`;
+
+const kinds = {good: ['completed', 'done', 'kept', 'idle', 'READY'], live: ['running', 'mixed', 'allocated'],
+  warn: ['pending', 'waiting', 'stopped', 'interrupted', 'unknown', 'preempted', 'cancelled', 'blocked', 'unsubmitted', 'running, late', 'done, late', 'skipped']};
+const kindOf = text => Object.keys(kinds).find(kind => kinds[kind].includes(text)) || 'bad';
+const state = (text, reason = '') => make('span', {class: 'state ' + kindOf(text), title: reason}, text);
+
+const card = (label, value) => make('div', {class: 'card'}, make('b', {}, value), make('span', {}, label));
+const cell = (content, kind = '') => make('td', {class: kind}, content);
+const table = (heads, body) => make('div', {class: 'scroll'}, make('table', {}, make('thead', {}, make('tr', {},
+  ...heads.map(([text, kind]) => make('th', {class: kind || '', scope: 'col'}, text)))), body));
+const empty = (...content) => make('div', {class: 'empty'}, ...content);

@@ -1,0 +1,62 @@
+#include "http/responses.h"
+
+#include "base/request_error.h"
+
+namespace sullae::http {
+namespace {
+
+using nlohmann::json;
+
+int status_of(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::invalid:
+      return 400;
+    case Refusal::unauthenticated:
+      return 401;
+    case Refusal::forbidden:
+      return 403;
+    case Refusal::not_found:
+      return 404;
+    case Refusal::wrong_method:
+      return 405;
+    case Refusal::unsupported_type:
+      return 415;
+    case Refusal::conflict:
+      return 409;
+    case Refusal::too_large:
+      return 413;
+    case Refusal::overloaded:
+      return 429;
+    case Refusal::timeout:
+      return 504;
+    case Refusal::unavailable:
+      return 503;
+  }
+  return 500;
+}
+
+Response refusal_response(int status, const std::string& message) {
+  Response response = json_response({{"error", message}}, status);
+  if (status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (status == 429) response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+}  // namespace
+
+Response json_response(const json& body, int status) {
+  // What a client sent, and is told of, need not be UTF-8.
+  return {.status = status, .body = body.dump(-1, ' ', false, json::error_handler_t::replace)};
+}
+
+Response failure_response(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const RequestError& refused) {
+    return refusal_response(status_of(refused.refusal()), refused.what());
+  } catch (const std::exception& failure) {
+    return refusal_response(500, failure.what());
+  }
+}
+
+}  // namespace sullae::http

@@ -1,0 +1,229 @@
+#include "http/server.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_set>
+
+#include "base/log.h"
+#include "http/session.h"
+#include "sullae/error.h"
+
+namespace sullae::http {
+
+namespace net = boost::asio;
+using tcp = net::ip::tcp;
+
+namespace {
+
+// For files, models, gRPC and all else that is open.
+constexpr std::size_t kOtherDescriptors = 256;
+// How long no connection is taken after one could not be, since trying again at once would not end.
+constexpr std::chrono::milliseconds kAcceptPause{100};
+
+// As many as there can be descriptors for, of `wanted`.
+std::size_t possible_connections(std::size_t wanted) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+  const auto needed = static_cast<rlim_t>(wanted + kOtherDescriptors);
+  if (limit.rlim_cur < needed) {
+    limit.rlim_cur = std::min(needed, limit.rlim_max);
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+  }
+  if (limit.rlim_cur >= needed) return wanted;
+  const std::size_t possible = limit.rlim_cur > 2 * kOtherDescriptors
+                                   ? limit.rlim_cur - kOtherDescriptors
+                                   : std::max<std::size_t>(limit.rlim_cur / 2, 1);
+  log::warning(
+      "--max-connections {}: {} are possible with the {} descriptors that this process may have "
+      "(ulimit -n)",
+      wanted, possible, limit.rlim_cur);
+  return possible;
+}
+
+}  // namespace
+
+class Server::Impl final : public SessionHost {
+ public:
+  Impl(const ServerOptions& options, Handler& handler)
+      : options_(options),
+        handler_(handler),
+        budget_(options.max_inflight_bytes),
+        max_connections_(possible_connections(options.max_connections)),
+        acceptor_(net::make_strand(io_)),
+        pause_(acceptor_.get_executor()) {
+    if (options_.tls_certificate.empty() != options_.tls_key.empty())
+      throw InputError("TLS: expected a certificate and a key");
+    if (!options_.tls_certificate.empty()) load_certificate();
+    listen();
+    accept();
+    for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
+  }
+
+  ~Impl() override { shutdown(); }
+
+  std::uint16_t port() const { return port_; }
+  std::size_t connections() const {
+    const std::lock_guard lock(mutex_);
+    return sessions_.size();
+  }
+
+  std::size_t max_connections() const { return max_connections_; }
+
+  void shutdown() {
+    {
+      std::unique_lock lock(mutex_);
+      if (threads_.empty()) return;
+      draining_ = true;
+      net::post(acceptor_.get_executor(), [this] {
+        boost::system::error_code ignored;
+        acceptor_.close(ignored);
+        pause_.cancel();
+      });
+      for (Session* session : sessions_) session->close_if_idle();
+      ended_.wait_for(lock, options_.drain_timeout, [&] { return sessions_.empty(); });
+      if (!sessions_.empty())
+        log::warning("{} requests were not answered within {} ms (drain timeout)", sessions_.size(),
+                     options_.drain_timeout.count());
+    }
+    io_.stop();
+    for (auto& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+  // SessionHost
+  const ServerOptions& options() const override { return options_; }
+  Handler& handler() override { return handler_; }
+  Budget& budget() override { return budget_; }
+  bool draining() const override { return draining_; }
+  void add(Session& session) override {
+    const std::lock_guard lock(mutex_);
+    sessions_.insert(&session);
+  }
+  void remove(Session& session) override {
+    const std::lock_guard lock(mutex_);
+    sessions_.erase(&session);
+    ended_.notify_all();
+  }
+
+ private:
+  // What a session throws ends it alone.
+  void run() {
+    for (;;) {
+      try {
+        io_.run();
+        return;
+      } catch (const std::exception& error) {
+        log::warning("a connection was closed: {}", error.what());
+      }
+    }
+  }
+
+  void load_certificate() {
+    tls_.emplace(net::ssl::context::tls_server);
+    tls_->set_options(net::ssl::context::default_workarounds | net::ssl::context::no_sslv2 |
+                      net::ssl::context::no_sslv3 | net::ssl::context::no_tlsv1 |
+                      net::ssl::context::no_tlsv1_1);
+    boost::system::error_code error;
+    tls_->use_certificate_chain_file(options_.tls_certificate, error);
+    if (error)
+      throw InputError(fmt::format("{}: is no certificate in PEM form: {}",
+                                   options_.tls_certificate, error.message()));
+    tls_->use_private_key_file(options_.tls_key, net::ssl::context::pem, error);
+    if (error)
+      throw InputError(
+          fmt::format("{}: is no private key in PEM form, or another certificate's: {}",
+                      options_.tls_key, error.message()));
+  }
+
+  void listen() {
+    boost::system::error_code error;
+    const auto address = net::ip::make_address(
+        options_.host == "localhost" ? std::string("127.0.0.1") : options_.host, error);
+    if (error)
+      throw InputError(fmt::format("--host {}: expected an address such as 127.0.0.1 or 0.0.0.0",
+                                   options_.host));
+    const tcp::endpoint endpoint(address, options_.port);
+    acceptor_.open(endpoint.protocol());
+    acceptor_.set_option(net::socket_base::reuse_address(true));
+    acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(net::socket_base::max_listen_connections, error);
+    if (error)
+      throw Error(
+          fmt::format("{}:{}: cannot listen: {}", options_.host, options_.port, error.message()));
+    port_ = acceptor_.local_endpoint().port();
+  }
+
+  void accept() {
+    acceptor_.async_accept(net::make_strand(io_),
+                           [this](boost::system::error_code error, tcp::socket socket) {
+                             if (error == net::error::operation_aborted || !acceptor_.is_open())
+                               return;
+                             if (error) return accept_later();
+                             start(std::move(socket));
+                             accept();
+                           });
+  }
+
+  // Out of descriptors, say.
+  void accept_later() {
+    pause_.expires_after(kAcceptPause);
+    pause_.async_wait([this](boost::system::error_code error) {
+      if (!error && acceptor_.is_open()) accept();
+    });
+  }
+
+  void start(tcp::socket socket) {
+    boost::system::error_code ignored;
+    if (connections() >= max_connections_) {
+      constexpr std::string_view kBusy =
+          "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+      socket.write_some(net::buffer(kBusy), ignored);
+      return;
+    }
+    // Small answers must not wait for the client's acknowledgement of the one before.
+    socket.set_option(tcp::no_delay(true), ignored);
+    start_session(std::move(socket), tls_ ? &*tls_ : nullptr, *this);
+  }
+
+  ServerOptions options_;
+  Handler& handler_;
+  Budget budget_;  // outlives what sessions have taken of it
+  std::size_t max_connections_;
+  std::optional<net::ssl::context> tls_;
+  std::atomic<bool> draining_ = false;
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  std::unordered_set<Session*> sessions_;  // guarded by mutex_
+  // After what sessions use, some of which may end with the context.
+  net::io_context io_;
+  // Requests that are being computed are no work that the context knows of.
+  net::executor_work_guard<net::io_context::executor_type> work_{io_.get_executor()};
+  tcp::acceptor acceptor_;
+  net::steady_timer pause_;
+  std::uint16_t port_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+Server::Server(const ServerOptions& options, Handler& handler)
+    : impl_(std::make_unique<Impl>(options, handler)) {}
+Server::~Server() = default;
+std::uint16_t Server::port() const { return impl_->port(); }
+std::size_t Server::connections() const { return impl_->connections(); }
+std::size_t Server::max_connections() const { return impl_->max_connections(); }
+Budget& Server::budget() { return static_cast<SessionHost&>(*impl_).budget(); }
+void Server::shutdown() { impl_->shutdown(); }
+
+}  // namespace sullae::http

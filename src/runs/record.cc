@@ -1,0 +1,76 @@
+#include "runs/record.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/json_message.h"
+#include "sullae/error.h"
+
+namespace sullae::runs {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kFormat = 1;
+constexpr const char* kWords[] = {"completed", "failed", "stopped"};
+
+End end_of(const std::string& text) {
+  for (const End end : {End::completed, End::failed, End::stopped}) {
+    if (to_text(end) == text) return end;
+  }
+  throw InputError(fmt::format("'{}' is no way to end", text));
+}
+
+}  // namespace
+
+std::string to_text(End end) { return kWords[static_cast<int>(end)]; }
+
+std::string to_text(const RunRecord& record) {
+  json saved{{"sullae_run", kFormat},     {"name", record.name},   {"started", record.started},
+             {"written", record.written}, {"host", record.host},   {"pid", record.pid},
+             {"ranks", record.ranks},     {"job", record.job},     {"settings", record.settings},
+             {"step", record.step},       {"steps", record.steps}, {"latest", record.latest}};
+  if (const auto& ended = record.ended)
+    saved["ended"] = {
+        {"how", to_text(ended->end)}, {"time", ended->time}, {"reason", ended->reason}};
+  return saved.dump(2, ' ', false, json::error_handler_t::replace) + '\n';
+}
+
+RunRecord record_from(const std::string& text, const std::filesystem::path& file) {
+  const auto fail = [&](const std::string& why) {
+    throw InputError(fmt::format("{}: no record of a run: {}", file.string(), why));
+  };
+  try {
+    const json saved = json::parse(text);
+    if (!saved.is_object() || !saved.contains("sullae_run")) fail("it has no \"sullae_run\"");
+    if (saved.at("sullae_run") != kFormat)
+      fail(fmt::format("it is of format {}, and this program reads {}",
+                       saved.at("sullae_run").dump(), kFormat));
+    RunRecord record{.name = saved.at("name"),
+                     .started = saved.at("started"),
+                     .written = saved.at("written"),
+                     .host = saved.at("host"),
+                     .pid = saved.at("pid"),
+                     .ranks = saved.at("ranks"),
+                     .job = saved.at("job"),
+                     .settings = saved.at("settings"),
+                     .step = saved.at("step"),
+                     .steps = saved.at("steps")};
+    for (const auto& [tag, value] : saved.at("latest").items())
+      record.latest[tag] =
+          value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+    if (saved.contains("ended")) {
+      const auto& ended = saved.at("ended");
+      record.ended = {
+          .end = end_of(ended.at("how")), .time = ended.at("time"), .reason = ended.at("reason")};
+    }
+    return record;
+  } catch (const json::exception& error) {
+    fail(json_message(error));
+  }
+  return {};
+}
+
+}  // namespace sullae::runs

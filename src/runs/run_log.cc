@@ -1,0 +1,235 @@
+#include "sullae/run_log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "base/deadline.h"
+#include "base/environment.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/file_lock.h"
+#include "base/host.h"
+#include "base/log.h"
+#include "base/system_error.h"
+#include "runs/record.h"
+#include "sullae/error.h"
+
+namespace sullae {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::size_t kMostRecordBytes = std::size_t{16} << 20;
+// How old run.json may be while lines are written.
+constexpr std::chrono::seconds kRecordPeriod{10};
+constexpr const char* kTimeout = "SULLAE_RUN_LOCK_TIMEOUT";
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// To the millisecond.
+double rounded(double time) { return std::round(time * 1000) / 1000; }
+
+std::string job_of_environment() {
+  std::string folder;
+  read_text(process_environment(), "SULLAE_JOB_FOLDER", folder);
+  return fs::path(folder).filename().string();
+}
+
+// Where the last whole line ends: a process that was killed, or had no room left, may have written a part of one behind it.
+off_t end_of_lines(int fd, off_t size) {
+  std::array<char, 65536> piece;
+  for (off_t end = size; end > 0;) {
+    const off_t begin = std::max<off_t>(0, end - static_cast<off_t>(piece.size()));
+    const auto read = ::pread(fd, piece.data(), static_cast<std::size_t>(end - begin), begin);
+    if (read != end - begin) return size;
+    for (off_t i = read; i > 0; --i) {
+      if (piece[static_cast<std::size_t>(i) - 1] == '\n') return begin + i;
+    }
+    end = begin;
+  }
+  return 0;
+}
+
+}  // namespace
+
+class RunLog::Impl {
+ public:
+  Impl(fs::path folder, const RunDescription& description, Earlier earlier)
+      : folder_(std::move(folder)), metrics_(folder_ / runs::kMetricsFile) {
+    std::error_code error;
+    fs::create_directories(folder_, error);
+    if (error) throw Error(fmt::format("{}: {}", folder_.string(), error.message()));
+    if (earlier == Earlier::refused) expect_none();
+    open(earlier);
+    if (earlier == Earlier::refused) expect_none();  // of another that was as quick
+    begin(description);
+  }
+  ~Impl() {
+    if (record_.ended) return;
+    const bool fails = std::uncaught_exceptions() > exceptions_;
+    try {
+      end(fails ? runs::End::failed : runs::End::stopped, "");
+    } catch (const std::exception& failure) {
+      log::warning("{}", failure.what());
+    }
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void scalars(std::int64_t step, const std::map<std::string, double>& values) {
+    if (step < 0) throw InputError(fmt::format("step {}: expected one from 0 on", step));
+    json line{{"time", rounded(now())}, {"step", step}};
+    for (const auto& [tag, value] : values) {
+      if (tag.empty() || tag == "time" || tag == "step" || tag == "note")
+        throw InputError(
+            fmt::format("'{}' is no tag of a curve: expected one such as train/loss", tag));
+      // JSON knows no number that is none.
+      line[tag] = std::isfinite(value) ? json(value)
+                                       : json(std::isnan(value) ? "nan"
+                                              : value > 0       ? "inf"
+                                                                : "-inf");
+    }
+    append(line);
+    for (const auto& [tag, value] : values) record_.latest[tag] = value;
+    record_.step = step;
+    if (std::chrono::steady_clock::now() - recorded_ > kRecordPeriod) write_record();
+  }
+
+  void note(const std::string& text) {
+    append({{"time", rounded(now())}, {"step", record_.step}, {"note", text}});
+  }
+
+  void expect_steps(std::int64_t steps) {
+    if (record_.steps == steps) return;
+    record_.steps = steps;
+    write_record();
+  }
+
+  void describe(const RunDescription& description) {
+    take(description);
+    write_record();
+  }
+
+  void end(runs::End end, const std::string& reason) {
+    record_.ended = {.end = end, .time = rounded(now()), .reason = reason};
+    write_record();
+  }
+
+ private:
+  void expect_none() const {
+    if (fs::exists(folder_ / runs::kRecordFile))
+      throw InputError(
+          fmt::format("{}: there is a run in it already: expected another folder, or to go on with "
+                      "it (--resume)",
+                      folder_.string()));
+  }
+
+  void open(Earlier earlier) {
+    fd_.reset(::open(metrics_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+    if (!fd_) throw system_error("{}", metrics_.string());
+    std::chrono::milliseconds limit{10000};
+    read_seconds(process_environment(), kTimeout, Zero::forbidden, limit);
+    const Deadline deadline(earlier == Earlier::refused ? std::chrono::milliseconds{0} : limit,
+                            kTimeout);
+    while (!try_lock(fd_.get(), metrics_)) {
+      if (deadline.passed())
+        throw InputError(fmt::format("{}: another process writes this run", folder_.string()));
+      std::this_thread::sleep_for(std::chrono::milliseconds{50});
+    }
+    struct stat status = {};
+    if (::fstat(fd_.get(), &status) != 0) throw system_error("{}", metrics_.string());
+    if (const off_t end = end_of_lines(fd_.get(), status.st_size);
+        end != status.st_size && ::ftruncate(fd_.get(), end) != 0)
+      throw system_error("{}", metrics_.string());
+  }
+
+  void begin(const RunDescription& description) {
+    record_.started = rounded(now());
+    const auto file = folder_ / runs::kRecordFile;
+    if (fs::exists(file)) {
+      try {
+        auto earlier = runs::record_from(read_file(file, kMostRecordBytes), file);
+        record_.started = earlier.started;
+        record_.step = earlier.step;
+        record_.steps = earlier.steps;
+        record_.latest = std::move(earlier.latest);
+      } catch (const InputError& error) {
+        log::warning("{}: it is written anew", error.what());
+      }
+    }
+    record_.host = host_name();
+    record_.pid = ::getpid();
+    record_.job = job_of_environment();
+    take(description);
+    write_record();
+  }
+
+  void take(const RunDescription& description) {
+    record_.name = description.name.empty()
+                       ? fs::absolute(folder_).lexically_normal().filename().string()
+                       : description.name;
+    record_.settings = description.settings;
+    record_.ranks = description.ranks;
+  }
+
+  void append(const json& line) {
+    const std::string text = line.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+    const off_t begin = ::lseek(fd_.get(), 0, SEEK_END);
+    std::size_t done = 0;
+    while (done < text.size()) {
+      const auto written = ::write(fd_.get(), text.data() + done, text.size() - done);
+      if (written > 0) {
+        done += static_cast<std::size_t>(written);
+      } else if (errno != EINTR) {
+        const Error failure = system_error("{}", metrics_.string());
+        if (::ftruncate(fd_.get(), begin) != 0)
+          log::warning("{}: a part of a line stays", metrics_.string());
+        throw failure;
+      }
+    }
+  }
+
+  void write_record() {
+    record_.written = rounded(now());
+    write_file(folder_ / runs::kRecordFile, runs::to_text(record_));
+    recorded_ = std::chrono::steady_clock::now();
+  }
+
+  fs::path folder_;
+  fs::path metrics_;
+  UniqueFd fd_;
+  runs::RunRecord record_;
+  std::chrono::steady_clock::time_point recorded_;
+  const int exceptions_ = std::uncaught_exceptions();
+};
+
+RunLog::RunLog(fs::path folder, const RunDescription& description, Earlier earlier)
+    : impl_(std::make_unique<Impl>(std::move(folder), description, earlier)) {}
+RunLog::~RunLog() = default;
+RunLog::RunLog(RunLog&&) noexcept = default;
+RunLog& RunLog::operator=(RunLog&&) noexcept = default;
+
+void RunLog::scalars(std::int64_t step, const std::map<std::string, double>& values) {
+  impl_->scalars(step, values);
+}
+void RunLog::expect_steps(std::int64_t steps) { impl_->expect_steps(steps); }
+void RunLog::note(const std::string& text) { impl_->note(text); }
+void RunLog::describe(const RunDescription& description) { impl_->describe(description); }
+void RunLog::completed() { impl_->end(runs::End::completed, ""); }
+void RunLog::failed(const std::string& why) { impl_->end(runs::End::failed, why); }
+
+}  // namespace sullae

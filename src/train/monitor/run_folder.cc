@@ -1,0 +1,109 @@
+#include "train/monitor/run_folder.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+#include <utility>
+
+#include "base/log.h"
+#include "base/toml.h"
+#include "sullae/elastic.h"
+#include "sullae/error.h"
+#include "train/monitor/scalars.h"
+
+namespace sullae::train {
+namespace {
+
+std::string text_of(const toml::node& node) {
+  if (const auto* const text = node.as_string()) return text->get();
+  if (const auto* const number = node.as_floating_point()) return fmt::format("{}", number->get());
+  std::ostringstream text;
+  node.visit([&](const auto& value) { text << value; });
+  return text.str();
+}
+
+// "batch-size" and "60" of a configuration. Where files are says nothing of a run.
+std::map<std::string, std::string> settings_of(const Report& report) {
+  std::map<std::string, std::string> settings{{"recipe", report.recipe},
+                                              {"data", report.data},
+                                              {"ranks", std::to_string(report.world_size)},
+                                              {"threads", std::to_string(report.threads)},
+                                              {"parameters", std::to_string(report.parameters)}};
+  try {
+    const toml::table table = toml::parse(report.configuration);
+    for (const auto& [key, value] : table) settings.emplace(key.str(), text_of(value));
+  } catch (const toml::parse_error&) {
+    // A program's own words, which need be no TOML.
+    settings["configuration"] = report.configuration;
+  }
+  for (const char* const where : {"run-dir", "report", "tensorboard-dir", "metrics-file"})
+    settings.erase(where);
+  return settings;
+}
+
+}  // namespace
+
+void RunFolder::started(const Report& report) {
+  tested_ = report.tested;
+  description_ = {.settings = settings_of(report), .ranks = report.world_size};
+  if (log_) return write([&] { log_->describe(description_); });
+  try {
+    log_.emplace(folder_, description_, earlier_);
+  } catch (const InputError& error) {
+    // The rank that was the first until now has not ended yet: no reason for the others to end.
+    if (!elastic::is_elastic()) throw;
+    log::warning("--run-dir: {}; the run goes on without", error.what());
+  }
+}
+
+void RunFolder::stepped(const Moment& m) {
+  write([&] {
+    const auto before = m.total_steps - m.step - (m.epoch - 1) * m.steps_per_epoch;
+    log_->expect_steps(before + m.epochs * m.steps_per_epoch);
+    if (is_due(m, interval_)) log_->scalars(m.total_steps, scalars_of(m));
+  });
+}
+
+void RunFolder::epoch_ended(const Moment& m, const EpochReport& epoch) {
+  write([&] { log_->scalars(m.total_steps, scalars_of(epoch, tested_)); });
+}
+
+void RunFolder::world_changed(const WorldChange& change) {
+  pauses_ += change.pause;
+  description_.ranks = change.ranks;
+  description_.settings["ranks"] = std::to_string(change.ranks);
+  write([&] {
+    log_->describe(description_);
+    log_->scalars(change.step, {{"world/ranks", change.ranks}, {"world/pauses", pauses_}});
+    log_->note(fmt::format("{} rank{} on after {:.2f} s: {}", change.ranks,
+                           change.ranks == 1 ? " goes" : "s go", change.pause, change.reason));
+  });
+}
+
+void RunFolder::noted(const std::string& text) {
+  write([&] { log_->note(text); });
+}
+
+void RunFolder::ended(const Report&) {
+  write([&] { log_->completed(); });
+}
+
+void RunFolder::failed(const std::string& why) {
+  write([&] { log_->failed(why); });
+}
+
+// A full disk costs a curve its points, and not the training its end.
+void RunFolder::write(const std::function<void()>& part) {
+  if (!log_) return;
+  try {
+    part();
+    is_told_ = false;
+  } catch (const InputError&) {
+    throw;
+  } catch (const Error& error) {
+    if (!std::exchange(is_told_, true))
+      log::warning("--run-dir: {}; the training goes on", error.what());
+  }
+}
+
+}  // namespace sullae::train

@@ -1,0 +1,130 @@
+// The pages in a real browser, as people use them.
+#include "dashboard/fixture.h"
+#include "support/browser.h"
+#include "support/program.h"
+
+namespace sullae::testing {
+namespace {
+
+class DashboardPage : public DashboardTest {
+ protected:
+  void SetUp() override {
+    try {
+      browser_.emplace();
+    } catch (const std::runtime_error& error) {
+      GTEST_SKIP() << "SKIPPED: no browser starts here: " << error.what();
+    }
+  }
+  void open(const std::string& where = "") {
+    browser_->visit("http://127.0.0.1:" + std::to_string(dashboard().port()) + "/" + where);
+  }
+  bool sees(const std::string& text) {
+    return browser_->wait_for("document.body.innerText.includes(" + nlohmann::json(text).dump() +
+                              ")");
+  }
+  std::string whole() { return browser_->run("return document.body.innerText").dump(); }
+
+  std::optional<Browser> browser_;
+};
+
+TEST_F(DashboardPage, RunsAreFoundLookedAtAndCompared) {
+  run("slow", 300, {.settings = {{"lr", "0.1"}, {"seed", "1"}}}).completed();
+  auto live = run("quick", 200, {.settings = {{"lr", "0.2"}, {"seed", "1"}}});
+  run("broken", 5).failed("a <b>rank</b> died");
+  open();
+  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('tbody tr').length === 3")) << whole();
+  EXPECT_TRUE(sees("completed 1"));
+  browser_->type("input[type=search]", "lr=0.2");
+  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('tbody tr').length === 1"));
+  browser_->click("tbody a");
+  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('.chart path.curve').length === 2"))
+      << whole();
+  EXPECT_TRUE(sees("running"));
+  EXPECT_TRUE(sees("Settings"));
+  live.scalars(201, {{"train/loss", 0.4321}});
+  EXPECT_TRUE(sees("0.4321")) << "it comes by itself";
+  live.completed();
+  EXPECT_TRUE(sees("completed"));
+
+  browser_->click(".brand");
+  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('tbody tr').length === 3"));
+  EXPECT_EQ(browser_->run("return document.getElementById('compare').disabled"), true);
+  for (const std::string name : {"slow", "quick"})
+    browser_->click("input[aria-label='compare " + name + "']");
+  browser_->click("#compare");
+  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('.chart path.curve').length === 4"))
+      << whole();
+  EXPECT_TRUE(sees("Settings that differ"));
+  // The one that differs, and no other.
+  EXPECT_EQ(browser_->run("return [...document.querySelectorAll('td.mono:first-child')].map(e => "
+                          "e.textContent).join()"),
+            "lr");
+  browser_->click("select");
+  browser_->run("const s = document.querySelector('select'); s.value = 'time'; s.onchange();");
+  EXPECT_TRUE(browser_->wait_for(
+      "[...document.querySelectorAll('.chart text')].some(t => t.textContent.endsWith(' s'))"));
+  browser_->run(
+      "const s = document.querySelector('input[type=range]'); s.value = 0.9; s.oninput();");
+  EXPECT_TRUE(browser_->wait_for("document.querySelectorAll('.chart path.raw').length === 4"));
+
+  open("#/run/broken");
+  ASSERT_TRUE(sees("a <b>rank</b> died")) << "as text, whatever it says: " << whole();
+  open("#/run/none");
+  EXPECT_TRUE(sees("there is no run 'none'"));
+}
+
+TEST_F(DashboardPage, ManyRunsAreTurnedPageByPage) {
+  for (int i = 0; i < 120; ++i) RunLog(root_ / std::to_string(i), {}).completed();
+  open();
+  ASSERT_TRUE(sees("1 to 100 of 120"));
+  browser_->run(
+      "[...document.querySelectorAll('button')].find(b => b.textContent === 'Next').click()");
+  EXPECT_TRUE(sees("101 to 120 of 120"));
+  EXPECT_TRUE(browser_->wait_for("document.querySelectorAll('tbody tr').length === 20"));
+}
+
+TEST_F(DashboardPage, AnEmptyFolderSaysWhatToDo) {
+  open();
+  EXPECT_TRUE(sees("No runs here yet. sullae train mnist --run-dir"));
+  open("#/pipelines");
+  EXPECT_TRUE(sees("No pipeline has run here."));
+  open("#/models");
+  EXPECT_TRUE(sees("No models here yet."));
+}
+
+TEST_F(DashboardPage, PipelinesAndModels) {
+  put("nightly.toml",
+      "[steps.prepare]\nrun = \"echo prepared\"\nmakes = \"out\"\n[steps.train]\nrun = "
+      "\"false\"\nafter = \"prepare\"\n");
+  put("m/1/model.ckpt", "12345");
+  run_program({sullae_program(), "pipeline", "run", root_ / "nightly.toml"});
+  open("#/pipelines");
+  ASSERT_TRUE(browser_->wait_for("document.querySelector('tbody a')"));
+  browser_->click("tbody a");
+  ASSERT_TRUE(sees("prepare")) << whole();
+  EXPECT_TRUE(sees("failed"));
+  browser_->click("tbody button");
+  EXPECT_TRUE(sees("Log of prepare"));
+  EXPECT_TRUE(sees("prepared"));
+  open("#/models");
+  EXPECT_TRUE(sees("checkpoint"));
+  EXPECT_TRUE(sees("is not served"));
+}
+
+TEST_F(DashboardPage, ATokenComesWithTheAddressOrIsAskedFor) {
+  options_.host = "0.0.0.0";
+  run("a", 1);
+  open();
+  ASSERT_TRUE(browser_->wait_for("!document.getElementById('token-row').hidden"));
+  browser_->type("#token", dashboard().token());
+  browser_->click("#token-set");
+  EXPECT_TRUE(browser_->wait_for("document.querySelectorAll('tbody tr').length === 1")) << whole();
+  browser_->run("sessionStorage.clear()");
+  open("#token=" + dashboard().token());
+  browser_->run("location.reload()");
+  EXPECT_TRUE(browser_->wait_for("document.querySelectorAll('tbody tr').length === 1")) << whole();
+  EXPECT_EQ(browser_->run("return location.href.includes('token')"), false);
+}
+
+}  // namespace
+}  // namespace sullae::testing

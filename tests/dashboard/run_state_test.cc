@@ -1,0 +1,74 @@
+#include "dashboard/run_state.h"
+
+#include <gtest/gtest.h>
+
+#include "support/errors.h"
+
+namespace sullae::testing {
+namespace {
+
+using cluster::JobState;
+using dashboard::ClusterState;
+using dashboard::state_of;
+
+dashboard::Run some_run() {
+  dashboard::Run run;
+  run.record = {.host = "here", .pid = 17, .job = "mnist-7"};
+  return run;
+}
+
+ClusterState cluster_with(JobState state) {
+  ClusterState cluster;
+  cluster.jobs.emplace_back();
+  cluster.jobs[0].facts.id = "mnist-7";
+  cluster.jobs[0].state = state;
+  cluster.jobs[0].reason = "why";
+  return cluster;
+}
+
+TEST(RunStates, ItsOwnWordGoesBeforeAll) {
+  auto run = some_run();
+  run.is_live = true;
+  run.record.ended = runs::Ended{.end = runs::End::failed, .reason = "a rank died"};
+  const auto cluster = cluster_with(JobState::running);
+  const auto state = state_of(run, &cluster, "here");
+  EXPECT_EQ(state.text, "failed");
+  EXPECT_EQ(state.reason, "a rank died");
+  EXPECT_TRUE(state.is_over);
+}
+
+TEST(RunStates, ALockSaysThatItRuns) {
+  auto run = some_run();
+  run.is_live = true;
+  EXPECT_EQ(state_of(run, nullptr, "elsewhere").text, "running");
+}
+
+TEST(RunStates, OfAJobTheEngineKnows) {
+  for (const auto& [state, text, is_over] : {std::tuple{JobState::running, "running", false},
+                                             {JobState::pending, "pending", false},
+                                             {JobState::preempted, "preempted", true},
+                                             {JobState::node_lost, "node lost", true}}) {
+    const auto cluster = cluster_with(state);
+    const auto found = state_of(some_run(), &cluster, "elsewhere");
+    EXPECT_EQ(found.text, text);
+    EXPECT_EQ(found.reason, "why");
+    EXPECT_EQ(found.is_over, is_over);
+  }
+}
+
+TEST(RunStates, WithoutAnyWordItWasKilledHereAndIsUnknownElsewhere) {
+  const auto here = state_of(some_run(), nullptr, "here");
+  EXPECT_EQ(here.text, "killed");
+  EXPECT_EQ(here.reason, "process 17 has ended without a word");
+  const auto other = state_of(some_run(), nullptr, "elsewhere");
+  EXPECT_EQ(other.text, "unknown");
+  EXPECT_TRUE(contains(other.reason, "it was started on here"));
+  const ClusterState none;
+  EXPECT_EQ(state_of(some_run(), &none, "here").text, "killed");
+  auto unreadable = some_run();
+  unreadable.problem = "run.json: …";
+  EXPECT_EQ(state_of(unreadable, nullptr, "here").text, "unreadable");
+}
+
+}  // namespace
+}  // namespace sullae::testing

@@ -1,0 +1,193 @@
+#include "sullae/run_log.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <thread>
+
+#include "base/file.h"
+#include "base/file_lock.h"
+#include "runs/history.h"
+#include "runs/record.h"
+#include "support/errors.h"
+#include "support/program.h"
+#include "support/temporary_directory.h"
+#include "support/variable.h"
+
+namespace sullae::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Earlier = RunLog::Earlier;
+
+class RunLogTest : public ::testing::Test {
+ protected:
+  runs::RunRecord record() const {
+    const auto file = folder_ / runs::kRecordFile;
+    return runs::record_from(read_file(file, 1 << 20), file);
+  }
+  runs::History history() const {
+    runs::History history(folder_ / runs::kMetricsFile);
+    history.update();
+    return history;
+  }
+  std::string lines() const {
+    std::ifstream stream(folder_ / runs::kMetricsFile);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  void append(const std::string& text) const {
+    std::ofstream(folder_ / runs::kMetricsFile, std::ios::app) << text;
+  }
+
+  TemporaryDirectory directory_;
+  fs::path folder_ = directory_.path() / "some" / "run";
+};
+
+TEST_F(RunLogTest, SaysWhatARunIsAndWhatItCameTo) {
+  const Variable job("SULLAE_JOB_FOLDER", "/jobs/mnist-7");
+  {
+    RunLog log(folder_, {.settings = {{"lr", "0.1"}}, .ranks = 4});
+    EXPECT_TRUE(is_locked(folder_ / runs::kMetricsFile));
+    EXPECT_FALSE(record().ended);
+    log.expect_steps(20);
+    log.scalars(10, {{"train/loss", 0.5}, {"train/lr", 0.1}});
+    log.scalars(20, {{"train/loss", 0.25}});
+    log.note("그만 \"끝\"");
+    log.completed();
+    log.note("exported");
+  }
+  EXPECT_FALSE(is_locked(folder_ / runs::kMetricsFile));
+  const auto kept = record();
+  EXPECT_EQ(kept.name, "run");
+  EXPECT_EQ(kept.job, "mnist-7");
+  EXPECT_EQ(kept.ranks, 4);
+  EXPECT_EQ(kept.pid, ::getpid());
+  EXPECT_EQ(kept.settings.at("lr"), "0.1");
+  EXPECT_EQ(kept.step, 20);
+  EXPECT_EQ(kept.steps, 20);
+  EXPECT_EQ(kept.latest, (std::map<std::string, double>{{"train/loss", 0.25}, {"train/lr", 0.1}}));
+  ASSERT_TRUE(kept.ended);
+  EXPECT_EQ(kept.ended->end, runs::End::completed);
+  const auto read = history();
+  EXPECT_EQ(read.steps(), (std::vector<std::int64_t>{10, 20}));
+  EXPECT_EQ(read.find("train/loss")->values, (std::vector<double>{0.5, 0.25}));
+  EXPECT_EQ(read.find("train/lr")->rows, (std::vector<std::uint32_t>{0}));
+  ASSERT_EQ(read.notes().size(), 2U);
+  EXPECT_EQ(read.notes()[0].text, "그만 \"끝\"");
+  EXPECT_EQ(read.damaged(), 0U);
+}
+
+TEST_F(RunLogTest, NumbersThatAreNoneAreKept) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  { RunLog(folder_, {}).scalars(0, {{"a", std::nan("")}, {"b", kInfinity}, {"c", -kInfinity}}); }
+  const auto read = history();
+  EXPECT_TRUE(std::isnan(read.find("a")->values[0]));
+  EXPECT_EQ(read.find("b")->values[0], kInfinity);
+  EXPECT_EQ(read.find("c")->values[0], -kInfinity);
+  EXPECT_TRUE(std::isnan(record().latest.at("a")));
+}
+
+TEST_F(RunLogTest, HowItEndsIsToldApart) {
+  { RunLog(folder_, {}).failed("a rank died"); }
+  EXPECT_EQ(record().ended->end, runs::End::failed);
+  EXPECT_EQ(record().ended->reason, "a rank died");
+  { const RunLog log(folder_, {}, Earlier::continued); }
+  EXPECT_EQ(record().ended->end, runs::End::stopped);
+  try {
+    const RunLog log(folder_, {}, Earlier::continued);
+    throw Error("of the user's");
+  } catch (const Error&) {
+  }
+  EXPECT_EQ(record().ended->end, runs::End::failed);
+}
+
+TEST_F(RunLogTest, ARunIsNotWrittenOver) {
+  { RunLog(folder_, {}).scalars(1, {{"a", 1}}); }
+  const auto before = lines();
+  EXPECT_TRUE(contains(error_of<InputError>([&] { RunLog(folder_, {}); }),
+                       "there is a run in it already: expected another folder, or to go on"));
+  EXPECT_EQ(lines(), before);
+  const Variable limit("SULLAE_RUN_LOCK_TIMEOUT", "0.2");
+  const RunLog log(folder_, {}, Earlier::continued);
+  EXPECT_TRUE(contains(error_of<InputError>([&] { RunLog(folder_, {}, Earlier::continued); }),
+                       "another process writes this run"));
+}
+
+TEST_F(RunLogTest, WaitsForOneThatIsAboutToEnd) {
+  auto first = std::make_unique<RunLog>(folder_, RunDescription{});
+  std::thread ending([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds{200});
+    first.reset();
+  });
+  RunLog(folder_, {}, Earlier::continued).completed();
+  ending.join();
+  EXPECT_EQ(record().ended->end, runs::End::completed) << "its word is the last";
+}
+
+TEST_F(RunLogTest, WrongTagsAndStepsAreRefused) {
+  RunLog log(folder_, {});
+  for (const char* const tag : {"", "time", "step", "note"})
+    EXPECT_TRUE(contains(error_of<InputError>([&] {
+                           log.scalars(1, {{tag, 1}});
+                         }),
+                         "is no tag of a curve: expected one such as train/loss"));
+  EXPECT_TRUE(contains(error_of<InputError>([&] { log.scalars(-1, {{"a", 1}}); }), "step -1"));
+  EXPECT_EQ(lines(), "");
+}
+
+TEST_F(RunLogTest, APartOfALineIsTakenBack) {
+  { RunLog(folder_, {}).scalars(1, {{"a", 1}}); }
+  append(R"({"step":2,"ti)");
+  EXPECT_EQ(history().steps().size(), 1U);
+  { RunLog(folder_, {}, Earlier::continued).scalars(2, {{"a", 2}}); }
+  EXPECT_EQ(history().steps(), (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(history().damaged(), 0U);
+  EXPECT_FALSE(contains(lines(), R"("ti{)"));
+}
+
+TEST_F(RunLogTest, AFullDiskTakesNoHalfLine) {
+  // A file system of a few pages would need a mount; a limit on files' sizes fails the same way, in the middle of a line.
+  const auto result = run_program({"bash", "-c", "trap '' XFSZ; ulimit -f 1; exec \"$@\"", "bash",
+                                   RUN_LOG_PROGRAM, folder_, "100"});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_TRUE(contains(result.standard_error, "metrics.jsonl: File too large"))
+      << result.standard_error;
+  const auto read = history();
+  EXPECT_FALSE(read.steps().empty());
+  EXPECT_EQ(read.damaged(), 0U);
+  EXPECT_EQ(lines().back(), '\n');
+  EXPECT_EQ(std::to_string(read.steps().back()) + "\n",
+            result.standard_output.substr(
+                result.standard_output.rfind('\n', result.standard_output.size() - 2) + 1));
+}
+
+TEST_F(RunLogTest, WhatWasWrittenOutlivesAKill) {
+  Program program({RUN_LOG_PROGRAM, folder_, "100000000"});
+  ASSERT_TRUE(program.wait_for_output("\n5000\n"));
+  program.signal(SIGKILL);
+  const auto said = program.wait().standard_output;
+  const auto read = history();
+  ASSERT_GE(read.steps().size(), 5000U);
+  for (std::size_t i = 0; i < read.steps().size(); ++i)
+    ASSERT_EQ(read.steps()[i], static_cast<std::int64_t>(i) + 1);
+  const auto last = said.rfind('\n', said.size() - 2);
+  EXPECT_GE(read.steps().back(), std::stol(said.substr(last + 1)));
+  EXPECT_EQ(read.damaged(), 0U);
+  EXPECT_FALSE(record().ended);
+  EXPECT_FALSE(is_locked(folder_ / runs::kMetricsFile));
+}
+
+TEST_F(RunLogTest, ADamagedRecordIsWrittenAnew) {
+  { RunLog(folder_, {}).scalars(1, {{"a", 1}}); }
+  std::ofstream(folder_ / runs::kRecordFile) << "{";
+  RunLog(folder_, {}, Earlier::continued).completed();
+  EXPECT_TRUE(record().ended);
+}
+
+}  // namespace
+}  // namespace sullae::testing
