@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sullae/data.h>
 #include <sullae/elastic.h>
+#include <sullae/run_log.h>
 #include <sullae/torch.h>
 #include <sullae/train.h>
 #include <torch/torch.h>
@@ -89,6 +90,26 @@ TEST(Readme, ItsProgramRuns) {
   std::filesystem::current_path(before);
   Net model;
   load_checkpoint(directory.path() / "model.ckpt", *model);
+}
+
+// docs/dashboard.md
+void keeps(std::int64_t step, double loss) {
+  // clang-format off
+  sullae::RunLog log("runs/first", {.settings = {{"lr", "0.1"}}, .ranks = sullae::size()});
+  log.scalars(step, {{"train/loss", loss}});
+  log.completed();
+  // clang-format on
+}
+
+TEST(Dashboard, ItsRunIsKept) {
+  const TemporaryDirectory directory;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(directory.path());
+  sullae::init();
+  keeps(1, 0.5);
+  sullae::shutdown();
+  EXPECT_TRUE(std::filesystem::exists("runs/first/run.json"));
+  std::filesystem::current_path(before);
 }
 
 // docs/data.md

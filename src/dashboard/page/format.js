@@ -39,3 +39,22 @@ const cell = (content, kind = '') => make('td', {class: kind}, content);
 const table = (heads, body) => make('div', {class: 'scroll'}, make('table', {}, make('thead', {}, make('tr', {},
   ...heads.map(([text, kind]) => make('th', {class: kind || '', scope: 'col'}, text)))), body));
 const empty = (...content) => make('div', {class: 'empty'}, ...content);
+
+// Makes `old` what `fresh` is, and keeps what is the same, so that what is pressed, focused or selected stays so.
+function patch(old, fresh) {
+  if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) return old.replaceWith(fresh);
+  if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+    return;
+  }
+  for (const {name} of [...old.attributes]) if (name !== 'style' && !fresh.hasAttribute(name)) old.removeAttribute(name);
+  for (const {name, value} of fresh.attributes) if (name !== 'style' && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  if (old.style.cssText !== fresh.style.cssText) old.style.cssText = fresh.style.cssText;
+  for (const property of ['onclick', 'onchange', 'checked', 'disabled']) if (property in fresh) old[property] = fresh[property];
+  draw(old, ...fresh.childNodes);
+}
+function draw(parent, ...children) {
+  const nodes = children.map(child => child instanceof Node ? child : document.createTextNode(child));
+  while (parent.childNodes.length > nodes.length) parent.lastChild.remove();
+  nodes.forEach((node, i) => parent.childNodes[i] ? patch(parent.childNodes[i], node) : parent.append(node));
+}

@@ -42,7 +42,7 @@ function jobsView(root) {
     const queue = found.jobs.filter(job => !job.over).reverse(), over = found.jobs.filter(job => job.over);
     const forRanks = found.nodes.filter(node => !node.coordinates);
     const busy = forRanks.reduce((sum, node) => sum + node.cpus - node.idle_cpus, 0), all = forRanks.reduce((sum, node) => sum + node.cpus, 0);
-    body.replaceChildren(...found.problems.map(text => make('p', {class: 'problem'}, text)),
+    draw(body, ...found.problems.map(text => make('p', {class: 'problem'}, text)),
       make('div', {class: 'cards'}, card('running', String(queue.filter(job => job.state === 'running').length)), card('waiting', String(queue.filter(job => job.state !== 'running').length)),
         card('nodes', String(forRanks.length)), card('processors in use', `${busy} of ${all}`)),
       make('h2', {}, 'Queue'), queue.length ? table(heads, rows(queue)) : empty('Nothing runs or waits. ', make('code', {}, 'sullae jobs submit sullae train mnist'), ' submits a job.'),
@@ -61,7 +61,7 @@ function jobView(root, id) {
     const now = JSON.stringify(job) + Math.floor(Date.now() / 5000);
     if (now !== before) {
       before = now;
-      head.replaceChildren(make('h1', {}, job.job, ' ', state(job.state, job.reason)), ...(job.reason ? [make('p', {class: 'reason'}, job.reason)] : []),
+      draw(head, make('h1', {}, job.job, ' ', state(job.state, job.reason)), ...(job.reason ? [make('p', {class: 'reason'}, job.reason)] : []),
         make('div', {class: 'cards'}, card('time', tookOf(job)), card('nodes', nodesOf(job)), card('attempts', String(job.attempts)), ...(job.over ? [card('exit code', String(job.exit_code))] : [])),
         make('p', {class: 'mono'}, typed(job.command)),
         make('p', {class: 'note'}, `submitted ${moment(job.submitted)}${job.engine_id ? `, ${job.engine_id} of the engine` : ''}${job.hosts.length ? `, on ${job.hosts.join(' ')}` : ''}; folder ${job.folder}`),

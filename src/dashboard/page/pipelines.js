@@ -16,7 +16,7 @@ function pipelinesView(root) {
         cell(last && last.started ? seconds((last.ended || Date.now() / 1000) - last.started) : '–'), cell(last && last.deadline ? moment(last.deadline) : '–'), cell(moment(pipeline.due)),
         cell(make('span', {class: 'dots'}, ...pipeline.runs.slice(0, 14).reverse().map(run => make('a', {class: 'state ' + kindOf(run.state), title: `${moment(run.scheduled)}: ${run.state}`, href: pipelineLink(pipeline.id, '', run.run).hash}))), 'left'));
     };
-    body.replaceChildren(...found.problems.map(text => make('p', {class: 'problem'}, text)),
+    draw(body, ...found.problems.map(text => make('p', {class: 'problem'}, text)),
       found.pipelines.length ? table([['Pipeline', 'left'], ['Last run', 'left'], ['Of'], ['Time'], ['Deadline'], ['Due next'], ['Before', 'left']], make('tbody', {}, ...found.pipelines.map(row)))
         : empty('No pipeline has run here. ', make('code', {}, 'sullae pipeline run FILE.toml'), ' runs one.'));
   };
@@ -49,7 +49,7 @@ function pipelineView(root, id, wanted) {
       before = now;
       const rows = found.run_steps, begin = Math.min(...rows.map(step => step.started || Infinity));
       const end = Math.max(begin + 1, run?.expected_end || 0, ...rows.map(step => step.ended || (step.started ? Date.now() / 1000 : 0)));
-      head.replaceChildren(make('h1', {}, found.name, ' ', ...(run ? [state(run.state)] : [])),
+      draw(head, make('h1', {}, found.name, ' ', ...(run ? [state(run.state)] : [])),
         make('div', {class: 'cards'}, ...(run ? [card('run of', moment(run.scheduled)), card('time', run.started ? seconds((run.ended || Date.now() / 1000) - run.started) : '–'),
           ...(run.expected_end ? [card('expected to be over', moment(run.expected_end))] : []), ...(run.deadline ? [card('deadline', moment(run.deadline))] : [])] : []), ...(found.due ? [card('due next', moment(found.due))] : [])),
         make('p', {class: 'note'}, found.file), make('h2', {}, 'Steps'),

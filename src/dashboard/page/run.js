@@ -24,14 +24,14 @@ function runView(root, id) {
       before = now;
       const left = run.over || !run.steps || !run.step ? NaN : run.seconds * (run.steps - run.step) / run.step;
       const rate = run.latest['throughput/samples_per_second'];
-      head.replaceChildren(make('h1', {}, run.id === '.' ? run.name : run.id, ' ', state(run.state, run.reason)), ...(run.reason ? [make('p', {class: 'reason'}, run.reason)] : []),
+      draw(head, make('h1', {}, run.id === '.' ? run.name : run.id, ' ', state(run.state, run.reason)), ...(run.reason ? [make('p', {class: 'reason'}, run.reason)] : []),
         make('div', {class: 'cards'}, card('time', seconds(run.seconds)), ...(isFinite(left) ? [card('left, about', seconds(left))] : []), card(run.steps ? `of ${run.steps} steps` : 'steps', short(run.step)),
           card('ranks', String(run.ranks)), ...(typeof rate === 'number' ? [card('samples/s', short(rate))] : []),
           ...run.tags.filter(({tag}) => tag.startsWith('test/')).map(({tag, last}) => card(tag.replace('/', ' '), short(last)))),
         make('p', {class: 'note'}, `started ${moment(run.started)} on ${run.host}, process ${run.pid}; in ${run.folder}`, ...(run.job ? ['; job ', make('a', {href: '#/job/' + encodeURIComponent(run.job)}, run.job)] : [])),
         ...timeOf(run));
       const rows = Object.entries(run.settings).map(([key, value]) => make('tr', {}, cell(key, 'left mono'), cell(value, 'left wrap mono')));
-      tail.replaceChildren(
+      draw(tail, 
         ...(run.notes.length ? [make('h2', {}, 'Notes'), table([['When', 'left'], ['Step'], ['', 'left']], make('tbody', {}, ...run.notes.map(note => make('tr', {}, cell(moment(note.time), 'left'), cell(String(note.step)), cell(note.text, 'left wrap')))))] : []),
         ...(rows.length ? [make('h2', {}, 'Settings'), table([['Setting', 'left'], ['Value', 'left']], make('tbody', {}, ...rows))] : []),
         ...(run.damaged ? [make('p', {class: 'problem'}, `${run.damaged} lines of metrics.jsonl could not be read`)] : []));
@@ -51,11 +51,11 @@ function compareView(root, list) {
     if (now !== before) {
       before = now;
       const tags = columnsOf([...new Set(runs.flatMap(run => run.tags.map(({tag}) => tag)))].sort());
-      head.replaceChildren(table([['Run', 'left'], ['State', 'left'], ['Time'], ['Step'], ['Ranks'], ...tags.map(tag => [headOf(tag)])], make('tbody', {}, ...runs.map((run, i) => make('tr', {},
+      draw(head, table([['Run', 'left'], ['State', 'left'], ['Time'], ['Step'], ['Ranks'], ...tags.map(tag => [headOf(tag)])], make('tbody', {}, ...runs.map((run, i) => make('tr', {},
         cell(make('span', {}, make('span', {class: 'swatch fill c' + i % 10}), runLink(run.id, run.id)), 'left'), cell(state(run.state, run.reason), 'left'), cell(seconds(run.seconds)),
         cell(progressOf(run)), cell(String(run.ranks)), ...tags.map(tag => cell(short(run.latest[tag]))))))));
       const keys = [...new Set(runs.flatMap(run => Object.keys(run.settings)))].sort().filter(key => new Set(runs.map(run => run.settings[key])).size > 1);
-      tail.replaceChildren(make('h2', {}, 'Settings that differ'), keys.length === 0 ? make('p', {class: 'note'}, 'None.')
+      draw(tail, make('h2', {}, 'Settings that differ'), keys.length === 0 ? make('p', {class: 'note'}, 'None.')
         : table([['Setting', 'left'], ...runs.map(run => [run.id, 'left'])], make('tbody', {}, ...keys.map(key => make('tr', {}, cell(key, 'left mono'), ...runs.map(run => cell(run.settings[key] ?? '–', 'left mono')))))));
     }
     await charts.update([...new Set(runs.flatMap(run => run.tags.map(({tag}) => tag)))].sort());

@@ -58,14 +58,14 @@ function runsView(root, options) {
     before = now;
     const chip = (text, value, n) => make('button', {class: 'chip' + (asked.state === value ? ' here' : ''), onclick: () => { asked.state = value; asked.offset = 0; refresh(); }}, `${text} ${n}`);
     const all = Object.values(found.states).reduce((a, b) => a + b, 0);
-    chips.replaceChildren(chip('all', '', all), ...Object.entries(found.states).map(([name, n]) => chip(name, name, n)));
+    draw(chips, chip('all', '', all), ...Object.entries(found.states).map(([name, n]) => chip(name, name, n)));
     if (found.total === 0) {
-      body.replaceChildren(empty('No runs here yet. ', make('code', {}, 'sullae train mnist --run-dir DIR/first'), ' makes one.'));
-      pages.replaceChildren();
+      draw(body, empty('No runs here yet. ', make('code', {}, 'sullae train mnist --run-dir DIR/first'), ' makes one.'));
+      draw(pages);
       return;
     }
     const tags = columnsOf(found.tags);
-    body.replaceChildren(table([['', 'box'], head('Run', 'name', 'left'), head('State', 'state', 'left'), head('Started', 'started'), head('Time', 'time'),
+    draw(body, table([['', 'box'], head('Run', 'name', 'left'), head('State', 'state', 'left'), head('Started', 'started'), head('Time', 'time'),
       head('Step', 'step'), ['Ranks'], ...tags.map(tag => head(headOf(tag), tag))], make('tbody', {}, ...found.runs.map(run => row(run, tags)))));
     const last = Math.min(asked.offset + limit, found.matching);
     const turn = (text, by, can) => {
@@ -73,7 +73,7 @@ function runsView(root, options) {
       button.disabled = !can;
       return button;
     };
-    pages.replaceChildren(make('span', {class: 'note'}, found.matching ? `${asked.offset + 1} to ${last} of ${found.matching}` : 'No run matches.'),
+    draw(pages, make('span', {class: 'note'}, found.matching ? `${asked.offset + 1} to ${last} of ${found.matching}` : 'No run matches.'),
       ...(found.matching > limit ? [turn('Before', -limit, asked.offset > 0), turn('Next', limit, last < found.matching)] : []));
   };
 }
