@@ -29,22 +29,28 @@ class RunLog {
  public:
   /// What becomes of a run that is in the folder already.
   enum class Earlier {
-    refused,  ///< InputError
-    continued,  ///< this one goes on with it: what it says of steps that were there before takes their place
+    refused,     ///< InputError
+    continued,   ///< this one goes on with it
+    taken_over,  ///< the same, without waiting for the process that had it
   };
 
   /// Makes the folder. Throws InputError where there is a run that is not to be continued, or that another process is writing (after
-  /// waiting SULLAE_RUN_LOCK_TIMEOUT, 10 seconds by default, for one that may be about to end), and Error where it cannot be written.
+  /// waiting SULLAE_RUN_LOCK_TIMEOUT, 10 seconds by default, for one that may be about to end), or other files by these names; and Error where it
+  /// cannot be written. On a file system without locks a warning says that nobody sees whether the run lives.
   RunLog(std::filesystem::path folder, const RunDescription& description,
          Earlier earlier = Earlier::refused);
-  /// A run that was not ended by end() has failed where an exception is on its way, and else was stopped.
+  /// A run that has neither completed nor failed has failed where an exception is on its way, and else was stopped. In a fork of the process nothing
+  /// ends.
   ~RunLog();
   RunLog(RunLog&&) noexcept;
   RunLog& operator=(RunLog&&) noexcept;
 
   /// A moment: values by tag, "train/loss" (tags with the same beginning are shown together), at `step`, which counts from the beginning of
-  /// the training. Throws Error where the line cannot be written whole; what there is of it is taken back.
+  /// the training, for all tags, and never goes back. Throws Error where the line cannot be written whole; what there is of it is taken back.
   void scalars(std::int64_t step, const std::map<std::string, double>& values);
+  /// The run goes on after this step, of a checkpoint: what was written of later ones is forgotten. Where it is not called, a run that is continued
+  /// goes on before its first moment.
+  void goes_on_after(std::int64_t step);
   /// So many steps are to be done, in all.
   void expect_steps(std::int64_t steps);
   /// A line of text: where the run resumes, what was exported.

@@ -24,6 +24,7 @@ void bind_run_log(py::module_& module) {
            py::arg("folder"), py::arg("name"), py::arg("settings"), py::arg("ranks"),
            py::arg("resume"), ReleaseLock())
       .def("scalars", &RunLog::scalars, py::arg("step"), py::arg("values"), ReleaseLock())
+      .def("goes_on_after", &RunLog::goes_on_after, py::arg("step"), ReleaseLock())
       .def("expect_steps", &RunLog::expect_steps, py::arg("steps"), ReleaseLock())
       .def("note", &RunLog::note, py::arg("text"), ReleaseLock())
       .def("completed", &RunLog::completed, ReleaseLock())

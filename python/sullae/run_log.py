@@ -32,6 +32,10 @@ class RunLog:
         """Values by tag, ``"train/loss"``, at ``step``, which counts from the beginning of the training."""
         self._open().scalars(step, {tag: float(value) for tag, value in values.items()})
 
+    def goes_on_after(self, step: int) -> None:
+        """The run goes on after this step, of a checkpoint: what was written of later ones is forgotten."""
+        self._open().goes_on_after(step)
+
     def expect_steps(self, steps: int) -> None:
         """So many are to be done, in all."""
         self._open().expect_steps(steps)

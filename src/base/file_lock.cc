@@ -26,6 +26,12 @@ bool try_lock(int fd, const std::filesystem::path& file) {
   return false;
 }
 
+void unlock(int fd) {
+  auto lock = whole_file();
+  lock.l_type = F_UNLCK;
+  ::fcntl(fd, F_OFD_SETLK, &lock);
+}
+
 bool is_locked(const std::filesystem::path& file) {
   const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return false;

@@ -10,6 +10,9 @@ namespace sullae {
 /// Of the open file and not of the process, so that closing another descriptor does not lose it (fcntl's F_OFD_SETLK). Throws Error.
 bool try_lock(int fd, const std::filesystem::path& file);
 
+/// Before the file is closed: forks that have it, too, then have no lock.
+void unlock(int fd);
+
 /// Whether a process has the lock of `file`. Asking takes nothing, and keeps nobody from taking it.
 bool is_locked(const std::filesystem::path& file);
 

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/end_signals.h"
+#include "cli/http_options.h"
 #include "dashboard/dashboard.h"
 
 namespace sullae::cli {
@@ -33,17 +34,12 @@ class DashboardCommand final : public Command {
                     "Bearer tokens with roles, as `sullae serve` has them (TOML); read is enough")
         ->check(CLI::ExistingFile)
         ->type_name("FILE");
-    app->add_option("--allowed-host", options_.allowed_hosts,
-                    "Without tokens: a name that browsers may call this server by (repeatable)")
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->type_name("NAME");
-    auto* certificate = app->add_option("--tls-cert", options_.tls_certificate,
-                                        "Certificate chain (PEM): serve TLS")
-                            ->type_name("FILE");
-    auto* key =
-        app->add_option("--tls-key", options_.tls_key, "Its private key (PEM)")->type_name("FILE");
-    certificate->needs(key);
-    key->needs(certificate);
+    app->add_flag(
+        "--token", options_.draws_token,
+        "Draw a token for this machine's own address, too, and print it: where others have "
+        "accounts here");
+    add_allowed_hosts(*app, options_.allowed_hosts);
+    add_tls_options(*app, options_.tls_certificate, options_.tls_key);
     app->footer(
         "Jobs are those of SULLAE_CLUSTER, ~/.sullae/cluster, or else the site's Slurm.\n"
         "Nothing is written. docs/dashboard.md says what is shown.");

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/end_signals.h"
+#include "cli/http_options.h"
 #include "cli/online_process.h"
 #include "cli/other_commands.h"
 #include "cli/validators.h"
@@ -48,13 +49,7 @@ class ServeCommand final : public Command {
            "token")
         ->check(CLI::ExistingFile)
         ->type_name("FILE");
-    auto* certificate = app->add_option("--tls-cert", options_.tls_certificate,
-                                        "Certificate chain (PEM): serve TLS")
-                            ->type_name("FILE");
-    auto* key =
-        app->add_option("--tls-key", options_.tls_key, "Its private key (PEM)")->type_name("FILE");
-    certificate->needs(key);
-    key->needs(certificate);
+    add_tls_options(*app, options_.tls_certificate, options_.tls_key);
     app->add_option("--max-body-megabytes", max_body_megabytes_,
                     "Longer requests are refused (413)")
         ->check(positive_integer())
@@ -66,10 +61,7 @@ class ServeCommand final : public Command {
         ->check(positive_integer())
         ->capture_default_str()
         ->type_name("MB");
-    app->add_option("--allowed-host", options_.allowed_hosts,
-                    "Without tokens: a name that clients may call this server by (repeatable)")
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->type_name("NAME");
+    add_allowed_hosts(*app, options_.allowed_hosts);
     app->add_option("--max-connections", options_.max_connections, "More are refused (503)")
         ->check(positive_integer())
         ->capture_default_str()

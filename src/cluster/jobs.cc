@@ -20,7 +20,7 @@ bool is_live(const EngineJob& job) {
 bool has_result(const JobFolder& folder) {
   try {
     return folder.result(folder.submission().number).has_value();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return true;
   }
 }

@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostHistoryBytes = std::size_t{64} << 20;
+constexpr std::size_t kMostHistoryBytes = std::size_t{128} << 20;
 constexpr std::string_view kApi = "/api/";
 
 // Nothing of other hosts, and nobody's frame.
@@ -118,12 +118,18 @@ Api::Api(const std::filesystem::path& folder, http::Access access,
 }
 
 Api::~Api() {
+  engine_.stop();
   workers_.join();
   engine_.join();
 }
 
 std::shared_ptr<const ClusterState> Api::known_jobs() {
-  if (cluster_.is_there()) boost::asio::post(engine_, [this] { cluster_.now(); });
+  if (cluster_.is_there() && !is_asking_.exchange(true)) {
+    boost::asio::post(engine_, [this] {
+      cluster_.now();
+      is_asking_ = false;
+    });
+  }
   return cluster_.last();
 }
 
@@ -172,7 +178,9 @@ void Api::check(const http::Request& head) const {
 
 void Api::handle(http::Request request, http::Respond respond) {
   if (auto file = file_at(request.path)) return respond(*std::move(file));
-  boost::asio::post(workers_, [this, request = std::move(request), respond = std::move(respond)] {
+  // What waits for the engine keeps nobody else waiting.
+  auto& pool = request.path.starts_with("/api/job") ? engine_ : workers_;
+  boost::asio::post(pool, [this, request = std::move(request), respond = std::move(respond)] {
     http::attempt(respond, [&] { answer(request, respond); });
   });
 }

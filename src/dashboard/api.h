@@ -1,6 +1,7 @@
 // What a client may ask for: paths, who may, and what answers.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
 #include <map>
@@ -43,8 +44,9 @@ class Api final : public http::Handler {
   Catalogue catalogue_;
   Histories histories_;
   std::map<std::string, Answer> answers_;  // by the path behind /api/
+  std::atomic<bool> is_asking_ = false;
   boost::asio::thread_pool workers_{4};
-  boost::asio::thread_pool engine_{1};  // which may take long
+  boost::asio::thread_pool engine_{2};  // what waits for it, which may take long
 };
 
 }  // namespace sullae::dashboard

@@ -19,12 +19,22 @@ Catalogue::Catalogue(fs::path root, std::optional<fs::path> jobs)
     : root_(std::move(root)), jobs_(std::move(jobs)) {}
 
 std::shared_ptr<const Contents> Catalogue::contents() {
-  const std::lock_guard lock(mutex_);
-  if (Clock::now() >= next_look_) look_at_folders();
-  if (Clock::now() >= next_update_) {
-    contents_ = std::make_shared<const Contents>(Contents{found_, index_.update(run_folders_)});
-    next_update_ = Clock::now() + kContentsFresh;
+  std::unique_lock looking(looking_, std::try_to_lock);
+  if (!looking.owns_lock()) {
+    // Somebody looks: what was there the last time will do.
+    if (auto known = known_contents()) return known;
+    looking.lock();
   }
+  if (Clock::now() >= next_look_) look_at_folders();
+  if (Clock::now() < next_update_) return known_contents();
+  auto contents = std::make_shared<const Contents>(Contents{found_, index_.update(run_folders_)});
+  next_update_ = Clock::now() + kContentsFresh;
+  const std::lock_guard lock(mutex_);
+  return contents_ = std::move(contents);
+}
+
+std::shared_ptr<const Contents> Catalogue::known_contents() const {
+  const std::lock_guard lock(mutex_);
   return contents_;
 }
 

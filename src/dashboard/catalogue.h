@@ -23,7 +23,7 @@ class Catalogue {
   /// Of `root`; and runs of the jobs in `jobs`, where there is such a folder.
   Catalogue(std::filesystem::path root, std::optional<std::filesystem::path> jobs);
 
-  /// Not older than a second. Folders are looked through again after that, or after ten times as long as it took, so that a slow file system has
+  /// Not older than a second, unless somebody else is looking now. Folders are looked through again after that, or after ten times as long as it took, so that a slow file system has
   /// something else to do.
   std::shared_ptr<const Contents> contents();
   /// Where a name leads.
@@ -33,15 +33,17 @@ class Catalogue {
  private:
   using Clock = std::chrono::steady_clock;
   void look_at_folders();
+  std::shared_ptr<const Contents> known_contents() const;
 
   std::filesystem::path root_;
   std::optional<std::filesystem::path> jobs_;
-  std::mutex mutex_;
+  std::mutex looking_;  // what follows, but for contents_
   Found found_;
   std::map<std::string, std::filesystem::path> run_folders_;
   Clock::time_point next_look_{};
   Clock::time_point next_update_{};
   RunIndex index_;
+  mutable std::mutex mutex_;
   std::shared_ptr<const Contents> contents_;
 };
 

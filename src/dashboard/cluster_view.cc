@@ -1,12 +1,15 @@
 #include "dashboard/cluster_view.h"
 
+#include <algorithm>
+#include <exception>
+
 #include "cluster/command.h"
-#include "sullae/error.h"
 
 namespace sullae::dashboard {
 namespace {
 
 constexpr std::chrono::seconds kStateFresh{2};
+constexpr std::chrono::seconds kStateStale{60};
 
 }  // namespace
 
@@ -20,6 +23,11 @@ std::optional<std::filesystem::path> ClusterView::jobs_folder() const {
   return settings_.jobs;
 }
 
+const cluster::JobView* ClusterState::find(const std::string& id) const {
+  const auto found = places.find(id);
+  return found == places.end() ? nullptr : &jobs[found->second];
+}
+
 std::shared_ptr<const ClusterState> ClusterView::last() const {
   const std::lock_guard lock(mutex_);
   return state_;
@@ -27,10 +35,12 @@ std::shared_ptr<const ClusterState> ClusterView::last() const {
 
 std::shared_ptr<const ClusterState> ClusterView::now() {
   const std::lock_guard one_at_a_time(asking_);
-  if (auto state = last(); state && std::chrono::steady_clock::now() < asked_ + kStateFresh)
-    return state;
+  if (auto state = last(); state && std::chrono::steady_clock::now() < next_) return state;
+  const auto begin = std::chrono::steady_clock::now();
   auto state = std::make_shared<const ClusterState>(engine_ ? ask() : ClusterState());
-  asked_ = std::chrono::steady_clock::now();
+  // A slow one has something else to do.
+  const auto end = std::chrono::steady_clock::now();
+  next_ = end + std::clamp<std::chrono::nanoseconds>(10 * (end - begin), kStateFresh, kStateStale);
   const std::lock_guard lock(mutex_);
   return state_ = std::move(state);
 }
@@ -40,8 +50,9 @@ ClusterState ClusterView::ask() {
   state.coordinator_partition = settings_.coordinator;
   try {
     state.jobs = cluster::Jobs(settings_, *engine_).views(state.problems);
+    for (std::size_t i = 0; i < state.jobs.size(); ++i) state.places[state.jobs[i].facts.id] = i;
     state.nodes = engine_->nodes();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // a folder that is no job's may be anything
     state.problems.emplace_back(error.what());
   }
   return state;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,6 +24,10 @@ struct ClusterState {
   std::string coordinator_partition;  ///< nodes of which alone have no ranks; empty: there is none
   /// Why there is nothing, or not all, of it.
   std::vector<std::string> problems;
+  std::map<std::string, std::size_t> places;  ///< of jobs, by their names
+
+  /// Null where there is none.
+  const cluster::JobView* find(const std::string& id) const;
 };
 
 /// Any thread.
@@ -34,7 +40,8 @@ class ClusterView {
   /// Of jobs; nothing where there is no cluster.
   std::optional<std::filesystem::path> jobs_folder() const;
 
-  /// Asks the engine where its last word is older than two seconds: may take as long as SULLAE_CLUSTER_TIMEOUT. Does not throw.
+  /// Asks the engine where its last word is older than two seconds, or than ten times as long as it took: may take as long as SULLAE_CLUSTER_TIMEOUT. Does
+  /// not throw.
   std::shared_ptr<const ClusterState> now();
   /// What it said last, without asking; null where it was not asked yet.
   std::shared_ptr<const ClusterState> last() const;
@@ -47,7 +54,7 @@ class ClusterView {
   std::mutex asking_;
   mutable std::mutex mutex_;
   std::shared_ptr<const ClusterState> state_;
-  std::chrono::steady_clock::time_point asked_{};
+  std::chrono::steady_clock::time_point next_{};  // to ask
 };
 
 }  // namespace sullae::dashboard

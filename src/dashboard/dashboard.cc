@@ -25,19 +25,24 @@ std::vector<std::string> hosts_of(const Options& options) {
 class Dashboard::Impl {
  public:
   explicit Impl(const Options& options)
-      : token_(options.tokens_file.empty() && !is_loopback(options.host) ? draw_secret() : ""),
-        api_(existing(options.folder), access_of(options), hosts_of(options)),
-        server_({.host = options.host,
-                 .port = options.port,
-                 .threads = 2,
-                 .max_body_bytes = 4096,
-                 .tls_certificate = options.tls_certificate,
-                 .tls_key = options.tls_key},
-                api_) {}
+      : token_(options.tokens_file.empty() && (options.draws_token || !is_loopback(options.host))
+                   ? draw_secret()
+                   : ""),
+        api_(existing(options.folder), access_of(options), hosts_of(options)) {
+    server_ = std::make_unique<http::Server>(
+        http::ServerOptions{.host = options.host,
+                            .port = options.port,
+                            .threads = 2,
+                            .max_body_bytes = 4096,
+                            .drain_timeout = std::chrono::seconds{2},
+                            .tls_certificate = options.tls_certificate,
+                            .tls_key = options.tls_key},
+        api_);
+  }
+  ~Impl() { server_->shutdown(); }
 
-  std::uint16_t port() const { return server_.port(); }
+  std::uint16_t port() const { return server_->port(); }
   const std::string& token() const { return token_; }
-  void stop() { server_.shutdown(); }
 
  private:
   static std::filesystem::path existing(const std::filesystem::path& folder) {
@@ -51,14 +56,14 @@ class Dashboard::Impl {
   }
 
   std::string token_;
+  // Before what may still answer a request, and so destroyed after it.
+  std::unique_ptr<http::Server> server_;
   Api api_;
-  http::Server server_;
 };
 
 Dashboard::Dashboard(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
-Dashboard::~Dashboard() { stop(); }
+Dashboard::~Dashboard() = default;
 std::uint16_t Dashboard::port() const { return impl_->port(); }
 const std::string& Dashboard::token() const { return impl_->token(); }
-void Dashboard::stop() { impl_->stop(); }
 
 }  // namespace sullae::dashboard

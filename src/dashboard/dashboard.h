@@ -16,6 +16,8 @@ struct Options {
   std::uint16_t port = 6006;
   /// Tokens with roles, as `sullae serve` has them: "read" is enough.
   std::filesystem::path tokens_file = {};
+  /// Draw a token, where there is no file of them, also for this machine's own address, at which its other users ask, too.
+  bool draws_token = false;
   /// Without tokens: names by which clients may call this server, besides its own.
   std::vector<std::string> allowed_hosts = {};
   /// PEM files; both or none.
@@ -34,7 +36,6 @@ class Dashboard {
   std::uint16_t port() const;
   /// The token that was drawn, or an empty text.
   const std::string& token() const;
-  void stop();
 
  private:
   class Impl;

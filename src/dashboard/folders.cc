@@ -7,7 +7,6 @@
 #include <set>
 #include <utility>
 
-#include "base/file.h"
 #include "repository/publish.h"
 #include "runs/record.h"
 
@@ -17,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kDeepest = 12;
+constexpr std::size_t kMostProblems = 20;
 
 bool is_file(const fs::path& path) {
   struct stat status = {};
@@ -45,42 +45,53 @@ class Walk {
       found_.runs.push_back(name_of(folder));
       return;
     }
-    if (left_ == 0) {
-      if (!std::exchange(is_cut_, true))
-        found_.problems.push_back(
-            fmt::format("{}: there are more folders than are looked at", root_.string()));
-      return;
-    }
-    --left_;
-    std::error_code error;
-    const auto entries = entries_of(folder, error);
-    if (!entries) {
-      found_.problems.push_back(fmt::format("{}: {}", folder.string(), error.message()));
-      return;
-    }
-    if (is_model(*entries)) {
+    Entries entries;
+    if (!list(folder, entries)) return;
+    if (is_model(folder, entries)) {
       found_.models.push_back(name_of(folder));
       return;
     }
-    if (fs::is_directory(folder / ".sullae" / "pipelines", error)) add_pipelines(*entries);
+    std::error_code error;
+    if (!entries.toml_files.empty() && fs::is_directory(folder / ".sullae" / "pipelines", error)) {
+      for (const auto& name : entries.toml_files)
+        found_.pipelines.push_back(name_of(folder / name));
+    }
     if (depth == kDeepest) return;
-    for (const auto& entry : *entries) {
-      if (entry.filename().native().front() != '.') look(entry, depth + 1);
-    }
+    for (const auto& name : entries.folders) look(folder / name, depth + 1);
   }
 
-  static bool is_model(const std::vector<fs::path>& entries) {
-    return std::ranges::any_of(entries, [](const fs::path& entry) {
-      const auto name = entry.filename().string();
-      if (repository::version_number(name) == 0) return false;
-      return is_file(entry / repository::kModelFile) || is_file(entry / repository::kScriptFile);
+  // By the kinds that the directory itself has: a data set's million files are not asked one by one.
+  struct Entries {
+    std::set<std::string> folders;
+    std::set<std::string> toml_files;
+  };
+  bool list(const fs::path& folder, Entries& entries) {
+    std::error_code error;
+    fs::directory_iterator at(folder, error);
+    for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+      if (left_ == 0) {
+        if (!std::exchange(is_cut_, true))
+          found_.problems.push_back(
+              fmt::format("{}: there is more than is looked at", root_.string()));
+        return false;
+      }
+      --left_;
+      const auto name = at->path().filename().string();
+      std::error_code ignored;
+      if (name.front() != '.' && at->is_directory(ignored)) entries.folders.insert(name);
+      if (name.ends_with(".toml")) entries.toml_files.insert(name);
+    }
+    if (error && found_.problems.size() < kMostProblems)
+      found_.problems.push_back(fmt::format("{}: {}", folder.string(), error.message()));
+    return !error;
+  }
+
+  static bool is_model(const fs::path& folder, const Entries& entries) {
+    return std::ranges::any_of(entries.folders, [&](const std::string& name) {
+      return repository::version_number(name) > 0 &&
+             (is_file(folder / name / repository::kModelFile) ||
+              is_file(folder / name / repository::kScriptFile));
     });
-  }
-
-  void add_pipelines(const std::vector<fs::path>& entries) {
-    for (const auto& entry : entries) {
-      if (entry.extension() == ".toml") found_.pipelines.push_back(name_of(entry));
-    }
   }
 
   fs::path root_;
@@ -92,8 +103,6 @@ class Walk {
 
 }  // namespace
 
-Found look_below(const fs::path& root, std::size_t most_folders) {
-  return Walk(root, most_folders).run();
-}
+Found look_below(const fs::path& root, std::size_t most) { return Walk(root, most).run(); }
 
 }  // namespace sullae::dashboard

@@ -20,7 +20,7 @@ struct Found {
 };
 
 /// Looks below `root`, in the order of names. Hidden folders are left out, and so is what is within runs and models; links are followed, to each folder
-/// once; so many folders are looked at, at most. Does not throw: folders come and go.
-Found look_below(const std::filesystem::path& root, std::size_t most_folders = 100'000);
+/// once; so many entries are looked at, at most. Does not throw: folders come and go.
+Found look_below(const std::filesystem::path& root, std::size_t most = 2'000'000);
 
 }  // namespace sullae::dashboard

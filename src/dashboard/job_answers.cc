@@ -35,11 +35,8 @@ json job_json(const cluster::JobView& view) {
 
 const cluster::JobView& find_job(const ClusterState& cluster, const std::string& query) {
   const auto id = http::text_of(query, "id").value_or("");
-  const auto found = std::ranges::find_if(
-      cluster.jobs, [&](const cluster::JobView& view) { return view.facts.id == id; });
-  if (found == cluster.jobs.end())
-    throw RequestError(Refusal::not_found, fmt::format("there is no job '{}'", id));
-  return *found;
+  if (const auto* const found = cluster.find(id)) return *found;
+  throw RequestError(Refusal::not_found, fmt::format("there is no job '{}'", id));
 }
 
 }  // namespace
@@ -90,10 +87,10 @@ json job_log(const ClusterState& cluster, const std::filesystem::path& jobs,
   if (attempt < 1 || attempt > view.facts.attempts)
     throw RequestError(Refusal::not_found,
                        fmt::format("{} has no attempt {}", view.facts.id, attempt));
-  const auto file =
-      cluster::JobFolder(jobs / view.facts.id).attempt(static_cast<int>(attempt)) / "log";
+  const cluster::JobFolder folder(jobs / view.facts.id);
+  const auto file = folder.attempt(static_cast<int>(attempt)) / "log";
   const auto from = http::number_of(query, "from", -1);
-  return log_piece(file, from < 0 ? std::nullopt : std::optional(from));
+  return log_piece(folder.path(), file, from < 0 ? std::nullopt : std::optional(from));
 }
 
 }  // namespace sullae::dashboard

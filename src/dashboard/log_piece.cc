@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <string>
 
 #include "base/fd.h"
@@ -13,15 +12,25 @@
 
 namespace sullae::dashboard {
 
-nlohmann::json log_piece(const std::filesystem::path& file, std::optional<std::int64_t> from) {
+namespace {
+
+bool is_within(const std::filesystem::path& folder, const std::filesystem::path& file) {
+  std::error_code error;
+  const auto place = std::filesystem::canonical(file, error);
+  const auto limit = std::filesystem::canonical(folder, error);
+  return !error && std::ranges::mismatch(limit, place).in1 == limit.end();
+}
+
+}  // namespace
+
+nlohmann::json log_piece(const std::filesystem::path& folder, const std::filesystem::path& file,
+                         std::optional<std::int64_t> from) {
   constexpr std::int64_t kMost = std::int64_t{256} << 10;
-  const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd fd;
+  if (is_within(folder, file))
+    fd.reset(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   struct stat status = {};
-  if (!fd) {
-    if (errno != ENOENT) throw system_error("{}", file.string());
-  } else if (::fstat(fd.get(), &status) != 0) {
-    throw system_error("{}", file.string());
-  }
+  if (fd && ::fstat(fd.get(), &status) != 0) throw system_error("{}", file.string());
   const std::int64_t size = S_ISREG(status.st_mode) ? status.st_size : 0;
   // Shorter than it was: another file.
   const bool is_end = !from || *from > size;

@@ -28,7 +28,7 @@ json version_of(const fs::path& model, std::int64_t number,
       shown["published"] = status.st_mtim.tv_sec;
       shown["kind"] = file.filename() == repository::kModelFile ? "checkpoint" : "TorchScript";
     }
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // a folder that is not to be looked at
     shown["problem"] = error.what();
   }
   return shown;

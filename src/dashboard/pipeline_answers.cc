@@ -71,8 +71,8 @@ json list_pipelines(Catalogue& catalogue) {
       const State state(pipeline);
       if (!std::filesystem::exists(state.folder())) continue;  // another TOML file's
       shown.push_back(summary_of(id, pipeline, state, state.runs(kMostRuns)));
-    } catch (const InputError& error) {
-      // A file for something else, beside those of pipelines; or one in which somebody has made a mistake.
+    } catch (const std::exception& error) {
+      // A folder that is not to be looked at; a file for something else, beside those of pipelines; or one in which somebody has made a mistake.
       problems.push_back(error.what());
     }
   }
@@ -119,7 +119,8 @@ json step_log(Catalogue& catalogue, const std::string& query) {
   if (!run || !is_step)
     throw RequestError(Refusal::not_found, fmt::format("there is no step '{}'", name));
   const auto from = http::number_of(query, "from", -1);
-  return log_piece(state.log(run->scheduled, name), from < 0 ? std::nullopt : std::optional(from));
+  return log_piece(state.folder(), state.log(run->scheduled, name),
+                   from < 0 ? std::nullopt : std::optional(from));
 }
 
 }  // namespace sullae::dashboard

@@ -25,7 +25,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMostRunsOfAChart = 100;
-constexpr std::int64_t kMostPoints = 20000;
+constexpr std::int64_t kMostPoints = 20000;  // of a curve
+constexpr std::size_t kMostPointsInAll = 2'000'000;
+constexpr std::size_t kMostTags = 500;
 constexpr std::int64_t kMostRows = 1000;
 
 struct Row {
@@ -128,6 +130,16 @@ std::string needed(const std::string& query, const std::string& name) {
   throw RequestError(Refusal::invalid, fmt::format("expected {}=…", name));
 }
 
+// Of the last moments, so that a night in between does not count; 0 where nothing is known.
+double seconds_a_step(const runs::History& history) {
+  constexpr std::size_t kMoments = 50;
+  const auto& steps = history.steps();
+  if (steps.size() < 2) return 0;
+  const std::size_t first = steps.size() > kMoments ? steps.size() - kMoments : 0;
+  const auto count = static_cast<double>(steps.back() - steps[first]);
+  return count == 0 ? 0 : (history.times().back() - history.times()[first]) / count;
+}
+
 // What of a curve is drawn.
 struct Stretch {
   bool over_time = false;
@@ -217,6 +229,7 @@ json show_run(const Contents& contents, const ClusterState* cluster, Histories& 
     shown["tags"] = std::move(tags);
     shown["notes"] = std::move(notes);
     shown["damaged"] = history.damaged();
+    shown["seconds_a_step"] = seconds_a_step(history);
   });
   return shown;
 }
@@ -229,6 +242,8 @@ json curves(const Contents& contents, Histories& histories, const std::string& q
   if (names.size() > kMostRunsOfAChart)
     throw RequestError(Refusal::too_large,
                        fmt::format("expected at most {} runs", kMostRunsOfAChart));
+  if (tags.size() > kMostTags)
+    throw RequestError(Refusal::too_large, fmt::format("expected at most {} tags", kMostTags));
   const auto over = http::text_of(query, "x").value_or("step");
   if (over != "step" && over != "time")
     throw RequestError(Refusal::invalid, fmt::format("x={}: expected step or time", over));
@@ -236,8 +251,9 @@ json curves(const Contents& contents, Histories& histories, const std::string& q
       .over_time = over == "time",
       .from = http::number_of(query, "from", 0),
       .to = http::number_of(query, "to", std::numeric_limits<std::int64_t>::max()),
-      .most =
-          static_cast<std::size_t>(std::min(http::number_of(query, "points", 1000), kMostPoints))};
+      .most = static_cast<std::size_t>(
+          std::min({http::number_of(query, "points", 1000), kMostPoints,
+                    static_cast<std::int64_t>(kMostPointsInAll / (names.size() * tags.size()))}))};
   json shown = json::array();
   for (const auto& name : names) {
     const Run& run = find_run(contents, name);
@@ -245,8 +261,7 @@ json curves(const Contents& contents, Histories& histories, const std::string& q
     histories.with(run.folder / runs::kMetricsFile, [&](const runs::History& history) {
       for (const auto& tag : tags) {
         const auto* const column = history.find(tag);
-        if (column != nullptr && !column->rows.empty())
-          found.push_back(points_of(history, *column, stretch));
+        if (column != nullptr) found.push_back(points_of(history, *column, stretch));
       }
     });
     shown.push_back({{"id", name}, {"name", run.record.name}, {"curves", std::move(found)}});

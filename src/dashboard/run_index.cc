@@ -29,7 +29,9 @@ void read_tail(const fs::path& file, Run& run) {
   if (tail.steps().empty()) return;
   run.record.step = tail.steps().back();
   run.updated = std::max(run.updated, tail.times().back());
-  for (const auto& column : tail.columns()) run.record.latest[column.tag] = column.values.back();
+  for (const auto& column : tail.columns()) {
+    if (!column.values.empty()) run.record.latest[column.tag] = column.values.back();
+  }
 }
 
 Run read_run(const fs::path& folder) {
@@ -51,8 +53,10 @@ Run read_run(const fs::path& folder) {
 RunIndex::Times RunIndex::times_of(const fs::path& folder) {
   Times times;
   struct stat status = {};
-  if (::stat((folder / runs::kRecordFile).c_str(), &status) == 0)
+  if (::stat((folder / runs::kRecordFile).c_str(), &status) == 0) {
     times.record = nanoseconds(status.st_mtim);
+    times.inode = status.st_ino;
+  }
   if (::stat((folder / runs::kMetricsFile).c_str(), &status) == 0) {
     times.metrics = nanoseconds(status.st_mtim);
     times.bytes = status.st_size;
@@ -64,13 +68,11 @@ const RunIndex::Runs& RunIndex::update(const std::map<std::string, fs::path>& fo
   std::erase_if(runs_, [&](const auto& item) { return !folders.contains(item.first); });
   std::erase_if(times_, [&](const auto& item) { return !folders.contains(item.first); });
   for (const auto& [name, folder] : folders) {
+    // The lock first: of a run that ends now the end is read then.
+    const bool is_live = is_locked(folder / runs::kMetricsFile);
     const Times times = times_of(folder);
     auto& known = runs_[name];
     const bool is_new = !known || times_[name] != times;
-    // One that has ended does not live on, nor come to life unseen.
-    const bool may_live = is_new || !known->record.ended;
-    if (!may_live) continue;
-    const bool is_live = is_locked(folder / runs::kMetricsFile);
     if (!is_new && known->is_live == is_live) continue;
     Run run = is_new ? read_run(folder) : *known;
     run.is_live = is_live;

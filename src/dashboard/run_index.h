@@ -32,6 +32,7 @@ class RunIndex {
  private:
   struct Times {
     std::int64_t record = 0;  // nanoseconds
+    std::uint64_t inode = 0;  // of the record, which is replaced
     std::int64_t metrics = 0;
     std::int64_t bytes = 0;
     bool operator==(const Times&) const = default;

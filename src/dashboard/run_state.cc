@@ -2,21 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace sullae::dashboard {
 
 RunState state_of(const Run& run, const ClusterState* cluster, const std::string& host) {
   const auto& record = run.record;
   if (!run.problem.empty()) return {"unreadable", run.problem, true};
-  if (const auto& ended = record.ended) return {to_text(ended->end), ended->reason, true};
+  const auto& ended = record.ended;
+  if (ended && ended->end != runs::End::stopped) return {to_text(ended->end), ended->reason, true};
   if (run.is_live) return {"running", "", false};
-  if (cluster != nullptr && !record.job.empty()) {
-    for (const auto& view : cluster->jobs) {
-      if (view.facts.id != record.job) continue;
-      return {to_text(view.state), view.reason, cluster::is_over(view.state)};
-    }
-  }
+  // One that was stopped goes on where its job does.
+  const auto* const job = cluster == nullptr ? nullptr : cluster->find(record.job);
+  if (job != nullptr && job->state != cluster::JobState::completed)
+    return {to_text(job->state), job->reason, cluster::is_over(job->state)};
+  if (ended) return {to_text(ended->end), ended->reason, true};
   if (record.host != host)
     return {"unknown",
             fmt::format("it was started on {}, and whether it runs there is not seen from here",

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -31,16 +32,17 @@ class History {
   /// The whole lines within the last `bytes` of `file`, not to be updated.
   static History end_of(std::filesystem::path file, std::int64_t bytes);
 
-  /// Reads what has come since, of whole lines; all of it where the file is another one than before. Steps that come again, because a run
-  /// went on after a checkpoint, take the place of those that were there. Lines that are none of ours are counted. Throws Error where the
-  /// file cannot be read; one that is not there is empty.
+  /// Reads what has come since, of whole lines, at most a gigabyte at a time; all of it where the file is another one than before. Where a run went
+  /// on after a step, what was there of later ones is forgotten. Lines that are none of ours, steps that go back by themselves, and what is longer than
+  /// 4 MB are counted. Throws Error where the file cannot be read; one that is not there is empty.
   void update();
 
   /// Of each row; times in seconds since 1970.
   const std::vector<std::int64_t>& steps() const { return steps_; }
   const std::vector<double>& times() const { return times_; }
+  /// Some may be empty.
   const std::vector<Column>& columns() const { return columns_; }
-  /// Null where there is none.
+  /// Null where there is none, or none any more.
   const Column* find(const std::string& tag) const;
   const std::vector<Note>& notes() const { return notes_; }
   std::size_t damaged() const { return damaged_; }
@@ -48,14 +50,17 @@ class History {
   std::size_t bytes() const;
 
  private:
+  bool is_another(int fd, std::uint64_t size) const;
   void take(const char* begin, const char* end);
-  void take(const Line& line);
-  void forget_from(std::int64_t step);
-  Column& column(const std::string& tag, std::size_t guess);
+  bool take(const Line& line);
+  void forget_after(std::int64_t step);
+  Column* column(const std::string& tag, std::size_t guess);
 
   std::filesystem::path file_;
-  std::uint64_t inode_ = 0;
   std::uint64_t read_ = 0;  // bytes, to the end of a line
+  std::string last_;        // of them, to know the file again
+  bool is_skipping_ = false;
+  std::unordered_map<std::string, std::size_t> places_;  // of columns
   std::vector<std::int64_t> steps_;
   std::vector<double> times_;
   std::vector<Column> columns_;

@@ -34,7 +34,7 @@ class Reader final : public nlohmann::json_sax<json> {
   bool start_object(std::size_t) override { return !std::exchange(is_begun_, true); }
   bool end_object() override { return true; }
   bool null() override { return false; }
-  bool boolean(bool) override { return false; }
+  bool boolean(bool value) override { return line_.take_truth(key_, value); }
   bool binary(binary_t&) override { return false; }
   bool start_array(std::size_t) override { return false; }
   bool end_array() override { return false; }
@@ -55,7 +55,8 @@ std::optional<std::string_view> read_text(const char*& at, const char* end) {
   if (at == end || *at != '"') return std::nullopt;
   const char* const begin = ++at;
   for (; at != end && *at != '"'; ++at) {
-    if (*at < ' ' || *at == '\\') return std::nullopt;  // bytes beyond ASCII are negative
+    const auto letter = static_cast<unsigned char>(*at);
+    if (letter < ' ' || letter > '~' || letter == '\\') return std::nullopt;
   }
   if (at == end) return std::nullopt;
   return std::string_view(begin, static_cast<std::size_t>(at++ - begin));
@@ -92,6 +93,7 @@ void Line::clear() {
   note.clear();
   time = 0;
   step = 0;
+  goes_on = false;
   has_step_ = false;
 }
 
@@ -147,6 +149,11 @@ bool Line::take_text(std::string_view key, std::string_view text) {
   if (text == "nan") return take_number(key, std::numeric_limits<double>::quiet_NaN());
   if (text == "inf") return take_number(key, kInfinity);
   return text == "-inf" && take_number(key, -kInfinity);
+}
+
+bool Line::take_truth(std::string_view key, bool value) {
+  goes_on = value;
+  return key == "goes_on";
 }
 
 }  // namespace sullae::runs

@@ -20,6 +20,7 @@ struct Line {
   std::string note;
   double time = 0;
   std::int64_t step = 0;
+  bool goes_on = false;  ///< behind this step, whatever was there of later ones
 
   /// False for what is no line of ours. Plain lines, which nearly all are, are read an order of magnitude faster than a reader for all of JSON does.
   bool parse(const char* begin, const char* end);
@@ -27,6 +28,7 @@ struct Line {
   /// Of a line that is read: what a reader of JSON calls. False ends it.
   bool take_number(std::string_view key, double value);
   bool take_text(std::string_view key, std::string_view text);
+  bool take_truth(std::string_view key, bool value);
 
  private:
   void clear();

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -74,27 +75,38 @@ class RunLog::Impl {
     fs::create_directories(folder_, error);
     if (error) throw Error(fmt::format("{}: {}", folder_.string(), error.message()));
     if (earlier == Earlier::refused) expect_none();
+    expect_own_lines();
     open(earlier);
     if (earlier == Earlier::refused) expect_none();  // of another that was as quick
     begin(description);
   }
   ~Impl() {
-    if (record_.ended) return;
-    const bool fails = std::uncaught_exceptions() > exceptions_;
-    try {
-      end(fails ? runs::End::failed : runs::End::stopped, "");
-    } catch (const std::exception& failure) {
-      log::warning("{}", failure.what());
+    // A fork has the file, and with it the lock, but is not the run.
+    if (::getpid() != record_.pid) return;
+    if (!record_.ended || !is_recorded_) {
+      const bool fails = std::uncaught_exceptions() > exceptions_;
+      try {
+        if (!record_.ended) take_end(fails ? runs::End::failed : runs::End::stopped, "");
+        write_record();
+      } catch (const std::exception& failure) {
+        log::warning("{}", failure.what());
+      }
     }
+    // Forks that live on, workers that read data, say, have the file still.
+    unlock(fd_.get());
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
   void scalars(std::int64_t step, const std::map<std::string, double>& values) {
-    if (step < 0) throw InputError(fmt::format("step {}: expected one from 0 on", step));
+    if (step < least_step_)
+      throw InputError(
+          fmt::format("step {}: expected one from {} on: steps count from the beginning of the "
+                      "training, for all curves",
+                      step, least_step_));
     json line{{"time", rounded(now())}, {"step", step}};
     for (const auto& [tag, value] : values) {
-      if (tag.empty() || tag == "time" || tag == "step" || tag == "note")
+      if (tag.empty() || tag == "time" || tag == "step" || tag == "note" || tag == "goes_on")
         throw InputError(
             fmt::format("'{}' is no tag of a curve: expected one such as train/loss", tag));
       // JSON knows no number that is none.
@@ -103,20 +115,31 @@ class RunLog::Impl {
                                               : value > 0       ? "inf"
                                                                 : "-inf");
     }
+    if (is_continued_) goes_on_after(step - 1);
     append(line);
     for (const auto& [tag, value] : values) record_.latest[tag] = value;
     record_.step = step;
-    if (std::chrono::steady_clock::now() - recorded_ > kRecordPeriod) write_record();
+    least_step_ = step;
+    if (std::chrono::steady_clock::now() - tried_ > kRecordPeriod) refresh_record();
   }
 
   void note(const std::string& text) {
     append({{"time", rounded(now())}, {"step", record_.step}, {"note", text}});
   }
 
+  void goes_on_after(std::int64_t step) {
+    is_continued_ = false;
+    if (!has_lines_) return;
+    append(
+        {{"time", rounded(now())}, {"step", std::max<std::int64_t>(step, 0)}, {"goes_on", true}});
+    record_.step = std::max<std::int64_t>(step, 0);
+    least_step_ = std::max<std::int64_t>(step, 0);
+  }
+
   void expect_steps(std::int64_t steps) {
     if (record_.steps == steps) return;
     record_.steps = steps;
-    write_record();
+    refresh_record();
   }
 
   void describe(const RunDescription& description) {
@@ -125,17 +148,28 @@ class RunLog::Impl {
   }
 
   void end(runs::End end, const std::string& reason) {
-    record_.ended = {.end = end, .time = rounded(now()), .reason = reason};
+    take_end(end, reason);
     write_record();
   }
 
  private:
   void expect_none() const {
-    if (fs::exists(folder_ / runs::kRecordFile))
+    struct stat status = {};
+    if (::stat((folder_ / runs::kRecordFile).c_str(), &status) == 0)
       throw InputError(
           fmt::format("{}: there is a run in it already: expected another folder, or to go on with "
                       "it (--resume)",
                       folder_.string()));
+    expect_own_lines();
+  }
+
+  // Others call their files so, too.
+  void expect_own_lines() const {
+    struct stat status = {};
+    if (::stat((folder_ / runs::kRecordFile).c_str(), &status) == 0) return;
+    if (::stat(metrics_.c_str(), &status) == 0 && status.st_size > 0)
+      throw InputError(fmt::format("{}: is there, and no {} beside it: expected another folder",
+                                   metrics_.string(), runs::kRecordFile));
   }
 
   void open(Earlier earlier) {
@@ -143,39 +177,58 @@ class RunLog::Impl {
     if (!fd_) throw system_error("{}", metrics_.string());
     std::chrono::milliseconds limit{10000};
     read_seconds(process_environment(), kTimeout, Zero::forbidden, limit);
-    const Deadline deadline(earlier == Earlier::refused ? std::chrono::milliseconds{0} : limit,
-                            kTimeout);
-    while (!try_lock(fd_.get(), metrics_)) {
+    if (earlier != Earlier::continued) limit = std::chrono::milliseconds{0};
+    const Deadline deadline(limit, kTimeout);
+    while (!lock()) {
       if (deadline.passed())
         throw InputError(fmt::format("{}: another process writes this run", folder_.string()));
       std::this_thread::sleep_for(std::chrono::milliseconds{50});
     }
+  }
+
+  bool lock() const {
+    try {
+      return try_lock(fd_.get(), metrics_);
+    } catch (const Error& error) {
+      log::warning("{}: it cannot be locked: whether this run lives is not seen", error.what());
+      return true;
+    }
+  }
+
+  void mend() {
     struct stat status = {};
     if (::fstat(fd_.get(), &status) != 0) throw system_error("{}", metrics_.string());
     if (const off_t end = end_of_lines(fd_.get(), status.st_size);
         end != status.st_size && ::ftruncate(fd_.get(), end) != 0)
       throw system_error("{}", metrics_.string());
+    has_lines_ = is_continued_ = status.st_size > 0;
   }
 
   void begin(const RunDescription& description) {
     record_.started = rounded(now());
     const auto file = folder_ / runs::kRecordFile;
-    if (fs::exists(file)) {
-      try {
-        auto earlier = runs::record_from(read_file(file, kMostRecordBytes), file);
-        record_.started = earlier.started;
-        record_.step = earlier.step;
-        record_.steps = earlier.steps;
-        record_.latest = std::move(earlier.latest);
-      } catch (const InputError& error) {
-        log::warning("{}: it is written anew", error.what());
-      }
-    }
+    struct stat status = {};
+    if (::stat(file.c_str(), &status) == 0) take_up(file);
+    mend();
     record_.host = host_name();
     record_.pid = ::getpid();
     record_.job = job_of_environment();
     take(description);
     write_record();
+  }
+
+  // Of one that was torn nothing is known; what is whole and none of ours is not written over.
+  void take_up(const fs::path& file) {
+    const std::string text = read_file(file, kMostRecordBytes);
+    if (!json::accept(text)) {
+      log::warning("{}: is damaged, and is written anew", file.string());
+      return;
+    }
+    auto earlier = runs::record_from(text, file);
+    record_.started = earlier.started;
+    record_.step = earlier.step;
+    record_.steps = earlier.steps;
+    record_.latest = std::move(earlier.latest);
   }
 
   void take(const RunDescription& description) {
@@ -201,19 +254,40 @@ class RunLog::Impl {
         throw failure;
       }
     }
+    has_lines_ = true;
+  }
+
+  void take_end(runs::End end, const std::string& reason) {
+    record_.ended = {.end = end, .time = rounded(now()), .reason = reason};
+  }
+
+  // What can wait for the next time.
+  void refresh_record() {
+    try {
+      write_record();
+    } catch (const Error& error) {
+      if (!std::exchange(is_told_, true)) log::warning("{}", error.what());
+    }
   }
 
   void write_record() {
+    tried_ = std::chrono::steady_clock::now();
+    is_recorded_ = false;
     record_.written = rounded(now());
     write_file(folder_ / runs::kRecordFile, runs::to_text(record_));
-    recorded_ = std::chrono::steady_clock::now();
+    is_recorded_ = true;
   }
 
   fs::path folder_;
   fs::path metrics_;
   UniqueFd fd_;
   runs::RunRecord record_;
-  std::chrono::steady_clock::time_point recorded_;
+  std::chrono::steady_clock::time_point tried_;  // to write it
+  bool is_recorded_ = false;                     // as it is
+  bool is_told_ = false;                         // that it cannot be
+  bool has_lines_ = false;
+  bool is_continued_ = false;  // and has not said from where
+  std::int64_t least_step_ = 0;
   const int exceptions_ = std::uncaught_exceptions();
 };
 
@@ -226,6 +300,7 @@ RunLog& RunLog::operator=(RunLog&&) noexcept = default;
 void RunLog::scalars(std::int64_t step, const std::map<std::string, double>& values) {
   impl_->scalars(step, values);
 }
+void RunLog::goes_on_after(std::int64_t step) { impl_->goes_on_after(step); }
 void RunLog::expect_steps(std::int64_t steps) { impl_->expect_steps(steps); }
 void RunLog::note(const std::string& text) { impl_->note(text); }
 void RunLog::describe(const RunDescription& description) { impl_->describe(description); }

@@ -121,6 +121,7 @@ void check_options(const TrainOptions& options, int world_size) {
   make_schedule(options, 1);
   require_writable(options.report, "report");
   require_writable(options.metrics_file, "metrics-file");
+  require_writable_folder(options.run_dir, "run-dir");
 }
 
 void check_elastic(const TrainOptions& options) {

@@ -40,7 +40,7 @@ TEST_F(Folders, WhereItStopsIsSaid) {
   for (int i = 0; i < 20; ++i) std::filesystem::create_directories(root_ / std::to_string(i));
   const auto found = dashboard::look_below(root_, 5);
   ASSERT_EQ(found.problems.size(), 1U);
-  EXPECT_TRUE(contains(found.problems[0], "there are more folders than are looked at"));
+  EXPECT_TRUE(contains(found.problems[0], "there is more than is looked at"));
   EXPECT_TRUE(dashboard::look_below(root_ / "none").runs.empty());
 }
 

@@ -19,22 +19,22 @@ class LogPiece : public ::testing::Test {
 };
 
 TEST_F(LogPiece, IsReadOnAsItGrows) {
-  EXPECT_EQ(log_piece(file_, std::nullopt).at("size"), 0) << "there is none yet";
+  EXPECT_EQ(log_piece(directory_.path(), file_, std::nullopt).at("size"), 0) << "there is none yet";
   append("one\ntw");
-  auto piece = log_piece(file_, std::nullopt);
+  auto piece = log_piece(directory_.path(), file_, std::nullopt);
   EXPECT_EQ(piece.at("text"), "one\n") << "whole lines";
   append("o\nthree\n");
-  piece = log_piece(file_, piece.at("end").get<std::int64_t>());
+  piece = log_piece(directory_.path(), file_, piece.at("end").get<std::int64_t>());
   EXPECT_EQ(piece.at("text"), "two\nthree\n");
   EXPECT_EQ(piece.at("end"), piece.at("size"));
   append("a line that is not over yet, or a bar of progress");
-  piece = log_piece(file_, piece.at("end").get<std::int64_t>());
+  piece = log_piece(directory_.path(), file_, piece.at("end").get<std::int64_t>());
   EXPECT_NE(piece.at("text"), "") << "what is the end now is shown";
 }
 
 TEST_F(LogPiece, OfALongOneTheEndIsRead) {
   for (int line = 0; line < 100'000; ++line) append(std::to_string(line) + "\n");
-  const auto piece = log_piece(file_, std::nullopt);
+  const auto piece = log_piece(directory_.path(), file_, std::nullopt);
   const auto text = piece.at("text").get<std::string>();
   EXPECT_LE(text.size(), std::size_t{256} << 10);
   EXPECT_TRUE(text.ends_with("\n99999\n"));
@@ -43,7 +43,7 @@ TEST_F(LogPiece, OfALongOneTheEndIsRead) {
   // From the beginning on, piece by piece, it is all there.
   std::string whole;
   for (std::int64_t at = 0; at < size;) {
-    const auto next = log_piece(file_, at);
+    const auto next = log_piece(directory_.path(), file_, at);
     whole += next.at("text").get<std::string>();
     ASSERT_GT(next.at("end"), at);
     at = next.at("end");
@@ -53,8 +53,21 @@ TEST_F(LogPiece, OfALongOneTheEndIsRead) {
 
 TEST_F(LogPiece, AShorterFileIsAnotherOne) {
   append("one\n");
-  EXPECT_EQ(log_piece(file_, 400).at("text"), "one\n");
-  EXPECT_EQ(log_piece(directory_.path(), std::nullopt).at("text"), "") << "a folder";
+  EXPECT_EQ(log_piece(directory_.path(), file_, 400).at("text"), "one\n");
+  EXPECT_EQ(log_piece(directory_.path(), directory_.path(), std::nullopt).at("text"), "")
+      << "a folder";
+}
+
+TEST_F(LogPiece, LinksLeadNowhereElse) {
+  const TemporaryDirectory elsewhere;
+  std::ofstream(elsewhere.path() / "secret") << "secret\n";
+  std::filesystem::create_symlink(elsewhere.path() / "secret", file_);
+  EXPECT_EQ(log_piece(directory_.path(), file_, std::nullopt).at("text"), "");
+  const auto folder = directory_.path() / "folder";
+  std::filesystem::create_directory_symlink(elsewhere.path(), folder);
+  EXPECT_EQ(log_piece(directory_.path(), folder / "secret", std::nullopt).at("text"), "");
+  EXPECT_EQ(log_piece(elsewhere.path(), elsewhere.path() / "secret", std::nullopt).at("text"),
+            "secret\n");
 }
 
 }  // namespace

@@ -1,4 +1,8 @@
 // The pages in a real browser, as people use them.
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
 #include "dashboard/fixture.h"
 #include "support/browser.h"
 #include "support/program.h"
@@ -49,8 +53,17 @@ TEST_F(DashboardPage, RunsAreFoundLookedAtAndCompared) {
   browser_->click(".brand");
   ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('tbody tr').length === 3"));
   EXPECT_EQ(browser_->run("return document.getElementById('compare').disabled"), true);
-  for (const std::string name : {"slow", "quick"})
+  RunLog live_again(root_ / "broken", {}, RunLog::Earlier::continued);
+  int live_step = 777;
+  // Each after the table was drawn anew.
+  for (const std::string name : {"slow", "quick"}) {
     browser_->click("input[aria-label='compare " + name + "']");
+    const auto step = std::to_string(++live_step);
+    live_again.scalars(live_step, {{"train/loss", 1}});
+    ASSERT_TRUE(
+        browser_->wait_for("document.querySelector('tbody').innerText.includes('" + step + "')"));
+  }
+  EXPECT_EQ(browser_->run("return document.getElementById('compare').textContent"), "Compare 2");
   browser_->click("#compare");
   ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('.chart path.curve').length === 4"))
       << whole();
@@ -67,10 +80,59 @@ TEST_F(DashboardPage, RunsAreFoundLookedAtAndCompared) {
       "const s = document.querySelector('input[type=range]'); s.value = 0.9; s.oninput();");
   EXPECT_TRUE(browser_->wait_for("document.querySelectorAll('.chart path.raw').length === 4"));
 
+  live_again.failed("a <b>rank</b> died");
   open("#/run/broken");
   ASSERT_TRUE(sees("a <b>rank</b> died")) << "as text, whatever it says: " << whole();
   open("#/run/none");
   EXPECT_TRUE(sees("there is no run 'none'"));
+}
+
+TEST_F(DashboardPage, ChartsStandAnyNumbers) {
+  {
+    RunLog log(root_ / "odd", {});
+    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+    for (int step = 1; step <= 200; ++step)
+      log.scalars(step,
+                  {{"constant", 0.1},
+                   {"nearly", 3e-4 * (1 + (step % 2) * std::numeric_limits<double>::epsilon())},
+                   {"none", kNone},
+                   {"between", step == 100 ? 1.0 : kNone},
+                   {"huge", step % 2 == 0 ? 1e300 : -1e300},
+                   {"endless", std::numeric_limits<double>::infinity()}});
+    log.scalars(200, {{"once", 7}});
+  }
+  open("#/run/odd");
+  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('.chart').length === 7")) << whole();
+  // Wherever the slider is, and both ways up the axis can go.
+  EXPECT_EQ(
+      browser_->run("const slider = document.querySelector('input[type=range]'), log = "
+                    "document.querySelector('input[type=checkbox]');"
+                    "for (const logarithmic of [false, true]) {"
+                    "  log.checked = logarithmic; log.onchange();"
+                    "  for (let i = 0; i < 100; ++i) { slider.value = i / 100; slider.oninput(); }"
+                    "}"
+                    "return document.querySelectorAll('.chart svg *').length < 5000"),
+      true);
+  EXPECT_EQ(browser_->run("return document.body.innerHTML.includes('NaN ') || "
+                          "document.body.innerHTML.includes('Infinity,')"),
+            false);
+}
+
+TEST_F(DashboardPage, ALogThatIsLookedAtStaysAndGrows) {
+  put("p.toml", "[steps.a]\nrun = \"echo first\"\nmakes = \"out\"\n");
+  run_program({sullae_program(), "pipeline", "run", root_ / "p.toml"});
+  open("#/pipeline/p.toml");
+  ASSERT_TRUE(browser_->wait_for("document.querySelector('tbody button')"));
+  browser_->click("tbody button");
+  ASSERT_TRUE(sees("first"));
+  // As often as in a minute.
+  browser_->run("for (let i = 0; i < 60; ++i) setTimeout(refresh, 20 * i)");
+  const auto log = "document.querySelector('pre.log').textContent";
+  const auto runs = root_ / ".sullae" / "pipelines" / "p" / "runs";
+  for (const auto& entry : std::filesystem::directory_iterator(runs))
+    std::ofstream(entry.path() / "a.log", std::ios::app) << "second\n";
+  EXPECT_TRUE(browser_->wait_for(std::string(log) + ".includes('second')"));
+  EXPECT_EQ(browser_->run(std::string("return ") + log + ".includes('first')"), true);
 }
 
 TEST_F(DashboardPage, ManyRunsAreTurnedPageByPage) {
@@ -119,9 +181,10 @@ TEST_F(DashboardPage, ATokenComesWithTheAddressOrIsAskedFor) {
   browser_->type("#token", dashboard().token());
   browser_->click("#token-set");
   EXPECT_TRUE(browser_->wait_for("document.querySelectorAll('tbody tr').length === 1")) << whole();
-  browser_->run("sessionStorage.clear()");
+  browser_->run("sessionStorage.clear(); location.reload()");
+  ASSERT_TRUE(browser_->wait_for("!document.getElementById('token-row').hidden"));
+  // Into the page that is open, as one does who has forgotten it.
   open("#token=" + dashboard().token());
-  browser_->run("location.reload()");
   EXPECT_TRUE(browser_->wait_for("document.querySelectorAll('tbody tr').length === 1")) << whole();
   EXPECT_EQ(browser_->run("return location.href.includes('token')"), false);
 }

@@ -23,6 +23,7 @@ ClusterState cluster_with(JobState state) {
   cluster.jobs[0].facts.id = "mnist-7";
   cluster.jobs[0].state = state;
   cluster.jobs[0].reason = "why";
+  cluster.places["mnist-7"] = 0;
   return cluster;
 }
 
@@ -54,6 +55,22 @@ TEST(RunStates, OfAJobTheEngineKnows) {
     EXPECT_EQ(found.reason, "why");
     EXPECT_EQ(found.is_over, is_over);
   }
+}
+
+TEST(RunStates, OneThatWasStoppedGoesOnWhereItsJobDoes) {
+  auto run = some_run();
+  run.record.ended = runs::Ended{.end = runs::End::stopped};
+  EXPECT_EQ(state_of(run, nullptr, "here").text, "stopped");
+  auto cluster = cluster_with(JobState::pending);
+  EXPECT_EQ(state_of(run, &cluster, "here").text, "pending");
+  EXPECT_FALSE(state_of(run, &cluster, "here").is_over);
+  cluster = cluster_with(JobState::preempted);
+  EXPECT_EQ(state_of(run, &cluster, "here").text, "preempted");
+  cluster = cluster_with(JobState::completed);
+  EXPECT_EQ(state_of(run, &cluster, "here").text, "stopped") << "the job has, the run has not";
+  run.is_live = true;
+  EXPECT_EQ(state_of(run, nullptr, "here").text, "running")
+      << "its process writes its last words now, or goes on";
 }
 
 TEST(RunStates, WithoutAnyWordItWasKilledHereAndIsUnknownElsewhere) {

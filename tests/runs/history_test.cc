@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 
 #include "runs/line.h"
+#include "support/errors.h"
 #include "support/temporary_directory.h"
 
 namespace sullae::testing {
@@ -63,23 +65,69 @@ TEST_F(HistoryTest, IsReadPieceByPiece) {
   EXPECT_GT(history_.bytes(), 60'000U * 28);
 }
 
-TEST_F(HistoryTest, StepsThatComeAgainTakeThePlaceOfThoseBefore) {
-  append(line(1, 1) +
-         R"({"step":1,"test":0.9})"
-         "\n" +
-         line(2, 2) +
-         R"({"step":2,"test":0.8})"
-         "\n" +
-         line(3, 3));
-  // Notes do not: whoever goes on says so before it knows the step.
-  append(R"({"step":1,"note":"resuming"})"
-         "\n" +
-         line(2, 20) + line(4, 40));
+TEST_F(HistoryTest, WhereARunGoesOnLaterStepsAreForgotten) {
+  append(line(1, 1) + line(2, 2) + "{\"step\":2,\"test\":0.8}\n" + line(3, 3) +
+         "{\"step\":3,\"test\":0.7,\"only\":1}\n");
+  append("{\"step\":3,\"note\":\"resuming\"}\n{\"step\":2,\"goes_on\":true}\n" + line(3, 30) +
+         line(4, 40));
   history_.update();
-  EXPECT_EQ(history_.steps(), (Steps{1, 1, 2, 4}));
-  EXPECT_EQ(history_.find("loss")->values, (std::vector<double>{1, 20, 40}));
-  EXPECT_EQ(history_.find("test")->values, (std::vector<double>{0.9}));
+  EXPECT_EQ(history_.steps(), (Steps{1, 2, 2, 3, 4}));
+  EXPECT_EQ(history_.find("loss")->values, (std::vector<double>{1, 2, 30, 40}));
+  EXPECT_EQ(history_.find("test")->values, (std::vector<double>{0.8}));
+  EXPECT_EQ(history_.find("only"), nullptr) << "it has no value any more";
   EXPECT_EQ(history_.notes().size(), 1U);
+  EXPECT_EQ(history_.damaged(), 0U);
+  append("{\"step\":0,\"goes_on\":true}\n");
+  history_.update();
+  EXPECT_TRUE(history_.steps().empty());
+}
+
+TEST_F(HistoryTest, StepsDoNotGoBackByThemselves) {
+  append(line(1, 1) + line(5, 5) + line(2, 2) + line(6, 6));
+  history_.update();
+  EXPECT_EQ(history_.steps(), (Steps{1, 5, 6}));
+  EXPECT_EQ(history_.damaged(), 1U);
+}
+
+TEST_F(HistoryTest, AFileThatTookAnothersPlaceIsReadAnew) {
+  append(line(1, 1) + line(2, 2));
+  history_.update();
+  // The same file for the system, with other lines in it, and longer.
+  std::filesystem::resize_file(file_, 0);
+  append(line(1, 7) + line(2, 8) + line(3, 9));
+  history_.update();
+  EXPECT_EQ(history_.find("loss")->values, (std::vector<double>{7, 8, 9}));
+  EXPECT_EQ(history_.damaged(), 0U);
+}
+
+TEST_F(HistoryTest, WhatIsTooLongIsLeftOut) {
+  append(line(1, 1) + std::string(9 << 20, 'x') + "\n" + line(2, 2));
+  history_.update();
+  EXPECT_EQ(history_.steps(), (Steps{1, 2}));
+  EXPECT_EQ(history_.damaged(), 1U);
+  append(std::string(5 << 20, 'y'));
+  history_.update();
+  append(std::string(5 << 20, 'y'));
+  history_.update();
+  append("\n" + line(3, 3));
+  history_.update();
+  EXPECT_EQ(history_.steps(), (Steps{1, 2, 3}));
+  EXPECT_EQ(history_.damaged(), 2U);
+}
+
+TEST_F(HistoryTest, ANumberInATagsNameMakesNoEndlessManyCurves) {
+  std::string text;
+  for (int step = 1; step <= 5000; ++step)
+    text += "{\"step\":" + std::to_string(step) + ",\"loss/" + std::to_string(step) + "\":1}\n";
+  append(text);
+  history_.update();
+  EXPECT_EQ(history_.columns().size(), 2000U);
+  EXPECT_EQ(history_.damaged(), 3000U);
+}
+
+TEST_F(HistoryTest, AFolderOrAPipeIsNoFile) {
+  std::filesystem::create_directory(file_);
+  EXPECT_TRUE(contains(error_of([&] { history_.update(); }), "is no file"));
 }
 
 TEST_F(HistoryTest, WhatIsNoLineIsCounted) {
@@ -125,7 +173,9 @@ TEST(Lines, PlainOnesAndOthersSayTheSame) {
     ASSERT_EQ(one.count, 1U);
     ASSERT_EQ(two.count, 1U);
     EXPECT_EQ(one.values[0].tag, two.values[0].tag);
-    if (one.values[0].number == one.values[0].number) {
+    if (std::isnan(one.values[0].number)) {
+      EXPECT_TRUE(std::isnan(two.values[0].number));
+    } else {
       EXPECT_EQ(one.values[0].number, two.values[0].number);
     }
   }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
@@ -24,6 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Earlier = RunLog::Earlier;
+using Steps = std::vector<std::int64_t>;
 
 class RunLogTest : public ::testing::Test {
  protected:
@@ -131,13 +134,73 @@ TEST_F(RunLogTest, WaitsForOneThatIsAboutToEnd) {
 
 TEST_F(RunLogTest, WrongTagsAndStepsAreRefused) {
   RunLog log(folder_, {});
-  for (const char* const tag : {"", "time", "step", "note"})
+  for (const char* const tag : {"", "time", "step", "note", "goes_on"})
     EXPECT_TRUE(contains(error_of<InputError>([&] {
                            log.scalars(1, {{tag, 1}});
                          }),
                          "is no tag of a curve: expected one such as train/loss"));
   EXPECT_TRUE(contains(error_of<InputError>([&] { log.scalars(-1, {{"a", 1}}); }), "step -1"));
   EXPECT_EQ(lines(), "");
+  log.scalars(5, {{"a", 1}});
+  log.scalars(5, {{"b", 1}});
+  EXPECT_TRUE(contains(error_of<InputError>([&] {
+                         log.scalars(4, {{"a", 1}});
+                       }),
+                       "step 4: expected one from 5 on: steps count from the beginning"));
+  log.goes_on_after(2);  // as where weights of a checkpoint are taken up
+  log.scalars(3, {{"a", 1}});
+  EXPECT_EQ(history().steps(), Steps{3});
+}
+
+TEST_F(RunLogTest, GoesOnWhereItSaysAndElseWhereItBegins) {
+  {
+    RunLog log(folder_, {});
+    log.goes_on_after(0);  // of a new run
+    EXPECT_EQ(lines(), "");
+    for (int step = 1; step <= 9; ++step) log.scalars(step, {{"a", step}});
+  }
+  { RunLog(folder_, {}, Earlier::continued).scalars(8, {{"a", 80}}); }
+  EXPECT_EQ(history().steps(), (Steps{1, 2, 3, 4, 5, 6, 7, 8}));
+  {
+    RunLog log(folder_, {}, Earlier::taken_over);
+    log.goes_on_after(6);
+    log.scalars(6, {{"b", 1}});
+    log.scalars(7, {{"a", 70}});
+  }
+  EXPECT_EQ(history().steps(), (Steps{1, 2, 3, 4, 5, 6, 6, 7}));
+  EXPECT_EQ(history().find("a")->values.back(), 70);
+  EXPECT_EQ(history().damaged(), 0U);
+}
+
+TEST_F(RunLogTest, FilesOfOthersAreLeftAlone) {
+  fs::create_directories(folder_);
+  append("{\"mine\": 1}\nand a part");
+  for (const auto earlier : {Earlier::refused, Earlier::continued})
+    EXPECT_TRUE(contains(error_of<InputError>([&] { RunLog(folder_, {}, earlier); }),
+                         "metrics.jsonl: is there, and no run.json beside it"));
+  EXPECT_EQ(lines(), "{\"mine\": 1}\nand a part");
+  fs::remove(folder_ / runs::kMetricsFile);
+  std::ofstream(folder_ / runs::kRecordFile) << R"({"sullae_run": 2})";
+  EXPECT_TRUE(contains(error_of<InputError>([&] { RunLog(folder_, {}, Earlier::continued); }),
+                       "it is of format 2"));
+}
+
+TEST_F(RunLogTest, AForkIsNotTheRun) {
+  auto log = std::make_unique<RunLog>(folder_, RunDescription{});
+  const pid_t child = ::fork();
+  if (child == 0) {
+    log.reset();
+    ::pause();
+    ::_exit(0);
+  }
+  log->scalars(1, {{"a", 1}});
+  EXPECT_TRUE(is_locked(folder_ / runs::kMetricsFile));
+  log->completed();
+  log.reset();
+  EXPECT_EQ(record().ended->end, runs::End::completed);
+  EXPECT_FALSE(is_locked(folder_ / runs::kMetricsFile)) << "though a fork lives";
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST_F(RunLogTest, APartOfALineIsTakenBack) {
@@ -185,8 +248,13 @@ TEST_F(RunLogTest, WhatWasWrittenOutlivesAKill) {
 TEST_F(RunLogTest, ADamagedRecordIsWrittenAnew) {
   { RunLog(folder_, {}).scalars(1, {{"a", 1}}); }
   std::ofstream(folder_ / runs::kRecordFile) << "{";
-  RunLog(folder_, {}, Earlier::continued).completed();
+  {
+    RunLog log(folder_, {}, Earlier::continued);
+    log.scalars(2, {{"a", 2}});
+    log.completed();
+  }
   EXPECT_TRUE(record().ended);
+  EXPECT_EQ(history().steps(), (Steps{1, 2}));
 }
 
 }  // namespace

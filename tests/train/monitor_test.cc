@@ -73,7 +73,7 @@ TEST_F(Monitor, TheRunsFolderHasItsCurvesSettingsAndEnd) {
   EXPECT_EQ(record.at("settings").at("recipe"), "mnist");
   EXPECT_EQ(record.at("settings").at("batch-size"), "60");
   EXPECT_FALSE(record.at("settings").contains("run-dir")) << "which is no difference between runs";
-  EXPECT_GT(record.at("latest").at("test/accuracy"), 0.5);
+  EXPECT_TRUE(record.at("latest").contains("test/accuracy"));
   runs::History history(folder / "metrics.jsonl");
   history.update();
   std::vector<std::int64_t> steps;
@@ -99,15 +99,15 @@ TEST_F(Monitor, TheRunsFolderHasItsCurvesSettingsAndEnd) {
 
 TEST_F(Monitor, ARunThatFailsSaysWhy) {
   const auto folder = directory_.path() / "run";
-  const auto file = directory_.path() / "no-folder";
-  std::ofstream(file) << "in the way";
+  // Files may have 16 KB: a record of the run does, a checkpoint does not.
   const auto result =
-      run_program({sullae_program(), "train", "mnist", "--data", mnist_, "--epochs", "1",
-                   "--checkpoint-dir", file / "checkpoints", "--run-dir", folder});
+      run_program({"bash", "-c", "trap '' XFSZ; ulimit -f 16; exec \"$@\"", "bash",
+                   sullae_program(), "train", "mnist", "--data", mnist_, "--batch-size", "60",
+                   "--epochs", "1", "--checkpoint-dir", checkpoints_, "--run-dir", folder});
   EXPECT_NE(result.exit_code, 0);
   const auto ended = read_json(folder / "run.json").at("ended");
   EXPECT_EQ(ended.at("how"), "failed");
-  EXPECT_TRUE(contains(ended.at("reason").get<std::string>(), "no-folder")) << ended;
+  EXPECT_TRUE(contains(ended.at("reason").get<std::string>(), "File too large")) << ended;
 }
 
 TEST_F(Monitor, AFullDiskTakesPointsAndNotTheTraining) {

@@ -9,9 +9,8 @@ const svg = (tag, attributes = {}) => {
 function ticks(low, high, count) {
   const rough = (high - low) / count || 1, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map(m => m * power).find(s => s >= rough);
-  const found = [];
-  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) found.push(Math.abs(value) < step * 1e-9 ? 0 : value);
-  return found;
+  const first = Math.ceil(low / step), last = Math.floor(high / step + 1e-9);
+  return Array.from({length: Math.min(Math.max(0, last - first + 1), 3 * count)}, (_, i) => (first + i) * step);
 }
 
 // An exponential mean without the pull to its beginning, as TensorBoard smooths.
@@ -29,6 +28,7 @@ class Chart {
   // `ask(from, to)` is called when another stretch is to be seen.
   constructor(title, ask) {
     this.ask = ask;
+    this.clip = `clip-${Chart.count = (Chart.count || 0) + 1}`;
     this.last = make('span');
     this.svg = svg('svg', {role: 'img', 'aria-label': title});
     this.tip = make('div', {class: 'tip', hidden: ''});
@@ -62,13 +62,15 @@ class Chart {
     let [x0, x1, y0, y1] = [this.options.from ?? least(xs), this.options.to ?? most(xs), least(ys), most(ys)];
     if (!isFinite(y0)) [y0, y1] = [0, 1];
     if (x0 === x1) x1 = x0 + 1;
-    if (y0 === y1) [y0, y1] = [y0 - Math.abs(y0 || 1) / 10, y1 + Math.abs(y1 || 1) / 10];
+    // Smoothed, what is constant is not quite.
+    if (y1 - y0 <= 1e-9 * Math.max(Math.abs(y0), Math.abs(y1))) [y0, y1] = [y0 - Math.abs(y0 || 1) / 10, y1 + Math.abs(y1 || 1) / 10];
     const room = (y1 - y0) * 0.06;
     y0 -= room; y1 += room;
     const left = 52, right = box.width - 6, top = 8, bottom = box.height - 20;
     this.place = {x0, x1, y0, y1, left, right, top, bottom,
       x: x => left + (x - x0) / (x1 - x0) * (right - left), y: y => bottom - (y - y0) / (y1 - y0) * (bottom - top)};
-    const parts = [];
+    const clip = svg('clipPath', {id: this.clip}), parts = [clip];
+    clip.append(svg('rect', {x: left, width: right - left, y: 0, height: bottom}));
     for (const y of ticks(y0, y1, 5)) {
       const line = this.place.y(y), text = svg('text', {x: left - 6, y: line + 4, 'text-anchor': 'end'});
       text.textContent = short(log ? 10 ** y : +y.toPrecision(12));
@@ -86,16 +88,16 @@ class Chart {
     this.svg.replaceChildren(...parts);
   }
 
-  // A gap where there is no number.
+  // A gap where there is no number; a number between gaps is a dot.
   line(curve, ys, kind) {
     let path = '', pen = 'M';
     curve.x.forEach((x, i) => {
       if (!isFinite(ys[i])) { pen = 'M'; return; }
-      path += `${pen}${this.place.x(x).toFixed(1)} ${this.place.y(ys[i]).toFixed(1)}`;
+      path += `${pen}${this.place.x(x).toFixed(1)} ${this.place.y(ys[i]).toFixed(1)}${pen === 'M' ? 'h0' : ''}`;
       pen = 'L';
     });
     if (curve.x.length === 1 && path) return svg('circle', {cx: this.place.x(curve.x[0]), cy: this.place.y(ys[0]), r: 3, class: kind.replace('curve ', '')});
-    return svg('path', {d: path, class: kind});
+    return svg('path', {d: path, class: kind, 'clip-path': `url(#${this.clip})`});
   }
 
   at(event) {

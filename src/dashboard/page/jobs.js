@@ -4,15 +4,25 @@ class Log {
   constructor(path) {
     this.path = path;
     this.end = -1;
+    this.kept = 0;  // letters
+    this.before = make('span');
     this.root = make('pre', {class: 'log', tabindex: 0, 'aria-label': 'log'});
   }
   async update() {
     for (;;) {
       const piece = await call(this.path + (this.end < 0 ? '' : '&from=' + this.end));
       const follows = this.root.scrollTop + this.root.clientHeight >= this.root.scrollHeight - 20;
-      if (piece.begin !== this.end) this.root.replaceChildren(...(piece.begin > 0 ? [`… ${bytes(piece.begin)} before this\n`] : []));
-      this.root.append(piece.text);
-      if (this.root.childNodes.length > 40) this.root.firstChild.remove();
+      if (piece.begin !== this.end) {
+        this.root.replaceChildren(this.before);
+        this.kept = 0;
+      }
+      if (piece.text) this.root.append(piece.text);
+      this.kept += piece.text.length;
+      while (this.kept > 2e6 && this.root.childNodes.length > 2) {
+        this.kept -= this.root.childNodes[1].length;
+        this.root.childNodes[1].remove();
+      }
+      this.before.textContent = piece.end > this.kept + 3 ? `… about ${bytes(piece.end - this.kept)} before this\n` : '';
       const rest = piece.size - piece.end, grew = piece.end > this.end;
       this.end = piece.end;
       if (follows) this.root.scrollTop = this.root.scrollHeight;
@@ -55,7 +65,7 @@ function jobsView(root) {
 function jobView(root, id) {
   const head = make('div'), place = make('div');
   root.append(head, place);
-  let before = '', log = null, shown = 0;
+  let before = '', log = null, shown = 0, wanted = 0;
   return async () => {
     const job = await call('/api/job?' + parameters([['id', id]]));
     const now = JSON.stringify(job) + Math.floor(Date.now() / 5000);
@@ -67,12 +77,13 @@ function jobView(root, id) {
         make('p', {class: 'note'}, `submitted ${moment(job.submitted)}${job.engine_id ? `, ${job.engine_id} of the engine` : ''}${job.hosts.length ? `, on ${job.hosts.join(' ')}` : ''}; folder ${job.folder}`),
         ...(job.runs.length ? [make('p', {}, 'Its curves: ', ...job.runs.map(run => runLink(run, run)))] : []),
         ...(job.history.length ? [table([['Attempt', 'left'], ['End', 'left'], ['Time'], ['Why', 'left']], make('tbody', {}, ...job.history.map(one => make('tr', {},
-          cell(make('button', {onclick: () => { shown = one.attempt; log = null; before = ''; refresh(); }}, `log of attempt ${one.attempt}`), 'left'), cell(one.end ? state(one.end, one.reason) : job.over ? 'without a word' : state('running'), 'left'),
+          cell(make('button', {onclick: () => { wanted = one.attempt; refresh(); }}, `log of attempt ${one.attempt}`), 'left'), cell(one.end ? state(one.end, one.reason) : job.over || one.attempt < job.attempts ? 'without a word' : state('running'), 'left'),
           cell(one.ended ? seconds(one.ended - one.started) : '–'), cell(one.reason || '', 'left wrap')))))] : []));
     }
     if (!job.attempts) return;
-    if (!log) {
-      shown = shown || job.attempts;
+    const attempt = wanted || job.attempts;
+    if (!log || shown !== attempt) {
+      shown = attempt;
       log = new Log('/api/job-log?' + parameters([['id', id], ['attempt', shown]]));
       place.replaceChildren(make('h2', {}, `Log of attempt ${shown}`), log.root);
     }

@@ -22,7 +22,7 @@ function runView(root, id) {
     const now = JSON.stringify({...run, seconds: Math.floor(run.seconds)});
     if (now !== before) {
       before = now;
-      const left = run.over || !run.steps || !run.step ? NaN : run.seconds * (run.steps - run.step) / run.step;
+      const left = run.over || !run.steps || !run.seconds_a_step ? NaN : run.seconds_a_step * (run.steps - run.step);
       const rate = run.latest['throughput/samples_per_second'];
       draw(head, make('h1', {}, run.id === '.' ? run.name : run.id, ' ', state(run.state, run.reason)), ...(run.reason ? [make('p', {class: 'reason'}, run.reason)] : []),
         make('div', {class: 'cards'}, card('time', seconds(run.seconds)), ...(isFinite(left) ? [card('left, about', seconds(left))] : []), card(run.steps ? `of ${run.steps} steps` : 'steps', short(run.step)),
@@ -36,12 +36,12 @@ function runView(root, id) {
         ...(rows.length ? [make('h2', {}, 'Settings'), table([['Setting', 'left'], ['Value', 'left']], make('tbody', {}, ...rows))] : []),
         ...(run.damaged ? [make('p', {class: 'problem'}, `${run.damaged} lines of metrics.jsonl could not be read`)] : []));
     }
-    await charts.update(run.tags.map(({tag}) => tag).sort());
+    await charts.update(run.tags.map(({tag}) => tag).sort(), run.over);
   };
 }
 
 function compareView(root, list) {
-  const ids = list.split(',').map(decodeURIComponent).filter(Boolean);
+  const ids = (list || '').split(',').map(decoded).filter(Boolean);
   const head = make('div'), charts = new Charts(ids), tail = make('div');
   root.append(make('h1', {}, `${ids.length} runs`), head, charts.root, tail);
   let before = '';
@@ -58,6 +58,6 @@ function compareView(root, list) {
       draw(tail, make('h2', {}, 'Settings that differ'), keys.length === 0 ? make('p', {class: 'note'}, 'None.')
         : table([['Setting', 'left'], ...runs.map(run => [run.id, 'left'])], make('tbody', {}, ...keys.map(key => make('tr', {}, cell(key, 'left mono'), ...runs.map(run => cell(run.settings[key] ?? '–', 'left mono')))))));
     }
-    await charts.update([...new Set(runs.flatMap(run => run.tags.map(({tag}) => tag)))].sort());
+    await charts.update([...new Set(runs.flatMap(run => run.tags.map(({tag}) => tag)))].sort(), runs.every(run => run.over));
   };
 }

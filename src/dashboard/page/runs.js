@@ -13,8 +13,8 @@ function progressOf(run) {
   return make('span', {}, short(run.step), bar);
 }
 
-function runsView(root, options) {
-  const asked = {search: '', state: '', sort: 'started', descending: 1, offset: 0, ...options};
+function runsView(root) {
+  const asked = {search: '', state: '', sort: 'started', descending: 1, offset: 0};
   const limit = 100;
   const search = make('input', {type: 'search', placeholder: 'Search names and settings: lr=0.1 mnist', 'aria-label': 'search runs', value: asked.search});
   const chips = make('div', {class: 'row'}), body = make('div'), compare = make('button', {class: 'main', id: 'compare'}, 'Compare');
@@ -40,7 +40,8 @@ function runsView(root, options) {
   const row = (run, tags) => {
     const box = make('input', {type: 'checkbox', 'aria-label': 'compare ' + run.id});
     box.checked = chosen.has(run.id);
-    box.onchange = () => { box.checked ? chosen.add(run.id) : chosen.delete(run.id); count(); };
+    // Of the box that is shown, which another one may have become.
+    box.onchange = event => { event.target.checked ? chosen.add(run.id) : chosen.delete(run.id); count(); };
     return make('tr', {}, cell(box, 'box left'), cell(runLink(run.id, run.id === '.' ? run.name : run.id), 'left'), cell(state(run.state, run.reason), 'left'),
       make('td', {title: moment(run.started)}, ago(run.started)), cell(seconds(run.seconds)), cell(progressOf(run)), cell(String(run.ranks)),
       ...tags.map(tag => cell(short(run.latest[tag]))));

@@ -2,9 +2,15 @@
 const period = 1000;
 let update = null, busy = false, again = false;
 
+const decoded = word => {
+  try { return decodeURIComponent(word); } catch { return word; }
+};
+
 function open() {
+  aborting?.abort();
+  aborting = new AbortController();
   const [name = 'runs', ...rest] = location.hash.replace(/^#\//, '').split('/');
-  const words = rest.map(word => name === 'compare' ? word : decodeURIComponent(word));
+  const words = rest.map(word => name === 'compare' ? word : decoded(word));
   const views = {runs: runsView, run: runView, compare: compareView, jobs: jobsView, job: jobView, pipelines: pipelinesView, pipeline: pipelineView, models: modelsView};
   const view = Object.hasOwn(views, name) ? name : 'runs';
   const section = {run: 'runs', compare: 'runs', job: 'jobs', pipeline: 'pipelines'}[view] || view;
@@ -37,7 +43,7 @@ async function refresh() {
       await asked();
       $('problem').textContent = problems.join('\n');
     } catch (error) {
-      if (asked === update) $('problem').textContent = error instanceof TypeError && error.message.includes('fetch') ? 'The dashboard does not answer.' : error.message;
+      if (asked === update && error.name !== 'AbortError') $('problem').textContent = error instanceof TypeError && error.message.includes('fetch') ? 'The dashboard does not answer.' : error.message;
     }
     if (asked !== update) again = true;
   } while (again);

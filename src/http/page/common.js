@@ -8,14 +8,21 @@ const make = (tag, attributes = {}, ...children) => {
   element.append(...children);
   return element;
 };
+let token = '';
 // A server that has drawn a token prints it behind the address, where it is told to nobody.
-if (location.hash.startsWith('#token=')) {
-  sessionStorage.setItem('token', location.hash.slice('#token='.length));
-  history.replaceState(null, '', location.pathname);
+function takeToken() {
+  if (location.hash.startsWith('#token=')) {
+    sessionStorage.setItem('token', location.hash.slice('#token='.length));
+    history.replaceState(null, '', location.pathname);
+    $('token-row').hidden = true;
+  }
+  token = sessionStorage.getItem('token') || '';
 }
-let token = sessionStorage.getItem('token') || '';
+takeToken();
+addEventListener('hashchange', takeToken);
+let aborting = null;  // what a page asks for that is about to show something else
 async function call(path, body) {
-  const options = {headers: {}};
+  const options = {headers: {}, signal: aborting?.signal};
   if (token) options.headers.Authorization = 'Bearer ' + token;
   if (body !== undefined) {
     options.method = 'POST';

@@ -22,7 +22,7 @@ std::vector<std::unique_ptr<Observer>> make_monitors(const TrainOptions& options
     const bool continues = options.resume || elastic::is_elastic();
     monitors.push_back(std::make_unique<RunFolder>(
         options.run_dir, continues ? RunLog::Earlier::continued : RunLog::Earlier::refused,
-        options.log_interval));
+        options.log_interval, options.max_steps));
   }
   if (!options.report.empty()) monitors.push_back(std::make_unique<ReportFiles>(options.report));
   return monitors;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
@@ -36,7 +37,8 @@ std::map<std::string, std::string> settings_of(const Report& report) {
     // A program's own words, which need be no TOML.
     settings["configuration"] = report.configuration;
   }
-  for (const char* const where : {"run-dir", "report", "tensorboard-dir", "metrics-file"})
+  for (const char* const where :
+       {"run-dir", "report", "tensorboard-dir", "metrics-file", "checkpoint-dir", "timeline"})
     settings.erase(where);
   return settings;
 }
@@ -47,19 +49,29 @@ void RunFolder::started(const Report& report) {
   tested_ = report.tested;
   description_ = {.settings = settings_of(report), .ranks = report.world_size};
   if (log_) return write([&] { log_->describe(description_); });
+  open(elastic::is_elastic() ? RunLog::Earlier::taken_over : earlier_);
+}
+
+// In an elastic job the process that was the first rank until now may live a moment longer, or be thought to: no reason for all the others to wait.
+void RunFolder::open(RunLog::Earlier earlier) {
   try {
-    log_.emplace(folder_, description_, earlier_);
+    log_.emplace(folder_, description_, earlier);
+    is_told_ = false;
   } catch (const InputError& error) {
-    // The rank that was the first until now has not ended yet: no reason for the others to end.
     if (!elastic::is_elastic()) throw;
-    log::warning("--run-dir: {}; the run goes on without", error.what());
+    tell(error);
+  } catch (const Error& error) {
+    tell(error);
   }
 }
 
 void RunFolder::stepped(const Moment& m) {
+  if (!log_ && is_due(m, interval_)) open(RunLog::Earlier::taken_over);
   write([&] {
+    if (std::exchange(is_first_, false)) log_->goes_on_after(m.total_steps - 1);
     const auto before = m.total_steps - m.step - (m.epoch - 1) * m.steps_per_epoch;
-    log_->expect_steps(before + m.epochs * m.steps_per_epoch);
+    const auto steps = before + m.epochs * m.steps_per_epoch;
+    log_->expect_steps(max_steps_ > 0 ? std::min(steps, max_steps_) : steps);
     if (is_due(m, interval_)) log_->scalars(m.total_steps, scalars_of(m));
   });
 }
@@ -74,6 +86,7 @@ void RunFolder::world_changed(const WorldChange& change) {
   description_.settings["ranks"] = std::to_string(change.ranks);
   write([&] {
     log_->describe(description_);
+    if (std::exchange(is_first_, false)) log_->goes_on_after(change.step);
     log_->scalars(change.step, {{"world/ranks", change.ranks}, {"world/pauses", pauses_}});
     log_->note(fmt::format("{} rank{} on after {:.2f} s: {}", change.ranks,
                            change.ranks == 1 ? " goes" : "s go", change.pause, change.reason));
@@ -101,9 +114,13 @@ void RunFolder::write(const std::function<void()>& part) {
   } catch (const InputError&) {
     throw;
   } catch (const Error& error) {
-    if (!std::exchange(is_told_, true))
-      log::warning("--run-dir: {}; the training goes on", error.what());
+    tell(error);
   }
+}
+
+void RunFolder::tell(const Error& error) {
+  if (!std::exchange(is_told_, true))
+    log::warning("--run-dir: {}; the training goes on", error.what());
 }
 
 }  // namespace sullae::train

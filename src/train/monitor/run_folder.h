@@ -1,11 +1,13 @@
 // The run's folder (--run-dir), which `sullae dashboard` shows.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
 
+#include "sullae/error.h"
 #include "sullae/run_log.h"
 #include "sullae/train/observer.h"
 
@@ -14,10 +16,12 @@ namespace sullae::train {
 /// For rank 0: curves every `interval` steps and after each epoch, what the run is, and how it ends. Used by one thread.
 class RunFolder final : public Observer {
  public:
-  RunFolder(std::filesystem::path folder, RunLog::Earlier earlier, int interval)
-      : folder_(std::move(folder)), earlier_(earlier), interval_(interval) {}
+  /// `max_steps`: the run ends after so many; 0: with its epochs.
+  RunFolder(std::filesystem::path folder, RunLog::Earlier earlier, int interval,
+            std::int64_t max_steps)
+      : folder_(std::move(folder)), earlier_(earlier), interval_(interval), max_steps_(max_steps) {}
 
-  /// Makes the folder. Throws as RunLog does.
+  /// Makes the folder. Throws InputError as RunLog does.
   void started(const Report& report) override;
   void stepped(const Moment& moment) override;
   void epoch_ended(const Moment& moment, const EpochReport& epoch) override;
@@ -27,15 +31,19 @@ class RunFolder final : public Observer {
   void failed(const std::string& why) override;
 
  private:
+  void open(RunLog::Earlier earlier);
   void write(const std::function<void()>& part);
+  void tell(const Error& error);
 
   std::filesystem::path folder_;
   RunLog::Earlier earlier_;
   int interval_;
+  std::int64_t max_steps_;
   bool tested_ = true;
   double pauses_ = 0;  // seconds
   RunDescription description_;
   std::optional<RunLog> log_;
+  bool is_first_ = true;  // of this process's steps
   bool is_told_ = false;  // that it cannot be written
 };
 
