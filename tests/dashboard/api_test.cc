@@ -84,6 +84,12 @@ TEST_F(DashboardApi, WhereOthersReachItATokenIsNeeded) {
   EXPECT_EQ(ask("/api/none").status, 401) << "what there is, is nobody's business either";
 }
 
+TEST_F(DashboardApi, ATokenKeepsOthersOfThisMachineOut) {
+  options_.draws_token = true;
+  EXPECT_EQ(ask("/api/runs").status, 401);
+  EXPECT_EQ(ask("/api/runs", {{"Authorization", "Bearer " + dashboard().token()}}).status, 200);
+}
+
 TEST_F(DashboardApi, TokensOfAFile) {
   const auto file = directory_.path() / "tokens.toml";
   std::ofstream(file)
