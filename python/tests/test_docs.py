@@ -28,4 +28,4 @@ def test_programs_run(program, tmp_path):
 
 
 def test_the_page_has_programs():
-    assert len(PROGRAMS) == 5
+    assert len(PROGRAMS) == 6

@@ -245,7 +245,9 @@ def test_schedules_and_hooks_made_before():
     schedule = torch.optim.lr_scheduler.StepLR(inner, 1, 0.5)
     optimizer = hvd.DistributedOptimizer(inner, model.named_parameters())
     calls = []
-    optimizer.register_step_post_hook(lambda *_: calls.append("hook"))
+    has_hooks = hasattr(optimizer, "register_step_post_hook")  # of torch 2
+    if has_hooks:
+        optimizer.register_step_post_hook(lambda *_: calls.append("hook"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(3):
@@ -259,7 +261,7 @@ def test_schedules_and_hooks_made_before():
     hvd.broadcast_optimizer_state(optimizer, 0)
     calls.clear()
     optimizer.step()
-    assert calls == ["hook"]
+    assert calls == ["hook"] * has_hooks
     patched = torch.optim.SGD(network().parameters(), lr=0.1)
     patched.step = lambda: None
     with pytest.raises(sullae.InputError, match="step.. of the optimizer was replaced"):

@@ -51,7 +51,11 @@ def test_a_run_is_gone_on_with_where_that_is_said(tmp_path):
         sullae.RunLog(tmp_path)
     with sullae.RunLog(tmp_path, resume=True) as log:
         log.scalars(2, {"loss": 2})
-    assert [line["step"] for line in lines(tmp_path)] == [1, 2]
+    with sullae.RunLog(tmp_path, resume=True) as log:
+        log.goes_on_after(1)
+        log.scalars(2, {"loss": 3})
+    said = [(line["step"], line.get("loss"), line.get("goes_on")) for line in lines(tmp_path)]
+    assert said == [(1, 1, None), (1, None, True), (2, 2, None), (1, None, True), (2, 3, None)]
     with pytest.raises(sullae.InputError, match="step -1"):
         with sullae.RunLog(tmp_path, resume=True) as log:
             log.scalars(-1, {"loss": 1})

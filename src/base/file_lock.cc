@@ -32,11 +32,12 @@ void unlock(int fd) {
   ::fcntl(fd, F_OFD_SETLK, &lock);
 }
 
-bool is_locked(const std::filesystem::path& file) {
+std::optional<bool> is_locked(const std::filesystem::path& file) {
   const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) return false;
+  if (!fd) return errno == ENOENT ? std::optional(false) : std::nullopt;
   auto lock = whole_file();
-  return ::fcntl(fd.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  if (::fcntl(fd.get(), F_OFD_GETLK, &lock) != 0) return std::nullopt;
+  return lock.l_type != F_UNLCK;
 }
 
 }  // namespace sullae

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 namespace sullae {
 
@@ -13,7 +14,7 @@ bool try_lock(int fd, const std::filesystem::path& file);
 /// Before the file is closed: forks that have it, too, then have no lock.
 void unlock(int fd);
 
-/// Whether a process has the lock of `file`. Asking takes nothing, and keeps nobody from taking it.
-bool is_locked(const std::filesystem::path& file);
+/// Whether a process has the lock of `file`; nothing where it is there and cannot be looked at. Asking takes nothing, and keeps nobody from taking it.
+std::optional<bool> is_locked(const std::filesystem::path& file);
 
 }  // namespace sullae

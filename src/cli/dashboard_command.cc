@@ -58,6 +58,8 @@ class DashboardCommand final : public Command {
                options_.tls_certificate.empty() ? "http" : "https", host, dashboard.port(),
                dashboard.token().empty() ? "" : "#token=" + dashboard.token());
     std::fflush(stdout);
+    if (!dashboard.token().empty() && options_.tls_certificate.empty() && !options_.draws_token)
+      log::warning("without --tls-cert the token, and all that is shown, can be read on the way");
     while (!signals.come_within(std::chrono::seconds{1})) {
     }
     return 0;

@@ -192,7 +192,9 @@ void declare_output(CLI::App& app, RecipeOptions& o) {
             "Keep metrics for Prometheus here (node_exporter's textfile collector)", "FILE");
   group
       .add("--log-interval", o.log_interval,
-           "Steps between progress lines, where the output is no terminal", "N")
+           "Steps between points of curves, and between progress lines where the output is no "
+           "terminal",
+           "N")
       ->check(positive_integer());
 }
 

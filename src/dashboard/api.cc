@@ -187,7 +187,13 @@ void Api::handle(http::Request request, http::Respond respond) {
 
 void Api::answer(const http::Request& request, const http::Respond& respond) {
   const auto& found = answers_.at(request.path.substr(kApi.size()));
-  respond(json_or_unchanged(found(request.query), request.header("if-none-match")));
+  auto response = json_or_unchanged(found(request.query), request.header("if-none-match"));
+  // Who asks and does not read must not take all memory.
+  if (request.memory && !request.memory->grow_to(request.memory->bytes() + response.body.size()))
+    throw RequestError(Refusal::unavailable,
+                       "answers that nobody reads take all memory there is: try again later");
+  response.memory = request.memory;
+  respond(std::move(response));
 }
 
 }  // namespace sullae::dashboard

@@ -1,9 +1,11 @@
 #include "dashboard/catalogue.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
+#include "base/percent.h"
 #include "cluster/job_folder.h"
 
 namespace sullae::dashboard {
@@ -12,6 +14,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kContentsFresh{900};
+
+// Names of folders are bytes, of EUC-KR, say; what clients are told, and say again, is UTF-8.
+std::string id_of(const std::string& name) {
+  try {
+    static_cast<void>(nlohmann::json(name).dump());
+    return name;
+  } catch (const nlohmann::json::exception&) {
+    return percent_encode(name, /*keep_slashes=*/true);
+  }
+}
 
 }  // namespace
 
@@ -45,7 +57,7 @@ void Catalogue::look_at_folders() {
   std::set<fs::path> seen;
   std::error_code error;
   for (const auto& name : found_.runs) {
-    run_folders_[name] = path(name);
+    run_folders_[id_of(name)] = path(name);
     if (jobs_) seen.insert(fs::weakly_canonical(path(name), error));
   }
   if (jobs_) {
@@ -53,7 +65,8 @@ void Catalogue::look_at_folders() {
       for (const auto& run : look_below(job.path(), 100).runs) {
         const auto folder = job.path() / run;
         if (seen.contains(fs::weakly_canonical(folder, error))) continue;
-        run_folders_["jobs:" + (fs::path(job.id()) / run).lexically_normal().string()] = folder;
+        run_folders_["jobs:" + id_of((fs::path(job.id()) / run).lexically_normal().string())] =
+            folder;
       }
     }
   }

@@ -34,6 +34,7 @@ class Dashboard::Impl {
                             .port = options.port,
                             .threads = 2,
                             .max_body_bytes = 4096,
+                            .max_inflight_bytes = std::size_t{64} << 20,
                             .drain_timeout = std::chrono::seconds{2},
                             .tls_certificate = options.tls_certificate,
                             .tls_key = options.tls_key},

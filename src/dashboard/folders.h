@@ -19,8 +19,8 @@ struct Found {
   std::vector<std::string> problems = {};
 };
 
-/// Looks below `root`, in the order of names. Hidden folders are left out, and so is what is within runs and models; links are followed, to each folder
-/// once; so many entries are looked at, at most. Does not throw: folders come and go.
+/// Looks below `root`; names are sorted. Hidden folders are left out, and so is what is within models; links are followed, to what has no name of its own
+/// here; so many entries are looked at, at most. Does not throw: folders come and go.
 Found look_below(const std::filesystem::path& root, std::size_t most = 2'000'000);
 
 }  // namespace sullae::dashboard

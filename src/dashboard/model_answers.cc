@@ -46,8 +46,8 @@ json list_models(Catalogue& catalogue) {
     const auto serving = repository::read_serving_state(folder);
     json shown{{"id", name},
                {"name", folder.filename().string()},
-               {"served", is_locked(folder / ".." / repository::kServingLock)},
-               {"learning", is_locked(folder / repository::kLearningLock)},
+               {"served", is_locked(folder / ".." / repository::kServingLock).value_or(false)},
+               {"learning", is_locked(folder / repository::kLearningLock).value_or(false)},
                {"versions", json::array()}};
     for (auto version = versions->rbegin(); version != versions->rend(); ++version)
       shown["versions"].push_back(version_of(folder, *version, serving));

@@ -88,7 +88,7 @@ json show_pipeline(Catalogue& catalogue, const std::string& query) {
   const auto run = run_of(state, runs, query);
   const auto usual = usual_of(runs);
   shown["run"] = run ? summary_of(*run, state) : json();
-  if (run && run->state == RunState::running)
+  if (run && run->state == RunState::running && !usual.empty())
     shown["run"]["expected_end"] = forecast(pipeline, *run, usual, std::time(nullptr)).end;
   shown["run_steps"] = json::array();
   for (const Step& step : pipeline.steps) {

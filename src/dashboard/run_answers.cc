@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <ctime>
+#include <functional>
 #include <limits>
 #include <set>
 #include <span>
@@ -26,7 +27,7 @@ using nlohmann::json;
 
 constexpr std::size_t kMostRunsOfAChart = 100;
 constexpr std::int64_t kMostPoints = 20000;  // of a curve
-constexpr std::size_t kMostPointsInAll = 2'000'000;
+constexpr std::size_t kMostPointsInAll = 300'000;
 constexpr std::size_t kMostTags = 500;
 constexpr std::int64_t kMostRows = 1000;
 
@@ -80,7 +81,8 @@ std::string lower(std::string text) {
 bool matches(const Row& row, const std::vector<std::string>& words) {
   if (words.empty()) return true;
   const auto& record = row.run->record;
-  std::string text = row.name + '\n' + record.name + '\n' + record.job + '\n' + record.host;
+  std::string text = row.name + '\n' + record.name + '\n' + record.job + '\n' + record.host + '\n' +
+                     row.state.text;
   for (const auto& [key, value] : record.settings) text += '\n' + key + '=' + value;
   text = lower(std::move(text));
   return std::ranges::all_of(
@@ -130,12 +132,24 @@ std::string needed(const std::string& query, const std::string& name) {
   throw RequestError(Refusal::invalid, fmt::format("expected {}=…", name));
 }
 
-// Of the last moments, so that a night in between does not count; 0 where nothing is known.
+// Reads the curves of a run; why that is not possible, as a list, where it is not: what else is known of it is shown then.
+json look(Histories& histories, const Run& run,
+          const std::function<void(const runs::History&)>& look) {
+  try {
+    histories.with(run.folder / runs::kMetricsFile, look);
+  } catch (const Error& error) {
+    return json::array({error.what()});
+  }
+  return json::array();
+}
+
+// Of the last moments since the run began, or went on: a night in between does not count. 0 where nothing is known.
 double seconds_a_step(const runs::History& history) {
   constexpr std::size_t kMoments = 50;
   const auto& steps = history.steps();
-  if (steps.size() < 2) return 0;
-  const std::size_t first = steps.size() > kMoments ? steps.size() - kMoments : 0;
+  const std::size_t first =
+      std::max(history.begun(), steps.size() > kMoments ? steps.size() - kMoments : 0);
+  if (first + 1 >= steps.size()) return 0;
   const auto count = static_cast<double>(steps.back() - steps[first]);
   return count == 0 ? 0 : (history.times().back() - history.times()[first]) / count;
 }
@@ -215,7 +229,11 @@ json show_run(const Contents& contents, const ClusterState* cluster, Histories& 
   shown["folder"] = run.folder.string();
   shown["settings"] = run.record.settings;
   shown["pid"] = run.record.pid;
-  histories.with(run.folder / runs::kMetricsFile, [&](const runs::History& history) {
+  shown["tags"] = json::array();
+  shown["notes"] = json::array();
+  shown["damaged"] = 0;
+  shown["seconds_a_step"] = 0;
+  shown["problems"] = look(histories, run, [&](const runs::History& history) {
     json tags = json::array();
     for (const auto& column : history.columns()) {
       if (!column.rows.empty())
@@ -256,15 +274,26 @@ json curves(const Contents& contents, Histories& histories, const std::string& q
                     static_cast<std::int64_t>(kMostPointsInAll / (names.size() * tags.size()))}))};
   json shown = json::array();
   for (const auto& name : names) {
-    const Run& run = find_run(contents, name);
+    const auto place = contents.runs.find(name);
+    if (place == contents.runs.end()) {
+      shown.push_back({{"id", name},
+                       {"name", ""},
+                       {"curves", json::array()},
+                       {"problems", {fmt::format("there is no run '{}'", name)}}});
+      continue;
+    }
+    const Run& run = *place->second;
     json found = json::array();
-    histories.with(run.folder / runs::kMetricsFile, [&](const runs::History& history) {
+    json problems = look(histories, run, [&](const runs::History& history) {
       for (const auto& tag : tags) {
         const auto* const column = history.find(tag);
         if (column != nullptr) found.push_back(points_of(history, *column, stretch));
       }
     });
-    shown.push_back({{"id", name}, {"name", run.record.name}, {"curves", std::move(found)}});
+    shown.push_back({{"id", name},
+                     {"name", run.record.name},
+                     {"curves", std::move(found)},
+                     {"problems", std::move(problems)}});
   }
   return {{"x", over}, {"runs", std::move(shown)}};
 }

@@ -69,7 +69,7 @@ const RunIndex::Runs& RunIndex::update(const std::map<std::string, fs::path>& fo
   std::erase_if(times_, [&](const auto& item) { return !folders.contains(item.first); });
   for (const auto& [name, folder] : folders) {
     // The lock first: of a run that ends now the end is read then.
-    const bool is_live = is_locked(folder / runs::kMetricsFile);
+    const auto is_live = is_locked(folder / runs::kMetricsFile);
     const Times times = times_of(folder);
     auto& known = runs_[name];
     const bool is_new = !known || times_[name] != times;

@@ -17,9 +17,9 @@ namespace sullae::dashboard {
 struct Run {
   std::filesystem::path folder;
   runs::RunRecord record;
-  double updated = 0;    ///< the last line, seconds since 1970
-  bool is_live = false;  ///< a process has its lock
-  std::string problem;   ///< why the record cannot be read; empty
+  double updated = 0;                   ///< the last line, seconds since 1970
+  std::optional<bool> is_live = false;  ///< a process has its lock
+  std::string problem;                  ///< why the record cannot be read; empty
 };
 
 /// Used by one thread at a time.

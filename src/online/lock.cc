@@ -19,7 +19,7 @@ OnlineLock::OnlineLock(const std::filesystem::path& directory) {
 }
 
 bool OnlineLock::is_held(const std::filesystem::path& directory) {
-  return is_locked(directory / repository::kLearningLock);
+  return is_locked(directory / repository::kLearningLock).value_or(false);
 }
 
 }  // namespace sullae::online

@@ -117,7 +117,7 @@ void State::add(const std::string& step, const Done& done) const {
 }
 
 std::optional<State::Holder> State::holder() const {
-  if (!is_locked(folder_ / "lock")) return std::nullopt;
+  if (!is_locked(folder_ / "lock").value_or(false)) return std::nullopt;
   const auto said = json::parse(read_file(folder_ / "lock", kMostBytes), nullptr, false);
   if (!said.is_object()) return Holder{};
   return Holder{.host = said.value("host", ""),

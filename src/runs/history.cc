@@ -103,7 +103,8 @@ bool History::take(const Line& line) {
   if (!steps_.empty() && line.step < steps_.back()) return false;
   const auto row = static_cast<std::uint32_t>(steps_.size());
   steps_.push_back(line.step);
-  times_.push_back(line.time);
+  // Clocks are set back.
+  times_.push_back(times_.empty() ? line.time : std::max(line.time, times_.back()));
   bool is_whole = true;
   for (std::size_t i = 0; i < line.count; ++i) {
     Column* const found = column(line.values[i].tag, i);
@@ -121,6 +122,7 @@ void History::forget_after(std::int64_t step) {
       static_cast<std::size_t>(std::ranges::upper_bound(steps_, step) - steps_.begin());
   steps_.resize(kept);
   times_.resize(kept);
+  begun_ = kept;
   for (Column& column : columns_) {
     const auto end = std::ranges::lower_bound(column.rows, kept);
     column.values.resize(static_cast<std::size_t>(end - column.rows.begin()));

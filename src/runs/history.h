@@ -42,6 +42,8 @@ class History {
   const std::vector<double>& times() const { return times_; }
   /// Some may be empty.
   const std::vector<Column>& columns() const { return columns_; }
+  /// The first row since the run began, or last went on.
+  std::size_t begun() const { return begun_; }
   /// Null where there is none, or none any more.
   const Column* find(const std::string& tag) const;
   const std::vector<Note>& notes() const { return notes_; }
@@ -65,6 +67,7 @@ class History {
   std::vector<double> times_;
   std::vector<Column> columns_;
   std::vector<Note> notes_;
+  std::size_t begun_ = 0;
   std::size_t damaged_ = 0;
 };
 

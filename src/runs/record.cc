@@ -1,7 +1,9 @@
 #include "runs/record.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +18,13 @@ using nlohmann::json;
 constexpr int kFormat = 1;
 constexpr const char* kWords[] = {"completed", "failed", "stopped"};
 
+double number_from(const json& value) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (value.is_null() || value == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (value == "inf") return kInfinity;
+  return value == "-inf" ? -kInfinity : value.get<double>();
+}
+
 End end_of(const std::string& text) {
   for (const End end : {End::completed, End::failed, End::stopped}) {
     if (to_text(end) == text) return end;
@@ -25,13 +34,32 @@ End end_of(const std::string& text) {
 
 }  // namespace
 
+nlohmann::json json_number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+void expect_no_run(const std::filesystem::path& folder) {
+  struct stat status = {};
+  if (::stat((folder / kRecordFile).c_str(), &status) == 0)
+    throw InputError(fmt::format(
+        "{}: there is a run in it already: expected another folder, or to go on with it (--resume)",
+        folder.string()));
+  // Others call their files so, too.
+  if (::stat((folder / kMetricsFile).c_str(), &status) == 0 && status.st_size > 0)
+    throw InputError(fmt::format("{}: is there, and no {} beside it: expected another folder",
+                                 (folder / kMetricsFile).string(), kRecordFile));
+}
+
 std::string to_text(End end) { return kWords[static_cast<int>(end)]; }
 
 std::string to_text(const RunRecord& record) {
+  json latest = json::object();
+  for (const auto& [tag, value] : record.latest) latest[tag] = json_number(value);
   json saved{{"sullae_run", kFormat},     {"name", record.name},   {"started", record.started},
              {"written", record.written}, {"host", record.host},   {"pid", record.pid},
              {"ranks", record.ranks},     {"job", record.job},     {"settings", record.settings},
-             {"step", record.step},       {"steps", record.steps}, {"latest", record.latest}};
+             {"step", record.step},       {"steps", record.steps}, {"latest", latest}};
   if (const auto& ended = record.ended)
     saved["ended"] = {
         {"how", to_text(ended->end)}, {"time", ended->time}, {"reason", ended->reason}};
@@ -59,8 +87,7 @@ RunRecord record_from(const std::string& text, const std::filesystem::path& file
                      .step = saved.at("step"),
                      .steps = saved.at("steps")};
     for (const auto& [tag, value] : saved.at("latest").items())
-      record.latest[tag] =
-          value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+      record.latest[tag] = number_from(value);
     if (saved.contains("ended")) {
       const auto& ended = saved.at("ended");
       record.ended = {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,12 @@ struct RunRecord {
   std::map<std::string, double> latest = {};  ///< by tag
   std::optional<Ended> ended = {};
 };
+
+/// JSON has no numbers that are none: "nan", "inf", "-inf".
+nlohmann::json json_number(double value);
+
+/// Throws InputError where there is a run in `folder`, or something that is called as one's lines are.
+void expect_no_run(const std::filesystem::path& folder);
 
 std::string to_text(const RunRecord& record);
 /// Throws InputError for what is no record of a run.

@@ -23,6 +23,7 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "base/system_error.h"
+#include "runs/history.h"
 #include "runs/record.h"
 #include "sullae/error.h"
 
@@ -33,6 +34,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::size_t kMostRecordBytes = std::size_t{16} << 20;
+// Some lines.
+constexpr std::int64_t kTailBytes = 65536;
 // How old run.json may be while lines are written.
 constexpr std::chrono::seconds kRecordPeriod{10};
 constexpr const char* kTimeout = "SULLAE_RUN_LOCK_TIMEOUT";
@@ -74,10 +77,10 @@ class RunLog::Impl {
     std::error_code error;
     fs::create_directories(folder_, error);
     if (error) throw Error(fmt::format("{}: {}", folder_.string(), error.message()));
-    if (earlier == Earlier::refused) expect_none();
+    if (earlier == Earlier::refused) runs::expect_no_run(folder_);
     expect_own_lines();
     open(earlier);
-    if (earlier == Earlier::refused) expect_none();  // of another that was as quick
+    if (earlier == Earlier::refused) runs::expect_no_run(folder_);  // of another that was as quick
     begin(description);
   }
   ~Impl() {
@@ -109,11 +112,7 @@ class RunLog::Impl {
       if (tag.empty() || tag == "time" || tag == "step" || tag == "note" || tag == "goes_on")
         throw InputError(
             fmt::format("'{}' is no tag of a curve: expected one such as train/loss", tag));
-      // JSON knows no number that is none.
-      line[tag] = std::isfinite(value) ? json(value)
-                                       : json(std::isnan(value) ? "nan"
-                                              : value > 0       ? "inf"
-                                                                : "-inf");
+      line[tag] = runs::json_number(value);
     }
     if (is_continued_) goes_on_after(step - 1);
     append(line);
@@ -153,23 +152,10 @@ class RunLog::Impl {
   }
 
  private:
-  void expect_none() const {
-    struct stat status = {};
-    if (::stat((folder_ / runs::kRecordFile).c_str(), &status) == 0)
-      throw InputError(
-          fmt::format("{}: there is a run in it already: expected another folder, or to go on with "
-                      "it (--resume)",
-                      folder_.string()));
-    expect_own_lines();
-  }
-
-  // Others call their files so, too.
+  // Whoever goes on needs something to go on with, where there are lines.
   void expect_own_lines() const {
     struct stat status = {};
-    if (::stat((folder_ / runs::kRecordFile).c_str(), &status) == 0) return;
-    if (::stat(metrics_.c_str(), &status) == 0 && status.st_size > 0)
-      throw InputError(fmt::format("{}: is there, and no {} beside it: expected another folder",
-                                   metrics_.string(), runs::kRecordFile));
+    if (::stat((folder_ / runs::kRecordFile).c_str(), &status) != 0) runs::expect_no_run(folder_);
   }
 
   void open(Earlier earlier) {
@@ -202,6 +188,8 @@ class RunLog::Impl {
         end != status.st_size && ::ftruncate(fd_.get(), end) != 0)
       throw system_error("{}", metrics_.string());
     has_lines_ = is_continued_ = status.st_size > 0;
+    if (const auto end = runs::History::end_of(metrics_, kTailBytes); !end.steps().empty())
+      record_.step = end.steps().back();
   }
 
   void begin(const RunDescription& description) {

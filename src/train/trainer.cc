@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "parallel/agreement.h"
+#include "runs/record.h"
 #include "sullae/torch/parallel.h"
 #include "sullae/train/fit.h"
 #include "train/export.h"
@@ -61,6 +62,13 @@ std::function<std::vector<std::unique_ptr<Observer>>(int)> monitors_of(
   };
 }
 
+// Before data are read, which may take long. The first rank alone: it is the one that makes the folder.
+void check_run_dir(const TrainOptions& options, const World& world) {
+  if (options.run_dir.empty() || options.resume || elastic::is_elastic() || world.rank() != 0)
+    return;
+  runs::expect_no_run(options.run_dir);
+}
+
 // The weights as they are now, as a version of a model repository.
 void export_model(Loop& loop, const Recipe& recipe, const RecipeOptions& options,
                   const ModelDescription& description) {
@@ -83,6 +91,7 @@ std::optional<Report> train(const Recipe& recipe, const RecipeOptions& options,
   RecipeOptions checked = options;
   const World alone = world != nullptr ? *world : World::create({});
   check_options(checked, world != nullptr ? world->size() : elastic::most_ranks());
+  if (world != nullptr) check_run_dir(checked, *world);
   const auto task = make_task(recipe, checked, alone);
   // Ranks that read other data would wait for each other: files that changed meanwhile, a topic that was compacted.
   check_same_on_all(alone, "how many samples there are",
@@ -129,6 +138,7 @@ Report fit(torch::nn::Module& model, const Objective& objective, Data& data,
     throw InputError("--sync-batch-norm: the model has no SyncBatchNorm2d");
   checked.sync_batch_norm = synchronizes;
   check_options(checked, world.size());
+  check_run_dir(checked, world);
   require_samples(data);
   Loop loop({.model = model,
              .objective = objective,

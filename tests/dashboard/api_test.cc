@@ -122,7 +122,8 @@ TEST_F(DashboardApi, PipelinesTheirStepsAndLogs) {
   put("nightly.toml",
       "every = \"day at 02:00\"\n[steps.a]\nrun = \"echo first; echo second\"\nmakes = "
       "\"out\"\n[steps.b]\nrun = \"false\"\nafter = \"a\"\n");
-  put("config.toml", "[something]\nelse = true\n");
+  put("pyproject.toml", "[something]\nelse = true\n");
+  put("broken.toml", "[steps.a]\nruns = \"true\"\n");
   ASSERT_EQ(run_program({sullae_program(), "pipeline", "run", root_ / "nightly.toml", "--scheduled",
                          "2026-11-24T02:00"})
                 .exit_code,
@@ -132,7 +133,7 @@ TEST_F(DashboardApi, PipelinesTheirStepsAndLogs) {
   EXPECT_EQ(list.at("pipelines")[0].at("id"), "nightly.toml");
   EXPECT_EQ(list.at("pipelines")[0].at("runs")[0].at("state"), "failed");
   EXPECT_GT(list.at("pipelines")[0].at("due"), 0);
-  EXPECT_EQ(list.at("problems").size(), 1U) << "a file that is no pipeline is named";
+  EXPECT_EQ(list.at("problems").size(), 1U) << "the file with a mistake, and not the one for something else";
   const auto shown = get("/api/pipeline?id=nightly.toml");
   EXPECT_EQ(shown.at("run").at("state"), "failed");
   ASSERT_EQ(shown.at("run_steps").size(), 2U);

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
 
 #include "dashboard/fixture.h"
 #include "support/browser.h"
@@ -116,6 +117,64 @@ TEST_F(DashboardPage, ChartsStandAnyNumbers) {
   EXPECT_EQ(browser_->run("return document.body.innerHTML.includes('NaN ') || "
                           "document.body.innerHTML.includes('Infinity,')"),
             false);
+}
+
+TEST_F(DashboardPage, ALookCloserAndCloserAndBack) {
+  run("a", 1000).completed();
+  open("#/run/a");
+  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('.chart path.curve').length === 2"));
+  const std::string drag =
+      "const svg = document.querySelector('.chart svg'), box = svg.getBoundingClientRect();"
+      "svg.setPointerCapture = () => {};"
+      "const at = (type, share) => svg.dispatchEvent(new PointerEvent(type, {clientX: box.left + "
+      "share * box.width,"
+      "  clientY: box.top + 50, buttons: 1, bubbles: true, cancelable: true}));"
+      "const kept = at('pointerdown', 0.4); at('pointermove', 0.5); at('pointerup', 0.6); return "
+      "kept;";
+  const auto shown =
+      "[...document.querySelectorAll('.chart text')].map(e => e.textContent).join(' ')";
+  const auto whole_axis = browser_->run(std::string("return ") + shown);
+  for (int i = 0; i < 2; ++i) {
+    const auto before = browser_->run(std::string("return ") + shown);
+    EXPECT_EQ(browser_->run(drag), false) << "nothing is selected meanwhile";
+    EXPECT_TRUE(browser_->wait_for(shown + (" !== " + before.dump())));
+  }
+  browser_->run(
+      "[...document.querySelectorAll('button')].find(b => b.textContent === 'Show all').click()");
+  EXPECT_TRUE(browser_->wait_for(shown + (" === " + whole_axis.dump())));
+}
+
+TEST_F(DashboardPage, OfManyCurvesTheMainOnesComeFirst) {
+  {
+    RunLog log(root_ / "many", {});
+    std::map<std::string, double> values{{"train/loss", 1}, {"test/accuracy", 0.5}};
+    for (int layer = 0; layer < 200; ++layer) values["gradients/l" + std::to_string(layer)] = layer;
+    log.scalars(1, values);
+  }
+  open("#/run/many");
+  ASSERT_TRUE(sees("82 more curves."));
+  EXPECT_EQ(browser_->run("return [...document.querySelectorAll('.chart h3')].slice(0, 4).map(e => "
+                          "e.firstChild.data).join()"),
+            "test/accuracy,train/loss,gradients/l0,gradients/l1");
+  browser_->run(
+      "[...document.querySelectorAll('button')].find(b => b.textContent === 'Show them').click()");
+  EXPECT_TRUE(browser_->wait_for("document.querySelectorAll('.chart').length === 202"));
+}
+
+TEST_F(DashboardPage, TheAddressSaysWhatIsAskedFor) {
+  run("one", 1, {.settings = {{"lr", "0.1"}}}).completed();
+  run("two", 1, {.settings = {{"lr", "0.2"}}}).completed();
+  open("#/runs?search=lr%3D0.2");
+  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('tbody tr').length === 1"));
+  browser_->click("tbody a");
+  ASSERT_TRUE(sees("started"));
+  browser_->run("history.back()");
+  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('tbody tr').length === 1"));
+  EXPECT_EQ(browser_->run("return document.querySelector('input[type=search]').value"), "lr=0.2");
+  open("#/compare/one,none");
+  EXPECT_TRUE(sees("there is no run 'none'"));
+  EXPECT_TRUE(browser_->wait_for("document.querySelectorAll('.chart').length === 2"))
+      << "of the other";
 }
 
 TEST_F(DashboardPage, ALogThatIsLookedAtStaysAndGrows) {

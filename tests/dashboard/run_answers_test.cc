@@ -91,7 +91,9 @@ TEST_F(RunAnswers, CurvesAreAsFewPointsAsAsked) {
   EXPECT_EQ(over_time.at("x")[0], 0);
   EXPECT_TRUE(contains(error("/api/curves?run=a", 400), "expected run=… and tag=…"));
   EXPECT_TRUE(contains(error("/api/curves?run=a&tag=b&x=y", 400), "x=y: expected step or time"));
-  EXPECT_EQ(error("/api/curves?run=q&tag=b", 404), "there is no run 'q'");
+  const auto with_none = get("/api/curves?run=q&run=a&tag=train/loss").at("runs");
+  EXPECT_EQ(with_none[0].at("problems")[0], "there is no run 'q'");
+  EXPECT_EQ(with_none[1].at("curves").size(), 1U) << "the others are shown";
   std::string many = "/api/curves?tag=b";
   for (int i = 0; i < 101; ++i) many += "&run=a";
   EXPECT_EQ(error(many, 413), "expected at most 100 runs");
@@ -101,6 +103,38 @@ TEST_F(RunAnswers, NumbersThatAreNoneAreTexts) {
   RunLog(root_ / "a", {}).scalars(1, {{"loss", std::nan("")}});
   EXPECT_EQ(get("/api/runs").at("runs")[0].at("latest").at("loss"), "NaN");
   EXPECT_EQ(get("/api/curves?run=a&tag=loss").at("runs")[0].at("curves")[0].at("y")[0], "NaN");
+}
+
+TEST_F(RunAnswers, WhatCannotBeReadDoesNotHideTheRest) {
+  run("a", 3, {.settings = {{"lr", "0.1"}}}).completed();
+  get("/api/runs");
+  std::filesystem::remove(root_ / "a" / "metrics.jsonl");
+  std::filesystem::create_directory(root_ / "a" / "metrics.jsonl");
+  const auto found = ask("/api/run?id=a");
+  if (found.status == 404) return;  // it was looked for again meanwhile, and is no run any more
+  EXPECT_TRUE(contains(found.json().at("problems")[0], "metrics.jsonl: is no file"));
+  EXPECT_EQ(found.json().at("settings").at("lr"), "0.1");
+}
+
+TEST_F(RunAnswers, NamesNeedNotBeText) {
+  run("latin\xe9", 1).completed();
+  run("latin\xe8", 1).completed();
+  run("손", 1).completed();
+  const auto found = names("sort=name&descending=0");
+  EXPECT_EQ(found, (Names{"latin%E8", "latin%E9", "손"}));
+  EXPECT_EQ(get("/api/run?id=latin%25E9").at("id"), "latin%E9");
+}
+
+TEST_F(RunAnswers, WhatIsLeftIsOfThisBeginning) {
+  put("a/run.json",
+      R"({"sullae_run":1,"name":"a","started":100,"written":100,"host":"h","pid":1,"ranks":1,"job":"","settings":{},"step":4,"steps":10,"latest":{"a":"nan","b":"inf"}})");
+  put("a/metrics.jsonl",
+      "{\"step\":1,\"time\":100,\"a\":1}\n{\"step\":2,\"time\":101,\"a\":1}\n{\"step\":2,\"time\":"
+      "90000,\"goes_on\":true}\n"
+      "{\"step\":3,\"time\":90010,\"a\":1}\n{\"step\":5,\"time\":90014,\"a\":1}\n");
+  const auto found = get("/api/run?id=a");
+  EXPECT_EQ(found.at("seconds_a_step"), 2);
+  EXPECT_EQ(found.at("latest").at("b"), "Infinity");
 }
 
 TEST_F(RunAnswers, WhatIsWrittenIsSeen) {

@@ -76,12 +76,15 @@ TEST(RunStates, OneThatWasStoppedGoesOnWhereItsJobDoes) {
 TEST(RunStates, WithoutAnyWordItWasKilledHereAndIsUnknownElsewhere) {
   const auto here = state_of(some_run(), nullptr, "here");
   EXPECT_EQ(here.text, "killed");
-  EXPECT_EQ(here.reason, "process 17 has ended without a word");
+  EXPECT_TRUE(contains(here.reason, "process 17 was ended by a signal"));
   const auto other = state_of(some_run(), nullptr, "elsewhere");
   EXPECT_EQ(other.text, "unknown");
   EXPECT_TRUE(contains(other.reason, "it was started on here"));
   const ClusterState none;
   EXPECT_EQ(state_of(some_run(), &none, "here").text, "killed");
+  auto unseen = some_run();
+  unseen.is_live.reset();
+  EXPECT_EQ(state_of(unseen, nullptr, "here").text, "unknown") << "whose lock cannot be looked at";
   auto unreadable = some_run();
   unreadable.problem = "run.json: …";
   EXPECT_EQ(state_of(unreadable, nullptr, "here").text, "unreadable");

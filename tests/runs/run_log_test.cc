@@ -55,7 +55,7 @@ TEST_F(RunLogTest, SaysWhatARunIsAndWhatItCameTo) {
   const Variable job("SULLAE_JOB_FOLDER", "/jobs/mnist-7");
   {
     RunLog log(folder_, {.settings = {{"lr", "0.1"}}, .ranks = 4});
-    EXPECT_TRUE(is_locked(folder_ / runs::kMetricsFile));
+    EXPECT_EQ(is_locked(folder_ / runs::kMetricsFile), true);
     EXPECT_FALSE(record().ended);
     log.expect_steps(20);
     log.scalars(10, {{"train/loss", 0.5}, {"train/lr", 0.1}});
@@ -64,7 +64,7 @@ TEST_F(RunLogTest, SaysWhatARunIsAndWhatItCameTo) {
     log.completed();
     log.note("exported");
   }
-  EXPECT_FALSE(is_locked(folder_ / runs::kMetricsFile));
+  EXPECT_EQ(is_locked(folder_ / runs::kMetricsFile), false);
   const auto kept = record();
   EXPECT_EQ(kept.name, "run");
   EXPECT_EQ(kept.job, "mnist-7");
@@ -194,11 +194,11 @@ TEST_F(RunLogTest, AForkIsNotTheRun) {
     ::_exit(0);
   }
   log->scalars(1, {{"a", 1}});
-  EXPECT_TRUE(is_locked(folder_ / runs::kMetricsFile));
+  EXPECT_EQ(is_locked(folder_ / runs::kMetricsFile), true);
   log->completed();
   log.reset();
   EXPECT_EQ(record().ended->end, runs::End::completed);
-  EXPECT_FALSE(is_locked(folder_ / runs::kMetricsFile)) << "though a fork lives";
+  EXPECT_EQ(is_locked(folder_ / runs::kMetricsFile), false) << "though a fork lives";
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
 }
@@ -242,7 +242,7 @@ TEST_F(RunLogTest, WhatWasWrittenOutlivesAKill) {
   EXPECT_GE(read.steps().back(), std::stol(said.substr(last + 1)));
   EXPECT_EQ(read.damaged(), 0U);
   EXPECT_FALSE(record().ended);
-  EXPECT_FALSE(is_locked(folder_ / runs::kMetricsFile));
+  EXPECT_EQ(is_locked(folder_ / runs::kMetricsFile), false);
 }
 
 TEST_F(RunLogTest, ADamagedRecordIsWrittenAnew) {

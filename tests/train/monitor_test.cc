@@ -97,6 +97,18 @@ TEST_F(Monitor, TheRunsFolderHasItsCurvesSettingsAndEnd) {
   EXPECT_EQ(read_json(folder / "run.json").at("steps"), 102);
 }
 
+TEST_F(Monitor, ARunThatIsCutShortIsWhole) {
+  const auto folder = directory_.path() / "run";
+  ASSERT_EQ(train(1, {"--epochs", "3", "--max-steps", "45", "--run-dir", folder}).exit_code, 0);
+  const auto record = read_json(folder / "run.json");
+  EXPECT_EQ(record.at("steps"), 45);
+  EXPECT_EQ(record.at("step"), 45);
+  runs::History history(folder / "metrics.jsonl");
+  history.update();
+  EXPECT_EQ(history.steps()[history.find("train/loss")->rows.back()], 45);
+  EXPECT_EQ(history.damaged(), 0U);
+}
+
 TEST_F(Monitor, ARunThatFailsSaysWhy) {
   const auto folder = directory_.path() / "run";
   // Files may have 16 KB: a record of the run does, a checkpoint does not.

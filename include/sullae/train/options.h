@@ -97,7 +97,7 @@ struct TrainOptions {
   std::filesystem::path tensorboard_dir;
   /// A file in Prometheus' text format, for node_exporter's textfile collector.
   std::filesystem::path metrics_file;
-  /// Steps between progress lines where the output is not a terminal.
+  /// Steps between points of curves, and between progress lines where the output is not a terminal.
   int log_interval = 200;
 
   /// What the run was started with, for the checkpoint and the report; TOML.

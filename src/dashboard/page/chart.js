@@ -5,12 +5,30 @@ const svg = (tag, attributes = {}) => {
   return element;
 };
 
-// Round numbers between, about `count` of them.
-function ticks(low, high, count) {
-  const rough = (high - low) / count || 1, power = 10 ** Math.floor(Math.log10(rough));
+// With as many digits as tell it from the next one, `step` away.
+function label(value, step) {
+  const size = Math.abs(value);
+  if (size < step / 2) return '0';
+  if (size >= 1e6 || size < 1e-4) {
+    const digits = Math.max(0, Math.floor(Math.log10(size) + 1e-9) - Math.floor(Math.log10(step) + 1e-9));
+    return value.toExponential(Math.min(digits, 20)).replace('e+', 'e');
+  }
+  return value.toFixed(Math.min(20, Math.max(0, -Math.floor(Math.log10(step) + 1e-9))));
+}
+// Of an axis of powers of ten: these, or, where there are not two, round numbers between.
+function powers(low, high) {
+  const step = Math.max(1, Math.ceil((high - low) / 6)), found = [];
+  for (let power = Math.ceil(low / step) * step; power <= high; power += step) found.push({value: power, text: label(10 ** power, 10 ** power)});
+  if (found.length > 1) return found;
+  return ticks(10 ** low, 10 ** high, 5).filter(({value}) => value > 0).map(({value, text}) => ({value: Math.log10(value), text}));
+}
+// Round numbers between, about `count` of them, and how they are told apart.
+function ticks(low, high, count, least = 0) {
+  const rough = Math.max((high - low) / count || 1, least), power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map(m => m * power).find(s => s >= rough);
   const first = Math.ceil(low / step), last = Math.floor(high / step + 1e-9);
-  return Array.from({length: Math.min(Math.max(0, last - first + 1), 3 * count)}, (_, i) => (first + i) * step);
+  const found = Array.from({length: Math.min(Math.max(0, last - first + 1), 3 * count)}, (_, i) => (first + i) * step);
+  return found.map(value => ({value, text: label(value, step)}));
 }
 
 // An exponential mean without the pull to its beginning, as TensorBoard smooths.
@@ -35,7 +53,12 @@ class Chart {
     this.root = make('div', {class: 'chart'}, make('h3', {}, title, this.last), this.svg, this.tip);
     this.svg.onpointermove = event => this.point(event);
     this.svg.onpointerleave = () => { this.tip.hidden = true; this.cross?.remove(); };
-    this.svg.onpointerdown = event => { this.from = this.at(event); this.svg.setPointerCapture(event.pointerId); };
+    this.svg.onpointerdown = event => {
+      event.preventDefault();  // nothing is selected
+      this.from = this.at(event);
+      this.svg.setPointerCapture(event.pointerId);
+    };
+    this.svg.onpointercancel = () => { this.from = undefined; };
     this.svg.onpointerup = event => this.zoom(event);
     this.svg.ondblclick = () => this.ask(null, null);
     new ResizeObserver(() => this.draw()).observe(this.svg);
@@ -54,38 +77,52 @@ class Chart {
     const box = this.svg.getBoundingClientRect();
     if (!this.curves || !box.width) return;
     const {smoothing, log, over} = this.options;
-    const transform = log ? y => y > 0 ? Math.log10(y) : NaN : y => y;
+    // Beyond that, differences are no numbers any more.
+    const usual = y => Math.abs(y) < 1e300 ? y : NaN;
+    const transform = log ? y => y > 0 ? Math.log10(usual(y)) : NaN : usual;
     for (const curve of this.curves) curve.shown = smoothed(curve.y, smoothing).map(transform);
-    const xs = this.curves.flatMap(curve => curve.x), ys = this.curves.flatMap(curve => curve.shown.concat(smoothing ? curve.y.map(transform) : [])).filter(isFinite);
+    const xs = this.curves.flatMap(curve => curve.x);
+    const ys = this.curves.flatMap(curve => [...curve.shown, ...where(smoothing, ...curve.y.map(transform))]).filter(isFinite);
     if (!xs.length) return this.svg.replaceChildren();
-    const least = list => list.reduce((a, b) => a < b ? a : b, Infinity), most = list => list.reduce((a, b) => a > b ? a : b, -Infinity);
+    const least = list => list.reduce((a, b) => a < b ? a : b, Infinity);
+    const most = list => list.reduce((a, b) => a > b ? a : b, -Infinity);
     let [x0, x1, y0, y1] = [this.options.from ?? least(xs), this.options.to ?? most(xs), least(ys), most(ys)];
-    if (!isFinite(y0)) [y0, y1] = [0, 1];
+    if (!isFinite(y0)) return this.say(log ? 'Nothing here is above zero.' : 'There are no numbers to draw.');
     if (x0 === x1) x1 = x0 + 1;
     // Smoothed, what is constant is not quite.
     if (y1 - y0 <= 1e-9 * Math.max(Math.abs(y0), Math.abs(y1))) [y0, y1] = [y0 - Math.abs(y0 || 1) / 10, y1 + Math.abs(y1 || 1) / 10];
     const room = (y1 - y0) * 0.06;
     y0 -= room; y1 += room;
-    const left = 52, right = box.width - 6, top = 8, bottom = box.height - 20;
-    this.place = {x0, x1, y0, y1, left, right, top, bottom,
-      x: x => left + (x - x0) / (x1 - x0) * (right - left), y: y => bottom - (y - y0) / (y1 - y0) * (bottom - top)};
+    const heights = log ? powers(y0, y1) : ticks(y0, y1, 5);
+    const left = 12 + 6.5 * Math.max(2, ...heights.map(({text}) => text.length));
+    const right = box.width - 14, top = 8, bottom = box.height - 20;
+    const x = value => left + (value - x0) / (x1 - x0) * (right - left);
+    const y = value => bottom - (value - y0) / (y1 - y0) * (bottom - top);
+    this.place = {x0, x1, y0, y1, left, right, top, bottom, x, y};
     const clip = svg('clipPath', {id: this.clip}), parts = [clip];
     clip.append(svg('rect', {x: left, width: right - left, y: 0, height: bottom}));
-    for (const y of ticks(y0, y1, 5)) {
-      const line = this.place.y(y), text = svg('text', {x: left - 6, y: line + 4, 'text-anchor': 'end'});
-      text.textContent = short(log ? 10 ** y : +y.toPrecision(12));
-      parts.push(svg('line', {x1: left, x2: right, y1: line, y2: line, class: 'grid'}), text);
+    for (const {value, text} of heights) {
+      const line = y(value), mark = svg('text', {x: left - 6, y: line + 4, 'text-anchor': 'end'});
+      mark.textContent = text;
+      parts.push(svg('line', {x1: left, x2: right, y1: line, y2: line, class: 'grid'}), mark);
     }
-    for (const x of ticks(x0, x1, Math.max(2, Math.floor((right - left) / 65)))) {
-      const text = svg('text', {x: this.place.x(x), y: bottom + 15, 'text-anchor': 'middle'});
-      text.textContent = over === 'time' ? seconds(x) : x >= 1e4 ? `${+(x / 1e3).toFixed(2)}k` : String(+x.toPrecision(12));
-      parts.push(text);
+    for (const {value, text} of ticks(x0, x1, Math.max(2, Math.floor((right - left) / 70)), over === 'time' ? 0 : 1)) {
+      const mark = svg('text', {x: x(value), y: bottom + 15, 'text-anchor': 'middle'});
+      mark.textContent = over === 'time' ? seconds(value) : value >= 1e4 && value % 100 === 0 ? `${value / 1e3}k` : text;
+      parts.push(mark);
     }
     for (const curve of this.curves) {
       if (smoothing) parts.push(this.line(curve, curve.y.map(transform), 'curve raw c' + curve.color));
       parts.push(this.line(curve, curve.shown, 'curve c' + curve.color));
     }
-    this.svg.replaceChildren(...parts);
+    this.svg.replaceChildren(...parts, ...where(this.cross?.isConnected, this.cross));
+  }
+
+  say(text) {
+    const words = svg('text', {x: 12, y: 30});
+    words.textContent = text;
+    this.place = null;
+    this.svg.replaceChildren(words);
   }
 
   // A gap where there is no number; a number between gaps is a dot.
@@ -96,7 +133,10 @@ class Chart {
       path += `${pen}${this.place.x(x).toFixed(1)} ${this.place.y(ys[i]).toFixed(1)}${pen === 'M' ? 'h0' : ''}`;
       pen = 'L';
     });
-    if (curve.x.length === 1 && path) return svg('circle', {cx: this.place.x(curve.x[0]), cy: this.place.y(ys[0]), r: 3, class: kind.replace('curve ', '')});
+    if (curve.x.length === 1 && path) {
+      const {x, y} = this.place;
+      return svg('circle', {cx: x(curve.x[0]), cy: y(ys[0]), r: 3, class: kind.replace('curve ', '')});
+    }
     return svg('path', {d: path, class: kind, 'clip-path': `url(#${this.clip})`});
   }
 
@@ -124,9 +164,10 @@ class Chart {
       return {curve, i};
     });
     if (!rows.length) return;
-    const where = rows[0].curve.x[rows[0].i];
-    this.tip.replaceChildren(make('div', {class: 'note'}, this.options.over === 'time' ? seconds(where) : `step ${where}`),
-      ...rows.slice(0, 12).map(({curve, i}) => make('div', {}, make('span', {}, make('i', {class: 'fill c' + curve.color}), rows.length > 1 ? curve.name : ''), make('b', {}, short(curve.y[i])))));
+    const nearest = rows[0].curve.x[rows[0].i];
+    const nameOf = curve => make('span', {}, make('i', {class: 'fill c' + curve.color}), rows.length > 1 ? curve.name : '');
+    this.tip.replaceChildren(make('div', {class: 'note'}, this.options.over === 'time' ? seconds(nearest) : `step ${nearest}`),
+      ...rows.slice(0, 12).map(({curve, i}) => make('div', {}, nameOf(curve), make('b', {}, short(curve.y[i])))));
     this.tip.hidden = false;
     const room = this.root.clientWidth, wide = this.tip.offsetWidth, near = x(at) + 24;
     this.tip.style.left = `${near + wide > room ? Math.max(0, x(at) - wide - left / 8) : near}px`;

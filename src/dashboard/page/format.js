@@ -24,21 +24,42 @@ function short(value) {
   if (size >= 1e6 || size < 1e-3) return value.toExponential(2).replace(/\.?0+e/, 'e');
   return size >= 1000 ? value.toFixed(0) : String(+value.toPrecision(4));
 }
-const bytes = value => value >= 1e9 ? `${(value / 1e9).toFixed(1)} GB` : value >= 1e6 ? `${(value / 1e6).toFixed(1)} MB` : `${Math.ceil(value / 1e3)} kB`;
+function bytes(value) {
+  if (value >= 1e9) return `${(value / 1e9).toFixed(1)} GB`;
+  return value >= 1e6 ? `${(value / 1e6).toFixed(1)} MB` : `${Math.ceil(value / 1e3)} kB`;
+}
 // As people and style sheets write it.
 const width = part => `${(100 * Math.max(0, part)).toFixed(2)}%`;
 const percent = part => `${(100 * part).toFixed(1)} %`;
 
-const kinds = {good: ['completed', 'done', 'kept', 'idle', 'READY'], live: ['running', 'mixed', 'allocated'],
-  warn: ['pending', 'waiting', 'stopped', 'interrupted', 'unknown', 'preempted', 'cancelled', 'blocked', 'unsubmitted', 'running, late', 'done, late', 'skipped']};
+const kinds = {
+  good: ['completed', 'done', 'kept', 'idle'],
+  live: ['running', 'mixed', 'allocated'],
+  warn: ['pending', 'waiting', 'stopped', 'interrupted', 'unknown', 'preempted', 'cancelled', 'blocked', 'unsubmitted',
+    'running, late', 'done, late'],
+};
 const kindOf = text => Object.keys(kinds).find(kind => kinds[kind].includes(text)) || 'bad';
 const state = (text, reason = '') => make('span', {class: 'state ' + kindOf(text), title: reason}, text);
 
+const note = (...content) => make('p', {class: 'note'}, ...content);
+const title = text => make('h2', {}, text);
 const card = (label, value) => make('div', {class: 'card'}, make('b', {}, value), make('span', {}, label));
-const cell = (content, kind = '') => make('td', {class: kind}, content);
-const table = (heads, body) => make('div', {class: 'scroll'}, make('table', {}, make('thead', {}, make('tr', {},
-  ...heads.map(([text, kind]) => make('th', {class: kind || '', scope: 'col'}, text)))), body));
+const cards = (...pairs) => make('div', {class: 'cards'}, ...pairs.filter(Boolean).map(([label, value]) => card(label, value)));
 const empty = (...content) => make('div', {class: 'empty'}, ...content);
+const command = text => make('code', {}, text);
+const problemsOf = texts => texts.map(text => make('p', {class: 'problem'}, text));
+const since = (started, ended) => started ? seconds((ended || Date.now() / 1000) - started) : '–';
+const whenAgo = time => make('span', {title: moment(time)}, ago(time));
+// Some parts, where there is a reason for them.
+const where = (condition, ...parts) => condition ? parts : [];
+
+// A table. Each column: its heading, what an item has there, and how that is set.
+const sheet = (columns, items) => {
+  const head = columns.map(([text, , kind = '']) => make('th', {class: kind.includes('left') ? 'left' : '', scope: 'col'}, text));
+  const row = item => make('tr', {}, ...columns.map(([, content, kind = '']) => make('td', {class: kind}, content(item))));
+  return make('div', {class: 'scroll'}, make('table', {},
+    make('thead', {}, make('tr', {}, ...head)), make('tbody', {}, ...items.map(row))));
+};
 
 // Makes `old` what `fresh` is, and keeps what is the same, so that what is pressed, focused or selected stays so.
 function patch(old, fresh) {
@@ -47,10 +68,16 @@ function patch(old, fresh) {
     if (old.data !== fresh.data) old.data = fresh.data;
     return;
   }
-  for (const {name} of [...old.attributes]) if (name !== 'style' && !fresh.hasAttribute(name)) old.removeAttribute(name);
-  for (const {name, value} of fresh.attributes) if (name !== 'style' && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  for (const {name} of [...old.attributes]) {
+    if (name !== 'style' && !fresh.hasAttribute(name)) old.removeAttribute(name);
+  }
+  for (const {name, value} of fresh.attributes) {
+    if (name !== 'style' && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
   if (old.style.cssText !== fresh.style.cssText) old.style.cssText = fresh.style.cssText;
-  for (const property of ['onclick', 'onchange', 'checked', 'disabled']) if (property in fresh) old[property] = fresh[property];
+  for (const property of ['onclick', 'onchange', 'checked', 'disabled']) {
+    if (property in fresh) old[property] = fresh[property];
+  }
   draw(old, ...fresh.childNodes);
 }
 function draw(parent, ...children) {

@@ -2,62 +2,87 @@
 function timeOf(run) {
   const data = run.latest['throughput/waiting_for_data'], ranks = run.latest['throughput/waiting_for_ranks'];
   if (typeof data !== 'number' || typeof ranks !== 'number') return [];
-  const pauses = Math.min(1, (run.latest['world/pauses'] || 0) / Math.max(run.seconds, 1e-9));
-  const parts = [['computing', Math.max(0, 1 - data - ranks) * (1 - pauses), 2], ['waiting for data', data * (1 - pauses), 1], ['waiting for other ranks', ranks * (1 - pauses), 3]];
-  if (pauses > 0) parts.push(['pauses while ranks came and went', pauses, 4]);
-  const bar = make('div', {class: 'bar'}, ...parts.map(([, part, color]) => {
-    const piece = make('span', {class: 'fill c' + color});
+  const paused = Math.min(1, (run.latest['world/pauses'] || 0) / Math.max(run.seconds, 1e-9));
+  const parts = [
+    {name: 'computing', part: Math.max(0, 1 - data - ranks) * (1 - paused), color: 'c2'},
+    {name: 'waiting for data', part: data * (1 - paused), color: 'c1'},
+    {name: 'waiting for other ranks', part: ranks * (1 - paused), color: 'c3'},
+    {name: 'pauses while ranks came and went', part: paused, color: 'c4'},
+  ].filter(({name, part}) => part > 0 || !name.startsWith('pauses'));
+  const pieces = parts.map(({part, color}) => {
+    const piece = make('span', {class: 'fill ' + color});
     piece.style.width = width(part);
     return piece;
-  }));
-  return [make('h2', {}, 'Where time goes'), bar, make('div', {class: 'legend'}, ...parts.map(([name, part, color]) => make('span', {}, make('span', {class: 'swatch fill c' + color}), `${name} ${percent(part)}`)))];
+  });
+  const legend = parts.map(({name, part, color}) =>
+    make('span', {}, make('span', {class: 'swatch fill ' + color}), `${name} ${percent(part)}`));
+  return [title('Where time goes'), make('div', {class: 'bar'}, ...pieces), make('div', {class: 'legend'}, ...legend)];
 }
+
+const tagsOf = runs => [...new Set(runs.flatMap(run => run.tags.map(({tag}) => tag)))].sort();
 
 function runView(root, id) {
   const head = make('div'), charts = new Charts([id]), tail = make('div');
   root.append(head, charts.root, tail);
-  let before = '';
   return async () => {
     const run = await call('/api/run?' + parameters([['id', id]]));
-    const now = JSON.stringify({...run, seconds: Math.floor(run.seconds)});
-    if (now !== before) {
-      before = now;
-      const left = run.over || !run.steps || !run.seconds_a_step ? NaN : run.seconds_a_step * (run.steps - run.step);
-      const rate = run.latest['throughput/samples_per_second'];
-      draw(head, make('h1', {}, run.id === '.' ? run.name : run.id, ' ', state(run.state, run.reason)), ...(run.reason ? [make('p', {class: 'reason'}, run.reason)] : []),
-        make('div', {class: 'cards'}, card('time', seconds(run.seconds)), ...(isFinite(left) ? [card('left, about', seconds(left))] : []), card(run.steps ? `of ${run.steps} steps` : 'steps', short(run.step)),
-          card('ranks', String(run.ranks)), ...(typeof rate === 'number' ? [card('samples/s', short(rate))] : []),
-          ...run.tags.filter(({tag}) => tag.startsWith('test/')).map(({tag, last}) => card(tag.replace('/', ' '), short(last)))),
-        make('p', {class: 'note'}, `started ${moment(run.started)} on ${run.host}, process ${run.pid}; in ${run.folder}`, ...(run.job ? ['; job ', make('a', {href: '#/job/' + encodeURIComponent(run.job)}, run.job)] : [])),
-        ...timeOf(run));
-      const rows = Object.entries(run.settings).map(([key, value]) => make('tr', {}, cell(key, 'left mono'), cell(value, 'left wrap mono')));
-      draw(tail, 
-        ...(run.notes.length ? [make('h2', {}, 'Notes'), table([['When', 'left'], ['Step'], ['', 'left']], make('tbody', {}, ...run.notes.map(note => make('tr', {}, cell(moment(note.time), 'left'), cell(String(note.step)), cell(note.text, 'left wrap')))))] : []),
-        ...(rows.length ? [make('h2', {}, 'Settings'), table([['Setting', 'left'], ['Value', 'left']], make('tbody', {}, ...rows))] : []),
-        ...(run.damaged ? [make('p', {class: 'problem'}, `${run.damaged} lines of metrics.jsonl could not be read`)] : []));
-    }
-    await charts.update(run.tags.map(({tag}) => tag).sort(), run.over);
+    const left = run.seconds_a_step * (run.steps - run.step);
+    const rate = run.latest['throughput/samples_per_second'];
+    const tested = run.tags.filter(({tag}) => tag.startsWith('test/'));
+    const job = make('a', {href: '#/job/' + encodeURIComponent(run.job)}, run.job);
+    draw(head,
+      make('h1', {}, run.id, ' ', state(run.state, run.reason)),
+      ...where(run.reason, make('p', {class: 'reason'}, run.reason)),
+      ...problemsOf(run.problems),
+      cards(['time', seconds(run.seconds)],
+        !run.over && left > 0 && ['left, about', seconds(left)],
+        [run.steps ? `of ${run.steps} steps` : 'steps', short(run.step)],
+        ['ranks', String(run.ranks)],
+        typeof rate === 'number' && ['samples/s', short(rate)],
+        ...tested.map(({tag, last}) => [tag.replace('/', ' '), short(last)])),
+      note(...where(run.id.split('/').at(-1) !== run.name, `${run.name}, `), `started ${moment(run.started)} on ${run.host}, process ${run.pid}; in ${run.folder}`, ...where(run.job, '; job ', job)),
+      ...timeOf(run));
+    draw(tail,
+      ...where(run.notes.length, title('Notes'), sheet([
+        ['When', one => moment(one.time), 'left'],
+        ['Step', one => String(one.step)],
+        ['', one => one.text, 'left wrap'],
+      ], run.notes)),
+      ...where(Object.keys(run.settings).length, title('Settings'), sheet([
+        ['Setting', ([key]) => key, 'left mono'],
+        ['Value', ([, value]) => value, 'left wrap mono'],
+      ], Object.entries(run.settings))),
+      ...where(run.damaged, ...problemsOf([`${run.damaged} lines of metrics.jsonl could not be read`])));
+    await charts.update(tagsOf([run]), run.over);
+    return run.over;
   };
 }
 
-function compareView(root, list) {
-  const ids = (list || '').split(',').map(decoded).filter(Boolean);
+function compareView(root, list = '') {
+  const ids = list.split(',').map(decoded).filter(Boolean);
   const head = make('div'), charts = new Charts(ids), tail = make('div');
   root.append(make('h1', {}, `${ids.length} runs`), head, charts.root, tail);
-  let before = '';
   return async () => {
-    const runs = await Promise.all(ids.map(id => call('/api/run?' + parameters([['id', id]]))));
-    const now = JSON.stringify(runs.map(run => ({...run, seconds: Math.floor(run.seconds)})));
-    if (now !== before) {
-      before = now;
-      const tags = columnsOf([...new Set(runs.flatMap(run => run.tags.map(({tag}) => tag)))].sort());
-      draw(head, table([['Run', 'left'], ['State', 'left'], ['Time'], ['Step'], ['Ranks'], ...tags.map(tag => [headOf(tag)])], make('tbody', {}, ...runs.map((run, i) => make('tr', {},
-        cell(make('span', {}, make('span', {class: 'swatch fill c' + i % 10}), runLink(run.id, run.id)), 'left'), cell(state(run.state, run.reason), 'left'), cell(seconds(run.seconds)),
-        cell(progressOf(run)), cell(String(run.ranks)), ...tags.map(tag => cell(short(run.latest[tag]))))))));
-      const keys = [...new Set(runs.flatMap(run => Object.keys(run.settings)))].sort().filter(key => new Set(runs.map(run => run.settings[key])).size > 1);
-      draw(tail, make('h2', {}, 'Settings that differ'), keys.length === 0 ? make('p', {class: 'note'}, 'None.')
-        : table([['Setting', 'left'], ...runs.map(run => [run.id, 'left'])], make('tbody', {}, ...keys.map(key => make('tr', {}, cell(key, 'left mono'), ...runs.map(run => cell(run.settings[key] ?? '–', 'left mono')))))));
-    }
-    await charts.update([...new Set(runs.flatMap(run => run.tags.map(({tag}) => tag)))].sort(), runs.every(run => run.over));
+    const answers = await Promise.allSettled(ids.map(id => call('/api/run?' + parameters([['id', id]]))));
+    const runs = answers.filter(({status}) => status === 'fulfilled').map(({value}) => value);
+    const problems = answers.filter(({status}) => status === 'rejected').map(({reason}) => reason.message);
+    const colored = run => make('span', {}, make('span', {class: 'swatch fill c' + ids.indexOf(run.id) % 10}), runLink(run.id));
+    draw(head, ...problemsOf(problems), sheet([
+      ['Run', colored, 'left'],
+      ['State', run => state(run.state, run.reason), 'left'],
+      ['Time', run => seconds(run.seconds)],
+      ['Step', progressOf],
+      ['Ranks', run => String(run.ranks)],
+      ...columnsOf(tagsOf(runs)).map(tag => [headOf(tag), run => short(run.latest[tag])]),
+    ], runs));
+    const differ = key => new Set(runs.map(run => run.settings[key])).size > 1;
+    const keys = [...new Set(runs.flatMap(run => Object.keys(run.settings)))].filter(differ).sort();
+    draw(tail, title('Settings that differ'), keys.length === 0 ? note('None.') : sheet([
+      ['Setting', key => key, 'left mono'],
+      ...runs.map(run => [run.id, key => run.settings[key] ?? '–', 'left mono']),
+    ], keys));
+    const over = runs.every(run => run.over);
+    await charts.update(tagsOf(runs), over);
+    return over;
   };
 }

@@ -1,21 +1,27 @@
 // Which view is shown, and when it is asked for again.
 const period = 1000;
 let update = null, busy = false, again = false;
+let rests = 0;  // looks that are left out, of what is over
 
 const decoded = word => {
   try { return decodeURIComponent(word); } catch { return word; }
 };
 
+const views = {
+  runs: runsView, run: runView, compare: compareView, jobs: jobsView, job: jobView,
+  pipelines: pipelinesView, pipeline: pipelineView, models: modelsView,
+};
+
 function open() {
   aborting?.abort();
   aborting = new AbortController();
-  const [name = 'runs', ...rest] = location.hash.replace(/^#\//, '').split('/');
-  const words = rest.map(word => name === 'compare' ? word : decoded(word));
-  const views = {runs: runsView, run: runView, compare: compareView, jobs: jobsView, job: jobView, pipelines: pipelinesView, pipeline: pipelineView, models: modelsView};
+  const [path, said] = location.hash.replace(/^#\//, '').split('?');
+  const [name, ...rest] = path.split('/');
+  const words = name === 'runs' ? [said] : rest.map(word => name === 'compare' ? word : decoded(word));
   const view = Object.hasOwn(views, name) ? name : 'runs';
   const section = {run: 'runs', compare: 'runs', job: 'jobs', pipeline: 'pipelines'}[view] || view;
   for (const link of $('nav').children) link.classList.toggle('here', link.dataset.section === section);
-  document.title = `Sullae: ${words[0] || section}`;
+  document.title = `Sullae: ${rest.length ? words[0] : section}`;
   const root = make('div');
   $('main').replaceChildren(root);
   update = views[view](root, ...words);
@@ -40,10 +46,13 @@ async function refresh() {
     const asked = update;
     try {
       const problems = await overview();
-      await asked();
-      $('problem').textContent = problems.join('\n');
+      rests = await asked() ? 10 : 0;
+      const most = 3, left = problems.length - most;
+      $('problem').textContent = [...problems.slice(0, most), ...where(left > 0, `and ${left} more`)].join('\n');
     } catch (error) {
-      if (asked === update && error.name !== 'AbortError') $('problem').textContent = error instanceof TypeError && error.message.includes('fetch') ? 'The dashboard does not answer.' : error.message;
+      const isGone = error instanceof TypeError && error.message.includes('fetch');
+      if (asked === update && error.name !== 'AbortError')
+        $('problem').textContent = isGone ? 'The dashboard does not answer.' : error.message;
     }
     if (asked !== update) again = true;
   } while (again);
@@ -51,5 +60,5 @@ async function refresh() {
 }
 addEventListener('hashchange', open);
 document.addEventListener('visibilitychange', () => { if (!document.hidden) refresh(); });
-setInterval(() => { if (!document.hidden) refresh(); }, period);
+setInterval(() => { if (!document.hidden && --rests < 0) refresh(); }, period);
 open();

@@ -35,6 +35,7 @@ async function call(path, body) {
   if (!response.ok) throw new Error(answer.error || response.statusText);
   return answer;
 }
+$('token').onkeydown = event => { if (event.key === 'Enter') $('token-set').click(); };
 $('token-set').onclick = () => {
   token = $('token').value.trim();
   sessionStorage.setItem('token', token);

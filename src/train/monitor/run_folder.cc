@@ -72,12 +72,22 @@ void RunFolder::stepped(const Moment& m) {
     const auto before = m.total_steps - m.step - (m.epoch - 1) * m.steps_per_epoch;
     const auto steps = before + m.epochs * m.steps_per_epoch;
     log_->expect_steps(max_steps_ > 0 ? std::min(steps, max_steps_) : steps);
-    if (is_due(m, interval_)) log_->scalars(m.total_steps, scalars_of(m));
+    unwritten_ = m;
+    if (is_due(m, interval_)) write_moment();
   });
 }
 
+void RunFolder::write_moment() {
+  log_->scalars(unwritten_->total_steps, scalars_of(*unwritten_));
+  unwritten_.reset();
+}
+
 void RunFolder::epoch_ended(const Moment& m, const EpochReport& epoch) {
-  write([&] { log_->scalars(m.total_steps, scalars_of(epoch, tested_)); });
+  write([&] {
+    // Of an epoch that was cut short the end is seen, too.
+    if (unwritten_) write_moment();
+    log_->scalars(m.total_steps, scalars_of(epoch, tested_));
+  });
 }
 
 void RunFolder::world_changed(const WorldChange& change) {

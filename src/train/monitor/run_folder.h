@@ -33,6 +33,7 @@ class RunFolder final : public Observer {
  private:
   void open(RunLog::Earlier earlier);
   void write(const std::function<void()>& part);
+  void write_moment();
   void tell(const Error& error);
 
   std::filesystem::path folder_;
@@ -40,7 +41,8 @@ class RunFolder final : public Observer {
   int interval_;
   std::int64_t max_steps_;
   bool tested_ = true;
-  double pauses_ = 0;  // seconds
+  std::optional<Moment> unwritten_;  // the last, where it was not due
+  double pauses_ = 0;                // seconds
   RunDescription description_;
   std::optional<RunLog> log_;
   bool is_first_ = true;  // of this process's steps
