@@ -82,11 +82,12 @@ TEST(Docs, OptionsExist) {
   const std::regex option(R"((--[a-z][a-z0-9-]*[a-z0-9]))");
   std::vector<std::vector<std::string>> commands{{}};
   for (const char* command :
-       {"run",         "bench",     "timeline",     "agent",        "scaling",        "serve",
-        "online",      "report",    "hosts",        "ps",           "cluster up",     "jobs submit",
-        "jobs list",   "jobs logs", "jobs resize",  "data inspect", "data convert",   "data shard",
-        "data verify", "train",     "train mnist",  "train lstm",   "train resnet50", "train gpt",
-        "generate",    "predict",   "pipeline run", "pipeline show", "dashboard"}) {
+       {"run",          "bench",        "timeline",       "agent",       "scaling",
+        "serve",        "online",       "report",         "hosts",       "ps",
+        "cluster up",   "jobs submit",  "jobs list",      "jobs logs",   "jobs resize",
+        "data inspect", "data convert", "data shard",     "data verify", "train",
+        "train mnist",  "train lstm",   "train resnet50", "train gpt",   "generate",
+        "predict",      "pipeline run", "pipeline show",  "dashboard"}) {
     std::istringstream words(command);
     commands.emplace_back(std::istream_iterator<std::string>(words),
                           std::istream_iterator<std::string>());
