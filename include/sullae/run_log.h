@@ -29,7 +29,7 @@ class RunLog {
  public:
   /// What becomes of a run that is in the folder already.
   enum class Earlier {
-    refused,     ///< InputError
+    refused,  ///< InputError, but for one of this process's own job, which `sullae run` has started again
     continued,   ///< this one goes on with it
     taken_over,  ///< the same, without waiting for the process that had it
   };

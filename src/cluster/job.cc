@@ -11,6 +11,7 @@
 #include "base/name.h"
 #include "base/split.h"
 #include "base/toml_file.h"
+#include "cluster/job_folder.h"
 #include "sullae/error.h"
 
 namespace sullae::cluster {
@@ -253,7 +254,7 @@ std::vector<std::string> command_of_attempt(const Job& job, const std::filesyste
   if (!has_option(words, "--report"))
     words.insert(words.end(), {"--report", (folder / "report.json").string()});
   if (!has_option(words, "--run-dir"))
-    words.insert(words.end(), {"--run-dir", (folder / "run").string()});
+    words.insert(words.end(), {"--run-dir", JobFolder(folder).run().string()});
   if (attempt > 1 && !has_option(words, "--resume")) words.emplace_back("--resume");
   return words;
 }

@@ -77,6 +77,8 @@ class JobFolder {
   std::filesystem::path attempt(int number) const {
     return path_ / "attempts" / std::to_string(number);
   }
+  /// Of `sullae train`, where its command does not say another.
+  std::filesystem::path run() const { return path_ / "run"; }
   void end_attempt(int number, const Result& result) const;
   std::optional<Result> attempt_result(int number) const;
   /// Of the last submission.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
 #include <functional>
 #include <utility>
@@ -23,11 +25,30 @@ using nlohmann::json;
 constexpr std::size_t kMostHistoryBytes = std::size_t{128} << 20;
 constexpr std::string_view kApi = "/api/";
 
+// What the page consists of.
+struct File {
+  std::string_view path;
+  const char* type;
+  const std::string& (*text)();
+};
+constexpr std::array<File, 4> kFiles = {{
+    {"/", "text/html; charset=utf-8", page_html},
+    {"/dashboard.js", "text/javascript; charset=utf-8", page_script},
+    {"/dashboard.css", "text/css; charset=utf-8", page_style},
+    {"/icon.svg", "image/svg+xml", page_icon},
+}};
+
+// Null where there is none.
+const File* find_file(std::string_view path) {
+  const auto* const found = std::ranges::find(kFiles, path, &File::path);
+  return found == kFiles.end() ? nullptr : found;
+}
+
 // Nothing of other hosts, and nobody's frame.
-http::Response file_response(const char* type, const std::string& text) {
+http::Response file_response(const File& file) {
   return {
-      .content_type = type,
-      .body = text,
+      .content_type = file.type,
+      .body = file.text(),
       .headers = {
           {"Cache-Control", "no-cache"},
           {"Content-Security-Policy",
@@ -35,15 +56,6 @@ http::Response file_response(const char* type, const std::string& text) {
            "'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
           {"X-Content-Type-Options", "nosniff"},
           {"Referrer-Policy", "no-referrer"}}};
-}
-
-std::optional<http::Response> file_at(const std::string& path) {
-  if (path == "/") return file_response("text/html; charset=utf-8", page_html());
-  if (path == "/dashboard.js")
-    return file_response("text/javascript; charset=utf-8", page_script());
-  if (path == "/icon.svg") return file_response("image/svg+xml", page_icon());
-  if (path == "/dashboard.css") return file_response("text/css; charset=utf-8", page_style());
-  return std::nullopt;
 }
 
 // Who asks again is told in a word that nothing is new.
@@ -144,25 +156,8 @@ json Api::overview() {
           {"problems", contents->found.problems}};
 }
 
-http::Response Api::refuse(int status, const std::string& message) {
-  return http::json_response({{"error", message}}, status);
-}
-
-std::optional<http::Response> Api::refuse_early(const http::Request& head) {
-  try {
-    check(head);
-  } catch (const std::exception&) {
-    return http::failure_response(std::current_exception());
-  }
-  return std::nullopt;
-}
-
 void Api::check(const http::Request& head) const {
-  if (access_.open()) {
-    if (const auto objection = hosts_.objection(head.header("host"), head.header("origin"));
-        !objection.empty())
-      throw RequestError(Refusal::forbidden, objection);
-  }
+  if (access_.open()) hosts_.check(head);
   if (head.method != "GET" && head.method != "HEAD")
     throw RequestError(
         Refusal::wrong_method,
@@ -170,14 +165,14 @@ void Api::check(const http::Request& head) const {
   const auto length = head.header("content-length");
   if (!head.header("transfer-encoding").empty() || (!length.empty() && length != "0"))
     throw RequestError(Refusal::invalid, fmt::format("{} takes no body", head.method));
-  if (file_at(head.path)) return;
+  if (find_file(head.path) != nullptr) return;
   access_.check(head.header("authorization"), http::Role::read);
   if (!head.path.starts_with(kApi) || !answers_.contains(head.path.substr(kApi.size())))
     throw RequestError(Refusal::not_found, fmt::format("there is nothing at {}", head.path));
 }
 
 void Api::handle(http::Request request, http::Respond respond) {
-  if (auto file = file_at(request.path)) return respond(*std::move(file));
+  if (const auto* const file = find_file(request.path)) return respond(file_response(*file));
   // What waits for the engine keeps nobody else waiting.
   auto& pool = request.path.starts_with("/api/job") ? engine_ : workers_;
   boost::asio::post(pool, [this, request = std::move(request), respond = std::move(respond)] {

@@ -13,26 +13,24 @@
 #include "dashboard/cluster_view.h"
 #include "dashboard/histories.h"
 #include "http/access.h"
-#include "http/exchange.h"
 #include "http/origin.h"
+#include "http/responses.h"
 
 namespace sullae::dashboard {
 
 /// Any thread may call it.
-class Api final : public http::Handler {
+class Api final : public http::JsonHandler {
  public:
   Api(const std::filesystem::path& folder, http::Access access,
       const std::vector<std::string>& hosts);
   /// Ends what is being answered.
   ~Api() override;
 
-  std::optional<http::Response> refuse_early(const http::Request& head) override;
   void handle(http::Request request, http::Respond respond) override;
-  http::Response refuse(int status, const std::string& message) override;
 
  private:
   using Answer = std::function<nlohmann::json(const std::string& query)>;
-  void check(const http::Request& head) const;
+  void check(const http::Request& head) const override;
   void answer(const http::Request& request, const http::Respond& respond);
   nlohmann::json overview();
   /// What the engine said last; who asks for runs does not wait for its next word.

@@ -7,6 +7,7 @@
 
 #include "base/percent.h"
 #include "cluster/job_folder.h"
+#include "runs/record.h"
 
 namespace sullae::dashboard {
 namespace {
@@ -62,12 +63,10 @@ void Catalogue::look_at_folders() {
   }
   if (jobs_) {
     for (const auto& job : cluster::JobFolders(*jobs_).all()) {
-      for (const auto& run : look_below(job.path(), 100).runs) {
-        const auto folder = job.path() / run;
-        if (seen.contains(fs::weakly_canonical(folder, error))) continue;
-        run_folders_["jobs:" + id_of((fs::path(job.id()) / run).lexically_normal().string())] =
-            folder;
-      }
+      const auto run = job.run();
+      if (!fs::exists(run / runs::kRecordFile, error)) continue;
+      if (!seen.contains(fs::weakly_canonical(run, error)))
+        run_folders_["jobs:" + run.lexically_relative(*jobs_).string()] = run;
     }
   }
   next_look_ = std::max(begin + kContentsFresh, Clock::now() + 10 * (Clock::now() - begin));

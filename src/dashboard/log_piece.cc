@@ -11,7 +11,6 @@
 #include "base/system_error.h"
 
 namespace sullae::dashboard {
-
 namespace {
 
 bool is_within(const std::filesystem::path& folder, const std::filesystem::path& file) {

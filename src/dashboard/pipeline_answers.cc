@@ -72,7 +72,7 @@ json list_pipelines(Catalogue& catalogue) {
       if (!std::filesystem::exists(state.folder())) continue;  // another TOML file's
       shown.push_back(summary_of(id, pipeline, state, state.runs(kMostRuns)));
     } catch (const std::exception& error) {
-      // A folder that is not to be looked at; a file for something else, beside those of pipelines; or one in which somebody has made a mistake.
+      // One in which somebody has made a mistake, or that is not to be looked at.
       problems.push_back(error.what());
     }
   }

@@ -15,7 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostRecordBytes = std::size_t{16} << 20;
 // Some lines of the end of metrics.jsonl.
 constexpr std::int64_t kTailBytes = 8192;
 
@@ -38,7 +37,7 @@ Run read_run(const fs::path& folder) {
   Run run{.folder = folder};
   const auto file = folder / runs::kRecordFile;
   try {
-    run.record = runs::record_from(read_file(file, kMostRecordBytes), file);
+    run.record = runs::record_from(read_file(file, runs::kMostRecordBytes), file);
     run.updated = run.record.ended ? run.record.ended->time : run.record.written;
     if (!run.record.ended) read_tail(folder / runs::kMetricsFile, run);
   } catch (const Error& error) {

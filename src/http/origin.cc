@@ -6,6 +6,7 @@
 #include <boost/asio/ip/address.hpp>
 
 #include "base/host.h"
+#include "base/request_error.h"
 
 namespace sullae::http {
 namespace {
@@ -54,6 +55,11 @@ std::string KnownHosts::objection(std::string_view host, std::string_view origin
   if (scheme != std::string_view::npos && lower(origin.substr(scheme + 3)) == lower(host))
     return {};
   return fmt::format("pages of '{}' may not send requests to this server", origin);
+}
+
+void KnownHosts::check(const Request& head) const {
+  if (const auto why = objection(head.header("host"), head.header("origin")); !why.empty())
+    throw RequestError(Refusal::forbidden, why);
 }
 
 }  // namespace sullae::http

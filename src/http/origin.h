@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "http/exchange.h"
+
 namespace sullae::http {
 
 /// Any thread may call it.
@@ -18,6 +20,8 @@ class KnownHosts {
   /// Why a request with these headers is refused, or an empty text. `host` and `origin` may be empty: no browser
   /// leaves Host out.
   std::string objection(std::string_view host, std::string_view origin) const;
+  /// Throws RequestError (forbidden) with that.
+  void check(const Request& head) const;
 
  private:
   bool knows(std::string_view host) const;

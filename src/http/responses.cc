@@ -59,4 +59,17 @@ Response failure_response(const std::exception_ptr& error) {
   }
 }
 
+std::optional<Response> JsonHandler::refuse_early(const Request& head) {
+  try {
+    check(head);
+  } catch (const std::exception&) {
+    return failure_response(std::current_exception());
+  }
+  return std::nullopt;
+}
+
+Response JsonHandler::refuse(int status, const std::string& message) {
+  return json_response({{"error", message}}, status);
+}
+
 }  // namespace sullae::http

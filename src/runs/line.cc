@@ -2,10 +2,11 @@
 
 #include <charconv>
 #include <cstring>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+
+#include "runs/record.h"
 
 namespace sullae::runs {
 namespace {
@@ -51,7 +52,7 @@ class Reader final : public nlohmann::json_sax<json> {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // A text of plain letters between quotes, behind which `at` is then; nothing for others.
-std::optional<std::string_view> read_text(const char*& at, const char* end) {
+std::optional<std::string_view> plain_text(const char*& at, const char* end) {
   if (at == end || *at != '"') return std::nullopt;
   const char* const begin = ++at;
   for (; at != end && *at != '"'; ++at) {
@@ -63,7 +64,7 @@ std::optional<std::string_view> read_text(const char*& at, const char* end) {
 }
 
 // A number as JSON has them.
-std::optional<double> read_number(const char*& at, const char* end) {
+std::optional<double> plain_number(const char*& at, const char* end) {
   const char* digits = at;
   if (digits != end && *digits == '-') ++digits;
   if (digits == end || !is_digit(*digits)) return std::nullopt;
@@ -108,11 +109,11 @@ bool Line::parse(const char* begin, const char* end) {
 bool Line::parse_plain(const char* at, const char* end) {
   if (!skip(at, end, '{')) return false;
   do {
-    const auto key = read_text(at, end);
+    const auto key = plain_text(at, end);
     if (!key || !skip(at, end, ':')) return false;
-    if (const auto number = read_number(at, end)) {
+    if (const auto number = plain_number(at, end)) {
       if (!take_number(*key, *number)) return false;
-    } else if (const auto text = read_text(at, end)) {
+    } else if (const auto text = plain_text(at, end)) {
       if (!take_text(*key, *text)) return false;
     } else {
       return false;
@@ -140,15 +141,13 @@ bool Line::take_number(std::string_view key, double value) {
 }
 
 bool Line::take_text(std::string_view key, std::string_view text) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (key == "note") {
     note.assign(text);
     return true;
   }
   if (key == "time" || key == "step") return false;
-  if (text == "nan") return take_number(key, std::numeric_limits<double>::quiet_NaN());
-  if (text == "inf") return take_number(key, kInfinity);
-  return text == "-inf" && take_number(key, -kInfinity);
+  const auto number = number_of(text);
+  return number && take_number(key, *number);
 }
 
 bool Line::take_truth(std::string_view key, bool value) {

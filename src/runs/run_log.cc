@@ -33,7 +33,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::size_t kMostRecordBytes = std::size_t{16} << 20;
 // Some lines.
 constexpr std::int64_t kTailBytes = 65536;
 // How old run.json may be while lines are written.
@@ -77,10 +76,10 @@ class RunLog::Impl {
     std::error_code error;
     fs::create_directories(folder_, error);
     if (error) throw Error(fmt::format("{}: {}", folder_.string(), error.message()));
-    if (earlier == Earlier::refused) runs::expect_no_run(folder_);
+    if (earlier == Earlier::refused) runs::expect_new_run(folder_);
     expect_own_lines();
     open(earlier);
-    if (earlier == Earlier::refused) runs::expect_no_run(folder_);  // of another that was as quick
+    if (earlier == Earlier::refused) runs::expect_new_run(folder_);  // of another that was as quick
     begin(description);
   }
   ~Impl() {
@@ -127,12 +126,11 @@ class RunLog::Impl {
   }
 
   void goes_on_after(std::int64_t step) {
+    step = std::max<std::int64_t>(step, 0);
+    if (has_lines_) append({{"time", rounded(now())}, {"step", step}, {"goes_on", true}});
     is_continued_ = false;
-    if (!has_lines_) return;
-    append(
-        {{"time", rounded(now())}, {"step", std::max<std::int64_t>(step, 0)}, {"goes_on", true}});
-    record_.step = std::max<std::int64_t>(step, 0);
-    least_step_ = std::max<std::int64_t>(step, 0);
+    record_.step = step;
+    least_step_ = step;
   }
 
   void expect_steps(std::int64_t steps) {
@@ -155,7 +153,7 @@ class RunLog::Impl {
   // Whoever goes on needs something to go on with, where there are lines.
   void expect_own_lines() const {
     struct stat status = {};
-    if (::stat((folder_ / runs::kRecordFile).c_str(), &status) != 0) runs::expect_no_run(folder_);
+    if (::stat((folder_ / runs::kRecordFile).c_str(), &status) != 0) runs::expect_new_run(folder_);
   }
 
   void open(Earlier earlier) {
@@ -184,6 +182,9 @@ class RunLog::Impl {
   void mend() {
     struct stat status = {};
     if (::fstat(fd_.get(), &status) != 0) throw system_error("{}", metrics_.string());
+    // Whoever writes to a pipe waits for somebody who reads.
+    if (!S_ISREG(status.st_mode))
+      throw InputError(fmt::format("{}: is no file", metrics_.string()));
     if (const off_t end = end_of_lines(fd_.get(), status.st_size);
         end != status.st_size && ::ftruncate(fd_.get(), end) != 0)
       throw system_error("{}", metrics_.string());
@@ -201,13 +202,14 @@ class RunLog::Impl {
     record_.host = host_name();
     record_.pid = ::getpid();
     record_.job = job_of_environment();
+    record_.launch = runs::launch_of_environment();
     take(description);
     write_record();
   }
 
   // Of one that was torn nothing is known; what is whole and none of ours is not written over.
   void take_up(const fs::path& file) {
-    const std::string text = read_file(file, kMostRecordBytes);
+    const std::string text = read_file(file, runs::kMostRecordBytes);
     if (!json::accept(text)) {
       log::warning("{}: is damaged, and is written anew", file.string());
       return;

@@ -62,11 +62,11 @@ std::function<std::vector<std::unique_ptr<Observer>>(int)> monitors_of(
   };
 }
 
-// Before data are read, which may take long. The first rank alone: it is the one that makes the folder.
+// Before data are read, which may take long. The first rank makes the folder, and so is the one that looks; in an elastic job any may be it, and none is
+// yet.
 void check_run_dir(const TrainOptions& options, const World& world) {
-  if (options.run_dir.empty() || options.resume || elastic::is_elastic() || world.rank() != 0)
-    return;
-  runs::expect_no_run(options.run_dir);
+  if (options.run_dir.empty() || options.resume) return;
+  if (elastic::is_elastic() || world.rank() == 0) runs::expect_new_run(options.run_dir);
 }
 
 // The weights as they are now, as a version of a model repository.
@@ -91,7 +91,7 @@ std::optional<Report> train(const Recipe& recipe, const RecipeOptions& options,
   RecipeOptions checked = options;
   const World alone = world != nullptr ? *world : World::create({});
   check_options(checked, world != nullptr ? world->size() : elastic::most_ranks());
-  if (world != nullptr) check_run_dir(checked, *world);
+  check_run_dir(checked, alone);
   const auto task = make_task(recipe, checked, alone);
   // Ranks that read other data would wait for each other: files that changed meanwhile, a topic that was compacted.
   check_same_on_all(alone, "how many samples there are",

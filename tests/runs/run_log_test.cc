@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,6 +122,28 @@ TEST_F(RunLogTest, ARunIsNotWrittenOver) {
                        "another process writes this run"));
 }
 
+TEST_F(RunLogTest, AJobThatIsStartedAgainIsTheSame) {
+  const auto attempt = [&](const char* job, int steps) {
+    const Variable id("SULLAE_JOB_ID", job);
+    RunLog log(folder_, {});
+    for (int step = 1; step <= steps; ++step) log.scalars(step, {{"a", steps}});
+    if (steps == 2) {
+      log.completed();
+    } else {
+      log.failed("a rank died");
+    }
+  };
+  attempt("host-1-100", 5);
+  EXPECT_TRUE(contains(error_of<InputError>([&] { attempt("host-2-100", 3); }), "a run in it"));
+  EXPECT_TRUE(contains(error_of<InputError>([&] { RunLog(folder_, {}); }), "a run in it"));
+  attempt("host-1-101", 3);
+  EXPECT_EQ(history().steps(), (Steps{1, 2, 3})) << "from its beginning";
+  EXPECT_EQ(history().find("a")->values.back(), 3);
+  attempt("host-1-102", 2);
+  EXPECT_TRUE(contains(error_of<InputError>([&] { attempt("host-1-103", 4); }), "a run in it"))
+      << "one that has completed is not begun again";
+}
+
 TEST_F(RunLogTest, WaitsForOneThatIsAboutToEnd) {
   auto first = std::make_unique<RunLog>(folder_, RunDescription{});
   std::thread ending([&] {
@@ -183,6 +206,12 @@ TEST_F(RunLogTest, FilesOfOthersAreLeftAlone) {
   std::ofstream(folder_ / runs::kRecordFile) << R"({"sullae_run": 2})";
   EXPECT_TRUE(contains(error_of<InputError>([&] { RunLog(folder_, {}, Earlier::continued); }),
                        "it is of format 2"));
+}
+
+TEST_F(RunLogTest, APipeIsNoFileOfLines) {
+  fs::create_directories(folder_);
+  ASSERT_EQ(::mkfifo((folder_ / runs::kMetricsFile).c_str(), 0600), 0);
+  EXPECT_TRUE(contains(error_of<InputError>([&] { RunLog(folder_, {}); }), "is no file"));
 }
 
 TEST_F(RunLogTest, AForkIsNotTheRun) {

@@ -111,6 +111,20 @@ TEST_F(ElasticTrain, KillsDoNotShowInWhatIsTrained) {
   }
 }
 
+TEST_F(ElasticTrain, ARunOfAnotherJobIsNotWrittenOver) {
+  const auto folder = directory_.path() / "run";
+  const std::vector<std::string> options = {"--epochs", "1",         "--max-steps",
+                                            "5",        "--run-dir", folder.string()};
+  ASSERT_EQ(run_program(elastic_words(options)).exit_code, 0);
+  const auto again = run_program(elastic_words(options));
+  EXPECT_NE(again.exit_code, 0);
+  EXPECT_TRUE(contains(again.standard_error, "there is a run in it already"))
+      << again.standard_error;
+  runs::History history(folder / runs::kMetricsFile);
+  history.update();
+  EXPECT_EQ(history.steps().back(), 5);
+}
+
 TEST_F(ElasticTrain, NorDoTheyWithMomentsAccumulationAndSixteenBits) {
   const std::vector<std::string> options = {
       "--epochs",    "6",        "--optimizer",          "adam", "--lr",          "0.002",

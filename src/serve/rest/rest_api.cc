@@ -39,29 +39,12 @@ RestApi::RestApi(Repository& repository, online::ModelStores& stores, const http
   router_.add(sample_routes(repository_, examples_, online_, workers_));
 }
 
-http::Response RestApi::refuse(int status, const std::string& message) {
-  return http::json_response({{"error", message}}, status);
-}
-
-std::optional<http::Response> RestApi::refuse_early(const http::Request& head) {
-  try {
-    check_head(head);
-  } catch (const std::exception&) {
-    return http::failure_response(std::current_exception());
-  }
-  return std::nullopt;
-}
-
 void RestApi::gave_up(std::size_t bytes) {
   if (bytes >= kTrimmedBytes) boost::asio::post(workers_.large, [] { ::malloc_trim(0); });
 }
 
-void RestApi::check_head(const http::Request& head) const {
-  if (access_.open()) {
-    if (const auto objection = hosts_.objection(head.header("host"), head.header("origin"));
-        !objection.empty())
-      throw RequestError(Refusal::forbidden, objection);
-  }
+void RestApi::check(const http::Request& head) const {
+  if (access_.open()) hosts_.check(head);
   const Match match = router_.find(head);
   const auto length = head.header("content-length");
   // Everybody may ask for some of these: their bodies, which mean nothing, must not take what others need.

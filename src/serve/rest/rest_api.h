@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "http/access.h"
-#include "http/exchange.h"
 #include "http/origin.h"
+#include "http/responses.h"
 #include "serve/generation/generate.h"
 #include "serve/repository/repository.h"
 #include "serve/rest/router.h"
@@ -18,21 +18,19 @@
 namespace sullae::serve {
 
 /// Open Inference Protocol v2, TensorFlow Serving's predict API, the operators' calls, metrics and the page.
-class RestApi final : public http::Handler {
+class RestApi final : public http::JsonHandler {
  public:
   /// All must outlive this object. `hosts` are names that this server goes by, where there are no tokens.
   RestApi(Repository& repository, online::ModelStores& stores, const http::Access& access,
           const std::vector<std::string>& hosts);
 
-  std::optional<http::Response> refuse_early(const http::Request& head) override;
   void handle(http::Request request, http::Respond respond) override;
-  http::Response refuse(int status, const std::string& message) override;
   void gave_up(std::size_t bytes) override;
 
   const Router& router() const { return router_; }
 
  private:
-  void check_head(const http::Request& head) const;
+  void check(const http::Request& head) const override;
 
   Repository& repository_;
   ExamplesApi examples_;

@@ -18,11 +18,12 @@ std::vector<std::unique_ptr<Observer>> make_monitors(const TrainOptions& options
   if (!options.metrics_file.empty())
     monitors.push_back(std::make_unique<MetricsFile>(options.metrics_file, options.log_interval));
   if (!options.run_dir.empty()) {
-    // In an elastic job another process may be the first rank from some step on.
-    const bool continues = options.resume || elastic::is_elastic();
-    monitors.push_back(std::make_unique<RunFolder>(
-        options.run_dir, continues ? RunLog::Earlier::continued : RunLog::Earlier::refused,
-        options.log_interval, options.max_steps));
+    // In an elastic job another process may be the first rank from some step on, while the one before lives a moment longer, or is thought to.
+    const auto earlier = elastic::is_elastic() ? RunLog::Earlier::taken_over
+                         : options.resume      ? RunLog::Earlier::continued
+                                               : RunLog::Earlier::refused;
+    monitors.push_back(std::make_unique<RunFolder>(options.run_dir, earlier, options.log_interval,
+                                                   options.max_steps));
   }
   if (!options.report.empty()) monitors.push_back(std::make_unique<ReportFiles>(options.report));
   return monitors;

@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "base/toml.h"
-#include "sullae/elastic.h"
 #include "sullae/error.h"
 #include "train/monitor/scalars.h"
 
@@ -49,16 +48,16 @@ void RunFolder::started(const Report& report) {
   tested_ = report.tested;
   description_ = {.settings = settings_of(report), .ranks = report.world_size};
   if (log_) return write([&] { log_->describe(description_); });
-  open(elastic::is_elastic() ? RunLog::Earlier::taken_over : earlier_);
+  open(earlier_);
 }
 
-// In an elastic job the process that was the first rank until now may live a moment longer, or be thought to: no reason for all the others to wait.
+// What is taken over may be another process's for a moment: no reason for all ranks to wait.
 void RunFolder::open(RunLog::Earlier earlier) {
   try {
     log_.emplace(folder_, description_, earlier);
     is_told_ = false;
   } catch (const InputError& error) {
-    if (!elastic::is_elastic()) throw;
+    if (earlier != RunLog::Earlier::taken_over) throw;
     tell(error);
   } catch (const Error& error) {
     tell(error);
