@@ -61,4 +61,8 @@ endif()
 add_library(sullae_libtorch INTERFACE)
 set_target_properties(sullae_libtorch PROPERTIES EXPORT_NAME libtorch)
 target_link_libraries(sullae_libtorch INTERFACE torch)
+# PyPI's CUDA builds export what they carry of an older libstdc++, whose std::filesystem crashes within the system's: the
+# system's is loaded before them.
+target_link_options(sullae_libtorch INTERFACE
+                    $<$<CXX_COMPILER_ID:GNU,Clang>:LINKER:--push-state,--no-as-needed,-lstdc++,--pop-state>)
 install(TARGETS sullae_libtorch EXPORT SullaeTargets)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the format of all sources, and runs clang-tidy on those that do not include libtorch: clang 14 cannot parse
+# Checks the format of all sources and the names in them, and runs clang-tidy on those that do not include libtorch: clang 14 cannot parse
 # libtorch 1.13 as C++20 (its IValue is incomplete where a constexpr vector of it is destroyed). GCC's warnings, which are
 # errors, are on everywhere.
 set -euo pipefail
@@ -9,6 +9,7 @@ scripts/setup.sh lint
 cmake --preset lint >/dev/null
 cmake --build --preset lint >/dev/null  # what is generated from .proto files
 git ls-files '*.h' '*.cc' | xargs clang-format --dry-run --Werror
+scripts/unity_names.py
 
 # clang reads neither GCC's precompiled headers nor its newest warning flags.
 sed -i -E 's/-(Winvalid-pch|fpch-preprocess)//g; s/-include [^ ]*cmake_pch\.hxx//g; s/-Wno-(restrict|subobject-linkage)//g; s/-Wno-maybe-uninitialized//g' \

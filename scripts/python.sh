@@ -17,7 +17,7 @@ else
 fi
 "$environment/bin/pip" install -q scikit-build-core ninja pytest 'tritonclient[http,grpc]'
 # Against the torch that is there, which a build of its own environment would not see installed.
-"$environment/bin/pip" install -q --no-build-isolation --no-deps .
+"$environment/bin/pip" install -q --no-build-isolation --no-deps -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON .
 
 export PATH="$PWD/$environment/bin:$PATH"
 sullae --version

@@ -10,7 +10,7 @@ namespace sullae::online {
 namespace {
 
 // What is asked for in columns, all else as JSON.
-constexpr const char* kSchema = R"(
+constexpr const char* kRoundSchema = R"(
 CREATE TABLE IF NOT EXISTS rounds (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   state TEXT NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS calls (
 }  // namespace
 
 RoundStore::RoundStore(const std::filesystem::path& file) : database_(file), reader_(file) {
-  database_.execute(kSchema);
+  database_.execute(kRoundSchema);
 }
 
 void RoundStore::begin(Round& round) {

@@ -16,10 +16,10 @@
 namespace sullae {
 namespace {
 
-constexpr const char* kWho = "ShardedOptimizer";
+constexpr const char* kShardedOptimizer = "ShardedOptimizer";
 // Buffers for gradients on their way, in stage 2: one that fills, one that is reduced, and two for gradients that come in
 // another order.
-constexpr std::size_t kBuffers = 4;
+constexpr std::size_t kReduceBuffers = 4;
 
 DistributedOptimizerOptions gradient_options(const ShardedOptimizerOptions& options) {
   return {.backward_passes_per_step = options.backward_passes_per_step,
@@ -55,9 +55,11 @@ class Pending {
 
 void check(const ShardedOptimizerOptions& options) {
   if (options.stage != 1 && options.stage != 2)
-    throw InputError(fmt::format("{}: stage {}, expected 1 or 2", kWho, options.stage));
+    throw InputError(
+        fmt::format("{}: stage {}, expected 1 or 2", kShardedOptimizer, options.stage));
   if (options.backward_passes_per_step < 1)
-    throw InputError(fmt::format("{}: backward_passes_per_step must be at least 1", kWho));
+    throw InputError(
+        fmt::format("{}: backward_passes_per_step must be at least 1", kShardedOptimizer));
 }
 
 }  // namespace
@@ -67,13 +69,14 @@ ShardedParameters::ShardedParameters(
     const ShardedOptimizerOptions& options, const World& world)
     : options_(options), world_(world) {
   check(options_);
-  auto found = trained_of(parameters, kWho);
+  auto found = trained_of(parameters, kShardedOptimizer);
   parameters_ = std::move(found.trained);
   frozen_ = std::move(found.frozen);
   if (parameters_.empty())
-    throw InputError(fmt::format("{}: no parameter requires gradients", kWho));
-  check_divisible_parameters(parameters_, kWho);
-  if (world_.size() > 1) check_same_parameters(parameters_, text_of(options_), world_, kWho);
+    throw InputError(fmt::format("{}: no parameter requires gradients", kShardedOptimizer));
+  check_divisible_parameters(parameters_, kShardedOptimizer);
+  if (world_.size() > 1)
+    check_same_parameters(parameters_, text_of(options_), world_, kShardedOptimizer);
   pieces_.resize(parameters_.size());
   place_.resize(parameters_.size());
   reducer_ = GradientReducer::make(
@@ -116,7 +119,7 @@ std::unique_ptr<BucketReduction> ShardedParameters::make_reduction(
     for (const PlannedParameter& parameter : parameters_)
       largest =
           std::max(largest, aligned_elements(parameter.tensor) * parameter.tensor.element_size());
-    buffers_.emplace(kBuffers, largest, world_);
+    buffers_.emplace(kReduceBuffers, largest, world_);
   }
   buckets_.push_back(std::move(bucket));
   return make_sharded_reduction(request, *buckets_.back(), buffers_ ? &*buffers_ : nullptr);
@@ -173,7 +176,7 @@ bool ShardedParameters::is_whole(std::size_t parameter) const {
 }
 
 void ShardedParameters::reduce() {
-  check_still_frozen(frozen_, kWho);
+  check_still_frozen(frozen_, kShardedOptimizer);
   reducer_->synchronize();
   // With others the reductions have given them.
   if (world_.size() == 1) give_gradients_alone(parameters_, pieces_);

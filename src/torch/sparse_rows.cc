@@ -14,7 +14,7 @@
 namespace sullae {
 namespace {
 
-std::int64_t row_elements(const torch::Tensor& values) {
+std::int64_t elements_of_row(const torch::Tensor& values) {
   return values.size(0) == 0 ? 0 : values.numel() / values.size(0);
 }
 
@@ -45,7 +45,7 @@ Runs find_runs(const std::int64_t* indices, std::int64_t n) {
 // Sums the rows of `values` that share a number, and scales the sums.
 SparseRows sum_runs(const std::int64_t* indices, const torch::Tensor& values, double scale) {
   const Runs runs = find_runs(indices, values.size(0));
-  const std::int64_t width = row_elements(values);
+  const std::int64_t width = elements_of_row(values);
   SparseRows rows;
   rows.indices.reserve(runs.first.size());
   auto shape = values.sizes().vec();

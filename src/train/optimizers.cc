@@ -24,11 +24,11 @@ torch::optim::AdamWOptions adamw_options(const TrainOptions& o) {
   return torch::optim::AdamWOptions(o.lr).betas({o.beta1, o.beta2}).weight_decay(o.weight_decay);
 }
 
-struct Named {
+struct NamedOptimizer {
   const char* name;
   Made (*make)(Parameters, const TrainOptions&);
 };
-constexpr Named kOptimizers[] = {
+constexpr NamedOptimizer kOptimizers[] = {
     {"adam",
      [](Parameters p, const TrainOptions& o) -> Made {
        return std::make_unique<Adam>(
@@ -55,14 +55,15 @@ constexpr Named kOptimizers[] = {
 
 std::vector<std::string> optimizer_names() {
   std::vector<std::string> names;
-  for (const Named& optimizer : kOptimizers) names.emplace_back(optimizer.name);
+  for (const NamedOptimizer& optimizer : kOptimizers) names.emplace_back(optimizer.name);
   return names;
 }
 
 Made make_optimizer(const TrainOptions& options,
                     const torch::OrderedDict<std::string, torch::Tensor>& parameters) {
-  const auto found = std::ranges::find_if(
-      kOptimizers, [&](const Named& optimizer) { return options.optimizer == optimizer.name; });
+  const auto found = std::ranges::find_if(kOptimizers, [&](const NamedOptimizer& optimizer) {
+    return options.optimizer == optimizer.name;
+  });
   if (found == std::end(kOptimizers)) {
     throw InputError(fmt::format("--optimizer {}: expected one of {}", options.optimizer,
                                  fmt::join(optimizer_names(), ", ")));

@@ -60,27 +60,27 @@ Course step(const TrainOptions& o) {
   };
 }
 
-struct Named {
+struct NamedCourse {
   const char* name;
   Course (*make)(const TrainOptions&);
 };
-constexpr Named kCourses[] = {{"constant", constant},
-                              {"linear", linear},
-                              {"cosine", cosine},
-                              {"polynomial", polynomial},
-                              {"step", step}};
+constexpr NamedCourse kCourses[] = {{"constant", constant},
+                                    {"linear", linear},
+                                    {"cosine", cosine},
+                                    {"polynomial", polynomial},
+                                    {"step", step}};
 
 }  // namespace
 
 std::vector<std::string> schedule_names() {
   std::vector<std::string> names;
-  for (const Named& course : kCourses) names.emplace_back(course.name);
+  for (const NamedCourse& course : kCourses) names.emplace_back(course.name);
   return names;
 }
 
 Schedule make_schedule(const TrainOptions& options, std::int64_t steps_per_epoch) {
   const auto found = std::ranges::find_if(
-      kCourses, [&](const Named& course) { return options.lr_schedule == course.name; });
+      kCourses, [&](const NamedCourse& course) { return options.lr_schedule == course.name; });
   if (found == std::end(kCourses)) {
     throw InputError(fmt::format("--lr-schedule {}: expected one of {}", options.lr_schedule,
                                  fmt::join(schedule_names(), ", ")));

@@ -11,7 +11,7 @@ namespace {
 
 // Large enough for the transport's zero-copy protocols, small enough that reducing one segment
 // hides behind the next.
-constexpr std::size_t kSegmentBytes = std::size_t{2048} << 10;
+constexpr std::size_t kRingSegmentBytes = std::size_t{2048} << 10;
 
 // Parts start at a multiple of this many elements: a cache line of float32.
 constexpr std::size_t kGranule = 16;
@@ -20,7 +20,7 @@ constexpr std::size_t kGranule = 16;
 class Parts {
  public:
   Parts(std::span<const std::size_t> counts, std::size_t width)
-      : offsets_(offsets_of(counts)), segment_(kSegmentBytes / width) {}
+      : offsets_(offsets_of(counts)), segment_(kRingSegmentBytes / width) {}
 
   std::size_t segments(int part) const { return (size(part) + segment_ - 1) / segment_; }
   Range segment(int part, std::size_t index) const {
@@ -59,7 +59,7 @@ class Ring {
         size_(exchange.size()),
         right_((exchange.rank() + 1) % size_),
         left_((exchange.rank() + size_ - 1) % size_),
-        incoming_(exchange.scratch(kWindow * kSegmentBytes)) {
+        incoming_(exchange.scratch(kWindow * kRingSegmentBytes)) {
     if (output == Output::whole || size_ == 2) return;
     for (auto& buffer : partial_)
       buffer = std::make_unique_for_overwrite<std::byte[]>(parts_.largest() * width_);
@@ -141,7 +141,7 @@ class Ring {
   int part_received_in(int step) const { return (exchange_.rank() + 2 * size_ - 2 - step) % size_; }
 
   std::byte* incoming(std::size_t segment) const {
-    return incoming_ + segment % kWindow * kSegmentBytes;
+    return incoming_ + segment % kWindow * kRingSegmentBytes;
   }
 
   Request expect_partial(int step, std::size_t segment) {

@@ -7,7 +7,7 @@
 namespace sullae::p2p {
 namespace {
 
-constexpr std::size_t kSegmentBytes = std::size_t{512} << 10;
+constexpr std::size_t kTreeSegmentBytes = std::size_t{512} << 10;
 
 // Ranks renumbered so that the root is 0.
 struct Rooted {
@@ -74,13 +74,13 @@ void broadcast_chain(Exchange& exchange, const Signature& signature, std::byte* 
   const bool sends_on = place + 1 < size;
   std::vector<Request> receiving;
   std::vector<Request> sending;
-  for (std::size_t begin = 0; receives && begin < bytes; begin += kSegmentBytes) {
-    const std::size_t n = std::min(kSegmentBytes, bytes - begin);
+  for (std::size_t begin = 0; receives && begin < bytes; begin += kTreeSegmentBytes) {
+    const std::size_t n = std::min(kTreeSegmentBytes, bytes - begin);
     receiving.push_back(exchange.receive(ranks.rank_at(place - 1), 0, data + begin, n));
   }
-  for (std::size_t begin = 0, i = 0; begin < bytes; begin += kSegmentBytes, ++i) {
+  for (std::size_t begin = 0, i = 0; begin < bytes; begin += kTreeSegmentBytes, ++i) {
     if (receives) exchange.wait(receiving[i]);
-    const std::size_t n = std::min(kSegmentBytes, bytes - begin);
+    const std::size_t n = std::min(kTreeSegmentBytes, bytes - begin);
     if (sends_on) sending.push_back(exchange.send(ranks.rank_at(place + 1), 0, data + begin, n));
   }
   exchange.wait(sending);

@@ -11,7 +11,7 @@ namespace {
 
 using Kind = ParquetColumn::Kind;
 
-struct Seen {
+struct SeenKind {
   Kind kind;
   std::size_t sample;  // where it was seen first
   bool is_list = false;
@@ -53,7 +53,7 @@ std::vector<std::size_t> spread(std::size_t size, std::size_t most) {
 }  // namespace
 
 std::vector<ParquetColumn> parquet_columns(const Dataset& set, std::size_t most) {
-  std::map<std::string, Seen> seen;
+  std::map<std::string, SeenKind> seen;
   for (const std::size_t i : spread(set.size(), most)) {
     Example example;
     try {
@@ -63,7 +63,7 @@ std::vector<ParquetColumn> parquet_columns(const Dataset& set, std::size_t most)
     }
     for (const auto& [name, feature] : example.features) {
       const Kind kind = kind_of(name, feature);
-      auto& column = seen.try_emplace(name, Seen{.kind = kind, .sample = i}).first->second;
+      auto& column = seen.try_emplace(name, SeenKind{.kind = kind, .sample = i}).first->second;
       if (column.kind != kind && !(are_bytes(column.kind) && are_bytes(kind)))
         throw InputError(fmt::format(
             "feature '{}' is of {} in {}, and of {} in {}: expected one kind", name,

@@ -122,7 +122,7 @@ bool is_of_kind(const Feature& feature, Kind kind) {
   return true;
 }
 
-const char* name_of(Kind kind) {
+const char* word_of(Kind kind) {
   constexpr const char* kNames[] = {"texts", "bytes", "numbers", "whole numbers"};
   return kNames[static_cast<std::size_t>(kind)];
 }
@@ -192,7 +192,7 @@ class ParquetWriter::Impl {
     if (!is_of_kind(*cell.values, column.kind))
       throw InputError(
           fmt::format("its feature '{}' is of another kind than elsewhere, expected {}",
-                      column.name, name_of(column.kind)));
+                      column.name, word_of(column.kind)));
     std::size_t count = 1;
     for (const std::size_t size : cell.sizes) count *= size;
     const std::size_t values = count_of(*cell.values);

@@ -67,8 +67,8 @@ std::string shape_of_record(const std::string& record, const DatasetOptions& opt
 
 DatasetPtr open_records(std::shared_ptr<const Records> records, const DatasetOptions& options) {
   if (records->size() == 0) throw InputError(fmt::format("{}: holds no samples", records->name()));
-  const Format& format =
-      find_format(options.format == "auto" ? recognise_records(*records) : options.format);
+  const std::string name = options.format == "auto" ? recognise_records(*records) : options.format;
+  const Format& format = find_format(name);
   auto set = format.open_records(records, options);
   auto classes = options.classes.empty() ? set->classes() : options.classes;
   if (format.is_table && !options.unlabelled && options.classes.empty())

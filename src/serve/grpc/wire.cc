@@ -26,7 +26,7 @@ enum class WireType { varint = 0, fixed64 = 1, delimited = 2, fixed32 = 5 };
 constexpr std::size_t kObjectBytes = 64;
 constexpr std::size_t kEntryBytes = 256;
 // An object, in the message and in the tensor that it moves to.
-constexpr std::size_t kTextBytes = 128;
+constexpr std::size_t kMessageTextBytes = 128;
 // Vectors grow by doubling, and the tensor has a copy.
 constexpr std::size_t kCopies = 3;
 
@@ -118,7 +118,7 @@ class Counter {
       bytes_ += kObjectBytes + kCopies * size_of(*field) * count_packed(type, *field, size);
       return true;
     }
-    bytes_ += kTextBytes + size;
+    bytes_ += kMessageTextBytes + size;
     if (!in_.Skip(static_cast<int>(size))) refuse_message(type);
     return true;
   }

@@ -9,7 +9,7 @@
 namespace sullae::serve {
 namespace {
 
-constexpr std::pair<Datatype, torch::ScalarType> kTypes[] = {
+constexpr std::pair<Datatype, torch::ScalarType> kTorchTypes[] = {
     {Datatype::boolean, torch::kBool}, {Datatype::uint8, torch::kUInt8},
     {Datatype::int8, torch::kInt8},    {Datatype::int16, torch::kInt16},
     {Datatype::int32, torch::kInt32},  {Datatype::int64, torch::kInt64},
@@ -19,14 +19,14 @@ constexpr std::pair<Datatype, torch::ScalarType> kTypes[] = {
 }  // namespace
 
 torch::ScalarType scalar_type_of(Datatype type) {
-  for (const auto& [protocol, torch] : kTypes) {
+  for (const auto& [protocol, torch] : kTorchTypes) {
     if (protocol == type) return torch;
   }
   throw RequestError(Refusal::invalid, fmt::format("TorchScript models take no {}", name_of(type)));
 }
 
 Datatype datatype_of(torch::ScalarType type) {
-  for (const auto& [protocol, torch] : kTypes) {
+  for (const auto& [protocol, torch] : kTorchTypes) {
     if (torch == type) return protocol;
   }
   throw Error(fmt::format("the model returned a tensor of type {}, which the protocol has not",

@@ -9,7 +9,7 @@
 namespace sullae::train {
 namespace {
 
-constexpr double kDeviation = 0.02;
+constexpr double kWeightDeviation = 0.02;
 
 }  // namespace
 
@@ -22,19 +22,20 @@ GptImpl::GptImpl(const GptOptions& options) : options_(options) {
 
 void GptImpl::reset() {
   const std::int64_t size = options_.stack.size;
-  embedding_ = register_module("embedding", make_vectors(options_.pieces, size, kDeviation));
-  places_ = register_module("places", make_vectors(options_.context, size, kDeviation));
+  embedding_ = register_module("embedding", make_vectors(options_.pieces, size, kWeightDeviation));
+  places_ = register_module("places", make_vectors(options_.context, size, kWeightDeviation));
   blocks_ = register_module("blocks", options_.stack.make());
   norm_ = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({size})));
   // What blocks add up does not grow with their number.
-  const double added = kDeviation / std::sqrt(2.0 * static_cast<double>(options_.stack.layers));
+  const double added =
+      kWeightDeviation / std::sqrt(2.0 * static_cast<double>(options_.stack.layers));
   const torch::NoGradGuard guard;
   for (auto& item : blocks_->named_parameters()) {
     const std::string& name = item.key();
     if (name.ends_with("mix.weight") || name.ends_with("down.weight")) {
       item.value().normal_(0, added);
     } else if (item.value().dim() == 2) {
-      item.value().normal_(0, kDeviation);
+      item.value().normal_(0, kWeightDeviation);
     } else if (name.ends_with("bias")) {
       item.value().zero_();
     }

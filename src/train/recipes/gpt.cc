@@ -40,8 +40,8 @@ std::size_t trained_together(const RecipeOptions& options, const World& world) {
 }
 
 // What is known of the model before there is one.
-ModelDescription describe(const Recipe& recipe, const RecipeOptions& options,
-                          const Documents& documents) {
+ModelDescription describe_writer(const Recipe& recipe, const RecipeOptions& options,
+                                 const Documents& documents) {
   ModelDescription description{
       .recipe = recipe.name(), .input = InputKind::text, .numbers = options.extra};
   const auto pieces = learn_pieces({documents.train.begin(), documents.train.end()}, description);
@@ -57,7 +57,7 @@ class GptTask final : public Task {
       : test_batch_(trained_together(options, world)), seed_(options.seed) {
     const Documents documents = read_documents(options);
     damaged_ = documents.damaged;
-    model_description_ = known != nullptr ? *known : describe(recipe, options, documents);
+    model_description_ = known != nullptr ? *known : describe_writer(recipe, options, documents);
     const auto pieces = data::Pieces::of_list(model_description_.words);
     model_ = recipe.model(model_description_);
     context_ = model_description_.integer("context");

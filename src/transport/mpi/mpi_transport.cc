@@ -21,11 +21,11 @@
 namespace sullae {
 namespace {
 
-constexpr int kForegroundSpins = 2000;
-constexpr int kBackgroundSpins = 20;
+constexpr int kMpiForegroundSpins = 2000;
+constexpr int kMpiBackgroundSpins = 20;
 constexpr int kYields = 20;
 // MPI has no descriptor to sleep on.
-constexpr std::chrono::microseconds kNap{50};
+constexpr std::chrono::microseconds kMpiNap{50};
 // So long what was to be sent may take to arrive after its collective has failed.
 constexpr std::chrono::milliseconds kSendLimit{100};
 
@@ -171,7 +171,7 @@ class MpiTransport final : public Transport {
   void wait(std::span<Request> requests) override {
     const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
     StallWarning warning(options_.stall_warning);
-    const int spins = in_own_thread ? kBackgroundSpins : kForegroundSpins;
+    const int spins = in_own_thread ? kMpiBackgroundSpins : kMpiForegroundSpins;
     for (Request& request : requests) {
       for (int tries = 0; request.native != nullptr && !finish(request); ++tries) {
         if (tries < spins) continue;
@@ -180,7 +180,7 @@ class MpiTransport final : public Transport {
         if (tries < spins + kYields) {
           ::sched_yield();
         } else {
-          std::this_thread::sleep_for(kNap);
+          std::this_thread::sleep_for(kMpiNap);
           warning.check("a collective", world_rank(rank()), world_rank(request.peer));
         }
         if (deadline.passed()) fail_timeout(request, deadline);
@@ -218,7 +218,7 @@ class MpiTransport final : public Transport {
       // asked for after all.
       const bool patient = !broken() && std::chrono::steady_clock::now() < sends_until;
       if (!patient && std::ranges::none_of(pending_, &Pending::receives)) return forget();
-      if (!pending_.empty()) std::this_thread::sleep_for(kNap);
+      if (!pending_.empty()) std::this_thread::sleep_for(kMpiNap);
     }
     if (pending_.empty()) return;
     // MPI has no way to take a message back that has begun to come, and would write into memory that

@@ -16,8 +16,8 @@
 namespace sullae::shm {
 namespace {
 
-constexpr int kForegroundSpins = 2000;
-constexpr int kBackgroundSpins = 100;
+constexpr int kShmForegroundSpins = 2000;
+constexpr int kShmBackgroundSpins = 100;
 constexpr int kYields = 200;
 
 std::size_t slots_offset(int members) {
@@ -184,7 +184,7 @@ void Group::ring(Member& self) {
 template <class Ready>
 void Group::wait_for(int member, const Ready& ready) {
   if (ready()) return;
-  const int spins = oversubscribed_ ? 0 : in_own_thread ? kBackgroundSpins : kForegroundSpins;
+  const int spins = oversubscribed_ ? 0 : in_own_thread ? kShmBackgroundSpins : kShmForegroundSpins;
   for (int i = 0; i < spins; ++i) {
     if (ready()) return;
     pause_cpu();

@@ -10,7 +10,7 @@
 namespace sullae::ucx {
 namespace {
 
-constexpr std::chrono::microseconds kNap{50};
+constexpr std::chrono::microseconds kLingeringNap{50};
 
 }  // namespace
 
@@ -48,7 +48,7 @@ void LingeringSends::work() {
     if (ucp_worker_progress(worker_) != 0) ucp_worker_signal(worker_);
     if (all_gone()) continue;
     lock.unlock();
-    std::this_thread::sleep_for(kNap);
+    std::this_thread::sleep_for(kLingeringNap);
     lock.lock();
   }
 }

@@ -24,8 +24,8 @@ namespace {
 using ucx::Context;
 using ucx::Worker;
 
-constexpr int kForegroundSpins = 300;
-constexpr int kBackgroundSpins = 10;
+constexpr int kUcxForegroundSpins = 300;
+constexpr int kUcxBackgroundSpins = 10;
 constexpr std::chrono::milliseconds kPollPeriod{100};
 constexpr std::chrono::milliseconds kCloseLimit{3000};
 constexpr std::chrono::milliseconds kFailedCloseLimit{100};
@@ -33,7 +33,7 @@ constexpr std::chrono::milliseconds kFailedCloseLimit{100};
 constexpr std::chrono::milliseconds kAbandonLimit{100};
 // And in a group that goes on, until its peers have come as far.
 constexpr std::chrono::milliseconds kPeersLimit{5000};
-constexpr std::chrono::microseconds kNap{50};
+constexpr std::chrono::microseconds kUcxNap{50};
 // Up to so many ranks connect to each other when the transport is made, more with the first message:
 // each connection takes a socket at both ends.
 constexpr std::size_t kConnectedAtOnce = 64;
@@ -115,7 +115,7 @@ class UcxTransport final : public Transport {
           check_alarm();
           warning.check("a collective", world_rank(rank()), world_rank(request.peer));
         }
-        worker_->progress(in_own_thread ? kBackgroundSpins : kForegroundSpins,
+        worker_->progress(in_own_thread ? kUcxBackgroundSpins : kUcxForegroundSpins,
                           std::min(kPollPeriod, deadline.remaining()));
       }
     }
@@ -188,7 +188,7 @@ class UcxTransport final : public Transport {
       });
       if (pending_.empty()) return;
       if (Clock::now() >= limit) break;
-      if (ucp_worker_progress(worker_->handle) == 0) std::this_thread::sleep_for(kNap);
+      if (ucp_worker_progress(worker_->handle) == 0) std::this_thread::sleep_for(kUcxNap);
     }
     // UCX lets go of the rest with its worker.
     set_broken();

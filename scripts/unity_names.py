@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Names of files alone that another file of the same layer has, too. Sources are compiled eight at a time, and which eight depends on the
+parts that are built: two such names meet on somebody else's machine.
+
+    scripts/unity_names.py      prints them, and ends with 1 where there are some
+"""
+
+import collections
+import pathlib
+import re
+import sys
+
+SOURCES = pathlib.Path(__file__).resolve().parent.parent / "src"
+APART = re.compile(r"/kernels_\w+\.cc$")  # compiled alone, for other processors
+
+VARIABLE = re.compile(r"(?:inline )?(?:static )?(?:constexpr|const|thread_local) .*?\b(\w+)(?:\[\w*\])?\s*[={]")
+TYPE = re.compile(r"(?:class|struct|enum class|enum) (\w+)[^;]*$")
+ALIAS = re.compile(r"using (\w+) = (.*)")
+FUNCTION = re.compile(r"(?!return|TEST|using|template| )[\w:<>,&* ]+ [*&]?(\w+)\((.*)")
+
+
+def names_in(text):
+    """(name, what distinguishes it from others of that name) at the top of the file's unnamed namespaces."""
+    for body in re.findall(r"^namespace \{\n(.*?)^\}  // namespace$", text, re.S | re.M):
+        for line in body.split("\n"):
+            if found := VARIABLE.match(line):
+                yield found[1], ""
+            elif found := TYPE.match(line):
+                yield found[1], ""
+            elif found := ALIAS.match(line):
+                yield found[1], found[2]
+            elif found := FUNCTION.match(line):
+                parameters = re.sub(r"\b\w+(?=[,)])", "", found[2].split("{")[0])
+                yield f"{found[1]}()", parameters
+
+
+def collisions():
+    places = collections.defaultdict(lambda: collections.defaultdict(list))
+    for file in sorted(SOURCES.rglob("*.cc")):
+        if APART.search(str(file)):
+            continue
+        text = file.read_text()
+        namespace = re.search(r"^namespace ([\w:]+) \{", text, re.M)
+        layer = file.relative_to(SOURCES).parts[0]
+        for name, kind in set(names_in(text)):
+            places[layer, namespace[1] if namespace else "", name][kind].append(file)
+    for (layer, _, name), kinds in sorted(places.items()):
+        # Functions of other parameters may stand beside each other, and an alias may be said twice.
+        if name.endswith("()"):
+            groups = [files for files in kinds.values() if len(files) > 1]
+        else:
+            files = sum(kinds.values(), [])
+            groups = [files] if len(files) > 1 and (len(kinds) > 1 or "" in kinds) else []
+        for files in groups:
+            yield layer, name, files
+
+
+def main():
+    found = list(collisions())
+    for layer, name, files in found:
+        print(f"{layer}: {name} is in {' and in '.join(str(file.relative_to(SOURCES.parent)) for file in files)}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
