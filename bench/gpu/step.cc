@@ -37,10 +37,11 @@ int main(int argc, char** argv) {
   Stepper stepper(*model, objective, options, sullae::local_device(world));
   stepper.enter(world);
   const std::int64_t pixels = device.is_cuda() ? 224 : 32;
-  Batch batch{.inputs = {torch::randn({batch_size, 3, pixels, pixels}, device)
-                             .to(stepper.update().input_type())
-                             .contiguous(torch::MemoryFormat::ChannelsLast)},
-              .labels = torch::randint(1000, {batch_size}, device)};
+  Batch batch{
+      .inputs = {torch::randn({batch_size, 3, pixels, pixels}, device)
+                     .to(stepper.update().input_type())
+                     .contiguous(torch::MemoryFormat::ChannelsLast)},
+      .labels = torch::randint(1000, {batch_size}, torch::dtype(torch::kInt64).device(device))};
   const int steps = std::stoi(argv[3]);
   const int warm_up = steps / 4 + 1;
   std::chrono::steady_clock::time_point start;

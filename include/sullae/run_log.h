@@ -60,6 +60,8 @@ class RunLog {
 
   void completed();
   void failed(const std::string& why);
+  /// Before its end, because somebody has asked for it.
+  void stopped(const std::string& why);
 
  private:
   class Impl;

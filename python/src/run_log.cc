@@ -28,7 +28,8 @@ void bind_run_log(py::module_& module) {
       .def("expect_steps", &RunLog::expect_steps, py::arg("steps"), ReleaseLock())
       .def("note", &RunLog::note, py::arg("text"), ReleaseLock())
       .def("completed", &RunLog::completed, ReleaseLock())
-      .def("failed", &RunLog::failed, py::arg("why"), ReleaseLock());
+      .def("failed", &RunLog::failed, py::arg("why"), ReleaseLock())
+      .def("stopped", &RunLog::stopped, py::arg("why"), ReleaseLock());
 }
 
 }  // namespace sullae::python

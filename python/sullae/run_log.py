@@ -4,6 +4,7 @@ import os
 from typing import Mapping, Optional, Union
 
 from . import _core
+from .errors import Error
 
 
 class RunLog:
@@ -65,4 +66,9 @@ class RunLog:
     def __exit__(self, kind: object, error: Optional[BaseException], _: object) -> None:
         if error is None or isinstance(error, Exception):
             self.close(None if error is None else f"{type(error).__name__}: {error}")
-        self._log = None  # which stops it, where it has not ended
+        log, self._log = self._log, None
+        if log is not None:
+            try:
+                log.stopped(type(error).__name__)
+            except Error:
+                pass  # a full disk; what is on its way tells more

@@ -41,7 +41,8 @@ def test_what_is_thrown_is_why_it_failed(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         with sullae.RunLog(tmp_path / "b"):
             raise KeyboardInterrupt
-    assert record(tmp_path / "b")["ended"]["how"] == "stopped"
+    ended = record(tmp_path / "b")["ended"]
+    assert (ended["how"], ended["reason"]) == ("stopped", "KeyboardInterrupt")
 
 
 def test_a_run_is_gone_on_with_where_that_is_said(tmp_path):

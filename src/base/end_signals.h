@@ -4,9 +4,13 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include <array>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <ctime>
 
 #include "base/fd.h"
 #include "base/system_error.h"
@@ -14,25 +18,29 @@
 namespace sullae {
 
 /// Whichever thread gets the signal: blocking it is not enough, since libraries have threads (OpenBLAS) before main()
-/// begins, which would end the program. One at a time.
+/// begins, which would end the program. A signal that the program was started to ignore it goes on ignoring. One at a time.
 class EndSignals {
  public:
-  /// What another signal does, once one has come.
+  /// What another signal does, once one has come. Those of the first moments are the same request, which several have passed on:
+  /// timeout(1) and batch systems signal a process, its parent and its group.
   enum class Next { waits, ends_at_once };
+  static constexpr std::chrono::milliseconds kSameRequest{200};
 
   explicit EndSignals(Next next = Next::waits) {
     event_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!event_) throw system_error("eventfd");
     event_fd_ = event_.get();
+    ends_at_once_ = next == Next::ends_at_once;
     signal_ = 0;
-    const auto handler = [](int signal) {
-      signal_ = signal;
-      const std::uint64_t one = 1;
-      [[maybe_unused]] const auto written = ::write(event_fd_, &one, sizeof one);
-    };
-    set(handler, next == Next::waits ? SA_RESTART : SA_RESTART | static_cast<int>(SA_RESETHAND));
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      ::sigaction(kSignals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) set(kSignals[i], on_signal);
+    }
   }
-  ~EndSignals() { let_go(); }
+  ~EndSignals() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i)
+      ::sigaction(kSignals[i], &before_[i], nullptr);
+  }
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
 
@@ -40,22 +48,49 @@ class EndSignals {
     pollfd polled{event_.get(), POLLIN, 0};
     return ::poll(&polled, 1, static_cast<int>(limit.count())) > 0;
   }
-  /// The last that came, or 0.
+  /// The first that came, or 0.
   int signal() const { return signal_; }
   /// The next one ends the program at once.
-  void let_go() { set(SIG_DFL, SA_RESTART); }
-
- private:
-  static void set(void (*handler)(int), int flags) {
-    struct sigaction action {};
-    action.sa_handler = handler;
-    action.sa_flags = flags;
-    for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
+  void let_go() {
+    for (const int signal : kSignals) set(signal, SIG_DFL);
   }
 
-  inline static volatile std::sig_atomic_t event_fd_ = -1;
-  inline static volatile std::sig_atomic_t signal_ = 0;
+ private:
+  static constexpr std::array<int, 2> kSignals{SIGINT, SIGTERM};
+
+  static void set(int signal, void (*handler)(int)) {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    ::sigaction(signal, &action, nullptr);
+  }
+
+  static std::int64_t milliseconds() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
+  }
+
+  static void on_signal(int signal) {
+    const int error = errno;
+    int none = 0;
+    if (signal_.compare_exchange_strong(none, signal)) {
+      first_ = milliseconds();
+    } else if (ends_at_once_ && milliseconds() - first_ > kSameRequest.count()) {
+      set(signal, SIG_DFL);
+      ::raise(signal);
+    }
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(event_fd_, &one, sizeof one);
+    errno = error;
+  }
+
+  inline static std::atomic<int> event_fd_ = -1;
+  inline static std::atomic<int> signal_ = 0;
+  inline static std::atomic<bool> ends_at_once_ = false;
+  inline static std::atomic<std::int64_t> first_ = 0;
   UniqueFd event_;
+  std::array<struct sigaction, 2> before_{};
 };
 
 }  // namespace sullae

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
+#include "base/end_signals.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "cli/commands.h"
-#include "cli/end_signals.h"
 #include "cli/http_options.h"
 #include "dashboard/dashboard.h"
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "base/error_text.h"
 #include "base/version.h"
 #include "cli/commands.h"
 #include "cli/nearest_option.h"
@@ -114,7 +115,8 @@ int run(int argc, char** argv) {
     try {
       return commands[i]->run();
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "sullae %s: %s\n", parsers[i]->get_name().c_str(), error.what());
+      std::fprintf(stderr, "sullae %s: %s\n", parsers[i]->get_name().c_str(),
+                   sullae::message_of(error).c_str());
       return 1;
     }
   }
@@ -127,7 +129,7 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "sullae: %s\n", error.what());
+    std::fprintf(stderr, "sullae: %s\n", sullae::message_of(error).c_str());
     return 1;
   }
 }

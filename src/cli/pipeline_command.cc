@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/end_signals.h"
 #include "base/environment.h"
 #include "base/log.h"
 #include "cli/commands.h"
-#include "cli/end_signals.h"
 #include "cli/open_cluster.h"
 #include "pipeline/runner.h"
 #include "sullae/error.h"

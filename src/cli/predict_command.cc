@@ -4,9 +4,9 @@
 #include <optional>
 #include <regex>
 
+#include "base/end_signals.h"
 #include "base/host.h"
 #include "cli/commands.h"
-#include "cli/end_signals.h"
 #include "cli/other_commands.h"
 #include "cli/progress_bar.h"
 #include "cli/stream_monitor.h"

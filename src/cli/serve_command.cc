@@ -3,9 +3,9 @@
 #include <csignal>
 #include <optional>
 
+#include "base/end_signals.h"
 #include "base/log.h"
 #include "cli/commands.h"
-#include "cli/end_signals.h"
 #include "cli/http_options.h"
 #include "cli/online_process.h"
 #include "cli/other_commands.h"

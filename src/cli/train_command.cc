@@ -10,6 +10,7 @@
 #include "cli/train_options.h"
 #include "sullae/elastic.h"
 #include "sullae/sullae.h"
+#include "sullae/train/fit.h"
 #include "train/evaluator.h"
 #include "train/source.h"
 #include "train/trainer.h"
@@ -58,7 +59,13 @@ class TrainCommand final : public Command {
       if (world.rank() == 0 && !choice->config.empty())
         fmt::print("configuration ({} and the command line):\n{}\n", choice->config,
                    choice->options.configuration);
-      train::train(*choice->recipe, choice->options, world);
+      choice->options.end_on_signals = true;
+      try {
+        train::train(*choice->recipe, choice->options, world);
+      } catch (const train::Stopped& stopped) {
+        shutdown();
+        return 128 + stopped.signal();
+      }
       train::finish_source(choice->options, world);
       shutdown();
       return 0;

@@ -129,6 +129,13 @@ void declare_learning_rate(CLI::App& app, RecipeOptions& o) {
 }
 
 void declare_parallelism(CLI::App& app, RecipeOptions& o) {
+  Group device(app, "Device");
+  device
+      .add("--device", o.device,
+           "cpu; cuda: a GPU a rank, by its place on its host; auto: a GPU where there is one and "
+           "this way of training can use it",
+           "NAME")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   Group precision(app, "Precision");
   precision
       .add("--precision", o.precision,

@@ -13,6 +13,7 @@
 #include <set>
 #include <vector>
 
+#include "base/end_signals.h"
 #include "base/fd.h"
 #include "base/host.h"
 #include "base/secret.h"
@@ -174,7 +175,7 @@ void Job::check_deadlines() {
     say(fmt::format("the job did not end {}; ending all ranks", job_deadline_->describe()));
     job_deadline_.reset();
     asked_to_end_ = true;
-    end_all(SIGTERM, kTimeoutExitCode);
+    end_all(SIGTERM, kTimeoutExitCode, options_.grace_when_asked);
   }
   if (kill_deadline_ && kill_deadline_->passed()) {
     kill_deadline_.reset();
@@ -185,9 +186,12 @@ void Job::check_deadlines() {
 void Job::on_signals() {
   while (const auto signal = signals_.next()) {
     asked_to_end_ = true;
+    const auto now = std::chrono::steady_clock::now();
+    if (interrupts_ == 1 && now - interrupted_ < EndSignals::kSameRequest) continue;
     if (++interrupts_ == 1) {
+      interrupted_ = now;
       say(fmt::format("{}; ending all ranks (once more kills them)", ::strsignal(*signal)));
-      end_all(*signal, 128 + *signal);
+      end_all(*signal, 128 + *signal, options_.grace_when_asked);
     } else {
       signal_all(SIGKILL);
     }
@@ -223,7 +227,7 @@ void Job::on_agent_failed(RunningAgent&, const std::string& why) { throw Error(w
 
 void Job::on_host_taken_back(RunningAgent&, const std::string& why) {
   if (!ending()) say(why + "; ending all ranks");
-  end_all(SIGTERM, 128 + SIGTERM);
+  end_all(SIGTERM, 128 + SIGTERM, options_.grace_when_asked);
 }
 
 void Job::on_agent_gone(RunningAgent& agent) {

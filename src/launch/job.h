@@ -119,6 +119,7 @@ class Job {
   bool nothing_started_ = false;
   int exit_code_ = 0;
   int interrupts_ = 0;
+  std::chrono::steady_clock::time_point interrupted_;
   std::optional<Deadline> connect_deadline_;
   std::optional<Deadline> job_deadline_;
   std::optional<Deadline> kill_deadline_;

@@ -37,8 +37,10 @@ struct JobOptions {
   std::string remote_shell = "ssh -o BatchMode=yes -o ConnectTimeout=10";
   /// How long a host may take to answer.
   std::chrono::milliseconds connect_timeout{std::chrono::seconds{30}};
-  /// Between asking ranks to end and killing them.
+  /// Between asking ranks to end and killing them: where one has failed, and where the job itself is asked to end, so that they may
+  /// leave a checkpoint. The second is within Slurm's and Kubernetes' 30 seconds.
   std::chrono::milliseconds grace{std::chrono::seconds{5}};
+  std::chrono::milliseconds grace_when_asked{std::chrono::seconds{20}};
   /// Where other hosts reach the rendezvous store; empty takes this host's name.
   std::string store_host;
   /// 0 takes a free one.

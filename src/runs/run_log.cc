@@ -296,5 +296,6 @@ void RunLog::note(const std::string& text) { impl_->note(text); }
 void RunLog::describe(const RunDescription& description) { impl_->describe(description); }
 void RunLog::completed() { impl_->end(runs::End::completed, ""); }
 void RunLog::failed(const std::string& why) { impl_->end(runs::End::failed, why); }
+void RunLog::stopped(const std::string& why) { impl_->end(runs::End::stopped, why); }
 
 }  // namespace sullae

@@ -14,7 +14,7 @@ std::string bytes_of(torch::serialize::OutputArchive& archive) {
 torch::serialize::InputArchive archive_of(std::string bytes) {
   std::istringstream stream(std::move(bytes));
   torch::serialize::InputArchive archive;
-  archive.load_from(stream);
+  archive.load_from(stream, torch::kCPU);
   return archive;
 }
 

@@ -9,7 +9,7 @@ namespace sullae {
 
 /// What was written to it.
 std::string bytes_of(torch::serialize::OutputArchive& archive);
-/// The opposite.
+/// The opposite. Its tensors are in host memory, wherever they were.
 torch::serialize::InputArchive archive_of(std::string bytes);
 
 }  // namespace sullae

@@ -19,6 +19,7 @@ void broadcast_parameters(torch::nn::Module& module, int root, const World& worl
 // libtorch's optimizers differ in what they keep, but all write themselves to an archive.
 void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root, const World& world) {
   if (world.size() == 1) return;
+  device_of(optimizer);  // which all refuse, before one waits for others
   std::string bytes;
   if (world.rank() == root) {
     torch::serialize::OutputArchive archive;

@@ -47,19 +47,16 @@ void serialize(const torch::nn::Module& module, const torch::optim::Optimizer* o
   sink(&footer, sizeof footer);
 }
 
-// libtorch would give a tensor the memory of one of another type, and go on to read it as its own.
-void load_module(torch::nn::Module& module, torch::serialize::InputArchive& archive,
-                 const std::vector<torch::Tensor>& stored) {
+// A tensor keeps its type and its device. libtorch's own Module::load() puts it on the archive's device, and some versions
+// go on to read the memory of another type as its own, and others refuse it.
+void load_module(torch::nn::Module& module, const std::vector<torch::Tensor>& stored) {
   const torch::NoGradGuard guard;
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> converted;
   std::size_t next = 0;
   for_each_tensor(module, [&](const std::string&, const torch::Tensor& tensor, bool) {
     const torch::Tensor& its = stored[next++];
-    if (its.scalar_type() == tensor.scalar_type()) return;
-    converted.emplace_back(tensor, torch::empty_like(tensor).copy_(its));
+    const bool fits = its.scalar_type() == tensor.scalar_type() && its.device() == tensor.device();
+    tensor.set_data(fits ? its : torch::empty_like(tensor).copy_(its));
   });
-  module.load(archive);
-  for (auto& [tensor, values] : converted) tensor.set_data(values);
 }
 
 }  // namespace
@@ -109,7 +106,7 @@ CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn:
       throw InputError(fmt::format("checkpoint {}: {}", file.string(), error.what()));
     }
   }
-  load_module(module, archive, stored);
+  load_module(module, stored);
   return metadata;
 }
 

@@ -19,8 +19,12 @@ void save_options(torch::serialize::OutputArchive& archive,
                   const torch::optim::Optimizer& optimizer);
 /// The opposite of save_options(). Throws InputError as load_optimizer() does.
 void load_options(torch::serialize::InputArchive& archive, torch::optim::Optimizer& optimizer);
-/// Throws InputError, before anything is changed, for the state of an optimizer of another kind, or with other groups.
+/// Throws InputError, before anything is changed, for the state of an optimizer of another kind, or with other groups, and where parameters are
+/// on several devices.
 void load_optimizer(torch::serialize::InputArchive& archive, torch::optim::Optimizer& optimizer);
+
+/// Where the parameters are. Throws InputError where they are on several.
+torch::Device device_of(const torch::optim::Optimizer& optimizer);
 
 // libtorch keys an optimizer's state by the parameter's address: as text in some versions, as a
 // pointer in others.

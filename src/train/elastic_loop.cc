@@ -1,6 +1,7 @@
 // What the loop does in an elastic job: one world after the other.
 #include <chrono>
 
+#include "train/device.h"
 #include "train/loop.h"
 #include "train/monitor/report.h"
 
@@ -9,7 +10,7 @@ namespace sullae::train {
 elastic::Outcome Loop::run_elastic() {
   check_elastic(options_);
   // Made before there is a world, so that the others need not wait for it.
-  const auto device = elastic::local_device();
+  const auto device = device_of(options_, elastic::local_device());
   make_stepper(device);
   elastic::State kept(parts_.model, stepper_->update().optimizer());
   bool begun = false;

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "sullae/error.h"
-#include "sullae/torch.h"
+#include "train/device.h"
 
 namespace sullae::train {
 namespace {
@@ -39,11 +39,11 @@ Evaluation evaluate(const Tested& tested, Split split, const std::vector<std::si
   tested.model.eval();
   const auto metrics = tested.objective.metrics();
   std::vector<Sum> sums(1 + metrics.size());
+  const auto device = device_of(tested.model);
   const auto stream =
       tested.data.batches(split, plan_of(samples, tested.data.test_batch_size(), world), epoch);
   while (const auto next = stream->next()) {
-    const Tally tally =
-        tested.objective.measure(tested.model, next->to(local_device(world), tested.input_type));
+    const Tally tally = tested.objective.measure(tested.model, next->to(device, tested.input_type));
     if (tally.metrics.size() != metrics.size())
       throw InputError(fmt::format("Objective::measure gave {} numbers for {} metrics",
                                    tally.metrics.size(), metrics.size()));

@@ -15,6 +15,7 @@
 #include "sullae/torch.h"
 #include "train/checkpoints.h"
 #include "train/description.h"
+#include "train/device.h"
 #include "train/evaluation.h"
 #include "train/monitor/monitors.h"
 #include "train/run_state.h"
@@ -35,7 +36,7 @@ class Evaluator {
         model_(task.model()),
         objective_(task.objective(options.label_smoothing)),
         monitors_(make_monitors(options, world.rank())) {
-    model_->to(local_device(world));
+    model_->to(device_of(options, local_device(world)));
     read_seconds(process_environment(), kTimeout, Zero::forbidden, timeout_);
     report_ = {.recipe = name_,
                .data = task.data_description(),
@@ -84,7 +85,7 @@ class Evaluator {
       throw;
     }
     check_same_words(*metadata, own_, "--evaluator");
-    const RunState state = restore(&*metadata, world_);
+    const RunState state = run_state_of(*metadata);
     const auto epoch = static_cast<int>(state.step == 0 ? state.epoch - 1 : state.epoch);
     const Evaluation result =
         evaluate({*model_, *objective_, task_}, static_cast<std::size_t>(epoch), world_);

@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
+#include "base/error_text.h"
 #include "sullae/torch.h"
+#include "sullae/train/fit.h"
+#include "train/device.h"
 #include "train/monitor/report.h"
 #include "train/optimizers.h"
 
@@ -22,8 +26,11 @@ Loop::Loop(LoopParts parts, const TrainOptions& options)
 Report Loop::run(const World& world) {
   tell_failure([&] {
     enter(world);
-    begin(local_device(world));
+    begin(device_of(options_, local_device(world)));
+    const bool together = world.size() == 1 || stepper_->update().averages_gradients();
+    if (options_.end_on_signals && together && !has_parameter_servers()) end_request_.emplace();
     train();
+    end_request_.reset();
   });
   return report_;
 }
@@ -31,8 +38,10 @@ Report Loop::run(const World& world) {
 void Loop::tell_failure(const std::function<void()>& part) const {
   try {
     part();
+  } catch (const Stopped&) {
+    throw;
   } catch (const std::exception& error) {
-    tell(&Observer::failed, std::string(error.what()));
+    tell(&Observer::failed, message_of(error));
     throw;
   }
 }
@@ -69,8 +78,9 @@ void Loop::begin(torch::Device device) {
   if (stepper_) put_master_weights_back();
   describe();
   is_first_of_monitors_ = false;
-  const auto loaded = resume();
   parts_.model.to(device);
+  tell_of(device);
+  const auto loaded = resume();
   broadcast_parameters(parts_.model, 0, *world_);
   make_stepper(device);
   if (elastic_ != nullptr) elastic_->use(stepper_->update().optimizer());
@@ -136,6 +146,13 @@ void Loop::adapt_to_batch_size(std::int64_t steps_per_epoch) {
   state_.samples_a_step = options_.batch_size;
 }
 
+void Loop::tell_of(torch::Device device) const {
+  const auto reason = host_memory_reason(options_);
+  if (device.is_cpu() && local_device(*world_).is_cuda() && !reason.empty())
+    tell(&Observer::noted,
+         fmt::format("the GPU is left alone: {} trains in host memory alone so far", reason));
+}
+
 void Loop::make_stepper(torch::Device device) {
   parts_.model.to(device);
   stepper_.emplace(parts_.model, parts_.objective, options_, device);
@@ -186,6 +203,23 @@ void Loop::step(BatchStream& stream, double data_before) {
   throughput_.step(samples, data_before + stream.seconds_waited(),
                    stepper_->update().seconds_waiting());
   tell(&Observer::stepped, moment(result.own_loss, lr));
+  if (end_request_ && !ended()) end_where_asked();
+}
+
+void Loop::end_where_asked() {
+  const int signal = end_request_->on_any_rank(state_.steps, *world_);
+  if (signal == 0) return;
+  std::string why = fmt::format("asked to end ({}): stopped after step {} of epoch {}",
+                                ::strsignal(signal), state_.step, state_.epoch);
+  if (!options_.checkpoint_dir.empty()) {
+    const auto file = saver_->save(state_, parts_.model, *stepper_, /*best=*/false);
+    saver_->wait();
+    why += "; --resume goes on";
+    if (!file.empty()) why += " from " + file;
+  }
+  tell(&Observer::stopped, why);
+  world_->barrier();  // whoever ends first has the others ended
+  throw Stopped(why, signal);
 }
 
 // Or its part, where --max-steps ended it.

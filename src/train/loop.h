@@ -16,6 +16,7 @@
 #include "sullae/train/data.h"
 #include "sullae/train/objective.h"
 #include "sullae/train/observer.h"
+#include "train/end_request.h"
 #include "train/evaluation.h"
 #include "train/run_state.h"
 #include "train/saver.h"
@@ -68,6 +69,7 @@ class Loop {
   void track(elastic::State& kept);
   void note_change();
   void describe();
+  void tell_of(torch::Device device) const;
   std::optional<LoadedCheckpoint> resume();
   void adapt_to_batch_size(std::int64_t steps_per_epoch);
   void make_stepper(torch::Device device);
@@ -77,6 +79,7 @@ class Loop {
   void train_epoch();
   void step_done();
   void step(BatchStream& stream, double data_before);
+  void end_where_asked();
   void end_epoch();
   void save();
   void test(std::int64_t epoch);
@@ -105,6 +108,7 @@ class Loop {
   std::vector<std::unique_ptr<Observer>> monitors_;
   bool is_first_of_monitors_ = false;  // they know nothing yet
   elastic::State* elastic_ = nullptr;  // of run_elastic()
+  std::optional<EndRequest> end_request_;
 
   // Of the world that it is in.
   std::optional<World> world_;

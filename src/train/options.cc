@@ -98,6 +98,7 @@ void check_options(const TrainOptions& options, int world_size) {
   require(!options.nesterov || options.momentum > 0, "--nesterov: needs a --momentum above 0");
   require(!options.resume || !options.checkpoint_dir.empty(),
           "--resume: needs --checkpoint-dir, where the checkpoints are");
+  require_one_of(options.device, {"auto", "cpu", "cuda"}, "device");
   require_one_of(options.precision, {"float32", "bfloat16", "float16"}, "precision");
   require_one_of(options.allreduce_precision, {"same", "float32"}, "allreduce-precision");
   parse_loss_scale(options);

@@ -46,11 +46,6 @@ RunState from_json(const nlohmann::json& nlohmann_json_j) {
 constexpr const char* kState = "run";
 constexpr const char* kGenerators = "generators";
 
-// Of what this rank computes on: dropout on a GPU draws from the GPU's.
-at::Generator generator_of(const World& world) {
-  return at::globalContext().defaultGenerator(local_device(world));
-}
-
 torch::Tensor broadcast_generators(const CheckpointMetadata* metadata, const World& world) {
   torch::Tensor generators = torch::empty({0, 0}, torch::kUInt8);
   if (metadata != nullptr) generators = metadata->tensors.at(kGenerators);
@@ -63,12 +58,15 @@ torch::Tensor broadcast_generators(const CheckpointMetadata* metadata, const Wor
 
 }  // namespace
 
-torch::Tensor gather_generators(const World& world) {
-  return allgather(generator_of(world).get_state().unsqueeze(0), world);
+torch::Tensor gather_generators(torch::Device device, const World& world) {
+  return allgather(at::globalContext().defaultGenerator(device).get_state().unsqueeze(0), world);
 }
 
 std::string to_text(const RunState& state) { return to_json(state).dump(); }
 RunState run_state_of(const std::string& text) { return from_json(parse_measured(text)); }
+RunState run_state_of(const CheckpointMetadata& metadata) {
+  return run_state_of(metadata.texts.at(kState));
+}
 
 CheckpointMetadata to_metadata(const RunState& state, const torch::Tensor& generators,
                                const std::string& configuration) {
@@ -78,12 +76,14 @@ CheckpointMetadata to_metadata(const RunState& state, const torch::Tensor& gener
   return metadata;
 }
 
-RunState restore(const CheckpointMetadata* metadata, const World& world) {
+RunState restore(const CheckpointMetadata* metadata, torch::Device device, const World& world) {
   std::string text = metadata == nullptr ? "" : metadata->texts.at(kState);
   text = broadcast_text(std::move(text), 0, world);
   const auto generators = broadcast_generators(metadata, world);
-  if (generators.size(0) == world.size())
-    generator_of(world).set_state(generators[world.rank()].clone());
+  auto generator = at::globalContext().defaultGenerator(device);
+  // A processor's says nothing to a GPU.
+  if (generators.size(0) == world.size() && generators.size(1) == generator.get_state().numel())
+    generator.set_state(generators[world.rank()].clone());
   return run_state_of(text);
 }
 

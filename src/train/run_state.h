@@ -28,21 +28,22 @@ struct RunState {
   std::vector<double> scaler;
 };
 
-/// libtorch's generator of this rank, as every rank has its own: [ranks, bytes], on every rank.
+/// libtorch's generator of what this rank computes on, as every rank has its own: [ranks, bytes], on every rank.
 /// Collective.
-torch::Tensor gather_generators(const World& world);
+torch::Tensor gather_generators(torch::Device device, const World& world);
 
 /// As text, and back.
 std::string to_text(const RunState& state);
 RunState run_state_of(const std::string& text);
+RunState run_state_of(const CheckpointMetadata& metadata);
 
 /// What goes into a checkpoint.
 CheckpointMetadata to_metadata(const RunState& state, const torch::Tensor& generators,
                                const std::string& configuration);
 
-/// Rank 0's state becomes everybody's. With as many ranks as before, each gets its generator back; with
-/// another number, generators go on as they are. `metadata` is that of the checkpoint on rank 0, and
+/// Rank 0's state becomes everybody's. With as many ranks as before, on such a device, each gets its generator back; else
+/// generators go on as they are. `metadata` is that of the checkpoint on rank 0, and
 /// ignored elsewhere. Collective.
-RunState restore(const CheckpointMetadata* metadata, const World& world);
+RunState restore(const CheckpointMetadata* metadata, torch::Device device, const World& world);
 
 }  // namespace sullae::train

@@ -2,6 +2,7 @@
 
 #include "sullae/torch.h"
 #include "train/description.h"
+#include "train/device.h"
 
 namespace sullae::train {
 
@@ -24,7 +25,7 @@ std::optional<RunState> Saver::load(torch::nn::Module& model, LoadedCheckpoint& 
   world_.broadcast(&is_found, 1, DataType::int64, 0);
   if (is_found == 0) return std::nullopt;
   if (found) loaded.file = found->file;
-  return restore(found ? &found->metadata : nullptr, world_);
+  return restore(found ? &found->metadata : nullptr, device_of(model), world_);
 }
 
 std::string Saver::save(const RunState& state, const torch::nn::Module& model, Stepper& stepper,
@@ -36,7 +37,8 @@ std::string Saver::save(const RunState& state, const torch::nn::Module& model, S
   // Ranks that go on have one state, whatever their number.
   world_.allreduce(&saved.loss_sum, &saved.loss_sum, 1, DataType::float64);
   saved.loss_sum /= world_.size();
-  auto metadata = to_metadata(saved, gather_generators(world_), options_.configuration);
+  auto metadata =
+      to_metadata(saved, gather_generators(device_of(model), world_), options_.configuration);
   std::filesystem::path file;
   if (checkpoints_) {
     if (describe_) describe_(metadata);

@@ -109,6 +109,7 @@ double reduced(int size, std::size_t index, DataType type, ReduceOp op) {
 TEST_P(Nccl, AllreduceOfEveryTypeAndOperation) {
   run([](DeviceCommunicator& communicator) {
     for (const DataType type : kAllTypes) {
+      if (type == DataType::int16) continue;  // NCCL knows none
       for (const ReduceOp op : kAllOps) {
         if (type == DataType::boolean && op == ReduceOp::average) continue;
         for (const std::size_t count : kCounts) {
@@ -182,6 +183,9 @@ TEST_P(Nccl, RefusesWhatItCannotReduce) {
         InputError);
     EXPECT_THROW(
         communicator.allreduce(values.get(), values.get(), 4, DataType::boolean, ReduceOp::average),
+        InputError);
+    EXPECT_THROW(
+        communicator.allreduce(values.get(), values.get(), 4, DataType::int16, ReduceOp::sum),
         InputError);
   });
 }

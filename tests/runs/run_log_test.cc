@@ -102,6 +102,9 @@ TEST_F(RunLogTest, HowItEndsIsToldApart) {
   EXPECT_EQ(record().ended->reason, "a rank died");
   { const RunLog log(folder_, {}, Earlier::continued); }
   EXPECT_EQ(record().ended->end, runs::End::stopped);
+  { RunLog(folder_, {}, Earlier::continued).stopped("a node is taken back"); }
+  EXPECT_EQ(record().ended->end, runs::End::stopped);
+  EXPECT_EQ(record().ended->reason, "a node is taken back");
   try {
     const RunLog log(folder_, {}, Earlier::continued);
     throw Error("of the user's");

@@ -85,8 +85,10 @@ TEST_F(Devices, TrainingGivesWhatOneProcessGives) {
   });
 }
 
-// Of all ranks' images, and laid out for cuDNN.
+// Of all ranks' images, and laid out for cuDNN. Here ranks are threads, and libtorch has one thread for all backward passes on
+// a GPU, in which they would wait for each other; processes that share a GPU are in python/tests/test_gpu.py.
 TEST_F(Devices, SyncBatchNormGivesWhatOneProcessGives) {
+  if (torch::cuda::device_count() < 2) GTEST_SKIP() << "NO SECOND GPU";
   const auto images = torch::linspace(-2, 3, 8 * 3 * 25, torch::kFloat64).sin().view({8, 3, 5, 5});
   torch::nn::BatchNorm2d expected(3);
   expected->to(torch::kFloat64);
@@ -121,7 +123,7 @@ TEST_F(Devices, SixteenBitsTrainAsThirtyTwoDo) {
     std::optional<MixedPrecision> mixed;
     if (type) mixed.emplace(*net, MixedPrecisionOptions{.type = *type});
     SGD sgd(mixed ? mixed->master_parameters() : net->parameters(),
-            torch::optim::SGDOptions(0.05).momentum(0.9));
+            torch::optim::SGDOptions(0.01).momentum(0.9));
     DistributedOptimizer optimizer(sgd, net->named_parameters(), {}, world);
     LossScaler scaler({.scale = type ? 1024.0 : 1.0});
     const auto images = torch::linspace(-2, 3, 8 * 3 * 64).sin().view({8, 3, 8, 8});

@@ -13,6 +13,7 @@
 #include "support/idx_files.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
+#include "support/variable.h"
 
 namespace sullae::testing {
 

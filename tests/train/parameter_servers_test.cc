@@ -30,6 +30,7 @@ class TrainOnServers : public Train {
   }
   std::string recipe_ = "mnist";
   std::string said_;
+  const HiddenGpus hidden_;
 };
 
 // Of texts, whose words' vectors are a table.

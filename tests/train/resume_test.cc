@@ -28,6 +28,7 @@ class Resume : public Train {
   }
   std::filesystem::path straight_ = directory_.path() / "straight";
   std::filesystem::path stopped_ = directory_.path() / "stopped";
+  const HiddenGpus hidden_;
 };
 
 struct Way {

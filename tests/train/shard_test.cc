@@ -17,6 +17,7 @@ class Shard : public Train {
     return read_json(report_);
   }
   std::string said_;
+  const HiddenGpus hidden_;
 };
 
 TEST_F(Shard, TrainsTheSame) {

@@ -13,6 +13,7 @@
 #include "support/kafka_cluster.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
+#include "support/variable.h"
 #include "train/checkpoints.h"
 #include "train/description.h"
 #include "train/task.h"
@@ -81,6 +82,7 @@ class Source : public ::testing::Test {
   TemporaryDirectory directory_;
   fs::path straight_ = directory_.path() / "straight";
   fs::path stopped_ = directory_.path() / "stopped";
+  const HiddenGpus hidden_;
 };
 
 TEST_F(Source, TrainsAsAFileOfTheSameMessagesDoes) {

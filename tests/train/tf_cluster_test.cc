@@ -31,6 +31,7 @@ class TfCluster : public Train {
   }
 
   std::vector<std::string> ports_ = free_ports(4);
+  const HiddenGpus hidden_;
 };
 
 TEST_F(TfCluster, TrainsOnServersAndIsEvaluated) {

@@ -33,6 +33,7 @@ TEST_F(Train, LearnsTheSameWithEveryNumberOfRanks) {
 }
 
 TEST_F(Train, EqualRunsAreEqualToTheBit) {
+  const HiddenGpus hidden;
   std::vector<double> losses;
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(train(2, {"--epochs", "1", "--report", report_}).exit_code, 0);
@@ -42,6 +43,7 @@ TEST_F(Train, EqualRunsAreEqualToTheBit) {
 }
 
 TEST_F(Train, LearnsAndResumesWithChannelsLast) {
+  const HiddenGpus hidden;
   const auto run = [&](std::vector<std::string> options) {
     options.insert(options.end(), {"--epochs", "2", "--report", report_});
     const auto result = train(2, options);
@@ -55,6 +57,7 @@ TEST_F(Train, LearnsAndResumesWithChannelsLast) {
 }
 
 TEST_F(Train, ResumesInTheMiddleOfAnEpoch) {
+  const HiddenGpus hidden;
   ASSERT_EQ(train(2, {"--epochs", "3", "--report", report_}).exit_code, 0);
   const double straight = read_json(report_).at("test_loss");
 
@@ -152,7 +155,7 @@ TEST_F(Train, SaysWhatIsWrong) {
        "--checkpoint-dir /proc/none"},
       {{"nsmc", "--data", "/no/such"}, "/no/such: there is no such file or folder"},
       {{"nsmc", "--data", mnist_}, "is no labelled text: expected the features 'text' and 'label'"},
-      {{"mnist", "--data", mnist_, "--precision", "float16"},
+      {{"mnist", "--data", mnist_, "--device", "cpu", "--precision", "float16"},
        "libtorch does not compute in float16 on the CPU"},
       {{"mnist", "--data", mnist_, "--loss-scale", "8"}, "--loss-scale 8: needs --precision"},
       {{"mnist", "--data", mnist_, "--precision", "bfloat16", "--loss-scale", "much"},

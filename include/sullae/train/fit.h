@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sullae/error.h"
 #include "sullae/sullae.h"
 #include "sullae/train/data.h"
 #include "sullae/train/objective.h"
@@ -13,6 +14,16 @@
 #include "sullae/train/options.h"
 
 namespace sullae::train {
+
+/// The training was asked to end, by the signal, and has, on every rank.
+class Stopped : public Error {
+ public:
+  Stopped(const std::string& what, int signal) : Error(what), signal_(signal) {}
+  int signal() const { return signal_; }
+
+ private:
+  int signal_;
+};
 
 /// Trains `model` in place, with weights that rank 0 gives all, and tests it after each epoch. A step covers the same
 /// samples on any number of ranks, so the result is one process's, up to rounding and what is drawn at random while
@@ -23,7 +34,7 @@ namespace sullae::train {
 /// `name`, of letters, digits, `_`, `-` and `.`, stands in reports, and in checkpoints, so that no other model takes them
 /// for its own. `observers` are told
 /// too. Returns rank 0's report on rank 0, and the rank's own elsewhere. Throws InputError for options that cannot be or
-/// data without samples, and what reading, the model and the collectives throw.
+/// data without samples, Stopped with TrainOptions::end_on_signals, and what reading, the model and the collectives throw.
 Report fit(torch::nn::Module& model, const Objective& objective, Data& data,
            const TrainOptions& options, const std::string& name = "model",
            const std::vector<Observer*>& observers = {}, const World& world = sullae::world());

@@ -101,6 +101,8 @@ class Observer {
   virtual void ended(const Report& report) { static_cast<void>(report); }
   /// Instead: an exception is on its way.
   virtual void failed(const std::string& why) { static_cast<void>(why); }
+  /// Instead: it was asked to end, and does so with Stopped.
+  virtual void stopped(const std::string& why) { static_cast<void>(why); }
 };
 
 }  // namespace sullae::train

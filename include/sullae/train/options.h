@@ -1,4 +1,4 @@
-// How a model is trained. Each but the last is a flag of `sullae train` too, with dashes: batch_size is --batch-size.
+// How a model is trained. Each but the last two is a flag of `sullae train` too, with dashes: batch_size is --batch-size.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +51,10 @@ struct TrainOptions {
   std::string lr_steps;
   double lr_gamma = 0.1;
 
+  /// "cpu", "cuda" (each rank has a GPU, or a part of one, by its place on its host) or "auto": a GPU where there is one and
+  /// this way of training can use it.
+  std::string device = "auto";
+
   // Precision
   /// "float32", "bfloat16" or "float16".
   std::string precision = "float32";
@@ -99,6 +103,11 @@ struct TrainOptions {
   std::filesystem::path metrics_file;
   /// Steps between points of curves, and between progress lines where the output is not a terminal.
   int log_interval = 200;
+
+  /// SIGINT and SIGTERM end the training after the step, with a checkpoint where there is a checkpoint_dir, on all ranks once
+  /// one has got the signal; see Stopped. Another one ends the process at once. Of `sullae train` always true. Without effect in
+  /// elastic jobs, which have ways of their own, and where ranks do not step together: local_sgd and parameter servers.
+  bool end_on_signals = false;
 
   /// What the run was started with, for the checkpoint and the report; TOML.
   std::string configuration;

@@ -84,6 +84,8 @@ void Progress::world_changed(const WorldChange& change) {
 
 void Progress::noted(const std::string& text) { line(text); }
 
+void Progress::stopped(const std::string& why) { line(why); }
+
 void Progress::ended(const Report& r) {
   std::string text;
   for (const Metric& metric : metrics_)

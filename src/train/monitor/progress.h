@@ -28,6 +28,7 @@ class Progress final : public Observer {
   void world_changed(const WorldChange& change) override;
   void noted(const std::string& text) override;
   void ended(const Report& report) override;
+  void stopped(const std::string& why) override;
 
  private:
   void line(const std::string& text);

@@ -114,6 +114,13 @@ void RunFolder::failed(const std::string& why) {
   write([&] { log_->failed(why); });
 }
 
+void RunFolder::stopped(const std::string& why) {
+  write([&] {
+    if (unwritten_) write_moment();
+    log_->stopped(why);
+  });
+}
+
 // A full disk costs a curve its points, and not the training its end.
 void RunFolder::write(const std::function<void()>& part) {
   if (!log_) return;

@@ -29,6 +29,7 @@ class RunFolder final : public Observer {
   void noted(const std::string& text) override;
   void ended(const Report& report) override;
   void failed(const std::string& why) override;
+  void stopped(const std::string& why) override;
 
  private:
   void open(RunLog::Earlier earlier);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "sullae/data.h"
+#include "train/device.h"
 #include "train/models/resnet.h"
 #include "train/recipes/added_images.h"
 #include "train/recipes/recipes.h"
@@ -68,8 +69,8 @@ struct ImageData {
 };
 
 // What is known of the model before there is one.
-ModelDescription describe(const Recipe& recipe, const RecipeOptions& options,
-                          const Splits& splits) {
+ModelDescription describe_images(const Recipe& recipe, const RecipeOptions& options,
+                                 const Splits& splits) {
   auto size = static_cast<std::size_t>(options.extra.at("image-size"));
   const std::size_t stored = size == 0 ? image_size(*splits.train) : size;
   const bool small = stored <= kSmall;
@@ -112,7 +113,8 @@ class ImageTask final : public Task {
     stream_.prefetch = {.workers = static_cast<std::size_t>(options.data_workers),
                         .depth = static_cast<std::size_t>(options.prefetch)};
     stream_.seed = options.seed;
-    stream_.pinned_memory = torch::cuda::is_available();
+    stream_.pinned_memory =
+        device_of(options, torch::cuda::is_available() ? torch::kCUDA : torch::kCPU).is_cuda();
     transforms_.reserve(4);
     for (const std::size_t side : {size, std::max<std::size_t>(size / 2, 1)}) {
       transforms_.push_back(make_transform(side, small, /*augmented=*/true));
@@ -193,7 +195,7 @@ class ResNetRecipe final : public Recipe {
                              const ModelDescription* known) const override {
     ImageData data(options, known != nullptr ? known->classes : std::vector<std::string>());
     ModelDescription description =
-        known != nullptr ? *known : describe(*this, options, data.splits);
+        known != nullptr ? *known : describe_images(*this, options, data.splits);
     auto network = std::make_shared<ResNetImpl>(network_options(
         depth_, description, options.sync_batch_norm ? std::optional(world) : std::nullopt));
     const auto half_size_epochs = static_cast<std::size_t>(options.extra.at("half-size-epochs"));
