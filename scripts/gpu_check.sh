@@ -6,10 +6,10 @@
 #   scripts/gpu_check.sh pack    on Debian 12: builds against the torch of PYTHON (python3), a CUDA build of the version of the GPU's
 #                                machine, with PyPI's nvidia-cuda-nvcc, -crt, -cccl and nvidia-nvvm; packs programs, tests and the
 #                                libraries that they need into build/gpu-carry
-#   scripts/gpu_check.sh         on the GPU's machine, with build/gpu-carry carried there; PARTS="tests torch train python bench" for
-#                                some of it, OUT=FOLDER for the logs, TRAIN=FILTER for the tests of training, TRAIN_SECONDS for the
-#                                longest that they may take, BENCH=OPTIONS for bench/gpu.py. "python" builds the package there, which needs nvcc, CMake, ninja,
-#                                scikit-build-core and pytest
+#   scripts/gpu_check.sh         on the GPU's machine, with build/gpu-carry carried there
+#
+# PARTS="tests torch train python bench" runs some of it, TRAIN=FILTER some of the tests of training, within TRAIN_SECONDS; OUT=FOLDER takes
+# the logs, BENCH=OPTIONS go to bench/gpu.py. "python" builds the package there, with nvcc, CMake, ninja, scikit-build-core and pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 carry=$PWD/build/gpu-carry
