@@ -16,8 +16,9 @@ else
   "$environment/bin/pip" install -q "torch==${TORCH_VERSION:-2.13.0}" 'numpy>=1.24' 'keras>=3'
 fi
 "$environment/bin/pip" install -q scikit-build-core ninja pytest 'tritonclient[http,grpc]'
-# Against the torch that is there, which a build of its own environment would not see installed.
-"$environment/bin/pip" install -q --no-build-isolation --no-deps -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON .
+# Against the torch that is there, which a build of its own environment would not see installed; by the compiler's name by which
+# `make test` calls it, so that ccache knows what is the same.
+CXX=c++ "$environment/bin/pip" install -q --no-build-isolation --no-deps -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON .
 
 export PATH="$PWD/$environment/bin:$PATH"
 sullae --version
