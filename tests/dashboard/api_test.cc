@@ -133,7 +133,8 @@ TEST_F(DashboardApi, PipelinesTheirStepsAndLogs) {
   EXPECT_EQ(list.at("pipelines")[0].at("id"), "nightly.toml");
   EXPECT_EQ(list.at("pipelines")[0].at("runs")[0].at("state"), "failed");
   EXPECT_GT(list.at("pipelines")[0].at("due"), 0);
-  EXPECT_EQ(list.at("problems").size(), 1U) << "the file with a mistake, and not the one for something else";
+  EXPECT_EQ(list.at("problems").size(), 1U)
+      << "the file with a mistake, and not the one for something else";
   const auto shown = get("/api/pipeline?id=nightly.toml");
   EXPECT_EQ(shown.at("run").at("state"), "failed");
   ASSERT_EQ(shown.at("run_steps").size(), 2U);
