@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "parallel/sharded_net.h"
 #include "sullae/torch.h"
 #include "support/errors.h"
 #include "support/ranks.h"
@@ -14,69 +15,7 @@
 namespace sullae::testing {
 namespace {
 
-constexpr std::int64_t kBatch = 60;  // divisible by 1 to 6 ranks
-
-struct NetImpl : torch::nn::Module {
-  explicit NetImpl(torch::ScalarType type = torch::kFloat32) {
-    to(type);
-    const torch::NoGradGuard guard;
-    std::int64_t seed = 1;
-    // Without libtorch's generator, which threads would share.
-    for (auto& parameter : parameters()) {
-      const auto flat = torch::arange(parameter.numel(), torch::kFloat64);
-      parameter.copy_(
-          (torch::sin(flat * 12.9898 + static_cast<double>(seed++)) * 0.3).view(parameter.sizes()));
-    }
-  }
-  torch::Tensor forward(const torch::Tensor& x, bool use_sometimes = true) {
-    auto y = torch::tanh(one(x));
-    if (use_sometimes) y = y + torch::tanh(sometimes(y));
-    return two(y);
-  }
-  torch::nn::Linear one{register_module("one", torch::nn::Linear(7, 31))};
-  torch::nn::Linear sometimes{register_module("sometimes", torch::nn::Linear(31, 31))};
-  torch::nn::Linear never{register_module("never", torch::nn::Linear(3, 3))};
-  torch::nn::Linear two{register_module("two", torch::nn::Linear(31, 5))};
-};
-TORCH_MODULE(Net);
-
-struct Recipe {
-  int stage = 2;
-  bool adam = true;
-  torch::ScalarType type = torch::kFloat32;
-  double clip = 0;
-  int passes = 1;
-  bool drop_a_part = false;
-  std::size_t bucket_bytes = 1024;
-  int steps = 30;
-};
-
-ShardedOptimizer::Maker maker(const Recipe& recipe) {
-  return
-      [recipe](const ShardedOptimizer::Pieces& pieces) -> std::unique_ptr<torch::optim::Optimizer> {
-        if (recipe.adam)
-          return std::make_unique<Adam>(pieces.values(), torch::optim::AdamOptions(0.01));
-        return std::make_unique<torch::optim::SGD>(pieces.values(),
-                                                   torch::optim::SGDOptions(0.1).momentum(0.9));
-      };
-}
-
-torch::Tensor loss_of(Net& net, const Recipe& recipe, int step, int part, int parts) {
-  const auto all = torch::sin(torch::arange(kBatch * 7, torch::kFloat64).view({kBatch, 7}) * 0.37 +
-                              static_cast<double>(step))
-                       .to(recipe.type);
-  const auto wanted = torch::cos(all.narrow(1, 0, 5) * 3);
-  const std::int64_t own = kBatch / parts;
-  const auto out =
-      net->forward(all.narrow(0, part * own, own), !recipe.drop_a_part || step % 3 != 1);
-  return (out - wanted.narrow(0, part * own, own)).pow(2).mean();
-}
-
-std::vector<torch::Tensor> values_of(Net& net) {
-  std::vector<torch::Tensor> values;
-  for (const auto& parameter : net->parameters()) values.push_back(parameter.detach().clone());
-  return values;
-}
+using namespace sharded;
 
 // One process, whole batches.
 std::vector<torch::Tensor> trained_alone(const Recipe& recipe) {
@@ -89,18 +28,6 @@ std::vector<torch::Tensor> trained_alone(const Recipe& recipe) {
     optimizer->step();
   }
   return values_of(net);
-}
-
-void run_step(Net& net, ShardedOptimizer& optimizer, const Recipe& recipe, int step,
-              const World& world) {
-  optimizer.zero_grad();
-  for (int pass = 0; pass < recipe.passes; ++pass) {
-    const int parts = world.size() * recipe.passes;
-    (loss_of(net, recipe, step, world.rank() * recipe.passes + pass, parts) / recipe.passes)
-        .backward();
-  }
-  if (recipe.clip > 0) optimizer.clip_grad_norm(recipe.clip);
-  optimizer.step();
 }
 
 std::vector<torch::Tensor> trained_sharded(const Recipe& recipe, const World& world) {
@@ -254,99 +181,6 @@ TEST(ShardedState, IsSavedWholeAndLoadedOnAnyNumberOfRanks) {
     }
     EXPECT_LT(difference(values_of(net), whole_run), 1e-10) << adam;
   }
-}
-
-TEST(ShardedMistakes, AreTold) {
-  run_ranks({.size = 2}, [](World& world) {
-    Net net;
-    const auto error = [&](const ShardedOptimizer::Maker& make,
-                           ShardedOptimizerOptions options = {}) {
-      return error_of([&] { ShardedOptimizer(net->named_parameters(), make, options, world); });
-    };
-    EXPECT_EQ(error(maker({}), {.stage = 3}), "ShardedOptimizer: stage 3, expected 1 or 2");
-    EXPECT_TRUE(contains(error([](const auto& pieces) {
-                           return std::make_unique<LAMB>(pieces.values(),
-                                                         torch::optim::AdamWOptions(0.1));
-                         }),
-                         "LARS, LAMB and LBFGS need norms of whole tensors"));
-    EXPECT_TRUE(contains(error([&](const auto&) {
-                           return std::make_unique<torch::optim::SGD>(
-                               net->parameters(), torch::optim::SGDOptions(0.1));
-                         }),
-                         "none of the pieces"));
-    EXPECT_TRUE(contains(error([&](const auto& pieces) {
-                           return std::make_unique<torch::optim::SGD>(
-                               std::vector<torch::Tensor>{pieces.values().front()},
-                               torch::optim::SGDOptions(0.1));
-                         }),
-                         "the optimizer updates 1 of "));
-    {
-      ShardedOptimizer optimizer(net->named_parameters(), maker({}), {}, world);
-      EXPECT_TRUE(contains(error(maker({})), "belongs to another DistributedOptimizer or Sharded"));
-      loss_of(net, {}, 0, world.rank(), 2).backward();
-      EXPECT_TRUE(contains(error_of([&] { loss_of(net, {}, 1, world.rank(), 2).backward(); }),
-                           "got another gradient after those of 1 backward pass"));
-    }
-  });
-  // Different models.
-  const auto errors = run_ranks_catching({.size = 2}, [](World& world) {
-    torch::nn::Linear net(3, world.rank() + 1);
-    ShardedOptimizer(net->named_parameters(), maker({}), {}, world);
-  });
-  for (const auto& error : errors)
-    EXPECT_TRUE(contains(error, "ShardedOptimizer: ranks disagree about the model")) << error;
-  run_ranks({.size = 2}, [](World& world) {
-    torch::nn::Embedding table(torch::nn::EmbeddingOptions(50, 4).sparse(true));
-    ShardedOptimizer optimizer(table->named_parameters(), maker({}), {}, world);
-    EXPECT_TRUE(contains(error_of([&] {
-                           table(torch::tensor({1, 2})).sum().backward();
-                           optimizer.step();
-                         }),
-                         "parameter 'weight' has a sparse gradient"));
-  });
-}
-
-// In a world of one, too: what is an error on several ranks is one there.
-TEST(ShardedMistakes, OfOneRankAreThoseOfMany) {
-  for (const int size : {1, 2}) {
-    run_ranks({.size = size}, [&](World& world) {
-      Net net;
-      net->never->bias.set_requires_grad(false);
-      ShardedOptimizer optimizer(net->named_parameters(), maker({}), {}, world);
-      run_step(net, optimizer, {}, 0, world);
-      optimizer.synchronize();
-      EXPECT_TRUE(contains(error_of([&] { loss_of(net, {}, 1, 0, world.size()).backward(); }),
-                           "call step() or zero_grad() before"));
-      optimizer.zero_grad();
-      net->never->bias.set_requires_grad(true);
-      net->never->bias.sum().backward();
-      EXPECT_TRUE(contains(error_of([&] { optimizer.step(); }),
-                           "ShardedOptimizer: parameter 'never.bias' required no gradient when"));
-    });
-  }
-}
-
-TEST(ShardedMistakes, OfOneRankAreToldOnAll) {
-  const auto stages = run_ranks_catching({.size = 2}, [](World& world) {
-    Net net;
-    ShardedOptimizer(net->named_parameters(), maker({}), {.stage = world.rank() + 1}, world);
-  });
-  for (const auto& error : stages)
-    EXPECT_TRUE(contains(error, "made with stage=1") && contains(error, "made with stage=2"))
-        << error;
-  run_ranks({.size = 3}, [](World& world) {
-    Net net;
-    ShardedOptimizer optimizer(net->named_parameters(), maker({}), {}, world);
-    torch::optim::SGD other(net->parameters(), torch::optim::SGDOptions(0.1));
-    Adam fewer(net->one->parameters(), torch::optim::AdamOptions(0.1));
-    const auto error = [&](torch::optim::Optimizer* whole) {
-      return error_of([&] { optimizer.scatter(whole); });
-    };
-    EXPECT_TRUE(contains(error(&other), "the optimizer is of another kind"));
-    EXPECT_TRUE(contains(error(&fewer), "other groups of parameters"));
-    EXPECT_TRUE(contains(error(nullptr), "no optimizer was given on the root"));
-    run_step(net, optimizer, {}, 0, world);  // it works as before
-  });
 }
 
 // Nothing, a number without dimensions, and fewer numbers than ranks.
