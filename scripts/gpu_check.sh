@@ -39,16 +39,20 @@ toolkit() {
   echo "$view"
 }
 
+# What CMake is told of it.
+toolkit_options() {
+  printf -- '-D%s\n' "CUDAToolkit_ROOT=$1" "CUDA_TOOLKIT_ROOT_DIR=$1" "CMAKE_CUDA_COMPILER=$1/bin/nvcc" "NCCL_INCLUDE_DIR=$1/include" \
+    "NCCL_LIBRARY=$1/lib64/libnccl.so" SULLAE_WITH_NCCL=ON
+}
+
 pack() {
   scripts/setup.sh test
   dpkg-query -W wrk >/dev/null 2>&1 || scripts/setup.sh bench
   local cuda prefix program file
-  cuda=$(toolkit)
+  mapfile -t cuda < <(toolkit_options "$(toolkit)")
   prefix=$("$python" -c 'import torch; assert torch.version.cuda, "a torch without CUDA"; print(torch.utils.cmake_prefix_path)')
   # What is found beside the programs is found by the libraries that they need, too: RPATH, and not RUNPATH.
-  cmake -G Ninja -S . -B "$tree" -D CMAKE_BUILD_TYPE=Release -D CMAKE_PREFIX_PATH="$prefix" -D CUDAToolkit_ROOT="$cuda" \
-    -D CUDA_TOOLKIT_ROOT_DIR="$cuda" -D CMAKE_CUDA_COMPILER="$cuda/bin/nvcc" -D NCCL_INCLUDE_DIR="$cuda/include" \
-    -D NCCL_LIBRARY="$cuda/lib64/libnccl.so" -D SULLAE_WITH_NCCL=ON -D SULLAE_WITH_PARQUET=ON \
+  cmake -G Ninja -S . -B "$tree" -D CMAKE_BUILD_TYPE=Release -D CMAKE_PREFIX_PATH="$prefix" "${cuda[@]}" -D SULLAE_WITH_PARQUET=ON \
     -D "CMAKE_BUILD_RPATH=\$ORIGIN/../lib" -D CMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags
   cmake --build "$tree" --target "${tests[@]}" programs bench_gpu_step
   rm -rf "$carry"
@@ -125,11 +129,10 @@ run_tests() {
 
 # The Python package with this machine's torch, in a folder of its own.
 build_python() {
-  local cuda wheel=$tree/wheel/usr
-  cuda=$(toolkit)
+  local wheel=$tree/wheel/usr
   export CPLUS_INCLUDE_PATH=$wheel/include LIBRARY_PATH=$wheel/lib/x86_64-linux-gnu CMAKE_BUILD_PARALLEL_LEVEL=12
-  export CMAKE_ARGS="-DCMAKE_PREFIX_PATH=$wheel -DCUDAToolkit_ROOT=$cuda -DCUDA_TOOLKIT_ROOT_DIR=$cuda -DCMAKE_CUDA_COMPILER=$cuda/bin/nvcc \
-    -DNCCL_INCLUDE_DIR=$cuda/include -DNCCL_LIBRARY=$cuda/lib64/libnccl.so -DSULLAE_WITH_NCCL=ON"
+  CMAKE_ARGS="-DCMAKE_PREFIX_PATH=$wheel $(toolkit_options "$(toolkit)" | tr '\n' ' ')"
+  export CMAKE_ARGS
   "$python" -m pip install -q --no-index --no-deps --no-build-isolation --target "$tree/site" .
 }
 test_python() {

@@ -11,6 +11,7 @@ elastic::Outcome Loop::run_elastic() {
   check_elastic(options_);
   // Made before there is a world, so that the others need not wait for it.
   const auto device = device_of(options_, elastic::local_device());
+  parts_.model.to(device);
   make_stepper(device);
   elastic::State kept(parts_.model, stepper_->update().optimizer());
   bool begun = false;

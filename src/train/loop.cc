@@ -154,7 +154,6 @@ void Loop::tell_of(torch::Device device) const {
 }
 
 void Loop::make_stepper(torch::Device device) {
-  parts_.model.to(device);
   stepper_.emplace(parts_.model, parts_.objective, options_, device);
 }
 

@@ -6,6 +6,7 @@
 
 #include "support/http_client.h"
 #include "support/program.h"
+#include "support/temporary_directory.h"
 
 namespace sullae::testing {
 
@@ -13,7 +14,7 @@ using nlohmann::json;
 
 class Browser::Impl {
  public:
-  Impl() : driver_({"chromedriver", "--port=0"}) {
+  Impl() : driver_({"chromedriver", "--port=0"}, {{"TMPDIR", directory_.path().string()}}) {
     const std::string mark = "successfully on port ";
     if (!driver_.wait_for_output(mark))
       throw std::runtime_error("chromedriver does not start: " + driver_.output());
@@ -49,6 +50,7 @@ class Browser::Impl {
     return answer.json().at("value");
   }
 
+  TemporaryDirectory directory_;  // Chromium leaves its folders behind
   Program driver_;
   std::unique_ptr<HttpClient> http_;
   std::string session_;

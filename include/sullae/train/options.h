@@ -105,7 +105,8 @@ struct TrainOptions {
   int log_interval = 200;
 
   /// SIGINT and SIGTERM end the training after the step, with a checkpoint where there is a checkpoint_dir, on all ranks once
-  /// one has got the signal; see Stopped. Another one ends the process at once. Of `sullae train` always true. Without effect in
+  /// one has got the signal; see Stopped. Another one ends the process at once. Of `sullae train` always true; of one training
+  /// of a process at a time. Without effect in
   /// elastic jobs, which have ways of their own, and where ranks do not step together: local_sgd and parameter servers.
   bool end_on_signals = false;
 
