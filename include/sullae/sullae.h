@@ -39,11 +39,16 @@ class Handle {
   /// True when wait() would return at once.
   bool done() const;
   /// Waits until the operation has completed on this rank and rethrows what it threw. An operation
-  /// ends by itself within SULLAE_TIMEOUT.
+  /// ends by itself within SULLAE_TIMEOUT. The calling thread does what the background has not begun:
+  /// it runs operations, others' too, and their callbacks, so it must hold no lock that a callback takes.
   void wait() const;
-  /// The same for at most `limit`; false when it has not completed by then.
+  /// Only waits, for at most `limit`; false when it has not completed by then.
   bool wait_for(std::chrono::milliseconds limit) const;
-  /// Calls `callback` when the operation is done, with its error or null: in the engine's thread,
+  /// As wait(), and looks at `limit` between one operation and the next: false when it has not
+  /// completed by then. For who waits for other things, too, such as a signal. A rank that has been
+  /// stopped holds it for longer.
+  bool work_for(std::chrono::milliseconds limit) const;
+  /// Calls `callback` when the operation is done, with its error or null: in the thread that ran it,
   /// which it must not keep, or at once in this one when it is done already. It must not throw.
   void then(std::function<void(std::exception_ptr)> callback) const;
   /// Of a receive that has completed: the rank that sent the message. Throws Error for anything else.

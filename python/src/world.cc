@@ -6,6 +6,26 @@ namespace py = pybind11;
 
 namespace sullae::python {
 
+namespace {
+
+py::object& known_world() {
+  static auto* const known = new py::object;  // outlives the interpreter
+  return *known;
+}
+
+// The same object as long as it is the same world: to make one takes as long as to start an operation.
+py::object world_object() {
+  py::object& known = known_world();
+  World now = [] {
+    const py::gil_scoped_release release;
+    return world();
+  }();
+  if (!known || known.cast<const World&>() != now) known = py::cast(std::move(now));
+  return known;
+}
+
+}  // namespace
+
 void bind_world(py::module_& module) {
   py::enum_<ReduceOp>(module, "ReduceOp")
       .value("sum", ReduceOp::sum)
@@ -18,7 +38,7 @@ void bind_world(py::module_& module) {
   py::class_<Handle>(module, "Handle")
       .def("done", &Handle::done)
       .def("wait", [](const Handle& handle) {
-        wait_interruptibly([&](auto limit) { return handle.wait_for(limit); });
+        wait_interruptibly([&](auto limit) { return handle.work_for(limit); });
       });
 
   py::class_<World>(module, "World")
@@ -46,9 +66,13 @@ void bind_world(py::module_& module) {
       .def("stop_timeline", &World::stop_timeline, ReleaseLock());
 
   module.def("init", &init, ReleaseLock());
-  module.def("shutdown", &shutdown, ReleaseLock());
+  module.def("shutdown", [] {
+    known_world() = {};
+    const py::gil_scoped_release release;
+    shutdown();
+  });
   module.def("is_initialized", &is_initialized, ReleaseLock());
-  module.def("world", &world, ReleaseLock());
+  module.def("world", &world_object);
 }
 
 }  // namespace sullae::python

@@ -7,4 +7,19 @@ namespace sullae {
 /// processor to the training thread while they wait, where a thread of the program has nothing better to do than to wait.
 inline thread_local bool in_own_thread = false;
 
+/// True in a thread of the program that runs what an engine or a queue has to run: it cannot wait for their end either.
+inline thread_local bool is_lent = false;
+
+/// Lends the calling thread.
+class LentThread {
+ public:
+  LentThread() : before_(is_lent) { is_lent = true; }
+  ~LentThread() { is_lent = before_; }
+  LentThread(const LentThread&) = delete;
+  LentThread& operator=(const LentThread&) = delete;
+
+ private:
+  bool before_;
+};
+
 }  // namespace sullae

@@ -33,6 +33,7 @@ void BackgroundQueue::submit(std::function<void()> operation,
   {
     const std::lock_guard lock(mutex_);
     if (!ending_) {
+      completion->let_work(weak_from_this());
       entries_.push_back({std::move(operation), std::move(completion)});
       changed_.notify_one();
       return;
@@ -53,6 +54,7 @@ void BackgroundQueue::run(std::function<void()> operation) {
     submit(std::move(operation), completion);
     return completion->wait();
   }
+  const LentThread lent;
   try {
     operation();
   } catch (...) {  // a user's operation may throw anything
@@ -62,10 +64,28 @@ void BackgroundQueue::run(std::function<void()> operation) {
   end_turn();
 }
 
+BackgroundQueue::Entry BackgroundQueue::take() {
+  Entry entry = std::move(entries_.front());
+  entries_.pop_front();
+  busy_ = true;
+  return entry;
+}
+
 void BackgroundQueue::end_turn() {
   const std::lock_guard lock(mutex_);
   busy_ = false;
   if (ending_ || !entries_.empty()) changed_.notify_all();
+}
+
+void BackgroundQueue::perform(const Entry& entry) {
+  std::exception_ptr error;
+  try {
+    entry.operation();
+  } catch (...) {
+    error = std::current_exception();  // rethrown where the user waits
+  }
+  end_turn();
+  entry.completion->finish(error);
 }
 
 void BackgroundQueue::work() {
@@ -73,21 +93,29 @@ void BackgroundQueue::work() {
     Entry entry;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return !busy_ && (ending_ || !entries_.empty()); });
+      changed_.wait(lock,
+                    [this] { return !busy_ && (!entries_.empty() || (ending_ && working_ == 0)); });
       if (entries_.empty()) return;
-      entry = std::move(entries_.front());
-      entries_.pop_front();
-      busy_ = true;
+      entry = take();
     }
-    std::exception_ptr error;
-    try {
-      entry.operation();
-    } catch (...) {
-      error = std::current_exception();  // rethrown where the user waits
-    }
-    end_turn();
-    entry.completion->finish(error);
+    perform(entry);
   }
+}
+
+void BackgroundQueue::work_for(const Completion& completion,
+                               std::chrono::steady_clock::time_point until) {
+  const LentThread lent;
+  std::unique_lock lock(mutex_);
+  ++working_;
+  while (!busy_ && !entries_.empty() && !completion.done() &&
+         std::chrono::steady_clock::now() < until) {
+    const Entry entry = take();
+    lock.unlock();
+    perform(entry);
+    lock.lock();
+  }
+  --working_;
+  if (ending_) changed_.notify_all();
 }
 
 }  // namespace sullae

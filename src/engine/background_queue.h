@@ -1,4 +1,4 @@
-// Runs operations one after another in a thread of its own.
+// Runs operations one after another, in a thread of its own or in that of who waits for them.
 #pragma once
 
 #include <condition_variable>
@@ -13,11 +13,11 @@
 
 namespace sullae {
 
-class BackgroundQueue {
+class BackgroundQueue final : public Worker, public std::enable_shared_from_this<BackgroundQueue> {
  public:
   /// `rank` tags the thread's log lines.
   explicit BackgroundQueue(int rank);
-  ~BackgroundQueue();
+  ~BackgroundQueue() override;
   BackgroundQueue(const BackgroundQueue&) = delete;
   BackgroundQueue& operator=(const BackgroundQueue&) = delete;
 
@@ -27,6 +27,8 @@ class BackgroundQueue {
   void submit(std::function<void()> operation, std::shared_ptr<Completion> completion);
   /// The same, and waits: in the calling thread, where nothing comes before it. Rethrows what it throws.
   void run(std::function<void()> operation);
+  /// Runs what is to run before `completion`'s operation, and that, as long as none runs elsewhere.
+  void work_for(const Completion& completion, std::chrono::steady_clock::time_point until) override;
 
  private:
   struct Entry {
@@ -34,14 +36,18 @@ class BackgroundQueue {
     std::shared_ptr<Completion> completion;
   };
   void work();
+  // With mutex_ held; the caller has the turn.
+  Entry take();
+  void perform(const Entry& entry);
   void end_turn();
 
   std::mutex stopping_;  // one call of stop() at a time
-  std::mutex mutex_;     // guards the three below
+  std::mutex mutex_;     // guards all below but the thread
   std::condition_variable changed_;
   std::deque<Entry> entries_;
   bool busy_ = false;  // an operation runs
   bool ending_ = false;
+  int working_ = 0;  // threads that wait, and have run an operation
 
   std::thread thread_;
 };

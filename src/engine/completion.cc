@@ -1,5 +1,6 @@
 #include "engine/completion.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -15,8 +16,18 @@ constexpr int kYields = 4;
 }  // namespace
 
 void Completion::wait() const {
-  while (!wait_for(std::chrono::hours(1))) {
+  while (!work_for(std::chrono::hours(1))) {
   }
+}
+
+bool Completion::work_for(std::chrono::milliseconds limit) const {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  if (!done()) {
+    if (const auto worker = worker_.lock()) worker->work_for(*this, end);
+  }
+  const auto left = end - std::chrono::steady_clock::now();
+  return wait_for(
+      std::max(std::chrono::ceil<std::chrono::milliseconds>(left), std::chrono::milliseconds(0)));
 }
 
 // Who sleeps has said so before it looks for the last time, and who finishes looks for sleepers after it has said so: one

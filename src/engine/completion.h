@@ -6,10 +6,24 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <vector>
 
 namespace sullae {
+
+class Completion;
+
+/// What runs operations in a thread of its own, or in those of who waits for them: a thread that is there already need not
+/// be woken.
+class Worker {
+ public:
+  virtual ~Worker() = default;
+  /// Works in the calling thread for `completion`, where no other thread does, until it is done, or `until` has come between
+  /// two pieces of work.
+  virtual void work_for(const Completion& completion,
+                        std::chrono::steady_clock::time_point until) = 0;
+};
 
 /// Any thread may call.
 class Completion {
@@ -17,14 +31,18 @@ class Completion {
   using Callback = std::function<void(std::exception_ptr)>;
 
   bool done() const { return done_ != 0; }
-  /// Rethrows what the operation threw.
+  /// Rethrows what the operation threw. Works for it meanwhile.
   void wait() const;
-  /// The same for at most `limit`; false when it is not done by then.
+  /// Only waits, for at most `limit`; false when it is not done by then.
   bool wait_for(std::chrono::milliseconds limit) const;
+  /// Works for it meanwhile, and so may return later than that.
+  bool work_for(std::chrono::milliseconds limit) const;
   /// Calls `callback` when the operation is done: in the thread that finishes it, or at once in
   /// this one. It must not throw.
   void then(Callback callback);
   void finish(const std::exception_ptr& error);
+  /// Before anybody waits: who lets them work for it.
+  void let_work(std::weak_ptr<Worker> worker) { worker_ = std::move(worker); }
   /// Before finish(): who sent what was received.
   void set_source(int rank) { source_ = rank; }
   /// After it has finished; -1 where nothing was received.
@@ -35,6 +53,7 @@ class Completion {
   // An atomic's own wait() knows no limit.
   mutable std::atomic<std::uint32_t> done_ = 0;
   mutable std::atomic<int> sleepers_ = 0;
+  std::weak_ptr<Worker> worker_;
   std::exception_ptr error_;  // written before done_
   int source_ = -1;           // written before done_
   std::mutex mutex_;

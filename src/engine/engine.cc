@@ -13,16 +13,15 @@
 namespace sullae::engine {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // How long a rank that leaves waits for what it has submitted.
 constexpr std::chrono::seconds kLeaveLimit{5};
-constexpr std::chrono::milliseconds kInspectionPeriod{100};
-// An operation that waits for so long is compared with those of other process sets.
-constexpr std::chrono::seconds kLongWait{1};
 // Cycles come more rarely where this rank waits for nothing, and after so many in which nobody said anything.
 constexpr std::uint64_t kIdleCycles = 1000;
 constexpr std::chrono::microseconds kIdlePatience{10000};
+// A program that has waited so many times for what it had just submitted does so again: the engine's thread is not woken, and
+// looks up instead.
+constexpr int kWaitsAtOnce = 8;
+constexpr std::chrono::microseconds kLookPeriod{1000};
 
 std::string what_of(const std::exception_ptr& error) {
   try {
@@ -38,14 +37,14 @@ std::string what_of(const std::exception_ptr& error) {
 
 Engine::Engine(MakeChannel make_channel, int rank, Timeline& timeline, std::vector<int> world_ranks,
                const EngineOptions& options)
-    : options_(options),
-      make_channel_(std::move(make_channel)),
+    : make_channel_(std::move(make_channel)),
       rank_(rank),
       size_(static_cast<int>(world_ranks.size())),
+      name_(world_ranks[static_cast<std::size_t>(rank)]),
       timeline_(timeline),
+      options_(options),
       negotiator_(rank, world_ranks, options.cache_capacity),
-      stall_inspector_(options.stall_warning, options.stall_timeout),
-      name_(world_ranks[static_cast<std::size_t>(rank)]) {
+      stall_inspector_(options.stall_warning, options.stall_timeout) {
   if (options_.set_watch) {
     SetWatch::GiveUp by_first_rank;
     if (rank_ == 0) {
@@ -104,17 +103,20 @@ void Engine::leave() {
 }
 
 void Engine::submit(std::unique_ptr<Submission> submission) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   if (ended_) {
     lock.unlock();
     submission->completion->finish(ended_);  // does not change any more
     return;
   }
+  submission->completion->let_work(weak_from_this());
   inbox_.push_back(std::move(submission));
-  const bool asleep = std::exchange(asleep_, false);
-  // Not under the mutex, which the engine would only wait for; and once, however many submissions it sleeps through.
+  // Once, however many submissions the engine's thread sleeps through.
+  const bool wakes = asleep_ && (taken_ || inbox_.size() > 1 || !waits_at_once());
+  if (wakes) asleep_ = false;
+  // Not under the mutex, which the engine would only wait for.
   lock.unlock();
-  if (asleep) changed_.notify_all();
+  if (wakes) changed_.notify_all();
 }
 
 void Engine::fail() {
@@ -130,7 +132,7 @@ int Engine::join() {
     if (ended_) std::rethrow_exception(ended_);
     if (!join_) join_ = std::make_shared<Join>();
     join = join_;
-    changed_.notify_one();
+    changed_.notify_all();
   }
   join->completion.wait();
   return join->last;
@@ -140,17 +142,87 @@ void Engine::run(int log_rank) {
   ::pthread_setname_np(::pthread_self(), "sullae-engine");
   in_own_thread = true;
   log::set_rank(log_rank);
-  try {
+  const bool begun = goes_on([this] {
     start();
-    while (cycle()) {
-      if (options_.each_cycle) options_.each_cycle();
+    return true;
+  });
+  Lock lock(mutex_);
+  if (!begun) over_ = true;
+  turned_ = Clock::now();
+  while (await_turn(lock)) {
+    taken_ = true;
+    turn(lock);
+    taken_ = false;
+  }
+  lock.unlock();
+  if (options_.at_end) options_.at_end();
+}
+
+// In the engine's thread, with `lock` held; false when no turn comes any more. It has one when there is news, or when the
+// others have waited long enough for a cycle.
+bool Engine::await_turn(Lock& lock) {
+  while (!over_) {
+    if (!taken_ && has_news()) {
+      waited_at_once_ = 0;
+      return true;
     }
+    const auto now = Clock::now();
+    auto until = taken_ ? now + kIdlePatience : turned_ + patience();
+    if (!taken_ && now >= until) return true;
+    const bool looks = !taken_ && waits_at_once();
+    if (looks) until = std::min(until, now + kLookPeriod);
+    asleep_ = true;
+    const bool waited = changed_.wait_until(lock, until) == std::cv_status::timeout;
+    const bool calm = waited && !taken_ && turned_ <= now && inbox_.empty();
+    if (looks && calm) waited_at_once_ = 0;
+  }
+  return false;
+}
+
+// Who waits runs the cycles itself: two wakenings of a thread cost more than a small operation.
+void Engine::work_for(const Completion& completion, Clock::time_point until) {
+  Lock lock(mutex_);
+  if (taken_ || !started_) return;
+  if (!inbox_.empty() && !waits_at_once()) ++waited_at_once_;
+  const LentThread lent;
+  taken_ = true;
+  while (!over_ && !completion.done() && Clock::now() < until) {
+    if (!has_news()) {
+      asleep_ = true;
+      changed_.wait_for(lock, std::min(patience(), kIdlePatience));
+    }
+    turn(lock);
+  }
+  taken_ = false;
+  if (over_ || waits() || has_news()) changed_.notify_all();
+}
+
+bool Engine::waits_at_once() const { return waited_at_once_ >= kWaitsAtOnce; }
+
+// One cycle, with taken_ set. `lock` is held before and after it.
+void Engine::turn(Lock& lock) {
+  lock.unlock();
+  const bool more = goes_on([&] {
+    if (!cycle()) return false;
+    if (options_.each_cycle) options_.each_cycle();
+    return true;
+  });
+  lock.lock();
+  if (!more) over_ = true;
+  turned_ = Clock::now();
+}
+
+// What `part` says. What it throws ends the engine.
+template <class Part>
+bool Engine::goes_on(const Part& part) {
+  try {
+    return part();
   } catch (...) {  // a user's compression may throw anything
     const auto error = std::current_exception();
     end_failed(error);
     leave_channel(what_of(error));
+    return false;
   }
-  if (options_.at_end) options_.at_end();
 }
 
 // The other ranks' engines wait for this one in the middle of a cycle: they are told why, and that it is gone.
@@ -171,128 +243,17 @@ void Engine::end_failed(const std::exception_ptr& error) {
   end_with(options_.failure->first());
 }
 
-bool Engine::cycle() {
-  take_inbox();
-  if (Clock::now() >= next_inspection_) inspect();
-  const auto& said = exchange_->run(negotiator_.announce());
-  const bool idle = std::ranges::all_of(said, &std::string::empty);
-  idle_cycles_ = idle ? idle_cycles_ + 1 : 0;
-  if (idle) return true;
-
-  Decision decision = negotiator_.apply(said);
-  if (decision.failed) {
-    const auto& [rank, reason] = *decision.failed;
-    end_failed(std::make_exception_ptr(
-        PeerError(rank, fmt::format("rank {} cannot go on: {}", rank, reason))));
-    // What was agreed or refused in this very cycle is in no other hands.
-    for (const Refused& one : decision.refused) one.mine->completion->finish(one.error);
-    for (const Agreed& one : decision.agreed) {
-      if (one.mine) one.mine->completion->finish(options_.failure->first());
-    }
-    return false;
-  }
-  for (Refused& refused : decision.refused) {
-    refused.mine->completion->finish(refused.error);
-    --unfinished_;
-  }
-  note_agreed(decision);
-  compare_sets(decision);
-  if (decision.settings) change_to(*decision.settings);
-  const auto measured = to_tune_by(decision);
-  executor_->run(std::move(decision.agreed));
-  tune(measured);
-  if (decision.last_joined >= 0) {
-    joining_->last = decision.last_joined;
-    joining_->completion.finish(nullptr);
-    joining_.reset();
-  }
-  if (decision.leaving < 0) return true;
-  end_with(std::make_exception_ptr(PeerError(
-      decision.leaving, said_leaving_
-                            ? "this rank has left the world"
-                            : fmt::format("rank {} has left the world", decision.leaving))));
-  return false;
+// With mutex_ held, where nobody else has the turn.
+bool Engine::has_news() const {
+  return !inbox_.empty() || !given_up_.empty() || join_ || failed_ ||
+         (leaving_ && !said_leaving_ && unfinished_ == 0);
 }
 
-void Engine::note_agreed(const Decision& decision) {
-  const auto now = Clock::now();
-  for (const Agreed& one : decision.agreed) {
-    if (!one.mine) continue;
-    --unfinished_;
-    if (one.mine->submitted)
-      timeline_.record(
-          {Lane::negotiated, "NEGOTIATE", one.request->name, *one.mine->submitted, now});
-  }
-}
-
-void Engine::inspect() {
-  next_inspection_ = Clock::now() + kInspectionPeriod;
-  const bool compares = options_.set_watch && options_.set_watch->active();
-  if (rank_ != 0 && !compares) return;
-  const auto unfinished = negotiator_.unfinished();
-  if (rank_ == 0) {
-    for (auto& name : stall_inspector_.inspect(unfinished))
-      negotiator_.give_up({std::move(name), {}});
-  }
-  if (!compares) return;
-  std::vector<std::string> long_waits;
-  for (const Unfinished& one : unfinished) {
-    if (one.mine && Clock::now() - one.since >= kLongWait) long_waits.push_back(one.request->name);
-  }
-  options_.set_watch->report(options_.set, long_waits);
-  if (options_.set.empty()) negotiator_.tell(options_.set_watch->take_changes());
-}
-
-// Of the world's engine: what the ranks have said is the same everywhere, so each process fails what
-// is in its hands.
-void Engine::compare_sets(const Decision& decision) {
-  for (const auto& [rank, waiting] : decision.waiting) {
-    const auto conflict = set_comparison_.hear(rank, waiting);
-    if (!conflict) continue;
-    for (const Waiting& side : {conflict->one, conflict->other})
-      options_.set_watch->give_up(side.set, side.name, conflict->reason);
-  }
-}
-
-void Engine::give_up(const std::string& name, const std::string& reason) {
-  const std::lock_guard lock(mutex_);
-  given_up_.push_back({name, reason});
-  changed_.notify_one();
-}
-
-// The same on every rank in the same cycle.
-void Engine::change_to(const Settings& settings) {
-  executor_->set_fusion_threshold(settings.fusion_threshold);
-  communicator_->set_allreduce_algorithm(settings.allreduce_algorithm);
-  options_.cycle_time = settings.cycle_time;
-}
-
-std::vector<std::shared_ptr<const Request>> Engine::to_tune_by(const Decision& decision) const {
-  std::vector<std::shared_ptr<const Request>> requests;
-  if (!autotuner_ || autotuner_->done()) return requests;
-  for (const Agreed& one : decision.agreed) requests.push_back(one.request);
-  return requests;
-}
-
-void Engine::tune(const std::vector<std::shared_ptr<const Request>>& done) {
-  const auto now = Clock::now();
-  for (const auto& request : done) {
-    if (auto next = autotuner_->note(*request, now)) negotiator_.change(std::move(*next));
-  }
-}
-
-// Waits a moment for something to say, and takes it.
-void Engine::take_inbox() {
-  std::vector<std::unique_ptr<Submission>> taken;
+void Engine::take_news() {
+  std::vector<std::unique_ptr<Submission>> submissions;
   {
-    std::unique_lock lock(mutex_);
-    asleep_ = inbox_.empty();
-    changed_.wait_for(lock, patience(), [this] {
-      return !inbox_.empty() || !given_up_.empty() || join_ || failed_ ||
-             (leaving_ && !said_leaving_ && unfinished_ == 0);
-    });
-    asleep_ = false;
-    taken.swap(inbox_);
+    const std::lock_guard lock(mutex_);
+    submissions.swap(inbox_);
     if (failed_) negotiator_.fail(what_of(options_.failure->first()));
     for (GivenUp& one : given_up_) negotiator_.give_up(std::move(one));
     given_up_.clear();
@@ -301,21 +262,20 @@ void Engine::take_inbox() {
       join_.reset();
       negotiator_.join();
     }
-    const bool done = unfinished_ == 0 && taken.empty() && !joining_;
+    const bool done = !waits() && submissions.empty();
     if (leaving_ && !said_leaving_ && (done || Clock::now() >= leave_by_)) {
       said_leaving_ = true;
       negotiator_.leave();
     }
   }
-  unfinished_ += taken.size();
-  for (auto& submission : taken) negotiator_.submit(std::move(submission));
+  unfinished_ += submissions.size();
+  for (auto& submission : submissions) negotiator_.submit(std::move(submission));
 }
 
 std::chrono::microseconds Engine::patience() const {
   if (size_ == 1) return std::chrono::hours{1};  // nobody else waits
-  const bool waits = unfinished_ > 0 || joining_;
-  return waits && idle_cycles_ < kIdleCycles ? options_.cycle_time
-                                             : std::max(options_.cycle_time, kIdlePatience);
+  return waits() && idle_cycles_ < kIdleCycles ? options_.cycle_time
+                                               : std::max(options_.cycle_time, kIdlePatience);
 }
 
 // Whatever waits here, or comes later, ends with the error.

@@ -24,17 +24,18 @@
 
 namespace sullae::engine {
 
-/// A thread that takes part in cycles: tell the others what is new here, hear what is new there, run
-/// what all have submitted. Any thread may call.
-class Engine {
+/// Takes part in cycles: tell the others what is new here, hear what is new there, run what all have submitted. One thread
+/// at a time does, in turn: the engine's own, or one that waits for an operation. Any thread may call.
+class Engine final : public Worker, public std::enable_shared_from_this<Engine> {
  public:
+  using Clock = std::chrono::steady_clock;
   using MakeChannel = std::function<std::unique_ptr<Communicator>()>;
 
   /// `make_channel`, collective, is called by the engine's thread: what is submitted meanwhile waits. This rank is
   /// number `rank` of `world_ranks`, which name the ranks in messages.
   Engine(MakeChannel make_channel, int rank, Timeline& timeline, std::vector<int> world_ranks,
          const EngineOptions& options);
-  ~Engine();
+  ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -47,6 +48,7 @@ class Engine {
   void submit(std::unique_ptr<Submission> submission);
   /// The world has failed here: every rank's engine ends, with this rank's reason.
   void fail();
+  void work_for(const Completion& completion, Clock::time_point until) override;
   /// Returns when every rank has joined: the last one that did. Throws what ended the engine.
   int join();
 
@@ -56,11 +58,18 @@ class Engine {
     int last = -1;
   };
 
+  using Lock = std::unique_lock<std::mutex>;
+
   void start();
   void run(int log_rank);
-  /// False when a rank leaves.
+  bool await_turn(Lock& lock);
+  void turn(Lock& lock);
+  bool has_news() const;
+  bool waits_at_once() const;
   bool cycle();
-  void take_inbox();
+  void take_news();
+  template <class Part>
+  bool goes_on(const Part& part);
   void inspect();
   void compare_sets(const Decision& decision);
   void give_up(const std::string& name, const std::string& reason);
@@ -71,22 +80,24 @@ class Engine {
   void end_with(const std::exception_ptr& error);
   void end_failed(const std::exception_ptr& error);
   void leave_channel(const std::string& reason);
+  bool waits() const { return unfinished_ > 0 || joining_; }
   std::chrono::microseconds patience() const;
 
-  EngineOptions options_;
   MakeChannel make_channel_;
   int rank_;
   int size_;
-  std::unique_ptr<Communicator> communicator_;  // null before the start and after the end
+  int name_;  // this rank's, in messages
   Timeline& timeline_;
-  std::optional<CycleExchange> exchange_;  // these two from the start on
+  // From here to joining_ used by whoever has the turn.
+  EngineOptions options_;
+  std::unique_ptr<Communicator> communicator_;  // null before the start and after the end
+  std::optional<CycleExchange> exchange_;       // these two from the start on
   std::optional<Executor> executor_;
   Negotiator negotiator_;
   StallInspector stall_inspector_;
   SetComparison set_comparison_;        // of the world's engine
   std::optional<Autotuner> autotuner_;  // of rank 0
-  int name_;                            // this rank's, in messages
-  std::chrono::steady_clock::time_point next_inspection_;
+  Clock::time_point next_inspection_;
   std::uint64_t idle_cycles_ = 0;
   std::size_t unfinished_ = 0;  // submitted here and not done
   bool said_leaving_ = false;
@@ -96,14 +107,18 @@ class Engine {
   std::mutex mutex_;        // guards all below
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Submission>> inbox_;
-  bool asleep_ = false;  // the engine waits for submissions, and nobody has woken it
+  bool asleep_ = false;       // somebody waits for submissions, and has not been woken
+  bool taken_ = false;        // somebody has the turn
+  Clock::time_point turned_;  // the end of the last turn
+  int waited_at_once_ = 0;    // waits in a row for what had just been submitted
+  bool over_ = false;         // no turn comes any more
   std::vector<GivenUp> given_up_;
   std::shared_ptr<Join> join_;
   bool started_ = false;
   std::exception_ptr ended_;
   bool failed_ = false;
   bool leaving_ = false;
-  std::chrono::steady_clock::time_point leave_by_;
+  Clock::time_point leave_by_;
 
   std::thread thread_;
 };

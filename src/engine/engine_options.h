@@ -36,7 +36,8 @@ struct EngineOptions {
   std::string set;
   /// Of the world: what ends the engine is put here, on every rank. Never null.
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
-  /// For what else has to be looked at now and then, and for the end of that. In the engine's thread; may be empty.
+  /// For what else has to be looked at now and then, and for the end of that. The first by whoever
+  /// has had the engine's turn, the second in the engine's thread; may be empty.
   std::function<void()> each_cycle;
   std::function<void()> at_end;
 

@@ -10,7 +10,7 @@
 
 namespace sullae::engine {
 
-/// Used by one thread.
+/// Used by one thread at a time.
 class CycleExchange {
  public:
   explicit CycleExchange(Communicator& communicator);

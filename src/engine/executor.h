@@ -9,7 +9,7 @@
 
 namespace sullae::engine {
 
-/// Used by one thread.
+/// Used by one thread at a time.
 class Executor {
  public:
   Executor(Communicator& communicator, Timeline& timeline, std::size_t fusion_threshold)

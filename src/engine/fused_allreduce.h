@@ -28,7 +28,7 @@ struct Reduction {
   double postscale = 1.0;
 };
 
-/// Used by one thread. Every rank must run the same sizes in the same order.
+/// Used by one thread at a time. Every rank must run the same sizes in the same order.
 class FusedAllreduce {
  public:
   /// The fusion buffer, of `threshold` bytes, is made when it is first used.

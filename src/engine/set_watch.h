@@ -58,7 +58,7 @@ struct SetConflict {
   std::string reason;  ///< for the MismatchError
 };
 
-/// Compares what the ranks wait for. Used by one thread, with the same calls on every rank.
+/// Compares what the ranks wait for. Used by one thread at a time, with the same calls on every rank.
 class SetComparison {
  public:
   /// `rank` is a world rank. A conflict is found once.

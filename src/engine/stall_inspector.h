@@ -10,7 +10,7 @@
 
 namespace sullae::engine {
 
-/// On rank 0. Used by one thread.
+/// On rank 0. Used by one thread at a time.
 class StallInspector {
  public:
   /// Zero means never.

@@ -115,6 +115,7 @@ TensorHandle negotiate(const std::shared_ptr<State>& state, const World& world,
                        std::function<void(Communicator&, State&)> collectives) {
   state->handle = AdapterView(world).negotiate(
       [state, collectives = std::move(collectives)](Communicator& communicator) {
+        const c10::InferenceMode off(false);  // of the thread that happens to wait
         collectives(communicator, *state);
       },
       {.name = options.name, .what = std::move(what)});

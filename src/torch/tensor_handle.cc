@@ -29,11 +29,17 @@ bool TensorHandle::wait_for(std::chrono::milliseconds limit) const {
   return !state_ || state_->handle.wait_for(limit);
 }
 
+bool TensorHandle::work_for(std::chrono::milliseconds limit) const {
+  return !state_ || state_->handle.work_for(limit);
+}
+
 torch::Tensor reachable(const torch::Tensor& tensor, const char* what) {
   check_defined(tensor, what);
   if (tensor.layout() != torch::kStrided)
     throw InputError(fmt::format("{}: the tensor is sparse: expected a dense one", what));
-  return tensor.detach().to(torch::kCPU).contiguous();
+  // A tensor of its own, whatever becomes of the caller's meanwhile.
+  torch::Tensor values = tensor.detach();
+  return is_plain(values) ? values : values.to(torch::kCPU).contiguous();
 }
 
 }  // namespace sullae

@@ -108,8 +108,8 @@ BackgroundQueue& World::Impl::queue() {
   const std::lock_guard lock(start_mutex_);
   if (starts_no_more_) check_joined();
   if (!queue_)
-    queue_.emplace(topology_.size > 1 ? topology_.names[static_cast<std::size_t>(topology_.rank)]
-                                      : -1);
+    queue_ = std::make_shared<BackgroundQueue>(
+        topology_.size > 1 ? topology_.names[static_cast<std::size_t>(topology_.rank)] : -1);
   return *queue_;
 }
 
@@ -143,8 +143,8 @@ void World::Impl::start_engine() {
       messenger->look_after_watched();
     };
   }
-  engine_.emplace([this] { return make_channel(Channel::negotiated); }, topology_.rank, timeline_,
-                  topology_.names, options);
+  engine_ = std::make_shared<engine::Engine>([this] { return make_channel(Channel::negotiated); },
+                                             topology_.rank, timeline_, topology_.names, options);
 }
 
 // The engine tells the other ranks, which wait for this one in vain.
@@ -162,7 +162,7 @@ void World::Impl::fail(const std::exception_ptr& error) {
 World::Impl::~Impl() { leave(); }
 
 void World::Impl::end(Impl* impl) {
-  if (in_own_thread) {
+  if (in_own_thread || is_lent) {
     std::thread([impl] { delete impl; }).detach();
   } else {
     delete impl;
@@ -170,7 +170,7 @@ void World::Impl::end(Impl* impl) {
 }
 
 void World::Impl::leave() {
-  if (in_own_thread) {
+  if (in_own_thread || is_lent) {
     throw Error(
         "World::leave() and shutdown() wait for the threads of the world, of which a callback has "
         "one: call them in a thread of the program");

@@ -180,8 +180,8 @@ class World::Impl {
   std::shared_ptr<DeviceCommunicator> device_;
   std::mutex start_mutex_;  // guards the start of the two below
   bool starts_no_more_ = false;
-  std::optional<engine::Engine> engine_;
-  std::optional<BackgroundQueue> queue_;
+  std::shared_ptr<engine::Engine> engine_;
+  std::shared_ptr<BackgroundQueue> queue_;
 };
 
 }  // namespace sullae

@@ -22,8 +22,9 @@ class TensorHandle {
   bool done() const;
   /// Waits until the operation has completed on this rank, and returns what came out of it; rethrows what it threw.
   const std::vector<torch::Tensor>& wait() const;
-  /// The same for at most `limit`; false when it has not completed by then.
+  /// Wait for about `limit`; false when it has not completed by then. See Handle.
   bool wait_for(std::chrono::milliseconds limit) const;
+  bool work_for(std::chrono::milliseconds limit) const;
 
   /// What the operation works on, from its submission to its end.
   struct State;

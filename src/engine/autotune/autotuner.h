@@ -36,7 +36,7 @@ std::vector<Settings> candidates_around(const Settings& now,
                                         const std::vector<std::string>& algorithms);
 
 /// Scores settings by the bytes that operations move in a second, the program's own work included. A
-/// step ends where a name comes again. Of rank 0, in the engine's thread.
+/// step ends where a name comes again. Of rank 0. Used by one thread at a time.
 class Autotuner {
  public:
   using Clock = std::chrono::steady_clock;

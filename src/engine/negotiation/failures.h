@@ -10,7 +10,7 @@
 
 namespace sullae::engine {
 
-/// The same on every rank. Used by one thread.
+/// The same on every rank. Used by one thread at a time.
 class Failures {
  public:
   /// Does nothing where every rank knows already.

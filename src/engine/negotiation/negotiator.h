@@ -57,7 +57,7 @@ struct Unfinished {
   bool mine = false;  ///< this rank has submitted it
 };
 
-/// Used by one thread.
+/// Used by one thread at a time.
 class Negotiator {
  public:
   /// `world_ranks` are the names of the ranks in messages. At most `cache_capacity` operations are
