@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Parts that take long are run where they are named: accuracy, keras, ps_tables.
-usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python pipeline serving elastic cluster parquet kafka dashboard sharding stages ps ps_hosts language)
+usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python horovod pipeline serving elastic cluster parquet kafka dashboard sharding stages ps ps_hosts language)
 
 root_only() {
   ((EUID == 0)) || { echo "SKIPPED: $1 (two hosts are network namespaces, which need root)"; return 1; }
@@ -74,6 +74,13 @@ part() {
         return 0
       fi
       build/python/bin/python bench/python.py
+      ;;
+    horovod)
+      if [[ ! -x build/horovod/bin/horovodrun || ! -x build/python-debian/bin/sullae ]]; then
+        echo "SKIPPED: horovod (\`make python TORCH=debian\` and \`scripts/setup.sh horovod\`)"
+        return 0
+      fi
+      bench/beside_horovod.py
       ;;
     keras)
       if [[ ! -x build/python/bin/sullae ]]; then

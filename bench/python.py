@@ -76,6 +76,8 @@ def rank_main(kind):
             tensor = torch.zeros(size // 4)
             figures[f"blocking {size}"] = timed(lambda t=tensor: dist.all_reduce(t), iterations_of(size))
             figures[f"async {size}"] = timed(lambda t=tensor: dist.all_reduce(t, async_op=True).wait(), iterations_of(size))
+        model = linears(torch)
+        figures["step alone"] = step_time(torch, model, torch.optim.SGD(model.parameters(), lr=0.01))
         model = torch.nn.parallel.DistributedDataParallel(linears(torch))
         figures["step"] = step_time(torch, model, torch.optim.SGD(model.parameters(), lr=0.01))
         dist.barrier()
@@ -113,6 +115,9 @@ def show(figures, medians):
     own, ours, gloo = (medians[kind]["step"] for kind in ("hvd", "sullae", "gloo"))
     figures["step, ahead"], figures["step, sullae.torch"] = gloo / ours, own / gloo
     figures.print(f"{'step of 24 x Linear(256)':26}{own:>14.1f}{ours:>14.1f}{gloo:>14.1f}{gloo / ours:>8.1f}")
+    alone = medians["sullae"]["step alone"]
+    figures["step alone, ahead"] = gloo / alone
+    figures.print(f"{'  ranks without exchange':26}{'':>14}{alone:>14.1f}{'':>14}{gloo / alone:>8.1f}")
     native_us, python_us = medians["c++"]["async 4"], medians["hvd"]["async 4"]
     figures["async 4, of c++"] = python_us / native_us
     figures.print(f"4 bytes through the engine: {native_us:.1f} from C++, {python_us:.1f} from Python, {python_us / native_us:.1f} times")

@@ -8,17 +8,20 @@ cd "$(dirname "$0")/.."
 if [[ "${1:-}" == debian ]]; then
   scripts/setup.sh python-debian
   environment=build/python-debian
+  objects=(-C build-dir=build/python-debian-objects)
   /usr/bin/python3 -m venv --system-site-packages "$environment"
 else
   scripts/setup.sh python
   environment=build/python
+  objects=()
   "${PYTHON:-python3}" -m venv "$environment"
   "$environment/bin/pip" install -q "torch==${TORCH_VERSION:-2.13.0}" 'numpy>=1.24' 'keras>=3'
 fi
 "$environment/bin/pip" install -q scikit-build-core ninja pytest 'tritonclient[http,grpc]'
 # Against the torch that is there, which a build of its own environment would not see installed; by the compiler's name by which
 # `make test` calls it, so that ccache knows what is the same.
-CXX=c++ "$environment/bin/pip" install -q --no-build-isolation --no-deps -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON .
+CXX=c++ "$environment/bin/pip" install -q --no-build-isolation --no-deps "${objects[@]}" \
+  -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON .
 
 export PATH="$PWD/$environment/bin:$PATH"
 sullae --version

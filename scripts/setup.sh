@@ -8,6 +8,7 @@
 #   scripts/setup.sh cluster   Slurm, for `sullae cluster up`
 #   scripts/setup.sh python    what the Python package is built with, too; python-debian: and Debian's PyTorch
 #   scripts/setup.sh bench     the peers that the benchmarks run against, too
+#   scripts/setup.sh horovod   Horovod in build/horovod, with Debian's PyTorch, for bench/beside_horovod.py
 #   scripts/setup.sh fuzz      clang and its fuzzer, too
 #   scripts/setup.sh lint      clang-format and clang-tidy, too
 #   scripts/setup.sh docs      doxygen, too
@@ -41,6 +42,9 @@ if [[ "${1:-}" == python-debian ]]; then
 fi
 if [[ "${1:-}" == bench ]]; then
   packages+=(libgloo-dev python3-torch python3-torchvision python3-flask gunicorn nginx-light wrk)
+fi
+if [[ "${1:-}" == horovod ]]; then
+  packages+=(python3-torch python3-dev python3-venv)
 fi
 if [[ "${1:-}" == fuzz ]]; then
   packages+=(clang-14 libclang-rt-14-dev)
@@ -87,4 +91,12 @@ if [[ -n "$arrow" && ! -d build/arrow/pyarrow-$arrow.dist-info ]]; then
   else
     exit 1
   fi
+fi
+
+if [[ "${1:-}" == horovod && ! -x build/horovod/bin/horovodrun ]]; then
+  echo "setup: building Horovod in build/horovod"
+  /usr/bin/python3 -m venv --system-site-packages build/horovod
+  build/horovod/bin/pip -q install 'setuptools<70' wheel cloudpickle psutil pyyaml packaging
+  HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 HOROVOD_WITH_MPI=1 HOROVOD_WITH_GLOO=1 \
+    build/horovod/bin/pip -q install --no-build-isolation --no-deps horovod==0.28.1
 fi

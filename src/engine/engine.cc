@@ -22,6 +22,7 @@ constexpr std::chrono::microseconds kIdlePatience{10000};
 // looks up instead.
 constexpr int kWaitsAtOnce = 8;
 constexpr std::chrono::microseconds kLookPeriod{1000};
+constexpr std::chrono::microseconds kGatherPeriod{50};
 
 std::string what_of(const std::exception_ptr& error) {
   try {
@@ -163,6 +164,8 @@ void Engine::run(int log_rank) {
 bool Engine::await_turn(Lock& lock) {
   while (!over_) {
     if (!taken_ && has_news()) {
+      gather(lock);
+      if (taken_ || over_) continue;
       waited_at_once_ = 0;
       return true;
     }
@@ -177,6 +180,16 @@ bool Engine::await_turn(Lock& lock) {
     if (looks && calm) waited_at_once_ = 0;
   }
   return false;
+}
+
+// What is submitted in one go runs together: when no more comes, or when somebody waits, who takes the turn.
+void Engine::gather(Lock& lock) {
+  const auto until = Clock::now() + options_.cycle_time;
+  std::size_t seen = 0;
+  while (!taken_ && inbox_.size() > seen && Clock::now() < until) {
+    seen = inbox_.size();
+    changed_.wait_for(lock, kGatherPeriod);
+  }
 }
 
 // Who waits runs the cycles itself: two wakenings of a thread cost more than a small operation.

@@ -63,6 +63,7 @@ class Engine final : public Worker, public std::enable_shared_from_this<Engine> 
   void start();
   void run(int log_rank);
   bool await_turn(Lock& lock);
+  void gather(Lock& lock);
   void turn(Lock& lock);
   bool has_news() const;
   bool waits_at_once() const;
