@@ -35,7 +35,9 @@ void BackgroundQueue::submit(std::function<void()> operation,
     if (!ending_) {
       completion->let_work(weak_from_this());
       entries_.push_back({std::move(operation), std::move(completion)});
-      changed_.notify_one();
+      const bool alone = entries_.size() == 1;
+      prompt_waits_.submitted(alone);
+      if (!alone || !prompt_waits_.expected()) changed_.notify_one();
       return;
     }
   }
@@ -88,14 +90,27 @@ void BackgroundQueue::perform(const Entry& entry) {
   entry.completion->finish(error);
 }
 
+// In the queue's thread, with `lock` held; false when none comes any more.
+bool BackgroundQueue::await_entry(std::unique_lock<std::mutex>& lock) {
+  const auto ready = [this] {
+    return !busy_ && (!entries_.empty() || (ending_ && working_ == 0));
+  };
+  while (!ready()) {
+    if (!prompt_waits_.expected()) {
+      changed_.wait(lock);
+    } else if (changed_.wait_for(lock, PromptWaits::kLookPeriod) == std::cv_status::timeout) {
+      prompt_waits_.forget();
+    }
+  }
+  return !entries_.empty();
+}
+
 void BackgroundQueue::work() {
   for (;;) {
     Entry entry;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock,
-                    [this] { return !busy_ && (!entries_.empty() || (ending_ && working_ == 0)); });
-      if (entries_.empty()) return;
+      if (!await_entry(lock)) return;
       entry = take();
     }
     perform(entry);
@@ -107,6 +122,7 @@ void BackgroundQueue::work_for(const Completion& completion,
   const LentThread lent;
   std::unique_lock lock(mutex_);
   ++working_;
+  if (!busy_ && entries_.size() == 1 && prompt_waits_.waited()) changed_.notify_all();
   while (!busy_ && !entries_.empty() && !completion.done() &&
          std::chrono::steady_clock::now() < until) {
     const Entry entry = take();

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "engine/completion.h"
+#include "engine/prompt_waits.h"
 
 namespace sullae {
 
@@ -36,6 +37,7 @@ class BackgroundQueue final : public Worker, public std::enable_shared_from_this
     std::shared_ptr<Completion> completion;
   };
   void work();
+  bool await_entry(std::unique_lock<std::mutex>& lock);
   // With mutex_ held; the caller has the turn.
   Entry take();
   void perform(const Entry& entry);
@@ -47,6 +49,7 @@ class BackgroundQueue final : public Worker, public std::enable_shared_from_this
   std::deque<Entry> entries_;
   bool busy_ = false;  // an operation runs
   bool ending_ = false;
+  PromptWaits prompt_waits_;
   int working_ = 0;  // threads that wait, and have run an operation
 
   std::thread thread_;

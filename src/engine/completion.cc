@@ -1,6 +1,5 @@
 #include "engine/completion.h"
 
-#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -21,28 +20,35 @@ void Completion::wait() const {
 }
 
 bool Completion::work_for(std::chrono::milliseconds limit) const {
-  const auto end = std::chrono::steady_clock::now() + limit;
   if (!done()) {
-    if (const auto worker = worker_.lock()) worker->work_for(*this, end);
+    const auto until = Clock::now() + limit;
+    if (const auto worker = worker_.lock()) worker->work_for(*this, until);
+    sleep_until(until);
   }
-  const auto left = end - std::chrono::steady_clock::now();
-  return wait_for(
-      std::max(std::chrono::ceil<std::chrono::milliseconds>(left), std::chrono::milliseconds(0)));
+  return has_ended();
+}
+
+bool Completion::wait_for(std::chrono::milliseconds limit) const {
+  if (!done()) sleep_until(Clock::now() + limit);
+  return has_ended();
 }
 
 // Who sleeps has said so before it looks for the last time, and who finishes looks for sleepers after it has said so: one
 // of the two sees the other.
-bool Completion::wait_for(std::chrono::milliseconds limit) const {
+void Completion::sleep_until(Clock::time_point until) const {
   for (int i = 0; i < kPauses && !done(); ++i) shm::pause_cpu();
   for (int i = 0; i < kYields && !done(); ++i) std::this_thread::yield();
-  const auto end = std::chrono::steady_clock::now() + limit;
   while (!done()) {
-    const auto left = end - std::chrono::steady_clock::now();
-    if (left <= std::chrono::nanoseconds(0)) return false;
+    const auto left = until - Clock::now();
+    if (left <= std::chrono::nanoseconds(0)) return;
     ++sleepers_;
     if (!done()) shm::futex_wait(done_, 0, std::chrono::ceil<std::chrono::microseconds>(left));
     --sleepers_;
   }
+}
+
+bool Completion::has_ended() const {
+  if (!done()) return false;
   if (error_) std::rethrow_exception(error_);
   return true;
 }

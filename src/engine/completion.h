@@ -28,6 +28,7 @@ class Worker {
 /// Any thread may call.
 class Completion {
  public:
+  using Clock = std::chrono::steady_clock;
   using Callback = std::function<void(std::exception_ptr)>;
 
   bool done() const { return done_ != 0; }
@@ -49,6 +50,9 @@ class Completion {
   int source() const { return source_; }
 
  private:
+  void sleep_until(Clock::time_point until) const;
+  bool has_ended() const;
+
   // A condition variable would cost its waiter two more switches: woken while the finisher holds the mutex, it waits for that.
   // An atomic's own wait() knows no limit.
   mutable std::atomic<std::uint32_t> done_ = 0;

@@ -18,10 +18,6 @@ constexpr std::chrono::seconds kLeaveLimit{5};
 // Cycles come more rarely where this rank waits for nothing, and after so many in which nobody said anything.
 constexpr std::uint64_t kIdleCycles = 1000;
 constexpr std::chrono::microseconds kIdlePatience{10000};
-// A program that has waited so many times for what it had just submitted does so again: the engine's thread is not woken, and
-// looks up instead.
-constexpr int kWaitsAtOnce = 8;
-constexpr std::chrono::microseconds kLookPeriod{1000};
 constexpr std::chrono::microseconds kGatherPeriod{50};
 
 std::string what_of(const std::exception_ptr& error) {
@@ -112,8 +108,10 @@ void Engine::submit(std::unique_ptr<Submission> submission) {
   }
   submission->completion->let_work(weak_from_this());
   inbox_.push_back(std::move(submission));
+  const bool alone = inbox_.size() == 1;
+  prompt_waits_.submitted(alone);
   // Once, however many submissions the engine's thread sleeps through.
-  const bool wakes = asleep_ && (taken_ || inbox_.size() > 1 || !waits_at_once());
+  const bool wakes = asleep_ && (taken_ || !alone || !prompt_waits_.expected());
   if (wakes) asleep_ = false;
   // Not under the mutex, which the engine would only wait for.
   lock.unlock();
@@ -166,18 +164,18 @@ bool Engine::await_turn(Lock& lock) {
     if (!taken_ && has_news()) {
       gather(lock);
       if (taken_ || over_) continue;
-      waited_at_once_ = 0;
+      prompt_waits_.forget();
       return true;
     }
     const auto now = Clock::now();
     auto until = taken_ ? now + kIdlePatience : turned_ + patience();
     if (!taken_ && now >= until) return true;
-    const bool looks = !taken_ && waits_at_once();
-    if (looks) until = std::min(until, now + kLookPeriod);
+    const bool looks = !taken_ && prompt_waits_.expected();
+    if (looks) until = std::min(until, now + PromptWaits::kLookPeriod);
     asleep_ = true;
     const bool waited = changed_.wait_until(lock, until) == std::cv_status::timeout;
     const bool calm = waited && !taken_ && turned_ <= now && inbox_.empty();
-    if (looks && calm) waited_at_once_ = 0;
+    if (looks && calm) prompt_waits_.forget();
   }
   return false;
 }
@@ -196,7 +194,7 @@ void Engine::gather(Lock& lock) {
 void Engine::work_for(const Completion& completion, Clock::time_point until) {
   Lock lock(mutex_);
   if (taken_ || !started_) return;
-  if (!inbox_.empty() && !waits_at_once()) ++waited_at_once_;
+  if (inbox_.size() == 1 && prompt_waits_.waited()) changed_.notify_all();
   const LentThread lent;
   taken_ = true;
   while (!over_ && !completion.done() && Clock::now() < until) {
@@ -209,8 +207,6 @@ void Engine::work_for(const Completion& completion, Clock::time_point until) {
   taken_ = false;
   if (over_ || waits() || has_news()) changed_.notify_all();
 }
-
-bool Engine::waits_at_once() const { return waited_at_once_ >= kWaitsAtOnce; }
 
 // One cycle, with taken_ set. `lock` is held before and after it.
 void Engine::turn(Lock& lock) {

@@ -18,6 +18,7 @@
 #include "engine/exchange.h"
 #include "engine/executor.h"
 #include "engine/negotiation/negotiator.h"
+#include "engine/prompt_waits.h"
 #include "engine/stall_inspector.h"
 #include "engine/submission.h"
 #include "sullae/communicator.h"
@@ -66,7 +67,6 @@ class Engine final : public Worker, public std::enable_shared_from_this<Engine> 
   void gather(Lock& lock);
   void turn(Lock& lock);
   bool has_news() const;
-  bool waits_at_once() const;
   bool cycle();
   void take_news();
   template <class Part>
@@ -111,8 +111,8 @@ class Engine final : public Worker, public std::enable_shared_from_this<Engine> 
   bool asleep_ = false;       // somebody waits for submissions, and has not been woken
   bool taken_ = false;        // somebody has the turn
   Clock::time_point turned_;  // the end of the last turn
-  int waited_at_once_ = 0;    // waits in a row for what had just been submitted
-  bool over_ = false;         // no turn comes any more
+  PromptWaits prompt_waits_;
+  bool over_ = false;  // no turn comes any more
   std::vector<GivenUp> given_up_;
   std::shared_ptr<Join> join_;
   bool started_ = false;

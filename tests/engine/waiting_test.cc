@@ -34,7 +34,7 @@ class Waiting : public ::testing::TestWithParam<Setting> {
 
 TEST_P(Waiting, WhatNobodyWaitsForRunsByItself) {
   run([](World& world) {
-    for (int round = 0; round < 3; ++round) {
+    for (int round = 0; round < 10; ++round) {
       wait_at_once(world);
       int value = 0;
       const Handle handle = add_up(world, value, "alone");
