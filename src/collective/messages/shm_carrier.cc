@@ -26,6 +26,15 @@ constexpr std::size_t kWorthHelp = 2 * SharedCopy::kPiece;
 // A sender that has been stopped may take longer than any; then it writes no more until it goes on.
 constexpr std::chrono::seconds kPieceLimit{1};
 
+struct NotReached : PeerError {
+  NotReached(int rank, int process)
+      : NotReached(rank,
+                   fmt::format("process {} on {}, before it was reached", process, host_name())) {}
+  NotReached(int rank, const std::string& process)
+      : PeerError(rank, fmt::format("rank {} ({}) left the world", rank, process)), who(process) {}
+  std::string who;
+};
+
 class ShmCarrier final : public Carrier {
  public:
   ShmCarrier(Rendezvous& rendezvous, ShmCarrierOptions options)
@@ -115,8 +124,8 @@ class ShmCarrier final : public Carrier {
       const bool left = asked.inbox.owner_has_left();
       if (!left && !shm::process_ended(asked.process)) return std::nullopt;
       return Gone{fmt::format("process {} on {}", asked.inbox.owner_process(), host_name()), !left};
-    } catch (const PeerError& error) {
-      return Gone{error.what()};
+    } catch (const NotReached& error) {
+      return Gone{error.who};
     }
   }
 
@@ -240,7 +249,7 @@ class ShmCarrier final : public Carrier {
     copy_bytes(&handle, text.data(), sizeof handle);
     Peer peer{.inbox = open(rank, handle)};
     peer.process = shm::open_process(peer.inbox.owner_process());
-    if (!peer.process && errno == ESRCH) throw not_reached(rank, handle);
+    if (!peer.process && errno == ESRCH) throw NotReached(rank, handle.segment.pid);
     peer.readable = options_.may_fetch && peer.inbox.can_read_owner();
     if (index >= peers_.size()) peers_.resize(index + 1);
     peers_[index] = std::make_unique<Peer>(std::move(peer));
@@ -251,12 +260,8 @@ class ShmCarrier final : public Carrier {
     try {
       return Inbox::open(handle);
     } catch (const Error&) {  // its memory went with it
-      throw not_reached(rank, handle);
+      throw NotReached(rank, handle.segment.pid);
     }
-  }
-  static PeerError not_reached(int rank, const InboxHandle& handle) {
-    return {rank, fmt::format("process {} on {}, before it was reached", handle.segment.pid,
-                              host_name())};
   }
 
   Rendezvous& rendezvous_;
