@@ -17,7 +17,8 @@ namespace sullae::engine {
 
 struct EngineOptions {
   /// SULLAE_CYCLE_TIME (milliseconds): the longest that a rank which has operations under way, but nothing to submit,
-  /// keeps the others waiting. One that waits for nothing looks up every 10 ms.
+  /// keeps the others waiting, and that operations gather which nobody waits for. A rank that waits for nothing looks up
+  /// every 10 ms.
   std::chrono::microseconds cycle_time{1000};
   /// SULLAE_FUSION_THRESHOLD (bytes): small tensors are reduced together up to this size.
   std::size_t fusion_threshold = std::size_t{64} << 20;
