@@ -21,11 +21,13 @@ def test_init_and_shutdown_a_hundred_times():
     for i in range(100):
         hvd.init()
         assert hvd.is_initialized()
+        world = sullae.world()
+        assert sullae.world() is world and not world.has_left
         assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
         if i % 10 == 0 and hvd.size() > 1:
             hvd.add_process_set([0])
         hvd.shutdown()
-        assert not hvd.is_initialized()
+        assert not hvd.is_initialized() and world.has_left
 
 
 @on_ranks(2)
