@@ -13,26 +13,16 @@ import os
 import statistics
 import subprocess
 import tempfile
-import time
 
 from figures import ROOT, Figures
+from steps import linears, step_time, timed
 
 SIZES = {"4 B": 4, "64 KiB": 65536, "16 MiB": 16 << 20}
 MANY = 100  # small gradients that are ready together
 
 
-def timed(call, iterations):
-    for _ in range(max(3, iterations // 10)):
-        call()
-    start = time.perf_counter()
-    for _ in range(iterations):
-        call()
-    return (time.perf_counter() - start) / iterations * 1e6
-
-
 def networks(torch):
-    layers = [layer for _ in range(24) for layer in (torch.nn.Linear(256, 256), torch.nn.Tanh())]
-    yield "step of 24 x Linear(256)", torch.nn.Sequential(*layers), torch.randn(16, 256)
+    yield "step of 24 x Linear(256)", linears(torch), torch.randn(16, 256)
     yield "step of MNIST's network", torch.nn.Sequential(
         torch.nn.Conv2d(1, 32, 3), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Conv2d(32, 64, 3), torch.nn.ReLU(),
         torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(1600, 10)
@@ -59,18 +49,11 @@ def rank_main(module, output):
             hvd.synchronize(handle)
 
     found[f"{MANY} allreduces of 16 KiB"] = timed(reduce_many, 30)
-    torch.manual_seed(1)
     for title, model, x in networks(torch):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
         optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-
-        def step(model=model, optimizer=optimizer, x=x):
-            optimizer.zero_grad()
-            model(x).pow(2).mean().backward()
-            optimizer.step()
-
-        found[title] = timed(step, 60)
+        found[title] = step_time(model, optimizer, x)
     if hvd.rank() == 0:
         with open(output, "w") as file:
             json.dump(found, file)

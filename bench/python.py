@@ -11,40 +11,15 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 
 from figures import Figures
+from steps import linears, step_time, timed
 
 SIZES = (4, 65536, 16 << 20)
 
 
-def timed(call, iterations):
-    for _ in range(max(3, iterations // 20)):
-        call()
-    start = time.perf_counter()
-    for _ in range(iterations):
-        call()
-    return (time.perf_counter() - start) / iterations * 1e6
-
-
 def iterations_of(size):
     return {4: 2000, 65536: 400}.get(size, 15)
-
-
-def linears(torch):
-    torch.manual_seed(1)
-    return torch.nn.Sequential(*[layer for _ in range(24) for layer in (torch.nn.Linear(256, 256), torch.nn.Tanh())])
-
-
-def step_time(torch, model, optimizer):
-    x = torch.randn(16, 256)
-
-    def step():
-        optimizer.zero_grad()
-        model(x).pow(2).mean().backward()
-        optimizer.step()
-
-    return timed(step, 60)
 
 
 def rank_main(kind):
@@ -52,6 +27,7 @@ def rank_main(kind):
 
     torch.set_num_threads(1)
     figures = {}
+    x = torch.randn(16, 256)
     if kind == "hvd":
         import sullae.torch as hvd
 
@@ -64,7 +40,7 @@ def rank_main(kind):
             )
         model = linears(torch)
         optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.01), model.named_parameters())
-        figures["step"] = step_time(torch, model, optimizer)
+        figures["step"] = step_time(model, optimizer, x)
     else:
         import torch.distributed as dist
 
@@ -77,9 +53,9 @@ def rank_main(kind):
             figures[f"blocking {size}"] = timed(lambda t=tensor: dist.all_reduce(t), iterations_of(size))
             figures[f"async {size}"] = timed(lambda t=tensor: dist.all_reduce(t, async_op=True).wait(), iterations_of(size))
         model = linears(torch)
-        figures["step alone"] = step_time(torch, model, torch.optim.SGD(model.parameters(), lr=0.01))
+        figures["step alone"] = step_time(model, torch.optim.SGD(model.parameters(), lr=0.01), x)
         model = torch.nn.parallel.DistributedDataParallel(linears(torch))
-        figures["step"] = step_time(torch, model, torch.optim.SGD(model.parameters(), lr=0.01))
+        figures["step"] = step_time(model, torch.optim.SGD(model.parameters(), lr=0.01), x)
         dist.barrier()
         dist.destroy_process_group()
     if rank == 0:

@@ -48,10 +48,10 @@ class AdapterView {
   /// an operation, or in a callback of one, it would wait for itself.
   void run(std::function<void(Communicator&)> operation, const PlannedOptions& options = {}) const;
   /// The negotiated path, for what World's collectives do not offer, such as gathers whose sizes only the ranks know: once
-  /// every rank has submitted `name`, `operation` runs, in the engine's thread or in one that waits, at the same place in the order of all that
-  /// is negotiated. The ranks must call the same collectives in it. A MismatchError that it throws ends this operation
-  /// alone and must be thrown by every rank; any other error is the world's. Ranks that have joined cannot take part, and
-  /// it fails. Throws InputError for empty `what`.
+  /// every rank has submitted `name`, `operation` runs, in the engine's thread or in one that waits, at the same place in
+  /// the order of all that is negotiated. The ranks must call the same collectives in it. A MismatchError that it throws
+  /// ends this operation alone and must be thrown by every rank; any other error is the world's. Ranks that have joined
+  /// cannot take part, and it fails. Throws InputError for empty `what`.
   Handle negotiate(std::function<void(Communicator&)> operation,
                    const ComposedOptions& options) const;
   /// For tensors on GPUs; see sullae/device.h. The first call is collective: every rank names the GPU that it uses.

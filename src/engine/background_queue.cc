@@ -35,9 +35,7 @@ void BackgroundQueue::submit(std::function<void()> operation,
     if (!ending_) {
       completion->let_work(weak_from_this());
       entries_.push_back({std::move(operation), std::move(completion)});
-      const bool alone = entries_.size() == 1;
-      prompt_waits_.submitted(alone);
-      if (!alone || !prompt_waits_.expected()) changed_.notify_one();
+      if (prompt_waits_.submitted(/*alone=*/entries_.size() == 1)) changed_.notify_one();
       return;
     }
   }
@@ -117,14 +115,12 @@ void BackgroundQueue::work() {
   }
 }
 
-void BackgroundQueue::work_for(const Completion& completion,
-                               std::chrono::steady_clock::time_point until) {
+void BackgroundQueue::work_for(const Completion& completion, Clock::time_point until) {
   const LentThread lent;
   std::unique_lock lock(mutex_);
   ++working_;
   if (!busy_ && entries_.size() == 1 && prompt_waits_.waited()) changed_.notify_all();
-  while (!busy_ && !entries_.empty() && !completion.done() &&
-         std::chrono::steady_clock::now() < until) {
+  while (!busy_ && !entries_.empty() && !completion.done() && Clock::now() < until) {
     const Entry entry = take();
     lock.unlock();
     perform(entry);

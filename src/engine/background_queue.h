@@ -29,7 +29,7 @@ class BackgroundQueue final : public Worker, public std::enable_shared_from_this
   /// The same, and waits: in the calling thread, where nothing comes before it. Rethrows what it throws.
   void run(std::function<void()> operation);
   /// Runs what is to run before `completion`'s operation, and that, as long as none runs elsewhere.
-  void work_for(const Completion& completion, std::chrono::steady_clock::time_point until) override;
+  void work_for(const Completion& completion, Clock::time_point until) override;
 
  private:
   struct Entry {
@@ -50,7 +50,7 @@ class BackgroundQueue final : public Worker, public std::enable_shared_from_this
   bool busy_ = false;  // an operation runs
   bool ending_ = false;
   PromptWaits prompt_waits_;
-  int working_ = 0;  // threads that wait, and have run an operation
+  int working_ = 0;  // threads in work_for()
 
   std::thread thread_;
 };

@@ -18,17 +18,18 @@ class Completion;
 /// be woken.
 class Worker {
  public:
+  using Clock = std::chrono::steady_clock;
+
   virtual ~Worker() = default;
   /// Works in the calling thread for `completion`, where no other thread does, until it is done, or `until` has come between
   /// two pieces of work.
-  virtual void work_for(const Completion& completion,
-                        std::chrono::steady_clock::time_point until) = 0;
+  virtual void work_for(const Completion& completion, Clock::time_point until) = 0;
 };
 
 /// Any thread may call.
 class Completion {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = Worker::Clock;
   using Callback = std::function<void(std::exception_ptr)>;
 
   bool done() const { return done_ != 0; }

@@ -108,10 +108,9 @@ void Engine::submit(std::unique_ptr<Submission> submission) {
   }
   submission->completion->let_work(weak_from_this());
   inbox_.push_back(std::move(submission));
-  const bool alone = inbox_.size() == 1;
-  prompt_waits_.submitted(alone);
-  // Once, however many submissions the engine's thread sleeps through.
-  const bool wakes = asleep_ && (taken_ || !alone || !prompt_waits_.expected());
+  const bool needed = prompt_waits_.submitted(/*alone=*/inbox_.size() == 1);
+  // Once, however many submissions the engine's thread sleeps through; always where somebody who waits has the turn and sleeps.
+  const bool wakes = asleep_ && (needed || taken_);
   if (wakes) asleep_ = false;
   // Not under the mutex, which the engine would only wait for.
   lock.unlock();

@@ -29,7 +29,6 @@ namespace sullae::engine {
 /// at a time does, in turn: the engine's own, or one that waits for an operation. Any thread may call.
 class Engine final : public Worker, public std::enable_shared_from_this<Engine> {
  public:
-  using Clock = std::chrono::steady_clock;
   using MakeChannel = std::function<std::unique_ptr<Communicator>()>;
 
   /// `make_channel`, collective, is called by the engine's thread: what is submitted meanwhile waits. This rank is
@@ -90,7 +89,7 @@ class Engine final : public Worker, public std::enable_shared_from_this<Engine> 
   int name_;  // this rank's, in messages
   Timeline& timeline_;
   // From here to joining_ used by whoever has the turn.
-  EngineOptions options_;
+  EngineOptions options_;                       // of which cycle_time changes
   std::unique_ptr<Communicator> communicator_;  // null before the start and after the end
   std::optional<CycleExchange> exchange_;       // these two from the start on
   std::optional<Executor> executor_;

@@ -13,12 +13,13 @@ class PromptWaits {
   /// How long a thread that is not woken sleeps at most, in case of a program that does not wait this time.
   static constexpr std::chrono::microseconds kLookPeriod{1000};
 
-  /// `alone`: nothing else waits to be run.
-  void submitted(bool alone) { submitted(alone ? Clock::now() : time_); }
-  void submitted(Clock::time_point now) {
+  /// `alone`: nothing else is to be run. True when a thread has to be woken.
+  bool submitted(bool alone) { return submitted(alone, alone ? Clock::now() : time_); }
+  bool submitted(bool alone, Clock::time_point now) {
     if (pending_) in_a_row_ = 0;
     pending_ = true;
     time_ = now;
+    return !alone || !expected();
   }
   /// For what was submitted last, which nobody has begun. True when from now on that is expected, which who sleeps must be told.
   bool waited(Clock::time_point now = Clock::now()) {

@@ -37,9 +37,7 @@ torch::Tensor reachable(const torch::Tensor& tensor, const char* what) {
   check_defined(tensor, what);
   if (tensor.layout() != torch::kStrided)
     throw InputError(fmt::format("{}: the tensor is sparse: expected a dense one", what));
-  // A tensor of its own, whatever becomes of the caller's meanwhile.
-  torch::Tensor values = tensor.detach();
-  return is_plain(values) ? values : values.to(torch::kCPU).contiguous();
+  return tensor.detach().to(torch::kCPU).contiguous();
 }
 
 }  // namespace sullae

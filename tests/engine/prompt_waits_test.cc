@@ -8,7 +8,7 @@ namespace {
 const PromptWaits::Clock::time_point now = PromptWaits::Clock::now();
 
 bool submit_and_wait(PromptWaits& waits) {
-  waits.submitted(now);
+  waits.submitted(true, now);
   return waits.waited(now + std::chrono::microseconds(3));
 }
 
@@ -29,30 +29,30 @@ TEST(PromptWaits, AreExpectedAfterEightInARow) {
 TEST(PromptWaits, AreNotExpectedOfWhoSubmitsTheNextOneBefore) {
   PromptWaits waits;
   for (int i = 0; i < 20; ++i) {
-    waits.submitted(now);
-    waits.submitted(now);
+    EXPECT_TRUE(waits.submitted(true, now));
+    EXPECT_TRUE(waits.submitted(false, now));
     EXPECT_FALSE(waits.waited(now));
     EXPECT_FALSE(waits.expected());
   }
   for (int i = 0; i < 8; ++i) submit_and_wait(waits);
   EXPECT_TRUE(waits.expected());
-  waits.submitted(now);
+  EXPECT_FALSE(waits.submitted(true, now));
   EXPECT_TRUE(waits.expected());  // it may be waited for yet
-  waits.submitted(now);
+  EXPECT_TRUE(waits.submitted(false, now));
   EXPECT_FALSE(waits.expected());
 }
 
 TEST(PromptWaits, AreNotExpectedOfWhoComputesBefore) {
   PromptWaits waits;
   for (int i = 0; i < 8; ++i) submit_and_wait(waits);
-  waits.submitted(now);
+  waits.submitted(true, now);
   EXPECT_FALSE(waits.waited(now + std::chrono::milliseconds(1)));
   EXPECT_FALSE(waits.expected());
 }
 
 TEST(PromptWaits, WhatWasWaitedForCountsOnce) {
   PromptWaits waits;
-  waits.submitted(now);
+  waits.submitted(true, now);
   for (int i = 0; i < 20; ++i) EXPECT_FALSE(waits.waited(now));
   EXPECT_FALSE(waits.expected());
 }

@@ -87,6 +87,25 @@ TEST_P(MessageFailures, ARankThatLeftIsNamed) {
   }
 }
 
+// Nothing was sent to it before, so that its memory is looked for when it is gone.
+TEST(MessagesInMemory, ARankThatLeftBeforeItWasReachedIsNamed) {
+  std::promise<void> left;
+  const auto errors = run_ranks_catching({.size = 2, .transport = "shm"}, [&](World& world) {
+    if (world.rank() == 1) {
+      world.leave();
+      left.set_value();
+      return;
+    }
+    left.get_future().wait();
+    const int value = 1;
+    world.send(&value, 1, DataType::int32, 1);
+  });
+  EXPECT_EQ(errors[1], "");
+  EXPECT_TRUE(contains(errors[0], "rank 1")) << errors[0];
+  EXPECT_TRUE(contains(errors[0], "before it was reached")) << errors[0];
+  EXPECT_TRUE(contains(errors[0], "left the world")) << errors[0];
+}
+
 // Those that wait for somebody else hear of it, too.
 TEST_P(MessageFailures, AFailureElsewhereEndsTheWait) {
   const auto errors = run_ranks_catching(options(3), [](World& world) {

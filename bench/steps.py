@@ -1,0 +1,27 @@
+"""What the ranks of bench/python.py and bench/beside_horovod.py measure."""
+
+import time
+
+
+def timed(call, iterations):
+    """Microseconds a call."""
+    for _ in range(max(3, iterations // 20)):
+        call()
+    start = time.perf_counter()
+    for _ in range(iterations):
+        call()
+    return (time.perf_counter() - start) / iterations * 1e6
+
+
+def linears(torch):
+    torch.manual_seed(1)
+    return torch.nn.Sequential(*[layer for _ in range(24) for layer in (torch.nn.Linear(256, 256), torch.nn.Tanh())])
+
+
+def step_time(model, optimizer, x):
+    def step():
+        optimizer.zero_grad()
+        model(x).pow(2).mean().backward()
+        optimizer.step()
+
+    return timed(step, 60)
