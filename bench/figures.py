@@ -22,6 +22,19 @@ def commit():
     return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
+def share_blas_kernels():
+    """On a processor that OpenBLAS does not know `sullae` tells it which kernels to use. A peer gets the same, so that it is not the
+    kernels that are compared."""
+    ask = [os.path.join(ROOT, "build", "release", "bin", "sullae"), "run", "-np", "1", "--no-tag", "sh", "-c", "echo $OPENBLAS_CORETYPE"]
+    if os.path.exists(ask[0]):
+        kernels = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+        if kernels:
+            os.environ["OPENBLAS_CORETYPE"] = kernels
+
+
+share_blas_kernels()
+
+
 def train_report(*words, timeout=None):
     """The report of a `sullae train`, perhaps behind a `sullae run`."""
     with tempfile.NamedTemporaryFile(suffix=".json") as report:

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/environment.h"
@@ -46,9 +47,15 @@ std::string describe_extra(const CLI::App& program, const std::vector<std::strin
   std::string command;
   for (const CLI::App* part = app; part != nullptr; part = part->get_parent())
     command.insert(0, part->get_name() + (part == app ? "" : " "));
-  // In the order in which they were typed.
-  const auto extra = std::ranges::find_if(
-      words, [&](const auto& word) { return std::ranges::find(extras, word) != extras.end(); });
+  // In the order in which they were typed. What looks like an option comes before a value that may be its own, and that
+  // may stand earlier, too, as the value of a known option: --epochs 1 --threads 1.
+  const auto first_extra = [&](std::string_view start) {
+    return std::ranges::find_if(words, [&](const auto& word) {
+      return word.starts_with(start) && std::ranges::find(extras, word) != extras.end();
+    });
+  };
+  auto extra = first_extra("--");
+  if (extra == words.end()) extra = first_extra("");
   const std::string name = extra == words.end() ? "an argument" : *extra;
   return sullae::cli::describe_unknown(*app, name, command);
 }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "launch/blas_kernels.h"
 #include "launch/process.h"
 #include "launch/remote_shell.h"
 #include "sullae/error.h"
@@ -25,6 +26,7 @@ void become_other_program(const std::vector<std::string>& words) {
   for (auto& word : copies) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   limit_spinning();
+  use_better_blas_kernels();
   ::execv(program.c_str(), arguments.data());
   const int reason = errno;
   const bool optional = other->program == std::string_view("sullae-serve");

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/system_error.h"
 #include "launch/binding.h"
+#include "launch/blas_kernels.h"
 #include "launch/descendants.h"
 #include "launch/frames.h"
 #include "launch/process.h"
@@ -51,6 +52,7 @@ class Agent {
   }
 
   int run() {
+    use_better_blas_kernels();  // the ranks inherit it; what their environment says comes after
     if (!write_frame(output_, FrameType::ready, -1, "")) return 1;
     try {
       while (!finished()) turn();

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/environment.h"
+#include "launch/blas_kernels.h"
 #include "launch/elastic/member.h"
 #include "launch/environment.h"
 #include "sullae/sullae.h"
@@ -56,6 +57,7 @@ World join(Default& state) {
     options.serve_store = false;
   }
   if (options.size > 1) write_whole_lines();
+  if (options.rank == 0) warn_of_missed_blas_kernels();
   return create_job_world(options);
 }
 

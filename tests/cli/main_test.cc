@@ -19,6 +19,8 @@ TEST(CommandLine, SaysWhichOptionWasProbablyMeant) {
        "--bach-sise is not an option of sullae train mnist (did you mean --batch-size?)"},
       {{"serve", "models", "--colour", "red"},
        "--colour is not an option of sullae serve; see sullae serve --help"},
+      {{"train", "mnist", "--epochs", "1", "--threads", "1"},
+       "--threads is not an option of sullae train mnist; see"},
       {{"serve", "models", "more"}, "more is not an option of sullae serve; see"},
       {{"server"}, "'server' is not a command; see sullae --help"},
   };
