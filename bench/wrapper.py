@@ -25,7 +25,7 @@ def milliseconds(way):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
     rounds = [{way: milliseconds(way) for way in WAYS} for _ in range(args.rounds)]
     with Figures("wrapper") as figures:
