@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include "base/interruption.h"
 #include "sullae/sullae.h"
 
 namespace sullae::python {
@@ -29,6 +30,17 @@ void wait_interruptibly(const Done& done) {
     }
     if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
   }
+}
+
+/// Calls what may wait for long, without the interpreter's lock, and so that Ctrl-C is heard. Call it with the lock.
+template <class Call>
+auto call_interruptibly(const Call& call) {
+  const Interruptible hears([] {
+    const pybind11::gil_scoped_acquire lock;
+    if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+  });
+  const pybind11::gil_scoped_release release;
+  return call();
 }
 
 }  // namespace sullae::python

@@ -58,14 +58,15 @@ void bind_world(py::module_& module) {
             return world.barrier_async({.name = name});
           },
           py::arg("name") = "", ReleaseLock())
-      .def("join", &World::join, ReleaseLock())
+      .def("join",
+           [](const World& world) { return call_interruptibly([&] { return world.join(); }); })
       .def(
           "start_timeline",
           [](const World& world, const std::string& file) { world.start_timeline(file); },
           py::arg("file"), ReleaseLock())
       .def("stop_timeline", &World::stop_timeline, ReleaseLock());
 
-  module.def("init", &init, ReleaseLock());
+  module.def("init", [] { return call_interruptibly(init); });
   module.def("shutdown", [] {
     known_world() = {};
     const py::gil_scoped_release release;

@@ -124,6 +124,37 @@ def test_interrupted_wait():
 
 
 @on_ranks(2)
+def test_interrupted_join():
+    hvd.init()
+    if hvd.rank() == 0:
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            sullae.world().join()
+    else:
+        with pytest.raises(sullae.PeerError):
+            while True:  # rank 0 has joined, and adds zeros until it has left
+                assert hvd.allreduce(torch.ones(1), op=hvd.Sum, name="more").item() >= 1
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_interrupted_init(rank):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # The other rank never comes, for rank 1 not even the store, which rank 0 serves.
+    place = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    program = "import sullae\nprint('here', flush=True)\nsullae.init()"
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", program], env={**os.environ, **place}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert waiting.stdout.readline() == "here\n"
+    time.sleep(0.5)
+    waiting.send_signal(signal.SIGINT)
+    _, error = waiting.communicate(timeout=60)
+    assert error.rstrip().endswith("KeyboardInterrupt"), error
+
+
+@on_ranks(2)
 def test_forks_are_no_ranks():
     hvd.init()
     child = os.fork()

@@ -3,6 +3,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/interruption.h"
 #include "transport/shm/waiting.h"
 
 namespace sullae {
@@ -15,8 +16,7 @@ constexpr int kYields = 4;
 }  // namespace
 
 void Completion::wait() const {
-  while (!work_for(std::chrono::hours(1))) {
-  }
+  while (!work_for(until_interruption(std::chrono::hours(1)))) check_interruption();
 }
 
 bool Completion::work_for(std::chrono::milliseconds limit) const {

@@ -33,7 +33,8 @@ class Completion {
   using Callback = std::function<void(std::exception_ptr)>;
 
   bool done() const { return done_ != 0; }
-  /// Rethrows what the operation threw. Works for it meanwhile.
+  /// Rethrows what the operation threw. Works for it meanwhile. An interruption (base/interruption.h) ends the wait, not the
+  /// operation.
   void wait() const;
   /// Only waits, for at most `limit`; false when it is not done by then.
   bool wait_for(std::chrono::milliseconds limit) const;

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
 #include <thread>
 
+#include "base/interruption.h"
 #include "sullae/adapter.h"
 #include "support/errors.h"
 #include "support/ranks.h"
@@ -41,6 +43,35 @@ TEST_P(Waiting, WhatNobodyWaitsForRunsByItself) {
       while (!handle.done()) std::this_thread::yield();
       EXPECT_EQ(value, world.size());
     }
+  });
+}
+
+struct Interrupted {};
+
+// The others come later, so that rank 0 has something to wait for.
+TEST_P(Waiting, AnInterruptionEndsTheWaitAndNotTheOperation) {
+  run([](World& world) {
+    if (world.size() == 1) return;
+    int value = 0;
+    std::optional<Handle> early;
+    if (world.rank() == 0) {
+      const Interruptible at_once([] { throw Interrupted(); });
+      early = add_up(world, value, "late");
+      EXPECT_THROW(early->wait(), Interrupted);
+    }
+    world.barrier();
+    (early ? *early : add_up(world, value, "late")).wait();
+    EXPECT_EQ(value, world.size());
+
+    if (world.rank() == 0) {
+      const Interruptible at_once([] { throw Interrupted(); });
+      EXPECT_THROW(world.join(), Interrupted);
+    }
+    world.barrier();
+    if (world.rank() != 0) {
+      EXPECT_GE(world.join(), 0) << "rank 0 has joined, although it waits no more";
+    }
+    world.barrier();
   });
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/interruption.h"
 #include "sullae/error.h"
 #include "support/errors.h"
 #include "support/wait_until.h"
@@ -65,6 +66,20 @@ TEST(Store, GetWaitsForTheKey) {
   std::this_thread::sleep_for(std::chrono::milliseconds{50});
   store.set("late", "now", soon());
   for (auto& thread : waiting) thread.join();
+}
+
+struct Interrupted {};
+
+TEST(Store, AnInterruptionEndsTheWaitAndTheConnection) {
+  const StoreServer server(kAnyPort);
+  Store store(address_of(server), soon());
+  {
+    const Interruptible at_once([] { throw Interrupted(); });
+    EXPECT_THROW(store.get("never", soon()), Interrupted);
+  }
+  EXPECT_THROW(store.set("key", "value", soon()), Error) << "the reply to get may still come";
+  const Interruptible at_once([] { throw Interrupted(); });
+  EXPECT_THROW(Store(StoreAddress::parse("unix:sullae-store-test-nobody"), soon()), Interrupted);
 }
 
 TEST(Store, AKeyThatDoesNotComeEndsTheWait) {

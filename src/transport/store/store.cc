@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/environment.h"
+#include "base/interruption.h"
 #include "base/system_error.h"
 #include "transport/store/lease.h"
 #include "transport/store/peer_user.h"
@@ -23,10 +24,12 @@ using store_protocol::RequestHeader;
 bool wait_ready(int fd, short events, const Deadline& deadline) {
   for (;;) {
     pollfd polled{fd, events, 0};
-    const int n = ::poll(&polled, 1, static_cast<int>(deadline.remaining().count()));
+    const auto limit = until_interruption(deadline.remaining());
+    const int n = ::poll(&polled, 1, static_cast<int>(limit.count()));
     if (n > 0) return true;
     if (n == 0 && deadline.passed()) return false;
     if (n < 0 && errno != EINTR) throw system_error("poll");
+    check_interruption();
   }
 }
 
@@ -75,6 +78,7 @@ Store::Store(const StoreAddress& address, const Deadline& deadline, std::string 
                       deadline.describe(), failure));
     }
     std::this_thread::sleep_for(std::min(pause, deadline.remaining()));
+    check_interruption();
   }
   // The names of abstract sockets can be guessed, and taken by anybody on this machine.
   if (address.is_unix() && !is_own_or_root(peer_user(fd_.get())))
@@ -123,11 +127,15 @@ std::string Store::request(char command, std::string_view name, std::string_view
   return reply;
 }
 
-void Store::fail_timeout(const Deadline& deadline) {
-  // A late reply would be taken for the next request's.
-  cancel();
-  throw TimeoutError(
-      fmt::format("the rendezvous store at {} did not answer {}", address_, deadline.describe()));
+void Store::await(short events, const Deadline& deadline) const {
+  try {
+    if (wait_ready(fd_.get(), events, deadline)) return;
+    throw TimeoutError(
+        fmt::format("the rendezvous store at {} did not answer {}", address_, deadline.describe()));
+  } catch (...) {
+    cancel();  // a late reply would be taken for the next request's
+    throw;
+  }
 }
 
 void Store::send_all(std::string_view bytes, const Deadline& deadline) {
@@ -136,7 +144,7 @@ void Store::send_all(std::string_view bytes, const Deadline& deadline) {
     if (n > 0) {
       bytes.remove_prefix(static_cast<std::size_t>(n));
     } else if (errno == EAGAIN) {
-      if (!wait_ready(fd_.get(), POLLOUT, deadline)) fail_timeout(deadline);
+      await(POLLOUT, deadline);
     } else if (errno != EINTR) {
       throw system_error("the rendezvous store at {} is gone", address_);
     }
@@ -157,7 +165,7 @@ void Store::receive_all(char* into, std::size_t bytes, const Deadline& deadline)
                       "another job (SULLAE_JOB_SECRET differs)",
                       address_));
     } else if (errno == EAGAIN) {
-      if (!wait_ready(fd_.get(), POLLIN, deadline)) fail_timeout(deadline);
+      await(POLLIN, deadline);
     } else if (errno != EINTR) {
       throw system_error("the rendezvous store at {} is gone", address_);
     }

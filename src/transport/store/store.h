@@ -34,7 +34,7 @@ class Store {
                       const Deadline& deadline);
   void send_all(std::string_view bytes, const Deadline& deadline);
   void receive_all(char* into, std::size_t bytes, const Deadline& deadline);
-  [[noreturn]] void fail_timeout(const Deadline& deadline);
+  void await(short events, const Deadline& deadline) const;
 
   std::string address_;
   std::string prefix_;

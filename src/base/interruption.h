@@ -1,0 +1,30 @@
+// What may end a long wait: Ctrl-C, which an interpreter keeps until it is asked.
+#pragma once
+
+#include <chrono>
+
+namespace sullae {
+
+/// Throws what ends the wait.
+using InterruptionCheck = void (*)();
+
+/// While it lives, long waits of the calling thread for other ranks make the check every 100 ms or so. A call that it ends is left
+/// as by a timeout.
+class Interruptible {
+ public:
+  explicit Interruptible(InterruptionCheck check);
+  ~Interruptible();
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+ private:
+  InterruptionCheck before_;
+};
+
+/// How long to wait for, of `remaining`, before the next check.
+std::chrono::milliseconds until_interruption(std::chrono::milliseconds remaining);
+
+/// Throws where this thread's wait is to end.
+void check_interruption();
+
+}  // namespace sullae
