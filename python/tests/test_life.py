@@ -110,11 +110,15 @@ def test_an_exception_on_one_rank_ends_all():
     assert "KeyError: 'of rank 1'" in ended.stdout + ended.stderr
 
 
+def interrupt_soon():
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+
+
 @on_ranks(2)
 def test_interrupted_wait():
     hvd.init()
     if hvd.rank() == 0:
-        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        interrupt_soon()
         with pytest.raises(KeyboardInterrupt):
             hvd.allreduce(torch.ones(1), name="late")
     else:
@@ -127,7 +131,7 @@ def test_interrupted_wait():
 def test_interrupted_join():
     hvd.init()
     if hvd.rank() == 0:
-        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        interrupt_soon()
         with pytest.raises(KeyboardInterrupt):
             sullae.world().join()
     else:

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "base/environment.h"
 #include "launch/blas_kernels.h"
@@ -19,11 +20,15 @@ namespace sullae {
 namespace {
 
 struct Default {
-  std::mutex mutex;  // guards all below
+  // Held while a world is joined, which an interruption may end: what it runs may ask for the world, or shut it down. Before
+  // the other one.
+  std::mutex joining;
   // Lives until the process ends: another rank may join its next world before this one does.
   std::unique_ptr<StoreServer> store_server;
-  std::optional<World> world;
   int worlds = 0;  // joined so far
+
+  std::mutex mutex;  // guards all below
+  std::optional<World> world;
   bool leaves_at_exit = false;
   pid_t process = 0;  // that has joined: a fork of it has no threads, and is no rank
 };
@@ -40,12 +45,12 @@ void leave_at_exit() {
   if (default_world().process != ::getpid()) return;
   shutdown();
   Default& state = default_world();
-  const std::lock_guard lock(state.mutex);
+  const std::lock_guard lock(state.joining);
   if (state.store_server) state.store_server->drain();
   state.store_server.reset();
 }
 
-// As the launcher's variables say.
+// As the launcher's variables say. With `joining` held.
 World join(Default& state) {
   WorldOptions options = detect_world(process_environment());
   options.generation = state.worlds++;
@@ -62,11 +67,17 @@ World join(Default& state) {
 }
 
 World keep(Default& state, World world) {
+  const std::lock_guard lock(state.mutex);
   state.world = std::move(world);
   if (!state.leaves_at_exit) std::atexit(leave_at_exit);
   state.leaves_at_exit = true;
   state.process = ::getpid();
   return *state.world;
+}
+
+std::optional<World> joined(Default& state) {
+  const std::lock_guard lock(state.mutex);
+  return state.world;
 }
 
 }  // namespace
@@ -78,15 +89,15 @@ World init() {
     return *world;
   }
   Default& state = default_world();
-  const std::lock_guard lock(state.mutex);
-  if (state.world) return *state.world;
+  const std::lock_guard lock(state.joining);
+  if (auto world = joined(state)) return *std::move(world);
   return keep(state, join(state));
 }
 
 std::optional<World> elastic::join_default_world(Member& member) {
   Default& state = default_world();
-  const std::lock_guard lock(state.mutex);
-  if (state.world) return state.world;
+  const std::lock_guard lock(state.joining);
+  if (auto world = joined(state)) return world;
   write_whole_lines();
   auto world = member.join();
   if (world) keep(state, *world);
@@ -103,17 +114,12 @@ void shutdown() {
   if (leaving) leaving->leave();
 }
 
-bool is_initialized() {
-  Default& state = default_world();
-  const std::lock_guard lock(state.mutex);
-  return state.world.has_value();
-}
+bool is_initialized() { return joined(default_world()).has_value(); }
 
 World world() {
-  Default& state = default_world();
-  const std::lock_guard lock(state.mutex);
-  if (!state.world) throw Error("sullae::init() has not been called");
-  return *state.world;
+  auto world = joined(default_world());
+  if (!world) throw Error("sullae::init() has not been called");
+  return *std::move(world);
 }
 
 }  // namespace sullae

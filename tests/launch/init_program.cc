@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/interruption.h"
 #include "sullae/sullae.h"
 
 namespace {
@@ -63,6 +64,20 @@ int join_again() {
   return 0;
 }
 
+// As a signal's handler of an interpreter does, which may ask for the world before it throws.
+int be_interrupted() {
+  const sullae::Interruptible at_once([] {
+    sullae::shutdown();
+    throw sullae::Error(sullae::is_initialized() ? "interrupted within a world" : "interrupted");
+  });
+  try {
+    sullae::init();
+  } catch (const sullae::Error& error) {
+    std::printf("%s\n", error.what());
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -80,6 +95,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (mode == "again") return join_again();
+  if (mode == "interrupted") return be_interrupted();
   if (mode == "hold-port") {
     std::printf("%d\n", bind_port());
     std::fflush(stdout);

@@ -41,6 +41,14 @@ TEST(Init, UnderTorchrun) {
   expect_two_ranks(variables("0"), variables("1"));
 }
 
+TEST(Init, AnInterruptionMayAskForTheWorldThatIsNotThereYet) {
+  const std::map<std::string, std::string> alone = {{"RANK", "1"},
+                                                    {"WORLD_SIZE", "2"},
+                                                    {"MASTER_ADDR", "127.0.0.1"},
+                                                    {"MASTER_PORT", free_ports(1)[0]}};
+  EXPECT_EQ(run_program({INIT_PROGRAM, "interrupted"}, alone).standard_output, "interrupted\n");
+}
+
 // After an error the library can be left and joined again in the same process: with a store that
 // the launcher serves, and with one that rank 0 serves.
 TEST(Init, MayBeDoneAgainAfterAnError) {
