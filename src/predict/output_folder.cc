@@ -38,7 +38,8 @@ bool is_part(const std::string& name) {
 }
 bool is_temporary(const std::string& name) { return name.find(".tmp-") != std::string::npos; }
 bool is_ours(const std::string& name) {
-  const auto whole = name.substr(0, name.find(".tmp-"));
+  auto whole = name.substr(0, name.find(".tmp-"));
+  if (is_temporary(name) && whole.starts_with('.')) whole.erase(0, 1);  // WebHDFS's
   return whole == kRun || whole == kNotes || whole == kSuccess || whole == "_report.json" ||
          whole == "_report.html" || is_part(whole);
 }
@@ -95,12 +96,7 @@ std::vector<std::size_t> OutputFolder::open(const json& run, bool overwrite) {
     refuse(fmt::format("holds '{}', which is none of this run's {} parts", other_part, parts_));
   }
   storage::make_folder(folder_ / kNotes);
-  for (const auto& name : names_in(folder_)) {
-    if (is_ours(name) && is_temporary(name)) storage::remove(folder_ / name);
-  }
-  for (const auto& name : names_in(folder_ / kNotes)) {
-    if (is_temporary(name)) storage::remove(folder_ / kNotes / name);
-  }
+  remove_temporaries();
   if (before != run) storage::write_file(folder_ / kRun, run.dump(2) + '\n');
   auto numbers = missing();
   if (!numbers.empty()) storage::remove(folder_ / kSuccess);
@@ -132,6 +128,15 @@ void OutputFolder::remove_all() const {
   storage::remove(folder_ / kRun);
 }
 
+void OutputFolder::remove_temporaries() const {
+  for (const auto& name : names_in(folder_)) {
+    if (is_ours(name) && is_temporary(name)) storage::remove(folder_ / name);
+  }
+  for (const auto& name : names_in(folder_ / kNotes)) {
+    if (is_temporary(name)) storage::remove(folder_ / kNotes / name);
+  }
+}
+
 std::vector<std::size_t> OutputFolder::missing() const {
   const auto names = names_in(folder_);
   const auto notes = names_in(folder_ / kNotes);
@@ -158,6 +163,8 @@ std::optional<json> OutputFolder::noted(std::size_t number) const {
 }
 
 void OutputFolder::complete() const {
+  // A store may have done what a killed process asked of it after this one looked.
+  remove_temporaries();
   if (!storage::exists(folder_ / kSuccess)) storage::write_file(folder_ / kSuccess, "");
 }
 

@@ -39,6 +39,7 @@ class OutputFolder {
  private:
   std::filesystem::path note_file(std::size_t number) const;
   std::vector<std::size_t> missing() const;
+  void remove_temporaries() const;
   void remove_all() const;
   nlohmann::json description() const;
   bool is_of_this_run(const std::string& name) const;
