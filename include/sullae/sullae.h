@@ -44,10 +44,6 @@ class Handle {
   void wait() const;
   /// Only waits, for at most `limit`; false when it has not completed by then.
   bool wait_for(std::chrono::milliseconds limit) const;
-  /// As wait(), and looks at `limit` between one operation and the next: false when it has not
-  /// completed by then. For who waits for other things, too, such as a signal. A rank that has been
-  /// stopped holds it for longer.
-  bool work_for(std::chrono::milliseconds limit) const;
   /// Calls `callback` when the operation is done, with its error or null: in the thread that ran it,
   /// which it must not keep, or at once in this one when it is done already. It must not throw.
   void then(std::function<void(std::exception_ptr)> callback) const;

@@ -18,20 +18,6 @@ void bind_run_log(pybind11::module_& module);
 
 using ReleaseLock = pybind11::call_guard<pybind11::gil_scoped_release>;
 
-/// Waits for `done`, which waits for at most as long as it is told and returns whether it is over: without the
-/// interpreter's lock, and so that Ctrl-C is heard. Call it with the lock.
-template <class Done>
-void wait_interruptibly(const Done& done) {
-  constexpr std::chrono::milliseconds kSignalPeriod{100};
-  for (;;) {
-    {
-      const pybind11::gil_scoped_release release;
-      if (done(kSignalPeriod)) return;
-    }
-    if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
-  }
-}
-
 /// Calls what may wait for long, without the interpreter's lock, and so that Ctrl-C is heard. Call it with the lock.
 template <class Call>
 auto call_interruptibly(const Call& call) {

@@ -109,7 +109,7 @@ Tensors wait_for(const std::shared_ptr<Operation>& operation) {
   const TensorHandle& handle = operation->handle;
   if (!handle.done()) {
     try {
-      wait_interruptibly([&](auto limit) { return handle.work_for(limit); });
+      call_interruptibly([&] { handle.wait(); });
     } catch (const Error&) {  // it has ended
       under_way().observe(*operation);
       throw;

@@ -31,9 +31,11 @@ std::unique_ptr<DistributedGradients, DeleteWithoutLock> make_gradients(
                                             .sparse_as_dense = sparse_as_dense,
                                             .overlap = overlap,
                                             .after_backward = after_backward};
-  const py::gil_scoped_release release;
-  return std::unique_ptr<DistributedGradients, DeleteWithoutLock>(
-      new DistributedGradients(named, options, world));
+  // Its waits are interrupted as this call is.
+  return call_interruptibly([&] {
+    return std::unique_ptr<DistributedGradients, DeleteWithoutLock>(
+        new DistributedGradients(named, options, world));
+  });
 }
 
 }  // namespace
@@ -45,7 +47,10 @@ void bind_gradients(py::module_& module) {
            py::arg("backward_passes_per_step"), py::arg("bucket_bytes"), py::arg("compression"),
            py::arg("sparse_as_dense"), py::arg("overlap"), py::arg("after_backward"),
            py::arg("world"))
-      .def("synchronize", &DistributedGradients::synchronize, ReleaseLock())
+      .def("synchronize",
+           [](DistributedGradients& gradients) {
+             call_interruptibly([&] { gradients.synchronize(); });
+           })
       .def("stepped", &DistributedGradients::stepped)
       .def("set_backward_passes_per_step", &DistributedGradients::set_backward_passes_per_step)
       .def("zero_grad", &DistributedGradients::zero_grad, ReleaseLock())
@@ -59,8 +64,8 @@ void bind_gradients(py::module_& module) {
                 call();
               };
             };
-            const py::gil_scoped_release release;
-            return gradients.join(with_lock(step), with_lock(clear));
+            return call_interruptibly(
+                [&] { return gradients.join(with_lock(step), with_lock(clear)); });
           },
           py::arg("step"), py::arg("clear"));
 

@@ -37,9 +37,7 @@ void bind_world(py::module_& module) {
 
   py::class_<Handle>(module, "Handle")
       .def("done", &Handle::done)
-      .def("wait", [](const Handle& handle) {
-        wait_interruptibly([&](auto limit) { return handle.work_for(limit); });
-      });
+      .def("wait", [](const Handle& handle) { call_interruptibly([&] { handle.wait(); }); });
 
   py::class_<World>(module, "World")
       .def_property_readonly("rank", &World::rank)

@@ -127,6 +127,42 @@ def test_interrupted_wait():
     hvd.barrier()
 
 
+# At the end of a backward, in step(), and in the others' steps after the last of its own.
+@on_ranks(2)
+def test_interrupted_steps():
+    hvd.init()
+    for after_backward in (True, False):
+        net = torch.nn.Linear(3, 2)
+        hvd.broadcast_parameters(net.state_dict(), root_rank=0)
+        sgd = torch.optim.SGD(net.parameters(), lr=1)
+        optimizer = hvd.DistributedOptimizer(sgd, net.named_parameters(), after_backward=after_backward)
+        before = net.weight.detach().clone()
+
+        def step():
+            optimizer.zero_grad()
+            net(torch.full((1, 3), 2.0 * hvd.rank())).sum().backward()
+            optimizer.step()
+
+        step()  # makes the plan
+        if hvd.rank() == 0:
+            interrupt_soon()
+            with pytest.raises(KeyboardInterrupt):
+                step()
+            optimizer.step()  # goes on with what was waited for
+        else:
+            time.sleep(1)
+            step()
+        assert torch.allclose(net.weight, before - 2, atol=1e-5)
+        if hvd.rank() == 0:
+            interrupt_soon()
+            with pytest.raises(KeyboardInterrupt):
+                optimizer.join()
+        else:
+            time.sleep(1)
+            step()  # with rank 0's zeros, which were under way
+        hvd.barrier()
+
+
 @on_ranks(2)
 def test_interrupted_join():
     hvd.init()

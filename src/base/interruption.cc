@@ -17,6 +17,8 @@ Interruptible::Interruptible(InterruptionCheck check) : before_(check_of_thread)
 
 Interruptible::~Interruptible() { check_of_thread = before_; }
 
+InterruptionCheck interruption_check() { return check_of_thread; }
+
 std::chrono::milliseconds until_interruption(std::chrono::milliseconds remaining) {
   return check_of_thread == nullptr ? remaining : std::min(remaining, kPeriod);
 }

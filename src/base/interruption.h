@@ -12,6 +12,7 @@ using InterruptionCheck = void (*)();
 /// as by a timeout.
 class Interruptible {
  public:
+  /// A `check` that is null: nothing ends its waits.
   explicit Interruptible(InterruptionCheck check);
   ~Interruptible();
   Interruptible(const Interruptible&) = delete;
@@ -20,6 +21,9 @@ class Interruptible {
  private:
   InterruptionCheck before_;
 };
+
+/// That of the calling thread; null where its waits are not interrupted.
+InterruptionCheck interruption_check();
 
 /// How long to wait for, of `remaining`, before the next check.
 std::chrono::milliseconds until_interruption(std::chrono::milliseconds remaining);

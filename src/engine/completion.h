@@ -38,8 +38,6 @@ class Completion {
   void wait() const;
   /// Only waits, for at most `limit`; false when it is not done by then.
   bool wait_for(std::chrono::milliseconds limit) const;
-  /// Works for it meanwhile, and so may return later than that.
-  bool work_for(std::chrono::milliseconds limit) const;
   /// Calls `callback` when the operation is done: in the thread that finishes it, or at once in
   /// this one. It must not throw.
   void then(Callback callback);
@@ -52,6 +50,8 @@ class Completion {
   int source() const { return source_; }
 
  private:
+  // Works for it meanwhile, and so may return later than that.
+  bool work_for(std::chrono::milliseconds limit) const;
   void sleep_until(Clock::time_point until) const;
   bool has_ended() const;
 

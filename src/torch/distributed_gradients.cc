@@ -31,6 +31,18 @@ std::string text_of(const DistributedOptimizerOptions& options) {
       options.sparse_as_dense);
 }
 
+// This rank takes no steps of its own, also where what it waits for throws.
+class Following {
+ public:
+  explicit Following(GradientReducer& reducer) : reducer_(reducer) { reducer_.set_stepping(false); }
+  ~Following() { reducer_.set_stepping(true); }
+  Following(const Following&) = delete;
+  Following& operator=(const Following&) = delete;
+
+ private:
+  GradientReducer& reducer_;
+};
+
 }  // namespace
 
 class DistributedGradients::Impl {
@@ -70,19 +82,17 @@ class DistributedGradients::Impl {
   // more, all are here.
   int join(const std::function<void()>& step, const std::function<void()>& clear) {
     if (world_.size() == 1) return 0;
-    reducer_->set_stepping(false);
-    std::int64_t followed = 0;
     const auto remove = [&] {
       reducer_->zero_grad();
       clear();
     };
-    for (;; ++followed) {
+    std::int64_t followed = 0;
+    for (const Following following(*reducer_);; ++followed) {
       remove();
       reducer_->synchronize();
       if (!reducer_->anyone_stepped()) break;
       step();
     }
-    reducer_->set_stepping(true);
     remove();
     // The last to join has followed the fewest steps; of several, the highest rank is named.
     std::int64_t last = (followed + 1) * world_.size() - 1 - world_.rank();

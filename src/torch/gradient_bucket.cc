@@ -90,6 +90,7 @@ void GradientBucket::reopen(const std::vector<bool>& kept) {
 }
 
 void GradientBucket::finish() {
+  if (!started_) return;  // a wait for others was interrupted after this one's
   wait_for_reduction();
   missing_ = members_.size();
   label_.turn = 0;

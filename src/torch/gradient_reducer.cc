@@ -64,6 +64,7 @@ void GradientReducer::synchronize_after_backward() {
     if (!reducer || reducer->waits_for_backward_.lock() != waiting) return;
     reducer->waits_for_backward_.reset();
     if (++reducer->backward_passes_ < reducer->options_.backward_passes_per_step) return;
+    const Interruptible hears(reducer->interruption_);
     try {
       reducer->synchronize();
     } catch (...) {  // thrown by the next synchronize()

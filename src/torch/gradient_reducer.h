@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/interruption.h"
 #include "sullae/torch.h"
 #include "torch/bucket_plan.h"
 #include "torch/gradient_bucket.h"
@@ -100,6 +101,7 @@ class GradientReducer final : public GradientListener,
   DistributedOptimizerOptions options_;
   Way way_;
   World world_;
+  InterruptionCheck interruption_ = interruption_check();  // of the wait at the end of a backward
   std::uint64_t number_;  // tells several optimizers of one world apart
   std::vector<PlannedParameter> parameters_;
   std::vector<Accumulator> accumulators_;

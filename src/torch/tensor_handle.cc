@@ -29,10 +29,6 @@ bool TensorHandle::wait_for(std::chrono::milliseconds limit) const {
   return !state_ || state_->handle.wait_for(limit);
 }
 
-bool TensorHandle::work_for(std::chrono::milliseconds limit) const {
-  return !state_ || state_->handle.work_for(limit);
-}
-
 torch::Tensor reachable(const torch::Tensor& tensor, const char* what) {
   check_defined(tensor, what);
   if (tensor.layout() != torch::kStrided)

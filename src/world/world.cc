@@ -42,9 +42,6 @@ void Handle::wait() const {
 bool Handle::wait_for(std::chrono::milliseconds limit) const {
   return !completion_ || completion_->wait_for(limit);
 }
-bool Handle::work_for(std::chrono::milliseconds limit) const {
-  return !completion_ || completion_->work_for(limit);
-}
 void Handle::then(std::function<void(std::exception_ptr)> callback) const {
   if (completion_) {
     completion_->then(std::move(callback));

@@ -116,12 +116,11 @@ TEST_P(Waiting, ALimitIsLookedAtWhileOthersAreLate) {
     if (world.rank() == 0) {
       const Handle handle = add_up(world, value, "late");
       if (world.size() > 1) {
-        EXPECT_FALSE(handle.work_for(std::chrono::milliseconds(20)));
         EXPECT_FALSE(handle.wait_for(std::chrono::milliseconds(5)));
         EXPECT_FALSE(handle.done());
       }
       add_up(world, late, "now").wait();
-      EXPECT_TRUE(handle.work_for(std::chrono::minutes(1)));
+      EXPECT_TRUE(handle.wait_for(std::chrono::minutes(1)));
     } else {
       add_up(world, late, "now").wait();
       add_up(world, value, "late").wait();
@@ -174,7 +173,7 @@ TEST_P(Waiting, ErrorsReachWhoeverWaits) {
     const Handle handle =
         AdapterView(world).submit([](Communicator&) { throw InputError("not this one"); });
     EXPECT_EQ(error_of<InputError>([&] { handle.wait(); }), "not this one");
-    EXPECT_EQ(error_of<InputError>([&] { handle.work_for(std::chrono::seconds(1)); }),
+    EXPECT_EQ(error_of<InputError>([&] { handle.wait_for(std::chrono::seconds(1)); }),
               "not this one");
     wait_at_once(world);
   });

@@ -22,9 +22,8 @@ class TensorHandle {
   bool done() const;
   /// Waits until the operation has completed on this rank, and returns what came out of it; rethrows what it threw.
   const std::vector<torch::Tensor>& wait() const;
-  /// Wait for about `limit`; false when it has not completed by then. See Handle.
+  /// Only waits, for at most `limit`; false when it has not completed by then.
   bool wait_for(std::chrono::milliseconds limit) const;
-  bool work_for(std::chrono::milliseconds limit) const;
 
   /// What the operation works on, from its submission to its end.
   struct State;
