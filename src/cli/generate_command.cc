@@ -99,7 +99,7 @@ class GenerateCommand final : public Command {
     // White space at its end would come twice: what follows has its own.
     fmt::print("{}", prompt_.substr(0, prompt_.find_last_not_of(' ') + 1));
     while (!text.ended()) {
-      text.take(train::scores_of_next(writer, torch::tensor(text.window()).unsqueeze(0))[0]);
+      text.take(writer.go_on({text.unseen()})[0]);
       show(text.text());
     }
     fmt::print("\n");

@@ -32,11 +32,17 @@ struct Request {
   }
 };
 
+/// Gives the next piece of a body, empty at its end, to what it is called with: once, at once or later, from any thread. Called
+/// again when that piece was sent, and destroyed before the end where the client is gone.
+using NextPiece = std::function<void(std::function<void(std::string)>)>;
+
 struct Response {
   int status = 200;
   std::string content_type = "application/json";
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
+  /// Of a body that is made while it is sent: what comes behind `body`.
+  NextPiece more = {};
   /// Kept until the client has taken the answer.
   std::shared_ptr<Reservation> memory = {};
 };

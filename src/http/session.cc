@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "http/framing.h"
+#include "http/pieces.h"
 
 namespace sullae::http {
 namespace {
@@ -240,11 +241,10 @@ class StreamSession final : public Session,
   }
 
   void write(Response response) {
+    if (response.more && !head_only_) return write_in_pieces(std::move(response));
     sent_memory_ = std::move(response.memory);
     message_.emplace(static_cast<beast::http::status>(response.status), version_);
-    message_->set(beast::http::field::server, "sullae");
-    message_->set(beast::http::field::content_type, response.content_type);
-    for (const auto& [name, value] : response.headers) message_->set(name, value);
+    set_fields(*message_, response);
     message_->keep_alive(keep_alive_ && !host_.draining());
     if (head_only_) {
       message_->content_length(response.body.size());
@@ -264,6 +264,17 @@ class StreamSession final : public Session,
           if (sent > 0) self->host_.handler().gave_up(sent);
           self->await_request(self->host_.options().idle_timeout);
         });
+  }
+
+  void write_in_pieces(Response response) {
+    std::make_shared<PieceWriter<Stream>>(stream_, std::move(response), version_,
+                                          keep_alive_ && !host_.draining(),
+                                          host_.options().read_timeout,
+                                          [self = this->shared_from_this()](bool goes_on) {
+                                            if (!goes_on) return self->finish();
+                                            self->await_request(self->host_.options().idle_timeout);
+                                          })
+        ->start();
   }
 
   // Closing at once could destroy the answer on its way to a client that still sends.

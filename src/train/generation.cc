@@ -62,6 +62,11 @@ Continuation::Continuation(const Language& language, std::string_view prompt,
       tokens_(language.window(language.encode(prompt))),
       prompt_(tokens_.size()) {}
 
+NewPieces Continuation::unseen() {
+  const auto seen = static_cast<std::ptrdiff_t>(begin_) + cache_.size();
+  return {{tokens_.begin() + seen, tokens_.end()}, &cache_};
+}
+
 void Continuation::take(const torch::Tensor& scores) {
   const std::int64_t piece = choose(scores.to(torch::kCPU, torch::kFloat64).contiguous());
   if (piece == Pieces::kEnd) {
@@ -69,6 +74,10 @@ void Continuation::take(const torch::Tensor& scores) {
     return;
   }
   tokens_.push_back(piece);
+  if (tokens_.size() - begin_ > language_.context) {
+    begin_ = tokens_.size() - std::max<std::size_t>(language_.context / 2, 1);
+    cache_.clear();
+  }
   if (count() == options_.max_tokens) finish_reason_ = "length";
 }
 

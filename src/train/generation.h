@@ -12,6 +12,7 @@
 #include "sullae/data/order.h"
 #include "sullae/data/pieces.h"
 #include "train/description.h"
+#include "train/models/key_value_cache.h"
 
 namespace sullae::train {
 
@@ -49,13 +50,17 @@ struct Language {
   std::size_t context;
 };
 
-/// A text on its way: asks for scores of what follows window(), and takes a piece. Used by one thread at a time.
+/// A text on its way: asks for scores of what follows, and takes a piece. When it is longer than the model sees, the older half
+/// of what was seen is dropped: a window that moved with each piece would be computed anew for each, since the model knows
+/// places by their distance from its begin. Used by one thread at a time.
 class Continuation {
  public:
   Continuation(const Language& language, std::string_view prompt, const GenerationOptions& options);
 
-  /// What the model is asked about: at least one piece.
-  std::vector<std::int64_t> window() const { return language_.window(tokens_); }
+  /// What the model has not seen: for LanguageModel::go_on.
+  NewPieces unseen();
+  /// What the model keeps of what it has seen. May be cleared.
+  KeyValueCache& cache() { return cache_; }
   bool ended() const { return !finish_reason_.empty(); }
   /// `scores` [pieces], of what follows. Must not have ended.
   void take(const torch::Tensor& scores);
@@ -74,6 +79,8 @@ class Continuation {
   data::Random random_;
   std::vector<std::int64_t> tokens_;  // of the prompt those that the model sees
   std::size_t prompt_;                // of tokens_
+  std::size_t begin_ = 0;             // of what the model sees
+  KeyValueCache cache_;
   std::string finish_reason_;
 };
 

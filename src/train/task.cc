@@ -16,10 +16,6 @@ Classification classification(double label_smoothing) {
       label_smoothing);
 }
 
-torch::Tensor scores_of_next(LanguageModel& model, const torch::Tensor& pieces) {
-  return torch::linear(model.states(pieces).select(1, -1), model.vectors());
-}
-
 std::unique_ptr<Objective> Task::objective(double label_smoothing) const {
   return std::make_unique<Classification>(classification(label_smoothing));
 }

@@ -16,6 +16,7 @@
 #include "sullae/train/data.h"
 #include "sullae/train/objective.h"
 #include "train/description.h"
+#include "train/models/key_value_cache.h"
 #include "train/options.h"
 
 namespace sullae::train {
@@ -44,10 +45,10 @@ class LanguageModel : public Servable {
   virtual torch::Tensor states(const torch::Tensor& pieces) = 0;
   /// [pieces, size]: a state's products with them are the scores, before softmax, of what follows.
   virtual torch::Tensor vectors() const = 0;
+  /// What follows each of `texts`, [texts, pieces], before softmax. Their new pieces are in their caches then. Without gradients, in
+  /// any thread, of other texts in several at once.
+  virtual torch::Tensor go_on(const std::vector<NewPieces>& texts) = 0;
 };
-
-/// What follows texts of equal length, [batch, time] int64: [batch, pieces], before softmax.
-torch::Tensor scores_of_next(LanguageModel& model, const torch::Tensor& pieces);
 
 /// The usual objective: cross-entropy of a Classifier's scores.
 Classification classification(double label_smoothing = 0);

@@ -39,22 +39,37 @@ torch::Tensor scores(const std::map<std::int64_t, double>& pieces) {
 
 TEST(Continuations, EndWithTheTextOrWhenTheyAreLongEnough) {
   Continuation text(letters(), "b", {.max_tokens = 3});
-  EXPECT_EQ(text.window(), (std::vector<std::int64_t>{kB}));
+  EXPECT_EQ(text.unseen().pieces, (std::vector<std::int64_t>{kB}));
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(text.ended());
     text.take(scores({{kA, 0}}));
   }
   EXPECT_EQ(text.text(), " a a a");
   EXPECT_EQ(text.finish_reason(), "length");
-  EXPECT_EQ(text.window(), (std::vector<std::int64_t>{kB, kA, kA, kA}));
+  EXPECT_EQ(text.unseen().pieces, (std::vector<std::int64_t>{kB, kA, kA, kA}));
 
   Continuation other(letters(), "", {});
-  EXPECT_EQ(other.window(), (std::vector<std::int64_t>{Pieces::kEnd}));
+  EXPECT_EQ(other.unseen().pieces, (std::vector<std::int64_t>{Pieces::kEnd}));
   other.take(scores({{kB, 0}}));
   other.take(scores({{Pieces::kEnd, 0}}));
   EXPECT_EQ(other.text(), "b");
   EXPECT_EQ(other.finish_reason(), "stop");
   EXPECT_EQ(other.count(), 1);
+}
+
+// As much of a text as the model sees, and half of that when it becomes longer.
+TEST(Continuations, ForgetTheirBeginning) {
+  for (const int context : {1, 2, 5}) {
+    Continuation text(letters(context), "a a a a a a a", {.max_tokens = 20});
+    std::size_t seen = static_cast<std::size_t>(context);
+    while (!text.ended()) {
+      EXPECT_EQ(text.unseen().pieces, std::vector<std::int64_t>(seen, kA));
+      text.take(scores({{kA, 0}}));
+      seen = seen < static_cast<std::size_t>(context)
+                 ? seen + 1
+                 : static_cast<std::size_t>(std::max(context / 2, 1));
+    }
+  }
 }
 
 TEST(Continuations, TakeTheLikeliestOfThoseThatAreLeft) {
@@ -122,7 +137,8 @@ TEST(Continuations, HoldHalfACharacterBack) {
 
 TEST(Continuations, KeepLines) {
   Continuation text(letters(20), "a b\nb", {.max_tokens = 3});
-  EXPECT_EQ(text.window(), (std::vector<std::int64_t>{kA, kB, Pieces::kFirstByte + '\n', kB}));
+  EXPECT_EQ(text.unseen().pieces,
+            (std::vector<std::int64_t>{kA, kB, Pieces::kFirstByte + '\n', kB}));
   text.take(scores({{Pieces::kFirstByte + '\n', 0}}));
   text.take(scores({{kA, 0}}));
   text.take(scores({{kB, 0}}));

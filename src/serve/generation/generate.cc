@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -29,22 +30,26 @@ void read_number(const std::string& name, const json& value, Number& into) {
   into = value.get<Number>();
 }
 
-void read_parameter(const std::string& name, const json& value, train::GenerationOptions& options) {
+void read_parameter(const std::string& name, const json& value, bool streamed,
+                    train::GenerationOptions& options) {
   if (name == "max_tokens") return read_number(name, value, options.max_tokens);
   if (name == "temperature") return read_number(name, value, options.temperature);
   if (name == "top_k") return read_number(name, value, options.top_k);
   if (name == "top_p") return read_number(name, value, options.top_p);
   if (name == "seed") return read_number(name, value, options.seed);
   if (name == "stream") {
-    if (value == false) return;
-    refuse("\"stream\": texts come whole, expected false");
+    if (value == streamed) return;
+    refuse(
+        fmt::format("\"stream\": expected {}: texts come whole from …/generate, and piece by "
+                    "piece from …/generate_stream",
+                    streamed));
   }
   refuse(fmt::format("there is no parameter \"{}\"; there are {}", shorten(name), kParameters));
 }
 
 }  // namespace
 
-GenerateRequest parse_generate_request(const json& body) {
+GenerateRequest parse_generate_request(const json& body, bool streamed) {
   if (!body.is_object()) refuse("expected an object with \"text_input\"");
   GenerateRequest request;
   const json* inner = nullptr;
@@ -55,14 +60,15 @@ GenerateRequest parse_generate_request(const json& body) {
     } else if (key == "parameters") {
       if (!value.is_object()) refuse("\"parameters\": expected an object");
       inner = &value;
-      for (const auto& [name, of] : value.items()) read_parameter(name, of, request.options);
+      for (const auto& [name, of] : value.items())
+        read_parameter(name, of, streamed, request.options);
     }
   }
   for (const auto& [key, value] : body.items()) {
     if (key == "text_input" || key == "id" || key == "parameters") continue;
     if (inner != nullptr && inner->contains(key))
       refuse(fmt::format("\"{}\" is there twice: in \"parameters\" and beside it", shorten(key)));
-    read_parameter(key, value, request.options);
+    read_parameter(key, value, streamed, request.options);
   }
   if (!body.contains("text_input")) refuse("\"text_input\" is missing");
   if (request.prompt.size() > train::kMostTextBytes)
@@ -81,19 +87,20 @@ GenerateRequest parse_generate_request(const json& body) {
 class Generations::One : public std::enable_shared_from_this<One> {
  public:
   One(Generations& all, std::shared_ptr<Version> version, const GenerateRequest& request,
-      std::function<void(const Generated&)> done)
+      GenerationListener listener)
       : all_(all),
         version_(std::move(version)),
         admission_(version_->admit()),
         text_(*version_->model().language(), request.prompt, request.options),
-        done_(std::move(done)) {
+        listener_(std::move(listener)) {
     const std::lock_guard lock(all_.mutex_);
     ++all_.count_;
   }
   ~One() {
     // What it holds goes before the server's parts do.
-    done_ = {};
+    listener_ = {};
     admission_.reset();
+    cache_memory_.reset();
     version_.reset();
     const std::lock_guard lock(all_.mutex_);
     --all_.count_;
@@ -104,7 +111,7 @@ class Generations::One : public std::enable_shared_from_this<One> {
 
   void step() {
     version_->submit(
-        rows_of_words({text_.window()}),
+        row_of_growing(text_.unseen()),
         [self = shared_from_this()](const Batcher::Outcome& outcome) { self->take(outcome); });
   }
 
@@ -115,10 +122,14 @@ class Generations::One : public std::enable_shared_from_this<One> {
       if (outcome.error) std::rethrow_exception(outcome.error);
       text_.take(outcome.outputs.at(0)[0]);
       if (!text_.ended()) {
-        if (!all_.ending_) return step();
-        throw RequestError(Refusal::unavailable, "the server ends");
+        keep_cache();
+        if (all_.ending_) throw RequestError(Refusal::unavailable, "the server ends");
+        if (is_heard()) return step();
+        return version_->count_request(Clock::now() - start_, false);
       }
-      generated = {.text = text_.text(),
+      const std::string text = text_.text();
+      generated = {.text = text,
+                   .rest = text.substr(heard_),
                    .finish_reason = text_.finish_reason(),
                    .pieces = text_.count(),
                    .error = {}};
@@ -128,14 +139,31 @@ class Generations::One : public std::enable_shared_from_this<One> {
     version_->count_request(Clock::now() - start_, !generated.error);
     // Who has the answer may send the next.
     admission_.reset();
-    done_(generated);
+    listener_.done(generated);
+  }
+
+  bool is_heard() {
+    if (!listener_.wrote) return true;
+    const std::string text = text_.text();
+    if (text.size() == heard_) return true;
+    return listener_.wrote(text.substr(std::exchange(heard_, text.size())));
+  }
+
+  // Without room the text is seen from its beginning again for each piece.
+  void keep_cache() {
+    if (!cache_memory_) cache_memory_.emplace(version_->cache_memory());
+    if (cache_memory_->grow_to(text_.cache().bytes())) return;
+    text_.cache().clear();
+    cache_memory_.reset();
   }
 
   Generations& all_;
   std::shared_ptr<Version> version_;
   std::shared_ptr<void> admission_;
   train::Continuation text_;
-  std::function<void(const Generated&)> done_;
+  std::optional<http::Reservation> cache_memory_;
+  GenerationListener listener_;
+  std::size_t heard_ = 0;  // bytes of the text
   Clock::time_point start_ = Clock::now();
 };
 
@@ -146,10 +174,10 @@ Generations::~Generations() {
 }
 
 void Generations::start(const std::shared_ptr<Version>& version, const GenerateRequest& request,
-                        std::function<void(const Generated&)> done) {
+                        GenerationListener listener) {
   if (!version->model().language())
     refuse("this model writes nothing: expected a language model, of `sullae train gpt`");
-  std::make_shared<One>(*this, version, request, std::move(done))->step();
+  std::make_shared<One>(*this, version, request, std::move(listener))->step();
 }
 
 }  // namespace sullae::serve

@@ -24,14 +24,25 @@ struct GenerateRequest {
   std::string prompt;
   train::GenerationOptions options;
 };
-/// Throws RequestError (invalid).
-GenerateRequest parse_generate_request(const nlohmann::json& body);
+/// `streamed`: whether it is to be answered piece by piece. Throws RequestError (invalid).
+GenerateRequest parse_generate_request(const nlohmann::json& body, bool streamed);
 
 struct Generated {
   std::string text;
+  /// What of it no GenerationListener::wrote has had.
+  std::string rest;
   std::string finish_reason;
   std::int64_t pieces = 0;
   std::exception_ptr error;
+};
+
+/// Hears of a text on its way: one call at a time, in whatever thread.
+struct GenerationListener {
+  /// The end, or an error.
+  std::function<void(const Generated&)> done;
+  /// What was written since the last call, as soon as it is there. False: nobody hears it any more, so that it ends without
+  /// another call.
+  std::function<bool(const std::string&)> wrote = {};
 };
 
 /// Texts that are being written. Any thread.
@@ -40,10 +51,9 @@ class Generations {
   /// Ends those that go on, at their next piece, and waits for that.
   ~Generations();
 
-  /// Calls `done` once, in whatever thread. Throws RequestError: invalid where the model writes nothing, overloaded where too
-  /// many are written already.
+  /// Throws RequestError: invalid where the model writes nothing, overloaded where too many are written already.
   void start(const std::shared_ptr<Version>& version, const GenerateRequest& request,
-             std::function<void(const Generated&)> done);
+             GenerationListener listener);
 
  private:
   class One;

@@ -22,6 +22,8 @@ struct Rows {
   std::vector<torch::Tensor> tensors = {};
   /// Of texts, a list a row.
   std::vector<std::vector<std::int64_t>> words = {};
+  /// Of a text that goes on: what holds the pieces before those in `words`.
+  train::KeyValueCache* cache = nullptr;
   /// Only rows of equal keys can be, or should be, computed together.
   std::uint64_t key = 0;
 };

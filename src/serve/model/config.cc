@@ -30,6 +30,7 @@ class Reader : private TomlFile {
         {"max_queue_delay_microseconds", integer_into(config_.max_queue_delay, 0, 60'000'000)},
         {"max_queue_size", integer_into(config_.max_queue_size, 1, 1 << 30)},
         {"timeout_milliseconds", integer_into(config_.timeout, 1, 86'400'000)},
+        {"kv_cache_megabytes", integer_into(config_.kv_cache_megabytes, 0, 1 << 30)},
         {"device",
          [&](auto& n) {
            config_.device = device(n);

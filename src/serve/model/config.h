@@ -40,6 +40,8 @@ struct ModelConfig {
   std::chrono::microseconds max_queue_delay{0};
   std::int64_t max_queue_size = 1024;
   std::chrono::milliseconds timeout{10000};
+  /// Memory, on the device, for what the model has seen of texts that go on.
+  std::int64_t kv_cache_megabytes = 1024;
   /// "cpu", "cuda" or "cuda:N".
   std::string device = "cpu";
   /// 0: one a processor, or on a GPU two, of which one prepares while the other computes.

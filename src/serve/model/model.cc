@@ -12,7 +12,6 @@
 #include "repository/versions.h"
 #include "serve/protocol/predict.h"
 #include "sullae/torch/checkpoint.h"
-#include "train/task.h"
 
 namespace sullae::serve {
 namespace {
@@ -88,9 +87,11 @@ void Model::load_checkpoint(const fs::path& file) {
   const auto network = train::find_recipe(description.recipe).model(description);
   sullae::load_checkpoint(file, *network);
   network->eval();
+  network->to(device_of(config_));
   const auto* servable = dynamic_cast<const train::Servable*>(network.get());
   network_ = std::make_unique<Network>(servable->script(), config_);
-  if (dynamic_cast<const train::LanguageModel*>(network.get()) != nullptr) {
+  writer_ = std::dynamic_pointer_cast<train::LanguageModel>(network);
+  if (writer_) {
     language_.emplace(description);
     codec_ = make_next_piece_codec(*language_);
     return;
@@ -131,7 +132,18 @@ void Model::load_torchscript(const fs::path& file) {
   network_ = std::make_unique<Network>(std::move(module), config_);
 }
 
+std::vector<std::vector<torch::Tensor>> Model::go_on(const std::vector<const Rows*>& texts) const {
+  const c10::InferenceMode guard;
+  std::vector<train::NewPieces> pieces;
+  for (const Rows* text : texts) pieces.push_back({text->words.at(0), text->cache});
+  const auto scores = writer_->go_on(pieces).to(torch::kCPU);
+  std::vector<std::vector<torch::Tensor>> parts;
+  for (std::int64_t i = 0; i < scores.size(0); ++i) parts.push_back({scores.narrow(0, i, 1)});
+  return parts;
+}
+
 std::vector<std::vector<torch::Tensor>> Model::run(const std::vector<const Rows*>& requests) const {
+  if (requests.front()->cache != nullptr) return go_on(requests);
   const auto outputs = network_->run(codec_->collate(requests));
   if (requests.size() == 1) return {outputs};
   std::int64_t total = 0;

@@ -11,6 +11,7 @@
 #include "serve/model/codec.h"
 #include "serve/model/config.h"
 #include "serve/model/network.h"
+#include "train/task.h"
 
 namespace sullae::serve {
 
@@ -30,7 +31,8 @@ class Model {
   /// Rows that may be computed together.
   std::int64_t max_batch_size() const { return max_batch_size_; }
 
-  /// The network's outputs for each of `requests`, computed together. Throws Error.
+  /// The network's outputs for each of `requests`, computed together: all or none of texts that go on, whose output are the
+  /// scores of what follows. Throws Error.
   std::vector<std::vector<torch::Tensor>> run(const std::vector<const Rows*>& requests) const;
   /// What clients would get, of all together: [rows, …] each. Throws Error.
   std::vector<InferTensor> answer_together(const std::vector<const Rows*>& rows) const;
@@ -43,6 +45,7 @@ class Model {
   void check_golden() const;
 
  private:
+  std::vector<std::vector<torch::Tensor>> go_on(const std::vector<const Rows*>& texts) const;
   void load_checkpoint(const std::filesystem::path& file);
   void load_torchscript(const std::filesystem::path& file);
 
@@ -51,7 +54,9 @@ class Model {
   std::int64_t max_batch_size_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<Codec> codec_;
+  // Of a language model.
   std::optional<train::Language> language_;
+  std::shared_ptr<train::LanguageModel> writer_;
 };
 
 }  // namespace sullae::serve

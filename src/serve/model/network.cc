@@ -39,7 +39,8 @@ void collect(const torch::jit::IValue& value, std::vector<torch::Tensor>& into) 
                      fmt::format("the model cannot compute this request: {}", what));
 }
 
-// Throws InputError where it is not there.
+}  // namespace
+
 torch::Device device_of(const ModelConfig& config) {
   const torch::Device device(config.device);
   if (device.is_cpu()) return device;
@@ -52,8 +53,6 @@ torch::Device device_of(const ModelConfig& config) {
         fmt::format("device = '{}': this machine's GPUs are 0 to {}", config.device, there - 1));
   return device;
 }
-
-}  // namespace
 
 Network::Network(torch::jit::Module module, const ModelConfig& config)
     : module_(std::move(module)), device_(device_of(config)) {

@@ -9,6 +9,9 @@
 
 namespace sullae::serve {
 
+/// The device of `config`. Throws InputError where it is not there.
+torch::Device device_of(const ModelConfig& config);
+
 /// Any thread may call run(), several at once.
 class Network {
  public:

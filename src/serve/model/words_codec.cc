@@ -20,6 +20,14 @@ Rows rows_of_words(std::vector<std::vector<std::int64_t>> words) {
   return rows;
 }
 
+Rows row_of_growing(train::NewPieces text) {
+  constexpr std::uint64_t kGrows = std::uint64_t{1} << 32;
+  Rows rows = rows_of_words({std::move(text.pieces)});
+  rows.cache = text.cache;
+  rows.key |= kGrows;
+  return rows;
+}
+
 Rows WordsCodec::decode(const InferRequest& request, std::chrono::steady_clock::time_point) const {
   const InferTensor& input = only_input(request, inputs_[0].name);
   if (input.datatype != Datatype::bytes)

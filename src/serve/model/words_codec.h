@@ -28,5 +28,7 @@ class WordsCodec : public Codec {
 
 /// Texts of these numbers.
 Rows rows_of_words(std::vector<std::vector<std::int64_t>> words);
+/// The row of a text that goes on. The cache is used until the row has been answered.
+Rows row_of_growing(train::NewPieces text);
 
 }  // namespace sullae::serve

@@ -50,6 +50,8 @@ void write_metrics(const std::vector<ModelStatus>& models, MetricsText& text) {
           [&](const Version& v) { return value_of(v.metrics().output_ns) / kMicrosecond; });
   counter("nv_inference_pending_request_count", "Rows that wait", "gauge",
           [&](const Version& v) { return static_cast<double>(v.waiting()); });
+  counter("sullae_kv_cache_bytes", "Memory of what is kept of texts that go on", "gauge",
+          [&](const Version& v) { return static_cast<double>(v.cache_memory().used()); });
   text.family("sullae_request_duration_seconds", "histogram", "Time of requests");
   for (const Line& line : lines) {
     const auto& latency = line.version->metrics().latency;

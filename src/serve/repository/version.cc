@@ -27,7 +27,8 @@ Version::Version(std::string model_name, std::int64_t number,
     : model_name_(std::move(model_name)),
       number_(number),
       timeout_(config.timeout),
-      model_(directory, config) {
+      model_(directory, config),
+      cache_memory_(static_cast<std::size_t>(config.kv_cache_megabytes) << 20) {
   model_.warm_up();
   model_.check_golden();
   batcher_ = std::make_unique<Batcher>(

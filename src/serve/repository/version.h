@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "http/budget.h"
 #include "serve/batching/batcher.h"
 #include "serve/metrics.h"
 #include "serve/model/model.h"
@@ -46,6 +47,9 @@ class Version {
   std::shared_ptr<void> admit();
   /// Rows of a step of it. Whoever `done` belongs to keeps this version until then.
   void submit(Rows rows, Batcher::Done done);
+  /// For what the model keeps of texts that go on (kv_cache_megabytes).
+  http::Budget& cache_memory() { return cache_memory_; }
+  const http::Budget& cache_memory() const { return cache_memory_; }
   /// Such a request has ended.
   void count_request(Clock::duration took, bool succeeded);
 
@@ -60,6 +64,7 @@ class Version {
   std::chrono::milliseconds timeout_;
   Model model_;
   VersionMetrics metrics_;
+  http::Budget cache_memory_;
   // After the model, which its threads use.
   std::unique_ptr<Batcher> batcher_;
   std::atomic<std::int64_t> going_on_ = 0;  // requests of many steps

@@ -1,14 +1,10 @@
 #include <fmt/format.h>
-#include <malloc.h>
 
-#include <boost/asio/post.hpp>
 #include <charconv>
-#include <functional>
 #include <optional>
 
 #include "base/request_error.h"
 #include "http/responses.h"
-#include "serve/generation/generate.h"
 #include "serve/protocol/infer_json.h"
 #include "serve/protocol/json_tensors.h"
 #include "serve/protocol/predict.h"
@@ -20,8 +16,6 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kJsonSize = "Inference-Header-Content-Length";
-// A longer body is read and computed elsewhere than in the thread that took it.
-constexpr std::size_t kLargeBody = std::size_t{16} << 10;
 
 std::optional<std::size_t> json_size_of(const http::Request& request) {
   const auto text = request.header("inference-header-content-length");
@@ -76,59 +70,15 @@ void predict(Repository& repository, const Call& call, const http::Respond& resp
       call.arrived);
 }
 
-void write_on(Generations& generations, Repository& repository, const Call& call,
-              const http::Respond& respond) {
-  const auto chosen = repository.choose(call.model, call.version);
-  const auto asked =
-      parse_generate_request(parse_json(call.request.body, call.request.memory.get()));
-  generations.start(chosen, asked,
-                    [respond, id = asked.id, model = call.model, version = chosen->number(),
-                     memory = call.request.memory](const Generated& generated) {
-                      attempt(respond, [&] {
-                        if (generated.error) std::rethrow_exception(generated.error);
-                        json answer = {{"model_name", model},
-                                       {"model_version", std::to_string(version)},
-                                       {"text_output", generated.text},
-                                       {"finish_reason", generated.finish_reason},
-                                       {"tokens", generated.pieces}};
-                        if (!id.empty()) answer["id"] = id;
-                        respond(http::json_response(answer));
-                      });
-                    });
-}
-
-using Compute = std::function<void(Repository&, const Call&, const http::Respond&)>;
-
-// In the thread that read the request, unless that takes long.
-Handler computed(Repository& repository, Workers& workers, Compute compute) {
-  return [&repository, &workers, compute](const CallPointer& call, const http::Respond& respond) {
-    const bool images =
-        repository.look_up(call->model, call->version)->model().codec().decodes_slowly();
-    if (!images && call->request.body.size() <= kLargeBody)
-      return compute(repository, *call, respond);
-    boost::asio::post(images ? workers.images : workers.large,
-                      [&repository, compute, call, respond] {
-                        attempt(respond, [&] { compute(repository, *call, respond); });
-                        if (call->request.body.size() >= kTrimmedBytes) ::malloc_trim(0);
-                      });
-  };
-}
-
 }  // namespace
 
-std::vector<Route> inference_routes(Repository& repository, Generations& generations,
-                                    Workers& workers) {
+std::vector<Route> inference_routes(Repository& repository, Workers& workers) {
   const auto by_tensors = computed(repository, workers, infer);
-  const auto by_prompt = computed(
-      repository, workers, [&generations](auto&... call) { write_on(generations, call...); });
   const auto by_instances = computed(repository, workers, predict);
   return {
       // Open Inference Protocol v2.
       {"POST", "v2/models/{model}/infer", http::Role::infer, by_tensors},
       {"POST", "v2/models/{model}/versions/{version}/infer", http::Role::infer, by_tensors},
-      // Its extension for texts (KServe, Triton).
-      {"POST", "v2/models/{model}/generate", http::Role::infer, by_prompt},
-      {"POST", "v2/models/{model}/versions/{version}/generate", http::Role::infer, by_prompt},
       // TensorFlow Serving's.
       {"POST", "v1/models/{model}:predict", http::Role::infer, by_instances},
       {"POST", "v1/models/{model}/versions/{version}:predict", http::Role::infer, by_instances},

@@ -34,7 +34,8 @@ RestApi::RestApi(Repository& repository, online::ModelStores& stores, const http
     : repository_(repository), examples_(stores), online_(stores), access_(access), hosts_(hosts) {
   router_.add(server_routes(repository_, online_, workers_));
   router_.add(model_routes(repository_, workers_));
-  router_.add(inference_routes(repository_, generations_, workers_));
+  router_.add(inference_routes(repository_, workers_));
+  router_.add(generation_routes(repository_, generations_, workers_));
   router_.add(operator_routes(repository_, workers_));
   router_.add(sample_routes(repository_, examples_, online_, workers_));
 }

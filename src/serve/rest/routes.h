@@ -19,8 +19,10 @@ std::vector<Route> server_routes(Repository& repository, OnlineApi& online, Work
 /// What is said of models.
 std::vector<Route> model_routes(Repository& repository, Workers& workers);
 /// What models are for.
-std::vector<Route> inference_routes(Repository& repository, Generations& generations,
-                                    Workers& workers);
+std::vector<Route> inference_routes(Repository& repository, Workers& workers);
+/// What language models are for, too.
+std::vector<Route> generation_routes(Repository& repository, Generations& generations,
+                                     Workers& workers);
 /// What changes which versions answer.
 std::vector<Route> operator_routes(Repository& repository, Workers& workers);
 /// Samples, and learning from them.

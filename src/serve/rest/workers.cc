@@ -1,5 +1,7 @@
 #include "serve/rest/workers.h"
 
+#include <malloc.h>
+
 #include <boost/asio/post.hpp>
 #include <utility>
 
@@ -9,6 +11,9 @@
 
 namespace sullae::serve {
 namespace {
+
+// A longer body is read and computed elsewhere than in the thread that took it.
+constexpr std::size_t kLargeBody = std::size_t{16} << 10;
 
 http::Response counted(const Call& call, http::Response response) {
   const auto& memory = call.request.memory;
@@ -38,6 +43,21 @@ Handler in(boost::asio::thread_pool& pool, Answer answer) {
           http::attempt(respond, [&] { respond(counted(*call, answer(*call))); });
         });
       };
+}
+
+Handler computed(Repository& repository, Workers& workers, Compute compute) {
+  return [&repository, &workers, compute = std::move(compute)](const CallPointer& call,
+                                                               const http::Respond& respond) {
+    const bool images =
+        repository.look_up(call->model, call->version)->model().codec().decodes_slowly();
+    if (!images && call->request.body.size() <= kLargeBody)
+      return compute(repository, *call, respond);
+    boost::asio::post(images ? workers.images : workers.large,
+                      [&repository, compute, call, respond] {
+                        http::attempt(respond, [&] { compute(repository, *call, respond); });
+                        if (call->request.body.size() >= kTrimmedBytes) ::malloc_trim(0);
+                      });
+  };
 }
 
 }  // namespace sullae::serve

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "http/exchange.h"
+#include "serve/repository/repository.h"
 #include "serve/rest/route.h"
 
 namespace sullae::serve {
@@ -30,5 +31,9 @@ using Answer = std::function<http::Response(const Call&)>;
 Handler here(Answer answer);
 /// A handler that answers in `pool`. Large answers are part of the memory for all requests until they are sent.
 Handler in(boost::asio::thread_pool& pool, Answer answer);
+
+using Compute = std::function<void(Repository&, const Call&, const http::Respond&)>;
+/// A handler that computes in the thread that read the request, unless that takes long.
+Handler computed(Repository& repository, Workers& workers, Compute compute);
 
 }  // namespace sullae::serve

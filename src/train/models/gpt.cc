@@ -51,6 +51,34 @@ torch::Tensor GptImpl::states(const torch::Tensor& pieces) {
       .view({places.batch, places.time, -1});
 }
 
+torch::Tensor GptImpl::go_on(const std::vector<NewPieces>& texts) {
+  std::vector<std::int64_t> pieces;
+  std::vector<std::int64_t> at;
+  std::vector<std::int64_t> last;
+  std::vector<GrowingText> growing;
+  for (const auto& [more, cache] : texts) {
+    const auto count = static_cast<std::int64_t>(more.size());
+    if (count < 1 || cache->size() + count > options_.context)
+      throw InputError(fmt::format("a text of {} + {} pieces: expected 1 or more, and {} in all",
+                                   cache->size(), count, options_.context));
+    growing.push_back({static_cast<std::int64_t>(pieces.size()), count, cache});
+    for (std::int64_t i = 0; i < count; ++i) at.push_back(cache->size() + i);
+    pieces.insert(pieces.end(), more.begin(), more.end());
+    last.push_back(static_cast<std::int64_t>(pieces.size()) - 1);
+    cache->begin();
+  }
+  const auto device = embedding_->weight.device();
+  const auto on_device = [&](const std::vector<std::int64_t>& numbers) {
+    return torch::tensor(numbers).to(device);
+  };
+  auto x = embedding_(on_device(pieces)) + places_(on_device(at));
+  x = TransformerStack::run(blocks_, x, Places::growing(growing));
+  for (const auto& text : growing) text.cache->commit(text.count);
+  const auto states =
+      normed(norm_, x.index_select(0, on_device(last)), embedding_->weight.scalar_type());
+  return torch::linear(states, embedding_->weight);
+}
+
 torch::jit::Module GptImpl::script() const {
   return make_script(
       *this, options_.stack.methods() + fmt::format(R"(

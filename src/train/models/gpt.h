@@ -29,6 +29,7 @@ class GptImpl : public torch::nn::Cloneable<GptImpl>, public LanguageModel {
   void reset() override;
   torch::Tensor states(const torch::Tensor& pieces) override;
   torch::Tensor vectors() const override { return embedding_->weight; }
+  torch::Tensor go_on(const std::vector<NewPieces>& texts) override;
   torch::jit::Module script() const override;
 
  private:

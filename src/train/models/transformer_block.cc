@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "sullae/error.h"
 #include "torch/compat/attention.h"
 #include "train/models/vectors.h"
@@ -24,6 +26,8 @@ Places Places::causal(std::int64_t batch, std::int64_t time) {
   return {.batch = batch, .time = time, .is_causal = true};
 }
 
+Places Places::growing(std::vector<GrowingText> texts) { return {.texts = std::move(texts)}; }
+
 void TransformerBlockImpl::reset() {
   const auto norm = [&] {
     return torch::nn::LayerNorm(torch::nn::LayerNormOptions({size_}));
@@ -38,6 +42,8 @@ void TransformerBlockImpl::reset() {
 
 torch::Tensor TransformerBlockImpl::attend(const torch::Tensor& x, const Places& places) {
   auto values = qkv_(x);
+  if (!places.texts.empty())
+    return mix_(attention_of_growing(values.view({-1, 3, heads_, size_ / heads_}), places.texts));
   if (places.at.defined())
     values =
         values.new_zeros({places.batch * places.time, 3 * size_}).index_copy(0, places.at, values);

@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "train/models/key_value_cache.h"
 
 namespace sullae::train {
 
@@ -15,12 +18,15 @@ struct Places {
   static Places filled(const torch::Tensor& pieces);
   /// All, each of which sees those before it and itself.
   static Places causal(std::int64_t batch, std::int64_t time);
+  /// The new ones of texts that go on, each of which sees those of its text before it and itself.
+  static Places growing(std::vector<GrowingText> texts);
 
   std::int64_t batch = 0;
   std::int64_t time = 0;
   torch::Tensor at = {};        ///< [filled] int64, among batch × time; undefined for all
   torch::Tensor may_look = {};  ///< [batch, 1, 1, time] bool; undefined for everywhere
   bool is_causal = false;
+  std::vector<GrowingText> texts = {};
 };
 
 /// Attention and a network of four times the size, each with a norm before and a sum after. [filled, size] → the same.

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <sstream>
 #include <thread>
 
 #include "serve/constant_server.h"
@@ -32,6 +33,18 @@ class Generate : public ConstantServerTest {
   HttpClient ready() {
     wait_until([&] { return client().get("/v2/models/writer/ready").status == 200; });
     return client();
+  }
+  // The events of a text that is streamed.
+  static std::vector<json> stream(HttpClient& http, const json& body) {
+    const auto answer = http.post("/v2/models/writer/generate_stream", body);
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(answer.headers.at("content-type"), "text/event-stream");
+    std::vector<json> events;
+    std::istringstream lines(answer.body);
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.empty()) events.push_back(json::parse(line.substr(line.find(':') + 1)));
+    }
+    return events;
   }
   static json ask(HttpClient& http, const json& body, int status = 200) {
     const auto answer = http.post("/v2/models/writer/generate", body);
@@ -73,6 +86,78 @@ TEST_F(Generate, GoesOnWithATextAsTheProtocolSays) {
   EXPECT_EQ(next[0]["next"], "seven");
   EXPECT_EQ(next[1]["next"], "two");
   EXPECT_GT(next[0]["probability"].get<double>(), 0.5);
+}
+
+TEST_F(Generate, SendsATextAsItIsWritten) {
+  auto http = ready();
+  const json asked = {
+      {"id", "7"}, {"text_input", "one two"}, {"temperature", 0}, {"max_tokens", 3}};
+  const auto said = [](const json& more) {
+    json event = {{"id", "7"}, {"model_name", "writer"}, {"model_version", "1"}};
+    event.update(more);
+    return event;
+  };
+  EXPECT_EQ(stream(http, asked),
+            (std::vector<json>{
+                said({{"text_output", " three"}}), said({{"text_output", " four"}}),
+                said({{"text_output", " five"}, {"finish_reason", "length"}, {"tokens", 3}})}));
+  // The same as a whole, also where bytes make no characters, or several pieces make one.
+  for (int seed = 0; seed < 3; ++seed) {
+    json random = {
+        {"text_input", "\xed\x95\x9c"}, {"temperature", 9}, {"seed", seed}, {"max_tokens", 100}};
+    const auto expected = ask(http, random);
+    random["stream"] = true;
+    const auto events = stream(http, random);
+    std::string text;
+    for (const auto& event : events) text += event.at("text_output").get<std::string>();
+    EXPECT_EQ(text, expected["text_output"]);
+    EXPECT_EQ(events.back()["tokens"], expected["tokens"]);
+  }
+  // What is wrong before the first piece has a status.
+  for (const auto& [body, error] :
+       {std::pair{json{{"max_tokens", 3}}, "\"text_input\" is missing"},
+        std::pair{json{{"text_input", "x"}, {"stream", false}},
+                  "\"stream\": expected true: texts come whole from …/generate, and piece by piece "
+                  "from …/generate_stream"}}) {
+    const auto refused = http.post("/v2/models/writer/generate_stream", body);
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_EQ(refused.json(), json({{"error", error}}));
+  }
+}
+
+TEST_F(Generate, StopsWhereNobodyReads) {
+  auto http = ready();
+  {
+    HttpClient leaving(server_->http_port());
+    const std::string body =
+        json{{"text_input", "one"}, {"temperature", 0}, {"max_tokens", 8192}}.dump();
+    leaving.send("POST /v2/models/writer/generate_stream HTTP/1.1\r\nHost: localhost\r\n" +
+                 std::string("Content-Length: ") + std::to_string(body.size()) + "\r\n\r\n" + body);
+    wait_until([&] { return of_writer(http, "rows") > 0; });
+  }
+  wait_until([&] { return of_writer(http, "failure") == 1; });
+  EXPECT_LT(of_writer(http, "rows"), 8192);
+}
+
+TEST_F(Generate, WithoutRoomForWhatWasSeenTextsAreTheSame) {
+  auto http = ready();
+  const json asked = {
+      {"text_input", "one two"}, {"temperature", 1.5}, {"seed", 3}, {"max_tokens", 40}};
+  const auto kept = ask(http, asked);
+  const auto bytes = [&] {
+    const auto metrics = http.get("/metrics").body;
+    const std::string name = "sullae_kv_cache_bytes{model=\"writer\",version=\"1\"} ";
+    return std::stoi(metrics.substr(metrics.find(name) + name.size()));
+  };
+  wait_until([&] { return bytes() == 0; });
+  put_text(directory_.path() / "writer" / "config.toml", "kv_cache_megabytes = 0\n");
+  http.post("/v1/models/writer:reload", json::object());
+  std::filesystem::copy(directory_.path() / "writer" / "1", directory_.path() / "writer" / "2");
+  wait_until([&] { return http.get("/v2/models/writer/versions/2/ready").status == 200; });
+  auto anew = ask(http, asked);
+  EXPECT_EQ(anew["model_version"], "2");
+  anew["model_version"] = "1";
+  EXPECT_EQ(anew, kept);
 }
 
 TEST_F(Generate, TextsOfManyClientsGrowSideBySideAsAlone) {
@@ -123,7 +208,8 @@ TEST_F(Generate, SaysWhatItCannotDo) {
   EXPECT_EQ(error({{"text_input", "x"}, {"max_tokens", json(std::vector<int>(1000, 1))}}).size(),
             std::string("\"max_tokens\": expected a whole number, got …").size() + 60);
   EXPECT_EQ(error({{"text_input", "x"}, {"stream", true}}),
-            "\"stream\": texts come whole, expected false");
+            "\"stream\": expected false: texts come whole from …/generate, and piece by piece from "
+            "…/generate_stream");
   EXPECT_EQ(error({{"text_input", std::string((1 << 20) + 1, 'x')}}),
             "\"text_input\": has 1048577 bytes, expected at most 1048576");
   const auto other = http.post("/v2/models/m/generate", json{{"text_input", "x"}});

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/errors.h"
 #include "train/objectives/next_piece.h"
 
 namespace sullae::testing {
@@ -18,6 +19,11 @@ std::shared_ptr<GptImpl> small_gpt(std::int64_t pieces = 30) {
   const torch::NoGradGuard guard;
   for (auto& parameter : model->parameters()) parameter.add_(torch::randn_like(parameter) * 0.3);
   return model;
+}
+
+// All computed at once.
+torch::Tensor scores_behind(LanguageModel& model, const std::vector<std::int64_t>& text) {
+  return torch::linear(model.states(torch::tensor(text).unsqueeze(0))[0][-1], model.vectors());
 }
 
 TEST(Gpt, SeesNothingThatComesLater) {
@@ -40,11 +46,51 @@ TEST(Gpt, ItsScriptSaysWhatFollowsTextsOfAnyLength) {
   const torch::NoGradGuard guard;
   const auto padded = torch::tensor({{3, 4, 5, 0, 0}, {6, 7, 8, 9, 10}, {11, 0, 0, 0, 0}});
   const auto scores = model->script().forward({padded, torch::tensor({3, 5, 1})}).toTensor();
-  const auto texts = {torch::tensor({{3, 4, 5}}), torch::tensor({{6, 7, 8, 9, 10}}),
-                      torch::tensor({{11}})};
+  const std::vector<std::vector<std::int64_t>> texts = {{3, 4, 5}, {6, 7, 8, 9, 10}, {11}};
   std::int64_t row = 0;
   for (const auto& text : texts)
-    EXPECT_TRUE(torch::allclose(scores[row++], scores_of_next(*model, text)[0], 1e-4, 1e-5)) << row;
+    EXPECT_TRUE(torch::allclose(scores[row++], scores_behind(*model, text), 1e-4, 1e-5)) << row;
+}
+
+TEST(Gpt, GoesOnWithTextsOfWhichItKeepsWhatItHasSeen) {
+  const auto model = small_gpt();
+  model->eval();
+  const torch::NoGradGuard guard;
+  // Parts of texts, which come together: their first pieces, one more, several more.
+  const std::vector<std::vector<std::vector<std::int64_t>>> steps = {
+      {{3, 4, 5}, {6}, {7, 8, 9, 10, 11, 12, 13, 14, 15}},
+      {{6}, {7, 8}},
+      {{20, 21}, {9}},
+      {{1, 2, 3}, {10}}};
+  std::vector<KeyValueCache> caches(3);
+  std::vector<std::vector<std::int64_t>> whole(3);
+  for (const auto& step : steps) {
+    std::vector<NewPieces> texts;
+    for (std::size_t text = 0; text < step.size(); ++text) {
+      texts.push_back({step[text], &caches[text]});
+      whole[text].insert(whole[text].end(), step[text].begin(), step[text].end());
+    }
+    const auto scores = model->go_on(texts);
+    for (std::size_t text = 0; text < step.size(); ++text) {
+      EXPECT_EQ(caches[text].size(), static_cast<std::int64_t>(whole[text].size()));
+      EXPECT_TRUE(torch::allclose(scores[static_cast<std::int64_t>(text)],
+                                  scores_behind(*model, whole[text]), 1e-4, 1e-5))
+          << text << ", " << whole[text].size() << " pieces";
+    }
+  }
+  // A step that fails changes no text.
+  EXPECT_EQ(error_of<InputError>([&] {
+              model->go_on({{{4}, &caches[1]}, {{5}, &caches[2]}});
+            }),
+            "a text of 9 + 1 pieces: expected 1 or more, and 9 in all");
+  const auto after = model->go_on({{{4}, &caches[1]}})[0];
+  whole[1].push_back(4);
+  EXPECT_TRUE(torch::allclose(after, scores_behind(*model, whole[1]), 1e-4, 1e-5));
+  EXPECT_GE(caches[2].bytes(), std::size_t{2 * 2 * 9 * 8 * 4});
+  caches[2].clear();
+  EXPECT_EQ(caches[2].bytes(), 0U);
+  EXPECT_TRUE(torch::allclose(model->go_on({{{5}, &caches[2]}})[0], scores_behind(*model, {5}),
+                              1e-4, 1e-5));
 }
 
 // Its loss is computed some places at a time, with its gradients.
