@@ -52,15 +52,13 @@ class Pieces::Impl {
     }
     // Marks become the spaces before words.
     std::string spaced;
-    for (std::size_t at = 0; at < text.size();) {
-      if (text.compare(at, kWordMark.size(), kWordMark) == 0) {
-        if (!spaced.empty() && spaced.back() != '\n') spaced += ' ';
-        at += kWordMark.size();
-      } else {
-        spaced += text[at++];
-      }
+    for (std::size_t at = 0;; at += kWordMark.size()) {
+      const auto mark = text.find(kWordMark, at);
+      spaced.append(text, at, mark - at);
+      if (mark == std::string::npos) return spaced;
+      if (!spaced.empty() && spaced.back() != '\n') spaced += ' ';
+      at = mark;
     }
-    return spaced;
   }
 
  private:

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "train/models/few_rows.h"
 #include "train/models/script.h"
 
 namespace sullae::train {
@@ -76,7 +77,7 @@ torch::Tensor GptImpl::go_on(const std::vector<NewPieces>& texts) {
   for (const auto& text : growing) text.cache->commit(text.count);
   const auto states =
       normed(norm_, x.index_select(0, on_device(last)), embedding_->weight.scalar_type());
-  return torch::linear(states, embedding_->weight);
+  return linear_of_few(states, embedding_->weight);
 }
 
 torch::jit::Module GptImpl::script() const {

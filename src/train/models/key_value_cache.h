@@ -30,8 +30,8 @@ class KeyValueCache {
 
   /// Before the first layer of a step.
   void begin() { next_ = 0; }
-  /// The next layer, with `keys` and `values`, [heads, more places, size of a head] each, behind what it has.
-  const Layer& append(const torch::Tensor& keys, const torch::Tensor& values);
+  /// The next layer, with room behind size() for so many `more` places of such a `qkv`, [rows, 3, heads, size of a head].
+  const Layer& next_layer(std::int64_t more, const torch::Tensor& qkv);
   /// So many `more` places are in all layers.
   void commit(std::int64_t more) { size_ += more; }
 

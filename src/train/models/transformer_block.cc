@@ -6,9 +6,18 @@
 
 #include "sullae/error.h"
 #include "torch/compat/attention.h"
+#include "train/models/few_rows.h"
 #include "train/models/vectors.h"
 
 namespace sullae::train {
+namespace {
+
+torch::Tensor through(torch::nn::Linear& layer, const torch::Tensor& x) {
+  return linear_of_few(x, layer->weight, layer->bias);
+}
+
+}  // namespace
+
 torch::Tensor normed(torch::nn::LayerNorm& norm, const torch::Tensor& x, torch::ScalarType type) {
   return norm(x.to(norm->weight.scalar_type())).to(type);
 }
@@ -41,9 +50,10 @@ void TransformerBlockImpl::reset() {
 }
 
 torch::Tensor TransformerBlockImpl::attend(const torch::Tensor& x, const Places& places) {
-  auto values = qkv_(x);
+  auto values = through(qkv_, x);
   if (!places.texts.empty())
-    return mix_(attention_of_growing(values.view({-1, 3, heads_, size_ / heads_}), places.texts));
+    return through(
+        mix_, attention_of_growing(values.view({-1, 3, heads_, size_ / heads_}), places.texts));
   if (places.at.defined())
     values =
         values.new_zeros({places.batch * places.time, 3 * size_}).index_copy(0, places.at, values);
@@ -61,7 +71,8 @@ torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& input, const Pl
     return torch::dropout(x, dropout_, is_training());
   };
   const auto x = input + drop(attend(normed(norm1_, input, qkv_->weight.scalar_type()), places));
-  return x + drop(down_(torch::gelu(up_(normed(norm2_, x, up_->weight.scalar_type())))));
+  return x + drop(through(down_,
+                          torch::gelu(through(up_, normed(norm2_, x, up_->weight.scalar_type())))));
 }
 
 void TransformerStack::check() const {
