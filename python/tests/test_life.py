@@ -183,7 +183,9 @@ def test_interrupted_init(rank):
         port = free.getsockname()[1]
     # The other rank never comes, for rank 1 not even the store, which rank 0 serves.
     place = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    program = "import sullae\nprint('here', flush=True)\nsullae.init()"
+    # What a shell starts in the background does not hear Ctrl-C, nor what that starts.
+    hears = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    program = hears + "import sullae\nprint('here', flush=True)\nsullae.init()"
     waiting = subprocess.Popen(
         [sys.executable, "-c", program], env={**os.environ, **place}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
