@@ -127,9 +127,7 @@ class Generations::One : public std::enable_shared_from_this<One> {
         if (is_heard()) return step();
         return version_->count_request(Clock::now() - start_, false);
       }
-      const std::string text = text_.text();
-      generated = {.text = text,
-                   .rest = text.substr(heard_),
+      generated = {.text = text_.text().substr(heard_),
                    .finish_reason = text_.finish_reason(),
                    .pieces = text_.count(),
                    .error = {}};

@@ -28,9 +28,8 @@ struct GenerateRequest {
 GenerateRequest parse_generate_request(const nlohmann::json& body, bool streamed);
 
 struct Generated {
+  /// What no GenerationListener::wrote has had: all of it where there is none.
   std::string text;
-  /// What of it no GenerationListener::wrote has had.
-  std::string rest;
   std::string finish_reason;
   std::int64_t pieces = 0;
   std::exception_ptr error;

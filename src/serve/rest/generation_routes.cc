@@ -33,8 +33,8 @@ class Asked {
     answer["text_output"] = text;
     return answer;
   }
-  json last_answer(const std::string& text, const Generated& generated) const {
-    json last = answer(text);
+  json answer(const Generated& generated) const {
+    json last = answer(generated.text);
     last["finish_reason"] = generated.finish_reason;
     last["tokens"] = generated.pieces;
     return last;
@@ -53,7 +53,7 @@ void answer_whole(Generations& generations, Repository& repository, const Call& 
   asked->start(generations, {.done = [asked, respond](const Generated& generated) {
                  http::attempt(respond, [&] {
                    if (generated.error) std::rethrow_exception(generated.error);
-                   respond(http::json_response(asked->last_answer(generated.text, generated)));
+                   respond(http::json_response(asked->answer(generated)));
                  });
                }});
 }
@@ -73,7 +73,7 @@ class StreamedAnswer {
     begin();
     // What an answer that was not streamed would say.
     events_->send(generated.error ? http::failure_response(generated.error).body
-                                  : dump_json(asked_->last_answer(generated.rest, generated)));
+                                  : dump_json(asked_->answer(generated)));
     events_->end();
   }
 

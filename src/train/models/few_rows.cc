@@ -10,7 +10,7 @@ namespace {
 
 // With more a matrix product is faster.
 constexpr std::int64_t kFew = 8;
-// Of bytes: 5.8 GB/s became 10.4 on the processor that it was measured on.
+// Bytes: 1.2 times as fast where weights come from memory (docs/performance.md).
 constexpr std::int64_t kAhead = 4096;
 // Weights that are worth a thread.
 constexpr std::int64_t kGrain = 1 << 15;

@@ -74,10 +74,11 @@ torch::Tensor GptImpl::go_on(const std::vector<NewPieces>& texts) {
   };
   auto x = embedding_(on_device(pieces)) + places_(on_device(at));
   x = TransformerStack::run(blocks_, x, Places::growing(growing));
-  for (const auto& text : growing) text.cache->commit(text.count);
   const auto states =
       normed(norm_, x.index_select(0, on_device(last)), embedding_->weight.scalar_type());
-  return linear_of_few(states, embedding_->weight);
+  auto scores = linear_of_few(states, embedding_->weight);
+  for (const auto& text : growing) text.cache->commit(text.count);
+  return scores;
 }
 
 torch::jit::Module GptImpl::script() const {
