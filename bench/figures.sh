@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Parts that take long are run where they are named: accuracy, keras, ps_tables.
-usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python horovod pipeline serving elastic cluster parquet kafka dashboard sharding stages ps ps_hosts language)
+usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python horovod pipeline serving elastic cluster parquet kafka dashboard sharding units stages ps ps_hosts language)
 
 root_only() {
   ((EUID == 0)) || { echo "SKIPPED: $1 (two hosts are network namespaces, which need root)"; return 1; }
@@ -37,6 +37,7 @@ part() {
       fi
       ;;
     sharding) bench/sharding.py ;;
+    units) bench/units.py ;;
     ps) bench/ps.py ;;
     ps_tables) bench/ps_tables.py ;;
     ps_hosts)

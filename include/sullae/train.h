@@ -17,3 +17,4 @@
 #include "sullae/train/objective.h"
 #include "sullae/train/observer.h"
 #include "sullae/train/options.h"
+#include "sullae/train/units.h"

@@ -38,4 +38,15 @@ int available_cpus() {
   return std::max(1, CPU_COUNT(&set));
 }
 
+std::int64_t peak_memory() {
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;) {
+    if (word != "VmHWM:") continue;
+    std::int64_t kilobytes = 0;
+    file >> kilobytes;
+    return kilobytes * 1024;
+  }
+  return 0;
+}
+
 }  // namespace sullae

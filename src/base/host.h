@@ -1,6 +1,7 @@
 // Who and where this process is.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace sullae {
@@ -15,5 +16,9 @@ std::string host_identity();
 
 /// Processors on which this thread may run (its affinity mask), at least 1.
 int available_cpus();
+
+/// The most memory that this process has had so far, in bytes, what it shares with others included (proc(5), VmHWM); 0 where
+/// the system does not say.
+std::int64_t peak_memory();
 
 }  // namespace sullae

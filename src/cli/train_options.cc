@@ -155,7 +155,8 @@ void declare_parallelism(CLI::App& app, RecipeOptions& o) {
                       "Reduce gradients after backward instead of during it, to compare");
   group.add("--shard", o.shard,
             "none; optimizer: each rank keeps its part of the optimizer's state; gradients: and of "
-            "the gradients",
+            "the gradients; parameters: and of the parameters, which come when their layer runs "
+            "(transformer, gpt)",
             "WHAT");
   group.add("--ps-mode", o.ps_mode,
             "What is on parameter servers (sullae run --ps): ps: everything; ps-sparse: tables of "

@@ -236,8 +236,9 @@ void OnlineModel::publish(const torch::nn::Module& network) {
   metadata.numbers[kRevision] = static_cast<double>(round_.revision);
   metadata.texts[kSamples] = examples_.identity();
   const auto version = train::export_version(
-      directory_.parent_path(), name_,
-      serialize_checkpoint(network, nullptr, {.metadata = std::move(metadata)}));
+      directory_.parent_path(), name_, [&](const std::filesystem::path& file) {
+        save_checkpoint(file, network, nullptr, {.metadata = std::move(metadata)});
+      });
   round_.version = repository::version_number(version.filename().string());
 }
 

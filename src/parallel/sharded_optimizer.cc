@@ -144,7 +144,19 @@ class ShardedOptimizer::Impl {
 
   void take_weights(const Pieces& weights) { sharded_.take_weights(weights); }
 
-  Sharded parts() { return {sharded_, *optimizer_, make_}; }
+  void save(const std::filesystem::path& file, const torch::nn::Module& module,
+            const CheckpointOptions& options) {
+    const Sharded self{*optimizer_, make_};
+    save_parts(file, module, sharded_, &self, options);
+  }
+  void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
+                    const CheckpointOptions& options) {
+    save_parts(file, module, sharded_, nullptr, options);
+  }
+  CheckpointMetadata load(const std::filesystem::path& file, torch::nn::Module& module) {
+    const Sharded self{*optimizer_, make_};
+    return load_parts(file, module, sharded_, &self);
+  }
 
  private:
   bool is(int rank) const { return sharded_.world().rank() == rank; }
@@ -218,9 +230,11 @@ ShardedOptimizer::ShardedOptimizer(const torch::OrderedDict<std::string, torch::
     : impl_(std::make_unique<Impl>(std::make_shared<ShardedParameters>(parameters, options, world),
                                    make)) {}
 ShardedOptimizer::ShardedOptimizer(ShardedUnits& units, const Maker& make)
-    : impl_((units.parameters_->give_to_optimizer(),
-             std::make_unique<Impl>(units.parameters_, make))) {}
-ShardedOptimizer::~ShardedOptimizer() = default;
+    : units_(units.parameters_),
+      impl_((units_->give_to_optimizer(), std::make_unique<Impl>(units_, make))) {}
+ShardedOptimizer::~ShardedOptimizer() {
+  if (units_) units_->take_from_optimizer();
+}
 
 void ShardedOptimizer::synchronize() { impl_->synchronize(); }
 double ShardedOptimizer::clip_grad_norm(double most) { return impl_->clip_grad_norm(most); }
@@ -236,11 +250,15 @@ std::map<std::string, torch::Tensor> ShardedOptimizer::master_weights(int root) 
 }
 void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
                      ShardedOptimizer& optimizer, const CheckpointOptions& options) {
-  save_parts(file, module, optimizer.impl_->parts(), options);
+  optimizer.impl_->save(file, module, options);
+}
+void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
+                  ShardedOptimizer& optimizer, const CheckpointOptions& options) {
+  optimizer.impl_->save_weights(file, module, options);
 }
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
                                    ShardedOptimizer& optimizer) {
-  return load_parts(file, module, optimizer.impl_->parts());
+  return optimizer.impl_->load(file, module);
 }
 bool ShardedOptimizer::unscale(double scale) { return impl_->unscale(scale); }
 void ShardedOptimizer::take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights) {

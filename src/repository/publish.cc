@@ -57,11 +57,15 @@ std::int64_t version_number(const std::string& name) {
   return plain ? number : 0;
 }
 
+void check_model_name(const std::string& name) {
+  if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos)
+    throw InputError(fmt::format("'{}' cannot be the name of a model", name));
+}
+
 fs::path publish_version(const fs::path& repository, const std::string& name,
                          const std::string& config,
                          const std::function<void(const fs::path&)>& write) {
-  if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos)
-    throw InputError(fmt::format("'{}' cannot be the name of a model", name));
+  check_model_name(name);
   const fs::path model = repository / name;
   std::error_code error;
   fs::create_directories(model, error);

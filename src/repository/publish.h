@@ -14,6 +14,9 @@ inline constexpr const char* kScriptFile = "model.pt";
 /// What tells how a model is served, beside its versions.
 inline constexpr const char* kModelConfig = "config.toml";
 
+/// Throws InputError for a name that cannot be a folder's.
+void check_model_name(const std::string& name);
+
 /// Makes version `<repository>/<name>/<n>`, n being one more than the largest number there, of what `write` puts into a
 /// folder, and a config.toml with `config` where there is none. The version appears whole or not at all. Returns
 /// its folder. Throws Error, and InputError for a name that cannot be a folder's.

@@ -93,13 +93,13 @@ void Checkpoints::remove_old() const {
   }
 }
 
-std::optional<Checkpoints::Found> Checkpoints::load_newest(
-    torch::nn::Module& module, torch::optim::Optimizer* optimizer) const {
+std::optional<Checkpoints::Found> Checkpoints::newest(
+    const std::function<CheckpointMetadata(const std::filesystem::path& file)>& load) const {
   const auto files = checkpoints_in(directory_, name_);
   if (files.empty()) return std::nullopt;
   for (const auto& file : files) {
     try {
-      return Found{.file = file, .metadata = load_checkpoint(file, module, optimizer)};
+      return Found{.file = file, .metadata = load(file)};
     } catch (const CheckpointError& error) {
       log::warning("{}; trying the one before", error.what());
     }

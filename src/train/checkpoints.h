@@ -2,10 +2,9 @@
 // best.
 #pragma once
 
-#include <torch/nn/module.h>
-#include <torch/optim/optimizer.h>
-
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <optional>
 #include <string>
@@ -41,11 +40,10 @@ class Checkpoints {
     std::filesystem::path file;
     CheckpointMetadata metadata;
   };
-  /// Loads the newest that is whole, with a warning for each damaged one that is passed over, without what is of the optimizer
-  /// where there is none given. Empty where there is none. Throws InputError where all are damaged, or the newest whole one
-  /// belongs to another model.
-  std::optional<Found> load_newest(torch::nn::Module& module,
-                                   torch::optim::Optimizer* optimizer) const;
+  /// The newest that is whole, with what `load` has of it, and a warning for each damaged one that is passed over, for which
+  /// `load` throws CheckpointError. Empty where there is none. Throws InputError where all are damaged, and what else `load` throws.
+  std::optional<Found> newest(
+      const std::function<CheckpointMetadata(const std::filesystem::path& file)>& load) const;
 
  private:
   void remove_old() const;

@@ -23,6 +23,15 @@ BatchPlan plan_of(const std::vector<std::size_t>& samples, std::size_t batch, co
   return plan;
 }
 
+// As many batches as rank 0 has, which has the most; those that are added are of one sample.
+void fill(BatchPlan& plan, const std::vector<std::size_t>& samples, std::size_t batch,
+          const World& world) {
+  if (samples.empty()) return;
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const std::size_t most = (samples.size() + ranks * batch - 1) / (ranks * batch);
+  plan.resize(most, {samples.front()});
+}
+
 void add(const Sum& one, Sum& sum) {
   sum.sum += one.sum;
   sum.count += one.count;
@@ -40,13 +49,16 @@ Evaluation evaluate(const Tested& tested, Split split, const std::vector<std::si
   const auto metrics = tested.objective.metrics();
   std::vector<Sum> sums(1 + metrics.size());
   const auto device = device_of(tested.model);
-  const auto stream =
-      tested.data.batches(split, plan_of(samples, tested.data.test_batch_size(), world), epoch);
-  while (const auto next = stream->next()) {
+  auto plan = plan_of(samples, tested.data.test_batch_size(), world);
+  const std::size_t own = plan.size();
+  if (tested.together) fill(plan, samples, tested.data.test_batch_size(), world);
+  const auto stream = tested.data.batches(split, std::move(plan), epoch);
+  for (std::size_t number = 0; const auto next = stream->next(); ++number) {
     const Tally tally = tested.objective.measure(tested.model, next->to(device, tested.input_type));
     if (tally.metrics.size() != metrics.size())
       throw InputError(fmt::format("Objective::measure gave {} numbers for {} metrics",
                                    tally.metrics.size(), metrics.size()));
+    if (number >= own) continue;
     add(tally.loss, sums[0]);
     for (std::size_t i = 0; i < metrics.size(); ++i) add(tally.metrics[i], sums[i + 1]);
   }

@@ -22,6 +22,8 @@ struct Tested {
   const Objective& objective;
   Data& data;
   torch::ScalarType input_type = torch::kFloat32;
+  /// Ranks go through the model together, each as often as the others: it is of units.
+  bool together = false;
 };
 
 /// Over `samples` of a split, each on one rank. Collective: `samples` are the same on every rank.

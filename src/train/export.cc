@@ -8,7 +8,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kConfigText =
-    R"(# How `sullae serve` serves this model. Every setting has a default; these are they.
+    R"(# How `sullae serve` serves this model: settings with their defaults, of which docs/serving.md has more.
 
 # max_batch_size = 64                  # rows that are computed together
 # max_queue_delay_microseconds = 0     # how long a row may wait for others
@@ -27,9 +27,9 @@ constexpr const char* kConfigText =
 }  // namespace
 
 fs::path export_version(const fs::path& directory, const std::string& name,
-                        const SerializedCheckpoint& checkpoint) {
+                        const std::function<void(const fs::path& file)>& write) {
   return repository::publish_version(directory, name, kConfigText, [&](const fs::path& folder) {
-    write_checkpoint(folder / repository::kModelFile, checkpoint);
+    write(folder / repository::kModelFile);
   });
 }
 

@@ -2,15 +2,14 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
-
-#include "sullae/torch/checkpoint.h"
 
 namespace sullae::train {
 
-/// repository::publish_version() of a model.ckpt.
-std::filesystem::path export_version(const std::filesystem::path& repository,
-                                     const std::string& name,
-                                     const SerializedCheckpoint& checkpoint);
+/// repository::publish_version() of the checkpoint that `write` writes to `file`.
+std::filesystem::path export_version(
+    const std::filesystem::path& repository, const std::string& name,
+    const std::function<void(const std::filesystem::path& file)>& write);
 
 }  // namespace sullae::train

@@ -33,6 +33,9 @@ class ReplayPlan final : public Plan {
   std::int64_t steps() const override { return steps_->steps(); }
   std::size_t samples_in(std::int64_t step) const override { return steps_->samples_in(step); }
   std::size_t parts_in(std::int64_t step) const override { return steps_->parts_in(step); }
+  std::size_t most_parts_in(std::int64_t step) const override {
+    return steps_->most_parts_in(step);
+  }
   BatchPlan of_epoch(std::size_t epoch, std::int64_t first) const override {
     const auto samples = samples_of(epoch);
     BatchPlan plan = steps_->of_epoch(epoch, first);

@@ -8,11 +8,10 @@
 #include <cstring>
 #include <utility>
 
-#include "base/error_text.h"
 #include "sullae/torch.h"
 #include "sullae/train/fit.h"
 #include "train/device.h"
-#include "train/monitor/report.h"
+#include "train/model_units.h"
 #include "train/optimizers.h"
 
 namespace sullae::train {
@@ -33,17 +32,6 @@ Report Loop::run(const World& world) {
     end_request_.reset();
   });
   return report_;
-}
-
-void Loop::tell_failure(const std::function<void()>& part) const {
-  try {
-    part();
-  } catch (const Stopped&) {
-    throw;
-  } catch (const std::exception& error) {
-    tell(&Observer::failed, message_of(error));
-    throw;
-  }
 }
 
 // Each world has its own parts of the steps.
@@ -81,7 +69,12 @@ void Loop::begin(torch::Device device) {
   parts_.model.to(device);
   tell_of(device);
   const auto loaded = resume();
-  broadcast_parameters(parts_.model, 0, *world_);
+  if (const ShardedUnits* const units = units_of(parts_.model)) {
+    check_units(parts_.model, *units, *world_);
+    broadcast_beside_units(parts_.model, *units, *world_);
+  } else {
+    broadcast_parameters(parts_.model, 0, *world_);
+  }
   make_stepper(device);
   if (elastic_ != nullptr) elastic_->use(stepper_->update().optimizer());
   stepper_->enter(*world_);
@@ -98,21 +91,6 @@ void Loop::train() {
   while (state_.epoch <= options_.epochs && !ended()) train_epoch();
   saver_->wait();
   finish_report();
-}
-
-void Loop::describe() {
-  report_.recipe = parts_.name;
-  report_.data = parts_.data.data_description();
-  report_.world_size = world_->size();
-  report_.threads = torch::get_num_threads();
-  report_.batch_size = options_.batch_size;
-  report_.scale_up = options_.scale_up;
-  report_.configuration = options_.configuration;
-  report_.tested = parts_.tests;
-  report_.metrics = metrics_;
-  report_.parameters = 0;
-  for (const auto& parameter : parts_.model.parameters()) report_.parameters += parameter.numel();
-  tell(&Observer::started, report_);
 }
 
 // The model's weights, and what is left for when there is a stepper, where there is a checkpoint.
@@ -146,13 +124,6 @@ void Loop::adapt_to_batch_size(std::int64_t steps_per_epoch) {
   state_.samples_a_step = options_.batch_size;
 }
 
-void Loop::tell_of(torch::Device device) const {
-  const auto reason = host_memory_reason(options_);
-  if (device.is_cpu() && local_device(*world_).is_cuda() && !reason.empty())
-    tell(&Observer::noted,
-         fmt::format("the GPU is left alone: {} trains in host memory alone so far", reason));
-}
-
 void Loop::make_stepper(torch::Device device) {
   stepper_.emplace(parts_.model, parts_.objective, options_, device);
 }
@@ -179,7 +150,7 @@ void Loop::train_epoch() {
     step(*stream, data_before);
     if (options_.checkpoint_steps > 0 && state_.steps % options_.checkpoint_steps == 0 &&
         state_.step < steps_per_epoch_)
-      report_.checkpoint = saver_->save(state_, parts_.model, *stepper_, /*best=*/false);
+      report_.checkpoint = saver_->save(state_, device_of(parts_.model), *stepper_, /*best=*/false);
   }
   throughput_.pause();
   end_epoch();
@@ -193,7 +164,7 @@ void Loop::step(BatchStream& stream, double data_before) {
     if (batch && batch->size() > 0) parts.push_back(std::move(*batch));
   }
   const double lr = schedule_(state_.steps);
-  const StepResult result = stepper_->step(parts, lr, samples);
+  const StepResult result = stepper_->step(parts, lr, samples, idle_parts(parts));
   state_.loss_sum += result.loss;
   ++state_.step;
   ++state_.steps;
@@ -205,13 +176,23 @@ void Loop::step(BatchStream& stream, double data_before) {
   if (end_request_ && !ended()) end_where_asked();
 }
 
+// What this rank goes through the model with, behind `parts` of its own, where others have more: something that it has.
+std::vector<Batch> Loop::idle_parts(const std::vector<Batch>& parts) {
+  const std::size_t most = in_units() ? plan_->most_parts_in(state_.step) : parts.size();
+  if (parts.size() >= most) return {};
+  auto any = parts.empty() ? parts_.data.batches(Split::train, {{0}}, 0)->next() : parts.front();
+  if (!any || any->size() == 0)
+    throw InputError("--shard parameters: the data have nothing where sample 0 should be");
+  return std::vector<Batch>(most - parts.size(), *any);
+}
+
 void Loop::end_where_asked() {
   const int signal = end_request_->on_any_rank(state_.steps, *world_);
   if (signal == 0) return;
   std::string why = fmt::format("asked to end ({}): stopped after step {} of epoch {}",
                                 ::strsignal(signal), state_.step, state_.epoch);
   if (!options_.checkpoint_dir.empty()) {
-    const auto file = saver_->save(state_, parts_.model, *stepper_, /*best=*/false);
+    const auto file = saver_->save(state_, device_of(parts_.model), *stepper_, /*best=*/false);
     saver_->wait();
     why += "; --resume goes on";
     if (!file.empty()) why += " from " + file;
@@ -258,16 +239,20 @@ void Loop::end_epoch() {
 // What an epoch has come to: also in the world after the one in which it ended.
 void Loop::save() {
   if (unsaved_ == Unsaved::nothing) return;
-  report_.checkpoint = saver_->save(state_, parts_.model, *stepper_, unsaved_ == Unsaved::best);
+  report_.checkpoint =
+      saver_->save(state_, device_of(parts_.model), *stepper_, unsaved_ == Unsaved::best);
   unsaved_ = Unsaved::nothing;
   step_done();
 }
 
 void Loop::test(std::int64_t epoch) {
   if (!parts_.tests) return;
-  auto result =
-      evaluate({parts_.model, parts_.objective, parts_.data, stepper_->update().input_type()},
-               static_cast<std::size_t>(epoch), *world_);
+  auto result = evaluate({.model = parts_.model,
+                          .objective = parts_.objective,
+                          .data = parts_.data,
+                          .input_type = stepper_->update().input_type(),
+                          .together = in_units()},
+                         static_cast<std::size_t>(epoch), *world_);
   state_.test_loss = result.loss;
   state_.test_metrics = std::move(result.metrics);
 }
@@ -287,48 +272,9 @@ bool Loop::is_best() {
   return best;
 }
 
-Moment Loop::moment(double loss, double lr) const {
-  const auto left = (options_.epochs - state_.epoch + 1) * steps_per_epoch_ - state_.step;
-  return {.epoch = static_cast<int>(state_.epoch),
-          .epochs = options_.epochs,
-          .step = state_.step,
-          .steps_per_epoch = steps_per_epoch_,
-          .total_steps = state_.steps,
-          .loss = loss,
-          .lr = lr,
-          .samples_per_second = throughput_.samples_per_second(),
-          .seconds_left = throughput_.seconds_a_step() * static_cast<double>(left),
-          .waiting_for_data = throughput_.part_waiting_for_data(),
-          .waiting_for_ranks = throughput_.part_waiting_for_ranks(),
-          .loss_scale = stepper_->scaler().scale(),
-          .skipped_steps = stepper_->scaler().skipped(),
-          .damaged_records = static_cast<std::int64_t>(parts_.data.damaged()),
-          .test_loss = state_.test_loss,
-          .test_metrics = state_.test_metrics};
-}
-
-void Loop::finish_report() {
-  report_.steps = state_.steps;
-  report_.train_loss = state_.train_loss;
-  report_.test_loss = state_.test_loss;
-  report_.test_metrics = state_.test_metrics;
-  report_.samples_per_second = throughput_.samples_per_second();
-  report_.waiting_for_data = throughput_.part_waiting_for_data();
-  report_.waiting_for_ranks = throughput_.part_waiting_for_ranks();
-  report_.skipped_steps = stepper_->scaler().skipped();
-  report_.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  auto damaged = static_cast<std::int64_t>(parts_.data.damaged());
-  world_->allreduce(&damaged, &damaged, 1, DataType::int64);
-  report_.damaged_records = damaged;
-  tell(&Observer::ended, report_);
-}
-
-std::optional<SerializedCheckpoint> Loop::weights(CheckpointMetadata metadata) {
-  auto weights = stepper_->update().master_weights();
-  if (world_->rank() != 0) return std::nullopt;
-  return serialize_checkpoint(parts_.model, nullptr,
-                              {.metadata = std::move(metadata), .weights = std::move(weights)});
+void Loop::save_weights(const std::filesystem::path& file, CheckpointMetadata metadata) {
+  const auto weights = stepper_->update().save_weights(file, std::move(metadata));
+  if (weights) write_checkpoint(file, *weights);
 }
 
 }  // namespace sullae::train

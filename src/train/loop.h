@@ -5,6 +5,7 @@
 #include <torch/nn/module.h>
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "sullae/train/data.h"
 #include "sullae/train/objective.h"
 #include "sullae/train/observer.h"
+#include "sullae/train/units.h"
 #include "train/end_request.h"
 #include "train/evaluation.h"
 #include "train/run_state.h"
@@ -58,8 +60,10 @@ class Loop {
   const Report& report() const { return report_; }
   /// Tells the observers.
   void note(const std::string& text) const { tell(&Observer::noted, text); }
-  /// The weights as they are after it, without the optimizer, on rank 0. Collective.
-  std::optional<SerializedCheckpoint> weights(CheckpointMetadata metadata);
+  /// Whether this is rank 0, in the last world.
+  bool is_root() const { return world_->rank() == 0; }
+  /// The weights as they are after it, without the optimizer, in `file`, which is rank 0's, and empty elsewhere. Collective.
+  void save_weights(const std::filesystem::path& file, CheckpointMetadata metadata);
 
  private:
   void enter(const World& world);
@@ -75,10 +79,12 @@ class Loop {
   void make_stepper(torch::Device device);
   void put_master_weights_back();
   void take_up(const LoadedCheckpoint& loaded);
+  bool in_units() const { return units_of(parts_.model) != nullptr; }
   bool ended() const { return options_.max_steps > 0 && state_.steps >= options_.max_steps; }
   void train_epoch();
   void step_done();
   void step(BatchStream& stream, double data_before);
+  std::vector<Batch> idle_parts(const std::vector<Batch>& parts);
   void end_where_asked();
   void end_epoch();
   void save();

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "repository/publish.h"
 #include "sullae/error.h"
 #include "train/local_sgd.h"
 #include "train/loss_scale.h"
@@ -45,6 +46,14 @@ void check_shard(const TrainOptions& options) {
   require(options.optimizer != "lars" && options.optimizer != "lamb",
           shard + "--optimizer " + options.optimizer +
               " needs norms of whole tensors, and each rank has a part of them");
+  require(options.shard != "parameters" || options.precision == "float32",
+          shard +
+              "does not go with --precision yet: norms stay in float32, and parameters of a "
+              "unit are of one type");
+  require(options.shard != "parameters" || !options.channels_last,
+          shard + "does not go with --channels-last");
+  require(options.shard != "parameters" || options.overlap,
+          shard + "does not go with --no-overlap: gradients go when their unit's are there");
 }
 
 }  // namespace
@@ -109,7 +118,7 @@ void check_options(const TrainOptions& options, int world_size) {
       options.scale_up == 1 || !options.sync_batch_norm,
       "--sync-batch-norm: does not go with --scale-up: replicas of a process would wait for each "
       "other's ranks");
-  require_one_of(options.shard, {"none", "optimizer", "gradients"}, "shard");
+  require_one_of(options.shard, {"none", "optimizer", "gradients", "parameters"}, "shard");
   if (options.shard != "none") check_shard(options);
   require_one_of(options.ps_mode, {"ps", "ps-sparse"}, "ps-mode");
   const int batch_size = scaled(options, world_size).batch_size;
@@ -150,6 +159,7 @@ void check_options(const RecipeOptions& options, int world_size) {
   require(options.export_name.empty() || !options.export_dir.empty(),
           "--export-name: needs --export, where the model goes");
   require_writable_folder(options.export_dir, "export");
+  if (!options.export_name.empty()) repository::check_model_name(options.export_name);
   require(options.group.empty() || !options.source.empty(), "--group: needs --source");
   check_options(static_cast<const TrainOptions&>(options), world_size);
 }

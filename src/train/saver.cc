@@ -15,7 +15,12 @@ Saver::Saver(const TrainOptions& options, std::string name,
 
 std::optional<RunState> Saver::load(torch::nn::Module& model, LoadedCheckpoint& loaded) {
   std::optional<Checkpoints::Found> found;
-  if (checkpoints_) found = checkpoints_->load_newest(model, loaded.optimizer.get());
+  if (checkpoints_) {
+    found = checkpoints_->newest([&](const std::filesystem::path& file) {
+      return loaded.optimizer ? load_checkpoint(file, model, loaded.optimizer.get())
+                              : read_checkpoint_metadata(file);
+    });
+  }
   if (found && describe_) {
     CheckpointMetadata own;
     describe_(own);
@@ -28,8 +33,7 @@ std::optional<RunState> Saver::load(torch::nn::Module& model, LoadedCheckpoint& 
   return restore(found ? &found->metadata : nullptr, device_of(model), world_);
 }
 
-std::string Saver::save(const RunState& state, const torch::nn::Module& model, Stepper& stepper,
-                        bool best) {
+std::string Saver::save(const RunState& state, torch::Device device, Stepper& stepper, bool best) {
   if (options_.checkpoint_dir.empty()) return {};
   stepper.update().join_weights();
   RunState saved = state;
@@ -37,14 +41,13 @@ std::string Saver::save(const RunState& state, const torch::nn::Module& model, S
   // Ranks that go on have one state, whatever their number.
   world_.allreduce(&saved.loss_sum, &saved.loss_sum, 1, DataType::float64);
   saved.loss_sum /= world_.size();
-  auto metadata =
-      to_metadata(saved, gather_generators(device_of(model), world_), options_.configuration);
+  auto metadata = to_metadata(saved, gather_generators(device, world_), options_.configuration);
   std::filesystem::path file;
   if (checkpoints_) {
     if (describe_) describe_(metadata);
     file = checkpoints_->file_of(state.steps);
   }
-  auto checkpoint = stepper.update().save(file, model, std::move(metadata));
+  auto checkpoint = stepper.update().save(file, std::move(metadata));
   if (checkpoint) {
     checkpoints_->save(state.steps, std::move(*checkpoint), best);
   } else if (checkpoints_) {

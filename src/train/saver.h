@@ -22,12 +22,11 @@ class Saver {
   Saver(const TrainOptions& options, std::string name,
         std::function<void(CheckpointMetadata&)> describe, const World& world);
 
-  /// Loads the model, and the optimizer where there is one, on rank 0, which gets to know the file, and gives every rank the state;
-  /// empty where there is no checkpoint yet. Collective.
+  /// Finds the newest checkpoint, whose file rank 0 gets to know, and gives every rank the state; empty where there is none yet. Where
+  /// `loaded` has an optimizer, rank 0 loads that and the model. Collective.
   std::optional<RunState> load(torch::nn::Module& model, LoadedCheckpoint& loaded);
   /// Collective. Returns where it will be, on rank 0.
-  std::string save(const RunState& state, const torch::nn::Module& model, Stepper& stepper,
-                   bool best);
+  std::string save(const RunState& state, torch::Device device, Stepper& stepper, bool best);
   /// Until all is written. Throws what writing threw.
   void wait();
 

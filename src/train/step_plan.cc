@@ -49,6 +49,11 @@ std::size_t StepPlan::parts_in(std::int64_t step) const {
   return std::min(parts_, last - first);
 }
 
+// The last rank has as many samples as any.
+std::size_t StepPlan::most_parts_in(std::int64_t step) const {
+  return std::min(parts_, (samples_in(step) + ranks_ - 1) / ranks_);
+}
+
 BatchPlan StepPlan::of_epoch(std::size_t epoch, std::int64_t first_step) const {
   const auto order =
       data::epoch_order(size_, {.seed = seed_, .shuffle_buffer = shuffle_buffer_}, epoch);

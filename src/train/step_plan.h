@@ -28,6 +28,8 @@ class Plan {
   /// Into how many parts this rank's samples of a step are divided: as accumulation and replicas want it, but none is
   /// empty.
   virtual std::size_t parts_in(std::int64_t step) const = 0;
+  /// The most that any rank has in a step.
+  virtual std::size_t most_parts_in(std::int64_t step) const = 0;
   /// This rank's parts of all steps from `first` on, one after the other.
   virtual BatchPlan of_epoch(std::size_t epoch, std::int64_t first) const = 0;
 };
@@ -43,6 +45,7 @@ class StepPlan final : public Plan {
   std::int64_t steps() const override { return steps_; }
   std::size_t samples_in(std::int64_t step) const override;
   std::size_t parts_in(std::int64_t step) const override;
+  std::size_t most_parts_in(std::int64_t step) const override;
   BatchPlan of_epoch(std::size_t epoch, std::int64_t first) const override;
 
  private:

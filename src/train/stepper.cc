@@ -41,10 +41,11 @@ void Stepper::enter(const World& world) {
 }
 
 StepResult Stepper::step(const std::vector<Batch>& parts, double lr,
-                         std::optional<std::size_t> samples) {
+                         std::optional<std::size_t> samples, const std::vector<Batch>& idle) {
   for (auto& group : update_->optimizer().param_groups()) group.options().set_lr(lr);
   update_->zero_grad();
   const Losses losses = backward(parts, samples);
+  run_idle(idle);
   const bool finite = update_->reduce(scaler_.scale());
   if (finite) {
     if (options_.clip_norm > 0) update_->clip(options_.clip_norm);
@@ -65,6 +66,11 @@ torch::Tensor Stepper::loss_of(torch::nn::Module& model, const Batch& batch, dou
   if (loss.numel() != 1)
     throw InputError(fmt::format("Objective::loss gave {} numbers, expected one", loss.numel()));
   return loss * (static_cast<double>(batch.size()) / total);
+}
+
+void Stepper::run_idle(const std::vector<Batch>& idle) {
+  for (const Batch& batch : idle)
+    (loss_of(model_, batch, static_cast<double>(batch.size())) * 0).backward();
 }
 
 // The parts' losses add up to the mean over the whole: of this rank where it steps alone, else, on average over the

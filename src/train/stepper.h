@@ -41,9 +41,11 @@ class Stepper {
 
   /// `parts` are this rank's batch, divided for accumulation and replicas; perhaps none. Parts of a batch of `samples` over
   /// all ranks count by their samples, however uneven, so that the step is that of one process; without `samples`,
-  /// ranks count equally. Collective.
+  /// ranks count equally. `idle` count nothing: a rank goes through the model with them where others have more parts, and
+  /// the model is of units, in which all ranks run together. Collective.
   StepResult step(const std::vector<Batch>& parts, double lr,
-                  std::optional<std::size_t> samples = std::nullopt);
+                  std::optional<std::size_t> samples = std::nullopt,
+                  const std::vector<Batch>& idle = {});
 
  private:
   struct Losses {
@@ -52,6 +54,7 @@ class Stepper {
     double total = 0;                     // what each of them is divided by
   };
   Losses backward(const std::vector<Batch>& parts, std::optional<std::size_t> samples);
+  void run_idle(const std::vector<Batch>& idle);
   torch::Tensor loss_of(torch::nn::Module& model, const Batch& batch, double total) const;
 
   torch::nn::Module& model_;

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "sullae/torch/checkpoint.h"
+#include "sullae/train/units.h"
 #include "train/find_model.h"
 
 namespace sullae::train {
@@ -45,7 +46,11 @@ std::unique_ptr<Task> make_task(const Recipe& recipe, const RecipeOptions& optio
     throw InputError(fmt::format("--init-from {}: is a model of 'sullae train {}', not of '{}'",
                                  file.string(), known.recipe, recipe.name()));
   auto task = recipe.make(options, world, &known);
-  load_checkpoint(file, *task->model());
+  const auto model = task->model();
+  if (ShardedUnits* const units = units_of(*model))
+    load_weights(file, *model, *units);
+  else
+    load_checkpoint(file, *model);
   return task;
 }
 

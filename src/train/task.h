@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,13 +39,16 @@ class Classifier : public Servable {
   virtual torch::Tensor scores(const Batch& batch) = 0;
 };
 
+/// Gets `states`, [places, size], what is known at each place of texts of its piece and those before it, and `vectors`, [pieces, size]:
+/// the scores, before softmax, of what follows a place are its state's products with all vectors.
+using UseOfStates =
+    std::function<torch::Tensor(const torch::Tensor& states, const torch::Tensor& vectors)>;
+
 /// Says how texts go on.
 class LanguageModel : public Servable {
  public:
-  /// What is known at each place of `pieces`, [batch, time] int64, of those before it and itself: [batch, time, size].
-  virtual torch::Tensor states(const torch::Tensor& pieces) = 0;
-  /// [pieces, size]: a state's products with them are the scores, before softmax, of what follows.
-  virtual torch::Tensor vectors() const = 0;
+  /// What `use` makes of the places of `pieces`, [batch, time] int64, text by text.
+  virtual torch::Tensor read(const torch::Tensor& pieces, const UseOfStates& use) = 0;
   /// What follows each of `texts`, [texts, pieces], before softmax. Their new pieces are in their caches then. Without gradients, in
   /// any thread, of other texts in several at once.
   virtual torch::Tensor go_on(const std::vector<NewPieces>& texts) = 0;

@@ -72,14 +72,13 @@ void check_run_dir(const TrainOptions& options, const World& world) {
 // The weights as they are now, as a version of a model repository.
 void export_model(Loop& loop, const Recipe& recipe, const RecipeOptions& options,
                   const ModelDescription& description) {
+  if (!loop.is_root()) return loop.save_weights({}, {});
   CheckpointMetadata metadata;
   add_configuration(metadata, options.configuration);
   add_description(metadata, description);
-  auto weights = loop.weights(std::move(metadata));
-  if (!weights) return;
-  const auto exported =
-      export_version(options.export_dir,
-                     options.export_name.empty() ? recipe.name() : options.export_name, *weights);
+  const auto exported = export_version(
+      options.export_dir, options.export_name.empty() ? recipe.name() : options.export_name,
+      [&](const std::filesystem::path& file) { loop.save_weights(file, metadata); });
   loop.note(fmt::format("exported as {}: `sullae serve {}` serves it", exported.string(),
                         options.export_dir.string()));
 }

@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "support/errors.h"
+#include "support/ranks.h"
 #include "support/temporary_directory.h"
 
 namespace sullae::testing {
@@ -133,6 +135,54 @@ void fits(const torch::Tensor& images, const torch::Tensor& labels,
   sullae::train::fit(*model, objective, data, {.epochs = 3, .batch_size = 64, .checkpoint_dir = "checkpoints", .resume = true});
   // clang-format on
   sullae::shutdown();
+}
+
+// docs/parallel.md
+struct BlockImpl : torch::nn::Module {
+  explicit BlockImpl(std::int64_t size)
+      : linear(register_module("linear", torch::nn::Linear(size, size))) {}
+  torch::Tensor forward(const torch::Tensor& x) { return torch::tanh(linear(x)); }
+  torch::nn::Linear linear;
+};
+TORCH_MODULE(Block);
+
+// clang-format off
+struct DeepImpl : torch::nn::Module, sullae::train::HasUnits {
+  explicit DeepImpl(const sullae::World& world) : parts(world) {
+    for (int i = 0; i < 12; ++i) {
+      Block block(64);
+      const auto name = "block" + std::to_string(i);
+      register_module(name, block.ptr());
+      blocks.push_back(parts.shard(block, name));
+    }
+  }
+  torch::Tensor forward(torch::Tensor x) {
+    for (auto& block : blocks) x = block(x);
+    return x;
+  }
+  sullae::ShardedUnits* units() override { return &parts; }
+
+  sullae::ShardedUnits parts;
+  std::vector<sullae::ShardedUnit<BlockImpl>> blocks;
+};
+// clang-format on
+
+TEST(ParallelPage, FitsUnits) {
+  run_ranks({.size = 2}, [](World& world) {
+    const train::Regression objective(train::forward_of<DeepImpl>());
+    const auto x = torch::sin(torch::arange(20 * 64).view({20, 64}) * 0.1);
+    train::TensorData data({x, x * 0.5});
+    // clang-format off
+    DeepImpl model(world);
+    const auto report = sullae::train::fit(model, objective, data, {.epochs = 3, .batch_size = 8, .shard = "parameters"}, "deep", {}, world);
+    // clang-format on
+    EXPECT_LT(report.history.back().train_loss, report.history.front().train_loss);
+    EXPECT_EQ(error_of<InputError>([&] {
+                train::fit(model, objective, data, {.shard = "gradients"}, "deep", {}, world);
+              }),
+              "--shard gradients: the model is made of units, whose parameters are in parts: "
+              "expected --shard parameters");
+  });
 }
 
 TEST(Elastic, ItsProgramRuns) { elastic_program::main(); }

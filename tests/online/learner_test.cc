@@ -165,8 +165,9 @@ TEST_F(Online, RecordsWhatAProcessThatWasKilledHasLeft) {
     const CheckpointMetadata metadata{
         .numbers = {{"online-round", written.id}},
         .texts = {{"online-samples", ExampleStore(database_).identity()}}};
-    train::export_version(repository_, "texts",
-                          serialize_checkpoint(*network, nullptr, {.metadata = metadata}));
+    train::export_version(repository_, "texts", [&](const std::filesystem::path& file) {
+      save_checkpoint(file, *network, nullptr, {.metadata = metadata});
+    });
   }
   const OnlineModel model(model_, "texts");
   const auto rounds = RoundStore(database_).newest(3);

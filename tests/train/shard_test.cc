@@ -101,7 +101,7 @@ TEST_F(Shard, CheckpointsGoByWayOfRank0WhereOthersDoNotSeeIt) {
 
 TEST_F(Shard, SaysWhatDoesNotGoWithIt) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"--shard", "all"}, "--shard all: expected one of none, optimizer, gradients"},
+      {{"--shard", "all"}, "--shard all: expected one of none, optimizer, gradients, parameters"},
       {{"--shard", "optimizer", "--local-sgd", "4"}, "--shard optimizer: gradients are divided"},
       {{"--shard", "optimizer", "--compression", "float16"}, "does not go with --compression"},
       {{"--shard", "optimizer", "--scale-up", "2"}, "does not go with --scale-up"},

@@ -18,6 +18,7 @@
 namespace sullae {
 
 class ShardedUnits;
+class UnitParameters;
 
 struct ShardedOptimizerOptions {
   /// 1: each rank keeps the optimizer's state of its part of the parameters. 2: and their gradients. (ZeRO: S. Rajbhandari et
@@ -63,7 +64,7 @@ class ShardedOptimizer {
   ShardedOptimizer(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                    const Maker& make, ShardedOptimizerOptions options = {},
                    const World& world = sullae::world());
-  /// Of the units' parameters: stage 3. Throws InputError as above, and where there are no units.
+  /// Of the units' parameters: stage 3. One at a time. Throws InputError as above, and where there are no units.
   ShardedOptimizer(ShardedUnits& units, const Maker& make);
   ~ShardedOptimizer();
   ShardedOptimizer(const ShardedOptimizer&) = delete;
@@ -106,9 +107,12 @@ class ShardedOptimizer {
  private:
   friend void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
                               ShardedOptimizer& optimizer, const CheckpointOptions& options);
+  friend void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
+                           ShardedOptimizer& optimizer, const CheckpointOptions& options);
   friend CheckpointMetadata load_checkpoint(const std::filesystem::path& file,
                                             torch::nn::Module& module, ShardedOptimizer& optimizer);
   class Impl;
+  std::shared_ptr<UnitParameters> units_;  // null where there are none
   std::unique_ptr<Impl> impl_;
 };
 
@@ -121,7 +125,11 @@ class ShardedOptimizer {
 void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
                      ShardedOptimizer& optimizer, const CheckpointOptions& options = {});
 
-/// The opposite, of a checkpoint of any number of ranks, sharded or not, which rank 0 reads part by part: every rank has the
+/// The same without the optimizer's state: what a model is served from.
+void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
+                  ShardedOptimizer& optimizer, const CheckpointOptions& options = {});
+
+/// The opposite of save_checkpoint(), of a checkpoint of any number of ranks, sharded or not, which rank 0 reads part by part: every rank has the
 /// model, and its parts of the rest. Collective, over the optimizer's ranks; where those have replicas, call it in each of their
 /// worlds, whose rank 0 reads the file. Throws as load_checkpoint() of one process, on
 /// every rank.

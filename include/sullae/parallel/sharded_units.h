@@ -6,12 +6,15 @@
 #include <torch/types.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "sullae/sullae.h"
+#include "sullae/torch/checkpoint.h"
 
 namespace sullae {
 
@@ -25,8 +28,12 @@ class ShardedUnit {
  public:
   ShardedUnit() = default;
   template <class... More>
-  torch::Tensor operator()(const torch::Tensor& input, More&&... more);
-  /// For what is no parameter: those can be read nowhere but in forward().
+  torch::Tensor operator()(const torch::Tensor& input, More&&... more) const;
+  /// Runs `forward`, which takes `input`, in the place of the module's: of a unit that does one thing here and another there, as the
+  /// vectors of words that a text begins with, and that what follows is scored by.
+  torch::Tensor run(const torch::Tensor& input,
+                    const std::function<torch::Tensor(const torch::Tensor&)>& forward) const;
+  /// For what is no parameter: those can be read nowhere but in forward(), and in what run() is given.
   const std::shared_ptr<Contained>& module() const { return module_; }
 
  private:
@@ -70,11 +77,30 @@ class ShardedUnits {
     return unit;
   }
 
+  /// Whose ranks have the parts.
+  const World& world() const;
+  /// Whether ranks of other worlds have the same ones.
+  bool has_replicas() const;
+  /// Of what is divided.
+  std::vector<std::string> parameter_names() const;
+
  private:
   friend class ShardedOptimizer;
+  friend void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
+                           ShardedUnits& units, const CheckpointOptions& options);
+  friend CheckpointMetadata load_weights(const std::filesystem::path& file,
+                                         torch::nn::Module& module, ShardedUnits& units);
   std::size_t add(torch::nn::Module& module, const std::string& name);
   std::shared_ptr<UnitParameters> parameters_;
 };
+
+/// save_checkpoint() and load_checkpoint() (sharded_optimizer.h) of the weights alone, with or without an optimizer: each rank writes,
+/// and is given, its parts. `module` may lack the units' parameters. Collective, over the units' world; where that has replicas, save in
+/// one of their worlds, and load in each. Throw as those, on every rank.
+void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
+                  ShardedUnits& units, const CheckpointOptions& options = {});
+CheckpointMetadata load_weights(const std::filesystem::path& file, torch::nn::Module& module,
+                                ShardedUnits& units);
 
 namespace detail {
 /// What ShardedUnit does around `forward`.
@@ -85,10 +111,17 @@ torch::Tensor run_unit(const std::shared_ptr<UnitParameters>& parameters, std::s
 
 template <class Contained>
 template <class... More>
-torch::Tensor ShardedUnit<Contained>::operator()(const torch::Tensor& input, More&&... more) {
-  return detail::run_unit(parameters_, number_, input, [&](const torch::Tensor& x) {
+torch::Tensor ShardedUnit<Contained>::operator()(const torch::Tensor& input, More&&... more) const {
+  return run(input, [&](const torch::Tensor& x) {
     return module_->forward(x, std::forward<More>(more)...);
   });
+}
+
+template <class Contained>
+torch::Tensor ShardedUnit<Contained>::run(
+    const torch::Tensor& input,
+    const std::function<torch::Tensor(const torch::Tensor&)>& forward) const {
+  return detail::run_unit(parameters_, number_, input, forward);
 }
 
 }  // namespace sullae

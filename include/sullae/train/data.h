@@ -48,7 +48,7 @@ class Data {
  public:
   virtual ~Data() = default;
   virtual std::size_t size(Split split) const = 0;
-  /// `epoch` may decide, with the samples' numbers and a seed alone, how samples are augmented.
+  /// As many batches as the plan has. `epoch` may decide, with the samples' numbers and a seed alone, how samples are augmented.
   virtual std::unique_ptr<BatchStream> batches(Split split, BatchPlan plan, std::size_t epoch) = 0;
   /// Samples that are tested together: what fits in memory without gradients, and is enough for speed.
   virtual std::size_t test_batch_size() const { return 250; }

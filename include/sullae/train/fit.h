@@ -29,7 +29,8 @@ class Stopped : public Error {
 /// samples on any number of ranks, so the result is one process's, up to rounding and what is drawn at random while
 /// training, as dropout. Rank 0 shows progress, and writes what `options` ask for: checkpoints, of which --resume's
 /// equal takes the newest up, a report, events for TensorBoard, metrics for Prometheus. Collective: ranks give the same
-/// options, and models of the same parameters. With TrainOptions::scale_up the model must be able to clone() itself.
+/// options, and models of the same parameters. With TrainOptions::scale_up the model must be able to clone() itself; with
+/// shard = "parameters" it HasUnits, and save_weights() saves what was trained.
 ///
 /// `name`, of letters, digits, `_`, `-` and `.`, stands in reports, and in checkpoints, so that no other model takes them
 /// for its own. `observers` are told

@@ -72,6 +72,7 @@ struct Report {
   double waiting_for_ranks = 0;
   std::int64_t skipped_steps = 0;
   std::int64_t damaged_records = 0;        ///< on all ranks
+  std::int64_t peak_memory = 0;            ///< bytes, of the process that had the most
   int scale_up = 1;                        ///< replicas within each rank
   std::vector<WorldChange> world_changes;  ///< those that the rank which writes the report has seen
   std::string configuration;               ///< TOML

@@ -73,8 +73,8 @@ struct TrainOptions {
   /// Norms over the samples of all ranks: of `sullae train`, in its models. fit() sees by itself whether a model has
   /// SyncBatchNorm2d, and refuses this where it has none.
   bool sync_batch_norm = false;
-  /// Each rank has the whole optimizer ("none"), a part of its state ("optimizer"), or of that and of the gradients
-  /// ("gradients"). See ShardedOptimizer.
+  /// Each rank has the whole optimizer ("none"), a part of its state ("optimizer"), of that and of the gradients
+  /// ("gradients"), or of all that and of the parameters ("parameters": of a model that HasUnits). See ShardedOptimizer.
   std::string shard = "none";
   /// What is on parameter servers, where the job has some: everything ("ps"), or the rows of tables with sparse gradients,
   /// and dense gradients are averaged among ranks ("ps-sparse").

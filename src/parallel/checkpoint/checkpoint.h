@@ -14,9 +14,8 @@
 
 namespace sullae {
 
-/// A sharded optimizer, from within.
+/// A sharded optimizer, from within: beside the store of what it updates.
 struct Sharded {
-  ParameterStore& store;
   torch::optim::Optimizer& optimizer;  ///< of this rank's pieces
   const ShardedOptimizer::Maker& make;
 };
@@ -27,14 +26,15 @@ inline constexpr int kCheckpointRoot = 0;
 inline constexpr int kCheckpointTag = 0x5b;
 inline constexpr std::size_t kCheckpointMessage = std::size_t{4} << 20;
 
-/// See save_checkpoint() and load_checkpoint() in sharded_optimizer.h.
+/// See save_checkpoint() and load_checkpoint() in sharded_optimizer.h, and, where `sharded` is null, save_weights() and load_weights().
 void save_parts(const std::filesystem::path& file, const torch::nn::Module& module,
-                const Sharded& sharded, const CheckpointOptions& options);
+                ParameterStore& store, const Sharded* sharded, const CheckpointOptions& options);
 CheckpointMetadata load_parts(const std::filesystem::path& file, torch::nn::Module& module,
-                              const Sharded& sharded);
+                              ParameterStore& store, const Sharded* sharded);
 
 /// An optimizer of all parameters that has their names and shapes, and nothing of their size.
-std::unique_ptr<torch::optim::Optimizer> make_outline(const Sharded& sharded,
+std::unique_ptr<torch::optim::Optimizer> make_outline(const ParameterStore& store,
+                                                      const ShardedOptimizer::Maker& make,
                                                       ShardedOptimizer::Pieces& parameters);
 
 /// Who writes which elements of a parameter.

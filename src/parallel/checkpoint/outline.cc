@@ -36,24 +36,24 @@ struct Wanted {
 
 class Outliner {
  public:
-  Outliner(const torch::nn::Module& module, const Sharded& sharded,
+  Outliner(const torch::nn::Module& module, const ParameterStore& store, const Sharded* sharded,
            const std::vector<StateTensors>& states)
-      : module_(module), sharded_(sharded), states_(states) {
+      : module_(module), store_(store), sharded_(sharded), states_(states) {
     for (std::size_t i = 0; i < all().size(); ++i) {
       const torch::Tensor& parameter = all()[i].tensor;
       if (parameter.numel() == 0) continue;  // nobody has a part of it
       const auto type = parameter.scalar_type();
       weight_[parameter.unsafeGetTensorImpl()] = wanted_.size();
-      wanted_.push_back({parameter, sharded.store.is_whole(i) ? type : updated_type(type),
-                         writers_of(sharded.store, i)});
+      wanted_.push_back(
+          {parameter, store.is_whole(i) ? type : updated_type(type), writers_of(store, i)});
       for (const auto& [name, value] : states[i]) {
         if (!is_outlined(value)) continue;
-        wanted_.push_back({parameter, value.toTensor().scalar_type(), sharded.store.parts_of(i)});
+        wanted_.push_back({parameter, value.toTensor().scalar_type(), store.parts_of(i)});
       }
     }
     for_each_tensor(module,
                     [&](const std::string&, const torch::Tensor& tensor, bool) { want(tensor); });
-    for (const NamedState& other : sharded.store.others()) want(other.tensor);
+    for (const NamedState& other : store.others()) want(other.tensor);
   }
 
   CheckpointOutline lay_out(const CheckpointOptions& options) {
@@ -68,9 +68,12 @@ class Outliner {
     torch::serialize::OutputArchive archive;
     CheckpointOptions outlined{.metadata = options.metadata};
     const auto whole = module_with(places, outlined.weights);
-    write_checkpoint_archive(
-        archive, whole ? *whole : module_,
-        [&](torch::serialize::OutputArchive& into) { write_optimizer(into, places); }, outlined);
+    SaveOptimizer save_optimizer;
+    if (sharded_ != nullptr)
+      save_optimizer = [&](torch::serialize::OutputArchive& into) {
+        write_optimizer(into, places);
+      };
+    write_checkpoint_archive(archive, whole ? *whole : module_, save_optimizer, outlined);
     CheckpointOutline outline{.layout = ArchiveLayout(archive, room)};
     for (std::size_t i = 0; i < wanted_.size(); ++i)
       outline.contents.push_back({.offset = outline.layout.offset_of(i),
@@ -81,7 +84,7 @@ class Outliner {
   }
 
  private:
-  const std::vector<PlannedParameter>& all() const { return sharded_.store.all(); }
+  const std::vector<PlannedParameter>& all() const { return store_.all(); }
 
   static bool is_outlined(const c10::IValue& value) { return is_moment(value, 0); }
 
@@ -119,7 +122,7 @@ class Outliner {
     std::vector<NamedState> missing;
     for (const PlannedParameter& parameter : all())
       missing.push_back({NamedState::Kind::parameter, parameter.name, parameter.tensor});
-    std::ranges::copy(sharded_.store.others(), std::back_inserter(missing));
+    std::ranges::copy(store_.others(), std::back_inserter(missing));
     std::erase_if(missing, [&](const NamedState& one) {
       return there.contains(one.tensor.unsafeGetTensorImpl());
     });
@@ -137,8 +140,8 @@ class Outliner {
   void write_optimizer(torch::serialize::OutputArchive& archive,
                        const std::vector<torch::Tensor>& places) {
     ShardedOptimizer::Pieces parameters;
-    const auto whole = make_outline(sharded_, parameters);
-    copy_options(sharded_.optimizer, *whole);
+    const auto whole = make_outline(store_, sharded_->make, parameters);
+    copy_options(sharded_->optimizer, *whole);
     auto& state = whole->state();
     state.clear();
     for (std::size_t i = 0; i < all().size(); ++i) {
@@ -159,7 +162,8 @@ class Outliner {
   }
 
   const torch::nn::Module& module_;
-  const Sharded& sharded_;
+  const ParameterStore& store_;
+  const Sharded* sharded_;  // null: weights alone
   const std::vector<StateTensors>& states_;
   std::vector<Wanted> wanted_;
   std::map<const void*, std::size_t> weight_;  // where in wanted_, by tensor
@@ -180,24 +184,25 @@ std::vector<Part> writers_of(const ParameterStore& store, std::size_t parameter)
   return parts;
 }
 
-std::unique_ptr<torch::optim::Optimizer> make_outline(const Sharded& sharded,
+std::unique_ptr<torch::optim::Optimizer> make_outline(const ParameterStore& store,
+                                                      const ShardedOptimizer::Maker& make,
                                                       ShardedOptimizer::Pieces& parameters) {
-  for (const PlannedParameter& parameter : sharded.store.all())
+  for (const PlannedParameter& parameter : store.all())
     parameters.insert(
         parameter.name,
         torch::empty(
             parameter.tensor.sizes(),
             torch::device(torch::kMeta).dtype(updated_type(parameter.tensor.scalar_type())))
             .set_requires_grad(true));
-  return sharded.make(parameters);
+  return make(parameters);
 }
 
-CheckpointOutline lay_out(const torch::nn::Module& module, const Sharded& sharded,
-                          const std::vector<StateTensors>& states,
+CheckpointOutline lay_out(const torch::nn::Module& module, const ParameterStore& store,
+                          const Sharded* sharded, const std::vector<StateTensors>& states,
                           const CheckpointOptions& options) {
   if (!options.weights.empty())
     throw InputError("the weights of a sharded optimizer are its own: leave `weights` empty");
-  return Outliner(module, sharded, states).lay_out(options);
+  return Outliner(module, store, sharded, states).lay_out(options);
 }
 
 }  // namespace sullae

@@ -29,9 +29,9 @@ struct CheckpointOutline {
   std::vector<Content> contents;
 };
 
-/// `states`: for each parameter as gather_outline() has it. Throws InputError.
-CheckpointOutline lay_out(const torch::nn::Module& module, const Sharded& sharded,
-                          const std::vector<StateTensors>& states,
+/// `states`: for each parameter as gather_outline() has it; nothing of each where `sharded` is null. Throws InputError.
+CheckpointOutline lay_out(const torch::nn::Module& module, const ParameterStore& store,
+                          const Sharded* sharded, const std::vector<StateTensors>& states,
                           const CheckpointOptions& options);
 
 }  // namespace sullae

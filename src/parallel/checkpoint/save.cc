@@ -62,8 +62,9 @@ constexpr std::int64_t kComes = 1;
 constexpr std::int64_t kFailed = 0;
 
 // What this rank has, in the order of the contents. Returns the checksum of each part.
-Crcs put_parts(const Sharded& sharded, const Numbers& places, const Put& put) {
-  const int own = sharded.store.world().rank();
+Crcs put_parts(const ParameterStore& store, const Sharded* sharded, const Numbers& places,
+               const Put& put) {
+  const int own = store.world().rank();
   Crcs crcs;
   const auto put_part = [&](std::int64_t offset, const Part& part, const torch::Tensor& elements) {
     const std::size_t element = elements.element_size();
@@ -72,21 +73,21 @@ Crcs put_parts(const Sharded& sharded, const Numbers& places, const Put& put) {
     crcs.push_back(extend_crc(0, elements.data_ptr(), bytes));
   };
   std::size_t next = 0;
-  for (std::size_t i = 0; i < sharded.store.all().size(); ++i) {
+  for (std::size_t i = 0; i < store.all().size(); ++i) {
     const std::int64_t weights = places[next++];
-    for (const Part& part : writers_of(sharded.store, i)) {
+    for (const Part& part : writers_of(store, i)) {
       if (part.rank != own) continue;
-      const bool is_whole = sharded.store.is_whole(i);
+      const bool is_whole = store.is_whole(i);
       put_part(weights, part,
-               is_whole ? range_of(sharded.store.all()[i].tensor, part.from, part.to)
-                        : flat_of(sharded.store.piece_of(i)));
+               is_whole ? range_of(store.all()[i].tensor, part.from, part.to)
+                        : flat_of(store.piece_of(i)));
     }
     const auto moments = static_cast<std::size_t>(places[next++]);
-    for (const Part& part : sharded.store.parts_of(i)) {
+    for (const Part& part : store.parts_of(i)) {
       if (part.rank != own || moments == 0) continue;
-      const torch::Tensor& piece = sharded.store.piece_of(i);
+      const torch::Tensor& piece = store.piece_of(i);
       std::vector<torch::Tensor> its;
-      for (const auto& [name, value] : state_of(sharded.optimizer, piece)) {
+      for (const auto& [name, value] : state_of(sharded->optimizer, piece)) {
         if (!is_moment(value, length(part.to - part.from))) continue;
         torch::Tensor moment = value.toTensor();
         if (moment.strides() != piece.strides())
@@ -96,7 +97,7 @@ Crcs put_parts(const Sharded& sharded, const Numbers& places, const Put& put) {
       if (its.size() != moments)
         throw Error(
             fmt::format("the optimizer keeps {} tensors of a part of '{}', and {} of another",
-                        its.size(), sharded.store.all()[i].name, moments));
+                        its.size(), store.all()[i].name, moments));
       for (std::size_t moment = 0; moment < moments; ++moment)
         put_part(places[next + moment], part, its[moment]);
     }
@@ -136,9 +137,9 @@ void throw_together(const World& world, const std::filesystem::path& file,
 
 class Save {
  public:
-  Save(const std::filesystem::path& file, const torch::nn::Module& module, const Sharded& sharded,
-       const CheckpointOptions& options)
-      : file_(file), module_(module), sharded_(sharded), options_(options) {}
+  Save(const std::filesystem::path& file, const torch::nn::Module& module, ParameterStore& store,
+       const Sharded* sharded, const CheckpointOptions& options)
+      : file_(file), module_(module), store_(store), sharded_(sharded), options_(options) {}
 
   void run() {
     lay_out();
@@ -148,25 +149,25 @@ class Save {
   }
 
  private:
-  const World& world() const { return sharded_.store.world(); }
+  const World& world() const { return store_.world(); }
   bool is_root() const { return world().rank() == kCheckpointRoot; }
   bool sees() const { return sees_[static_cast<std::size_t>(world().rank())] != 0; }
 
   void lay_out() {
-    std::vector<StateTensors> states;
-    for (std::size_t i = 0; i < sharded_.store.all().size(); ++i)
-      states.push_back(gather_outline(sharded_.store, i, sharded_.optimizer, kCheckpointRoot));
+    std::vector<StateTensors> states(store_.all().size());
+    for (std::size_t i = 0; i < states.size() && sharded_ != nullptr; ++i)
+      states[i] = gather_outline(store_, i, sharded_->optimizer, kCheckpointRoot);
     std::string problem;
     if (is_root())
       problem = problem_of([&] {
-        outline_.emplace(sullae::lay_out(module_, sharded_, states, options_));
+        outline_.emplace(sullae::lay_out(module_, store_, sharded_, states, options_));
         output_.emplace(file_);
         start_ = draw_secret();
         output_->write(start_.data(), start_.size());
       });
     throw_together(world(), file_, problem);
     std::string places;
-    if (is_root()) places = as_text(places_of(*outline_, sharded_.store, states));
+    if (is_root()) places = as_text(places_of(*outline_, store_, states));
     places_ = from_text<std::int64_t>(broadcast_text(std::move(places), kCheckpointRoot, world()));
   }
 
@@ -184,7 +185,7 @@ class Save {
   void write() {
     Crcs crcs;
     auto problem = problem_of([&] {
-      crcs = put_parts(sharded_, places_,
+      crcs = put_parts(store_, sharded_, places_,
                        [&](std::uint64_t offset, const void* data, std::size_t bytes) {
                          put(offset, data, bytes);
                        });
@@ -282,7 +283,8 @@ class Save {
 
   const std::filesystem::path& file_;
   const torch::nn::Module& module_;
-  const Sharded& sharded_;
+  ParameterStore& store_;
+  const Sharded* sharded_;  // null: weights alone
   const CheckpointOptions& options_;
   Numbers places_;
   std::string start_;
@@ -298,8 +300,8 @@ class Save {
 }  // namespace
 
 void save_parts(const std::filesystem::path& file, const torch::nn::Module& module,
-                const Sharded& sharded, const CheckpointOptions& options) {
-  Save(file, module, sharded, options).run();
+                ParameterStore& store, const Sharded* sharded, const CheckpointOptions& options) {
+  Save(file, module, store, sharded, options).run();
 }
 
 }  // namespace sullae

@@ -60,15 +60,6 @@ class Running {
 
 }  // namespace
 
-ShardedUnits::ShardedUnits(const World& world)
-    : parameters_(std::make_shared<UnitParameters>(world, std::nullopt)) {}
-ShardedUnits::ShardedUnits(const World& world, const World& replicas)
-    : parameters_(std::make_shared<UnitParameters>(world, replicas)) {}
-
-std::size_t ShardedUnits::add(torch::nn::Module& module, const std::string& name) {
-  return parameters_->add(module, name);
-}
-
 torch::Tensor detail::run_unit(const std::shared_ptr<UnitParameters>& parameters,
                                std::size_t number, const torch::Tensor& input,
                                const std::function<torch::Tensor(const torch::Tensor&)>& forward) {
@@ -83,6 +74,8 @@ torch::Tensor detail::run_unit(const std::shared_ptr<UnitParameters>& parameters
     const bool begins = learns && input.requires_grad();
     if (begins) parameters->expect_backward(number);
     output = forward(begins ? Begin::apply(input, unit) : input);
+    // Backward does not come to where it began: its gradients, and those of the unit's other runs, are reduced once all are there.
+    if (learns && !begins && output.requires_grad()) parameters->expect_backward(number);
   }
   return learns && output.requires_grad() ? End::apply(output, unit) : output;
 }

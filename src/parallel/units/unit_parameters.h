@@ -30,10 +30,13 @@ class UnitParameters final : public ParameterStore {
   std::size_t add(torch::nn::Module& module, const std::string& name);
   /// For an optimizer, of which there is one; no more are added. Throws InputError where there are none.
   void give_to_optimizer();
+  /// It is gone; another may come.
+  void take_from_optimizer() { has_optimizer_ = false; }
 
   /// The unit's parameters are whole when it returns. `learns`: it will run again in each step.
   void gather(std::size_t unit, bool learns);
-  /// It runs, and finish_backward() will be called for that.
+  /// It runs, and finish_backward() will be called for that, or, where backward does not come to where the run began, reduce(): its
+  /// gradients go when all are there.
   void expect_backward(std::size_t unit) { ++expected_[unit]; }
   /// It has run: they are not needed any more.
   void release(std::size_t unit);
@@ -41,6 +44,7 @@ class UnitParameters final : public ParameterStore {
   void finish_backward(std::size_t unit);
 
   const World& world() const override { return world_; }
+  bool has_replicas() const { return replicas_.has_value(); }
   const std::vector<PlannedParameter>& all() const override { return all_; }
   std::vector<NamedState> others() const override { return others_; }
   bool is_whole(std::size_t parameter) const override;

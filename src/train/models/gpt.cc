@@ -12,6 +12,22 @@ namespace {
 
 constexpr double kWeightDeviation = 0.02;
 
+// What `layers` blocks add up does not grow with their number.
+void draw_block(torch::nn::Module& block, std::int64_t layers) {
+  const double added = kWeightDeviation / std::sqrt(2.0 * static_cast<double>(layers));
+  const torch::NoGradGuard guard;
+  for (auto& item : block.named_parameters()) {
+    const std::string& name = item.key();
+    if (name.ends_with("mix.weight") || name.ends_with("down.weight")) {
+      item.value().normal_(0, added);
+    } else if (item.value().dim() == 2) {
+      item.value().normal_(0, kWeightDeviation);
+    } else if (name.ends_with("bias")) {
+      item.value().zero_();
+    }
+  }
+}
+
 }  // namespace
 
 GptImpl::GptImpl(const GptOptions& options) : options_(options) {
@@ -25,31 +41,26 @@ void GptImpl::reset() {
   const std::int64_t size = options_.stack.size;
   embedding_ = register_module("embedding", make_vectors(options_.pieces, size, kWeightDeviation));
   places_ = register_module("places", make_vectors(options_.context, size, kWeightDeviation));
-  blocks_ = register_module("blocks", options_.stack.make());
+  blocks_ = options_.stack.make(
+      options_.units, [&](torch::nn::Module& block) { draw_block(block, options_.stack.layers); });
+  register_module("blocks", blocks_.modules());
   norm_ = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({size})));
-  // What blocks add up does not grow with their number.
-  const double added =
-      kWeightDeviation / std::sqrt(2.0 * static_cast<double>(options_.stack.layers));
-  const torch::NoGradGuard guard;
-  for (auto& item : blocks_->named_parameters()) {
-    const std::string& name = item.key();
-    if (name.ends_with("mix.weight") || name.ends_with("down.weight")) {
-      item.value().normal_(0, added);
-    } else if (item.value().dim() == 2) {
-      item.value().normal_(0, kWeightDeviation);
-    } else if (name.ends_with("bias")) {
-      item.value().zero_();
-    }
-  }
+  ends_ = Layer(
+      "",
+      together({{"embedding", embedding_.ptr()}, {"places", places_.ptr()}, {"norm", norm_.ptr()}}),
+      options_.units);
 }
 
-torch::Tensor GptImpl::states(const torch::Tensor& pieces) {
+torch::Tensor GptImpl::read(const torch::Tensor& pieces, const UseOfStates& use) {
   const auto places = Places::causal(pieces.size(0), pieces.size(1));
-  const auto x = embedding_(pieces) + places_(torch::arange(places.time, pieces.options()));
-  const auto states = TransformerStack::run(
-      blocks_, torch::dropout(x.flatten(0, 1), options_.stack.dropout, is_training()), places);
-  return normed(norm_, states, embedding_->weight.scalar_type())
-      .view({places.batch, places.time, -1});
+  auto x = ends_.run(pieces, [&](const torch::Tensor& numbers) {
+    return embedding_(numbers) + places_(torch::arange(places.time, numbers.options()));
+  });
+  x = blocks_(torch::dropout(x.flatten(0, 1), options_.stack.dropout, is_training()), places);
+  return ends_.run(x, [&](const torch::Tensor& states) {
+    const torch::Tensor& vectors = embedding_->weight;
+    return use(normed(norm_, states, vectors.scalar_type()), vectors);
+  });
 }
 
 torch::Tensor GptImpl::go_on(const std::vector<NewPieces>& texts) {
@@ -73,7 +84,7 @@ torch::Tensor GptImpl::go_on(const std::vector<NewPieces>& texts) {
     return torch::tensor(numbers).to(device);
   };
   auto x = embedding_(on_device(pieces)) + places_(on_device(at));
-  x = TransformerStack::run(blocks_, x, Places::growing(growing));
+  x = blocks_(x, Places::growing(growing));
   const auto states =
       normed(norm_, x.index_select(0, on_device(last)), embedding_->weight.scalar_type());
   auto scores = linear_of_few(states, embedding_->weight);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "sullae/train/units.h"
 #include "train/models/transformer_block.h"
 #include "train/task.h"
 
@@ -16,28 +17,30 @@ struct GptOptions {
   /// Places that it sees.
   std::int64_t context = 128;
   TransformerStack stack = {.size = 128, .heads = 4, .layers = 4, .dropout = 0.1};
+  Units units = nullptr;
 };
 
 /// Vectors of pieces and of places, and blocks, in which a place sees those before it; what comes next is scored by the
 /// vectors of the pieces again.
 ///
 /// Inputs: [batch, time] int64, at most `context` places.
-class GptImpl : public torch::nn::Cloneable<GptImpl>, public LanguageModel {
+class GptImpl : public torch::nn::Cloneable<GptImpl>, public LanguageModel, public HasUnits {
  public:
   /// Throws InputError for sizes that do not go together.
   explicit GptImpl(const GptOptions& options);
   void reset() override;
-  torch::Tensor states(const torch::Tensor& pieces) override;
-  torch::Tensor vectors() const override { return embedding_->weight; }
+  torch::Tensor read(const torch::Tensor& pieces, const UseOfStates& use) override;
   torch::Tensor go_on(const std::vector<NewPieces>& texts) override;
   torch::jit::Module script() const override;
+  ShardedUnits* units() override { return options_.units.get(); }
 
  private:
   GptOptions options_;
   torch::nn::Embedding embedding_{nullptr};
   torch::nn::Embedding places_{nullptr};
-  torch::nn::ModuleList blocks_{nullptr};
+  TransformerBlocks blocks_;
   torch::nn::LayerNorm norm_{nullptr};
+  Layer ends_;  // what is not blocks
 };
 
 }  // namespace sullae::train

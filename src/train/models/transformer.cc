@@ -25,9 +25,16 @@ void TransformerClassifierImpl::reset() {
   const std::int64_t size = options_.stack.size;
   embedding_ = register_module("embedding", make_vectors(options_.pieces, size, kPieceDeviation));
   places_ = register_module("places", make_vectors(options_.places, size, kPlaceDeviation));
-  blocks_ = register_module("blocks", options_.stack.make());
+  blocks_ = options_.stack.make(options_.units);
+  register_module("blocks", blocks_.modules());
   norm_ = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({size})));
   output_ = register_module("output", torch::nn::Linear(size, options_.classes));
+  ends_ = Layer("",
+                together({{"embedding", embedding_.ptr()},
+                          {"places", places_.ptr()},
+                          {"norm", norm_.ptr()},
+                          {"output", output_.ptr()}}),
+                options_.units);
 }
 
 torch::Tensor TransformerClassifierImpl::scores(const Batch& batch) {
@@ -37,13 +44,18 @@ torch::Tensor TransformerClassifierImpl::scores(const Batch& batch) {
   };
   const auto places = Places::filled(pieces);
   const auto text = torch::div(places.at, places.time, "floor");  // that a place is of
-  auto x = drop(embedding_(pieces.view({-1}).index_select(0, places.at)) +
-                places_(places.at - text * places.time));
-  x = TransformerStack::run(blocks_, x, places);
-  x = norm_(x.to(norm_->weight.scalar_type()));
-  const auto count = pieces.ne(0).sum(1, /*keepdim=*/true).to(x.scalar_type());
-  const auto mean = x.new_zeros({places.batch, x.size(1)}).index_add(0, text, x) / count;
-  return output_(drop(mean).to(output_->weight.scalar_type()));
+  auto x = ends_.run(pieces, [&](const torch::Tensor& numbers) {
+    return embedding_(numbers.view({-1}).index_select(0, places.at)) +
+           places_(places.at - text * places.time);
+  });
+  x = blocks_(drop(x), places);
+  return ends_.run(x, [&](const torch::Tensor& states) {
+    const auto normal = norm_(states.to(norm_->weight.scalar_type()));
+    const auto count = pieces.ne(0).sum(1, /*keepdim=*/true).to(normal.scalar_type());
+    const auto mean =
+        normal.new_zeros({places.batch, normal.size(1)}).index_add(0, text, normal) / count;
+    return output_(drop(mean).to(output_->weight.scalar_type()));
+  });
 }
 
 torch::jit::Module TransformerClassifierImpl::script() const {

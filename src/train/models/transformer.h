@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "sullae/train/units.h"
 #include "train/models/transformer_block.h"
 #include "train/task.h"
 
@@ -17,27 +18,31 @@ struct TransformerOptions {
   std::int64_t places = 64;
   std::int64_t classes = 2;
   TransformerStack stack = {};
+  Units units = nullptr;
 };
 
 /// Vectors of pieces and of places, blocks, and a linear layer over the mean of all places.
 ///
 /// Inputs: [batch, time] int64, with zeros behind the shorter texts.
 class TransformerClassifierImpl : public torch::nn::Cloneable<TransformerClassifierImpl>,
-                                  public Classifier {
+                                  public Classifier,
+                                  public HasUnits {
  public:
   /// Throws InputError for sizes that do not go together.
   explicit TransformerClassifierImpl(const TransformerOptions& options);
   void reset() override;
   torch::Tensor scores(const Batch& batch) override;
   torch::jit::Module script() const override;
+  ShardedUnits* units() override { return options_.units.get(); }
 
  private:
   TransformerOptions options_;
   torch::nn::Embedding embedding_{nullptr};
   torch::nn::Embedding places_{nullptr};
-  torch::nn::ModuleList blocks_{nullptr};
+  TransformerBlocks blocks_;
   torch::nn::LayerNorm norm_{nullptr};
   torch::nn::Linear output_{nullptr};
+  Layer ends_;  // what is not blocks
 };
 
 }  // namespace sullae::train

@@ -75,6 +75,20 @@ torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& input, const Pl
                           torch::gelu(through(up_, normed(norm2_, x, up_->weight.scalar_type())))));
 }
 
+void TransformerBlocks::add(const TransformerBlock& block, const Units& units) {
+  layers_.emplace_back(fmt::format("blocks.{}", modules_->size()), block.ptr(), units);
+  modules_->push_back(block);
+}
+
+torch::Tensor TransformerBlocks::operator()(torch::Tensor x, const Places& places) {
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    // Not kept here: a clone's list gets other ones.
+    auto& block = modules_->at<TransformerBlockImpl>(i);
+    x = layers_[i].run(x, [&](const torch::Tensor& input) { return block.forward(input, places); });
+  }
+  return x;
+}
+
 void TransformerStack::check() const {
   if (size < 1) throw InputError(fmt::format("--embedding-size {}: expected 1 or more", size));
   if (dropout < 0 || dropout >= 1)
@@ -85,17 +99,15 @@ void TransformerStack::check() const {
   if (layers < 1) throw InputError(fmt::format("--layers {}: expected 1 or more", layers));
 }
 
-torch::nn::ModuleList TransformerStack::make() const {
-  torch::nn::ModuleList blocks;
-  for (std::int64_t layer = 0; layer < layers; ++layer)
-    blocks->push_back(TransformerBlock(size, heads, dropout));
+TransformerBlocks TransformerStack::make(
+    const Units& units, const std::function<void(torch::nn::Module& block)>& draw) const {
+  TransformerBlocks blocks;
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    TransformerBlock block(size, heads, dropout);
+    if (draw) draw(*block);
+    blocks.add(block, units);
+  }
   return blocks;
-}
-
-torch::Tensor TransformerStack::run(const torch::nn::ModuleList& blocks, torch::Tensor x,
-                                    const Places& places) {
-  for (const auto& block : *blocks) x = block->as<TransformerBlockImpl>()->forward(x, places);
-  return x;
 }
 
 std::string TransformerStack::methods() const {

@@ -4,10 +4,12 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "train/models/key_value_cache.h"
+#include "train/models/layer.h"
 
 namespace sullae::train {
 
@@ -55,6 +57,21 @@ class TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl> {
 TORCH_MODULE(TransformerBlock);
 
 /// Blocks, one after the other.
+class TransformerBlocks {
+ public:
+  /// `block` has the weights to start from.
+  void add(const TransformerBlock& block, const Units& units);
+  /// `x` through all.
+  torch::Tensor operator()(torch::Tensor x, const Places& places);
+  /// For the network, by the name that add() gives its parameters: "blocks".
+  const torch::nn::ModuleList& modules() const { return modules_; }
+
+ private:
+  torch::nn::ModuleList modules_;
+  std::vector<Layer> layers_;
+};
+
+/// How large they are.
 struct TransformerStack {
   std::int64_t size = 128;
   std::int64_t heads = 4;
@@ -63,10 +80,9 @@ struct TransformerStack {
 
   /// Throws InputError, by flags, for sizes that do not go together.
   void check() const;
-  torch::nn::ModuleList make() const;
-  /// `x` through `blocks`, which make() made.
-  static torch::Tensor run(const torch::nn::ModuleList& blocks, torch::Tensor x,
-                           const Places& places);
+  /// `draw` draws a block's weights; empty: libtorch has.
+  TransformerBlocks make(const Units& units,
+                         const std::function<void(torch::nn::Module& block)>& draw = {}) const;
 
   /// In TorchScript: the methods attention, norm and block; and the lines that put `x` through the parameters of a module
   /// called `blocks` with a mask `may_look`.

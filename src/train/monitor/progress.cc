@@ -91,6 +91,8 @@ void Progress::ended(const Report& r) {
   for (const Metric& metric : metrics_)
     text += fmt::format("test {} {}, ", metric.name, format_test_metric(metric, r));
   text += fmt::format("{:.0f} samples/s, {:.1f} s in all", r.samples_per_second, r.seconds);
+  if (const auto memory = format_memory(r); !memory.empty())
+    text += fmt::format(", at most {} of memory a rank", memory);
   if (r.damaged_records > 0)
     text += fmt::format(", {} damaged records left out", r.damaged_records);
   line(text);

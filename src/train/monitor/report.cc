@@ -42,6 +42,7 @@ static void to_json(json& nlohmann_json_j, const Report& nlohmann_json_t) {
   SULLAE_REPORT_FIELDS(NLOHMANN_JSON_TO)
   put_test_metrics(nlohmann_json_j, nlohmann_json_t.test_metrics);
   nlohmann_json_j["tested"] = nlohmann_json_t.tested;
+  nlohmann_json_j["peak_memory"] = nlohmann_json_t.peak_memory;
   nlohmann_json_j["world_changes"] = nlohmann_json_t.world_changes;
   nlohmann_json_j["metrics"] = nlohmann_json_t.metrics;
 }
@@ -49,6 +50,7 @@ static void from_json(const json& nlohmann_json_j, Report& nlohmann_json_t) {
   SULLAE_REPORT_FIELDS(NLOHMANN_JSON_FROM)
   nlohmann_json_t.test_metrics = test_metrics_in(nlohmann_json_j);
   nlohmann_json_t.tested = nlohmann_json_j.value("tested", true);
+  nlohmann_json_t.peak_memory = nlohmann_json_j.value("peak_memory", std::int64_t{0});
   nlohmann_json_t.world_changes =
       nlohmann_json_j.value("world_changes", std::vector<WorldChange>());
   // Once there was no other.
@@ -92,6 +94,10 @@ Report Report::read(const std::filesystem::path& file) {
 std::string format_test_metric(const Metric& metric, const Report& report) {
   const auto found = report.test_metrics.find(metric.name);
   return found == report.test_metrics.end() ? "" : format_metric(metric, found->second);
+}
+
+std::string format_memory(const Report& report) {
+  return report.peak_memory == 0 ? "" : fmt::format("{} MB", report.peak_memory / 1'000'000);
 }
 
 std::string format_table(const std::vector<Report>& reports) {

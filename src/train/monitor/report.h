@@ -8,6 +8,9 @@
 
 namespace sullae::train {
 
+/// "394 MB", what a rank had of memory at most; empty where that is not known.
+std::string format_memory(const Report& report);
+
 /// As text, and back.
 std::string to_text(const std::vector<EpochReport>& history);
 std::vector<EpochReport> history_of(const std::string& text);

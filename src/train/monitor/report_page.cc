@@ -163,6 +163,7 @@ std::string summary(const std::vector<Report>& reports) {
                             [](const Report& r) {
                               return fmt::format("{}", r.damaged_records);
                             }},
+                           {"memory of a rank", format_memory},
                            {"time", [](const Report& r) {
                               return format_duration(r.seconds);
                             }}};

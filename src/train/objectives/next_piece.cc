@@ -88,27 +88,33 @@ torch::Tensor NextPiece::loss(torch::nn::Module& model, const Batch& batch) cons
   auto& writer = language_model(model);
   const auto is_label = batch.labels.ne(kNoToken).to(torch::kFloat32);
   const auto counts = is_label.sum(1, /*keepdim=*/true).clamp_min(1);
-  return next_piece_loss(writer.states(batch.inputs[0]).flatten(0, 1), writer.vectors(),
-                         batch.labels.flatten(), (is_label / (counts * batch.size())).flatten());
+  const auto weights = (is_label / (counts * batch.size())).flatten();
+  return writer.read(batch.inputs[0],
+                     [&](const torch::Tensor& states, const torch::Tensor& vectors) {
+                       return next_piece_loss(states, vectors, batch.labels.flatten(), weights);
+                     });
 }
 
 Tally NextPiece::measure(torch::nn::Module& model, const Batch& batch) const {
-  auto& writer = language_model(model);
-  const auto states = writer.states(batch.inputs[0]).flatten(0, 1);
-  const auto vectors = writer.vectors();
   const auto labels = batch.labels.flatten();
   Sum loss;
   Sum right;
-  in_parts(states.size(0), vectors.size(0), [&](std::int64_t first, std::int64_t count) {
-    const auto label = labels.narrow(0, first, count);
+  const auto measure_part = [&](const torch::Tensor& scores, const torch::Tensor& label) {
     const auto is_label = label.ne(kNoToken);
-    const auto scores = scores_of(states.narrow(0, first, count), vectors);
     const auto entropies =
         scores.logsumexp(1) - scores.gather(1, label.clamp_min(0).unsqueeze(1)).squeeze(1);
     loss.sum += entropies.masked_fill(is_label.logical_not(), 0).sum().item<double>();
     loss.count += is_label.sum().item<double>();
     right.sum += scores.argmax(1).eq(label).sum().item<double>();
-  });
+  };
+  const auto measure_all = [&](const torch::Tensor& states, const torch::Tensor& vectors) {
+    in_parts(states.size(0), vectors.size(0), [&](std::int64_t first, std::int64_t count) {
+      measure_part(scores_of(states.narrow(0, first, count), vectors),
+                   labels.narrow(0, first, count));
+    });
+    return torch::Tensor();
+  };
+  language_model(model).read(batch.inputs[0], measure_all);
   right.count = loss.count;
   return {.loss = loss, .metrics = {loss, right}};
 }

@@ -11,6 +11,7 @@
 #include "sullae/data/order.h"
 #include "sullae/data/pieces.h"
 #include "sullae/elastic.h"
+#include "train/model_units.h"
 #include "train/objectives/next_piece.h"
 #include "train/recipes/documents.h"
 #include "train/recipes/recipes.h"
@@ -50,6 +51,14 @@ ModelDescription describe_writer(const Recipe& recipe, const RecipeOptions& opti
   return description;
 }
 
+std::shared_ptr<torch::nn::Module> make_network(const Units& units,
+                                                const ModelDescription& description) {
+  return std::make_shared<GptImpl>(GptOptions{.pieces = description.integer("words"),
+                                              .context = description.integer("context"),
+                                              .stack = stack_of(description),
+                                              .units = units});
+}
+
 class GptTask final : public Task {
  public:
   GptTask(const Recipe& recipe, const RecipeOptions& options, const World& world,
@@ -59,7 +68,7 @@ class GptTask final : public Task {
     damaged_ = documents.damaged;
     model_description_ = known != nullptr ? *known : describe_writer(recipe, options, documents);
     const auto pieces = data::Pieces::of_list(model_description_.words);
-    model_ = recipe.model(model_description_);
+    model_ = make_network(make_units(options, world), model_description_);
     context_ = model_description_.integer("context");
     train_ = join(documents.train, pieces);
     test_ = join(documents.test, pieces);
@@ -170,9 +179,7 @@ class GptRecipe final : public Recipe {
   }
 
   std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
-    return std::make_shared<GptImpl>(GptOptions{.pieces = description.integer("words"),
-                                                .context = description.integer("context"),
-                                                .stack = stack_of(description)});
+    return make_network(nullptr, description);
   }
 
   std::unique_ptr<Task> make(const RecipeOptions& options, const World& world,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sullae/data.h"
+#include "train/model_units.h"
 #include "train/recipes/recipes.h"
 #include "train/recipes/splits.h"
 #include "train/recipes/text_network.h"
@@ -61,11 +62,11 @@ ModelDescription describe(const Recipe& recipe, const TextNetwork& network,
 
 class TextTask final : public Task {
  public:
-  TextTask(const Recipe& recipe, const TextNetwork& network, ModelDescription description,
-           const Source& source)
+  TextTask(const TextNetwork& network, ModelDescription description, const Source& source,
+           std::shared_ptr<torch::nn::Module> model)
       : network_(network),
         model_description_(std::move(description)),
-        model_(recipe.model(model_description_)),
+        model_(std::move(model)),
         damaged_(source.damaged) {
     const auto encoder = make_text_encoder(model_description_);
     train_ = encode(encoder, source.train);
@@ -126,10 +127,10 @@ class TextRecipe final : public Recipe {
   std::vector<ExtraOption> extra_options() const override { return network().extra_options(); }
 
   std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
-    return network().model(description);
+    return network().model(nullptr, description);
   }
 
-  std::unique_ptr<Task> make(const RecipeOptions& options, const World&,
+  std::unique_ptr<Task> make(const RecipeOptions& options, const World& world,
                              const ModelDescription* known) const override {
     if (options.shard != "none" && network().has_sparse_gradients())
       throw InputError(
@@ -137,14 +138,13 @@ class TextRecipe final : public Recipe {
                       "are not divided "
                       "among ranks",
                       options.shard, name()));
-    if (known == nullptr) {
-      const Source source = read_source(options);
-      return std::make_unique<TextTask>(*this, network(),
-                                        describe(*this, network(), options, source), source);
-    }
-    const Source source = read_source(options, known->classes);
-    check_labels(source, *known);
-    return std::make_unique<TextTask>(*this, network(), *known, source);
+    const Source source =
+        known == nullptr ? read_source(options) : read_source(options, known->classes);
+    if (known != nullptr) check_labels(source, *known);
+    const auto description =
+        known == nullptr ? describe(*this, network(), options, source) : *known;
+    return std::make_unique<TextTask>(network(), description, source,
+                                      network().model(make_units(options, world), description));
   }
 
   Refinement refine(const ModelDescription& description, const RecipeOptions& options,
@@ -168,7 +168,8 @@ class TextRecipe final : public Recipe {
       source.train.push_back(text);
       source.test.push_back(text);
     }
-    refinement.task = std::make_unique<TextTask>(*this, network(), description, source);
+    refinement.task =
+        std::make_unique<TextTask>(network(), description, source, model(description));
     return refinement;
   }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sullae/data.h"
+#include "train/models/layer.h"
 #include "train/task.h"
 
 namespace sullae::train {
@@ -25,8 +26,9 @@ class TextNetwork {
   /// Puts into `description` what make_text_encoder() needs: of equal texts the same.
   virtual void learn(const std::vector<data::LabelledText>& texts,
                      ModelDescription& description) const = 0;
-  /// What `description` is of, with fresh weights; also a Classifier.
-  virtual std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const = 0;
+  /// What `description` is of, with fresh weights; also a Classifier. `units` is null where it has_sparse_gradients().
+  virtual std::shared_ptr<torch::nn::Module> model(const Units& units,
+                                                   const ModelDescription& description) const = 0;
   virtual Batch batch(const EncodedTexts& texts, const std::vector<std::size_t>& samples) const = 0;
   /// Of the words of a step alone.
   virtual bool has_sparse_gradients() const = 0;

@@ -62,7 +62,8 @@ class LstmNetwork final : public TextNetwork {
     learn_words(texts, description);
   }
 
-  std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
+  std::shared_ptr<torch::nn::Module> model(const Units&,
+                                           const ModelDescription& description) const override {
     TextModelOptions options = model_options(description);
     options.hidden_size = description.integer("hidden-size");
     options.layers = description.integer("layers");
@@ -119,7 +120,8 @@ class BagNetwork final : public TextNetwork {
     learn_words(texts, description);
   }
 
-  std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
+  std::shared_ptr<torch::nn::Module> model(const Units&,
+                                           const ModelDescription& description) const override {
     return std::make_shared<TextBagImpl>(model_options(description));
   }
 

@@ -17,7 +17,7 @@ class ReplicatedUpdate final : public GatheredUpdate {
  public:
   // `model` has the weights to start from; the optimizer is made.
   ReplicatedUpdate(torch::nn::Module& model, const TrainOptions& options)
-      : model_(model),
+      : GatheredUpdate(model),
         options_(options),
         local_sgd_(parse_local_sgd(options.local_sgd)),
         weights_(model.named_parameters()) {
@@ -123,7 +123,6 @@ class ReplicatedUpdate final : public GatheredUpdate {
     if (mixed_) mixed_->update_model();
   }
 
-  torch::nn::Module& model_;
   TrainOptions options_;
   LocalSgd local_sgd_;
   std::optional<World> world_;

@@ -36,7 +36,9 @@ class ServerUpdate final : public GatheredUpdate {
  public:
   // `model` has the weights to start from.
   ServerUpdate(torch::nn::Module& model, const TrainOptions& options)
-      : names_(model.named_parameters()), optimizer_(make_optimizer(options, names_)) {
+      : GatheredUpdate(model),
+        names_(model.named_parameters()),
+        optimizer_(make_optimizer(options, names_)) {
     check_for_servers(options);
     require_server_optimizer(options);
     require_of_servers(dynamic_cast<HasTable*>(&model) == nullptr,

@@ -3,8 +3,10 @@
 #include <optional>
 #include <utility>
 
+#include "sullae/error.h"
 #include "sullae/parallel/sharded_optimizer.h"
 #include "sullae/torch.h"
+#include "sullae/train/units.h"
 #include "train/loss_scale.h"
 #include "train/optimizers.h"
 #include "train/update/stopwatch.h"
@@ -17,7 +19,14 @@ class ShardedUpdate final : public WeightUpdate {
  public:
   // `model` has the weights to start from.
   ShardedUpdate(torch::nn::Module& model, const TrainOptions& options)
-      : model_(model), options_(options), names_(model.named_parameters()) {
+      : model_(model),
+        options_(options),
+        units_(options.shard == "parameters" ? units_of(model) : nullptr),
+        names_(model.named_parameters()) {
+    if (options.shard == "parameters" && units_ == nullptr)
+      throw InputError(
+          "--shard parameters: the model is not made of units (sullae::train::HasUnits), as those "
+          "of the recipes transformer and gpt are: expected --shard gradients");
     for (const auto& weight : names_.values()) {
       if (weight.is_floating_point()) type_ = weight.scalar_type();
     }
@@ -30,8 +39,15 @@ class ShardedUpdate final : public WeightUpdate {
   }
 
   void enter(const World& world) override {
+    const auto make = [this](const ShardedOptimizer::Pieces& pieces) {
+      return make_optimizer(options_, in_order(pieces));
+    };
+    if (units_ != nullptr) {
+      sharded_.emplace(*units_, make);
+      return;
+    }
     sharded_.emplace(
-        names_, [this](const auto& pieces) { return make_optimizer(options_, pieces); },
+        names_, make,
         ShardedOptimizerOptions{.stage = options_.shard == "gradients" ? 2 : 1,
                                 .backward_passes_per_step = options_.accumulation_steps,
                                 .overlap = options_.overlap},
@@ -58,9 +74,13 @@ class ShardedUpdate final : public WeightUpdate {
 
   // Each rank writes its parts, and nobody has the whole.
   std::optional<SerializedCheckpoint> save(const std::filesystem::path& file,
-                                           const torch::nn::Module& model,
                                            CheckpointMetadata metadata) override {
-    save_checkpoint(file, model, *sharded_, {.metadata = std::move(metadata)});
+    save_checkpoint(file, model_, *sharded_, {.metadata = std::move(metadata)});
+    return std::nullopt;
+  }
+  std::optional<SerializedCheckpoint> save_weights(const std::filesystem::path& file,
+                                                   CheckpointMetadata metadata) override {
+    sullae::save_weights(file, model_, *sharded_, {.metadata = std::move(metadata)});
     return std::nullopt;
   }
   void load(const LoadedCheckpoint& loaded) override {
@@ -70,8 +90,21 @@ class ShardedUpdate final : public WeightUpdate {
   MasterWeights master_weights() override { return sharded_->master_weights(); }
 
  private:
+  // As the model has them, whatever order units were made in: it is that of checkpoints, too.
+  ShardedOptimizer::Pieces in_order(const ShardedOptimizer::Pieces& pieces) const {
+    ShardedOptimizer::Pieces ordered;
+    for (const std::string& name : names_.keys()) {
+      if (const torch::Tensor* const piece = pieces.find(name)) ordered.insert(name, *piece);
+    }
+    for (const auto& item : pieces) {
+      if (!ordered.contains(item.key())) ordered.insert(item.key(), item.value());
+    }
+    return ordered;
+  }
+
   torch::nn::Module& model_;
   TrainOptions options_;
+  ShardedUnits* units_;  // with --shard parameters
   torch::OrderedDict<std::string, torch::Tensor> names_;
   torch::OrderedDict<std::string, torch::Tensor> originals_;  // in float32, before the first world
   torch::ScalarType type_ = torch::kFloat32;

@@ -50,7 +50,7 @@ class Rows final : public RowSource {
 class SparseServerUpdate final : public GatheredUpdate {
  public:
   SparseServerUpdate(torch::nn::Module& model, const TrainOptions& options)
-      : has_table_(dynamic_cast<HasTable*>(&model)) {
+      : GatheredUpdate(model), has_table_(dynamic_cast<HasTable*>(&model)) {
     check_for_tables(options);
     require_server_optimizer(options);
     require_of_servers(has_table_ != nullptr,

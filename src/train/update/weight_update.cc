@@ -1,18 +1,28 @@
 #include "train/update/weight_update.h"
 
+#include <fmt/format.h>
+
 #include "sullae/error.h"
 #include "sullae/torch.h"
+#include "sullae/train/units.h"
 
 namespace sullae::train {
 
 std::optional<SerializedCheckpoint> GatheredUpdate::save(const std::filesystem::path& file,
-                                                         const torch::nn::Module& model,
                                                          CheckpointMetadata metadata) {
   WholeState whole = gather();
   if (file.empty()) return std::nullopt;
   return serialize_checkpoint(
-      model, whole.optimizer,
+      model_, whole.optimizer,
       {.metadata = std::move(metadata), .weights = std::move(whole.weights)});
+}
+
+std::optional<SerializedCheckpoint> GatheredUpdate::save_weights(const std::filesystem::path& file,
+                                                                 CheckpointMetadata metadata) {
+  auto weights = master_weights();
+  if (file.empty()) return std::nullopt;
+  return serialize_checkpoint(model_, nullptr,
+                              {.metadata = std::move(metadata), .weights = std::move(weights)});
 }
 
 bool is_gathered(const TrainOptions& options) {
@@ -20,6 +30,11 @@ bool is_gathered(const TrainOptions& options) {
 }
 
 std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options) {
+  if (options.shard != "parameters" && units_of(model) != nullptr)
+    throw InputError(fmt::format(
+        "--shard {}: the model is made of units, whose parameters are in parts: expected "
+        "--shard parameters",
+        options.shard));
   const bool is_sparse = options.ps_mode == "ps-sparse";
   if (has_parameter_servers())
     return is_sparse ? make_sparse_server_update(model, options)

@@ -20,10 +20,11 @@ namespace sullae::train {
 /// Float32 weights of parameters in 16 bits, by name.
 using MasterWeights = std::map<std::string, torch::Tensor>;
 
-/// A checkpoint that rank 0 has found, and taken the model from.
+/// A checkpoint that rank 0 has found.
 struct LoadedCheckpoint {
   std::filesystem::path file;  ///< on rank 0
-  /// Of the whole model, made on every rank, with its state on rank 0: for a GatheredUpdate.
+  /// Made on every rank, of the whole model. On rank 0 it has the checkpoint's state, as the model has its weights. Null where
+  /// the update is no GatheredUpdate, and loads the model itself.
   std::unique_ptr<torch::optim::Optimizer> optimizer;
 };
 
@@ -59,14 +60,16 @@ class WeightUpdate {
 
   /// Weights and moments that ranks have changed apart are averaged, so that rank 0's are everybody's. Collective.
   virtual void join_weights() {}
-  /// On rank 0 a checkpoint to be written to `file`, or nothing, where ranks have written it together. `file` and `metadata` are
-  /// rank 0's, and empty elsewhere. Collective.
+  /// On rank 0 a checkpoint of the model to be written to `file`, or nothing, where ranks have written it together. `file` and
+  /// `metadata` are rank 0's, and empty elsewhere. Collective.
   virtual std::optional<SerializedCheckpoint> save(const std::filesystem::path& file,
-                                                   const torch::nn::Module& model,
                                                    CheckpointMetadata metadata) = 0;
+  /// The same without what is of the optimizer.
+  virtual std::optional<SerializedCheckpoint> save_weights(const std::filesystem::path& file,
+                                                           CheckpointMetadata metadata) = 0;
   /// On rank 0 the weights that a checkpoint holds in the place of the model's. Collective.
   virtual MasterWeights master_weights() = 0;
-  /// Takes up what the checkpoint holds beside the model. Collective.
+  /// Takes up what the checkpoint holds, beside the model where that was taken already. Collective.
   virtual void load(const LoadedCheckpoint& loaded) = 0;
   /// A line on what was seen of the training so far; empty where there is nothing to say.
   virtual std::string observed() const { return {}; }
@@ -80,21 +83,28 @@ class WeightUpdate {
 /// One whose state rank 0 has whole while it is saved and loaded.
 class GatheredUpdate : public WeightUpdate {
  public:
+  /// `model` outlives this object.
+  explicit GatheredUpdate(torch::nn::Module& model) : model_(model) {}
+
   std::optional<SerializedCheckpoint> save(const std::filesystem::path& file,
-                                           const torch::nn::Module& model,
                                            CheckpointMetadata metadata) final;
+  std::optional<SerializedCheckpoint> save_weights(const std::filesystem::path& file,
+                                                   CheckpointMetadata metadata) final;
   void load(const LoadedCheckpoint& loaded) final { scatter(*loaded.optimizer); }
 
   /// On rank 0 what a checkpoint holds. Collective.
   virtual WholeState gather() = 0;
   /// Takes the state of `loaded`, an optimizer of the whole model, as it is on rank 0. Collective.
   virtual void scatter(torch::optim::Optimizer& loaded) = 0;
+
+ protected:
+  torch::nn::Module& model_;
 };
 
 /// Every rank has all weights and the whole optimizer, and averages gradients, or with --local-sgd weights.
 std::unique_ptr<GatheredUpdate> make_replicated_update(torch::nn::Module& model,
                                                        const TrainOptions& options);
-/// Each rank has a part of the optimizer's state: --shard.
+/// Each rank has a part of the optimizer's state, and of a model that HasUnits: --shard. Throws InputError.
 std::unique_ptr<WeightUpdate> make_sharded_update(torch::nn::Module& model,
                                                   const TrainOptions& options);
 

@@ -3,6 +3,7 @@
 
 #include "parallel/checkpoint/saved_net.h"
 #include "sullae/parallel/sharded_units.h"
+#include "support/errors.h"
 
 namespace sullae::testing {
 namespace {
@@ -84,6 +85,60 @@ TEST_F(ShardedCheckpoint, OfUnitsGoesToAnyRanksAndToOneProcess) {
     for (const auto& item : expected)
       EXPECT_TRUE(torch::allclose(found[item.key()], item.value(), 0, 1e-6))
           << ranks << ' ' << item.key();
+  }
+}
+
+struct LineImpl : torch::nn::Module {
+  torch::nn::Linear linear{register_module("linear", torch::nn::Linear(9, 9))};
+  torch::Tensor forward(const torch::Tensor& x) { return linear(x); }
+};
+TORCH_MODULE(Line);
+
+TEST_F(ShardedCheckpoint, OfWeightsAloneIsSavedAndLoaded) {
+  const auto model_of = [](const Line& line) {
+    torch::nn::Module model;
+    model.register_module("line", line.ptr());
+    return model;
+  };
+  const auto value_of = [](const Line& line, const torch::Tensor& x) {
+    return torch::linear(x, line->linear->weight, line->linear->bias).sum().item<double>();
+  };
+  const auto input = torch::arange(18, torch::kFloat32).view({2, 9});
+  const Line first;
+  const double expected = value_of(first, input);
+  run_ranks({.size = 3}, [&](World& world) {
+    Line line;
+    ShardedUnits units(world);
+    line->linear->weight.detach().copy_(first->linear->weight);
+    line->linear->bias.detach().copy_(first->linear->bias);
+    const auto unit = units.shard(line, "line");
+    ShardedOptimizer optimizer(units, kMakers.at("Adam"));
+    save_weights(file_, model_of(line), optimizer, {.metadata = {.numbers = {{"step", 3}}}});
+  });
+  // By one process, without an optimizer; and by ranks, before there is one, also of a checkpoint that has more.
+  Line alone;
+  auto whole = model_of(alone);
+  EXPECT_EQ(load_checkpoint(file_, whole).numbers.at("step"), 3);
+  EXPECT_EQ(value_of(alone, input), expected);
+  torch::optim::Adam adam(alone->parameters());
+  EXPECT_TRUE(contains(error_of<InputError>([&] { load_checkpoint(file_, whole, &adam); }),
+                       "has no optimizer state"));
+  save_checkpoint(whole_, whole, &adam, {.metadata = {.numbers = {{"step", 4}}}});
+  for (const int ranks : {1, 2}) {
+    for (const auto& [file, step] : {std::pair{file_, 3}, std::pair{whole_, 4}}) {
+      run_ranks({.size = ranks}, [&](World& world) {
+        const Line line;
+        ShardedUnits units(world);
+        auto unit = units.shard(line, "line");
+        auto model = model_of(line);
+        EXPECT_EQ(load_weights(file, model, units).numbers.at("step"), step);
+        const torch::NoGradGuard guard;
+        EXPECT_EQ(unit(input).sum().item<double>(), expected);
+        const auto error = error_of<CheckpointError>(
+            [&] { load_weights(file_.string() + ".none", model, units); });
+        EXPECT_TRUE(contains(error, ".none")) << error;
+      });
+    }
   }
 }
 

@@ -53,9 +53,10 @@ class ModelTest : public ::testing::Test {
     }
     CheckpointMetadata metadata;
     train::add_description(metadata, description);
-    return train::export_version(
-        directory_.path(), description.recipe,
-        serialize_checkpoint(*network, nullptr, {.metadata = metadata, .weights = {}}));
+    return train::export_version(directory_.path(), description.recipe,
+                                 [&](const std::filesystem::path& file) {
+                                   save_checkpoint(file, *network, nullptr, {.metadata = metadata});
+                                 });
   }
   static InferRequest texts(const std::vector<std::string>& texts) {
     return {.inputs = {{.name = "text",

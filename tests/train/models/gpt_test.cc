@@ -21,9 +21,24 @@ std::shared_ptr<GptImpl> small_gpt(std::int64_t pieces = 30) {
   return model;
 }
 
+// [batch, time, size].
+torch::Tensor states_of(LanguageModel& model, const torch::Tensor& pieces) {
+  return model
+      .read(pieces, [](const torch::Tensor& states, const torch::Tensor&) { return states; })
+      .view({pieces.size(0), pieces.size(1), -1});
+}
+
+// [batch, time, pieces].
+torch::Tensor scores_of(LanguageModel& model, const torch::Tensor& pieces) {
+  return model
+      .read(pieces, [](const torch::Tensor& states,
+                       const torch::Tensor& vectors) { return torch::linear(states, vectors); })
+      .view({pieces.size(0), pieces.size(1), -1});
+}
+
 // All computed at once.
 torch::Tensor scores_behind(LanguageModel& model, const std::vector<std::int64_t>& text) {
-  return torch::linear(model.states(torch::tensor(text).unsqueeze(0))[0][-1], model.vectors());
+  return scores_of(model, torch::tensor(text).unsqueeze(0))[0][-1];
 }
 
 TEST(Gpt, SeesNothingThatComesLater) {
@@ -33,7 +48,7 @@ TEST(Gpt, SeesNothingThatComesLater) {
   const auto one = torch::tensor({{3, 4, 5, 6, 7, 8, 9}});
   auto other = one.clone();
   other[0][4] = 20;
-  const auto difference = (model->states(one) - model->states(other)).abs().sum(2)[0];
+  const auto difference = (states_of(*model, one) - states_of(*model, other)).abs().sum(2)[0];
   for (int place = 0; place < 7; ++place) {
     const double changed = difference[place].item<double>();
     EXPECT_EQ(changed > 1e-3, place >= 4) << place << ": " << changed;
@@ -97,7 +112,7 @@ TEST(Gpt, GoesOnWithTextsOfWhichItKeepsWhatItHasSeen) {
 TEST(NextPieces, HaveTheLossOfALanguageModel) {
   const LanguageModelling usual([](torch::nn::Module& model, const Batch& batch) {
     auto& writer = dynamic_cast<LanguageModel&>(model);
-    return torch::linear(writer.states(batch.inputs[0]), writer.vectors());
+    return scores_of(writer, batch.inputs[0]);
   });
   const NextPiece objective;
   // Of the second, whose places are 162, 64 are computed together.

@@ -1,0 +1,36 @@
+#include "sullae/parallel/sharded_units.h"
+
+#include "parallel/checkpoint/checkpoint.h"
+#include "parallel/units/unit_parameters.h"
+
+namespace sullae {
+
+ShardedUnits::ShardedUnits(const World& world)
+    : parameters_(std::make_shared<UnitParameters>(world, std::nullopt)) {}
+ShardedUnits::ShardedUnits(const World& world, const World& replicas)
+    : parameters_(std::make_shared<UnitParameters>(world, replicas)) {}
+
+std::size_t ShardedUnits::add(torch::nn::Module& module, const std::string& name) {
+  return parameters_->add(module, name);
+}
+
+const World& ShardedUnits::world() const { return parameters_->world(); }
+bool ShardedUnits::has_replicas() const { return parameters_->has_replicas(); }
+
+std::vector<std::string> ShardedUnits::parameter_names() const {
+  std::vector<std::string> names;
+  for (const PlannedParameter& parameter : parameters_->all()) names.push_back(parameter.name);
+  return names;
+}
+
+void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
+                  ShardedUnits& units, const CheckpointOptions& options) {
+  save_parts(file, module, *units.parameters_, nullptr, options);
+}
+
+CheckpointMetadata load_weights(const std::filesystem::path& file, torch::nn::Module& module,
+                                ShardedUnits& units) {
+  return load_parts(file, module, *units.parameters_, nullptr);
+}
+
+}  // namespace sullae

@@ -1,0 +1,87 @@
+// What the loop tells of a run.
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <chrono>
+
+#include "base/error_text.h"
+#include "base/host.h"
+#include "sullae/train/fit.h"
+#include "train/device.h"
+#include "train/loop.h"
+
+namespace sullae::train {
+
+void Loop::describe() {
+  report_.recipe = parts_.name;
+  report_.data = parts_.data.data_description();
+  report_.world_size = world_->size();
+  report_.threads = torch::get_num_threads();
+  report_.batch_size = options_.batch_size;
+  report_.scale_up = options_.scale_up;
+  report_.configuration = options_.configuration;
+  report_.tested = parts_.tests;
+  report_.metrics = metrics_;
+  report_.parameters = 0;
+  for (const auto& parameter : parts_.model.parameters()) report_.parameters += parameter.numel();
+  tell(&Observer::started, report_);
+}
+
+void Loop::tell_of(torch::Device device) const {
+  const auto reason = host_memory_reason(options_);
+  if (device.is_cpu() && local_device(*world_).is_cuda() && !reason.empty())
+    tell(&Observer::noted,
+         fmt::format("the GPU is left alone: {} trains in host memory alone so far", reason));
+}
+
+Moment Loop::moment(double loss, double lr) const {
+  const auto left = (options_.epochs - state_.epoch + 1) * steps_per_epoch_ - state_.step;
+  return {.epoch = static_cast<int>(state_.epoch),
+          .epochs = options_.epochs,
+          .step = state_.step,
+          .steps_per_epoch = steps_per_epoch_,
+          .total_steps = state_.steps,
+          .loss = loss,
+          .lr = lr,
+          .samples_per_second = throughput_.samples_per_second(),
+          .seconds_left = throughput_.seconds_a_step() * static_cast<double>(left),
+          .waiting_for_data = throughput_.part_waiting_for_data(),
+          .waiting_for_ranks = throughput_.part_waiting_for_ranks(),
+          .loss_scale = stepper_->scaler().scale(),
+          .skipped_steps = stepper_->scaler().skipped(),
+          .damaged_records = static_cast<std::int64_t>(parts_.data.damaged()),
+          .test_loss = state_.test_loss,
+          .test_metrics = state_.test_metrics};
+}
+
+void Loop::finish_report() {
+  report_.steps = state_.steps;
+  report_.train_loss = state_.train_loss;
+  report_.test_loss = state_.test_loss;
+  report_.test_metrics = state_.test_metrics;
+  report_.samples_per_second = throughput_.samples_per_second();
+  report_.waiting_for_data = throughput_.part_waiting_for_data();
+  report_.waiting_for_ranks = throughput_.part_waiting_for_ranks();
+  report_.skipped_steps = stepper_->scaler().skipped();
+  report_.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  auto damaged = static_cast<std::int64_t>(parts_.data.damaged());
+  world_->allreduce(&damaged, &damaged, 1, DataType::int64);
+  report_.damaged_records = damaged;
+  report_.peak_memory = peak_memory();
+  world_->allreduce(&report_.peak_memory, &report_.peak_memory, 1, DataType::int64, ReduceOp::max);
+  tell(&Observer::ended, report_);
+}
+
+void Loop::tell_failure(const std::function<void()>& part) const {
+  try {
+    part();
+  } catch (const Stopped&) {
+    throw;
+  } catch (const std::exception& error) {
+    tell(&Observer::failed, message_of(error));
+    throw;
+  }
+}
+
+}  // namespace sullae::train

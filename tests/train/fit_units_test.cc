@@ -1,0 +1,99 @@
+// fit() of models of one's own that are made of units.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "sullae/parallel/mesh.h"
+#include "sullae/train.h"
+#include "support/errors.h"
+#include "support/ranks.h"
+#include "support/temporary_directory.h"
+
+namespace sullae::testing {
+namespace {
+
+using namespace train;
+
+struct LayerImpl : torch::nn::Module {
+  torch::nn::Linear linear{register_module("linear", torch::nn::Linear(6, 6))};
+  torch::Tensor forward(const torch::Tensor& x) { return torch::tanh(linear(x)); }
+};
+TORCH_MODULE(Layer);
+
+// Beside its units it has what is not trained, and differs from rank to rank at first.
+struct DividedImpl : torch::nn::Module, HasUnits {
+  DividedImpl(const ShardedUnits& divided, int rank) : parts(divided) {
+    register_module("one", first);
+    register_module("two", second);
+    one = parts.shard(first, "one");
+    two = parts.shard(second, "two");
+    scale = register_buffer("scale", torch::full({6}, 1.0 + rank));
+    shift = register_parameter("shift", torch::full({6}, 2.0 * rank), /*requires_grad=*/false);
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return two(one(x * scale)) + shift; }
+  ShardedUnits* units() override { return &parts; }
+
+  ShardedUnits parts;
+  Layer first;
+  Layer second;
+  ShardedUnit<LayerImpl> one;
+  ShardedUnit<LayerImpl> two;
+  torch::Tensor scale;
+  torch::Tensor shift;
+};
+
+TensorData halves() {
+  const auto x = torch::sin(torch::arange(21 * 6).view({21, 6}) * 0.7);
+  return TensorData({x, x * 0.5}, {x, x * 0.5});
+}
+
+const TrainOptions kOptions{.epochs = 2, .batch_size = 5, .shard = "parameters"};
+
+TEST(FitUnits, TrainsThemAgainAndAgainAndSavesThem) {
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "weights.ckpt";
+  run_ranks({.size = 3}, [&](World& world) {
+    DividedImpl model(ShardedUnits(world), world.rank());
+    const Regression objective(forward_of<DividedImpl>());
+    auto data = halves();
+    std::vector<double> losses;
+    for (int i = 0; i < 3; ++i)
+      losses.push_back(fit(model, objective, data, kOptions, "halves", {}, world).test_loss);
+    EXPECT_LT(losses[2], losses[0]);
+    // Rank 0's.
+    EXPECT_EQ(model.scale.sum().item<double>(), 6);
+    EXPECT_EQ(model.shift.sum().item<double>(), 0);
+    save_weights(file, model, model.parts);
+    // What is loaded is what was trained, on ranks and in one process.
+    const auto x = torch::ones({1, 6});
+    const torch::NoGradGuard guard;
+    const auto expected = model.forward(x);
+    DividedImpl other(ShardedUnits(world), world.rank());
+    load_weights(file, other, other.parts);
+    EXPECT_TRUE(torch::equal(other.forward(x), expected));
+    DividedImpl alone(ShardedUnits(World::create({})), 1);
+    load_checkpoint(file, alone);
+    EXPECT_TRUE(torch::allclose(alone.forward(x), expected, 1e-5, 1e-6));
+  });
+}
+
+TEST(FitUnits, SaysWhatIsWrong) {
+  run_ranks({.size = 2}, [](World& world) {
+    const Regression objective(forward_of<DividedImpl>());
+    auto data = halves();
+    const auto error = [&](const ShardedUnits& units, bool more) {
+      DividedImpl model(units, 0);
+      if (more) model.register_parameter("more", torch::ones({2}));
+      return error_of<InputError>(
+          [&] { fit(model, objective, data, kOptions, "halves", {}, world); });
+    };
+    EXPECT_TRUE(contains(error(ShardedUnits(world), true),
+                         "parameter 'more' is of no unit, and nobody would train it"));
+    const std::string others = "divided among other ranks than those that train it";
+    const Mesh mesh(world, {{"replicas", 2}, {"shard", 1}});
+    EXPECT_TRUE(contains(error(ShardedUnits(mesh["shard"]), false), others));
+    EXPECT_TRUE(contains(error(ShardedUnits(mesh["shard"], mesh["replicas"]), false), others));
+  });
+}
+
+}  // namespace
+}  // namespace sullae::testing
