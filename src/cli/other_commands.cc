@@ -8,7 +8,10 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/environment.h"
+#include "launch/binding.h"
 #include "launch/blas_kernels.h"
+#include "launch/environment.h"
 #include "launch/process.h"
 #include "launch/remote_shell.h"
 #include "sullae/error.h"
@@ -26,6 +29,7 @@ void become_other_program(const std::vector<std::string>& words) {
   for (auto& word : copies) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   limit_spinning();
+  if (other->takes_all_cores && !is_launched(process_environment())) use_all_cores();
   use_better_blas_kernels();
   ::execv(program.c_str(), arguments.data());
   const int reason = errno;

@@ -14,14 +14,17 @@ struct OtherCommand {
   const char* name;
   const char* program;
   const char* description;
+  /// Has the host for itself where no launcher started it.
+  bool takes_all_cores = false;
 };
 
 inline constexpr std::array<OtherCommand, 8> kOtherCommands = {{
-    {"train", "sullae-train", "Train a ready model; alone, or as a rank of `sullae run`"},
+    {"train", "sullae-train", "Train a ready model; alone, or as a rank of `sullae run`", true},
     {"scaling", "sullae-train",
      "Train a model with more and more workers, as replicas in one process (scale-up) and as "
      "processes (scale-out), and compare time, accuracy and efficiency"},
-    {"generate", "sullae-train", "Write with a language model that `sullae train gpt` trained"},
+    {"generate", "sullae-train", "Write with a language model that `sullae train gpt` trained",
+     true},
     {"serve", "sullae-serve",
      "Serve the models of a repository over HTTP and gRPC; new versions without a pause"},
     {"online", "sullae-serve",

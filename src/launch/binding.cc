@@ -1,6 +1,12 @@
 #include "launch/binding.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <string>
 
 namespace sullae {
 
@@ -24,6 +30,22 @@ std::vector<int> allowed_cpus() {
     if (CPU_ISSET(i, &set)) cpus.push_back(i);
   }
   return cpus;
+}
+
+int allowed_cores() {
+  std::set<std::string> cores;
+  for (const int cpu : allowed_cpus()) {
+    std::string siblings;
+    std::ifstream(
+        fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu)) >>
+        siblings;
+    cores.insert(siblings.empty() ? fmt::to_string(cpu) : siblings);
+  }
+  return static_cast<int>(cores.size());
+}
+
+void use_all_cores() {
+  ::setenv("OMP_NUM_THREADS", fmt::to_string(allowed_cores()).c_str(), /*overwrite=*/0);
 }
 
 }  // namespace sullae

@@ -22,4 +22,12 @@ std::vector<RankCpus> divide_cpus(const std::vector<int>& available, int ranks, 
 /// The processors that this process may run on.
 std::vector<int> allowed_cpus();
 
+/// Of how many cores those are: hyperthreads of one core count once.
+int allowed_cores();
+
+/// For the program that this process becomes, and that computes by itself: libtorch 1 takes half of any x86 host's processors for
+/// hyperthreads, and leaves them alone, also where each is a core, as on most virtual machines. Sets OMP_NUM_THREADS to
+/// allowed_cores(), unless the user has set it.
+void use_all_cores();
+
 }  // namespace sullae

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <vector>
 
@@ -167,6 +168,13 @@ WorldOptions detect_world(const Environment& environment) {
     if (auto options = detect(reader)) return *options;
   }
   return {};
+}
+
+bool is_launched(const Environment& environment) {
+  constexpr const char* kRanks[] = {"SULLAE_RANK", "RANK",         "OMPI_COMM_WORLD_RANK",
+                                    "PMI_RANK",    "SLURM_PROCID", "TF_CONFIG"};
+  return std::ranges::any_of(kRanks,
+                             [&](const char* name) { return environment(name).has_value(); });
 }
 
 World create_job_world(const WorldOptions& options) {

@@ -36,6 +36,13 @@ TEST(DetectWorld, WithNothingIsAWorldOfOne) {
   EXPECT_EQ(options.size, 1);
 }
 
+TEST(DetectWorld, KnowsWhetherThereIsALauncher) {
+  EXPECT_FALSE(is_launched(variables({{"SLURM_JOB_ID", "7"}, {"PATH", "/bin"}})));
+  for (const char* const name :
+       {"SULLAE_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "TF_CONFIG"})
+    EXPECT_TRUE(is_launched(variables({{name, "0"}}))) << name;
+}
+
 TEST(DetectWorld, UnderstandsSullaesOwn) {
   const auto options = detect({{"SULLAE_RANK", "2"},
                                {"SULLAE_SIZE", "4"},

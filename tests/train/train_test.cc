@@ -5,6 +5,7 @@
 #include <csignal>
 #include <iterator>
 
+#include "launch/binding.h"
 #include "support/errors.h"
 #include "train/fixture.h"
 
@@ -30,6 +31,19 @@ TEST_F(Train, LearnsTheSameWithEveryNumberOfRanks) {
   // float32, and sums in another order: close, not equal.
   EXPECT_NEAR(losses[1], losses[0], 0.05);
   EXPECT_NEAR(losses[2], losses[0], 0.05);
+}
+
+TEST_F(Train, HasAllCoresByItself) {
+  const HiddenGpus hidden;
+  const auto threads = [&](const std::map<std::string, std::string>& variables) {
+    const auto result = run_program({sullae_program(), "train", "mlp", "--data", mnist_, "--epochs",
+                                     "1", "--max-steps", "1", "--report", report_},
+                                    variables);
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    return read_json(report_).at("threads").get<int>();
+  };
+  EXPECT_EQ(threads({{"OMP_NUM_THREADS", ""}}), allowed_cores());
+  EXPECT_EQ(threads({{"OMP_NUM_THREADS", "3"}}), 3);
 }
 
 TEST_F(Train, EqualRunsAreEqualToTheBit) {
