@@ -86,8 +86,7 @@ void Loop::step_done() {
     elastic_->step_done();
   } catch (const elastic::Interrupted& interrupted) {
     if (interrupted.everybody_goes() && !options_.checkpoint_dir.empty()) {
-      report_.checkpoint =
-          saver_->save(state_, device_of(parts_.model), *stepper_, unsaved_ == Unsaved::best);
+      report_.checkpoint = saver_->save(state_, parts_.model, *stepper_, unsaved_ == Unsaved::best);
       saver_->wait();
     }
     throw;

@@ -150,7 +150,7 @@ void Loop::train_epoch() {
     step(*stream, data_before);
     if (options_.checkpoint_steps > 0 && state_.steps % options_.checkpoint_steps == 0 &&
         state_.step < steps_per_epoch_)
-      report_.checkpoint = saver_->save(state_, device_of(parts_.model), *stepper_, /*best=*/false);
+      report_.checkpoint = saver_->save(state_, parts_.model, *stepper_, /*best=*/false);
   }
   throughput_.pause();
   end_epoch();
@@ -192,7 +192,7 @@ void Loop::end_where_asked() {
   std::string why = fmt::format("asked to end ({}): stopped after step {} of epoch {}",
                                 ::strsignal(signal), state_.step, state_.epoch);
   if (!options_.checkpoint_dir.empty()) {
-    const auto file = saver_->save(state_, device_of(parts_.model), *stepper_, /*best=*/false);
+    const auto file = saver_->save(state_, parts_.model, *stepper_, /*best=*/false);
     saver_->wait();
     why += "; --resume goes on";
     if (!file.empty()) why += " from " + file;
@@ -239,8 +239,7 @@ void Loop::end_epoch() {
 // What an epoch has come to: also in the world after the one in which it ended.
 void Loop::save() {
   if (unsaved_ == Unsaved::nothing) return;
-  report_.checkpoint =
-      saver_->save(state_, device_of(parts_.model), *stepper_, unsaved_ == Unsaved::best);
+  report_.checkpoint = saver_->save(state_, parts_.model, *stepper_, unsaved_ == Unsaved::best);
   unsaved_ = Unsaved::nothing;
   step_done();
 }

@@ -33,7 +33,8 @@ std::optional<RunState> Saver::load(torch::nn::Module& model, LoadedCheckpoint& 
   return restore(found ? &found->metadata : nullptr, device_of(model), world_);
 }
 
-std::string Saver::save(const RunState& state, torch::Device device, Stepper& stepper, bool best) {
+std::string Saver::save(const RunState& state, const torch::nn::Module& model, Stepper& stepper,
+                        bool best) {
   if (options_.checkpoint_dir.empty()) return {};
   stepper.update().join_weights();
   RunState saved = state;
@@ -41,7 +42,8 @@ std::string Saver::save(const RunState& state, torch::Device device, Stepper& st
   // Ranks that go on have one state, whatever their number.
   world_.allreduce(&saved.loss_sum, &saved.loss_sum, 1, DataType::float64);
   saved.loss_sum /= world_.size();
-  auto metadata = to_metadata(saved, gather_generators(device, world_), options_.configuration);
+  auto metadata =
+      to_metadata(saved, gather_generators(device_of(model), world_), options_.configuration);
   std::filesystem::path file;
   if (checkpoints_) {
     if (describe_) describe_(metadata);

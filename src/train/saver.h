@@ -26,7 +26,8 @@ class Saver {
   /// `loaded` has an optimizer, rank 0 loads that and the model. Collective.
   std::optional<RunState> load(torch::nn::Module& model, LoadedCheckpoint& loaded);
   /// Collective. Returns where it will be, on rank 0.
-  std::string save(const RunState& state, torch::Device device, Stepper& stepper, bool best);
+  std::string save(const RunState& state, const torch::nn::Module& model, Stepper& stepper,
+                   bool best);
   /// Until all is written. Throws what writing threw.
   void wait();
 

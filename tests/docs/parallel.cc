@@ -4,20 +4,13 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "docs/block.h"
 #include "sullae/torch.h"
 #include "support/ranks.h"
 #include "support/temporary_directory.h"
 
 namespace sullae::testing {
 namespace {
-
-struct BlockImpl : torch::nn::Module {
-  explicit BlockImpl(std::int64_t size)
-      : linear(register_module("linear", torch::nn::Linear(size, size))) {}
-  torch::Tensor forward(const torch::Tensor& x) { return torch::tanh(linear(x)); }
-  torch::nn::Linear linear;
-};
-TORCH_MODULE(Block);
 
 // clang-format off
 struct MlpImpl : torch::nn::Module {

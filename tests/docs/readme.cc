@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "docs/block.h"
 #include "support/errors.h"
 #include "support/ranks.h"
 #include "support/temporary_directory.h"
@@ -138,14 +139,6 @@ void fits(const torch::Tensor& images, const torch::Tensor& labels,
 }
 
 // docs/parallel.md
-struct BlockImpl : torch::nn::Module {
-  explicit BlockImpl(std::int64_t size)
-      : linear(register_module("linear", torch::nn::Linear(size, size))) {}
-  torch::Tensor forward(const torch::Tensor& x) { return torch::tanh(linear(x)); }
-  torch::nn::Linear linear;
-};
-TORCH_MODULE(Block);
-
 // clang-format off
 struct DeepImpl : torch::nn::Module, sullae::train::HasUnits {
   explicit DeepImpl(const sullae::World& world) : parts(world) {

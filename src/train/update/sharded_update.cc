@@ -3,7 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "sullae/error.h"
 #include "sullae/parallel/sharded_optimizer.h"
 #include "sullae/torch.h"
 #include "sullae/train/units.h"
@@ -21,12 +20,8 @@ class ShardedUpdate final : public WeightUpdate {
   ShardedUpdate(torch::nn::Module& model, const TrainOptions& options)
       : model_(model),
         options_(options),
-        units_(options.shard == "parameters" ? units_of(model) : nullptr),
+        units_(units_of(model)),
         names_(model.named_parameters()) {
-    if (options.shard == "parameters" && units_ == nullptr)
-      throw InputError(
-          "--shard parameters: the model is not made of units (sullae::train::HasUnits), as those "
-          "of the recipes transformer and gpt are: expected --shard gradients");
     for (const auto& weight : names_.values()) {
       if (weight.is_floating_point()) type_ = weight.scalar_type();
     }
@@ -104,7 +99,7 @@ class ShardedUpdate final : public WeightUpdate {
 
   torch::nn::Module& model_;
   TrainOptions options_;
-  ShardedUnits* units_;  // with --shard parameters
+  ShardedUnits* units_;  // null but for --shard parameters
   torch::OrderedDict<std::string, torch::Tensor> names_;
   torch::OrderedDict<std::string, torch::Tensor> originals_;  // in float32, before the first world
   torch::ScalarType type_ = torch::kFloat32;

@@ -7,6 +7,22 @@
 #include "sullae/train/units.h"
 
 namespace sullae::train {
+namespace {
+
+void check_shard_of(torch::nn::Module& model, const TrainOptions& options) {
+  const bool is_of_units = units_of(model) != nullptr;
+  if (is_of_units == (options.shard == "parameters")) return;
+  if (is_of_units)
+    throw InputError(fmt::format(
+        "--shard {}: the model is made of units, whose parameters are in parts: expected "
+        "--shard parameters",
+        options.shard));
+  throw InputError(
+      "--shard parameters: the model is not made of units (sullae::train::HasUnits), as those of "
+      "the recipes transformer and gpt are: expected --shard gradients");
+}
+
+}  // namespace
 
 std::optional<SerializedCheckpoint> GatheredUpdate::save(const std::filesystem::path& file,
                                                          CheckpointMetadata metadata) {
@@ -30,11 +46,7 @@ bool is_gathered(const TrainOptions& options) {
 }
 
 std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options) {
-  if (options.shard != "parameters" && units_of(model) != nullptr)
-    throw InputError(fmt::format(
-        "--shard {}: the model is made of units, whose parameters are in parts: expected "
-        "--shard parameters",
-        options.shard));
+  check_shard_of(model, options);
   const bool is_sparse = options.ps_mode == "ps-sparse";
   if (has_parameter_servers())
     return is_sparse ? make_sparse_server_update(model, options)

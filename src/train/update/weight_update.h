@@ -104,7 +104,7 @@ class GatheredUpdate : public WeightUpdate {
 /// Every rank has all weights and the whole optimizer, and averages gradients, or with --local-sgd weights.
 std::unique_ptr<GatheredUpdate> make_replicated_update(torch::nn::Module& model,
                                                        const TrainOptions& options);
-/// Each rank has a part of the optimizer's state, and of a model that HasUnits: --shard. Throws InputError.
+/// Each rank has a part of the optimizer's state, and of a model that HasUnits: --shard.
 std::unique_ptr<WeightUpdate> make_sharded_update(torch::nn::Module& model,
                                                   const TrainOptions& options);
 
@@ -119,7 +119,7 @@ std::unique_ptr<WeightUpdate> make_sparse_server_update(torch::nn::Module& model
 
 /// Whether what make_update() makes is a GatheredUpdate.
 bool is_gathered(const TrainOptions& options);
-/// By the options, and by what the job has.
+/// By the options, and by what the job has. Throws InputError where those, and whether the model is made of units, do not go together.
 std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options);
 
 }  // namespace sullae::train
