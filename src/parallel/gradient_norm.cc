@@ -4,15 +4,13 @@
 
 #include <cmath>
 
-#include "sullae/parallel/tensor_parallel.h"
-
 namespace sullae {
 
-double own_squares(const torch::nn::Module& module, bool is_first,
+double own_squares(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
+                   const std::map<std::string, ParameterPart>& parts, bool is_first,
                    const std::set<std::string>& elsewhere) {
-  const auto parts = parts_of(module);
   double squares = 0;
-  for (const auto& item : module.named_parameters()) {
+  for (const auto& item : parameters) {
     const torch::Tensor gradient = item.value().grad();
     if (!gradient.defined() || elsewhere.contains(item.key())) continue;
     if (is_first || parts.contains(item.key()))
@@ -23,12 +21,13 @@ double own_squares(const torch::nn::Module& module, bool is_first,
 
 double clip_factor(double norm, double most) { return most / (norm + 1e-6); }
 
-void scale_to_norm(const torch::nn::Module& module, double norm, double most) {
+void scale_to_norm(const torch::OrderedDict<std::string, torch::Tensor>& parameters, double norm,
+                   double most) {
   const torch::NoGradGuard guard;
   const double factor = clip_factor(norm, most);
   if (factor >= 1) return;
-  for (const auto& parameter : module.parameters()) {
-    if (parameter.grad().defined()) parameter.grad().mul_(factor);
+  for (const auto& item : parameters) {
+    if (item.value().grad().defined()) item.value().grad().mul_(factor);
   }
 }
 

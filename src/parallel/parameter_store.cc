@@ -22,10 +22,6 @@ std::vector<Part> parts_at(std::size_t place, const std::vector<std::size_t>& si
   return parts;
 }
 
-torch::ScalarType updated_type(torch::ScalarType type) {
-  return type == torch::kBFloat16 || type == torch::kFloat16 ? torch::kFloat32 : type;
-}
-
 torch::OrderedDict<std::string, torch::Tensor> ParameterStore::pieces() const {
   torch::OrderedDict<std::string, torch::Tensor> found;
   for (std::size_t i = 0; i < all().size(); ++i) {

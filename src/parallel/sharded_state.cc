@@ -134,17 +134,18 @@ StateTensors gather_state(const ParameterStore& sharded, std::size_t index,
   return whole;
 }
 
-StateTensors gather_outline(const ParameterStore& sharded, std::size_t index,
+StateTensors gather_outline(const ParameterParts& sharded, std::size_t index,
                             const torch::optim::Optimizer& optimizer, int root) {
   const World& world = sharded.world();
   const auto parts = sharded.parts_of(index);
   if (parts.empty() || (world.rank() != root && world.rank() != parts.front().rank)) return {};
   StateTensors outline;
   if (world.rank() == parts.front().rank) {
-    outline = state_of(optimizer, sharded.piece_of(index));
-    const auto elements = length(parts.front().to - parts.front().from);
+    const torch::Tensor& piece = sharded.piece_of(index);
+    outline = state_of(optimizer, piece);
     for (auto& [name, value] : outline) {
-      if (is_moment(value, elements)) value = torch::empty({0}, value.toTensor().scalar_type());
+      if (is_moment(value, piece.numel()))
+        value = torch::empty({0}, value.toTensor().scalar_type());
     }
     if (world.rank() == root) return outline;
     send_bytes(to_bytes(outline), root, world);

@@ -40,7 +40,7 @@ torch::Tensor gather_piece(const ParameterStore& sharded, std::size_t index, int
 StateTensors gather_state(const ParameterStore& sharded, std::size_t index,
                           const torch::optim::Optimizer& optimizer, int root);
 /// The same with moments that have a type and no elements.
-StateTensors gather_outline(const ParameterStore& sharded, std::size_t index,
+StateTensors gather_outline(const ParameterParts& sharded, std::size_t index,
                             const torch::optim::Optimizer& optimizer, int root);
 /// The opposite of gather_state(): root's `whole`, ignored elsewhere, of which each rank gets its piece's. Collective.
 StateTensors scatter_state(const ParameterStore& sharded, std::size_t index,

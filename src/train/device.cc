@@ -10,6 +10,7 @@ namespace sullae::train {
 std::string host_memory_reason(const TrainOptions& options) {
   if (has_parameter_servers()) return "parameter servers";
   if (options.shard != "none") return "--shard " + options.shard;
+  if (!options.mesh.empty()) return "--mesh " + options.mesh;
   return {};
 }
 

@@ -23,7 +23,7 @@ elastic::Outcome Loop::run_elastic() {
     outcome = elastic::run(kept, [&](const World& world) {
       enter(world);
       if (begun) {
-        stepper_->enter(world);
+        stepper_->enter(ranks_->data);
         note_change();
       } else {
         begin(device);

@@ -11,7 +11,7 @@
 #include "sullae/torch.h"
 #include "sullae/train/fit.h"
 #include "train/device.h"
-#include "train/model_units.h"
+#include "train/division.h"
 #include "train/optimizers.h"
 
 namespace sullae::train {
@@ -36,15 +36,16 @@ Report Loop::run(const World& world) {
 
 // Each world has its own parts of the steps.
 void Loop::enter(const World& world) {
-  const bool is_first = !world_.has_value();
-  world_ = world;
-  options_ = scaled(given_, world.size());
+  const bool is_first = !ranks_.has_value();
+  ranks_.emplace(given_, world);
+  options_ = scaled(given_, ranks_->data.size());
   if (state_.samples_a_step == 0) state_.samples_a_step = options_.batch_size;
   make_plan();
-  saver_.emplace(options_, parts_.name, parts_.describe, world);
-  // Ranks drop out different cells.
+  saver_.emplace(options_, parts_.name, parts_.describe, *ranks_);
+  // Ranks drop out different cells, where they have different samples.
   if (is_first)
-    torch::manual_seed(options_.seed * 1000003 + static_cast<std::uint64_t>(world.rank()) + 1);
+    torch::manual_seed(options_.seed * 1000003 + static_cast<std::uint64_t>(ranks_->data.rank()) +
+                       1);
   if (parts_.monitors && monitors_.empty()) {
     monitors_ = parts_.monitors(world.rank());
     is_first_of_monitors_ = !monitors_.empty();
@@ -53,11 +54,11 @@ void Loop::enter(const World& world) {
 
 // From where the epoch is.
 void Loop::make_plan() {
-  plan_ = parts_.plan(*world_, options_, {});
+  plan_ = parts_.plan(ranks_->data, options_, {});
   adapt_to_batch_size(plan_->steps());
   schedule_ = make_schedule(options_, plan_->steps());
   begun_ = {.step = state_.step, .samples = state_.samples};
-  if (begun_.samples > 0) plan_ = parts_.plan(*world_, options_, begun_);
+  if (begun_.samples > 0) plan_ = parts_.plan(ranks_->data, options_, begun_);
   steps_per_epoch_ = plan_->steps();
 }
 
@@ -68,16 +69,12 @@ void Loop::begin(torch::Device device) {
   is_first_of_monitors_ = false;
   parts_.model.to(device);
   tell_of(device);
+  check_division(parts_.model, options_, *ranks_);
   const auto loaded = resume();
-  if (const ShardedUnits* const units = units_of(parts_.model)) {
-    check_units(parts_.model, *units, *world_);
-    broadcast_beside_units(parts_.model, *units, *world_);
-  } else {
-    broadcast_parameters(parts_.model, 0, *world_);
-  }
+  start_equal(parts_.model, *ranks_);
   make_stepper(device);
   if (elastic_ != nullptr) elastic_->use(stepper_->update().optimizer());
-  stepper_->enter(*world_);
+  stepper_->enter(ranks_->data);
   if (loaded) take_up(*loaded);
 }
 
@@ -97,7 +94,7 @@ void Loop::train() {
 std::optional<LoadedCheckpoint> Loop::resume() {
   if (!options_.resume) return std::nullopt;
   LoadedCheckpoint loaded;
-  if (is_gathered(options_))
+  if (is_gathered(parts_.model, options_))
     loaded.optimizer = make_optimizer(options_, parts_.model.named_parameters());
   const auto found = saver_->load(parts_.model, loaded);
   if (!found) {
@@ -187,7 +184,7 @@ std::vector<Batch> Loop::idle_parts(const std::vector<Batch>& parts) {
 }
 
 void Loop::end_where_asked() {
-  const int signal = end_request_->on_any_rank(state_.steps, *world_);
+  const int signal = end_request_->on_any_rank(state_.steps, ranks_->all);
   if (signal == 0) return;
   std::string why = fmt::format("asked to end ({}): stopped after step {} of epoch {}",
                                 ::strsignal(signal), state_.step, state_.epoch);
@@ -198,7 +195,7 @@ void Loop::end_where_asked() {
     if (!file.empty()) why += " from " + file;
   }
   tell(&Observer::stopped, why);
-  world_->barrier();  // whoever ends first has the others ended
+  ranks_->all.barrier();  // whoever ends first has the others ended
   throw Stopped(why, signal);
 }
 
@@ -206,7 +203,8 @@ void Loop::end_where_asked() {
 void Loop::end_epoch() {
   stepper_->update().join_weights();
   const auto steps = static_cast<double>(std::max<std::int64_t>(state_.step, 1));
-  state_.train_loss = average_metrics({{"loss", state_.loss_sum / steps}}, 1, *world_).at("loss");
+  state_.train_loss =
+      average_metrics({{"loss", state_.loss_sum / steps}}, 1, ranks_->data).at("loss");
   const auto epoch = state_.epoch;
   if (const auto observed = stepper_->update().observed(); !observed.empty())
     tell(&Observer::noted, observed);
@@ -251,7 +249,7 @@ void Loop::test(std::int64_t epoch) {
                           .data = parts_.data,
                           .input_type = stepper_->update().input_type(),
                           .together = in_units()},
-                         static_cast<std::size_t>(epoch), *world_);
+                         static_cast<std::size_t>(epoch), ranks_->data);
   state_.test_loss = result.loss;
   state_.test_metrics = std::move(result.metrics);
 }

@@ -20,6 +20,7 @@
 #include "sullae/train/units.h"
 #include "train/end_request.h"
 #include "train/evaluation.h"
+#include "train/ranks.h"
 #include "train/run_state.h"
 #include "train/saver.h"
 #include "train/schedule.h"
@@ -34,7 +35,7 @@ struct LoopParts {
   torch::nn::Module& model;
   const Objective& objective;
   Data& data;
-  /// Which samples this rank has in a world, from there on.
+  /// Which samples this rank has of a world that divides them, from there on.
   std::function<std::unique_ptr<Plan>(const World&, const TrainOptions&, Position begun)> plan;
   std::string name;
   /// Those that rank 0 has; may be empty.
@@ -61,7 +62,7 @@ class Loop {
   /// Tells the observers.
   void note(const std::string& text) const { tell(&Observer::noted, text); }
   /// Whether this is rank 0, in the last world.
-  bool is_root() const { return world_->rank() == 0; }
+  bool is_root() const { return ranks_->all.rank() == 0; }
   /// The weights as they are after it, without the optimizer, in `file`, which is rank 0's, and empty elsewhere. Collective.
   void save_weights(const std::filesystem::path& file, CheckpointMetadata metadata);
 
@@ -117,7 +118,7 @@ class Loop {
   std::optional<EndRequest> end_request_;
 
   // Of the world that it is in.
-  std::optional<World> world_;
+  std::optional<Ranks> ranks_;
   std::unique_ptr<Plan> plan_;
   Position begun_;  // where it begins
   std::int64_t steps_per_epoch_ = 0;

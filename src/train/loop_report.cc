@@ -6,30 +6,46 @@
 
 #include "base/error_text.h"
 #include "base/host.h"
+#include "sullae/parallel/tensor_parallel.h"
 #include "sullae/train/fit.h"
 #include "train/device.h"
 #include "train/loop.h"
 
 namespace sullae::train {
+namespace {
+
+// Of the whole model, also where this rank has parts of it.
+std::int64_t parameters_of(const torch::nn::Module& model) {
+  const auto parts = parts_of(model);
+  std::int64_t count = 0;
+  for (const auto& item : model.named_parameters()) {
+    const auto part = parts.find(item.key());
+    count += part == parts.end()
+                 ? item.value().numel()
+                 : item.value().numel() / item.value().size(part->second.dim) * part->second.whole;
+  }
+  return count;
+}
+
+}  // namespace
 
 void Loop::describe() {
   report_.recipe = parts_.name;
   report_.data = parts_.data.data_description();
-  report_.world_size = world_->size();
+  report_.world_size = ranks_->all.size();
   report_.threads = torch::get_num_threads();
   report_.batch_size = options_.batch_size;
   report_.scale_up = options_.scale_up;
   report_.configuration = options_.configuration;
   report_.tested = parts_.tests;
   report_.metrics = metrics_;
-  report_.parameters = 0;
-  for (const auto& parameter : parts_.model.parameters()) report_.parameters += parameter.numel();
+  report_.parameters = parameters_of(parts_.model);
   tell(&Observer::started, report_);
 }
 
 void Loop::tell_of(torch::Device device) const {
   const auto reason = host_memory_reason(options_);
-  if (device.is_cpu() && local_device(*world_).is_cuda() && !reason.empty())
+  if (device.is_cpu() && local_device(ranks_->all).is_cuda() && !reason.empty())
     tell(&Observer::noted,
          fmt::format("the GPU is left alone: {} trains in host memory alone so far", reason));
 }
@@ -66,10 +82,11 @@ void Loop::finish_report() {
   report_.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   auto damaged = static_cast<std::int64_t>(parts_.data.damaged());
-  world_->allreduce(&damaged, &damaged, 1, DataType::int64);
+  ranks_->data.allreduce(&damaged, &damaged, 1, DataType::int64);
   report_.damaged_records = damaged;
   report_.peak_memory = peak_memory();
-  world_->allreduce(&report_.peak_memory, &report_.peak_memory, 1, DataType::int64, ReduceOp::max);
+  ranks_->all.allreduce(&report_.peak_memory, &report_.peak_memory, 1, DataType::int64,
+                        ReduceOp::max);
   tell(&Observer::ended, report_);
 }
 

@@ -10,6 +10,7 @@
 #include "sullae/error.h"
 #include "train/local_sgd.h"
 #include "train/loss_scale.h"
+#include "train/ranks.h"
 #include "train/schedule.h"
 #include "train/update/weight_update.h"
 
@@ -54,6 +55,19 @@ void check_shard(const TrainOptions& options) {
           shard + "does not go with --channels-last");
   require(options.shard != "parameters" || options.overlap,
           shard + "does not go with --no-overlap: gradients go when their unit's are there");
+}
+
+// What goes with parts of layers.
+void check_mesh(const TrainOptions& options, int ranks) {
+  mesh_of(options, ranks);
+  const std::string mesh = "--mesh " + options.mesh + ": ";
+  require(!has_parameter_servers(), mesh + "does not go with parameter servers");
+  require(options.shard == "none", mesh + "does not go with --shard yet");
+  require(!parse_local_sgd(options.local_sgd).enabled(), mesh + "does not go with --local-sgd");
+  require(options.scale_up == 1, mesh + "does not go with --scale-up");
+  require(options.optimizer != "lars" && options.optimizer != "lamb",
+          mesh + "--optimizer " + options.optimizer +
+              " needs norms of whole tensors, and a rank has a part of them");
 }
 
 }  // namespace
@@ -121,13 +135,15 @@ void check_options(const TrainOptions& options, int world_size) {
   require_one_of(options.shard, {"none", "optimizer", "gradients", "parameters"}, "shard");
   if (options.shard != "none") check_shard(options);
   require_one_of(options.ps_mode, {"ps", "ps-sparse"}, "ps-mode");
-  const int batch_size = scaled(options, world_size).batch_size;
-  const int parts = world_size * options.accumulation_steps * options.scale_up;
+  if (!options.mesh.empty()) check_mesh(options, world_size);
+  const int ranks = data_ranks(options, world_size);
+  const int batch_size = scaled(options, ranks).batch_size;
+  const int parts = ranks * options.accumulation_steps * options.scale_up;
   require(
       batch_size >= parts,
       fmt::format("--batch-size {}: {} ranks, --accumulation-steps {} and --scale-up {} divide it: "
                   "expected at least {}",
-                  batch_size, world_size, options.accumulation_steps, options.scale_up, parts));
+                  batch_size, ranks, options.accumulation_steps, options.scale_up, parts));
   make_schedule(options, 1);
   require_writable(options.report, "report");
   require_writable(options.metrics_file, "metrics-file");
@@ -144,6 +160,8 @@ void check_elastic(const TrainOptions& options) {
   require(options.shard == "none",
           "--shard: an elastic job (--min-np, --max-np) would lose a rank's part of the optimizer "
           "with it");
+  require(options.mesh.empty(),
+          "--mesh: an elastic job (--min-np, --max-np) would lose parts of the model with a rank");
   require(!options.sync_batch_norm,
           "--sync-batch-norm: its ranks are those of one world, and an elastic job (--min-np, "
           "--max-np) has several");

@@ -76,14 +76,15 @@ CheckpointMetadata to_metadata(const RunState& state, const torch::Tensor& gener
   return metadata;
 }
 
-RunState restore(const CheckpointMetadata* metadata, torch::Device device, const World& world) {
+RunState restore(const CheckpointMetadata* metadata, torch::Device device, const Ranks& ranks) {
   std::string text = metadata == nullptr ? "" : metadata->texts.at(kState);
-  text = broadcast_text(std::move(text), 0, world);
-  const auto generators = broadcast_generators(metadata, world);
+  text = broadcast_text(std::move(text), 0, ranks.all);
+  const auto generators = broadcast_generators(metadata, ranks.all);
   auto generator = at::globalContext().defaultGenerator(device);
   // A processor's says nothing to a GPU.
-  if (generators.size(0) == world.size() && generators.size(1) == generator.get_state().numel())
-    generator.set_state(generators[world.rank()].clone());
+  if (generators.size(0) == ranks.data.size() &&
+      generators.size(1) == generator.get_state().numel())
+    generator.set_state(generators[ranks.data.rank()].clone());
   return run_state_of(text);
 }
 

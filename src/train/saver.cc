@@ -7,9 +7,9 @@
 namespace sullae::train {
 
 Saver::Saver(const TrainOptions& options, std::string name,
-             std::function<void(CheckpointMetadata&)> describe, const World& world)
-    : options_(options), describe_(std::move(describe)), world_(world) {
-  if (world.rank() == 0 && !options.checkpoint_dir.empty())
+             std::function<void(CheckpointMetadata&)> describe, const Ranks& ranks)
+    : options_(options), describe_(std::move(describe)), ranks_(ranks) {
+  if (ranks.all.rank() == 0 && !options.checkpoint_dir.empty())
     checkpoints_.emplace(options.checkpoint_dir, std::move(name), options.keep_checkpoints);
 }
 
@@ -27,10 +27,10 @@ std::optional<RunState> Saver::load(torch::nn::Module& model, LoadedCheckpoint& 
     check_same_words(found->metadata, own, "--resume");
   }
   std::int64_t is_found = found.has_value() ? 1 : 0;
-  world_.broadcast(&is_found, 1, DataType::int64, 0);
+  ranks_.all.broadcast(&is_found, 1, DataType::int64, 0);
   if (is_found == 0) return std::nullopt;
   if (found) loaded.file = found->file;
-  return restore(found ? &found->metadata : nullptr, device_of(model), world_);
+  return restore(found ? &found->metadata : nullptr, device_of(model), ranks_);
 }
 
 std::string Saver::save(const RunState& state, const torch::nn::Module& model, Stepper& stepper,
@@ -40,10 +40,10 @@ std::string Saver::save(const RunState& state, const torch::nn::Module& model, S
   RunState saved = state;
   saved.scaler = stepper.scaler().state();
   // Ranks that go on have one state, whatever their number.
-  world_.allreduce(&saved.loss_sum, &saved.loss_sum, 1, DataType::float64);
-  saved.loss_sum /= world_.size();
+  ranks_.all.allreduce(&saved.loss_sum, &saved.loss_sum, 1, DataType::float64);
+  saved.loss_sum /= ranks_.all.size();
   auto metadata =
-      to_metadata(saved, gather_generators(device_of(model), world_), options_.configuration);
+      to_metadata(saved, gather_generators(device_of(model), ranks_.data), options_.configuration);
   std::filesystem::path file;
   if (checkpoints_) {
     if (describe_) describe_(metadata);

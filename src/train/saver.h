@@ -10,6 +10,7 @@
 
 #include "train/checkpoints.h"
 #include "train/options.h"
+#include "train/ranks.h"
 #include "train/run_state.h"
 #include "train/stepper.h"
 
@@ -20,7 +21,7 @@ class Saver {
  public:
   /// `describe` adds to each checkpoint; it may be empty.
   Saver(const TrainOptions& options, std::string name,
-        std::function<void(CheckpointMetadata&)> describe, const World& world);
+        std::function<void(CheckpointMetadata&)> describe, const Ranks& ranks);
 
   /// Finds the newest checkpoint, whose file rank 0 gets to know, and gives every rank the state; empty where there is none yet. Where
   /// `loaded` has an optimizer, rank 0 loads that and the model. Collective.
@@ -34,7 +35,7 @@ class Saver {
  private:
   const TrainOptions& options_;
   std::function<void(CheckpointMetadata&)> describe_;
-  World world_;
+  Ranks ranks_;
   std::optional<Checkpoints> checkpoints_;  // on rank 0
 };
 

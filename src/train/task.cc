@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include "sullae/parallel/tensor_parallel.h"
 #include "sullae/torch/checkpoint.h"
 #include "sullae/train/units.h"
+#include "train/division.h"
 #include "train/find_model.h"
 
 namespace sullae::train {
@@ -49,6 +51,8 @@ std::unique_ptr<Task> make_task(const Recipe& recipe, const RecipeOptions& optio
   const auto model = task->model();
   if (ShardedUnits* const units = units_of(*model))
     load_weights(file, *model, *units);
+  else if (is_in_parts(*model))
+    load_weights(file, *model, *world_of_parts(*model));
   else
     load_checkpoint(file, *model);
   return task;

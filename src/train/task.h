@@ -18,6 +18,7 @@
 #include "sullae/train/objective.h"
 #include "train/description.h"
 #include "train/models/key_value_cache.h"
+#include "train/models/piece_embedding.h"
 #include "train/options.h"
 
 namespace sullae::train {
@@ -39,10 +40,10 @@ class Classifier : public Servable {
   virtual torch::Tensor scores(const Batch& batch) = 0;
 };
 
-/// Gets `states`, [places, size], what is known at each place of texts of its piece and those before it, and `vectors`, [pieces, size]:
-/// the scores, before softmax, of what follows a place are its state's products with all vectors.
+/// Gets `states`, [places, size], what is known at each place of texts of its piece and those before it, and the vectors of pieces:
+/// the scores, before softmax, of what follows a place are its state's products with all of them.
 using UseOfStates =
-    std::function<torch::Tensor(const torch::Tensor& states, const torch::Tensor& vectors)>;
+    std::function<torch::Tensor(const torch::Tensor& states, const PieceVectors& vectors)>;
 
 /// Says how texts go on.
 class LanguageModel : public Servable {

@@ -78,6 +78,24 @@ TEST(ParallelPage, DividesLayers) {
   });
 }
 
+TEST(ParallelPage, SavesLayersInParts) {
+  const TemporaryDirectory folder;
+  std::filesystem::current_path(folder.path());
+  run_ranks({.size = 2}, [](World& world) {
+    const Mesh mesh(world, {{"dp", 1}, {"tp", 2}});
+    MlpImpl model(mesh["tp"]);
+    // clang-format off
+    const auto make = [](const auto& pieces) { return std::make_unique<torch::optim::Adam>(pieces.values(), 1e-3); };
+    const auto adam = make(model.named_parameters());
+    model.forward(torch::ones({3, 64})).sum().backward();
+    adam->step();
+    sullae::save_checkpoint("model.ckpt", model, {*adam, make}, mesh["tp"]);   // on the ranks of one mesh["tp"]
+    sullae::load_checkpoint("model.ckpt", model, {*adam, make}, mesh["tp"]);   // on all
+    // clang-format on
+  });
+  std::filesystem::current_path("/");
+}
+
 TEST(ParallelPage, PutsLayersOneAfterTheOther) {
   run_ranks({.size = 4}, [](World& world) {
     const torch::nn::Sequential layers(torch::nn::Linear(8, 8), torch::nn::Tanh(),

@@ -3,17 +3,22 @@
 
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
+#include <torch/optim/optimizer.h>
 #include <torch/ordered_dict.h>
 #include <torch/types.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sullae/parallel/differentiable_collectives.h"
 #include "sullae/parallel/index_range.h"
+#include "sullae/parallel/sharded_optimizer.h"
 #include "sullae/sullae.h"
+#include "sullae/torch/checkpoint.h"
 
 namespace sullae {
 
@@ -42,6 +47,8 @@ class TensorParallelLayer {
   virtual ~TensorParallelLayer() = default;
   /// By the names of the layer's own parameters; those that are not among them are whole, and alike on all ranks.
   virtual std::map<std::string, ParameterPart> parts() const = 0;
+  /// Those that have the parts; null for a layer that was not divided.
+  virtual const World* ranks() const = 0;
 };
 
 struct ColumnParallelLinearOptions {
@@ -59,6 +66,7 @@ class ColumnParallelLinearImpl : public torch::nn::Module, public TensorParallel
                                     const World& world = sullae::world());
   torch::Tensor forward(const torch::Tensor& input);
   std::map<std::string, ParameterPart> parts() const override;
+  const World* ranks() const override { return &world_; }
 
   torch::Tensor weight;  // [this rank's out_features, in_features]
   torch::Tensor bias;    // [this rank's out_features]
@@ -84,6 +92,7 @@ class RowParallelLinearImpl : public torch::nn::Module, public TensorParallelLay
                                  const World& world = sullae::world());
   torch::Tensor forward(const torch::Tensor& input);
   std::map<std::string, ParameterPart> parts() const override;
+  const World* ranks() const override { return &world_; }
 
   torch::Tensor weight;  // [out_features, this rank's in_features]
   torch::Tensor bias;    // [out_features]
@@ -101,6 +110,7 @@ class VocabParallelEmbeddingImpl : public torch::nn::Module, public TensorParall
                              const World& world = sullae::world());
   torch::Tensor forward(const torch::Tensor& indices);
   std::map<std::string, ParameterPart> parts() const override;
+  const World* ranks() const override { return &world_; }
 
   torch::Tensor weight;  // [this rank's num_embeddings, embedding_dim]
 
@@ -126,6 +136,7 @@ class ParallelAttentionImpl : public torch::nn::Module, public TensorParallelLay
   /// `is_padding`, [batch, time] bool, are places that nobody looks at, of which there must be others; undefined for none.
   torch::Tensor forward(const torch::Tensor& input, const torch::Tensor& is_padding = {});
   std::map<std::string, ParameterPart> parts() const override;
+  const World* ranks() const override { return &world_; }
 
   torch::Tensor qkv_weight;  // [3 × this rank's, embed_dim]: queries, keys, values
   torch::Tensor qkv_bias;
@@ -147,6 +158,8 @@ torch::Tensor vocab_parallel_cross_entropy(const torch::Tensor& scores, const to
 
 /// Of all parameters of `module` that are parts, by name.
 std::map<std::string, ParameterPart> parts_of(const torch::nn::Module& module);
+/// The ranks that have its layers' parts; none where no layer is in parts. Throws InputError for layers that different ranks have.
+std::optional<World> world_of_parts(const torch::nn::Module& module);
 /// Copies of all parameters, whole, as one process has them: what CheckpointOptions::weights takes. Collective over `world`,
 /// the layers'.
 std::map<std::string, torch::Tensor> gather_parameters(const torch::nn::Module& module,
@@ -155,7 +168,37 @@ std::map<std::string, torch::Tensor> gather_parameters(const torch::nn::Module& 
 /// is taken then.
 void load_parameters(torch::nn::Module& module, const std::map<std::string, torch::Tensor>& whole);
 /// Scales gradients so that their norm over the whole model is at most `most`. Returns the norm before. After
-/// synchronize(). Collective over `world`, the layers'.
-double clip_grad_norm(torch::nn::Module& module, double most, const World& world);
+/// synchronize(). Collective over `world`, the layers'. `masters`: see PartsOptimizer.
+double clip_grad_norm(torch::nn::Module& module, double most, const World& world,
+                      const std::map<std::string, torch::Tensor>& masters = {});
+
+/// An optimizer of all of a module's parameters: this rank's parts, or, by the names of the module's parameters, the float32 masters of those that are in
+/// 16 bits.
+struct PartsOptimizer {
+  torch::optim::Optimizer& optimizer;
+  /// Makes one like it of whole parameters; see ShardedOptimizer::Maker.
+  ShardedOptimizer::Maker make;
+  std::map<std::string, torch::Tensor> masters = {};
+};
+
+/// save_checkpoint() of a module with layers in parts: each rank writes its own, as with a ShardedOptimizer (see there), and the file is
+/// that of one process. Buffers are rank 0's. Leave `options.weights` empty. Collective over `world`, the layers'; where others
+/// have the same parts, call it in one of their worlds. Throws Error on every rank, with what any has met.
+void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
+                     const PartsOptimizer& optimizer, const World& world,
+                     const CheckpointOptions& options = {});
+/// The same without the optimizer's state: what a model is served from. `masters` as above.
+void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
+                  const World& world, const CheckpointOptions& options = {},
+                  const std::map<std::string, torch::Tensor>& masters = {});
+
+/// The opposite of save_checkpoint(), of a checkpoint of any number of ranks, sharded or not, which rank 0 reads part by part. Masters
+/// get what the checkpoint holds, and parameters that have one nothing. Collective over `world`. Throws as load_checkpoint() of
+/// one process, on every rank.
+CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
+                                   const PartsOptimizer& optimizer, const World& world);
+/// Weights alone.
+CheckpointMetadata load_weights(const std::filesystem::path& file, torch::nn::Module& module,
+                                const World& world);
 
 }  // namespace sullae

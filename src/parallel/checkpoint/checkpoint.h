@@ -8,13 +8,13 @@
 #include <memory>
 #include <vector>
 
-#include "parallel/parameter_store.h"
+#include "parallel/parameter_parts.h"
 #include "sullae/parallel/sharded_optimizer.h"
 #include "sullae/torch/checkpoint.h"
 
 namespace sullae {
 
-/// A sharded optimizer, from within: beside the store of what it updates.
+/// An optimizer of parts, from within.
 struct Sharded {
   torch::optim::Optimizer& optimizer;  ///< of this rank's pieces
   const ShardedOptimizer::Maker& make;
@@ -28,16 +28,17 @@ inline constexpr std::size_t kCheckpointMessage = std::size_t{4} << 20;
 
 /// See save_checkpoint() and load_checkpoint() in sharded_optimizer.h, and, where `sharded` is null, save_weights() and load_weights().
 void save_parts(const std::filesystem::path& file, const torch::nn::Module& module,
-                ParameterStore& store, const Sharded* sharded, const CheckpointOptions& options);
+                ParameterParts& parts, const Sharded* sharded, const CheckpointOptions& options);
 CheckpointMetadata load_parts(const std::filesystem::path& file, torch::nn::Module& module,
-                              ParameterStore& store, const Sharded* sharded);
+                              ParameterParts& parts, const Sharded* sharded);
 
 /// An optimizer of all parameters that has their names and shapes, and nothing of their size.
-std::unique_ptr<torch::optim::Optimizer> make_outline(const ParameterStore& store,
+std::unique_ptr<torch::optim::Optimizer> make_outline(const ParameterParts& parts,
                                                       const ShardedOptimizer::Maker& make,
                                                       ShardedOptimizer::Pieces& parameters);
 
-/// Who writes which elements of a parameter.
-std::vector<Part> writers_of(const ParameterStore& store, std::size_t parameter);
+/// Who writes which elements of a parameter, and who of what an optimizer keeps of it: each element one rank.
+std::vector<Part> writers_of(const ParameterParts& parts, std::size_t parameter);
+std::vector<Part> moment_writers_of(const ParameterParts& parts, std::size_t parameter);
 
 }  // namespace sullae

@@ -20,9 +20,9 @@ namespace {
 
 class Load {
  public:
-  Load(std::optional<CheckpointSource> source, ModelTensors model, ParameterStore& store,
+  Load(std::optional<CheckpointSource> source, ModelTensors model, ParameterParts& parts,
        const Sharded* sharded)
-      : source_(std::move(source)), model_(std::move(model)), store_(store), sharded_(sharded) {}
+      : source_(std::move(source)), model_(std::move(model)), parts_(parts), sharded_(sharded) {}
 
   CheckpointMetadata run() {
     const torch::NoGradGuard guard;
@@ -32,7 +32,7 @@ class Load {
                       kCheckpointRoot);
       prototype = make_prototype(sharded_->make, sharded_->optimizer);
     }
-    for (std::size_t i = 0; i < store_.all().size(); ++i) {
+    for (std::size_t i = 0; i < parts_.all().size(); ++i) {
       give_weights(i);
       if (sharded_ != nullptr) give_state(i, prototype.get());
     }
@@ -41,7 +41,7 @@ class Load {
       if (source_) source_->copy_rest(i, values);
       broadcast(values, kCheckpointRoot, world());
     }
-    store_.refresh();
+    parts_.refresh();
     const auto problem =
         broadcast_text(source_ ? source_->problem() : "", kCheckpointRoot, world());
     if (!problem.empty()) throw CheckpointError(problem);
@@ -49,14 +49,14 @@ class Load {
   }
 
  private:
-  const World& world() const { return store_.world(); }
+  const World& world() const { return parts_.world(); }
 
   void give_weights(std::size_t parameter) {
-    const torch::Tensor& tensor = store_.all()[parameter].tensor;
+    const torch::Tensor& tensor = parts_.all()[parameter].tensor;
     const torch::Tensor stored = source_ ? source_->weights(parameter) : torch::Tensor();
-    if (!store_.is_whole(parameter)) {
-      const torch::Tensor& piece = store_.piece_of(parameter);
-      return give_parts(parameter, stored, updated_type(tensor.scalar_type()),
+    if (!parts_.is_whole(parameter)) {
+      const torch::Tensor& piece = parts_.piece_of(parameter);
+      return give_parts(parameter, stored, parts_.type_of(parameter),
                         piece.defined() ? flat_of(piece) : torch::Tensor());
     }
     torch::Tensor whole = flat_of(tensor);
@@ -70,13 +70,13 @@ class Load {
   }
 
   void give_state(std::size_t parameter, const torch::optim::OptimizerParamState* prototype) {
-    const torch::Tensor& tensor = store_.all()[parameter].tensor;
-    const torch::Tensor& piece = store_.piece_of(parameter);
+    const torch::Tensor whole = parts_.outline_of(parameter);
+    const torch::Tensor& piece = parts_.piece_of(parameter);
     StateTensors outline;
     if (source_) {
       outline = source_->state(parameter);
       for (auto& [name, value] : outline) {
-        if (is_moment(value, tensor.numel()))
+        if (is_moment(value, whole.numel()))
           value = torch::empty({0}, value.toTensor().scalar_type());
       }
     }
@@ -86,7 +86,7 @@ class Load {
       const auto type = value.toTensor().scalar_type();
       torch::Tensor moment;
       if (piece.defined()) moment = torch::empty_like(piece, type);
-      give_parts(parameter, source_ ? source_->state(parameter).at(name).toTensor() : tensor, type,
+      give_parts(parameter, source_ ? source_->state(parameter).at(name).toTensor() : whole, type,
                  piece.defined() ? flat_of(moment) : moment);
       if (piece.defined()) value = moment;
     }
@@ -98,28 +98,45 @@ class Load {
       set_state(sharded_->optimizer, piece, own, *prototype);
   }
 
-  // Of `stored`, which is root's, each rank its part in `type`; `own` is what this one's becomes.
+  // Of `stored`, which is root's, each rank its parts in `type`; `own` is what this one's become.
   void give_parts(std::size_t parameter, const torch::Tensor& stored, torch::ScalarType type,
                   const torch::Tensor& own) {
-    const torch::Tensor& like = store_.all()[parameter].tensor;
-    const DataType travels = data_type(type, "a parameter's state");
+    const torch::Tensor like = parts_.outline_of(parameter);
     const std::size_t step = kCheckpointMessage / c10::elementSize(type);
-    for (const Part& part : store_.parts_of(parameter)) {
-      for (std::size_t from = part.from; from < part.to; from += step) {
-        const std::size_t to = std::min(from + step, part.to);
+    const auto parts = parts_.parts_of(parameter);
+    std::size_t at = 0;  // in `own`
+    for (auto same = parts.begin(); same != parts.end();) {
+      const auto end = std::find_if(same, parts.end(),
+                                    [&](const Part& part) { return part.from != same->from; });
+      const auto [rank, first, last] = *same;
+      const bool is_mine =
+          std::any_of(same, end, [&](const Part& part) { return part.rank == world().rank(); });
+      for (std::size_t from = first; from < last; from += step) {
+        const std::size_t to = std::min(from + step, last);
+        torch::Tensor into;
+        if (is_mine) into = own.narrow(0, length(at + from - first), length(to - from));
         torch::Tensor values;
         if (source_) values = source_->range(stored, like, from, to).to(type);
-        if (world().rank() == part.rank) {
-          torch::Tensor into = own.narrow(0, length(from - part.from), length(to - from));
-          if (source_) {
-            into.copy_(values);
-          } else {
-            world().receive(into.data_ptr(), to - from, travels, kCheckpointRoot, kCheckpointTag);
-          }
-        } else if (source_) {
-          world().send(values.data_ptr(), to - from, travels, part.rank, kCheckpointTag);
-        }
+        for (auto part = same; part != end; ++part) hand_over(values, part->rank, into);
       }
+      if (is_mine) at += last - first;
+      same = end;
+    }
+  }
+
+  // Root's `values`, to a rank whose `into` gets them.
+  void hand_over(const torch::Tensor& values, int rank, torch::Tensor into) {
+    const bool is_mine = world().rank() == rank;
+    if (source_ && is_mine) {
+      into.copy_(values);
+    } else if (source_ || is_mine) {
+      const torch::Tensor& travels = source_ ? values : into;
+      const auto elements = static_cast<std::size_t>(travels.numel());
+      const DataType type = data_type(travels.scalar_type(), "a parameter's state");
+      if (source_)
+        world().send(travels.data_ptr(), elements, type, rank, kCheckpointTag);
+      else
+        world().receive(travels.data_ptr(), elements, type, kCheckpointRoot, kCheckpointTag);
     }
   }
 
@@ -136,18 +153,18 @@ class Load {
 
   std::optional<CheckpointSource> source_;  // on root
   ModelTensors model_;
-  ParameterStore& store_;
+  ParameterParts& parts_;
   const Sharded* sharded_;
 };
 
 }  // namespace
 
 CheckpointMetadata load_parts(const std::filesystem::path& file, torch::nn::Module& module,
-                              ParameterStore& store, const Sharded* sharded) {
-  ModelTensors model(module, store);
+                              ParameterParts& parts, const Sharded* sharded) {
+  ModelTensors model(module, parts);
   std::optional<CheckpointSource> source;
-  on_root(store.world(), kCheckpointRoot, [&] { source.emplace(file, model, store, sharded); });
-  return Load(std::move(source), std::move(model), store, sharded).run();
+  on_root(parts.world(), kCheckpointRoot, [&] { source.emplace(file, model, parts, sharded); });
+  return Load(std::move(source), std::move(model), parts, sharded).run();
 }
 
 }  // namespace sullae

@@ -36,24 +36,22 @@ struct Wanted {
 
 class Outliner {
  public:
-  Outliner(const torch::nn::Module& module, const ParameterStore& store, const Sharded* sharded,
+  Outliner(const torch::nn::Module& module, const ParameterParts& parts, const Sharded* sharded,
            const std::vector<StateTensors>& states)
-      : module_(module), store_(store), sharded_(sharded), states_(states) {
+      : module_(module), parts_(parts), sharded_(sharded), states_(states) {
     for (std::size_t i = 0; i < all().size(); ++i) {
-      const torch::Tensor& parameter = all()[i].tensor;
-      if (parameter.numel() == 0) continue;  // nobody has a part of it
-      const auto type = parameter.scalar_type();
-      weight_[parameter.unsafeGetTensorImpl()] = wanted_.size();
-      wanted_.push_back(
-          {parameter, store.is_whole(i) ? type : updated_type(type), writers_of(store, i)});
+      const torch::Tensor outline = parts.outline_of(i);
+      if (outline.numel() == 0) continue;  // nobody has a part of it
+      weight_[all()[i].tensor.unsafeGetTensorImpl()] = wanted_.size();
+      wanted_.push_back({outline, parts.type_of(i), writers_of(parts, i)});
       for (const auto& [name, value] : states[i]) {
         if (!is_outlined(value)) continue;
-        wanted_.push_back({parameter, value.toTensor().scalar_type(), store.parts_of(i)});
+        wanted_.push_back({outline, value.toTensor().scalar_type(), moment_writers_of(parts, i)});
       }
     }
     for_each_tensor(module,
                     [&](const std::string&, const torch::Tensor& tensor, bool) { want(tensor); });
-    for (const NamedState& other : store.others()) want(other.tensor);
+    for (const NamedState& other : parts.others()) want(other.tensor);
   }
 
   CheckpointOutline lay_out(const CheckpointOptions& options) {
@@ -84,7 +82,7 @@ class Outliner {
   }
 
  private:
-  const std::vector<PlannedParameter>& all() const { return store_.all(); }
+  const std::vector<PlannedParameter>& all() const { return parts_.all(); }
 
   static bool is_outlined(const c10::IValue& value) { return is_moment(value, 0); }
 
@@ -122,7 +120,7 @@ class Outliner {
     std::vector<NamedState> missing;
     for (const PlannedParameter& parameter : all())
       missing.push_back({NamedState::Kind::parameter, parameter.name, parameter.tensor});
-    std::ranges::copy(store_.others(), std::back_inserter(missing));
+    std::ranges::copy(parts_.others(), std::back_inserter(missing));
     std::erase_if(missing, [&](const NamedState& one) {
       return there.contains(one.tensor.unsafeGetTensorImpl());
     });
@@ -140,7 +138,7 @@ class Outliner {
   void write_optimizer(torch::serialize::OutputArchive& archive,
                        const std::vector<torch::Tensor>& places) {
     ShardedOptimizer::Pieces parameters;
-    const auto whole = make_outline(store_, sharded_->make, parameters);
+    const auto whole = make_outline(parts_, sharded_->make, parameters);
     copy_options(sharded_->optimizer, *whole);
     auto& state = whole->state();
     state.clear();
@@ -162,7 +160,7 @@ class Outliner {
   }
 
   const torch::nn::Module& module_;
-  const ParameterStore& store_;
+  const ParameterParts& parts_;
   const Sharded* sharded_;  // null: weights alone
   const std::vector<StateTensors>& states_;
   std::vector<Wanted> wanted_;
@@ -171,38 +169,44 @@ class Outliner {
 
 }  // namespace
 
-std::vector<Part> writers_of(const ParameterStore& store, std::size_t parameter) {
-  if (!store.is_whole(parameter)) return store.parts_of(parameter);
-  std::vector<Part> parts;
-  for (int rank = 0; rank < store.world().size(); ++rank) {
-    const auto range = even_part(store.all()[parameter].tensor.numel(), store.world().size(), rank);
-    if (range.from < range.to)
-      parts.push_back({.rank = rank,
-                       .from = static_cast<std::size_t>(range.from),
-                       .to = static_cast<std::size_t>(range.to)});
+std::vector<Part> moment_writers_of(const ParameterParts& parts, std::size_t parameter) {
+  std::vector<Part> writers;
+  for (const Part& part : parts.parts_of(parameter)) {
+    if (writers.empty() || writers.back().from != part.from) writers.push_back(part);
   }
-  return parts;
+  return writers;
 }
 
-std::unique_ptr<torch::optim::Optimizer> make_outline(const ParameterStore& store,
+std::vector<Part> writers_of(const ParameterParts& parts, std::size_t parameter) {
+  if (!parts.is_whole(parameter)) return moment_writers_of(parts, parameter);
+  std::vector<Part> writers;
+  for (int rank = 0; rank < parts.world().size(); ++rank) {
+    const auto range = even_part(parts.all()[parameter].tensor.numel(), parts.world().size(), rank);
+    if (range.from < range.to)
+      writers.push_back({.rank = rank,
+                         .from = static_cast<std::size_t>(range.from),
+                         .to = static_cast<std::size_t>(range.to)});
+  }
+  return writers;
+}
+
+std::unique_ptr<torch::optim::Optimizer> make_outline(const ParameterParts& parts,
                                                       const ShardedOptimizer::Maker& make,
                                                       ShardedOptimizer::Pieces& parameters) {
-  for (const PlannedParameter& parameter : store.all())
-    parameters.insert(
-        parameter.name,
-        torch::empty(
-            parameter.tensor.sizes(),
-            torch::device(torch::kMeta).dtype(updated_type(parameter.tensor.scalar_type())))
-            .set_requires_grad(true));
+  for (std::size_t i = 0; i < parts.all().size(); ++i)
+    parameters.insert(parts.all()[i].name,
+                      torch::empty(parts.outline_of(i).sizes(),
+                                   torch::device(torch::kMeta).dtype(parts.type_of(i)))
+                          .set_requires_grad(true));
   return make(parameters);
 }
 
-CheckpointOutline lay_out(const torch::nn::Module& module, const ParameterStore& store,
+CheckpointOutline lay_out(const torch::nn::Module& module, const ParameterParts& parts,
                           const Sharded* sharded, const std::vector<StateTensors>& states,
                           const CheckpointOptions& options) {
   if (!options.weights.empty())
     throw InputError("the weights of a sharded optimizer are its own: leave `weights` empty");
-  return Outliner(module, store, sharded, states).lay_out(options);
+  return Outliner(module, parts, sharded, states).lay_out(options);
 }
 
 }  // namespace sullae

@@ -30,7 +30,7 @@ struct CheckpointOutline {
 };
 
 /// `states`: for each parameter as gather_outline() has it; nothing of each where `sharded` is null. Throws InputError.
-CheckpointOutline lay_out(const torch::nn::Module& module, const ParameterStore& store,
+CheckpointOutline lay_out(const torch::nn::Module& module, const ParameterParts& parts,
                           const Sharded* sharded, const std::vector<StateTensors>& states,
                           const CheckpointOptions& options);
 

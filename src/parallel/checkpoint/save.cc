@@ -36,13 +36,13 @@ std::vector<Number> from_text(const std::string& text) {
 
 // What all ranks are told of the layout: for each parameter where its weights begin, how many moments it has, and where
 // those begin.
-Numbers places_of(const CheckpointOutline& outline, const ParameterStore& store,
+Numbers places_of(const CheckpointOutline& outline, const ParameterParts& parts,
                   const std::vector<StateTensors>& states) {
   Numbers places;
   std::size_t content = 0;
   for (std::size_t i = 0; i < states.size(); ++i) {
     const StateTensors& state = states[i];
-    if (store.all()[i].tensor.numel() == 0) {
+    if (parts.outline_of(i).numel() == 0) {
       places.insert(places.end(), {0, 0});
       continue;
     }
@@ -61,47 +61,61 @@ using Put = std::function<void(std::uint64_t offset, const void* data, std::size
 constexpr std::int64_t kComes = 1;
 constexpr std::int64_t kFailed = 0;
 
+// What the optimizer keeps of this rank's piece, number for number.
+std::vector<torch::Tensor> moments_of(const torch::optim::Optimizer& optimizer,
+                                      const torch::Tensor& piece) {
+  std::vector<torch::Tensor> moments;
+  for (const auto& [name, value] : state_of(optimizer, piece)) {
+    if (!is_moment(value, piece.numel())) continue;
+    torch::Tensor moment = value.toTensor();
+    if (moment.strides() != piece.strides())
+      moment = torch::empty_like(piece, moment.scalar_type()).copy_(moment);
+    moments.push_back(flat_of(moment));
+  }
+  return moments;
+}
+
 // What this rank has, in the order of the contents. Returns the checksum of each part.
-Crcs put_parts(const ParameterStore& store, const Sharded* sharded, const Numbers& places,
+Crcs put_parts(const ParameterParts& parts, const Sharded* sharded, const Numbers& places,
                const Put& put) {
-  const int own = store.world().rank();
+  const int own = parts.world().rank();
+  const auto is_own = [&](const Part& part) {
+    return part.rank == own;
+  };
   Crcs crcs;
-  const auto put_part = [&](std::int64_t offset, const Part& part, const torch::Tensor& elements) {
+  // `elements` are what this rank has, one part behind the other.
+  const auto put_own = [&](std::int64_t offset, const std::vector<Part>& writers,
+                           const torch::Tensor& elements) {
+    const auto* from = static_cast<const char*>(elements.data_ptr());
     const std::size_t element = elements.element_size();
-    const std::size_t bytes = (part.to - part.from) * element;
-    put(static_cast<std::uint64_t>(offset) + part.from * element, elements.data_ptr(), bytes);
-    crcs.push_back(extend_crc(0, elements.data_ptr(), bytes));
+    for (const Part& part : writers) {
+      if (!is_own(part)) continue;
+      const std::size_t bytes = (part.to - part.from) * element;
+      put(static_cast<std::uint64_t>(offset) + part.from * element, from, bytes);
+      crcs.push_back(extend_crc(0, from, bytes));
+      from += bytes;
+    }
   };
   std::size_t next = 0;
-  for (std::size_t i = 0; i < store.all().size(); ++i) {
+  for (std::size_t i = 0; i < parts.all().size(); ++i) {
     const std::int64_t weights = places[next++];
-    for (const Part& part : writers_of(store, i)) {
-      if (part.rank != own) continue;
-      const bool is_whole = store.is_whole(i);
-      put_part(weights, part,
-               is_whole ? range_of(store.all()[i].tensor, part.from, part.to)
-                        : flat_of(store.piece_of(i)));
-    }
-    const auto moments = static_cast<std::size_t>(places[next++]);
-    for (const Part& part : store.parts_of(i)) {
-      if (part.rank != own || moments == 0) continue;
-      const torch::Tensor& piece = store.piece_of(i);
-      std::vector<torch::Tensor> its;
-      for (const auto& [name, value] : state_of(sharded->optimizer, piece)) {
-        if (!is_moment(value, length(part.to - part.from))) continue;
-        torch::Tensor moment = value.toTensor();
-        if (moment.strides() != piece.strides())
-          moment = torch::empty_like(piece, moment.scalar_type()).copy_(moment);
-        its.push_back(flat_of(moment));
-      }
-      if (its.size() != moments)
+    auto writers = writers_of(parts, i);
+    if (const auto first = std::ranges::find_if(writers, is_own); first != writers.end())
+      put_own(weights, writers,
+              parts.is_whole(i) ? range_of(parts.all()[i].tensor, first->from, first->to)
+                                : flat_of(parts.piece_of(i)));
+    const auto count = static_cast<std::size_t>(places[next++]);
+    writers = moment_writers_of(parts, i);
+    if (count > 0 && std::ranges::any_of(writers, is_own)) {
+      const auto moments = moments_of(sharded->optimizer, parts.piece_of(i));
+      if (moments.size() != count)
         throw Error(
             fmt::format("the optimizer keeps {} tensors of a part of '{}', and {} of another",
-                        its.size(), store.all()[i].name, moments));
-      for (std::size_t moment = 0; moment < moments; ++moment)
-        put_part(places[next + moment], part, its[moment]);
+                        moments.size(), parts.all()[i].name, count));
+      for (std::size_t moment = 0; moment < count; ++moment)
+        put_own(places[next + moment], writers, moments[moment]);
     }
-    next += moments;
+    next += count;
   }
   return crcs;
 }
@@ -137,9 +151,9 @@ void throw_together(const World& world, const std::filesystem::path& file,
 
 class Save {
  public:
-  Save(const std::filesystem::path& file, const torch::nn::Module& module, ParameterStore& store,
+  Save(const std::filesystem::path& file, const torch::nn::Module& module, ParameterParts& parts,
        const Sharded* sharded, const CheckpointOptions& options)
-      : file_(file), module_(module), store_(store), sharded_(sharded), options_(options) {}
+      : file_(file), module_(module), parts_(parts), sharded_(sharded), options_(options) {}
 
   void run() {
     lay_out();
@@ -149,25 +163,25 @@ class Save {
   }
 
  private:
-  const World& world() const { return store_.world(); }
+  const World& world() const { return parts_.world(); }
   bool is_root() const { return world().rank() == kCheckpointRoot; }
   bool sees() const { return sees_[static_cast<std::size_t>(world().rank())] != 0; }
 
   void lay_out() {
-    std::vector<StateTensors> states(store_.all().size());
+    std::vector<StateTensors> states(parts_.all().size());
     for (std::size_t i = 0; i < states.size() && sharded_ != nullptr; ++i)
-      states[i] = gather_outline(store_, i, sharded_->optimizer, kCheckpointRoot);
+      states[i] = gather_outline(parts_, i, sharded_->optimizer, kCheckpointRoot);
     std::string problem;
     if (is_root())
       problem = problem_of([&] {
-        outline_.emplace(sullae::lay_out(module_, store_, sharded_, states, options_));
+        outline_.emplace(sullae::lay_out(module_, parts_, sharded_, states, options_));
         output_.emplace(file_);
         start_ = draw_secret();
         output_->write(start_.data(), start_.size());
       });
     throw_together(world(), file_, problem);
     std::string places;
-    if (is_root()) places = as_text(places_of(*outline_, store_, states));
+    if (is_root()) places = as_text(places_of(*outline_, parts_, states));
     places_ = from_text<std::int64_t>(broadcast_text(std::move(places), kCheckpointRoot, world()));
   }
 
@@ -185,7 +199,7 @@ class Save {
   void write() {
     Crcs crcs;
     auto problem = problem_of([&] {
-      crcs = put_parts(store_, sharded_, places_,
+      crcs = put_parts(parts_, sharded_, places_,
                        [&](std::uint64_t offset, const void* data, std::size_t bytes) {
                          put(offset, data, bytes);
                        });
@@ -283,7 +297,7 @@ class Save {
 
   const std::filesystem::path& file_;
   const torch::nn::Module& module_;
-  ParameterStore& store_;
+  ParameterParts& parts_;
   const Sharded* sharded_;  // null: weights alone
   const CheckpointOptions& options_;
   Numbers places_;
@@ -300,8 +314,8 @@ class Save {
 }  // namespace
 
 void save_parts(const std::filesystem::path& file, const torch::nn::Module& module,
-                ParameterStore& store, const Sharded* sharded, const CheckpointOptions& options) {
-  Save(file, module, store, sharded, options).run();
+                ParameterParts& parts, const Sharded* sharded, const CheckpointOptions& options) {
+  Save(file, module, parts, sharded, options).run();
 }
 
 }  // namespace sullae

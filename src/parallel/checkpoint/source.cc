@@ -15,11 +15,11 @@
 
 namespace sullae {
 
-ModelTensors::ModelTensors(const torch::nn::Module& module, const ParameterStore& store) {
+ModelTensors::ModelTensors(const torch::nn::Module& module, const ParameterParts& parts) {
   std::map<const void*, std::size_t> numbers;  // in `sharded`, by tensor
-  for (const PlannedParameter& parameter : store.all()) {
+  for (const PlannedParameter& parameter : parts.all()) {
     numbers[parameter.tensor.unsafeGetTensorImpl()] = sharded.size();
-    sharded.push_back({parameter.name, parameter.tensor});
+    sharded.push_back({parameter.name, parts.outline_of(sharded.size())});
   }
   std::set<const void*> there;
   for_each_tensor(module,
@@ -32,21 +32,21 @@ ModelTensors::ModelTensors(const torch::nn::Module& module, const ParameterStore
                       sharded[found->second].name = name;
                     }
                   });
-  for (const NamedState& other : store.others()) {
+  for (const NamedState& other : parts.others()) {
     if (!there.contains(other.tensor.unsafeGetTensorImpl()))
       rest.push_back({other.name, other.tensor, other.kind == NamedState::Kind::buffer});
   }
 }
 
 CheckpointSource::CheckpointSource(const std::filesystem::path& file, const ModelTensors& model,
-                                   const ParameterStore& store, const Sharded* sharded)
+                                   const ParameterParts& parts, const Sharded* sharded)
     : name_(file.string()), archive_(file) {
   for (const ModelTensor& one : model.sharded) weights_.push_back(stored(one));
   for (const ModelTensor& one : model.rest) rest_.push_back(stored(one));
   auto extra = extra_of(archive_.archive());
   metadata_ = read_metadata(extra);
   for (const auto& [name, tensor] : metadata_.tensors) archive_.fill(tensor);
-  if (sharded != nullptr) read_optimizer(extra, store, *sharded);
+  if (sharded != nullptr) read_optimizer(extra, parts, *sharded);
 }
 
 torch::Tensor CheckpointSource::range(const torch::Tensor& stored, const torch::Tensor& like,
@@ -93,11 +93,11 @@ torch::Tensor CheckpointSource::stored(const ModelTensor& one) {
 }
 
 void CheckpointSource::read_optimizer(torch::serialize::InputArchive& extra,
-                                      const ParameterStore& store, const Sharded& sharded) {
+                                      const ParameterParts& parts, const Sharded& sharded) {
   torch::serialize::InputArchive optimizer;
   if (!extra.try_read("optimizer", optimizer))
     throw InputError(fmt::format("checkpoint {}: has no optimizer state", name_));
-  outline_ = make_outline(store, sharded.make, parameters_);
+  outline_ = make_outline(parts, sharded.make, parameters_);
   try {
     load_options(optimizer, *outline_);
     read_states(optimizer);

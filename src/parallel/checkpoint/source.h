@@ -25,9 +25,9 @@ struct ModelTensor {
   bool is_buffer = false;
 };
 
-/// Of a module and of units that it lacks: for each parameter of the store's its name in the model, and then the rest.
+/// Of a module and of units that it lacks: for each parameter of the parts' its name in the model, and then the rest.
 struct ModelTensors {
-  ModelTensors(const torch::nn::Module& module, const ParameterStore& store);
+  ModelTensors(const torch::nn::Module& module, const ParameterParts& parts);
   std::vector<ModelTensor> sharded;
   std::vector<ModelTensor> rest;
 };
@@ -38,7 +38,7 @@ class CheckpointSource {
   /// `sharded`: null where weights are loaded alone. Throws CheckpointError for a file that is not whole, InputError for one of
   /// another model, or, where there is one, optimizer.
   CheckpointSource(const std::filesystem::path& file, const ModelTensors& model,
-                   const ParameterStore& store, const Sharded* sharded);
+                   const ParameterParts& parts, const Sharded* sharded);
 
   /// With its options, of no size.
   const torch::optim::Optimizer& optimizer() const { return *outline_; }
@@ -59,7 +59,7 @@ class CheckpointSource {
  private:
   bool try_to(const std::function<void()>& what);
   torch::Tensor stored(const ModelTensor& one);
-  void read_optimizer(torch::serialize::InputArchive& extra, const ParameterStore& store,
+  void read_optimizer(torch::serialize::InputArchive& extra, const ParameterParts& parts,
                       const Sharded& sharded);
   void read_states(torch::serialize::InputArchive& optimizer);
 

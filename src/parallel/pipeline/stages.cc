@@ -202,12 +202,13 @@ double Stages::clip(double most, const World* tensor) {
     for (const auto& item : stage.module->named_parameters()) {
       if (again.contains(full_name(stage, item.key()))) elsewhere.insert(item.key());
     }
-    squares += own_squares(*stage.module, tensor == nullptr || tensor->rank() == 0, elsewhere);
+    squares += own_squares(stage.module->named_parameters(), parts_of(*stage.module),
+                           tensor == nullptr || tensor->rank() == 0, elsewhere);
   }
   if (tensor != nullptr) tensor->allreduce(&squares, &squares, 1, DataType::float64);
   world_.allreduce(&squares, &squares, 1, DataType::float64);
   const double norm = std::sqrt(squares);
-  for (const auto& stage : own_) scale_to_norm(*stage.module, norm, most);
+  for (const auto& stage : own_) scale_to_norm(stage.module->named_parameters(), norm, most);
   return norm;
 }
 

@@ -3,27 +3,10 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
-#include <vector>
-
-#include "parallel/ranges.h"
 #include "parallel/tensor/parts.h"
 #include "sullae/parallel/tensor_parallel.h"
 
 namespace sullae {
-namespace {
-
-// What this rank's heads have of `times` × embed_dim along `dim`.
-ParameterPart part_of_heads(const ParallelAttentionOptions& options, std::int64_t dim, int times,
-                            const World& world) {
-  const IndexRange heads = even_part(options.num_heads, world.size(), world.rank());
-  const std::int64_t size = options.embed_dim / options.num_heads;
-  ParameterPart part{.dim = dim, .whole = times * options.embed_dim};
-  for (std::int64_t start = 0; start < part.whole; start += options.embed_dim)
-    part.ranges.push_back({start + heads.from * size, start + heads.to * size});
-  return part;
-}
-
-}  // namespace
 
 ParallelAttentionImpl::ParallelAttentionImpl(ParallelAttentionOptions options, const World& world)
     : options_(options), world_(world) {
@@ -34,11 +17,12 @@ ParallelAttentionImpl::ParallelAttentionImpl(ParallelAttentionOptions options, c
   check_one_each(options.num_heads, world, "ParallelAttention: num_heads");
   const torch::nn::Linear qkv(options.embed_dim, 3 * options.embed_dim);
   const torch::nn::Linear out(options.embed_dim, options.embed_dim);
-  const auto of_three = part_of_heads(options, 0, 3, world);
+  const auto of_three = heads_part(0, 3, options.embed_dim, options.num_heads, world);
   qkv_weight = register_parameter("qkv_weight", take_part(qkv->weight, of_three));
   qkv_bias = register_parameter("qkv_bias", take_part(qkv->bias, of_three));
-  out_weight =
-      register_parameter("out_weight", take_part(out->weight, part_of_heads(options, 1, 1, world)));
+  out_weight = register_parameter(
+      "out_weight",
+      take_part(out->weight, heads_part(1, 1, options.embed_dim, options.num_heads, world)));
   out_bias = register_parameter("out_bias", out->bias.detach().clone());
 }
 
@@ -61,10 +45,10 @@ torch::Tensor ParallelAttentionImpl::forward(const torch::Tensor& input,
 }
 
 std::map<std::string, ParameterPart> ParallelAttentionImpl::parts() const {
-  const auto of_three = part_of_heads(options_, 0, 3, world_);
+  const auto of_three = heads_part(0, 3, options_.embed_dim, options_.num_heads, world_);
   return {{"qkv_weight", of_three},
           {"qkv_bias", of_three},
-          {"out_weight", part_of_heads(options_, 1, 1, world_)}};
+          {"out_weight", heads_part(1, 1, options_.embed_dim, options_.num_heads, world_)}};
 }
 
 }  // namespace sullae

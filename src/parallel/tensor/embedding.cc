@@ -5,6 +5,15 @@
 
 namespace sullae {
 
+torch::Tensor embedding_in_parts(const torch::Tensor& own, const torch::Tensor& indices,
+                                 const ParameterPart& part, const World& world) {
+  const auto [from, to] = part.ranges.front();
+  const auto elsewhere = indices.lt(from).logical_or(indices.ge(to));
+  const auto here = (indices - from).masked_fill(elsewhere, 0);
+  return reduce_from_ranks(torch::embedding(own, here).masked_fill(elsewhere.unsqueeze(-1), 0),
+                           world);
+}
+
 VocabParallelEmbeddingImpl::VocabParallelEmbeddingImpl(std::int64_t num_embeddings,
                                                        std::int64_t embedding_dim,
                                                        const World& world)
@@ -18,11 +27,7 @@ VocabParallelEmbeddingImpl::VocabParallelEmbeddingImpl(std::int64_t num_embeddin
 torch::Tensor VocabParallelEmbeddingImpl::forward(const torch::Tensor& indices) {
   if (world_.size() == 1) return torch::embedding(weight, indices);
   check_indices(indices, num_embeddings_, "VocabParallelEmbedding: index");
-  const auto [from, to] = parts().at("weight").ranges.front();
-  const auto elsewhere = indices.lt(from).logical_or(indices.ge(to));
-  const auto here = (indices - from).masked_fill(elsewhere, 0);
-  const auto own = torch::embedding(weight, here).masked_fill(elsewhere.unsqueeze(-1), 0);
-  return reduce_from_ranks(own, world_);
+  return embedding_in_parts(weight, indices, parts().at("weight"), world_);
 }
 
 std::map<std::string, ParameterPart> VocabParallelEmbeddingImpl::parts() const {

@@ -14,27 +14,21 @@
 namespace sullae {
 namespace {
 
-// Every rank's ranges, of which each has as many as the others.
-std::vector<IndexRange> all_ranges(const ParameterPart& part, const World& world) {
-  std::vector<std::int64_t> own;
-  for (const auto& [from, to] : part.ranges) own.insert(own.end(), {from, to});
-  std::vector<std::int64_t> all(own.size() * static_cast<std::size_t>(world.size()));
-  world.allgather(own.data(), all.data(), own.size(), DataType::int64);
-  std::vector<IndexRange> ranges;
-  for (std::size_t i = 0; i < all.size(); i += 2) ranges.push_back({all[i], all[i + 1]});
-  return ranges;
-}
-
 torch::Tensor gather_whole(const torch::Tensor& own, const ParameterPart& part,
                            const World& world) {
-  const auto ranges = all_ranges(part, world);
   const auto pieces = allgather(own.transpose(0, part.dim), world).transpose(0, part.dim);
   auto shape = own.sizes().vec();
   shape[static_cast<std::size_t>(part.dim)] = part.whole;
   auto whole = torch::empty(shape, own.options());
-  for (std::int64_t at = 0; const auto& [from, to] : ranges) {
-    whole.narrow(part.dim, from, to - from).copy_(pieces.narrow(part.dim, at, to - from));
-    at += to - from;
+  const auto ranges = ranges_of_all(part, world);
+  std::int64_t at = 0;  // in `pieces`: rank for rank
+  for (int owner = 0; owner < world.size(); ++owner) {
+    for (const auto& [range, rank] : ranges) {
+      if (rank != owner) continue;
+      const std::int64_t size = range.to - range.from;
+      whole.narrow(part.dim, range.from, size).copy_(pieces.narrow(part.dim, at, size));
+      at += size;
+    }
   }
   return whole;
 }
@@ -44,6 +38,16 @@ std::vector<std::int64_t> whole_shape(const torch::Tensor& own, const ParameterP
   auto shape = own.sizes().vec();
   if (part != nullptr) shape[static_cast<std::size_t>(part->dim)] = part->whole;
   return shape;
+}
+
+template <class Visit>
+void for_each_layer(const torch::nn::Module& module, const Visit& visit) {
+  const std::function<void(const std::string&, const torch::nn::Module&)> visit_layer =
+      [&](const std::string& name, const torch::nn::Module& one) {
+        const auto* const layer = dynamic_cast<const TensorParallelLayer*>(&one);
+        if (layer != nullptr) visit(name, *layer);
+      };
+  module.apply(visit_layer);
 }
 
 const ParameterPart* find(const std::map<std::string, ParameterPart>& parts,
@@ -56,15 +60,25 @@ const ParameterPart* find(const std::map<std::string, ParameterPart>& parts,
 
 std::map<std::string, ParameterPart> parts_of(const torch::nn::Module& module) {
   std::map<std::string, ParameterPart> all;
-  const std::function<void(const std::string&, const torch::nn::Module&)> add =
-      [&](const std::string& name, const torch::nn::Module& one) {
-        const auto* const layer = dynamic_cast<const TensorParallelLayer*>(&one);
-        if (layer == nullptr) return;
-        const std::string prefix = name.empty() ? "" : name + '.';
-        for (auto& [own, part] : layer->parts()) all[prefix + own] = part;
-      };
-  module.apply(add);
+  for_each_layer(module, [&](const std::string& name, const TensorParallelLayer& layer) {
+    const std::string prefix = name.empty() ? "" : name + '.';
+    for (auto& [own, part] : layer.parts()) all[prefix + own] = part;
+  });
   return all;
+}
+
+std::optional<World> world_of_parts(const torch::nn::Module& module) {
+  std::optional<World> ranks;
+  for_each_layer(module, [&](const std::string& name, const TensorParallelLayer& layer) {
+    if (layer.ranks() == nullptr) return;
+    if (ranks && *ranks != *layer.ranks())
+      throw InputError(
+          fmt::format("layer '{}': other ranks have its parts than those of layers before: "
+                      "expected one world",
+                      name));
+    ranks = *layer.ranks();
+  });
+  return ranks;
 }
 
 std::map<std::string, torch::Tensor> gather_parameters(const torch::nn::Module& module,
@@ -102,11 +116,18 @@ void load_parameters(torch::nn::Module& module, const std::map<std::string, torc
   }
 }
 
-double clip_grad_norm(torch::nn::Module& module, double most, const World& world) {
-  double squares = own_squares(module, world.rank() == 0);
+double clip_grad_norm(torch::nn::Module& module, double most, const World& world,
+                      const std::map<std::string, torch::Tensor>& masters) {
+  auto trained = module.named_parameters();
+  for (auto& item : trained) {
+    if (const auto master = masters.find(item.key()); master != masters.end())
+      item.value() = master->second;
+  }
+  const auto parts = parts_of(module);
+  double squares = own_squares(trained, parts, world.rank() == 0);
   world.allreduce(&squares, &squares, 1, DataType::float64);
   const double norm = std::sqrt(squares);
-  scale_to_norm(module, norm, most);
+  scale_to_norm(trained, norm, most);
   return norm;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "parallel/ranges.h"
@@ -11,6 +12,30 @@ namespace sullae {
 
 ParameterPart even_parameter_part(std::int64_t dim, std::int64_t whole, const World& world) {
   return {.dim = dim, .whole = whole, .ranges = {even_part(whole, world.size(), world.rank())}};
+}
+
+ParameterPart heads_part(std::int64_t dim, int times, std::int64_t size, std::int64_t heads,
+                         const World& world) {
+  const IndexRange own = even_part(heads, world.size(), world.rank());
+  const std::int64_t head = size / heads;
+  ParameterPart part{.dim = dim, .whole = times * size};
+  for (std::int64_t start = 0; start < part.whole; start += size)
+    part.ranges.push_back({start + own.from * head, start + own.to * head});
+  return part;
+}
+
+// Of which each rank has as many as the others.
+std::vector<std::pair<IndexRange, int>> ranges_of_all(const ParameterPart& part,
+                                                      const World& world) {
+  std::vector<std::int64_t> own;
+  for (const auto& [from, to] : part.ranges) own.insert(own.end(), {from, to});
+  std::vector<std::int64_t> all(own.size() * static_cast<std::size_t>(world.size()));
+  world.allgather(own.data(), all.data(), own.size(), DataType::int64);
+  std::vector<std::pair<IndexRange, int>> ranges;
+  for (std::size_t i = 0; i < all.size(); i += 2)
+    ranges.push_back({{all[i], all[i + 1]}, static_cast<int>(i / own.size())});
+  std::ranges::sort(ranges, {}, [](const auto& one) { return one.first.from; });
+  return ranges;
 }
 
 torch::Tensor take_part(const torch::Tensor& whole, const ParameterPart& part) {

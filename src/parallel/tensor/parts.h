@@ -4,6 +4,8 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "sullae/parallel/tensor_parallel.h"
 
@@ -12,8 +14,20 @@ namespace sullae {
 /// This rank's even part of `whole` along `dim`.
 ParameterPart even_parameter_part(std::int64_t dim, std::int64_t whole, const World& world);
 
+/// What this rank's even part of the heads has of `times` × `size` along `dim`.
+ParameterPart heads_part(std::int64_t dim, int times, std::int64_t size, std::int64_t heads,
+                         const World& world);
+
+/// Every rank's ranges, in their order, and whose they are. Collective.
+std::vector<std::pair<IndexRange, int>> ranges_of_all(const ParameterPart& part,
+                                                      const World& world);
+
 /// A tensor of its own.
 torch::Tensor take_part(const torch::Tensor& whole, const ParameterPart& part);
+
+/// The rows of a table called `indices`, of which this rank has `part` and `own`: on every rank. Collective, as its backward is not.
+torch::Tensor embedding_in_parts(const torch::Tensor& own, const torch::Tensor& indices,
+                                 const ParameterPart& part, const World& world);
 
 /// Throws InputError where `size`, of `what`, is not at least 1 a rank.
 void check_one_each(std::int64_t size, const World& world, const char* what);

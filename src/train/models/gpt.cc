@@ -39,16 +39,18 @@ GptImpl::GptImpl(const GptOptions& options) : options_(options) {
 
 void GptImpl::reset() {
   const std::int64_t size = options_.stack.size;
-  embedding_ = register_module("embedding", make_vectors(options_.pieces, size, kWeightDeviation));
+  embedding_ = register_module("embedding", PieceEmbedding(options_.pieces, size, kWeightDeviation,
+                                                           options_.division.tensor));
   places_ = register_module("places", make_vectors(options_.context, size, kWeightDeviation));
-  blocks_ = options_.stack.make(
-      options_.units, [&](torch::nn::Module& block) { draw_block(block, options_.stack.layers); });
+  blocks_ = options_.stack.make(options_.division, [&](torch::nn::Module& block) {
+    draw_block(block, options_.stack.layers);
+  });
   register_module("blocks", blocks_.modules());
   norm_ = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({size})));
   ends_ = Layer(
       "",
       together({{"embedding", embedding_.ptr()}, {"places", places_.ptr()}, {"norm", norm_.ptr()}}),
-      options_.units);
+      options_.division);
 }
 
 torch::Tensor GptImpl::read(const torch::Tensor& pieces, const UseOfStates& use) {
@@ -58,8 +60,9 @@ torch::Tensor GptImpl::read(const torch::Tensor& pieces, const UseOfStates& use)
   });
   x = blocks_(torch::dropout(x.flatten(0, 1), options_.stack.dropout, is_training()), places);
   return ends_.run(x, [&](const torch::Tensor& states) {
-    const torch::Tensor& vectors = embedding_->weight;
-    return use(normed(norm_, states, vectors.scalar_type()), vectors);
+    const auto vectors = embedding_->vectors();
+    const auto normal = normed(norm_, states, vectors.own.scalar_type());
+    return use(vectors.ranks ? copy_to_ranks(normal, *vectors.ranks) : normal, vectors);
   });
 }
 
@@ -79,15 +82,14 @@ torch::Tensor GptImpl::go_on(const std::vector<NewPieces>& texts) {
     last.push_back(static_cast<std::int64_t>(pieces.size()) - 1);
     cache->begin();
   }
-  const auto device = embedding_->weight.device();
+  const auto vectors = embedding_->vectors().own;
   const auto on_device = [&](const std::vector<std::int64_t>& numbers) {
-    return torch::tensor(numbers).to(device);
+    return torch::tensor(numbers).to(vectors.device());
   };
   auto x = embedding_(on_device(pieces)) + places_(on_device(at));
   x = blocks_(x, Places::growing(growing));
-  const auto states =
-      normed(norm_, x.index_select(0, on_device(last)), embedding_->weight.scalar_type());
-  auto scores = linear_of_few(states, embedding_->weight);
+  const auto states = normed(norm_, x.index_select(0, on_device(last)), vectors.scalar_type());
+  auto scores = linear_of_few(states, vectors);
   for (const auto& text : growing) text.cache->commit(text.count);
   return scores;
 }

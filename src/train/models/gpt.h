@@ -17,7 +17,7 @@ struct GptOptions {
   /// Places that it sees.
   std::int64_t context = 128;
   TransformerStack stack = {.size = 128, .heads = 4, .layers = 4, .dropout = 0.1};
-  Units units = nullptr;
+  Division division = {};
 };
 
 /// Vectors of pieces and of places, and blocks, in which a place sees those before it; what comes next is scored by the
@@ -32,11 +32,11 @@ class GptImpl : public torch::nn::Cloneable<GptImpl>, public LanguageModel, publ
   torch::Tensor read(const torch::Tensor& pieces, const UseOfStates& use) override;
   torch::Tensor go_on(const std::vector<NewPieces>& texts) override;
   torch::jit::Module script() const override;
-  ShardedUnits* units() override { return options_.units.get(); }
+  ShardedUnits* units() override { return options_.division.units.get(); }
 
  private:
   GptOptions options_;
-  torch::nn::Embedding embedding_{nullptr};
+  PieceEmbedding embedding_{nullptr};
   torch::nn::Embedding places_{nullptr};
   TransformerBlocks blocks_;
   torch::nn::LayerNorm norm_{nullptr};

@@ -1,4 +1,4 @@
-// The layers of networks that may be divided among ranks: --shard parameters.
+// The layers of networks that may be divided among ranks: --shard parameters, --mesh.
 #pragma once
 
 #include <torch/torch.h>
@@ -11,11 +11,17 @@
 #include <vector>
 
 #include "sullae/parallel/sharded_units.h"
+#include "sullae/sullae.h"
 
 namespace sullae::train {
 
-/// Who divides a network's layers; null for one that is whole on each rank.
-using Units = std::shared_ptr<ShardedUnits>;
+/// How a network's layers are divided.
+struct Division {
+  /// Who has their parameters when they do not run; null: they are there at all times.
+  std::shared_ptr<ShardedUnits> units = nullptr;
+  /// Those that have parts of each; none: they are whole.
+  std::optional<World> tensor = std::nullopt;
+};
 
 /// Parameters that are there at all times, or, in units, while run() does something with them.
 class Layer {
@@ -23,8 +29,9 @@ class Layer {
   Layer() = default;
   /// Those of `module`, which have their values by now. `name` is its place in the network; empty: the network itself.
   Layer(const std::string& name, const std::shared_ptr<torch::nn::Module>& module,
-        const Units& units) {
-    if (units) unit_ = units->shard(torch::nn::ModuleHolder<torch::nn::Module>(module), name);
+        const Division& division) {
+    if (division.units)
+      unit_ = division.units->shard(torch::nn::ModuleHolder<torch::nn::Module>(module), name);
   }
 
   torch::Tensor run(const torch::Tensor& input,

@@ -23,9 +23,10 @@ TransformerClassifierImpl::TransformerClassifierImpl(const TransformerOptions& o
 
 void TransformerClassifierImpl::reset() {
   const std::int64_t size = options_.stack.size;
-  embedding_ = register_module("embedding", make_vectors(options_.pieces, size, kPieceDeviation));
+  embedding_ = register_module("embedding", PieceEmbedding(options_.pieces, size, kPieceDeviation,
+                                                           options_.division.tensor));
   places_ = register_module("places", make_vectors(options_.places, size, kPlaceDeviation));
-  blocks_ = options_.stack.make(options_.units);
+  blocks_ = options_.stack.make(options_.division);
   register_module("blocks", blocks_.modules());
   norm_ = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({size})));
   output_ = register_module("output", torch::nn::Linear(size, options_.classes));
@@ -34,7 +35,7 @@ void TransformerClassifierImpl::reset() {
                           {"places", places_.ptr()},
                           {"norm", norm_.ptr()},
                           {"output", output_.ptr()}}),
-                options_.units);
+                options_.division);
 }
 
 torch::Tensor TransformerClassifierImpl::scores(const Batch& batch) {

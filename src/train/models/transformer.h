@@ -18,7 +18,7 @@ struct TransformerOptions {
   std::int64_t places = 64;
   std::int64_t classes = 2;
   TransformerStack stack = {};
-  Units units = nullptr;
+  Division division = {};
 };
 
 /// Vectors of pieces and of places, blocks, and a linear layer over the mean of all places.
@@ -33,11 +33,11 @@ class TransformerClassifierImpl : public torch::nn::Cloneable<TransformerClassif
   void reset() override;
   torch::Tensor scores(const Batch& batch) override;
   torch::jit::Module script() const override;
-  ShardedUnits* units() override { return options_.units.get(); }
+  ShardedUnits* units() override { return options_.division.units.get(); }
 
  private:
   TransformerOptions options_;
-  torch::nn::Embedding embedding_{nullptr};
+  PieceEmbedding embedding_{nullptr};
   torch::nn::Embedding places_{nullptr};
   TransformerBlocks blocks_;
   torch::nn::LayerNorm norm_{nullptr};

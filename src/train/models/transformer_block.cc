@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "parallel/tensor/parts.h"
 #include "sullae/error.h"
 #include "torch/compat/attention.h"
 #include "train/models/few_rows.h"
@@ -54,30 +55,67 @@ torch::Tensor TransformerBlockImpl::attend(const torch::Tensor& x, const Places&
   if (!places.texts.empty())
     return through(
         mix_, attention_of_growing(values.view({-1, 3, heads_, size_ / heads_}), places.texts));
+  const std::int64_t size = values.size(1) / 3;  // of this rank's heads
   if (places.at.defined())
     values =
-        values.new_zeros({places.batch * places.time, 3 * size_}).index_copy(0, places.at, values);
+        values.new_zeros({places.batch * places.time, 3 * size}).index_copy(0, places.at, values);
   // [3, batch, heads, time, size of a head]
   const auto qkv =
-      values.view({places.batch, places.time, 3, heads_, size_ / heads_}).permute({2, 0, 3, 1, 4});
+      values.view({places.batch, places.time, 3, -1, size_ / heads_}).permute({2, 0, 3, 1, 4});
   const auto seen = attention(qkv[0], qkv[1], qkv[2], places.may_look, places.is_causal)
                         .transpose(1, 2)
-                        .reshape({-1, size_});
-  return mix_(places.at.defined() ? seen.index_select(0, places.at) : seen);
+                        .reshape({-1, size});
+  return sum_of_parts(mix_, places.at.defined() ? seen.index_select(0, places.at) : seen);
+}
+
+torch::Tensor TransformerBlockImpl::for_each_part(const torch::Tensor& x) const {
+  return ranks_ ? copy_to_ranks(x, *ranks_) : x;
+}
+
+torch::Tensor TransformerBlockImpl::sum_of_parts(torch::nn::Linear& layer,
+                                                 const torch::Tensor& x) const {
+  if (!ranks_) return through(layer, x);
+  // The bias counts once, and not for each rank.
+  return reduce_from_ranks(torch::linear(x, layer->weight), *ranks_) + layer->bias;
+}
+
+void TransformerBlockImpl::divide(const World& ranks) {
+  if (heads_ < ranks.size())
+    throw InputError(fmt::format("--heads {}: {} ranks divide them: expected at least one a rank",
+                                 heads_, ranks.size()));
+  ranks_ = ranks;
+  auto parameters = named_parameters();
+  for (const auto& [name, part] : parts())
+    parameters[name].set_data(take_part(parameters[name], part));
+}
+
+std::map<std::string, ParameterPart> TransformerBlockImpl::parts() const {
+  if (!ranks_) return {};
+  const auto of_three = heads_part(0, 3, size_, heads_, *ranks_);
+  const auto inner = even_parameter_part(0, 4 * size_, *ranks_);
+  return {{"qkv.weight", of_three},
+          {"qkv.bias", of_three},
+          {"mix.weight", heads_part(1, 1, size_, heads_, *ranks_)},
+          {"up.weight", inner},
+          {"up.bias", inner},
+          {"down.weight", even_parameter_part(1, 4 * size_, *ranks_)}};
 }
 
 torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& input, const Places& places) {
   const auto drop = [&](const torch::Tensor& x) {
     return torch::dropout(x, dropout_, is_training());
   };
-  const auto x = input + drop(attend(normed(norm1_, input, qkv_->weight.scalar_type()), places));
-  return x + drop(through(down_,
-                          torch::gelu(through(up_, normed(norm2_, x, up_->weight.scalar_type())))));
+  const auto own = [&](torch::nn::LayerNorm& norm, const torch::Tensor& x) {
+    return for_each_part(normed(norm, x, qkv_->weight.scalar_type()));
+  };
+  const auto x = input + drop(attend(own(norm1_, input), places));
+  return x + drop(sum_of_parts(down_, torch::gelu(through(up_, own(norm2_, x)))));
 }
 
-void TransformerBlocks::add(const TransformerBlock& block, const Units& units) {
-  layers_.emplace_back(fmt::format("blocks.{}", modules_->size()), block.ptr(), units);
-  modules_->push_back(block);
+void TransformerBlocks::add(TransformerBlock block, const Division& division) {
+  if (division.tensor) block->divide(*division.tensor);
+  layers_.emplace_back(fmt::format("blocks.{}", modules_->size()), block.ptr(), division);
+  modules_->push_back(std::move(block));
 }
 
 torch::Tensor TransformerBlocks::operator()(torch::Tensor x, const Places& places) {
@@ -100,12 +138,12 @@ void TransformerStack::check() const {
 }
 
 TransformerBlocks TransformerStack::make(
-    const Units& units, const std::function<void(torch::nn::Module& block)>& draw) const {
+    const Division& division, const std::function<void(torch::nn::Module& block)>& draw) const {
   TransformerBlocks blocks;
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     TransformerBlock block(size, heads, dropout);
     if (draw) draw(*block);
-    blocks.add(block, units);
+    blocks.add(block, division);
   }
   return blocks;
 }

@@ -5,9 +5,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "sullae/parallel/tensor_parallel.h"
 #include "train/models/key_value_cache.h"
 #include "train/models/layer.h"
 
@@ -32,7 +35,8 @@ struct Places {
 };
 
 /// Attention and a network of four times the size, each with a norm before and a sum after. [filled, size] → the same.
-class TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl> {
+class TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl>,
+                             public TensorParallelLayer {
  public:
   TransformerBlockImpl(std::int64_t size, std::int64_t heads, double dropout)
       : size_(size), heads_(heads), dropout_(dropout) {
@@ -41,12 +45,20 @@ class TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl> {
   void reset() override;
   torch::Tensor forward(const torch::Tensor& input, const Places& places);
 
+  /// Each of `ranks` keeps its heads, and its part of the network behind them, of what it has now. Throws InputError.
+  void divide(const World& ranks);
+  std::map<std::string, ParameterPart> parts() const override;
+  const World* ranks() const override { return ranks_ ? &*ranks_ : nullptr; }
+
  private:
   torch::Tensor attend(const torch::Tensor& x, const Places& places);
+  torch::Tensor for_each_part(const torch::Tensor& x) const;
+  torch::Tensor sum_of_parts(torch::nn::Linear& layer, const torch::Tensor& x) const;
 
   std::int64_t size_;
   std::int64_t heads_;
   double dropout_;
+  std::optional<World> ranks_;
   torch::nn::LayerNorm norm1_{nullptr};
   torch::nn::Linear qkv_{nullptr};
   torch::nn::Linear mix_{nullptr};
@@ -60,7 +72,7 @@ TORCH_MODULE(TransformerBlock);
 class TransformerBlocks {
  public:
   /// `block` has the weights to start from.
-  void add(const TransformerBlock& block, const Units& units);
+  void add(TransformerBlock block, const Division& division);
   /// `x` through all.
   torch::Tensor operator()(torch::Tensor x, const Places& places);
   /// For the network, by the name that add() gives its parameters: "blocks".
@@ -81,7 +93,7 @@ struct TransformerStack {
   /// Throws InputError, by flags, for sizes that do not go together.
   void check() const;
   /// `draw` draws a block's weights; empty: libtorch has.
-  TransformerBlocks make(const Units& units,
+  TransformerBlocks make(const Division& division,
                          const std::function<void(torch::nn::Module& block)>& draw = {}) const;
 
   /// In TorchScript: the methods attention, norm and block; and the lines that put `x` through the parameters of a module

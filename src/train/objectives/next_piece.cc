@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sullae/torch.h"
 #include "train/task.h"
 
 namespace sullae::train {
@@ -25,10 +26,61 @@ torch::Tensor scores_of(const torch::Tensor& states, const torch::Tensor& vector
   return torch::mm(states, vectors.t()).to(torch::kFloat32);
 }
 
+// Pieces that a rank has, at most: all ranks take as many places at a time.
+std::int64_t most_pieces(const PieceVectors& vectors) {
+  const std::int64_t ranks = vectors.ranks ? vectors.ranks->size() : 1;
+  return (vectors.pieces + ranks - 1) / ranks;
+}
+
+// What is known of places by their `scores` of the pieces that this rank has, and on all ranks.
+struct Followed {
+  torch::Tensor at;    // [places, 1]: what follows, among this rank's pieces; 0 where it has it not
+  torch::Tensor here;  // [places, 1]: 1 where it has it, else 0
+  torch::Tensor score;  // [places, 1]: of what follows
+  torch::Tensor total;  // [places, 1]: the logarithm of the sum of all pieces' exponentials
+};
+
+Followed followed(const torch::Tensor& scores, const torch::Tensor& labels,
+                  const PieceVectors& vectors) {
+  const auto label = labels.clamp_min(0).unsqueeze(1);
+  if (!vectors.ranks) {
+    return {.at = label,
+            .here = torch::ones_like(label, torch::kFloat32),
+            .score = scores.gather(1, label),
+            .total = scores.logsumexp(1, /*keepdim=*/true)};
+  }
+  const auto own = label - vectors.first;
+  const auto is_here = own.ge(0).logical_and(own.lt(scores.size(1)));
+  Followed result{.at = own.masked_fill(is_here.logical_not(), 0),
+                  .here = is_here.to(torch::kFloat32)};
+  auto most = scores.amax(1, /*keepdim=*/true);
+  allreduce(most, ReduceOp::max, *vectors.ranks);
+  // In one message.
+  auto sums = torch::stack(
+      {(scores - most).exp_().sum(1, /*keepdim=*/true), scores.gather(1, result.at) * result.here});
+  allreduce(sums, ReduceOp::sum, *vectors.ranks);
+  result.score = sums[1];
+  result.total = most + sums[0].log_();
+  return result;
+}
+
+// Where what follows has the best score of all pieces.
+torch::Tensor is_right(const torch::Tensor& scores, const torch::Tensor& labels,
+                       const PieceVectors& vectors) {
+  if (!vectors.ranks) return scores.argmax(1).eq(labels);
+  const auto [own_best, own_at] = scores.max(1);
+  auto best = own_best.clone();
+  allreduce(best, ReduceOp::max, *vectors.ranks);
+  auto at = (own_at + vectors.first).masked_fill(own_best.lt(best), vectors.pieces);
+  allreduce(at, ReduceOp::min, *vectors.ranks);
+  return at.eq(labels);
+}
+
 struct Loss : torch::autograd::Function<Loss> {
   static torch::Tensor forward(torch::autograd::AutogradContext* context,
                                const torch::Tensor& states, const torch::Tensor& vectors,
-                               const torch::Tensor& labels, const torch::Tensor& weights) {
+                               const torch::Tensor& labels, const torch::Tensor& weights,
+                               const PieceVectors& pieces) {
     auto loss = torch::zeros({}, states.options().dtype(torch::kFloat32));
     // Gradients are kept as if the greatest weight were 1, so that 16 bits hold the small ones: what scales the loss does so
     // after this.
@@ -37,17 +89,16 @@ struct Loss : torch::autograd::Function<Loss> {
     // Of many parts: 16 bits would lose the later ones.
     const auto vectors_gradient =
         torch::zeros(vectors.sizes(), vectors.options().dtype(torch::kFloat32));
-    in_parts(states.size(0), vectors.size(0), [&](std::int64_t first, std::int64_t count) {
+    in_parts(states.size(0), most_pieces(pieces), [&](std::int64_t first, std::int64_t count) {
       const auto state = states.narrow(0, first, count);
-      const auto label = labels.narrow(0, first, count).clamp_min(0).unsqueeze(1);
       const auto weight = weights.narrow(0, first, count).unsqueeze(1);
       auto scores = scores_of(state, vectors);
-      const auto total = scores.logsumexp(1, /*keepdim=*/true);
-      loss += ((total - scores.gather(1, label)) * weight).sum();
+      const auto follows = followed(scores, labels.narrow(0, first, count), pieces);
+      loss += ((follows.total - follows.score) * weight).sum();
       // The probabilities, less 1 for what follows.
-      scores.sub_(total)
+      scores.sub_(follows.total)
           .exp_()
-          .scatter_add_(1, label, torch::full_like(total, -1))
+          .scatter_add_(1, follows.at, -follows.here)
           .mul_(weight / largest);
       const auto gradient = scores.to(states.scalar_type());
       states_gradient.narrow(0, first, count).copy_(torch::mm(gradient, vectors));
@@ -69,6 +120,7 @@ struct Loss : torch::autograd::Function<Loss> {
     return {saved[0] * scale,
             (saved[1] * scale).to(context->saved_data["type"].toScalarType()),
             {},
+            {},
             {}};
   }
 };
@@ -79,9 +131,9 @@ LanguageModel& language_model(torch::nn::Module& model) {
 
 }  // namespace
 
-torch::Tensor next_piece_loss(const torch::Tensor& states, const torch::Tensor& vectors,
+torch::Tensor next_piece_loss(const torch::Tensor& states, const PieceVectors& vectors,
                               const torch::Tensor& labels, const torch::Tensor& weights) {
-  return Loss::apply(states, vectors, labels, weights);
+  return Loss::apply(states, vectors.own, labels, weights, vectors);
 }
 
 torch::Tensor NextPiece::loss(torch::nn::Module& model, const Batch& batch) const {
@@ -90,7 +142,7 @@ torch::Tensor NextPiece::loss(torch::nn::Module& model, const Batch& batch) cons
   const auto counts = is_label.sum(1, /*keepdim=*/true).clamp_min(1);
   const auto weights = (is_label / (counts * batch.size())).flatten();
   return writer.read(batch.inputs[0],
-                     [&](const torch::Tensor& states, const torch::Tensor& vectors) {
+                     [&](const torch::Tensor& states, const PieceVectors& vectors) {
                        return next_piece_loss(states, vectors, batch.labels.flatten(), weights);
                      });
 }
@@ -99,18 +151,16 @@ Tally NextPiece::measure(torch::nn::Module& model, const Batch& batch) const {
   const auto labels = batch.labels.flatten();
   Sum loss;
   Sum right;
-  const auto measure_part = [&](const torch::Tensor& scores, const torch::Tensor& label) {
-    const auto is_label = label.ne(kNoToken);
-    const auto entropies =
-        scores.logsumexp(1) - scores.gather(1, label.clamp_min(0).unsqueeze(1)).squeeze(1);
-    loss.sum += entropies.masked_fill(is_label.logical_not(), 0).sum().item<double>();
-    loss.count += is_label.sum().item<double>();
-    right.sum += scores.argmax(1).eq(label).sum().item<double>();
-  };
-  const auto measure_all = [&](const torch::Tensor& states, const torch::Tensor& vectors) {
-    in_parts(states.size(0), vectors.size(0), [&](std::int64_t first, std::int64_t count) {
-      measure_part(scores_of(states.narrow(0, first, count), vectors),
-                   labels.narrow(0, first, count));
+  const auto measure_all = [&](const torch::Tensor& states, const PieceVectors& vectors) {
+    in_parts(states.size(0), most_pieces(vectors), [&](std::int64_t first, std::int64_t count) {
+      const auto scores = scores_of(states.narrow(0, first, count), vectors.own);
+      const auto label = labels.narrow(0, first, count);
+      const auto is_label = label.ne(kNoToken);
+      const auto follows = followed(scores, label, vectors);
+      const auto entropies = (follows.total - follows.score).squeeze(1);
+      loss.sum += entropies.masked_fill(is_label.logical_not(), 0).sum().item<double>();
+      loss.count += is_label.sum().item<double>();
+      right.sum += is_right(scores, label, vectors).sum().item<double>();
     });
     return torch::Tensor();
   };

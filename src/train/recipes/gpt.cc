@@ -11,7 +11,7 @@
 #include "sullae/data/order.h"
 #include "sullae/data/pieces.h"
 #include "sullae/elastic.h"
-#include "train/model_units.h"
+#include "train/division.h"
 #include "train/objectives/next_piece.h"
 #include "train/recipes/documents.h"
 #include "train/recipes/recipes.h"
@@ -35,7 +35,8 @@ Tokens join(const std::vector<std::string>& texts, const data::Pieces& pieces) {
 
 // Samples that a rank trains with at a time: those have gradients too.
 std::size_t trained_together(const RecipeOptions& options, const World& world) {
-  const int ranks = elastic::is_elastic() ? elastic::most_ranks() : world.size();
+  const int ranks =
+      elastic::is_elastic() ? elastic::most_ranks() : data_ranks(options, world.size());
   const int parts = ranks * std::max(options.accumulation_steps, 1);
   return static_cast<std::size_t>(std::max(scaled(options, ranks).batch_size / parts, 1));
 }
@@ -51,12 +52,12 @@ ModelDescription describe_writer(const Recipe& recipe, const RecipeOptions& opti
   return description;
 }
 
-std::shared_ptr<torch::nn::Module> make_network(const Units& units,
+std::shared_ptr<torch::nn::Module> make_network(const Division& division,
                                                 const ModelDescription& description) {
   return std::make_shared<GptImpl>(GptOptions{.pieces = description.integer("words"),
                                               .context = description.integer("context"),
                                               .stack = stack_of(description),
-                                              .units = units});
+                                              .division = division});
 }
 
 class GptTask final : public Task {
@@ -68,7 +69,7 @@ class GptTask final : public Task {
     damaged_ = documents.damaged;
     model_description_ = known != nullptr ? *known : describe_writer(recipe, options, documents);
     const auto pieces = data::Pieces::of_list(model_description_.words);
-    model_ = make_network(make_units(options, world), model_description_);
+    model_ = make_network(make_division(options, world), model_description_);
     context_ = model_description_.integer("context");
     train_ = join(documents.train, pieces);
     test_ = join(documents.test, pieces);
@@ -179,7 +180,7 @@ class GptRecipe final : public Recipe {
   }
 
   std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
-    return make_network(nullptr, description);
+    return make_network({}, description);
   }
 
   std::unique_ptr<Task> make(const RecipeOptions& options, const World& world,

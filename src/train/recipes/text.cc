@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "sullae/data.h"
-#include "train/model_units.h"
+#include "train/division.h"
 #include "train/recipes/recipes.h"
 #include "train/recipes/splits.h"
 #include "train/recipes/text_network.h"
@@ -127,7 +127,7 @@ class TextRecipe final : public Recipe {
   std::vector<ExtraOption> extra_options() const override { return network().extra_options(); }
 
   std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
-    return network().model(nullptr, description);
+    return network().model({}, description);
   }
 
   std::unique_ptr<Task> make(const RecipeOptions& options, const World& world,
@@ -144,7 +144,7 @@ class TextRecipe final : public Recipe {
     const auto description =
         known == nullptr ? describe(*this, network(), options, source) : *known;
     return std::make_unique<TextTask>(network(), description, source,
-                                      network().model(make_units(options, world), description));
+                                      network().model(make_division(options, world), description));
   }
 
   Refinement refine(const ModelDescription& description, const RecipeOptions& options,

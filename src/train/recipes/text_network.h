@@ -26,8 +26,8 @@ class TextNetwork {
   /// Puts into `description` what make_text_encoder() needs: of equal texts the same.
   virtual void learn(const std::vector<data::LabelledText>& texts,
                      ModelDescription& description) const = 0;
-  /// What `description` is of, with fresh weights; also a Classifier. `units` is null where it has_sparse_gradients().
-  virtual std::shared_ptr<torch::nn::Module> model(const Units& units,
+  /// What `description` is of, with fresh weights; also a Classifier. `division` is none where it has_sparse_gradients().
+  virtual std::shared_ptr<torch::nn::Module> model(const Division& division,
                                                    const ModelDescription& description) const = 0;
   virtual Batch batch(const EncodedTexts& texts, const std::vector<std::size_t>& samples) const = 0;
   /// Of the words of a step alone.

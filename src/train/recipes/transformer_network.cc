@@ -36,14 +36,14 @@ class TransformerNetwork final : public TextNetwork {
     description.words = learn_pieces(all, description).list();
   }
 
-  std::shared_ptr<torch::nn::Module> model(const Units& units,
+  std::shared_ptr<torch::nn::Module> model(const Division& division,
                                            const ModelDescription& description) const override {
     return std::make_shared<TransformerClassifierImpl>(
         TransformerOptions{.pieces = description.integer("words"),
                            .places = description.integer("max-words"),
                            .classes = description.integer("classes"),
                            .stack = stack_of(description),
-                           .units = units});
+                           .division = division});
   }
 
   // With padding behind the shorter ones.

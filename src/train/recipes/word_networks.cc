@@ -62,7 +62,7 @@ class LstmNetwork final : public TextNetwork {
     learn_words(texts, description);
   }
 
-  std::shared_ptr<torch::nn::Module> model(const Units&,
+  std::shared_ptr<torch::nn::Module> model(const Division&,
                                            const ModelDescription& description) const override {
     TextModelOptions options = model_options(description);
     options.hidden_size = description.integer("hidden-size");
@@ -120,7 +120,7 @@ class BagNetwork final : public TextNetwork {
     learn_words(texts, description);
   }
 
-  std::shared_ptr<torch::nn::Module> model(const Units&,
+  std::shared_ptr<torch::nn::Module> model(const Division&,
                                            const ModelDescription& description) const override {
     return std::make_shared<TextBagImpl>(model_options(description));
   }

@@ -90,6 +90,10 @@ class ReplicatedUpdate final : public GatheredUpdate {
     if (local_sgd_.enabled() && steps_apart_ > 0) average_weights();
   }
 
+  void take_master_weights() override {
+    if (mixed_) mixed_->update_model();
+  }
+
   WholeState gather() override { return {.optimizer = &*optimizer_, .weights = master_weights()}; }
 
   MasterWeights master_weights() override {

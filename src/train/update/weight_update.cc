@@ -5,6 +5,7 @@
 #include "sullae/error.h"
 #include "sullae/torch.h"
 #include "sullae/train/units.h"
+#include "train/division.h"
 
 namespace sullae::train {
 namespace {
@@ -41,8 +42,8 @@ std::optional<SerializedCheckpoint> GatheredUpdate::save_weights(const std::file
                               {.metadata = std::move(metadata), .weights = std::move(weights)});
 }
 
-bool is_gathered(const TrainOptions& options) {
-  return has_parameter_servers() || options.shard == "none";
+bool is_gathered(const torch::nn::Module& model, const TrainOptions& options) {
+  return has_parameter_servers() || (options.shard == "none" && !is_in_parts(model));
 }
 
 std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options) {
@@ -54,7 +55,8 @@ std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainO
   if (is_sparse)
     throw InputError(
         "--ps-mode ps-sparse: there are no parameter servers: expected sullae run --ps");
-  if (is_gathered(options)) return make_replicated_update(model, options);
+  if (is_in_parts(model)) return make_tensor_parallel_update(model, options);
+  if (is_gathered(model, options)) return make_replicated_update(model, options);
   return make_sharded_update(model, options);
 }
 

@@ -96,6 +96,8 @@ class GatheredUpdate : public WeightUpdate {
   virtual WholeState gather() = 0;
   /// Takes the state of `loaded`, an optimizer of the whole model, as it is on rank 0. Collective.
   virtual void scatter(torch::optim::Optimizer& loaded) = 0;
+  /// The model becomes what master_weights() are, which were set from without.
+  virtual void take_master_weights() {}
 
  protected:
   torch::nn::Module& model_;
@@ -108,6 +110,10 @@ std::unique_ptr<GatheredUpdate> make_replicated_update(torch::nn::Module& model,
 std::unique_ptr<WeightUpdate> make_sharded_update(torch::nn::Module& model,
                                                   const TrainOptions& options);
 
+/// Each rank has parts of layers, and the optimizer of these: a model of tensor parallel layers, --mesh tp=N.
+std::unique_ptr<WeightUpdate> make_tensor_parallel_update(torch::nn::Module& model,
+                                                          const TrainOptions& options);
+
 /// Whether this job has parameter servers.
 bool has_parameter_servers();
 /// They have weights and optimizer, and each rank steps as far ahead of others as they allow.
@@ -118,7 +124,7 @@ std::unique_ptr<WeightUpdate> make_sparse_server_update(torch::nn::Module& model
                                                         const TrainOptions& options);
 
 /// Whether what make_update() makes is a GatheredUpdate.
-bool is_gathered(const TrainOptions& options);
+bool is_gathered(const torch::nn::Module& model, const TrainOptions& options);
 /// By the options, and by what the job has. Throws InputError where those, and whether the model is made of units, do not go together.
 std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options);
 

@@ -23,8 +23,7 @@ std::shared_ptr<GptImpl> small_gpt(std::int64_t pieces = 30) {
 
 // [batch, time, size].
 torch::Tensor states_of(LanguageModel& model, const torch::Tensor& pieces) {
-  return model
-      .read(pieces, [](const torch::Tensor& states, const torch::Tensor&) { return states; })
+  return model.read(pieces, [](const torch::Tensor& states, const PieceVectors&) { return states; })
       .view({pieces.size(0), pieces.size(1), -1});
 }
 
@@ -32,7 +31,7 @@ torch::Tensor states_of(LanguageModel& model, const torch::Tensor& pieces) {
 torch::Tensor scores_of(LanguageModel& model, const torch::Tensor& pieces) {
   return model
       .read(pieces, [](const torch::Tensor& states,
-                       const torch::Tensor& vectors) { return torch::linear(states, vectors); })
+                       const PieceVectors& vectors) { return torch::linear(states, vectors.own); })
       .view({pieces.size(0), pieces.size(1), -1});
 }
 

@@ -1,0 +1,31 @@
+// The ranks that train a model, and what they are to each other: --mesh.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "sullae/parallel/mesh.h"
+#include "sullae/sullae.h"
+#include "train/options.h"
+
+namespace sullae::train {
+
+/// options.mesh of so many ranks, in which dp is what the others leave where it is not said; nothing where it is empty. Throws
+/// InputError, naming the flag.
+std::optional<std::vector<Mesh::Dimension>> mesh_of(const TrainOptions& options, int ranks);
+/// Those of them that divide the samples of a step.
+int data_ranks(const TrainOptions& options, int ranks);
+
+struct Ranks {
+  /// Collective.
+  Ranks(const TrainOptions& options, const World& world);
+
+  /// All.
+  World all;
+  /// Those that have the same parts of the model as this one, and other samples.
+  World data;
+  /// Those that have the same samples, and other parts of the model; none where each has all of it.
+  std::optional<World> tensor;
+};
+
+}  // namespace sullae::train

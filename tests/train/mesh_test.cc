@@ -1,0 +1,168 @@
+// `sullae train --mesh`: models of whose layers ranks have parts are those that one process trains.
+#include "support/errors.h"
+#include "support/ranks.h"
+#include "train/models/transformer_block.h"
+#include "train/options.h"
+#include "train/transformers.h"
+
+namespace sullae::testing {
+namespace {
+
+using namespace train;
+
+using TrainedMesh = Transformers;
+
+TEST_F(TrainedMesh, IsWhatOneProcessTrains) {
+  for (const char* const recipe : {"gpt", "transformer"}) {
+    const auto alone = trained(1, recipe, {"--epochs", "1"});
+    struct Case {
+      int ranks;
+      const char* mesh;
+      const char* parts;
+    };
+    // Heads that divide evenly, and such that do not.
+    for (const auto& [ranks, mesh, parts] : {Case{3, "tp=3", "1"}, {4, "dp=2,tp=2", "2"}}) {
+      const auto report =
+          trained(ranks, recipe, {"--epochs", "1", "--mesh", mesh, "--accumulation-steps", parts});
+      expect_near(report, alone, std::string(recipe) + " with " + mesh);
+      EXPECT_EQ(report.at("parameters"), alone.at("parameters"));
+      EXPECT_EQ(report.at("world_size"), ranks);
+    }
+  }
+}
+
+// Ranks that have the same samples drop the same: what one process drops.
+TEST_F(TrainedMesh, DropsWhatOneProcessDrops) {
+  const auto alone = trained(1, "gpt", {"--epochs", "2", "--dropout", "0.2"});
+  expect_near(trained(2, "gpt", {"--epochs", "2", "--dropout", "0.2", "--mesh", "tp=2"}), alone,
+              "tp=2");
+}
+
+// Gradients in 16 bits, weights updated in float32, a norm of all.
+TEST_F(TrainedMesh, TrainsIn16Bits) {
+  const std::vector<std::string> options = {"--epochs", "2", "--precision", "bfloat16"};
+  const auto alone = trained(1, "gpt", options);
+  auto divided = options;
+  divided.insert(divided.end(), {"--mesh", "tp=2", "--checkpoint-dir", checkpoints_, "--resume"});
+  auto first = divided;
+  first.insert(first.end(), {"--max-steps", "20"});
+  trained(4, "gpt", first);
+  const auto report = trained(4, "gpt", divided);
+  EXPECT_TRUE(contains(said_, "resuming after step 20 of epoch 1")) << said_;
+  EXPECT_NEAR(report.at("test_loss").get<double>(), alone.at("test_loss").get<double>(), 0.1);
+}
+
+TEST_F(TrainedMesh, CheckpointsGoFromAnyRanksToAny) {
+  const auto expected = trained(1, "gpt", {"--epochs", "1"});
+  struct Job {
+    int ranks;
+    const char* how;
+    const char* value;
+  };
+  const auto part = [&](const Job& job, const char* steps) {
+    return trained(job.ranks, "gpt",
+                   {"--epochs", "1", "--max-steps", steps, "--checkpoint-dir", checkpoints_,
+                    "--resume", job.how, job.value});
+  };
+  const Job divided = {4, "--mesh", "dp=2,tp=2"};
+  for (const auto& [from, to] : {std::pair<Job, Job>{divided, {1, "--shard", "none"}},
+                                 {{2, "--shard", "gradients"}, divided},
+                                 {divided, {3, "--mesh", "tp=3"}},
+                                 {{2, "--mesh", "tp=2"}, {3, "--shard", "parameters"}}}) {
+    SCOPED_TRACE(std::string(from.value) + " to " + to.value);
+    std::filesystem::remove_all(checkpoints_);
+    part(from, "20");
+    expect_near(part(to, "0"), expected, to.value);
+    EXPECT_TRUE(contains(said_, "resuming after step 20 of epoch 1")) << said_;
+  }
+}
+
+TEST_F(TrainedMesh, CheckpointsGoByWayOfRank0WhereOthersDoNotSeeThem) {
+  const auto trained_apart = [&](std::vector<std::string> options) {
+    options.insert(options.end(), {"--epochs", "1", "--mesh", "tp=2"});
+    const auto result = run_program(apart(transformer_words(2, "gpt", options)));
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    said_ = result.standard_output;
+    return read_json(report_);
+  };
+  const auto expected = trained_apart({});
+  trained_apart({"--checkpoint-dir", "checkpoints", "--max-steps", "20"});
+  const auto report = trained_apart({"--checkpoint-dir", "checkpoints", "--resume"});
+  EXPECT_TRUE(contains(said_, "resuming after step 20 of epoch 1")) << said_;
+  EXPECT_EQ(report.at("train_loss"), expected.at("train_loss"));
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() / "apart" / "1" / "checkpoints"));
+}
+
+TEST_F(TrainedMesh, GoesOnEqualToTheBit) {
+  expect_to_go_on_equal_to_the_bit(4, {"--mesh", "tp=2"});
+}
+
+TEST_F(TrainedMesh, IsServedAndTrainedFurther) {
+  expect_to_be_served_and_trained_further(4, {"--mesh", "tp=2"},
+                                          {{2, {"--mesh", "tp=2"}}, {3, {"--mesh", "tp=3"}}});
+}
+
+// Of 20 million parameters, with Adam, a rank has 320 MB, or 80 MB.
+TEST_F(TrainedMesh, TakesMemoryOfParts) {
+  const auto peak = [&](const std::string& mesh) {
+    return trained(4, "gpt",
+                   {"--epochs", "1", "--max-steps", "2", "--mesh", mesh, "--embedding-size", "448",
+                    "--layers", "8", "--checkpoint-dir", checkpoints_ / mesh})
+        .at("peak_memory")
+        .get<double>();
+  };
+  EXPECT_LT(peak("tp=4"), peak("dp=4") - 150e6);
+}
+
+TEST_F(TrainedMesh, MistakesAreTold) {
+  const auto result = train(2, {"--mesh", "tp=2"});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_TRUE(contains(result.standard_error, "--mesh tp=2: the model has no layers in parts"))
+      << result.standard_error;
+  // Another model's checkpoint.
+  trained(1, "gpt", {"--epochs", "1", "--max-steps", "2", "--checkpoint-dir", checkpoints_});
+  EXPECT_TRUE(contains(
+      refused(2, "gpt",
+              {"--mesh", "tp=2", "--checkpoint-dir", checkpoints_, "--resume", "--layers", "3"}),
+      "blocks.2"));
+}
+
+TEST(MeshOptions, MistakesAreTold) {
+  const auto error = [](int ranks, TrainOptions options) {
+    return error_of<InputError>([&] { check_options(options, ranks); });
+  };
+  const auto mesh = [&](int ranks, const std::string& text) {
+    return error(ranks, {.batch_size = 8, .mesh = text});
+  };
+  EXPECT_EQ(mesh(2, "tp"),
+            "--mesh tp: expected dimensions and how many ranks each has, as in dp=2,tp=4");
+  EXPECT_EQ(mesh(2, "pp=2"),
+            "--mesh pp=2: there is no dimension 'pp': expected dp (samples) and tp (layers)");
+  EXPECT_EQ(mesh(2, "tp=1,tp=2"), "--mesh tp=1,tp=2: has 'tp' twice");
+  EXPECT_EQ(mesh(2, "dp=2,tp=2"), "--mesh dp=2,tp=2: there are 2 ranks: expected 4");
+  EXPECT_EQ(mesh(3, "tp=2"), "--mesh tp=2: there are 3 ranks: expected a multiple of 2");
+  EXPECT_EQ(mesh(1, "tp=2"), "--mesh tp=2: there is 1 rank: expected a multiple of 2");
+  const std::string parts = "--mesh tp=2: ";
+  EXPECT_EQ(error(2, {.batch_size = 8, .shard = "gradients", .mesh = "tp=2"}),
+            parts + "does not go with --shard yet");
+  EXPECT_EQ(error(2, {.batch_size = 8, .mesh = "tp=2", .local_sgd = "4"}),
+            parts + "does not go with --local-sgd");
+  EXPECT_EQ(error(2, {.batch_size = 8, .mesh = "tp=2", .scale_up = 2}),
+            parts + "does not go with --scale-up");
+  EXPECT_EQ(error(2, {.batch_size = 8, .optimizer = "lamb", .mesh = "tp=2"}),
+            parts + "--optimizer lamb needs norms of whole tensors, and a rank has a part of them");
+  // Ranks that have the same samples do not divide them.
+  check_options({.batch_size = 2, .mesh = "dp=2,tp=4"}, 8);
+  EXPECT_TRUE(contains(mesh(16, "tp=1"), "--batch-size 8: 16 ranks"));
+}
+
+TEST(MeshOptions, HeadsGoRound) {
+  run_ranks({.size = 3}, [](World& world) {
+    const Division division{.tensor = world};
+    EXPECT_EQ(error_of<InputError>([&] { TransformerStack{.size = 8, .heads = 2}.make(division); }),
+              "--heads 2: 3 ranks divide them: expected at least one a rank");
+  });
+}
+
+}  // namespace
+}  // namespace sullae::testing

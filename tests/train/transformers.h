@@ -1,0 +1,96 @@
+// `sullae train` of small transformers, for tests of how they are divided among ranks.
+#pragma once
+
+#include "support/errors.h"
+#include "train/fixture.h"
+#include "train/small_prose.h"
+#include "train/small_texts.h"
+
+namespace sullae::testing {
+
+class Transformers : public Train {
+ protected:
+  Transformers() {
+    write_small_prose(path("prose"));
+    write_small_texts(path("texts"));
+  }
+  std::filesystem::path path(const std::string& name) const { return directory_.path() / name; }
+
+  std::vector<std::string> transformer_words(int ranks, const std::string& recipe,
+                                             std::vector<std::string> options) {
+    std::vector<std::string> all = {
+        "--batch-size", "8",   "--embedding-size", "16", "--heads", "4",    "--layers", "2",
+        "--pieces",     "300", "--dropout",        "0",  "--lr",    "0.01", "--report", report_};
+    const bool writes = recipe == "gpt";
+    all.insert(all.end(), {"--data", path(writes ? "prose" : "texts")});
+    all.insert(all.end(), {writes ? "--context" : "--max-words", "12"});
+    all.insert(all.end(), options.begin(), options.end());
+    return words(ranks, std::move(all), recipe);
+  }
+  ProgramResult run(int ranks, const std::string& recipe, std::vector<std::string> options) {
+    return run_program(transformer_words(ranks, recipe, std::move(options)));
+  }
+  nlohmann::json trained(int ranks, const std::string& recipe, std::vector<std::string> options) {
+    std::filesystem::remove(report_);
+    const auto result = run(ranks, recipe, std::move(options));
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    said_ = result.standard_output;
+    return result.exit_code == 0 ? read_json(report_) : nlohmann::json{};
+  }
+  std::string refused(int ranks, const std::string& recipe, std::vector<std::string> options) {
+    const auto result = run(ranks, recipe, std::move(options));
+    EXPECT_NE(result.exit_code, 0);
+    return result.standard_error;
+  }
+  // With dropout, of gpt on `ranks`, interrupted after 20 steps.
+  void expect_to_go_on_equal_to_the_bit(int ranks, std::vector<std::string> options) {
+    options.insert(options.end(), {"--epochs", "2", "--dropout", "0.1"});
+    const auto expected = trained(ranks, "gpt", options);
+    options.insert(options.end(), {"--checkpoint-dir", checkpoints_, "--resume"});
+    auto first = options;
+    first.insert(first.end(), {"--max-steps", "20"});
+    trained(ranks, "gpt", first);
+    // A damaged one is passed over, and what ranks have meanwhile is not taken for it.
+    const auto newest = checkpoints_ / "gpt-step-000000999.ckpt";
+    std::filesystem::copy_file(checkpoints_ / "gpt-step-000000020.ckpt", newest);
+    std::filesystem::resize_file(newest, std::filesystem::file_size(newest) / 2);
+    const auto report = trained(ranks, "gpt", options);
+    EXPECT_TRUE(contains(said_, "resuming after step 20 of epoch 1")) << said_;
+    EXPECT_EQ(report.at("train_loss"), expected.at("train_loss"));
+    EXPECT_EQ(report.at("test_loss"), expected.at("test_loss"));
+  }
+  // What gpt learnt on `ranks` writes, and is begun from on as many ranks as each of `ways` wants, and on one.
+  void expect_to_be_served_and_trained_further(
+      int ranks, std::vector<std::string> options,
+      const std::vector<std::pair<int, std::vector<std::string>>>& ways) {
+    const auto models = path("models");
+    options.insert(options.end(), {"--epochs", "6", "--export", models});
+    trained(ranks, "gpt", options);
+    EXPECT_TRUE(contains(said_, "exported as ")) << said_;
+    const auto written = run_program({sullae_program(), "generate", models / "gpt", "--prompt",
+                                      "two three", "--temperature", "0", "--max-tokens", "4"});
+    EXPECT_EQ(written.standard_output, "two three four five six seven\n") << written.standard_error;
+    // Where a model has begun it has no more to learn.
+    const auto loss = [&](int on, const std::vector<std::string>& way) {
+      std::vector<std::string> all = {
+          "--epochs", "1",    "--max-steps", "1",
+          "--lr",     "1e-9", "--init-from", models / "gpt" / "1" / "model.ckpt"};
+      all.insert(all.end(), way.begin(), way.end());
+      return trained(on, "gpt", all).at("test_loss").get<double>();
+    };
+    const double whole = loss(1, {});
+    EXPECT_LT(whole, 0.3);
+    for (const auto& [on, way] : ways) EXPECT_NEAR(loss(on, way), whole, 1e-4) << on;
+  }
+  static void expect_near(const nlohmann::json& one, const nlohmann::json& other,
+                          const std::string& what) {
+    EXPECT_EQ(one.at("steps"), other.at("steps")) << what;
+    for (const char* const name : {"train_loss", "test_loss"})
+      EXPECT_NEAR(one.at(name).get<double>(), other.at(name).get<double>(), 2e-3) << what << name;
+  }
+
+  std::string said_;
+  const HiddenGpus hidden_;
+};
+
+}  // namespace sullae::testing
