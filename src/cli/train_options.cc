@@ -81,8 +81,10 @@ void declare_course(CLI::App& app, RecipeOptions& o) {
   group.add("--epochs", o.epochs, "Times through the training data", "N");
   group.add("--batch-size", o.batch_size,
             "Samples a step, over all ranks together; ranks may have uneven parts", "N");
-  group.flag("--scale-with-ranks", o.scale_with_ranks,
-             "--batch-size and --lr are those of one rank: multiply both by the number of ranks");
+  group.flag(
+      "--scale-with-ranks", o.scale_with_ranks,
+      "--batch-size and --lr are those of one rank: multiply both by the number of ranks that "
+      "divide samples");
   group.add("--accumulation-steps", o.accumulation_steps,
             "Divide a rank's batch into so many parts, one after the other, to save memory", "N");
   group.add(

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <climits>
 #include <vector>
 
@@ -159,22 +158,28 @@ std::optional<WorldOptions> from_tf_config(const Reader& reader) {
   return options;
 }
 
-}  // namespace
-
-WorldOptions detect_world(const Environment& environment) {
+// That of a launcher which has started this process; nothing where none has.
+std::optional<WorldOptions> launched_world(const Environment& environment) {
   const Reader reader(environment);
   for (const auto detect :
        {from_sullae, from_torchrun, from_open_mpi, from_pmi, from_slurm, from_tf_config}) {
-    if (auto options = detect(reader)) return *options;
+    if (auto options = detect(reader)) return options;
   }
-  return {};
+  return std::nullopt;
+}
+
+}  // namespace
+
+WorldOptions detect_world(const Environment& environment) {
+  return launched_world(environment).value_or(WorldOptions());
 }
 
 bool is_launched(const Environment& environment) {
-  constexpr const char* kRanks[] = {"SULLAE_RANK", "RANK",         "OMPI_COMM_WORLD_RANK",
-                                    "PMI_RANK",    "SLURM_PROCID", "TF_CONFIG"};
-  return std::ranges::any_of(kRanks,
-                             [&](const char* name) { return environment(name).has_value(); });
+  try {
+    return launched_world(environment).has_value();
+  } catch (const InputError&) {  // which who joins is told
+    return true;
+  }
 }
 
 World create_job_world(const WorldOptions& options) {

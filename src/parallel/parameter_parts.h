@@ -36,7 +36,7 @@ class ParameterParts {
   virtual torch::Tensor outline_of(std::size_t parameter) const { return all()[parameter].tensor; }
   /// What belongs to them, and is not trained: whole on every rank, under the names that it has with them.
   virtual std::vector<NamedState> others() const { return {}; }
-  /// Whether every rank has all of it, as it is updated.
+  /// Whether every rank has all of it, as it is updated, in its tensor, and may write any part.
   virtual bool is_whole(std::size_t parameter) const = 0;
   /// What it is updated in, and stored.
   virtual torch::ScalarType type_of(std::size_t parameter) const {

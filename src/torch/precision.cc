@@ -18,7 +18,8 @@ void collect_kept(const torch::nn::Module& module, std::set<const void*>& kept) 
                     module.as<torch::nn::LayerNorm>() != nullptr ||
                     module.as<torch::nn::GroupNorm>() != nullptr ||
                     module.as<torch::nn::Embedding>() != nullptr ||
-                    module.as<torch::nn::EmbeddingBag>() != nullptr;
+                    module.as<torch::nn::EmbeddingBag>() != nullptr ||
+                    dynamic_cast<const StaysInFloat32*>(&module) != nullptr;
   for (const auto& parameter : module.parameters(/*recurse=*/false)) {
     if (keep) kept.insert(parameter.unsafeGetTensorImpl());
   }

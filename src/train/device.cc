@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sullae/error.h"
+#include "train/ranks.h"
 #include "train/update/weight_update.h"
 
 namespace sullae::train {
@@ -10,7 +11,7 @@ namespace sullae::train {
 std::string host_memory_reason(const TrainOptions& options) {
   if (has_parameter_servers()) return "parameter servers";
   if (options.shard != "none") return "--shard " + options.shard;
-  if (!options.mesh.empty()) return "--mesh " + options.mesh;
+  if (divides_layers(options)) return "--mesh " + options.mesh;
   return {};
 }
 

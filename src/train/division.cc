@@ -1,13 +1,15 @@
 #include "train/division.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "parallel/agreement.h"
 #include "sullae/error.h"
 #include "sullae/parallel/tensor_parallel.h"
 #include "sullae/torch.h"
@@ -35,24 +37,32 @@ void check_units(const torch::nn::Module& model, const ShardedUnits& units, cons
   }
 }
 
-void check_parts(const torch::nn::Module& model, const TrainOptions& options, const Ranks& ranks) {
-  if (is_in_parts(model) && !ranks.tensor)
-    throw InputError(
-        "the model's layers are in parts (sullae::TensorParallelLayer), whose ranks have the same "
-        "samples: expected --mesh tp=N, of as many ranks");
-  if (!ranks.tensor) return;
+// Numbers that `world`'s ranks have among all.
+std::vector<std::int64_t> members_of(const World& world, const Ranks& ranks) {
+  const std::int64_t own = ranks.all.rank();
+  std::vector<std::int64_t> members(static_cast<std::size_t>(world.size()));
+  world.allgather(&own, members.data(), 1, DataType::int64);
+  return members;
+}
+
+// What is wrong on this rank; empty for nothing.
+std::string wrong_with_parts(const torch::nn::Module& model, const TrainOptions& options,
+                             const Ranks& ranks) {
+  if (!ranks.tensor)
+    return is_in_parts(model) ? "the model's layers are in parts (sullae::TensorParallelLayer), "
+                                "whose ranks have the same samples: expected --mesh tp=N, of as "
+                                "many ranks"
+                              : "";
   const std::string mesh = fmt::format("--mesh {}: ", options.mesh);
   if (!is_in_parts(model))
-    throw InputError(
-        mesh +
-        "the model has no layers in parts (sullae::TensorParallelLayer), as those of the recipes "
-        "transformer and gpt have");
-  const auto world = *world_of_parts(model);
-  if (world.size() != ranks.tensor->size() || world.rank() != ranks.tensor->rank())
-    throw InputError(
-        fmt::format("{}the model's layers are in {} parts, of which this rank has "
-                    "number {}: expected {} and {}",
-                    mesh, world.size(), world.rank(), ranks.tensor->size(), ranks.tensor->rank()));
+    return mesh +
+           "the model has no layers in parts (sullae::TensorParallelLayer), as those of the "
+           "recipes transformer and gpt have";
+  const auto found = members_of(*world_of_parts(model), ranks);
+  const auto expected = members_of(*ranks.tensor, ranks);
+  if (found == expected) return {};
+  return fmt::format("{}the model's layers are in parts on ranks {}: expected them on {}", mesh,
+                     fmt::join(found, ", "), fmt::join(expected, ", "));
 }
 
 // Buffers, and parameters that are not called `divided`.
@@ -87,7 +97,10 @@ bool is_in_parts(const torch::nn::Module& model) {
 
 void check_division(torch::nn::Module& model, const TrainOptions& options, const Ranks& ranks) {
   if (const ShardedUnits* const units = units_of(model)) check_units(model, *units, ranks.data);
-  check_parts(model, options, ranks);
+  for (const std::string& wrong :
+       texts_of_all(ranks.all, wrong_with_parts(model, options, ranks))) {
+    if (!wrong.empty()) throw InputError(wrong);
+  }
 }
 
 void start_equal(torch::nn::Module& model, const Ranks& ranks) {

@@ -19,10 +19,10 @@ std::int64_t parameters_of(const torch::nn::Module& model) {
   const auto parts = parts_of(model);
   std::int64_t count = 0;
   for (const auto& item : model.named_parameters()) {
-    const auto part = parts.find(item.key());
-    count += part == parts.end()
-                 ? item.value().numel()
-                 : item.value().numel() / item.value().size(part->second.dim) * part->second.whole;
+    auto sizes = item.value().sizes().vec();
+    if (const auto part = parts.find(item.key()); part != parts.end())
+      sizes[static_cast<std::size_t>(part->second.dim)] = part->second.whole;
+    count += c10::multiply_integers(sizes);
   }
   return count;
 }

@@ -60,11 +60,13 @@ void check_shard(const TrainOptions& options) {
 // What goes with parts of layers.
 void check_mesh(const TrainOptions& options, int ranks) {
   mesh_of(options, ranks);
+  if (!divides_layers(options)) return;
   const std::string mesh = "--mesh " + options.mesh + ": ";
   require(!has_parameter_servers(), mesh + "does not go with parameter servers");
   require(options.shard == "none", mesh + "does not go with --shard yet");
   require(!parse_local_sgd(options.local_sgd).enabled(), mesh + "does not go with --local-sgd");
   require(options.scale_up == 1, mesh + "does not go with --scale-up");
+  require(!options.channels_last, mesh + "does not go with --channels-last");
   require(options.optimizer != "lars" && options.optimizer != "lamb",
           mesh + "--optimizer " + options.optimizer +
               " needs norms of whole tensors, and a rank has a part of them");
@@ -160,7 +162,7 @@ void check_elastic(const TrainOptions& options) {
   require(options.shard == "none",
           "--shard: an elastic job (--min-np, --max-np) would lose a rank's part of the optimizer "
           "with it");
-  require(options.mesh.empty(),
+  require(!divides_layers(options),
           "--mesh: an elastic job (--min-np, --max-np) would lose parts of the model with a rank");
   require(!options.sync_batch_norm,
           "--sync-batch-norm: its ranks are those of one world, and an elastic job (--min-np, "

@@ -13,6 +13,8 @@ namespace sullae::train {
 /// options.mesh of so many ranks, in which dp is what the others leave where it is not said; nothing where it is empty. Throws
 /// InputError, naming the flag.
 std::optional<std::vector<Mesh::Dimension>> mesh_of(const TrainOptions& options, int ranks);
+/// Whether it has ranks that have parts of layers.
+bool divides_layers(const TrainOptions& options);
 /// Those of them that divide the samples of a step.
 int data_ranks(const TrainOptions& options, int ranks);
 

@@ -89,6 +89,7 @@ std::optional<Report> train(const Recipe& recipe, const RecipeOptions& options,
                             const World* world) {
   RecipeOptions checked = options;
   const World alone = world != nullptr ? *world : World::create({});
+  if (world == nullptr) check_elastic(checked);
   check_options(checked, world != nullptr ? world->size() : elastic::most_ranks());
   check_run_dir(checked, alone);
   const auto task = make_task(recipe, checked, alone);

@@ -37,9 +37,13 @@ TEST(DetectWorld, WithNothingIsAWorldOfOne) {
 }
 
 TEST(DetectWorld, KnowsWhetherThereIsALauncher) {
-  EXPECT_FALSE(is_launched(variables({{"SLURM_JOB_ID", "7"}, {"PATH", "/bin"}})));
-  for (const char* const name :
-       {"SULLAE_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "TF_CONFIG"})
+  // A batch script is one process, whatever it starts later.
+  EXPECT_FALSE(is_launched(
+      variables({{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"RANK", "3"}, {"PATH", "/bin"}})));
+  EXPECT_TRUE(is_launched(variables({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}})));
+  EXPECT_TRUE(is_launched(variables({{"RANK", "0"}, {"WORLD_SIZE", "1"}})));
+  // Where something is missing, too.
+  for (const char* const name : {"SULLAE_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "TF_CONFIG"})
     EXPECT_TRUE(is_launched(variables({{name, "0"}}))) << name;
 }
 

@@ -72,6 +72,21 @@ TEST(FitMesh, TrainsWhatOneProcessTrains) {
   });
 }
 
+TEST(FitMesh, TheModelsRanksAreThoseOfTheMesh) {
+  run_ranks({.size = 4}, [](World& world) {
+    const Regression objective(forward_of<PartsImpl>());
+    auto data = halves();
+    // On every rank, also where number and size are as expected.
+    const Mesh other(world, {{"tp", 2}, {"dp", 2}});
+    PartsImpl model(other["tp"], 0);
+    EXPECT_TRUE(contains(error_of<InputError>([&] {
+                           fit(model, objective, data, {.batch_size = 6, .mesh = "tp=2"}, "halves",
+                               {}, world);
+                         }),
+                         "the model's layers are in parts on ranks 0, 2: expected them on 0, 1"));
+  });
+}
+
 TEST(FitMesh, SaysWhatIsWrong) {
   run_ranks({.size = 2}, [](World& world) {
     const Regression objective(forward_of<PartsImpl>());

@@ -50,6 +50,10 @@ TEST_F(TrainedMesh, TrainsIn16Bits) {
   const auto report = trained(4, "gpt", divided);
   EXPECT_TRUE(contains(said_, "resuming after step 20 of epoch 1")) << said_;
   EXPECT_NEAR(report.at("test_loss").get<double>(), alone.at("test_loss").get<double>(), 0.1);
+  // With the same options.
+  divided.insert(divided.end(), "--evaluator");
+  const auto tested = run(1, "gpt", divided);
+  EXPECT_EQ(tested.exit_code, 0) << tested.standard_error;
 }
 
 TEST_F(TrainedMesh, CheckpointsGoFromAnyRanksToAny) {
@@ -149,10 +153,16 @@ TEST(MeshOptions, MistakesAreTold) {
             parts + "does not go with --local-sgd");
   EXPECT_EQ(error(2, {.batch_size = 8, .mesh = "tp=2", .scale_up = 2}),
             parts + "does not go with --scale-up");
+  EXPECT_EQ(error(2, {.batch_size = 8, .channels_last = true, .mesh = "tp=2"}),
+            parts + "does not go with --channels-last");
+  EXPECT_TRUE(contains(error_of<InputError>([] { check_elastic({.mesh = "tp=2"}); }),
+                       "--mesh: an elastic job (--min-np, --max-np) would lose parts"));
   EXPECT_EQ(error(2, {.batch_size = 8, .optimizer = "lamb", .mesh = "tp=2"}),
             parts + "--optimizer lamb needs norms of whole tensors, and a rank has a part of them");
   // Ranks that have the same samples do not divide them.
   check_options({.batch_size = 2, .mesh = "dp=2,tp=4"}, 8);
+  // Nothing is in parts.
+  check_options({.batch_size = 8, .optimizer = "lamb", .shard = "none", .mesh = "dp=2"}, 2);
   EXPECT_TRUE(contains(mesh(16, "tp=1"), "--batch-size 8: 16 ranks"));
 }
 

@@ -19,6 +19,7 @@
 #include "sullae/parallel/sharded_optimizer.h"
 #include "sullae/sullae.h"
 #include "sullae/torch/checkpoint.h"
+#include "sullae/torch/precision.h"
 
 namespace sullae {
 
@@ -38,7 +39,7 @@ namespace sullae {
 struct ParameterPart {
   std::int64_t dim = 0;
   std::int64_t whole = 0;
-  std::vector<IndexRange> ranges;
+  std::vector<IndexRange> ranges;  ///< ascending; as many on every rank
 };
 
 /// A layer that has parts of parameters.
@@ -104,7 +105,9 @@ class RowParallelLinearImpl : public torch::nn::Module, public TensorParallelLay
 TORCH_MODULE(RowParallelLinear);
 
 /// An embedding of which each rank has a part of the rows. Whole numbers [*] → [*, embedding_dim].
-class VocabParallelEmbeddingImpl : public torch::nn::Module, public TensorParallelLayer {
+class VocabParallelEmbeddingImpl : public torch::nn::Module,
+                                   public TensorParallelLayer,
+                                   public StaysInFloat32 {
  public:
   VocabParallelEmbeddingImpl(std::int64_t num_embeddings, std::int64_t embedding_dim,
                              const World& world = sullae::world());

@@ -43,6 +43,12 @@ class LossScaler {
   std::int64_t skipped_ = 0;
 };
 
+/// What a module of one's own is, too, whose parameters are not cast: a norm, say, or an embedding.
+class StaysInFloat32 {
+ public:
+  virtual ~StaysInFloat32() = default;
+};
+
 /// Casts `module` as MixedPrecision does, and keeps no other weights. Throws InputError as it does.
 void cast_to_16_bits(torch::nn::Module& module, torch::ScalarType type);
 
@@ -53,7 +59,7 @@ struct MixedPrecisionOptions {
 
 /// Casts a model to 16 bits and keeps its weights in float32 beside it (master weights).
 ///
-/// Norm layers and embeddings stay float32: the one since their sums need it, the other since only few
+/// Norm layers and embeddings (libtorch's, and modules that say StaysInFloat32) stay float32: the one since their sums need it, the other since only few
 /// rows are touched in a step. Models whose layers differ in type cast what they pass on.
 ///
 ///   sullae::MixedPrecision mixed(*model);

@@ -1,8 +1,10 @@
 // Rank 0 reads the file part by part, and gives each rank what is its own.
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "parallel/agreement.h"
 #include "parallel/checkpoint/checkpoint.h"
@@ -17,6 +19,19 @@
 
 namespace sullae {
 namespace {
+
+std::int64_t count_of(const std::vector<Part>& ranges) {
+  std::size_t elements = 0;
+  for (const Part& range : ranges) elements += range.to - range.from;
+  return length(elements);
+}
+
+torch::Tensor joined(const torch::Tensor& values, const std::vector<Part>& ranges) {
+  std::vector<torch::Tensor> pieces;
+  for (const Part& range : ranges)
+    pieces.push_back(values.narrow(0, length(range.from), length(range.to - range.from)));
+  return pieces.size() == 1 ? pieces.front() : torch::cat(pieces);
+}
 
 class Load {
  public:
@@ -98,29 +113,35 @@ class Load {
       set_state(sharded_->optimizer, piece, own, *prototype);
   }
 
-  // Of `stored`, which is root's, each rank its parts in `type`; `own` is what this one's become.
+  // Of `stored`, which is root's, each rank its parts in `type`; `own` is what this one's become. A rank gets what it has of some
+  // megabytes in one message: it may be a few elements of each row.
   void give_parts(std::size_t parameter, const torch::Tensor& stored, torch::ScalarType type,
                   const torch::Tensor& own) {
     const torch::Tensor like = parts_.outline_of(parameter);
     const std::size_t step = kCheckpointMessage / c10::elementSize(type);
     const auto parts = parts_.parts_of(parameter);
-    std::size_t at = 0;  // in `own`
-    for (auto same = parts.begin(); same != parts.end();) {
-      const auto end = std::find_if(same, parts.end(),
-                                    [&](const Part& part) { return part.from != same->from; });
-      const auto [rank, first, last] = *same;
-      const bool is_mine =
-          std::any_of(same, end, [&](const Part& part) { return part.rank == world().rank(); });
-      for (std::size_t from = first; from < last; from += step) {
-        const std::size_t to = std::min(from + step, last);
-        torch::Tensor into;
-        if (is_mine) into = own.narrow(0, length(at + from - first), length(to - from));
-        torch::Tensor values;
-        if (source_) values = source_->range(stored, like, from, to).to(type);
-        for (auto part = same; part != end; ++part) hand_over(values, part->rank, into);
+    const auto elements = static_cast<std::size_t>(like.numel());
+    auto next = parts.begin();
+    std::int64_t at = 0;  // in `own`
+    for (std::size_t from = 0; from < elements; from += step) {
+      const std::size_t to = std::min(from + step, elements);
+      std::map<int, std::vector<Part>> here;  // by rank
+      for (auto part = next; part != parts.end() && part->from < to; ++part) {
+        if (part->to > from)
+          here[part->rank].push_back(
+              {.from = std::max(part->from, from) - from, .to = std::min(part->to, to) - from});
       }
-      if (is_mine) at += last - first;
-      same = end;
+      while (next != parts.end() && next->to <= to) ++next;
+      torch::Tensor values;
+      if (source_) values = source_->range(stored, like, from, to).to(type);
+      for (const auto& [rank, ranges] : here) {
+        torch::Tensor into;
+        if (world().rank() == rank) {
+          into = own.narrow(0, at, count_of(ranges));
+          at += into.numel();
+        }
+        hand_over(source_ ? joined(values, ranges) : values, rank, into);
+      }
     }
   }
 

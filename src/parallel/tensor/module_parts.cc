@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <set>
 
 #include "parallel/tensor/parts.h"
 #include "sullae/error.h"
@@ -24,6 +25,14 @@ void check_piece(const std::string& name, const torch::Tensor& piece) {
         name));
 }
 
+void check_ascending(const std::string& name, const ParameterPart& part) {
+  for (std::size_t i = 1; i < part.ranges.size(); ++i) {
+    if (part.ranges[i].from < part.ranges[i - 1].to)
+      throw InputError(fmt::format(
+          "a checkpoint of layers in parts: the ranges of parameter '{}' do not ascend", name));
+  }
+}
+
 // The product of the sizes in [from, to).
 std::int64_t elements_of(const torch::Tensor& of, std::int64_t from, std::int64_t to) {
   std::int64_t elements = 1;
@@ -37,7 +46,10 @@ ModuleParts::ModuleParts(const torch::nn::Module& module,
                          const std::map<std::string, torch::Tensor>& masters, const World& world)
     : world_(world) {
   const auto parts = sullae::parts_of(module);
+  std::set<const void*> there;
   for (const auto& item : module.named_parameters()) {
+    // One that has several names is one.
+    if (!there.insert(item.value().unsafeGetTensorImpl()).second) continue;
     const auto master = masters.find(item.key());
     const torch::Tensor& piece = master == masters.end() ? item.value() : master->second;
     check_piece(item.key(), piece);
@@ -49,7 +61,9 @@ ModuleParts::ModuleParts(const torch::nn::Module& module,
     if (found != parts.end()) {
       division.dim = found->second.dim;
       shape[static_cast<std::size_t>(division.dim)] = found->second.whole;
+      check_ascending(item.key(), found->second);
       division.ranges = ranges_of_all(found->second, world);
+      std::ranges::sort(division.ranges, {}, [](const auto& one) { return one.first.from; });
     }
     outlines_.push_back(
         torch::empty(shape, torch::device(torch::kMeta).dtype(piece.scalar_type())));

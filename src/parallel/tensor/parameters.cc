@@ -20,15 +20,11 @@ torch::Tensor gather_whole(const torch::Tensor& own, const ParameterPart& part,
   auto shape = own.sizes().vec();
   shape[static_cast<std::size_t>(part.dim)] = part.whole;
   auto whole = torch::empty(shape, own.options());
-  const auto ranges = ranges_of_all(part, world);
-  std::int64_t at = 0;  // in `pieces`: rank for rank
-  for (int owner = 0; owner < world.size(); ++owner) {
-    for (const auto& [range, rank] : ranges) {
-      if (rank != owner) continue;
-      const std::int64_t size = range.to - range.from;
-      whole.narrow(part.dim, range.from, size).copy_(pieces.narrow(part.dim, at, size));
-      at += size;
-    }
+  std::int64_t at = 0;
+  for (const auto& [range, rank] : ranges_of_all(part, world)) {
+    const std::int64_t size = range.to - range.from;
+    whole.narrow(part.dim, range.from, size).copy_(pieces.narrow(part.dim, at, size));
+    at += size;
   }
   return whole;
 }

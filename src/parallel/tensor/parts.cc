@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "parallel/ranges.h"
@@ -34,7 +33,6 @@ std::vector<std::pair<IndexRange, int>> ranges_of_all(const ParameterPart& part,
   std::vector<std::pair<IndexRange, int>> ranges;
   for (std::size_t i = 0; i < all.size(); i += 2)
     ranges.push_back({{all[i], all[i + 1]}, static_cast<int>(i / own.size())});
-  std::ranges::sort(ranges, {}, [](const auto& one) { return one.first.from; });
   return ranges;
 }
 

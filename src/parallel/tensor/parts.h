@@ -18,7 +18,7 @@ ParameterPart even_parameter_part(std::int64_t dim, std::int64_t whole, const Wo
 ParameterPart heads_part(std::int64_t dim, int times, std::int64_t size, std::int64_t heads,
                          const World& world);
 
-/// Every rank's ranges, in their order, and whose they are. Collective.
+/// Every rank's ranges, rank for rank, and whose they are. Collective.
 std::vector<std::pair<IndexRange, int>> ranges_of_all(const ParameterPart& part,
                                                       const World& world);
 

@@ -22,7 +22,8 @@ struct PieceVectors {
 
 /// Numbers of pieces [*] int64 → [*, size].
 class PieceEmbeddingImpl : public torch::nn::Cloneable<PieceEmbeddingImpl>,
-                           public TensorParallelLayer {
+                           public TensorParallelLayer,
+                           public StaysInFloat32 {
  public:
   /// Drawn with this deviation: of parts the whole is. Throws InputError where there are fewer pieces than ranks.
   PieceEmbeddingImpl(std::int64_t pieces, std::int64_t size, double deviation,

@@ -168,6 +168,31 @@ TEST_F(TensorCheckpoint, HasTheMastersOfWhatIsIn16Bits) {
   }
 }
 
+// As an embedding that is the last layer, too.
+TEST_F(TensorCheckpoint, HasOnceWhatHasTwoNames) {
+  struct TwiceImpl : torch::nn::Module {
+    explicit TwiceImpl(const World& world)
+        : layer(ColumnParallelLinearOptions{.in_features = 3, .out_features = 5}, world) {
+      register_module("one", layer);
+      register_module("two", layer);
+    }
+    ColumnParallelLinear layer;
+  };
+  run_ranks({.size = 2}, [&](World& world) {
+    TwiceImpl model(world);
+    const torch::NoGradGuard guard;
+    model.layer->weight.fill_(7);
+    save_weights(file_, model, world);
+    model.layer->weight.fill_(1);
+    load_weights(file_, model, world);
+    EXPECT_EQ(model.layer->weight.min().item<float>(), 7);
+    if (world.rank() != 0) return;
+    TwiceImpl whole(World::create({}));
+    load_checkpoint(file_, whole);
+    EXPECT_TRUE(torch::equal(whole.layer->weight, torch::full({5, 3}, 7.0F)));
+  });
+}
+
 TEST_F(TensorCheckpoint, MistakesAreToldOnEveryRank) {
   const auto& make = kMakers.at("SGD");
   run_ranks({.size = 2}, [&](World& world) {

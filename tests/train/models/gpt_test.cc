@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sullae/torch/precision.h"
 #include "support/errors.h"
 #include "train/objectives/next_piece.h"
 
@@ -38,6 +39,16 @@ torch::Tensor scores_of(LanguageModel& model, const torch::Tensor& pieces) {
 // All computed at once.
 torch::Tensor scores_behind(LanguageModel& model, const std::vector<std::int64_t>& text) {
   return scores_of(model, torch::tensor(text).unsqueeze(0))[0][-1];
+}
+
+// Few of its rows are touched in a step, and what scores are made of counts.
+TEST(Gpt, KeepsVectorsOfPiecesInFloat32) {
+  const auto model = small_gpt();
+  cast_to_16_bits(*model, torch::kBFloat16);
+  const auto parameters = model->named_parameters();
+  EXPECT_EQ(parameters["embedding.weight"].scalar_type(), torch::kFloat32);
+  EXPECT_EQ(parameters["places.weight"].scalar_type(), torch::kFloat32);
+  EXPECT_EQ(parameters["blocks.0.up.weight"].scalar_type(), torch::kBFloat16);
 }
 
 TEST(Gpt, SeesNothingThatComesLater) {
