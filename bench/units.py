@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`sullae train gpt` with more and more of it in parts, and with layers in parts: pieces a second on two ranks, in turn, and the memory of a rank of four.
+"""`sullae train gpt` with more and more of it in parts, with layers in parts, and with layers on ranks one after the other: pieces a second on two ranks, in turn, and the memory of a rank of four.
 
     bench/units.py [--data ../shared/data/ag_news] [--rounds 3] [--program build/release/bin/sullae]
 
@@ -15,7 +15,8 @@ from figures import ROOT, Figures, train_report
 from generation import make_texts
 
 WAYS = {"none": "--shard none", "optimizer": "--shard optimizer", "gradients": "--shard gradients",
-        "parameters": "--shard parameters", "layers": "--mesh tp={ranks}"}
+        "parameters": "--shard parameters", "layers": "--mesh tp={ranks}",
+        "stages": "--mesh pp={ranks} --accumulation-steps 4"}
 CONTEXT = 64
 LAYERS, SIZE = 12, 512
 
@@ -40,13 +41,13 @@ def main():
             for way in WAYS:
                 speeds[way].append(CONTEXT * run(options, texts, 2, way, SIZE, 16)["samples_per_second"])
         program = run(options, texts, 4, "none", 16, 2)["peak_memory"]
-        figures.print(f"{'':<20}{'pieces/s, 2 ranks':>18}{'/ none':>9}{'MB of a rank, 4 ranks':>24}")
+        figures.print(f"{'':<38}{'pieces/s, 2 ranks':>18}{'/ none':>9}{'MB of a rank, 4 ranks':>24}")
         for way in WAYS:
             ratio = statistics.median(one / other for one, other in zip(speeds[way], speeds["none"]))
             memory = run(options, texts, 4, way, SIZE, 2)["peak_memory"]
             figures[f"{way}, speed"] = ratio
             figures[f"{way}, memory"] = memory
-            figures.print(f"{WAYS[way].format(ranks='N'):<20}{statistics.median(speeds[way]):>18.0f}{ratio:>9.2f}{memory / 1e6:>24.0f}")
+            figures.print(f"{WAYS[way].format(ranks='N'):<38}{statistics.median(speeds[way]):>18.0f}{ratio:>9.2f}{memory / 1e6:>24.0f}")
         figures["program, memory"] = program
         figures.print(f"of which the program has {program / 1e6:.0f}")
 

@@ -4,6 +4,7 @@
 
 #include "sullae/parallel/differentiable_collectives.h"  // IWYU pragma: export
 #include "sullae/parallel/mesh.h"                        // IWYU pragma: export
+#include "sullae/parallel/parts_optimizer.h"             // IWYU pragma: export
 #include "sullae/parallel/pipeline.h"                    // IWYU pragma: export
 #include "sullae/parallel/sharded_optimizer.h"           // IWYU pragma: export
 #include "sullae/parallel/sharded_units.h"               // IWYU pragma: export

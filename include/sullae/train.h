@@ -17,4 +17,5 @@
 #include "sullae/train/objective.h"
 #include "sullae/train/observer.h"
 #include "sullae/train/options.h"
+#include "sullae/train/stages.h"
 #include "sullae/train/units.h"

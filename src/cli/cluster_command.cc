@@ -92,9 +92,9 @@ class ClusterCommand final : public Command {
     try {
       const auto engine = cluster::make_engine("slurm", settings);
       cluster::Jobs jobs(settings, *engine);
-      for (const auto& view : views_of(jobs)) {
-        if (!is_over(view.state)) jobs.cancel(jobs.find(view.facts.id));
-      }
+      std::vector<std::string> unreadable;
+      jobs.end_all(unreadable);
+      for (const auto& why : unreadable) fmt::print(stderr, "warning: {}\n", why);
     } catch (const Error& error) {
       fmt::print(stderr, "sullae cluster: {}\n", error.what());
     }

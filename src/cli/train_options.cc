@@ -160,10 +160,12 @@ void declare_parallelism(CLI::App& app, RecipeOptions& o) {
             "the gradients; parameters: and of the parameters, which come when their layer runs "
             "(transformer, gpt)",
             "WHAT");
-  group.add("--mesh", o.mesh,
-            "Ranks as a grid, as dp=2,tp=4: a rank has one of tp parts of each layer, and dp ranks "
-            "divide the samples; dp may be left out (transformer, gpt)",
-            "DIMENSIONS");
+  group.add(
+      "--mesh", o.mesh,
+      "Ranks as a grid, as dp=2,pp=2,tp=2: pp ranks have layers one behind the other, through "
+      "which the parts of a step go (--accumulation-steps), tp ranks have parts of each "
+      "layer, and dp ranks divide the samples; dp may be left out (transformer, gpt)",
+      "DIMENSIONS");
   group.add("--ps-mode", o.ps_mode,
             "What is on parameter servers (sullae run --ps): ps: everything; ps-sparse: tables of "
             "words' vectors, of which a step needs few rows",

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <ctime>
 #include <map>
+#include <set>
+#include <thread>
 #include <utility>
 
+#include "base/deadline.h"
 #include "sullae/error.h"
 
 namespace sullae::cluster {
@@ -14,6 +17,34 @@ namespace {
 
 bool is_live(const EngineJob& job) {
   return job.state == EngineState::pending || job.state == EngineState::running;
+}
+
+// The coordinator lets workers that run go.
+std::vector<std::string> to_cancel(const JobView& view, std::span<const EngineJob> jobs) {
+  std::vector<std::string> ids;
+  for (const EngineJob& job : jobs) {
+    const bool is_let_go = job.mark.role == Role::workers && job.state == EngineState::running &&
+                           view.state == JobState::running;
+    if (is_live(job) && !is_let_go) ids.push_back(job.id);
+  }
+  return ids;
+}
+
+End end_of(JobState state) {
+  switch (state) {
+    case JobState::completed:
+      return End::completed;
+    case JobState::cancelled:
+      return End::cancelled;
+    case JobState::preempted:
+      return End::preempted;
+    case JobState::timed_out:
+      return End::timed_out;
+    case JobState::past_deadline:
+      return End::past_deadline;
+    default:
+      return End::failed;
+  }
 }
 
 // Whoever looks at a folder that cannot be read hears why.
@@ -118,14 +149,47 @@ void Jobs::cancel(const JobFolder& folder) {
   if (is_over(before.state))
     throw InputError(fmt::format("job {} is over: {}", folder.id(), to_text(before.state)));
   folder.set_cancelled(true);
-  std::vector<std::string> ids;
-  for (const EngineJob& job : engine_jobs(folder.id())) {
-    // The coordinator lets workers that run go.
-    const bool is_let_go = job.mark.role == Role::workers && job.state == EngineState::running &&
-                           before.state == JobState::running;
-    if (is_live(job) && !is_let_go) ids.push_back(job.id);
+  engine_.cancel(to_cancel(before, engine_jobs(folder.id())));
+}
+
+void Jobs::end_all(std::vector<std::string>& unreadable) {
+  const Deadline deadline(std::chrono::seconds{45}, "the limit for jobs to end");
+  std::set<std::string> cancelled;  // of the engine's
+  std::set<std::string> ran;        // until now
+  while (!std::ranges::all_of(folders_.all(), has_result)) {
+    const auto of_job = engine_jobs_by_id();
+    unreadable.clear();
+    std::vector<std::string> ids;
+    bool is_any_live = false;
+    for (const JobView& view : views_of(of_job, unreadable)) {
+      const JobFolder folder = find(view.facts.id);
+      if (is_over(view.state)) {
+        if (!view.facts.result) {
+          folder.set_result({.end = end_of(view.state),
+                             .exit_code = view.exit_code,
+                             .reason = view.reason,
+                             .submission = view.facts.submission.number,
+                             .attempts = view.facts.attempts,
+                             .started = view.started,
+                             .ended = ran.contains(view.facts.id) ? std::time(nullptr) : 0});
+        }
+      } else if (view.state != JobState::unsubmitted) {
+        is_any_live = true;
+        ran.insert(view.facts.id);
+        const UniqueFd lock = folder.lock();  // after whoever submits it
+        folder.set_cancelled(true);
+        const auto found = of_job.find(view.facts.id);
+        if (found == of_job.end()) continue;
+        for (auto& id : to_cancel(view, found->second)) {
+          if (cancelled.insert(id).second) ids.push_back(std::move(id));
+        }
+      }
+    }
+    engine_.cancel(ids);
+    if (!is_any_live) return;
+    if (deadline.passed()) throw TimeoutError("jobs did not end " + deadline.describe());
+    std::this_thread::sleep_for(std::chrono::milliseconds{200});
   }
-  engine_.cancel(ids);
 }
 
 void Jobs::retry(const JobFolder& folder) {
@@ -177,15 +241,23 @@ JobView Jobs::view(const JobFolder& folder) {
 }
 
 std::vector<JobView> Jobs::views(std::vector<std::string>& unreadable) {
-  const auto folders = folders_.all();
-  std::map<std::string, std::vector<EngineJob>> of_job;
-  if (!std::ranges::all_of(folders, has_result)) {
-    for (EngineJob& job : engine_jobs()) of_job[job.mark.id].push_back(std::move(job));
-  }
+  const bool is_all_over = std::ranges::all_of(folders_.all(), has_result);
+  return views_of(is_all_over ? JobsById{} : engine_jobs_by_id(), unreadable);
+}
+
+Jobs::JobsById Jobs::engine_jobs_by_id() {
+  JobsById of_job;
+  for (EngineJob& job : engine_jobs()) of_job[job.mark.id].push_back(std::move(job));
+  return of_job;
+}
+
+std::vector<JobView> Jobs::views_of(const JobsById& of_job, std::vector<std::string>& unreadable) {
+  static const std::vector<EngineJob> none;
   std::vector<JobView> views;
-  for (const JobFolder& folder : folders) {
+  for (const JobFolder& folder : folders_.all()) {
     try {
-      views.push_back(view_of(read_facts(folder), of_job[folder.id()]));
+      const auto found = of_job.find(folder.id());
+      views.push_back(view_of(read_facts(folder), found == of_job.end() ? none : found->second));
     } catch (const std::exception& error) {
       unreadable.emplace_back(error.what());
     }

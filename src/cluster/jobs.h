@@ -1,6 +1,7 @@
 // What users do with jobs.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ class Jobs {
   std::string describe(const Job& job);
   /// Ends it, or keeps it from beginning.
   void cancel(const JobFolder& folder);
+  /// Cancels all that were submitted, waits until they are over, and leaves a result in their folders: for an engine that ends, and
+  /// forgets them. What is wrong with folders that are no jobs is in `unreadable`. Throws TimeoutError after 45 seconds.
+  void end_all(std::vector<std::string>& unreadable);
   /// Submits one that is over again; it goes on from its checkpoint.
   void retry(const JobFolder& folder);
   /// Of an elastic job.
@@ -40,6 +44,9 @@ class Jobs {
  private:
   Submission submission_of(const Job& job, const JobFolder& folder, int number);
   std::vector<EngineJob> engine_jobs(const std::string& id = {});
+  using JobsById = std::map<std::string, std::vector<EngineJob>>;
+  JobsById engine_jobs_by_id();
+  std::vector<JobView> views_of(const JobsById& of_job, std::vector<std::string>& unreadable);
   void submit_to_engine(const JobFolder& folder, const Job& job, int number, int lock);
   std::string engine_job_before(const Job& job);
   static void check_mounts(const Job& job);

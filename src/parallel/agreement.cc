@@ -21,6 +21,12 @@ std::vector<std::string> texts_of_all(const World& world, const std::string& min
   return all;
 }
 
+void throw_on_all(const World& world, const std::string& problem) {
+  for (const std::string& text : texts_of_all(world, problem)) {
+    if (!text.empty()) throw InputError(text);
+  }
+}
+
 void on_root(const World& world, int root, const std::function<void()>& what) {
   enum : char { checkpoint = 'c', input = 'i', other = 'o' };
   std::string problem;

@@ -12,6 +12,10 @@ namespace sullae {
 /// Every rank's text. Collective.
 std::vector<std::string> texts_of_all(const World& world, const std::string& mine);
 
+/// Throws InputError on all ranks, with the problem of the first that has one; none is empty. Before anything else: the others would wait
+/// for that rank. Collective.
+void throw_on_all(const World& world, const std::string& problem);
+
 /// Runs `what` on `root`. What it throws there, all ranks throw: InputError, CheckpointError or Error, with its message; those of
 /// the world itself (PeerError, TimeoutError) stay where they are. Collective.
 void on_root(const World& world, int root, const std::function<void()>& what);

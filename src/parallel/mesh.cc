@@ -1,12 +1,15 @@
 #include "sullae/parallel/mesh.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -91,15 +94,43 @@ Mesh::Mesh(const World& world, std::vector<Dimension> dimensions)
   std::vector<int> sizes;
   for (const Dimension& one : dimensions_) sizes.push_back(one.size);
   const auto groups = groups_of_grid(sizes, by_host(world));
-  for (const auto& groups_along : groups) worlds_.push_back(world_of_own(world, groups_along));
+  coordinates_.resize(static_cast<std::size_t>(world.size()));
+  for (const auto& groups_along : groups) {
+    for (const auto& group : groups_along) {
+      for (std::size_t place = 0; place < group.size(); ++place)
+        coordinates_[static_cast<std::size_t>(group[place])].push_back(static_cast<int>(place));
+    }
+    worlds_.push_back(world_of_own(world, groups_along));
+  }
 }
 
-const World& Mesh::operator[](std::string_view dimension) const {
+std::size_t Mesh::index_of(std::string_view dimension) const {
   const auto found = std::ranges::find(dimensions_, dimension, &Dimension::name);
   if (found == dimensions_.end())
     throw InputError(
         fmt::format("mesh {}: has no dimension '{}'", to_text(dimensions_), dimension));
-  return worlds_[static_cast<std::size_t>(found - dimensions_.begin())];
+  return static_cast<std::size_t>(found - dimensions_.begin());
+}
+
+const World& Mesh::operator[](std::string_view dimension) const {
+  return worlds_[index_of(dimension)];
+}
+
+World Mesh::across(const std::vector<std::string>& dimensions) const {
+  check_same_on_all(world_, "the dimensions of a world",
+                    fmt::format("{}", fmt::join(dimensions, ",")));
+  std::set<std::size_t> along;
+  for (const std::string& name : dimensions) along.insert(index_of(name));
+  // By what their ranks have in common.
+  std::map<std::vector<int>, std::vector<int>> groups;
+  for (std::size_t rank = 0; rank < coordinates_.size(); ++rank) {
+    auto common = coordinates_[rank];
+    for (const std::size_t one : along) common[one] = 0;
+    groups[common].push_back(static_cast<int>(rank));
+  }
+  std::vector<std::vector<int>> listed;
+  for (auto& [common, group] : groups) listed.push_back(std::move(group));
+  return world_of_own(world_, listed);
 }
 
 }  // namespace sullae

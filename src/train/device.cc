@@ -11,7 +11,7 @@ namespace sullae::train {
 std::string host_memory_reason(const TrainOptions& options) {
   if (has_parameter_servers()) return "parameter servers";
   if (options.shard != "none") return "--shard " + options.shard;
-  if (divides_layers(options)) return "--mesh " + options.mesh;
+  if (divides_model(options)) return "--mesh " + options.mesh;
   return {};
 }
 

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "parallel/agreement.h"
+#include "parallel/tensor/parts.h"
 #include "sullae/error.h"
 #include "sullae/parallel/tensor_parallel.h"
 #include "sullae/torch.h"
+#include "train/tied_parameters.h"
 
 namespace sullae::train {
 namespace {
@@ -45,24 +47,46 @@ std::vector<std::int64_t> members_of(const World& world, const Ranks& ranks) {
   return members;
 }
 
-// What is wrong on this rank; empty for nothing.
-std::string wrong_with_parts(const torch::nn::Module& model, const TrainOptions& options,
-                             const Ranks& ranks) {
-  if (!ranks.tensor)
-    return is_in_parts(model) ? "the model's layers are in parts (sullae::TensorParallelLayer), "
-                                "whose ranks have the same samples: expected --mesh tp=N, of as "
-                                "many ranks"
-                              : "";
+// Where a model has what `mesh` does not say, or the other way.
+struct Kind {
+  const char* where;
+  const char* flag;
+  const char* name;
+};
+constexpr Kind kParts{
+    .where = "in parts", .flag = "tp", .name = "layers in parts (sullae::TensorParallelLayer)"};
+constexpr Kind kStages{
+    .where = "in stages", .flag = "pp", .name = "stages (sullae::train::HasStages)"};
+
+// What is wrong on this rank; empty for nothing. `found`: those that have the model's, and `expected` what the options say.
+std::string wrong_with(const Kind& kind, const std::optional<World>& found,
+                       const std::optional<World>& expected, const TrainOptions& options,
+                       const Ranks& ranks) {
+  if (!expected)
+    return found ? fmt::format(
+                       "the model has {}, whose ranks have the same samples: expected "
+                       "--mesh {}=N, of as many ranks",
+                       kind.name, kind.flag)
+                 : "";
   const std::string mesh = fmt::format("--mesh {}: ", options.mesh);
-  if (!is_in_parts(model))
-    return mesh +
-           "the model has no layers in parts (sullae::TensorParallelLayer), as those of the "
-           "recipes transformer and gpt have";
-  const auto found = members_of(*world_of_parts(model), ranks);
-  const auto expected = members_of(*ranks.tensor, ranks);
-  if (found == expected) return {};
-  return fmt::format("{}the model's layers are in parts on ranks {}: expected them on {}", mesh,
-                     fmt::join(found, ", "), fmt::join(expected, ", "));
+  if (!found)
+    return fmt::format("{}the model has no {}, as those of the recipes transformer and gpt have",
+                       mesh, kind.name);
+  const auto there = members_of(*found, ranks);
+  const auto wanted = members_of(*expected, ranks);
+  if (there == wanted) return {};
+  return fmt::format("{}the model's layers are {} on ranks {}: expected them on {}", mesh,
+                     kind.where, fmt::join(there, ", "), fmt::join(wanted, ", "));
+}
+
+std::optional<World> ranks_of_parts(const torch::nn::Module& model) {
+  const auto world = world_of_parts(model);
+  return world && world->size() > 1 ? world : std::nullopt;
+}
+
+std::optional<World> ranks_of_stages(torch::nn::Module& model) {
+  const HasStages* const stages = stages_of(model);
+  return stages == nullptr ? std::nullopt : std::optional(*stages->stages());
 }
 
 // Buffers, and parameters that are not called `divided`.
@@ -83,24 +107,50 @@ ShardedUnits* units_of(torch::nn::Module& model) {
   return has_units == nullptr ? nullptr : has_units->units();
 }
 
+HasStages* stages_of(torch::nn::Module& model) {
+  auto* const has_stages = dynamic_cast<HasStages*>(&model);
+  const World* const world = has_stages == nullptr ? nullptr : has_stages->stages();
+  return world == nullptr || world->size() == 1 ? nullptr : has_stages;
+}
+
 Division make_division(const TrainOptions& options, const World& world) {
   Division division;
   if (options.shard == "parameters") division.units = std::make_shared<ShardedUnits>(world);
-  if (!options.mesh.empty()) division.tensor = Ranks(options, world).tensor;
+  if (!divides_model(options)) return division;
+  const Ranks ranks(options, world);
+  division.tensor = ranks.tensor;
+  division.stages = ranks.stages;
   return division;
 }
 
-bool is_in_parts(const torch::nn::Module& model) {
-  const auto world = world_of_parts(model);
-  return world && world->size() > 1;
+bool is_in_parts(torch::nn::Module& model) {
+  return ranks_of_parts(model).has_value() || stages_of(model) != nullptr;
+}
+
+std::int64_t count_parameters(torch::nn::Module& model, const Ranks& ranks) {
+  std::set<std::string> elsewhere;
+  if (ranks.stages) elsewhere = names_of_ranks_before(model, *ranks.stages);
+  const auto parts = parts_of(model);
+  std::int64_t count = 0;
+  for (const auto& item : model.named_parameters()) {
+    if (!elsewhere.contains(item.key()))
+      count += c10::multiply_integers(whole_shape(item.value(), find_part(parts, item.key())));
+  }
+  if (ranks.stages) ranks.stages->allreduce(&count, &count, 1, DataType::int64);
+  return count;
 }
 
 void check_division(torch::nn::Module& model, const TrainOptions& options, const Ranks& ranks) {
   if (const ShardedUnits* const units = units_of(model)) check_units(model, *units, ranks.data);
-  for (const std::string& wrong :
-       texts_of_all(ranks.all, wrong_with_parts(model, options, ranks))) {
-    if (!wrong.empty()) throw InputError(wrong);
-  }
+  throw_on_all(ranks.all,
+               wrong_with(kStages, ranks_of_stages(model), ranks.stages, options, ranks));
+  // A stage may have no layer that is in parts.
+  const auto parts = ranks_of_parts(model);
+  std::int64_t are_parts = parts ? 1 : 0;
+  ranks.all.allreduce(&are_parts, &are_parts, 1, DataType::int64, ReduceOp::max);
+  const bool is_without = ranks.stages && !parts && are_parts != 0;
+  throw_on_all(ranks.all,
+               is_without ? "" : wrong_with(kParts, parts, ranks.tensor, options, ranks));
 }
 
 void start_equal(torch::nn::Module& model, const Ranks& ranks) {
@@ -112,6 +162,7 @@ void start_equal(torch::nn::Module& model, const Ranks& ranks) {
     for (const auto& [name, part] : parts_of(model)) divided.insert(name);
     broadcast_beside(model, divided, *ranks.tensor);
   }
+  if (ranks.stages) TiedParameters(model, *ranks.stages).start_equal();
   broadcast_parameters(model, 0, ranks.data);
 }
 

@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "train/device.h"
+#include "train/division.h"
 #include "train/loop.h"
 #include "train/monitor/report.h"
 
@@ -9,6 +10,11 @@ namespace sullae::train {
 
 elastic::Outcome Loop::run_elastic() {
   check_elastic(options_);
+  if (is_in_parts(parts_.model))
+    throw InputError(
+        "the model is in parts, or in stages: an elastic job (--min-np, --max-np) would lose some "
+        "of "
+        "it with a rank");
   // Made before there is a world, so that the others need not wait for it.
   const auto device = device_of(options_, elastic::local_device());
   parts_.model.to(device);

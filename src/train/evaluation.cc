@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "sullae/error.h"
 #include "train/device.h"
+#include "train/staged_model.h"
 
 namespace sullae::train {
 namespace {
@@ -41,6 +43,12 @@ double mean(const Sum& sum) { return sum.sum / std::max(sum.count, 1.0); }
 
 }  // namespace
 
+void check_tally(const Tally& tally, std::size_t metrics) {
+  if (tally.metrics.size() != metrics)
+    throw InputError(fmt::format("Objective::measure gave {} numbers for {} metrics",
+                                 tally.metrics.size(), metrics));
+}
+
 Evaluation evaluate(const Tested& tested, Split split, const std::vector<std::size_t>& samples,
                     std::size_t epoch, const World& world) {
   const torch::NoGradGuard guard;
@@ -53,15 +61,27 @@ Evaluation evaluate(const Tested& tested, Split split, const std::vector<std::si
   const std::size_t own = plan.size();
   if (tested.together) fill(plan, samples, tested.data.test_batch_size(), world);
   const auto stream = tested.data.batches(split, std::move(plan), epoch);
-  for (std::size_t number = 0; const auto next = stream->next(); ++number) {
-    const Tally tally = tested.objective.measure(tested.model, next->to(device, tested.input_type));
-    if (tally.metrics.size() != metrics.size())
-      throw InputError(fmt::format("Objective::measure gave {} numbers for {} metrics",
-                                   tally.metrics.size(), metrics.size()));
-    if (number >= own) continue;
+  std::size_t number = 0;
+  const auto count = [&](const Tally& tally) {
+    if (number++ >= own) return;
     add(tally.loss, sums[0]);
     for (std::size_t i = 0; i < metrics.size(); ++i) add(tally.metrics[i], sums[i + 1]);
+  };
+  std::vector<Batch> batches;  // for all stages to be at work
+  while (const auto next = stream->next()) {
+    const Batch batch = next->to(device, tested.input_type);
+    if (tested.staged == nullptr) {
+      const Tally tally = tested.objective.measure(tested.model, batch);
+      check_tally(tally, metrics.size());
+      count(tally);
+      continue;
+    }
+    batches.push_back(batch);
+    if (batches.size() < tested.staged->batches_together()) continue;
+    for (const Tally& tally : tested.staged->measure(std::exchange(batches, {}))) count(tally);
   }
+  if (tested.staged != nullptr)
+    for (const Tally& tally : tested.staged->measure(batches)) count(tally);
   tested.model.train(was_training);
   static_assert(sizeof(Sum) == 2 * sizeof(double));
   world.allreduce(sums.data(), sums.data(), 2 * sums.size(), DataType::float64);

@@ -3,6 +3,7 @@
 
 #include <torch/nn/module.h>
 
+#include <cstddef>
 #include <map>
 #include <string>
 
@@ -16,6 +17,8 @@ struct Evaluation {
   std::map<std::string, double> metrics;  ///< of the objective, by name
 };
 
+class StagedModel;
+
 /// What of a run is tested, and on what.
 struct Tested {
   torch::nn::Module& model;
@@ -24,7 +27,12 @@ struct Tested {
   torch::ScalarType input_type = torch::kFloat32;
   /// Ranks go through the model together, each as often as the others: it is of units.
   bool together = false;
+  /// Where the model is in stages; null elsewhere. Ranks of one pipeline then are one of those that divide the samples.
+  StagedModel* staged = nullptr;
 };
+
+/// Throws InputError where a Tally has not as many numbers as there are metrics.
+void check_tally(const Tally& tally, std::size_t metrics);
 
 /// Over `samples` of a split, each on one rank. Collective: `samples` are the same on every rank.
 Evaluation evaluate(const Tested& tested, Split split, const std::vector<std::size_t>& samples,

@@ -42,10 +42,10 @@ void Loop::enter(const World& world) {
   if (state_.samples_a_step == 0) state_.samples_a_step = options_.batch_size;
   make_plan();
   saver_.emplace(options_, parts_.name, parts_.describe, *ranks_);
-  // Ranks drop out different cells, where they have different samples.
+  // Ranks drop out different cells, where they have different samples, or layers.
   if (is_first)
-    torch::manual_seed(options_.seed * 1000003 + static_cast<std::uint64_t>(ranks_->data.rank()) +
-                       1);
+    torch::manual_seed(options_.seed * 1000003 +
+                       static_cast<std::uint64_t>(ranks_->drawing_number) + 1);
   if (parts_.monitors && monitors_.empty()) {
     monitors_ = parts_.monitors(world.rank());
     is_first_of_monitors_ = !monitors_.empty();
@@ -65,11 +65,11 @@ void Loop::make_plan() {
 // The weights are loaded before they are cast, and the optimizer's state when there is one.
 void Loop::begin(torch::Device device) {
   if (stepper_) put_master_weights_back();
+  check_division(parts_.model, options_, *ranks_);
   describe();
   is_first_of_monitors_ = false;
   parts_.model.to(device);
   tell_of(device);
-  check_division(parts_.model, options_, *ranks_);
   const auto loaded = resume();
   start_equal(parts_.model, *ranks_);
   make_stepper(device);
@@ -122,7 +122,7 @@ void Loop::adapt_to_batch_size(std::int64_t steps_per_epoch) {
 }
 
 void Loop::make_stepper(torch::Device device) {
-  stepper_.emplace(parts_.model, parts_.objective, options_, device);
+  stepper_.emplace(parts_.model, parts_.objective, options_, device, ranks_ ? &*ranks_ : nullptr);
 }
 
 // The model's as they were before they were cast, where they were.
@@ -248,7 +248,8 @@ void Loop::test(std::int64_t epoch) {
                           .objective = parts_.objective,
                           .data = parts_.data,
                           .input_type = stepper_->update().input_type(),
-                          .together = in_units()},
+                          .together = in_units(),
+                          .staged = stepper_->staged()},
                          static_cast<std::size_t>(epoch), ranks_->data);
   state_.test_loss = result.loss;
   state_.test_metrics = std::move(result.metrics);

@@ -6,28 +6,12 @@
 
 #include "base/error_text.h"
 #include "base/host.h"
-#include "sullae/parallel/tensor_parallel.h"
 #include "sullae/train/fit.h"
 #include "train/device.h"
+#include "train/division.h"
 #include "train/loop.h"
 
 namespace sullae::train {
-namespace {
-
-// Of the whole model, also where this rank has parts of it.
-std::int64_t parameters_of(const torch::nn::Module& model) {
-  const auto parts = parts_of(model);
-  std::int64_t count = 0;
-  for (const auto& item : model.named_parameters()) {
-    auto sizes = item.value().sizes().vec();
-    if (const auto part = parts.find(item.key()); part != parts.end())
-      sizes[static_cast<std::size_t>(part->second.dim)] = part->second.whole;
-    count += c10::multiply_integers(sizes);
-  }
-  return count;
-}
-
-}  // namespace
 
 void Loop::describe() {
   report_.recipe = parts_.name;
@@ -39,7 +23,7 @@ void Loop::describe() {
   report_.configuration = options_.configuration;
   report_.tested = parts_.tests;
   report_.metrics = metrics_;
-  report_.parameters = parameters_of(parts_.model);
+  report_.parameters = count_parameters(parts_.model, *ranks_);
   tell(&Observer::started, report_);
 }
 
@@ -48,6 +32,14 @@ void Loop::tell_of(torch::Device device) const {
   if (device.is_cpu() && local_device(ranks_->all).is_cuda() && !reason.empty())
     tell(&Observer::noted,
          fmt::format("the GPU is left alone: {} trains in host memory alone so far", reason));
+  // (P - 1) / (m + P - 1) of the time, with m parts.
+  if (ranks_->stages && options_.accumulation_steps < ranks_->stages->size())
+    tell(
+        &Observer::noted,
+        fmt::format("--mesh {}: with {} part{} of a step its ranks wait for each other for half of "
+                    "the time or more: --accumulation-steps {} makes more parts",
+                    options_.mesh, options_.accumulation_steps,
+                    options_.accumulation_steps == 1 ? "" : "s", 4 * ranks_->stages->size()));
 }
 
 Moment Loop::moment(double loss, double lr) const {

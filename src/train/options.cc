@@ -57,10 +57,10 @@ void check_shard(const TrainOptions& options) {
           shard + "does not go with --no-overlap: gradients go when their unit's are there");
 }
 
-// What goes with parts of layers.
+// What goes with models that are whole on no rank.
 void check_mesh(const TrainOptions& options, int ranks) {
   mesh_of(options, ranks);
-  if (!divides_layers(options)) return;
+  if (!divides_model(options)) return;
   const std::string mesh = "--mesh " + options.mesh + ": ";
   require(!has_parameter_servers(), mesh + "does not go with parameter servers");
   require(options.shard == "none", mesh + "does not go with --shard yet");
@@ -162,7 +162,7 @@ void check_elastic(const TrainOptions& options) {
   require(options.shard == "none",
           "--shard: an elastic job (--min-np, --max-np) would lose a rank's part of the optimizer "
           "with it");
-  require(!divides_layers(options),
+  require(!divides_model(options),
           "--mesh: an elastic job (--min-np, --max-np) would lose parts of the model with a rank");
   require(!options.sync_batch_norm,
           "--sync-batch-norm: its ranks are those of one world, and an elastic job (--min-np, "

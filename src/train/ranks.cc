@@ -11,6 +11,7 @@ namespace sullae::train {
 namespace {
 
 constexpr const char* kDataParallel = "dp";
+constexpr const char* kPipeline = "pp";
 constexpr const char* kTensorParallel = "tp";
 
 int size_of(const std::vector<Mesh::Dimension>& mesh, const char* name) {
@@ -32,10 +33,10 @@ std::vector<Mesh::Dimension> dimensions_of(const TrainOptions& options) {
     refuse(options, "expected dimensions and how many ranks each has, as in dp=2,tp=4");
   }
   for (const auto& [name, size] : given) {
-    if (name != kDataParallel && name != kTensorParallel)
-      refuse(
-          options,
-          fmt::format("there is no dimension '{}': expected dp (samples) and tp (layers)", name));
+    if (name != kDataParallel && name != kPipeline && name != kTensorParallel)
+      refuse(options, fmt::format("there is no dimension '{}': expected dp (samples), pp (layers "
+                                  "one behind the other) and tp (parts of layers)",
+                                  name));
     if (std::ranges::count(given, name, &Mesh::Dimension::name) > 1)
       refuse(options, fmt::format("has '{}' twice", name));
   }
@@ -47,21 +48,26 @@ std::vector<Mesh::Dimension> dimensions_of(const TrainOptions& options) {
 std::optional<std::vector<Mesh::Dimension>> mesh_of(const TrainOptions& options, int ranks) {
   const auto given = dimensions_of(options);
   if (given.empty()) return std::nullopt;
+  const int stages = size_of(given, kPipeline);
   const int tensor = size_of(given, kTensorParallel);
+  const std::int64_t of_a_model = static_cast<std::int64_t>(stages) * tensor;
   const bool says_data = std::ranges::count(given, kDataParallel, &Mesh::Dimension::name) > 0;
-  const int data = says_data ? size_of(given, kDataParallel) : std::max(ranks / tensor, 1);
-  const std::int64_t product = static_cast<std::int64_t>(data) * tensor;
+  const int data = says_data ? size_of(given, kDataParallel)
+                             : static_cast<int>(std::max<std::int64_t>(ranks / of_a_model, 1));
+  const std::int64_t product = data * of_a_model;
   if (product != ranks)
     refuse(options, fmt::format("there {} {} rank{}: expected {}", ranks == 1 ? "is" : "are", ranks,
                                 ranks == 1 ? "" : "s",
                                 says_data ? fmt::to_string(product)
-                                          : fmt::format("a multiple of {}", tensor)));
+                                          : fmt::format("a multiple of {}", of_a_model)));
   // Ranks of a host are neighbours along the last one, whose ranks wait for each other most.
-  return std::vector<Mesh::Dimension>{{kDataParallel, data}, {kTensorParallel, tensor}};
+  return std::vector<Mesh::Dimension>{
+      {kDataParallel, data}, {kPipeline, stages}, {kTensorParallel, tensor}};
 }
 
-bool divides_layers(const TrainOptions& options) {
-  return size_of(dimensions_of(options), kTensorParallel) > 1;
+bool divides_model(const TrainOptions& options) {
+  const auto mesh = dimensions_of(options);
+  return size_of(mesh, kPipeline) > 1 || size_of(mesh, kTensorParallel) > 1;
 }
 
 int data_ranks(const TrainOptions& options, int ranks) {
@@ -69,12 +75,19 @@ int data_ranks(const TrainOptions& options, int ranks) {
   return mesh ? size_of(*mesh, kDataParallel) : ranks;
 }
 
-Ranks::Ranks(const TrainOptions& options, const World& world) : all(world), data(world) {
+Ranks::Ranks(const TrainOptions& options, const World& world)
+    : all(world), data(world), drawing(world), drawing_number(world.rank()) {
   const auto dimensions = mesh_of(options, world.size());
   if (!dimensions) return;
   const Mesh mesh(world, *dimensions);
-  data = mesh[kDataParallel];
-  if (mesh[kTensorParallel].size() > 1) tensor = mesh[kTensorParallel];
+  data = drawing = mesh[kDataParallel];
+  drawing_number = data.rank();
+  if (mesh[kTensorParallel].size() > 1) model = tensor = mesh[kTensorParallel];
+  if (mesh[kPipeline].size() == 1) return;
+  stages = mesh[kPipeline];
+  model = mesh.across({kPipeline, kTensorParallel});
+  drawing = mesh.across({kDataParallel, kPipeline});
+  drawing_number = data.rank() * stages->size() + stages->rank();
 }
 
 }  // namespace sullae::train

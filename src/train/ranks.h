@@ -13,8 +13,8 @@ namespace sullae::train {
 /// options.mesh of so many ranks, in which dp is what the others leave where it is not said; nothing where it is empty. Throws
 /// InputError, naming the flag.
 std::optional<std::vector<Mesh::Dimension>> mesh_of(const TrainOptions& options, int ranks);
-/// Whether it has ranks that have parts of layers.
-bool divides_layers(const TrainOptions& options);
+/// Whether it has ranks that do not have the whole model.
+bool divides_model(const TrainOptions& options);
 /// Those of them that divide the samples of a step.
 int data_ranks(const TrainOptions& options, int ranks);
 
@@ -26,8 +26,16 @@ struct Ranks {
   World all;
   /// Those that have the same parts of the model as this one, and other samples.
   World data;
-  /// Those that have the same samples, and other parts of the model; none where each has all of it.
+  /// Those that have the same samples, and other parts of the same layers; none where each has all of them.
   std::optional<World> tensor;
+  /// Those that have the same samples, and other layers, in their order; none where each has all.
+  std::optional<World> stages;
+  /// Those that have the whole model together; none where each has all of it.
+  std::optional<World> model;
+  /// Those that have other samples, or other layers, and draw different numbers therefore; and which of them this is: the same for those
+  /// that have parts of the same layers.
+  World drawing;
+  int drawing_number = 0;
 };
 
 }  // namespace sullae::train

@@ -58,8 +58,11 @@ torch::Tensor broadcast_generators(const CheckpointMetadata* metadata, const Wor
 
 }  // namespace
 
-torch::Tensor gather_generators(torch::Device device, const World& world) {
-  return allgather(at::globalContext().defaultGenerator(device).get_state().unsqueeze(0), world);
+torch::Tensor gather_generators(torch::Device device, const Ranks& ranks) {
+  const auto states = allgather(
+      at::globalContext().defaultGenerator(device).get_state().unsqueeze(0), ranks.drawing);
+  const auto numbers = allgather(torch::tensor({ranks.drawing_number}), ranks.drawing);
+  return states.index_select(0, numbers.argsort());
 }
 
 std::string to_text(const RunState& state) { return to_json(state).dump(); }
@@ -82,9 +85,9 @@ RunState restore(const CheckpointMetadata* metadata, torch::Device device, const
   const auto generators = broadcast_generators(metadata, ranks.all);
   auto generator = at::globalContext().defaultGenerator(device);
   // A processor's says nothing to a GPU.
-  if (generators.size(0) == ranks.data.size() &&
+  if (generators.size(0) == ranks.drawing.size() &&
       generators.size(1) == generator.get_state().numel())
-    generator.set_state(generators[ranks.data.rank()].clone());
+    generator.set_state(generators[ranks.drawing_number].clone());
   return run_state_of(text);
 }
 

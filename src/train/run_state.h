@@ -29,9 +29,8 @@ struct RunState {
   std::vector<double> scaler;
 };
 
-/// libtorch's generator of what this rank computes on, as every rank of `world`, those that divide samples, has its own: [ranks,
-/// bytes], on every rank. Collective.
-torch::Tensor gather_generators(torch::Device device, const World& world);
+/// libtorch's generators of what ranks compute on, of those that draw numbers of their own: [ranks, bytes], on every rank. Collective.
+torch::Tensor gather_generators(torch::Device device, const Ranks& ranks);
 
 /// As text, and back.
 std::string to_text(const RunState& state);
@@ -42,7 +41,7 @@ RunState run_state_of(const CheckpointMetadata& metadata);
 CheckpointMetadata to_metadata(const RunState& state, const torch::Tensor& generators,
                                const std::string& configuration);
 
-/// Rank 0's state becomes everybody's. Where as many ranks divide samples as before, on such a device, each gets its generator back; else
+/// Rank 0's state becomes everybody's. Where as many ranks draw numbers of their own as before, on such a device, each gets its generator back; else
 /// generators go on as they are. `metadata` is that of the checkpoint on rank 0, and
 /// ignored elsewhere. Collective.
 RunState restore(const CheckpointMetadata* metadata, torch::Device device, const Ranks& ranks);

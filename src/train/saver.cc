@@ -43,7 +43,7 @@ std::string Saver::save(const RunState& state, const torch::nn::Module& model, S
   ranks_.all.allreduce(&saved.loss_sum, &saved.loss_sum, 1, DataType::float64);
   saved.loss_sum /= ranks_.all.size();
   auto metadata =
-      to_metadata(saved, gather_generators(device_of(model), ranks_.data), options_.configuration);
+      to_metadata(saved, gather_generators(device_of(model), ranks_), options_.configuration);
   std::filesystem::path file;
   if (checkpoints_) {
     if (describe_) describe_(metadata);

@@ -19,14 +19,16 @@ void put_channels_last(torch::nn::Module& model) {
 }  // namespace
 
 Stepper::Stepper(torch::nn::Module& model, const Objective& objective, const TrainOptions& options,
-                 torch::Device device)
+                 torch::Device device, const Ranks* ranks)
     : model_(model),
       objective_(objective),
       options_(options),
       device_(device),
       scaler_(parse_loss_scale(options)) {
   if (options.channels_last) put_channels_last(model);
-  update_ = make_update(model, options);
+  update_ = make_update(model, options, ranks);
+  if (HasStages* const stages = stages_of(model))
+    staged_ = std::make_unique<StagedModel>(model, *stages, objective);
   if (options.scale_up > 1) {
     const std::vector<torch::Device> devices(static_cast<std::size_t>(options.scale_up), device_);
     replicas_.emplace(model, devices, /*threads_a_replica=*/0);
@@ -54,7 +56,7 @@ StepResult Stepper::step(const std::vector<Batch>& parts, double lr,
   if (low_precision(options_)) scaler_.update(finite);
   update_->step_ended();
   // Only now, since it waits for a GPU.
-  double sum = 0;
+  double sum = losses.of_stages;
   for (const torch::Tensor& loss : losses.of_parts) sum += loss.item<double>();
   return {.loss = sum,
           .own_loss = losses.own > 0 ? sum * losses.total / losses.own : 0,
@@ -77,11 +79,16 @@ void Stepper::run_idle(const std::vector<Batch>& idle) {
 // ranks, of all of them.
 Stepper::Losses Stepper::backward(const std::vector<Batch>& parts,
                                   std::optional<std::size_t> samples) {
-  Losses losses{.of_parts = std::vector<torch::Tensor>(parts.size())};
+  Losses losses;
   for (const Batch& part : parts) losses.own += static_cast<double>(part.size());
   losses.total = losses.own;
   if (samples && update_->averages_gradients())
     losses.total = static_cast<double>(*samples) / ranks_;
+  if (staged_) {
+    losses.of_stages = backward_in_stages(parts, losses.total);
+    return losses;
+  }
+  losses.of_parts.resize(parts.size());
   const auto run = [&](torch::nn::Module& model, std::size_t part) {
     const auto loss = loss_of(model, parts[part], losses.total);
     scaler_.scale(loss).backward();
@@ -97,6 +104,17 @@ Stepper::Losses Stepper::backward(const std::vector<Batch>& parts,
     }
   }
   return losses;
+}
+
+// Of which each stage has the whole batch.
+double Stepper::backward_in_stages(const std::vector<Batch>& parts, double total) {
+  std::vector<Batch> batches;
+  std::vector<double> weights;
+  for (const Batch& part : parts) {
+    batches.push_back(part.to(device_, update_->input_type()));
+    weights.push_back(static_cast<double>(part.size()) / total);
+  }
+  return staged_->train(batches, weights, scaler_.scale());
 }
 
 }  // namespace sullae::train

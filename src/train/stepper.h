@@ -13,6 +13,8 @@
 #include "sullae/torch.h"
 #include "sullae/train/objective.h"
 #include "train/options.h"
+#include "train/ranks.h"
+#include "train/staged_model.h"
 #include "train/update/weight_update.h"
 
 namespace sullae::train {
@@ -26,13 +28,16 @@ struct StepResult {
 /// Used by the training thread.
 class Stepper {
  public:
-  /// `model` has the weights to start from; the optimizer is made. All must outlive this object.
+  /// `model` has the weights to start from; the optimizer is made. All but `ranks` must outlive this object; these may be null
+  /// where each rank has the whole model.
   Stepper(torch::nn::Module& model, const Objective& objective, const TrainOptions& options,
-          torch::Device device);
+          torch::Device device, const Ranks* ranks);
   ~Stepper();
 
-  /// Before the first step, and where another world follows: its ranks have equal weights. Collective.
+  /// Before the first step, and where another world follows: its ranks, which divide the samples, have equal weights. Collective.
   void enter(const World& world);
+  /// Of a model in stages; else null.
+  StagedModel* staged() { return staged_.get(); }
   /// How its gradients become weights.
   WeightUpdate& update() { return *update_; }
   const WeightUpdate& update() const { return *update_; }
@@ -50,10 +55,12 @@ class Stepper {
  private:
   struct Losses {
     std::vector<torch::Tensor> of_parts;  // where the model computes
+    double of_stages = 0;                 // or all of them
     double own = 0;                       // samples of this rank
     double total = 0;                     // what each of them is divided by
   };
   Losses backward(const std::vector<Batch>& parts, std::optional<std::size_t> samples);
+  double backward_in_stages(const std::vector<Batch>& parts, double total);
   void run_idle(const std::vector<Batch>& idle);
   torch::Tensor loss_of(torch::nn::Module& model, const Batch& batch, double total) const;
 
@@ -65,6 +72,7 @@ class Stepper {
   std::unique_ptr<WeightUpdate> update_;
   int ranks_ = 1;
   std::optional<sullae::detail::ReplicaSet> replicas_;
+  std::unique_ptr<StagedModel> staged_;
 };
 
 }  // namespace sullae::train

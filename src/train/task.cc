@@ -52,7 +52,7 @@ std::unique_ptr<Task> make_task(const Recipe& recipe, const RecipeOptions& optio
   if (ShardedUnits* const units = units_of(*model))
     load_weights(file, *model, *units);
   else if (is_in_parts(*model))
-    load_weights(file, *model, *world_of_parts(*model));
+    load_weights(file, *model, *Ranks(options, world).model);
   else
     load_checkpoint(file, *model);
   return task;

@@ -133,7 +133,11 @@ Report fit(torch::nn::Module& model, const Objective& objective, Data& data,
            const std::vector<Observer*>& observers, const World& world) {
   TrainOptions checked = options;
   check_name(name);
-  const bool synchronizes = synchronizes_norms(model);
+  // A stage may have none.
+  std::int64_t has_some = synchronizes_norms(model) ? 1 : 0;
+  if (!elastic::is_elastic() && divides_model(checked))
+    world.allreduce(&has_some, &has_some, 1, DataType::int64, ReduceOp::max);
+  const bool synchronizes = has_some != 0;
   if (checked.sync_batch_norm && !synchronizes)
     throw InputError("--sync-batch-norm: the model has no SyncBatchNorm2d");
   checked.sync_batch_norm = synchronizes;

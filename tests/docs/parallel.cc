@@ -97,6 +97,8 @@ TEST(ParallelPage, SavesLayersInParts) {
 }
 
 TEST(ParallelPage, PutsLayersOneAfterTheOther) {
+  const TemporaryDirectory folder;
+  std::filesystem::current_path(folder.path());
   run_ranks({.size = 4}, [](World& world) {
     const torch::nn::Sequential layers(torch::nn::Linear(8, 8), torch::nn::Tanh(),
                                        torch::nn::Linear(8, 8));
@@ -118,7 +120,19 @@ TEST(ParallelPage, PutsLayersOneAfterTheOther) {
     optimizer.step();
     // clang-format on
     EXPECT_LT(pipe.step(inputs, targets, mean_square), loss);
+    const auto trained = pipe.forward(inputs);
+    // clang-format off
+    const auto make = [](const auto& parameters) { return std::make_unique<torch::optim::Adam>(parameters.values(), 1e-3); };
+    sullae::save_checkpoint("model.ckpt", pipe, {adam, make}, world);   // on all ranks
+    // clang-format on
+    optimizer.step();
+    // clang-format off
+    sullae::load_checkpoint("model.ckpt", pipe, {adam, make}, world);
+    // clang-format on
+    const auto loaded = pipe.forward(inputs);
+    EXPECT_TRUE(!trained.defined() || torch::equal(loaded, trained));
   });
+  std::filesystem::current_path("/");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sullae/data.h>
 #include <sullae/elastic.h>
+#include <sullae/parallel.h>
 #include <sullae/run_log.h>
 #include <sullae/torch.h>
 #include <sullae/train.h>
@@ -175,6 +176,38 @@ TEST(ParallelPage, FitsUnits) {
               }),
               "--shard gradients: the model is made of units, whose parameters are in parts: "
               "expected --shard parameters");
+  });
+}
+
+// docs/parallel.md
+// clang-format off
+struct StackImpl : torch::nn::Module, sullae::train::HasStages {
+  explicit StackImpl(const sullae::World& pipe) : world(pipe), layer(64, 64) {
+    register_module("layer" + std::to_string(pipe.rank()), layer);
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return layer(arrived.defined() ? arrived : x); }   // on the last rank, by the objective
+  const sullae::World* stages() const override { return &world; }
+  torch::Tensor run_stage(const sullae::train::Batch& batch, const torch::Tensor& before) override {
+    return torch::tanh(layer(before.defined() ? before : batch.inputs[0]));
+  }
+  void begin_with(const torch::Tensor& before) override { arrived = before; }
+  sullae::World world;
+  torch::nn::Linear layer;
+  torch::Tensor arrived;
+};
+// clang-format on
+
+TEST(ParallelPage, FitsStages) {
+  run_ranks({.size = 4}, [](World& world) {
+    const train::Regression objective(train::forward_of<StackImpl>());
+    const auto x = torch::sin(torch::arange(20 * 64).view({20, 64}) * 0.1);
+    train::TensorData data({x, x * 0.5});
+    // clang-format off
+    sullae::Mesh mesh(world, {{"dp", 2}, {"pp", 2}});
+    StackImpl model(mesh["pp"]);
+    const auto report = sullae::train::fit(model, objective, data, {.epochs = 3, .batch_size = 8, .accumulation_steps = 4, .mesh = "dp=2,pp=2"}, "stack", {}, world);
+    // clang-format on
+    EXPECT_LT(report.history.back().train_loss, report.history.front().train_loss);
   });
 }
 

@@ -51,6 +51,30 @@ TEST(Mesh, MakesWorldsOfRowsAndColumns) {
   }
 }
 
+TEST(Mesh, MakesWorldsAcrossSeveralDimensions) {
+  for (const auto& hosts : {std::vector<int>{}, std::vector<int>{4, 4}}) {
+    run_ranks({.size = 8, .hosts = hosts}, [&](World& world) {
+      const Mesh mesh(world, {{"dp", 2}, {"pp", 2}, {"tp", 2}});
+      const auto sum_of = [&](const World& group) {
+        int sum = 1 << world.rank();
+        group.allreduce(&sum, &sum, 1, DataType::int32);
+        return sum;
+      };
+      EXPECT_EQ(sum_of(mesh.across({"pp", "tp"})), mesh["dp"].rank() == 0 ? 0x0f : 0xf0);
+      // In whatever order they are named.
+      EXPECT_EQ(sum_of(mesh.across({"tp", "dp"})), mesh["pp"].rank() == 0 ? 0x33 : 0xcc);
+      EXPECT_EQ(sum_of(mesh.across({"tp"})), sum_of(mesh["tp"]));
+      EXPECT_EQ(mesh.across({"pp"}).rank(), mesh["pp"].rank());
+      EXPECT_TRUE(mesh.across({"dp", "pp", "tp"}) == world);
+      EXPECT_EQ(mesh.across({}).size(), 1);
+      EXPECT_EQ(error_of([&] {
+                  mesh.across({"pp", "up"});
+                }),
+                "mesh dp=2,pp=2,tp=2: has no dimension 'up'");
+    });
+  }
+}
+
 TEST(Mesh, OfOneDimensionIsTheWorld) {
   run_ranks({.size = 3}, [](World& world) {
     const Mesh mesh(world, {{"dp", 3}});

@@ -97,9 +97,9 @@ TEST(FitMesh, SaysWhatIsWrong) {
         fit(model, objective, data, {.batch_size = 6, .mesh = mesh}, "halves", {}, world);
       });
     };
-    EXPECT_TRUE(contains(error(world, ""), "the model's layers are in parts"));
+    EXPECT_TRUE(contains(error(world, ""), "the model has layers in parts"));
     EXPECT_TRUE(contains(error(World::create({}), "tp=2"), "the model has no layers in parts"));
-    EXPECT_TRUE(contains(error(world, "dp=2"), "the model's layers are in parts"));
+    EXPECT_TRUE(contains(error(world, "dp=2"), "the model has layers in parts"));
   });
 }
 

@@ -39,46 +39,14 @@ TEST_F(TrainedMesh, DropsWhatOneProcessDrops) {
 }
 
 // Gradients in 16 bits, weights updated in float32, a norm of all.
-TEST_F(TrainedMesh, TrainsIn16Bits) {
-  const std::vector<std::string> options = {"--epochs", "2", "--precision", "bfloat16"};
-  const auto alone = trained(1, "gpt", options);
-  auto divided = options;
-  divided.insert(divided.end(), {"--mesh", "tp=2", "--checkpoint-dir", checkpoints_, "--resume"});
-  auto first = divided;
-  first.insert(first.end(), {"--max-steps", "20"});
-  trained(4, "gpt", first);
-  const auto report = trained(4, "gpt", divided);
-  EXPECT_TRUE(contains(said_, "resuming after step 20 of epoch 1")) << said_;
-  EXPECT_NEAR(report.at("test_loss").get<double>(), alone.at("test_loss").get<double>(), 0.1);
-  // With the same options.
-  divided.insert(divided.end(), "--evaluator");
-  const auto tested = run(1, "gpt", divided);
-  EXPECT_EQ(tested.exit_code, 0) << tested.standard_error;
-}
+TEST_F(TrainedMesh, TrainsIn16Bits) { expect_to_train_in_16_bits({"--mesh", "tp=2"}); }
 
 TEST_F(TrainedMesh, CheckpointsGoFromAnyRanksToAny) {
-  const auto expected = trained(1, "gpt", {"--epochs", "1"});
-  struct Job {
-    int ranks;
-    const char* how;
-    const char* value;
-  };
-  const auto part = [&](const Job& job, const char* steps) {
-    return trained(job.ranks, "gpt",
-                   {"--epochs", "1", "--max-steps", steps, "--checkpoint-dir", checkpoints_,
-                    "--resume", job.how, job.value});
-  };
   const Job divided = {4, "--mesh", "dp=2,tp=2"};
-  for (const auto& [from, to] : {std::pair<Job, Job>{divided, {1, "--shard", "none"}},
-                                 {{2, "--shard", "gradients"}, divided},
-                                 {divided, {3, "--mesh", "tp=3"}},
-                                 {{2, "--mesh", "tp=2"}, {3, "--shard", "parameters"}}}) {
-    SCOPED_TRACE(std::string(from.value) + " to " + to.value);
-    std::filesystem::remove_all(checkpoints_);
-    part(from, "20");
-    expect_near(part(to, "0"), expected, to.value);
-    EXPECT_TRUE(contains(said_, "resuming after step 20 of epoch 1")) << said_;
-  }
+  expect_checkpoints_to_go({{divided, {1, "--shard", "none"}},
+                            {{2, "--shard", "gradients"}, divided},
+                            {divided, {3, "--mesh", "tp=3"}},
+                            {{2, "--mesh", "tp=2"}, {3, "--shard", "parameters"}}});
 }
 
 TEST_F(TrainedMesh, CheckpointsGoByWayOfRank0WhereOthersDoNotSeeThem) {
@@ -106,17 +74,7 @@ TEST_F(TrainedMesh, IsServedAndTrainedFurther) {
                                           {{2, {"--mesh", "tp=2"}}, {3, {"--mesh", "tp=3"}}});
 }
 
-// Of 20 million parameters, with Adam, a rank has 320 MB, or 80 MB.
-TEST_F(TrainedMesh, TakesMemoryOfParts) {
-  const auto peak = [&](const std::string& mesh) {
-    return trained(4, "gpt",
-                   {"--epochs", "1", "--max-steps", "2", "--mesh", mesh, "--embedding-size", "448",
-                    "--layers", "8", "--checkpoint-dir", checkpoints_ / mesh})
-        .at("peak_memory")
-        .get<double>();
-  };
-  EXPECT_LT(peak("tp=4"), peak("dp=4") - 150e6);
-}
+TEST_F(TrainedMesh, TakesMemoryOfParts) { expect_memory_of_parts("--mesh", "dp=4", "tp=4"); }
 
 TEST_F(TrainedMesh, MistakesAreTold) {
   const auto result = train(2, {"--mesh", "tp=2"});
@@ -140,8 +98,10 @@ TEST(MeshOptions, MistakesAreTold) {
   };
   EXPECT_EQ(mesh(2, "tp"),
             "--mesh tp: expected dimensions and how many ranks each has, as in dp=2,tp=4");
-  EXPECT_EQ(mesh(2, "pp=2"),
-            "--mesh pp=2: there is no dimension 'pp': expected dp (samples) and tp (layers)");
+  EXPECT_EQ(mesh(2, "up=2"),
+            "--mesh up=2: there is no dimension 'up': expected dp (samples), pp (layers one behind "
+            "the other) and tp (parts of layers)");
+  EXPECT_EQ(mesh(6, "pp=2,tp=2"), "--mesh pp=2,tp=2: there are 6 ranks: expected a multiple of 4");
   EXPECT_EQ(mesh(2, "tp=1,tp=2"), "--mesh tp=1,tp=2: has 'tp' twice");
   EXPECT_EQ(mesh(2, "dp=2,tp=2"), "--mesh dp=2,tp=2: there are 2 ranks: expected 4");
   EXPECT_EQ(mesh(3, "tp=2"), "--mesh tp=2: there are 3 ranks: expected a multiple of 2");
@@ -161,16 +121,21 @@ TEST(MeshOptions, MistakesAreTold) {
             parts + "--optimizer lamb needs norms of whole tensors, and a rank has a part of them");
   // Ranks that have the same samples do not divide them.
   check_options({.batch_size = 2, .mesh = "dp=2,tp=4"}, 8);
+  check_options({.batch_size = 2, .mesh = "tp=2,pp=2"}, 8);
   // Nothing is in parts.
   check_options({.batch_size = 8, .optimizer = "lamb", .shard = "none", .mesh = "dp=2"}, 2);
   EXPECT_TRUE(contains(mesh(16, "tp=1"), "--batch-size 8: 16 ranks"));
 }
 
-TEST(MeshOptions, HeadsGoRound) {
+TEST(MeshOptions, HeadsAndLayersGoRound) {
   run_ranks({.size = 3}, [](World& world) {
     const Division division{.tensor = world};
     EXPECT_EQ(error_of<InputError>([&] { TransformerStack{.size = 8, .heads = 2}.make(division); }),
               "--heads 2: 3 ranks divide them: expected at least one a rank");
+    const Division stages{.stages = world};
+    EXPECT_EQ(error_of<InputError>(
+                  [&] { TransformerStack{.size = 8, .heads = 2, .layers = 2}.make(stages); }),
+              "--layers 2: 3 ranks have them one behind the other: expected at least one a rank");
   });
 }
 

@@ -82,6 +82,59 @@ class Transformers : public Train {
     EXPECT_LT(whole, 0.3);
     for (const auto& [on, way] : ways) EXPECT_NEAR(loss(on, way), whole, 1e-4) << on;
   }
+  // Of gpt, interrupted after 20 steps on some ranks, and gone on with on others.
+  struct Job {
+    int ranks;
+    const char* how;
+    const char* value;
+  };
+  void expect_checkpoints_to_go(const std::vector<std::pair<Job, Job>>& ways) {
+    const auto expected = trained(1, "gpt", {"--epochs", "1"});
+    const auto part = [&](const Job& job, const char* steps) {
+      return trained(job.ranks, "gpt",
+                     {"--epochs", "1", "--max-steps", steps, "--checkpoint-dir", checkpoints_,
+                      "--resume", "--accumulation-steps", "2", job.how, job.value});
+    };
+    for (const auto& [from, to] : ways) {
+      SCOPED_TRACE(std::string(from.value) + " to " + to.value);
+      std::filesystem::remove_all(checkpoints_);
+      part(from, "20");
+      expect_near(part(to, "0"), expected, to.value);
+      EXPECT_TRUE(contains(said_, "resuming after step 20 of epoch 1")) << said_;
+    }
+  }
+  // Of gpt on four ranks, interrupted after 20 steps; and an evaluator with the same options.
+  void expect_to_train_in_16_bits(const std::vector<std::string>& how) {
+    std::vector<std::string> options = {"--epochs", "2", "--precision", "bfloat16"};
+    const auto alone = trained(1, "gpt", options);
+    options.insert(options.end(), {"--checkpoint-dir", checkpoints_, "--resume"});
+    options.insert(options.end(), how.begin(), how.end());
+    auto first = options;
+    first.insert(first.end(), {"--max-steps", "20"});
+    trained(4, "gpt", first);
+    const auto report = trained(4, "gpt", options);
+    EXPECT_TRUE(contains(said_, "resuming after step 20 of epoch 1")) << said_;
+    EXPECT_NEAR(report.at("test_loss").get<double>(), alone.at("test_loss").get<double>(), 0.1);
+    options.emplace_back("--evaluator");
+    const auto tested = run(1, "gpt", options);
+    EXPECT_EQ(tested.exit_code, 0) << tested.standard_error;
+  }
+  // Of 20 million parameters, with Adam, one rank has 320 MB, and what four have is 80 MB each: from the first to the last step.
+  void expect_memory_of_parts(const std::string& flag, const std::string& whole_way,
+                              const std::string& parts_way) {
+    const auto peak = [&](const std::string& way, const char* size) {
+      return trained(4, "gpt",
+                     {"--epochs", "1", "--max-steps", "2", flag, way, "--embedding-size", size,
+                      "--layers", "8", "--checkpoint-dir", checkpoints_ / (way + size), "--export",
+                      path("models") / (way + size)})
+          .at("peak_memory")
+          .get<double>();
+    };
+    const double whole = peak(whole_way, "448") - peak(whole_way, "16");
+    const double parts = peak(parts_way, "448") - peak(parts_way, "16");
+    EXPECT_GT(whole, 300e6);
+    EXPECT_LT(parts, whole / 2);
+  }
   static void expect_near(const nlohmann::json& one, const nlohmann::json& other,
                           const std::string& what) {
     EXPECT_EQ(one.at("steps"), other.at("steps")) << what;

@@ -1,6 +1,7 @@
 // The ranks of a world as a grid, whose rows and columns are worlds of their own.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,13 +32,19 @@ class Mesh {
   /// The ranks that differ from this one in that dimension alone; its rank there is its coordinate. Throws InputError for a
   /// dimension that there is not.
   const World& operator[](std::string_view dimension) const;
+  /// The ranks that differ from this one in those dimensions alone, as they are ranked in world(). Collective over the mesh. Throws
+  /// InputError for a dimension that there is not.
+  World across(const std::vector<std::string>& dimensions) const;
   const World& world() const { return world_; }
   const std::vector<Dimension>& dimensions() const { return dimensions_; }
 
  private:
+  std::size_t index_of(std::string_view dimension) const;
+
   World world_;
   std::vector<Dimension> dimensions_;
-  std::vector<World> worlds_;  // by dimension
+  std::vector<World> worlds_;                  // by dimension
+  std::vector<std::vector<int>> coordinates_;  // by rank, of each dimension
 };
 
 /// "dp=2,pp=2,tp=2". Throws InputError that says what was expected.

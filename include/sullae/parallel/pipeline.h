@@ -7,16 +7,23 @@
 #include <torch/types.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sullae/parallel/mesh.h"
+#include "sullae/parallel/parts_optimizer.h"
 #include "sullae/sullae.h"
+#include "sullae/torch/checkpoint.h"
 
 namespace sullae {
+namespace pipeline {
+class Stages;
+}  // namespace pipeline
 
 /// A part of a model: what it computes, and the module whose parameters it computes with.
 struct PipelineStage {
@@ -35,8 +42,13 @@ struct PipelineStage {
 
   std::shared_ptr<torch::nn::Module> module;
   std::function<torch::Tensor(const torch::Tensor&)> forward;
-  /// Stands, with a dot, before the names of its parameters, which must differ between all stages; empty for nothing.
+  /// Stands, with a dot, before the names of its parameters, which must differ between all stages, unless they are tied; empty for
+  /// nothing.
   std::string name;
+  /// What one of the module's parameters is called in the whole model.
+  std::string full_name(const std::string& own) const {
+    return name.empty() ? own : name + '.' + own;
+  }
 };
 
 struct PipelineOptions {
@@ -46,8 +58,8 @@ struct PipelineOptions {
   std::string schedule = "1f1b";
   /// The parts of a batch. The share of the time in which ranks idle is (ranks - 1) / (micro_batches + ranks - 1).
   int micro_batches = 4;
-  /// Names of parameters that are one, such as an embedding and the head that uses it, on whatever ranks they are. All
-  /// begin as the first of them.
+  /// Names of parameters that are one, such as an embedding and the head that uses it, on whatever ranks they are: a group may
+  /// be a single name that several ranks have. All begin as the first of them.
   std::vector<std::vector<std::string>> tied = {};
 };
 
@@ -83,15 +95,16 @@ class Pipeline {
 
   /// Forward and backward of a batch; returns the mean loss over its samples, on every rank. `inputs` are the first rank's
   /// and `targets` the last one's, divided along dimension 0 as evenly as can be; those of others are ignored.
-  /// Gradients are multiplied by `loss_scale`.
+  /// Gradients are multiplied by `loss_scale`. `micro_batches`, the same on all ranks, are those of this batch, which may have
+  /// fewer samples than others; 0: PipelineOptions::micro_batches.
   double step(const torch::Tensor& inputs, const torch::Tensor& targets, const Loss& loss,
-              double loss_scale = 1);
+              double loss_scale = 1, int micro_batches = 0);
   /// Gradients of parameters that are tied become their sum: to be called before the optimizer's step() where there are
   /// any, and after DistributedOptimizer::synchronize(). A step() after one that lacked it throws Error: what is to be added
   /// up over several steps is a batch with more micro-batches.
   void synchronize_tied();
   /// Without gradients: the last stage's outputs, on its rank; undefined on others.
-  torch::Tensor forward(const torch::Tensor& inputs);
+  torch::Tensor forward(const torch::Tensor& inputs, int micro_batches = 0);
 
   /// This rank's, by their names. Not collective.
   torch::OrderedDict<std::string, torch::Tensor> parameters() const;
@@ -102,8 +115,8 @@ class Pipeline {
   double clip_grad_norm(double most);
   double clip_grad_norm(double most, const World& tensor);
 
-  /// The parameters and buffers of all stages, by their names, as a module that save_checkpoint() takes: a checkpoint is
-  /// that of the whole model in one process. On `root`; null on others.
+  /// The parameters and buffers of all stages, by their names, as a module, which is as large as all of them: on `root`; null on
+  /// others. Checkpoints need none, see save_checkpoint() below.
   std::shared_ptr<torch::nn::Module> gather(int root = 0);
   /// The opposite: each rank takes those of its stages from `whole`, which every rank gives (or loads). Throws InputError
   /// for what is missing or does not fit, before anything is taken. Not collective.
@@ -113,9 +126,39 @@ class Pipeline {
   int most_alive() const;
 
  private:
+  friend void save_checkpoint(const std::filesystem::path&, const Pipeline&, const PartsOptimizer&,
+                              const World&, const CheckpointOptions&);
+  friend void save_weights(const std::filesystem::path&, const Pipeline&, const World&,
+                           const CheckpointOptions&, const std::map<std::string, torch::Tensor>&);
+  friend CheckpointMetadata load_checkpoint(const std::filesystem::path&, Pipeline&,
+                                            const PartsOptimizer&, const World&);
+  friend CheckpointMetadata load_weights(const std::filesystem::path&, Pipeline&, const World&);
+  const pipeline::Stages& stages() const;
+
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// save_checkpoint() of a model in stages: each rank writes its own, as with a ShardedOptimizer (see there), and the file is that of one
+/// process whose model has the stages' parameters by their names, one stage after the other; tied ones are there once for each of
+/// their names. Buffers travel by way of rank 0. Leave `options.weights` empty. Collective over `world`, whose ranks have the whole
+/// model together, once or more often: the pipeline's, or, of stages that have layers in parts, mesh.across({"pp", "tp"}). Throws
+/// InputError for one whose ranks do not, Error for what any rank has met, on every rank.
+void save_checkpoint(const std::filesystem::path& file, const Pipeline& pipeline,
+                     const PartsOptimizer& optimizer, const World& world,
+                     const CheckpointOptions& options = {});
+/// The same without the optimizer's state: what a model is served from. `masters`: see PartsOptimizer.
+void save_weights(const std::filesystem::path& file, const Pipeline& pipeline, const World& world,
+                  const CheckpointOptions& options = {},
+                  const std::map<std::string, torch::Tensor>& masters = {});
+
+/// The opposite of save_checkpoint(), of a checkpoint of any number of stages and ranks, of which rank 0 reads the file part by part.
+/// Collective over `world`, as above. Throws as load_checkpoint() of one process, on every rank.
+CheckpointMetadata load_checkpoint(const std::filesystem::path& file, Pipeline& pipeline,
+                                   const PartsOptimizer& optimizer, const World& world);
+/// Weights alone.
+CheckpointMetadata load_weights(const std::filesystem::path& file, Pipeline& pipeline,
+                                const World& world);
 
 struct DivisionOptions {
   /// Stages that each rank gets.

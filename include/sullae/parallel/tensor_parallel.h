@@ -3,7 +3,6 @@
 
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
-#include <torch/optim/optimizer.h>
 #include <torch/ordered_dict.h>
 #include <torch/types.h>
 
@@ -16,7 +15,7 @@
 
 #include "sullae/parallel/differentiable_collectives.h"
 #include "sullae/parallel/index_range.h"
-#include "sullae/parallel/sharded_optimizer.h"
+#include "sullae/parallel/parts_optimizer.h"
 #include "sullae/sullae.h"
 #include "sullae/torch/checkpoint.h"
 #include "sullae/torch/precision.h"
@@ -175,18 +174,10 @@ void load_parameters(torch::nn::Module& module, const std::map<std::string, torc
 double clip_grad_norm(torch::nn::Module& module, double most, const World& world,
                       const std::map<std::string, torch::Tensor>& masters = {});
 
-/// An optimizer of all of a module's parameters: this rank's parts, or, by the names of the module's parameters, the float32 masters of those that are in
-/// 16 bits.
-struct PartsOptimizer {
-  torch::optim::Optimizer& optimizer;
-  /// Makes one like it of whole parameters; see ShardedOptimizer::Maker.
-  ShardedOptimizer::Maker make;
-  std::map<std::string, torch::Tensor> masters = {};
-};
-
 /// save_checkpoint() of a module with layers in parts: each rank writes its own, as with a ShardedOptimizer (see there), and the file is
-/// that of one process. Buffers are rank 0's. Leave `options.weights` empty. Collective over `world`, the layers'; where others
-/// have the same parts, call it in one of their worlds. Throws Error on every rank, with what any has met.
+/// that of one process. Ranks may also have different layers: what several have by one name is one. Buffers travel by way of rank
+/// 0, and are those of the first that has them. Leave `options.weights` empty. Collective over `world`, whose ranks have the whole model
+/// together, once or more often: the layers'. Throws InputError for one whose ranks do not, Error for what any has met, on every rank.
 void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
                      const PartsOptimizer& optimizer, const World& world,
                      const CheckpointOptions& options = {});

@@ -30,7 +30,8 @@ class Stopped : public Error {
 /// training, as dropout. Rank 0 shows progress, and writes what `options` ask for: checkpoints, of which --resume's
 /// equal takes the newest up, a report, events for TensorBoard, metrics for Prometheus. Collective: ranks give the same
 /// options, and models of the same parameters. With TrainOptions::scale_up the model must be able to clone() itself; with
-/// shard = "parameters" it HasUnits, and save_weights() saves what was trained.
+/// shard = "parameters" it HasUnits, and save_weights() saves what was trained. With TrainOptions::mesh ranks have parts of the model: it HasStages
+/// with pp, and has TensorParallelLayer with tp.
 ///
 /// `name`, of letters, digits, `_`, `-` and `.`, stands in reports, and in checkpoints, so that no other model takes them
 /// for its own. `observers` are told

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -141,9 +142,21 @@ class SlurmEngine final : public Engine {
   static std::string user() { return fmt::to_string(::getuid()); }
 
   Answer asked(const std::vector<std::string>& words) const {
+    check_configuration();
     Answer answer = ask({.words = words, .limit = answer_limit()});
     if (answer.exit_code == 0) return answer;
     throw no_answer(words.front(), answer);
+  }
+
+  // For a file that is not there Slurm's commands would wait a minute.
+  static void check_configuration() {
+    const auto file = process_environment()("SLURM_CONF");
+    std::error_code error;
+    if (!file || file->empty() || std::filesystem::exists(*file, error)) return;
+    throw Error(
+        fmt::format("the cluster does not answer: SLURM_CONF names {}, which is not there; sullae "
+                    "cluster up starts a cluster on this machine",
+                    *file));
   }
 
   Error no_answer(const std::string& program, const Answer& answer) const {

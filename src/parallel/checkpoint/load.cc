@@ -1,4 +1,6 @@
 // Rank 0 reads the file part by part, and gives each rank what is its own.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -57,6 +59,7 @@ class Load {
       broadcast(values, kCheckpointRoot, world());
     }
     parts_.refresh();
+    throw_on_all(world(), own_problem_);
     const auto problem =
         broadcast_text(source_ ? source_->problem() : "", kCheckpointRoot, world());
     if (!problem.empty()) throw CheckpointError(problem);
@@ -105,12 +108,14 @@ class Load {
                  piece.defined() ? flat_of(moment) : moment);
       if (piece.defined()) value = moment;
     }
-    if (prototype == nullptr && !own.empty())
-      throw InputError(
-          "the checkpoint has an optimizer's state, and this one keeps none of its first group's "
-          "parameters");
-    if (prototype != nullptr && piece.defined())
+    if (!piece.defined()) return;
+    if (prototype != nullptr)
       set_state(sharded_->optimizer, piece, own, *prototype);
+    else if (!own.empty())
+      own_problem_ = fmt::format(
+          "the checkpoint has an optimizer's state of '{}', and this one keeps none of any "
+          "parameter",
+          parts_.all()[parameter].name);
   }
 
   // Of `stored`, which is root's, each rank its parts in `type`; `own` is what this one's become. A rank gets what it has of some
@@ -176,6 +181,7 @@ class Load {
   ModelTensors model_;
   ParameterParts& parts_;
   const Sharded* sharded_;
+  std::string own_problem_;  // that others may not have
 };
 
 }  // namespace

@@ -139,6 +139,12 @@ class Outliner {
                        const std::vector<torch::Tensor>& places) {
     ShardedOptimizer::Pieces parameters;
     const auto whole = make_outline(parts_, sharded_->make, parameters);
+    const auto groups = sharded_->optimizer.param_groups().size();
+    if (groups != whole->param_groups().size())
+      throw InputError(fmt::format(
+          "this rank's optimizer has {} groups, and that of the whole model {}: expected "
+          "as many on every rank, also where one has no parameters of it",
+          groups, whole->param_groups().size()));
     copy_options(sharded_->optimizer, *whole);
     auto& state = whole->state();
     state.clear();

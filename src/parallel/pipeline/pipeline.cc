@@ -68,7 +68,7 @@ class Pipeline::Impl {
           "synchronize_tied() before the optimizer's step()");
     stages_.begin_step();
     const auto actions = pipeline::actions_of(schedule_, world_.size(), world_.rank(),
-                                              options_.micro_batches, stages_.chunks());
+                                              batch.micro_batches, stages_.chunks());
     const double loss = run(std::move(batch), actions).loss;
     tied_are_due_ = true;
     return loss;
@@ -82,9 +82,8 @@ class Pipeline::Impl {
 
   torch::Tensor forward(Batch batch) {
     const torch::NoGradGuard guard;
-    const auto outputs =
-        run(std::move(batch), pipeline::forward_actions(options_.micro_batches, stages_.chunks()))
-            .outputs;
+    const auto actions = pipeline::forward_actions(batch.micro_batches, stages_.chunks());
+    const auto outputs = run(std::move(batch), actions).outputs;
     return outputs.empty() ? torch::Tensor() : torch::cat(outputs, 0);
   }
 
@@ -95,7 +94,13 @@ class Pipeline::Impl {
   }
 
   Stages& stages() { return stages_; }
-  int micro_batches() const { return options_.micro_batches; }
+  const Stages& stages() const { return stages_; }
+  int micro_batches(int of_this_batch) const {
+    if (of_this_batch < 0)
+      throw InputError(
+          fmt::format("Pipeline: {} micro-batches: expected 1 or more", of_this_batch));
+    return of_this_batch == 0 ? options_.micro_batches : of_this_batch;
+  }
   int most_alive() const { return most_alive_; }
 
  private:
@@ -166,17 +171,17 @@ Pipeline::Pipeline(std::vector<PipelineStage> stages, const World& world, Pipeli
 Pipeline::~Pipeline() = default;
 
 double Pipeline::step(const torch::Tensor& inputs, const torch::Tensor& targets, const Loss& loss,
-                      double loss_scale) {
+                      double loss_scale, int micro_batches) {
   return impl_->step({.inputs = inputs,
                       .targets = targets,
                       .trains = true,
                       .loss = loss,
                       .loss_scale = loss_scale,
-                      .micro_batches = impl_->micro_batches()});
+                      .micro_batches = impl_->micro_batches(micro_batches)});
 }
 void Pipeline::synchronize_tied() { impl_->synchronize_tied(); }
-torch::Tensor Pipeline::forward(const torch::Tensor& inputs) {
-  return impl_->forward({.inputs = inputs, .micro_batches = impl_->micro_batches()});
+torch::Tensor Pipeline::forward(const torch::Tensor& inputs, int micro_batches) {
+  return impl_->forward({.inputs = inputs, .micro_batches = impl_->micro_batches(micro_batches)});
 }
 torch::OrderedDict<std::string, torch::Tensor> Pipeline::parameters() const {
   return impl_->stages().parameters();
@@ -193,5 +198,6 @@ std::shared_ptr<torch::nn::Module> Pipeline::gather(int root) {
 }
 void Pipeline::load(const torch::nn::Module& whole) { impl_->stages().load(whole); }
 int Pipeline::most_alive() const { return impl_->most_alive(); }
+const Stages& Pipeline::stages() const { return impl_->stages(); }
 
 }  // namespace sullae

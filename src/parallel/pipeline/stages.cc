@@ -24,31 +24,34 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// The first rank that has `name`; -1 for none.
-int holder_of(const std::string& name, const std::vector<std::vector<std::string>>& names) {
-  for (std::size_t rank = 0; rank < names.size(); ++rank) {
-    if (std::ranges::count(names[rank], name) > 0) return static_cast<int>(rank);
+// What each rank has: the parameters' names, and their type and shape.
+using Parameters = std::vector<std::map<std::string, std::string>>;
+
+// Those ranks that have `name`.
+std::vector<int> holders_of(const std::string& name, const Parameters& all) {
+  std::vector<int> holders;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].contains(name)) holders.push_back(static_cast<int>(rank));
   }
-  return -1;
+  return holders;
 }
 
-void check_unique(const std::vector<std::vector<std::string>>& names) {
+void check_unique(const Parameters& all, const std::vector<std::vector<std::string>>& tied) {
   std::map<std::string, std::size_t> seen;
-  for (std::size_t rank = 0; rank < names.size(); ++rank) {
-    for (const std::string& name : names[rank]) {
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    for (const auto& [name, kind] : all[rank]) {
       const auto [before, is_new] = seen.emplace(name, rank);
-      if (!is_new)
+      const bool is_tied = std::ranges::any_of(
+          tied, [&](const auto& group) { return std::ranges::count(group, name) > 0; });
+      if (!is_new && !is_tied)
         throw InputError(
             fmt::format("Pipeline: rank {} and rank {} each have a parameter '{}': expected "
                         "stages' parameters to "
-                        "have names of their own; PipelineStage::name makes them",
+                        "have names of their own, which PipelineStage::name makes them, or to be "
+                        "tied",
                         before->second, rank, name));
     }
   }
-}
-
-std::string full_name(const PipelineStage& stage, const std::string& name) {
-  return stage.name.empty() ? name : stage.name + '.' + name;
 }
 
 // One line each: what gather() needs to know of it.
@@ -99,16 +102,20 @@ Stages::Stages(std::vector<PipelineStage> own, const World& world, const Pipelin
     if (one.kind == NamedState::Kind::parameter) mine += line_of(one) + '\n';
   }
   for (const std::string& text : texts_of_all(world_, mine)) {
-    names_.emplace_back();
+    all_.emplace_back();
     auto lines = lines_of(text);
     has_parts_ |= lines.front() == "parts";
     lines.erase(lines.begin());
     for (const std::string& line : lines) {
-      names_.back().push_back(name_in(line));
-      kinds_[names_.back().back()] = line.substr(0, line.size() - names_.back().back().size());
+      const auto name = name_in(line);
+      if (!all_.back().emplace(name, line.substr(0, line.size() - name.size())).second)
+        throw InputError(
+            fmt::format("Pipeline: rank {} has two parameters '{}': expected names of their own, "
+                        "which PipelineStage::name makes, or one parameter of one stage",
+                        all_.size() - 1, name));
     }
   }
-  check_unique(names_);
+  check_unique(all_, tied_names_);
   for (const auto& group : tied_names_) tie(group);
 }
 
@@ -117,26 +124,38 @@ torch::Device Stages::device_of(int chunk) const {
   return parameters.empty() ? torch::Device(torch::kCPU) : parameters.front().device();
 }
 
-void Stages::check_alike(const std::vector<std::string>& group) const {
+// The ranks that have some of a group.
+std::set<int> Stages::checked_holders(const std::vector<std::string>& group) const {
+  std::set<int> ranks;
+  std::size_t count = 0;
+  std::string kind;
   for (const std::string& name : group) {
-    if (kinds_.at(name) != kinds_.at(group.front()))
-      throw InputError(fmt::format(
-          "Pipeline: tied parameters '{}' and '{}' differ in type or shape", group.front(), name));
+    const auto holders = holders_of(name, all_);
+    if (holders.empty())
+      throw InputError(fmt::format("Pipeline: tied parameter '{}': no stage has it", name));
+    for (const int holder : holders) {
+      const auto& its = all_[static_cast<std::size_t>(holder)].at(name);
+      if (kind.empty()) kind = its;
+      if (its != kind)
+        throw InputError(
+            fmt::format("Pipeline: tied parameters '{}' and '{}' differ in type or shape",
+                        group.front(), name));
+    }
+    ranks.insert(holders.begin(), holders.end());
+    count += holders.size();
   }
+  if (count < 2)
+    throw InputError(fmt::format("Pipeline: tied parameters ({}): expected two or more",
+                                 fmt::join(group, ", ")));
+  return ranks;
+}
+
+bool Stages::is_first_holder(const std::string& name) const {
+  return holders_of(name, all_).front() == world_.rank();
 }
 
 void Stages::tie(const std::vector<std::string>& group) {
-  std::set<int> ranks;
-  for (const std::string& name : group) {
-    const int holder = holder_of(name, names_);
-    if (holder < 0)
-      throw InputError(fmt::format("Pipeline: tied parameter '{}': no stage has it", name));
-    ranks.insert(holder);
-  }
-  if (group.size() < 2)
-    throw InputError(fmt::format("Pipeline: tied parameters ({}): expected two or more",
-                                 fmt::join(group, ", ")));
-  check_alike(group);
+  const auto ranks = checked_holders(group);
   Tied tied;
   const std::vector<int> members(ranks.begin(), ranks.end());
   if (members.size() > 1) tied.holders = world_.process_set(members);
@@ -148,12 +167,12 @@ void Stages::tie(const std::vector<std::string>& group) {
         tied.own, [&](const torch::Tensor& other) { return other.is_same(parameter); });
     if (is_new) tied.own.push_back(parameter);
   }
-  tied.has_first = own.contains(group.front());
+  tied.has_first = is_first_holder(group.front());
   if (tied.own.empty()) return;
   const torch::NoGradGuard guard;
   torch::Tensor start = tied.own.front().detach();
   if (tied.holders) {
-    const int first = holder_of(group.front(), names_);
+    const int first = holders_of(group.front(), all_).front();
     const auto root = std::ranges::find(members, first) - members.begin();
     broadcast(start, static_cast<int>(root), *tied.holders);
   }
@@ -176,11 +195,19 @@ void Stages::sum_tied_gradients() {
   const torch::NoGradGuard guard;
   for (Tied& tied : tied_) {
     torch::Tensor sum = torch::zeros_like(tied.own.front());
+    std::int64_t are_there = 0;
     for (const torch::Tensor& one : tied.own) {
-      if (one.grad().defined()) sum += one.grad();
+      if (!one.grad().defined()) continue;
+      sum += one.grad();
+      are_there = 1;
     }
-    if (tied.holders) allreduce(sum, ReduceOp::sum, *tied.holders);
+    if (tied.holders) {
+      tied.holders->allreduce(&are_there, &are_there, 1, DataType::int64, ReduceOp::max);
+      if (are_there != 0) allreduce(sum, ReduceOp::sum, *tied.holders);
+    }
+    // What nobody has one of stays as it is.
     for (torch::Tensor& one : tied.own) {
+      if (are_there == 0 || !one.requires_grad()) continue;
       if (one.grad().defined())
         one.mutable_grad().copy_(sum);
       else
@@ -195,12 +222,13 @@ double Stages::clip(double most, const World* tensor) {
         "Pipeline: clip_grad_norm() of stages with tensor parallel layers: expected their world, "
         "too");
   std::set<std::string> again;
-  for (const auto& group : tied_names_) again.insert(group.begin() + 1, group.end());
+  for (const auto& group : tied_names_)
+    again.insert(group.begin() + (is_first_holder(group.front()) ? 1 : 0), group.end());
   double squares = 0;
   for (const auto& stage : own_) {
     std::set<std::string> elsewhere;
     for (const auto& item : stage.module->named_parameters()) {
-      if (again.contains(full_name(stage, item.key()))) elsewhere.insert(item.key());
+      if (again.contains(stage.full_name(item.key()))) elsewhere.insert(item.key());
     }
     squares += own_squares(stage.module->named_parameters(), parts_of(*stage.module),
                            tensor == nullptr || tensor->rank() == 0, elsewhere);
@@ -216,7 +244,7 @@ torch::OrderedDict<std::string, torch::Tensor> Stages::parameters() const {
   torch::OrderedDict<std::string, torch::Tensor> all;
   for (const auto& stage : own_) {
     for (const auto& item : stage.module->named_parameters())
-      all.insert(full_name(stage, item.key()), item.value());
+      all.insert(stage.full_name(item.key()), item.value());
   }
   return all;
 }
@@ -226,7 +254,7 @@ std::vector<NamedState> Stages::state() const {
   for (const auto& stage : own_) {
     if (!stage.name.empty()) all.push_back({.kind = NamedState::Kind::module, .name = stage.name});
     for (auto& one : state_of(*stage.module)) {
-      one.name = full_name(stage, one.name);
+      one.name = stage.full_name(one.name);
       all.push_back(std::move(one));
     }
   }
@@ -245,18 +273,21 @@ std::shared_ptr<torch::nn::Module> Stages::gather(int root) const {
     return nullptr;
   }
   std::vector<NamedState> all;
+  std::set<std::string> there;  // what is tied, several ranks have by one name
+  const auto add = [&](NamedState one) {
+    if (there.insert(static_cast<char>(one.kind) + one.name).second) all.push_back(std::move(one));
+  };
   for (int rank = 0; rank < world_.size(); ++rank) {
     if (rank == root) {
       for (const NamedState& one : own)
-        all.push_back(
-            {one.kind, one.name,
+        add({one.kind, one.name,
              one.tensor.defined() ? one.tensor.to(torch::kCPU).clone() : torch::Tensor()});
       continue;
     }
     for (const std::string& line : lines_of(lines[static_cast<std::size_t>(rank)])) {
       NamedState one = announced(line);
       if (one.tensor.defined()) receive(one.tensor, rank, 0, world_);
-      all.push_back(std::move(one));
+      add(std::move(one));
     }
   }
   return module_of(all);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,15 +50,16 @@ class Stages {
     bool has_first = false;          // that all others are like
     std::optional<World> holders;    // nobody else where there is none
   };
-  void check_alike(const std::vector<std::string>& group) const;
+  std::set<int> checked_holders(const std::vector<std::string>& group) const;
+  bool is_first_holder(const std::string& name) const;
   void tie(const std::vector<std::string>& group);
   std::vector<NamedState> state() const;
 
   World world_;
   std::vector<PipelineStage> own_;
-  std::vector<std::vector<std::string>> names_;  // of all ranks' parameters
-  std::map<std::string, std::string> kinds_;     // of those, type and shape
-  bool has_parts_ = false;                       // any stage
+  std::vector<std::map<std::string, std::string>>
+      all_;                 // by rank: its parameters' types and shapes
+  bool has_parts_ = false;  // any stage
   std::vector<std::vector<std::string>> tied_names_;
   std::vector<Tied> tied_;  // of which this rank has some
 };

@@ -5,6 +5,7 @@
 
 #include "parallel/ranges.h"
 #include "parallel/tensor/parts.h"
+#include "parallel/tensor/scores_in_parts.h"
 #include "sullae/parallel/tensor_parallel.h"
 #include "sullae/torch.h"
 
@@ -19,22 +20,12 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& scores,
                                const torch::Tensor& target, std::int64_t from, const World& world) {
     const auto wide = scores.scalar_type() == torch::kFloat64 ? scores : scores.to(torch::kFloat32);
-    torch::Tensor most = std::get<0>(wide.max(1));
-    allreduce(most, ReduceOp::max, world);
-    const auto shifted = wide - most.unsqueeze(1);
+    auto parts = scores_in_parts(wide, target, from, world);
     const auto counts = target.ge(0);
-    const auto is_own = target.ge(from).logical_and(target.lt(from + scores.size(1)));
-    const auto own = (target - from).masked_fill(is_own.logical_not(), 0);
-    auto exponentials = shifted.exp();
-    // Of each target the sum over its classes and its own score: in one message.
-    torch::Tensor sums = torch::stack(
-        {exponentials.sum(1),
-         shifted.gather(1, own.unsqueeze(1)).squeeze(1).masked_fill(is_own.logical_not(), 0)});
-    allreduce(sums, ReduceOp::sum, world);
-    const auto losses = (sums[0].log() - sums[1]).masked_fill(counts.logical_not(), 0);
+    const auto losses = (parts.sum.log() - parts.score).masked_fill(counts.logical_not(), 0);
     const auto count = counts.sum().to(wide.scalar_type());
     context->save_for_backward(
-        {exponentials.div_(sums[0].unsqueeze(1)), own, is_own, counts, count});
+        {parts.exponentials.div_(parts.sum.unsqueeze(1)), parts.own, parts.is_own, counts, count});
     context->saved_data["type"] = static_cast<std::int64_t>(scores.scalar_type());
     return losses.sum() / count;
   }
@@ -52,6 +43,26 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
 };
 
 }  // namespace
+
+ScoresInParts scores_in_parts(const torch::Tensor& scores, const torch::Tensor& target,
+                              std::int64_t from, const World& world) {
+  ScoresInParts parts;
+  parts.most = std::get<0>(scores.max(1));
+  allreduce(parts.most, ReduceOp::max, world);
+  const auto shifted = scores - parts.most.unsqueeze(1);
+  parts.is_own = target.ge(from).logical_and(target.lt(from + scores.size(1)));
+  parts.own = (target - from).masked_fill(parts.is_own.logical_not(), 0);
+  parts.exponentials = shifted.exp();
+  // In one message.
+  torch::Tensor sums =
+      torch::stack({parts.exponentials.sum(1), shifted.gather(1, parts.own.unsqueeze(1))
+                                                   .squeeze(1)
+                                                   .masked_fill(parts.is_own.logical_not(), 0)});
+  allreduce(sums, ReduceOp::sum, world);
+  parts.sum = sums[0];
+  parts.score = sums[1];
+  return parts;
+}
 
 torch::Tensor vocab_parallel_cross_entropy(const torch::Tensor& scores, const torch::Tensor& target,
                                            std::int64_t classes, std::int64_t ignore_index,

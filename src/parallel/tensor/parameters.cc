@@ -17,9 +17,7 @@ namespace {
 torch::Tensor gather_whole(const torch::Tensor& own, const ParameterPart& part,
                            const World& world) {
   const auto pieces = allgather(own.transpose(0, part.dim), world).transpose(0, part.dim);
-  auto shape = own.sizes().vec();
-  shape[static_cast<std::size_t>(part.dim)] = part.whole;
-  auto whole = torch::empty(shape, own.options());
+  auto whole = torch::empty(whole_shape(own, &part), own.options());
   std::int64_t at = 0;
   for (const auto& [range, rank] : ranges_of_all(part, world)) {
     const std::int64_t size = range.to - range.from;
@@ -27,13 +25,6 @@ torch::Tensor gather_whole(const torch::Tensor& own, const ParameterPart& part,
     at += size;
   }
   return whole;
-}
-
-// What a parameter of one process has where `own` is this rank's part of it.
-std::vector<std::int64_t> whole_shape(const torch::Tensor& own, const ParameterPart* part) {
-  auto shape = own.sizes().vec();
-  if (part != nullptr) shape[static_cast<std::size_t>(part->dim)] = part->whole;
-  return shape;
 }
 
 template <class Visit>
@@ -44,12 +35,6 @@ void for_each_layer(const torch::nn::Module& module, const Visit& visit) {
         if (layer != nullptr) visit(name, *layer);
       };
   module.apply(visit_layer);
-}
-
-const ParameterPart* find(const std::map<std::string, ParameterPart>& parts,
-                          const std::string& name) {
-  const auto found = parts.find(name);
-  return found == parts.end() ? nullptr : &found->second;
 }
 
 }  // namespace
@@ -83,7 +68,7 @@ std::map<std::string, torch::Tensor> gather_parameters(const torch::nn::Module& 
   const auto parts = parts_of(module);
   std::map<std::string, torch::Tensor> whole;
   for (const auto& item : module.named_parameters()) {
-    const ParameterPart* const part = find(parts, item.key());
+    const ParameterPart* const part = find_part(parts, item.key());
     const auto own = item.value().detach();
     whole[item.key()] = part == nullptr ? own.clone() : gather_whole(own, *part, world);
   }
@@ -98,14 +83,14 @@ void load_parameters(torch::nn::Module& module, const std::map<std::string, torc
     const auto found = whole.find(item.key());
     if (found == whole.end())
       throw InputError(fmt::format("load_parameters: there is no '{}'", item.key()));
-    const auto expected = whole_shape(item.value(), find(parts, item.key()));
+    const auto expected = whole_shape(item.value(), find_part(parts, item.key()));
     if (found->second.sizes() != torch::IntArrayRef(expected))
       throw InputError(fmt::format("load_parameters: '{}' has shape [{}], expected [{}]",
                                    item.key(), fmt::join(found->second.sizes(), ", "),
                                    fmt::join(expected, ", ")));
   }
   for (const auto& item : parameters) {
-    const ParameterPart* const part = find(parts, item.key());
+    const ParameterPart* const part = find_part(parts, item.key());
     const torch::Tensor& value = whole.at(item.key());
     torch::Tensor own = item.value();
     own.copy_(part == nullptr ? value : take_part(value, *part));

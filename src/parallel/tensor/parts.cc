@@ -23,6 +23,18 @@ ParameterPart heads_part(std::int64_t dim, int times, std::int64_t size, std::in
   return part;
 }
 
+const ParameterPart* find_part(const std::map<std::string, ParameterPart>& parts,
+                               const std::string& name) {
+  const auto found = parts.find(name);
+  return found == parts.end() ? nullptr : &found->second;
+}
+
+std::vector<std::int64_t> whole_shape(const torch::Tensor& own, const ParameterPart* part) {
+  auto shape = own.sizes().vec();
+  if (part != nullptr) shape[static_cast<std::size_t>(part->dim)] = part->whole;
+  return shape;
+}
+
 // Of which each rank has as many as the others.
 std::vector<std::pair<IndexRange, int>> ranges_of_all(const ParameterPart& part,
                                                       const World& world) {

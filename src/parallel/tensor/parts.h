@@ -4,6 +4,8 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,12 @@ ParameterPart even_parameter_part(std::int64_t dim, std::int64_t whole, const Wo
 /// What this rank's even part of the heads has of `times` × `size` along `dim`.
 ParameterPart heads_part(std::int64_t dim, int times, std::int64_t size, std::int64_t heads,
                          const World& world);
+
+/// That of a parameter's name; null for one that is whole.
+const ParameterPart* find_part(const std::map<std::string, ParameterPart>& parts,
+                               const std::string& name);
+/// The sizes of what `own` is `part` of; null: of itself.
+std::vector<std::int64_t> whole_shape(const torch::Tensor& own, const ParameterPart* part);
 
 /// Every rank's ranges, rank for rank, and whose they are. Collective.
 std::vector<std::pair<IndexRange, int>> ranges_of_all(const ParameterPart& part,

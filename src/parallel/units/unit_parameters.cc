@@ -85,9 +85,7 @@ std::vector<PlannedParameter> UnitParameters::checked(torch::nn::Module& module,
   } catch (const InputError& error) {
     problem = error.what();
   }
-  for (const std::string& text : texts_of_all(world_, problem)) {
-    if (!text.empty()) throw InputError(text);
-  }
+  throw_on_all(world_, problem);
   if (!alone()) check_same_parameters(found.trained, "unit " + name, world_, kWho);
   frozen_.insert(frozen_.end(), found.frozen.begin(), found.frozen.end());
   for (const PlannedParameter& parameter : found.frozen)

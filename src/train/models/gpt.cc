@@ -28,6 +28,13 @@ void draw_block(torch::nn::Module& block, std::int64_t layers) {
   }
 }
 
+// What scoring costs beside a block: products with pieces × size numbers, and with 12 × size² and twice as many places × size.
+double head_in_blocks(const GptOptions& options) {
+  const auto size = static_cast<double>(options.stack.size);
+  return static_cast<double>(options.pieces) /
+         (12 * size + 2 * static_cast<double>(options.context));
+}
+
 }  // namespace
 
 GptImpl::GptImpl(const GptOptions& options) : options_(options) {
@@ -37,28 +44,43 @@ GptImpl::GptImpl(const GptOptions& options) : options_(options) {
   GptImpl::reset();
 }
 
+// What is another stage's is drawn, too, so that a seed begins the same model.
 void GptImpl::reset() {
   const std::int64_t size = options_.stack.size;
-  embedding_ = register_module("embedding", PieceEmbedding(options_.pieces, size, kWeightDeviation,
-                                                           options_.division.tensor));
-  places_ = register_module("places", make_vectors(options_.context, size, kWeightDeviation));
-  blocks_ = options_.stack.make(options_.division, [&](torch::nn::Module& block) {
+  const Division& division = options_.division;
+  Ends ends(*this);
+  embedding_ = PieceEmbedding(options_.pieces, size, kWeightDeviation, division.tensor);
+  ends.add("embedding", division.is_first() || division.is_last(), embedding_);
+  places_ = make_vectors(options_.context, size, kWeightDeviation);
+  ends.add("places", division.is_first(), places_);
+  blocks_ = options_.stack.make(division, head_in_blocks(options_), [&](torch::nn::Module& block) {
     draw_block(block, options_.stack.layers);
   });
   register_module("blocks", blocks_.modules());
-  norm_ = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({size})));
-  ends_ = Layer(
-      "",
-      together({{"embedding", embedding_.ptr()}, {"places", places_.ptr()}, {"norm", norm_.ptr()}}),
-      options_.division);
+  norm_ = torch::nn::LayerNorm(torch::nn::LayerNormOptions({size}));
+  ends.add("norm", division.is_last(), norm_);
+  ends_ = ends.layer(division);
+}
+
+// [batch × time, size]
+torch::Tensor GptImpl::begin(const torch::Tensor& pieces) {
+  const auto x = ends_.run(pieces, [&](const torch::Tensor& numbers) {
+    return embedding_(numbers) + places_(torch::arange(numbers.size(1), numbers.options()));
+  });
+  return torch::dropout(x.flatten(0, 1), options_.stack.dropout, is_training());
+}
+
+torch::Tensor GptImpl::through_blocks(const torch::Tensor& x, const torch::Tensor& pieces) {
+  return blocks_(x, Places::causal(pieces.size(0), pieces.size(1)));
+}
+
+torch::Tensor GptImpl::run_stage(const Batch& batch, const torch::Tensor& arrived) {
+  const auto& pieces = batch.inputs[0];
+  return through_blocks(arrived.defined() ? arrived : begin(pieces), pieces);
 }
 
 torch::Tensor GptImpl::read(const torch::Tensor& pieces, const UseOfStates& use) {
-  const auto places = Places::causal(pieces.size(0), pieces.size(1));
-  auto x = ends_.run(pieces, [&](const torch::Tensor& numbers) {
-    return embedding_(numbers) + places_(torch::arange(places.time, numbers.options()));
-  });
-  x = blocks_(torch::dropout(x.flatten(0, 1), options_.stack.dropout, is_training()), places);
+  const auto x = through_blocks(arrived_.defined() ? arrived_ : begin(pieces), pieces);
   return ends_.run(x, [&](const torch::Tensor& states) {
     const auto vectors = embedding_->vectors();
     const auto normal = normed(norm_, states, vectors.own.scalar_type());

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "sullae/train/stages.h"
 #include "sullae/train/units.h"
 #include "train/models/transformer_block.h"
 #include "train/task.h"
@@ -24,7 +25,10 @@ struct GptOptions {
 /// vectors of the pieces again.
 ///
 /// Inputs: [batch, time] int64, at most `context` places.
-class GptImpl : public torch::nn::Cloneable<GptImpl>, public LanguageModel, public HasUnits {
+class GptImpl : public torch::nn::Cloneable<GptImpl>,
+                public LanguageModel,
+                public HasUnits,
+                public HasStages {
  public:
   /// Throws InputError for sizes that do not go together.
   explicit GptImpl(const GptOptions& options);
@@ -33,14 +37,21 @@ class GptImpl : public torch::nn::Cloneable<GptImpl>, public LanguageModel, publ
   torch::Tensor go_on(const std::vector<NewPieces>& texts) override;
   torch::jit::Module script() const override;
   ShardedUnits* units() override { return options_.division.units.get(); }
+  const World* stages() const override { return options_.division.stage_ranks(); }
+  torch::Tensor run_stage(const Batch& batch, const torch::Tensor& arrived) override;
+  void begin_with(const torch::Tensor& arrived) override { arrived_ = arrived; }
 
  private:
+  torch::Tensor begin(const torch::Tensor& pieces);
+  torch::Tensor through_blocks(const torch::Tensor& x, const torch::Tensor& pieces);
+
   GptOptions options_;
   PieceEmbedding embedding_{nullptr};
   torch::nn::Embedding places_{nullptr};
   TransformerBlocks blocks_;
   torch::nn::LayerNorm norm_{nullptr};
-  Layer ends_;  // what is not blocks
+  Layer ends_;             // what is not blocks
+  torch::Tensor arrived_;  // of the stage before
 };
 
 }  // namespace sullae::train

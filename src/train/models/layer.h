@@ -21,6 +21,12 @@ struct Division {
   std::shared_ptr<ShardedUnits> units = nullptr;
   /// Those that have parts of each; none: they are whole.
   std::optional<World> tensor = std::nullopt;
+  /// Those that have some each, one behind the other's; none: all are here.
+  std::optional<World> stages = std::nullopt;
+
+  const World* stage_ranks() const { return stages ? &*stages : nullptr; }
+  bool is_first() const { return !stages || stages->rank() == 0; }
+  bool is_last() const { return !stages || stages->rank() == stages->size() - 1; }
 };
 
 /// Parameters that are there at all times, or, in units, while run() does something with them.
@@ -43,12 +49,25 @@ class Layer {
   std::optional<ShardedUnit<torch::nn::Module>> unit_;
 };
 
-/// Several modules of a network as one, by their names in it.
-inline std::shared_ptr<torch::nn::Module> together(
-    const std::vector<std::pair<std::string, std::shared_ptr<torch::nn::Module>>>& modules) {
-  auto all = std::make_shared<torch::nn::Module>();
-  for (const auto& [name, module] : modules) all->register_module(name, module);
-  return all;
-}
+/// What a network begins and ends with, as one layer, of which this rank may have some.
+class Ends {
+ public:
+  explicit Ends(torch::nn::Module& network)
+      : network_(network), all_(std::make_shared<torch::nn::Module>()) {}
+
+  /// By its name in the network, where it `is_here`; else `module` becomes null.
+  template <class Contained>
+  void add(const std::string& name, bool is_here, torch::nn::ModuleHolder<Contained>& module) {
+    if (is_here)
+      all_->register_module(name, network_.register_module(name, module.ptr()));
+    else
+      module = nullptr;
+  }
+  Layer layer(const Division& division) const { return {"", all_, division}; }
+
+ private:
+  torch::nn::Module& network_;
+  std::shared_ptr<torch::nn::Module> all_;
+};
 
 }  // namespace sullae::train

@@ -23,33 +23,45 @@ TransformerClassifierImpl::TransformerClassifierImpl(const TransformerOptions& o
 
 void TransformerClassifierImpl::reset() {
   const std::int64_t size = options_.stack.size;
-  embedding_ = register_module("embedding", PieceEmbedding(options_.pieces, size, kPieceDeviation,
-                                                           options_.division.tensor));
-  places_ = register_module("places", make_vectors(options_.places, size, kPlaceDeviation));
-  blocks_ = options_.stack.make(options_.division);
+  const Division& division = options_.division;
+  Ends ends(*this);
+  embedding_ = PieceEmbedding(options_.pieces, size, kPieceDeviation, division.tensor);
+  ends.add("embedding", division.is_first(), embedding_);
+  places_ = make_vectors(options_.places, size, kPlaceDeviation);
+  ends.add("places", division.is_first(), places_);
+  blocks_ = options_.stack.make(division);
   register_module("blocks", blocks_.modules());
-  norm_ = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({size})));
-  output_ = register_module("output", torch::nn::Linear(size, options_.classes));
-  ends_ = Layer("",
-                together({{"embedding", embedding_.ptr()},
-                          {"places", places_.ptr()},
-                          {"norm", norm_.ptr()},
-                          {"output", output_.ptr()}}),
-                options_.division);
+  norm_ = torch::nn::LayerNorm(torch::nn::LayerNormOptions({size}));
+  ends.add("norm", division.is_last(), norm_);
+  output_ = torch::nn::Linear(size, options_.classes);
+  ends.add("output", division.is_last(), output_);
+  ends_ = ends.layer(division);
+}
+
+torch::Tensor TransformerClassifierImpl::drop(const torch::Tensor& x) const {
+  return torch::dropout(x, options_.stack.dropout, is_training());
+}
+
+// [filled, size]
+torch::Tensor TransformerClassifierImpl::begin(const torch::Tensor& pieces, const Places& places) {
+  return drop(ends_.run(pieces, [&](const torch::Tensor& numbers) {
+    return embedding_(numbers.view({-1}).index_select(0, places.at)) +
+           places_(places.at.remainder(places.time));
+  }));
+}
+
+torch::Tensor TransformerClassifierImpl::run_stage(const Batch& batch,
+                                                   const torch::Tensor& arrived) {
+  const torch::Tensor& pieces = batch.inputs[0];
+  const auto places = Places::filled(pieces);
+  return blocks_(arrived.defined() ? arrived : begin(pieces, places), places);
 }
 
 torch::Tensor TransformerClassifierImpl::scores(const Batch& batch) {
   const torch::Tensor& pieces = batch.inputs[0];
-  const auto drop = [&](const torch::Tensor& x) {
-    return torch::dropout(x, options_.stack.dropout, is_training());
-  };
   const auto places = Places::filled(pieces);
   const auto text = torch::div(places.at, places.time, "floor");  // that a place is of
-  auto x = ends_.run(pieces, [&](const torch::Tensor& numbers) {
-    return embedding_(numbers.view({-1}).index_select(0, places.at)) +
-           places_(places.at - text * places.time);
-  });
-  x = blocks_(drop(x), places);
+  const auto x = blocks_(arrived_.defined() ? arrived_ : begin(pieces, places), places);
   return ends_.run(x, [&](const torch::Tensor& states) {
     const auto normal = norm_(states.to(norm_->weight.scalar_type()));
     const auto count = pieces.ne(0).sum(1, /*keepdim=*/true).to(normal.scalar_type());

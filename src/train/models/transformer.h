@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "sullae/train/stages.h"
 #include "sullae/train/units.h"
 #include "train/models/transformer_block.h"
 #include "train/task.h"
@@ -26,7 +27,8 @@ struct TransformerOptions {
 /// Inputs: [batch, time] int64, with zeros behind the shorter texts.
 class TransformerClassifierImpl : public torch::nn::Cloneable<TransformerClassifierImpl>,
                                   public Classifier,
-                                  public HasUnits {
+                                  public HasUnits,
+                                  public HasStages {
  public:
   /// Throws InputError for sizes that do not go together.
   explicit TransformerClassifierImpl(const TransformerOptions& options);
@@ -34,15 +36,22 @@ class TransformerClassifierImpl : public torch::nn::Cloneable<TransformerClassif
   torch::Tensor scores(const Batch& batch) override;
   torch::jit::Module script() const override;
   ShardedUnits* units() override { return options_.division.units.get(); }
+  const World* stages() const override { return options_.division.stage_ranks(); }
+  torch::Tensor run_stage(const Batch& batch, const torch::Tensor& arrived) override;
+  void begin_with(const torch::Tensor& arrived) override { arrived_ = arrived; }
 
  private:
+  torch::Tensor drop(const torch::Tensor& x) const;
+  torch::Tensor begin(const torch::Tensor& pieces, const Places& places);
+
   TransformerOptions options_;
   PieceEmbedding embedding_{nullptr};
   torch::nn::Embedding places_{nullptr};
   TransformerBlocks blocks_;
   torch::nn::LayerNorm norm_{nullptr};
   torch::nn::Linear output_{nullptr};
-  Layer ends_;  // what is not blocks
+  Layer ends_;             // what is not blocks
+  torch::Tensor arrived_;  // of the stage before
 };
 
 }  // namespace sullae::train

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "parallel/pipeline/partition.h"
 #include "parallel/tensor/parts.h"
 #include "sullae/error.h"
 #include "torch/compat/attention.h"
@@ -15,6 +16,23 @@ namespace {
 
 torch::Tensor through(torch::nn::Linear& layer, const torch::Tensor& x) {
   return linear_of_few(x, layer->weight, layer->bias);
+}
+
+// So that the rank with the most work has as little as can be.
+IndexRange own_blocks(std::int64_t layers, double head, const Division& division) {
+  if (!division.stages) return {0, layers};
+  const int stages = division.stages->size();
+  if (layers < stages)
+    throw InputError(
+        fmt::format("--layers {}: {} ranks have them one behind the other: expected at least one a "
+                    "rank",
+                    layers, stages));
+  std::vector<pipeline::LayerCost> costs(static_cast<std::size_t>(layers), {.seconds = 1});
+  costs.back().seconds += head;
+  const auto firsts = pipeline::partition(costs, {.ranks = stages});
+  const auto rank = static_cast<std::size_t>(division.stages->rank());
+  const auto from = static_cast<std::int64_t>(firsts[rank]);
+  return {from, rank + 1 < firsts.size() ? static_cast<std::int64_t>(firsts[rank + 1]) : layers};
 }
 
 }  // namespace
@@ -112,16 +130,18 @@ torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& input, const Pl
   return x + drop(sum_of_parts(down_, torch::gelu(through(up_, own(norm2_, x)))));
 }
 
-void TransformerBlocks::add(TransformerBlock block, const Division& division) {
+void TransformerBlocks::add(std::int64_t number, TransformerBlock block, const Division& division) {
   if (division.tensor) block->divide(*division.tensor);
-  layers_.emplace_back(fmt::format("blocks.{}", modules_->size()), block.ptr(), division);
-  modules_->push_back(std::move(block));
+  layers_.emplace_back(fmt::format("blocks.{}", number), block.ptr(), division);
+  const std::vector<std::pair<std::string, std::shared_ptr<torch::nn::Module>>> named = {
+      {std::to_string(number), block.ptr()}};
+  modules_->update(named);
 }
 
 torch::Tensor TransformerBlocks::operator()(torch::Tensor x, const Places& places) {
+  const auto blocks = modules_->children();  // not kept here: a clone's list gets other ones
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    // Not kept here: a clone's list gets other ones.
-    auto& block = modules_->at<TransformerBlockImpl>(i);
+    auto& block = *blocks[i]->as<TransformerBlockImpl>();
     x = layers_[i].run(x, [&](const torch::Tensor& input) { return block.forward(input, places); });
   }
   return x;
@@ -138,12 +158,14 @@ void TransformerStack::check() const {
 }
 
 TransformerBlocks TransformerStack::make(
-    const Division& division, const std::function<void(torch::nn::Module& block)>& draw) const {
+    const Division& division, double head,
+    const std::function<void(torch::nn::Module& block)>& draw) const {
+  const IndexRange own = own_blocks(layers, head, division);
   TransformerBlocks blocks;
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     TransformerBlock block(size, heads, dropout);
     if (draw) draw(*block);
-    blocks.add(block, division);
+    if (own.from <= layer && layer < own.to) blocks.add(layer, block, division);
   }
   return blocks;
 }

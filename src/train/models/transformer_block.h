@@ -68,18 +68,18 @@ class TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl>,
 };
 TORCH_MODULE(TransformerBlock);
 
-/// Blocks, one after the other.
+/// Blocks, one after the other, of which other ranks may have some.
 class TransformerBlocks {
  public:
-  /// `block` has the weights to start from.
-  void add(TransformerBlock block, const Division& division);
+  /// `number` is its place among those of all ranks; `block` has the weights to start from.
+  void add(std::int64_t number, TransformerBlock block, const Division& division);
   /// `x` through all.
   torch::Tensor operator()(torch::Tensor x, const Places& places);
   /// For the network, by the name that add() gives its parameters: "blocks".
-  const torch::nn::ModuleList& modules() const { return modules_; }
+  const torch::nn::ModuleDict& modules() const { return modules_; }
 
  private:
-  torch::nn::ModuleList modules_;
+  torch::nn::ModuleDict modules_;
   std::vector<Layer> layers_;
 };
 
@@ -92,8 +92,9 @@ struct TransformerStack {
 
   /// Throws InputError, by flags, for sizes that do not go together.
   void check() const;
-  /// `draw` draws a block's weights; empty: libtorch has.
-  TransformerBlocks make(const Division& division,
+  /// This rank's. `draw` draws a block's weights; empty: libtorch has. Blocks of other ranks are drawn, too, so that a seed begins the
+  /// same model. `head` is the work of what comes behind the last one, in blocks. Throws InputError where there are fewer than stages.
+  TransformerBlocks make(const Division& division, double head = 0,
                          const std::function<void(torch::nn::Module& block)>& draw = {}) const;
 
   /// In TorchScript: the methods attention, norm and block; and the lines that put `x` through the parameters of a module

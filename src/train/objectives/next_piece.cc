@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "parallel/tensor/scores_in_parts.h"
 #include "sullae/torch.h"
 #include "train/task.h"
 
@@ -32,36 +33,30 @@ std::int64_t most_pieces(const PieceVectors& vectors) {
   return (vectors.pieces + ranks - 1) / ranks;
 }
 
-// What is known of places by their `scores` of the pieces that this rank has, and on all ranks.
+// What is known of places by their `scores` of the pieces that this rank has; all [places, 1].
 struct Followed {
-  torch::Tensor at;    // [places, 1]: what follows, among this rank's pieces; 0 where it has it not
-  torch::Tensor here;  // [places, 1]: 1 where it has it, else 0
-  torch::Tensor score;  // [places, 1]: of what follows
-  torch::Tensor total;  // [places, 1]: the logarithm of the sum of all pieces' exponentials
+  torch::Tensor at;       // what follows, among this rank's pieces; 0 where it has it not
+  torch::Tensor here;     // 1 where it has it, else 0
+  torch::Tensor total;    // the logarithm of the sum of all pieces' exponentials
+  torch::Tensor entropy;  // of what follows
 };
 
 Followed followed(const torch::Tensor& scores, const torch::Tensor& labels,
                   const PieceVectors& vectors) {
-  const auto label = labels.clamp_min(0).unsqueeze(1);
-  if (!vectors.ranks) {
-    return {.at = label,
-            .here = torch::ones_like(label, torch::kFloat32),
-            .score = scores.gather(1, label),
-            .total = scores.logsumexp(1, /*keepdim=*/true)};
+  if (vectors.ranks) {
+    const auto parts = scores_in_parts(scores, labels, vectors.first, *vectors.ranks);
+    const auto sum = parts.sum.log();
+    return {.at = parts.own.unsqueeze(1),
+            .here = parts.is_own.to(torch::kFloat32).unsqueeze(1),
+            .total = (parts.most + sum).unsqueeze(1),
+            .entropy = (sum - parts.score).unsqueeze(1)};
   }
-  const auto own = label - vectors.first;
-  const auto is_here = own.ge(0).logical_and(own.lt(scores.size(1)));
-  Followed result{.at = own.masked_fill(is_here.logical_not(), 0),
-                  .here = is_here.to(torch::kFloat32)};
-  auto most = scores.amax(1, /*keepdim=*/true);
-  allreduce(most, ReduceOp::max, *vectors.ranks);
-  // In one message.
-  auto sums = torch::stack(
-      {(scores - most).exp_().sum(1, /*keepdim=*/true), scores.gather(1, result.at) * result.here});
-  allreduce(sums, ReduceOp::sum, *vectors.ranks);
-  result.score = sums[1];
-  result.total = most + sums[0].log_();
-  return result;
+  const auto at = labels.clamp_min(0).unsqueeze(1);
+  const auto total = scores.logsumexp(1, /*keepdim=*/true);
+  return {.at = at,
+          .here = torch::ones_like(at, torch::kFloat32),
+          .total = total,
+          .entropy = total - scores.gather(1, at)};
 }
 
 // Where what follows has the best score of all pieces.
@@ -94,7 +89,7 @@ struct Loss : torch::autograd::Function<Loss> {
       const auto weight = weights.narrow(0, first, count).unsqueeze(1);
       auto scores = scores_of(state, vectors);
       const auto follows = followed(scores, labels.narrow(0, first, count), pieces);
-      loss += ((follows.total - follows.score) * weight).sum();
+      loss += (follows.entropy * weight).sum();
       // The probabilities, less 1 for what follows.
       scores.sub_(follows.total)
           .exp_()
@@ -156,8 +151,7 @@ Tally NextPiece::measure(torch::nn::Module& model, const Batch& batch) const {
       const auto scores = scores_of(states.narrow(0, first, count), vectors.own);
       const auto label = labels.narrow(0, first, count);
       const auto is_label = label.ne(kNoToken);
-      const auto follows = followed(scores, label, vectors);
-      const auto entropies = (follows.total - follows.score).squeeze(1);
+      const auto entropies = followed(scores, label, vectors).entropy.squeeze(1);
       loss.sum += entropies.masked_fill(is_label.logical_not(), 0).sum().item<double>();
       loss.count += is_label.sum().item<double>();
       right.sum += is_right(scores, label, vectors).sum().item<double>();

@@ -42,11 +42,12 @@ std::optional<SerializedCheckpoint> GatheredUpdate::save_weights(const std::file
                               {.metadata = std::move(metadata), .weights = std::move(weights)});
 }
 
-bool is_gathered(const torch::nn::Module& model, const TrainOptions& options) {
+bool is_gathered(torch::nn::Module& model, const TrainOptions& options) {
   return has_parameter_servers() || (options.shard == "none" && !is_in_parts(model));
 }
 
-std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options) {
+std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options,
+                                          const Ranks* ranks) {
   check_shard_of(model, options);
   const bool is_sparse = options.ps_mode == "ps-sparse";
   if (has_parameter_servers())
@@ -55,7 +56,7 @@ std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainO
   if (is_sparse)
     throw InputError(
         "--ps-mode ps-sparse: there are no parameter servers: expected sullae run --ps");
-  if (is_in_parts(model)) return make_tensor_parallel_update(model, options);
+  if (is_in_parts(model)) return make_parts_update(model, options, *ranks);
   if (is_gathered(model, options)) return make_replicated_update(model, options);
   return make_sharded_update(model, options);
 }

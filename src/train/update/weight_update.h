@@ -14,6 +14,7 @@
 #include "sullae/sullae.h"
 #include "sullae/torch/checkpoint.h"
 #include "train/options.h"
+#include "train/ranks.h"
 
 namespace sullae::train {
 
@@ -110,9 +111,9 @@ std::unique_ptr<GatheredUpdate> make_replicated_update(torch::nn::Module& model,
 std::unique_ptr<WeightUpdate> make_sharded_update(torch::nn::Module& model,
                                                   const TrainOptions& options);
 
-/// Each rank has parts of layers, and the optimizer of these: a model of tensor parallel layers, --mesh tp=N.
-std::unique_ptr<WeightUpdate> make_tensor_parallel_update(torch::nn::Module& model,
-                                                          const TrainOptions& options);
+/// Each rank has parts of layers, or some layers, and the optimizer of these: a model that is_in_parts(), --mesh.
+std::unique_ptr<WeightUpdate> make_parts_update(torch::nn::Module& model,
+                                                const TrainOptions& options, const Ranks& ranks);
 
 /// Whether this job has parameter servers.
 bool has_parameter_servers();
@@ -124,8 +125,10 @@ std::unique_ptr<WeightUpdate> make_sparse_server_update(torch::nn::Module& model
                                                         const TrainOptions& options);
 
 /// Whether what make_update() makes is a GatheredUpdate.
-bool is_gathered(const torch::nn::Module& model, const TrainOptions& options);
-/// By the options, and by what the job has. Throws InputError where those, and whether the model is made of units, do not go together.
-std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options);
+bool is_gathered(torch::nn::Module& model, const TrainOptions& options);
+/// By the options, and by what the job has; `ranks` may be null where each has the whole model. Throws InputError where those, and
+/// whether the model is made of units, do not go together.
+std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options,
+                                          const Ranks* ranks);
 
 }  // namespace sullae::train

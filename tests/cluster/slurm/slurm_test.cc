@@ -85,6 +85,11 @@ TEST_F(SlurmTest, JobsGoFromTheirBeginningToTheirEnd) {
   is_up_ = false;
   EXPECT_EQ(show(endless).at("state"), "cancelled");
   EXPECT_EQ(show(first).at("state"), "completed");
+  // Also of what has left no result itself.
+  EXPECT_TRUE(contains(show(never).at("reason"), "did not end well")) << show(never).dump();
+  EXPECT_TRUE(contains(sullae({"jobs", "list"}).standard_output, never));
+  EXPECT_TRUE(contains(error_of({"submit", "true"}),
+                       "SLURM_CONF names " + cluster() + "/slurm.conf, which is not there"));
   EXPECT_TRUE(testing::vanish(cluster()));
 }
 

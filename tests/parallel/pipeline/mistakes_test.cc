@@ -59,7 +59,17 @@ TEST(Pipeline, SaysWhatIsWrong) {
               }),
               "Pipeline: 2 stages a rank with schedule '1f1b': expected one, or 'interleaved'");
     EXPECT_TRUE(contains(error_of([&] { Pipeline({torch::nn::Linear(2, 2)}, world); }),
-                         "Pipeline: rank 0 and rank 1 each have a parameter 'weight'"));
+                         "Pipeline: rank 0 and rank 1 each have a parameter 'bias'"));
+    EXPECT_TRUE(contains(error_of([&] {
+                           Pipeline({torch::nn::Linear(2, 2), torch::nn::Linear(2, 2)}, world,
+                                    {.schedule = "interleaved"});
+                         }),
+                         "Pipeline: rank 0 has two parameters 'weight'"));
+    EXPECT_EQ(error_of([&] {
+                Pipeline({torch::nn::Linear(2 + world.rank(), 2)}, world,
+                         {.tied = {{"weight"}, {"bias"}}});
+              }),
+              "Pipeline: tied parameters 'weight' and 'weight' differ in type or shape");
     Pipeline pipe(stages, world, {.micro_batches = 4});
     const auto few = inputs_of(0).narrow(0, 0, 3);
     EXPECT_TRUE(

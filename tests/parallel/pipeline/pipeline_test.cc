@@ -10,6 +10,8 @@
 #include <set>
 
 #include "parallel/pipeline/small_layers.h"
+#include "parallel/pipeline/tied_layers.h"
+#include "parallel/pipeline/wide_stage.h"
 #include "sullae/parallel/mesh.h"
 #include "sullae/parallel/tensor_parallel.h"
 #include "sullae/torch.h"
@@ -149,30 +151,6 @@ TEST(Pipeline, GoesWithDataParallelism) {
   });
 }
 
-// A stage is two tensor parallel layers: column, then row.
-struct WideImpl : torch::nn::Module {
-  WideImpl(const World& world, int number) {
-    up = register_module(
-        "up", ColumnParallelLinear(
-                  ColumnParallelLinearOptions{.in_features = kSize, .out_features = 10}, world));
-    down = register_module(
-        "down", RowParallelLinear(
-                    RowParallelLinearOptions{.in_features = 10, .out_features = kSize}, world));
-    to(torch::kFloat64);
-    std::map<std::string, torch::Tensor> start;
-    torch::nn::Sequential whole(
-        {{"up", torch::nn::Linear(kSize, 10)}, {"down", torch::nn::Linear(10, kSize)}});
-    whole->to(torch::kFloat64);
-    set_values(*whole);
-    for (const auto& item : whole->named_parameters()) start[item.key()] = item.value() + number;
-    load_parameters(*this, start);
-  }
-  torch::Tensor forward(const torch::Tensor& x) { return down(torch::tanh(up(x))); }
-  ColumnParallelLinear up{nullptr};
-  RowParallelLinear down{nullptr};
-};
-TORCH_MODULE(Wide);
-
 TEST(Pipeline, GoesWithTensorAndDataParallelism) {
   const auto train = [](const World& data, const World& pipes, const World& tensor) {
     std::vector<PipelineStage> stages;
@@ -206,32 +184,8 @@ TEST(Pipeline, GoesWithTensorAndDataParallelism) {
   });
 }
 
-// An embedding whose weights are the head's, too, on another rank.
-struct HeadImpl : torch::nn::Module {
-  HeadImpl() { register_parameter("weight", torch::zeros({7, 4}, torch::kFloat64)); }
-  torch::Tensor forward(const torch::Tensor& x) {
-    return torch::linear(x, named_parameters()["weight"]);
-  }
-};
-TORCH_MODULE(Head);
-
 TEST(Pipeline, AddsUpTheGradientsOfParametersThatAreOne) {
-  const auto texts = torch::arange(24, torch::kInt64).remainder(7).view({6, 4});
-  const auto cross_entropy = [](const torch::Tensor& scores, const torch::Tensor& target) {
-    return torch::nn::functional::cross_entropy(scores.reshape({-1, 7}), target.reshape({-1}));
-  };
-  const auto embedding = [] {
-    torch::nn::Embedding made(7, 4);
-    made->to(torch::kFloat64);
-    set_values(*made);
-    return made;
-  };
-  const auto middle = [] {
-    torch::nn::Linear made(4, 4);
-    made->to(torch::kFloat64);
-    set_values(*made);
-    return made;
-  };
+  const auto texts = texts_of_seven();
   auto body = middle();
   auto tokens = embedding();
   std::vector<torch::Tensor> all = {tokens->weight, body->weight, body->bias};
@@ -313,6 +267,13 @@ TEST(Pipeline, TakesAnyShapesAndFrozenStages) {
     for (const std::int64_t samples : {2, 3, 17, 4}) {
       const auto x = inputs_of(1).narrow(0, 0, samples);
       pipe.step(x, x, mean_square);
+    }
+    // Fewer, and more, than usual.
+    for (const int parts : {1, 5}) {
+      const auto x = inputs_of(1).narrow(0, 0, parts);
+      pipe.step(x, x, mean_square, 1, parts);
+      const auto output = pipe.forward(x, parts);
+      EXPECT_TRUE(world.rank() == 0 || output.size(0) == parts);
     }
     for (const auto& item : pipe.parameters()) {
       EXPECT_EQ(item.value().grad().defined(), world.rank() == 1) << item.key();

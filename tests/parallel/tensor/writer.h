@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "parallel/tensor/parts.h"
 #include "sullae/parallel/tensor_parallel.h"
 
 namespace sullae::testing {
@@ -39,9 +40,7 @@ struct WriterImpl : torch::nn::Module {
     const auto parts = parts_of(*this);
     std::int64_t seed = 1;
     for (const auto& item : named_parameters()) {
-      auto shape = item.value().sizes().vec();
-      if (const auto part = parts.find(item.key()); part != parts.end())
-        shape[static_cast<std::size_t>(part->second.dim)] = part->second.whole;
+      const auto shape = whole_shape(item.value(), find_part(parts, item.key()));
       const auto count = torch::empty(shape).numel();
       start[item.key()] = (torch::sin(torch::arange(count, torch::kFloat64) * 12.9898 +
                                       static_cast<double>(seed++)) *

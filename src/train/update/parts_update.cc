@@ -1,27 +1,32 @@
 #include <torch/torch.h>
 
+#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "parallel/agreement.h"
+#include "parallel/gradient_norm.h"
 #include "sullae/parallel/tensor_parallel.h"
 #include "sullae/torch.h"
 #include "train/loss_scale.h"
 #include "train/optimizers.h"
+#include "train/tied_parameters.h"
 #include "train/update/weight_update.h"
 
 namespace sullae::train {
 namespace {
 
 // What each rank has is updated as if it were all; the norm of gradients, and whether they are finite, are the whole model's, and files are, too.
-class TensorParallelUpdate final : public WeightUpdate {
+class PartsUpdate final : public WeightUpdate {
  public:
   // `model` has the weights to start from.
-  TensorParallelUpdate(torch::nn::Module& model, const TrainOptions& options)
+  PartsUpdate(torch::nn::Module& model, const TrainOptions& options, const Ranks& ranks)
       : model_(model),
         options_(options),
-        parts_world_(*world_of_parts(model)),
-        own_(make_replicated_update(model, options)) {}
+        ranks_(ranks),
+        own_(make_replicated_update(model, options)) {
+    if (ranks.stages) tied_.emplace(model, *ranks.stages);
+  }
 
   void enter(const World& world) override {
     world_ = world;
@@ -36,33 +41,39 @@ class TensorParallelUpdate final : public WeightUpdate {
   bool reduce(double scale) override {
     std::int64_t finite = own_->reduce(scale) ? 1 : 0;
     waiting_ = own_->seconds_waiting();
+    if (tied_) tied_->add_up_gradients(own_->master_weights());
     if (low_precision(options_))
-      parts_world_.allreduce(&finite, &finite, 1, DataType::int64, ReduceOp::min);
+      parts_world().allreduce(&finite, &finite, 1, DataType::int64, ReduceOp::min);
     return finite != 0;
   }
 
   void clip(double norm) override {
-    clip_grad_norm(model_, norm, parts_world_, own_->master_weights());
+    const auto weights = updated_weights();
+    double squares =
+        own_squares(weights, parts_of(model_), !ranks_.tensor || ranks_.tensor->rank() == 0,
+                    tied_ ? tied_->of_ranks_before() : std::set<std::string>());
+    parts_world().allreduce(&squares, &squares, 1, DataType::float64);
+    scale_to_norm(weights, std::sqrt(squares), norm);
   }
   void step() override { own_->step(); }
 
   std::optional<SerializedCheckpoint> save(const std::filesystem::path& file,
                                            CheckpointMetadata metadata) override {
     on_first_of_each_part([&] {
-      save_checkpoint(file, model_, as_parts(), parts_world_, {.metadata = std::move(metadata)});
+      save_checkpoint(file, model_, as_parts(), parts_world(), {.metadata = std::move(metadata)});
     });
     return std::nullopt;
   }
   std::optional<SerializedCheckpoint> save_weights(const std::filesystem::path& file,
                                                    CheckpointMetadata metadata) override {
     on_first_of_each_part([&] {
-      sullae::save_weights(file, model_, parts_world_, {.metadata = std::move(metadata)},
+      sullae::save_weights(file, model_, parts_world(), {.metadata = std::move(metadata)},
                            own_->master_weights());
     });
     return std::nullopt;
   }
   void load(const LoadedCheckpoint& loaded) override {
-    on_first_of_each_part([&] { load_checkpoint(loaded.file, model_, as_parts(), parts_world_); });
+    on_first_of_each_part([&] { load_checkpoint(loaded.file, model_, as_parts(), parts_world()); });
     for (auto& [name, weight] : own_->master_weights()) {
       torch::Tensor values = weight.detach();
       broadcast(values, 0, *world_);
@@ -75,6 +86,20 @@ class TensorParallelUpdate final : public WeightUpdate {
   MasterWeights master_weights() override { return own_->master_weights(); }
 
  private:
+  // Those that have the model together.
+  const World& parts_world() const { return *ranks_.model; }
+
+  // What the optimizer is of, by the model's names.
+  torch::OrderedDict<std::string, torch::Tensor> updated_weights() {
+    const auto masters = own_->master_weights();
+    torch::OrderedDict<std::string, torch::Tensor> weights;
+    for (const auto& item : model_.named_parameters()) {
+      const auto master = masters.find(item.key());
+      weights.insert(item.key(), master == masters.end() ? item.value() : master->second);
+    }
+    return weights;
+  }
+
   PartsOptimizer as_parts() {
     return {.optimizer = own_->optimizer(),
             .make = [this](const auto& pieces) { return make_optimizer(options_, pieces); },
@@ -86,16 +111,17 @@ class TensorParallelUpdate final : public WeightUpdate {
 
   torch::nn::Module& model_;
   TrainOptions options_;
-  World parts_world_;
+  Ranks ranks_;
   std::unique_ptr<GatheredUpdate> own_;
+  std::optional<TiedParameters> tied_;  // of stages
   std::optional<World> world_;
 };
 
 }  // namespace
 
-std::unique_ptr<WeightUpdate> make_tensor_parallel_update(torch::nn::Module& model,
-                                                          const TrainOptions& options) {
-  return std::make_unique<TensorParallelUpdate>(model, options);
+std::unique_ptr<WeightUpdate> make_parts_update(torch::nn::Module& model,
+                                                const TrainOptions& options, const Ranks& ranks) {
+  return std::make_unique<PartsUpdate>(model, options, ranks);
 }
 
 }  // namespace sullae::train

@@ -1,0 +1,30 @@
+// Models of which ranks have some layers each.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include "sullae/sullae.h"
+#include "sullae/train/data.h"
+
+namespace sullae::train {
+
+/// What a model is, besides a torch::nn::Module, of which each rank has some layers, one behind the other's: TrainOptions::mesh = "pp=4". The
+/// parts of a step (TrainOptions::accumulation_steps) go through the ranks as in a Pipeline, and the last rank has the objective.
+/// Parameters have the names that they have in the whole model; what several ranks have by one name is one. In host memory.
+class HasStages {
+ public:
+  virtual ~HasStages() = default;
+  /// The ranks that have the layers, in their order; null where all are here.
+  virtual const World* stages() const = 0;
+  /// What this rank's layers make of `batch`, for the next rank: one tensor, of any shape. `arrived` is what the rank before has made of
+  /// it; undefined on the first. Not called on the last.
+  virtual torch::Tensor run_stage(const Batch& batch, const torch::Tensor& arrived) = 0;
+  /// On the last: what the objective asks of the model begins with what has arrived of that batch. Undefined: it was that.
+  virtual void begin_with(const torch::Tensor& arrived) = 0;
+};
+
+/// Of a model that has some on other ranks; null for others.
+HasStages* stages_of(torch::nn::Module& model);
+
+}  // namespace sullae::train

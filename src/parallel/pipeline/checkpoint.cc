@@ -1,0 +1,80 @@
+// Checkpoints of a model in stages: who has a stage writes it, and gets it.
+#include "parallel/checkpoint/checkpoint.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+#include <sstream>
+
+#include "parallel/agreement.h"
+#include "parallel/pipeline/stages.h"
+#include "parallel/tensor/joined_model.h"
+#include "sullae/parallel/pipeline.h"
+
+namespace sullae {
+namespace {
+
+using pipeline::Stages;
+
+void check_all_stages(const Stages& stages, const World& world) {
+  std::string mine;
+  for (int chunk = 0; chunk < stages.chunks(); ++chunk)
+    mine += fmt::format("{} ", stages.stage_of(chunk));
+  std::set<int> there;
+  for (const auto& text : texts_of_all(world, mine)) {
+    std::istringstream numbers(text);
+    for (int stage = 0; numbers >> stage;) there.insert(stage);
+  }
+  if (static_cast<int>(there.size()) == stages.count()) return;
+  throw InputError(
+      fmt::format("a checkpoint of a pipeline: the ranks of this world have stages {} of {}: "
+                  "expected the pipeline's world, or, of stages with layers in parts, "
+                  "mesh.across({{\"pp\", \"tp\"}})",
+                  fmt::join(there, ", "), stages.count()));
+}
+
+JoinedModel joined(const Stages& stages, const std::map<std::string, torch::Tensor>& masters,
+                   const World& world) {
+  check_all_stages(stages, world);
+  std::vector<OwnModule> own;
+  for (int chunk = 0; chunk < stages.chunks(); ++chunk) {
+    const PipelineStage& stage = stages.own()[static_cast<std::size_t>(chunk)];
+    own.push_back({*stage.module, stage.name, stages.stage_of(chunk)});
+  }
+  return {own, masters, world};
+}
+
+}  // namespace
+
+void save_checkpoint(const std::filesystem::path& file, const Pipeline& pipeline,
+                     const PartsOptimizer& optimizer, const World& world,
+                     const CheckpointOptions& options) {
+  JoinedModel model = joined(pipeline.stages(), optimizer.masters, world);
+  model.gather_buffers();
+  const Sharded own{optimizer.optimizer, optimizer.make};
+  save_parts(file, model.module(), model.parts(), &own, options);
+}
+
+void save_weights(const std::filesystem::path& file, const Pipeline& pipeline, const World& world,
+                  const CheckpointOptions& options,
+                  const std::map<std::string, torch::Tensor>& masters) {
+  JoinedModel model = joined(pipeline.stages(), masters, world);
+  model.gather_buffers();
+  save_parts(file, model.module(), model.parts(), nullptr, options);
+}
+
+CheckpointMetadata load_checkpoint(const std::filesystem::path& file, Pipeline& pipeline,
+                                   const PartsOptimizer& optimizer, const World& world) {
+  JoinedModel model = joined(pipeline.stages(), optimizer.masters, world);
+  const Sharded own{optimizer.optimizer, optimizer.make};
+  return load_parts(file, model.module(), model.parts(), &own);
+}
+
+CheckpointMetadata load_weights(const std::filesystem::path& file, Pipeline& pipeline,
+                                const World& world) {
+  JoinedModel model = joined(pipeline.stages(), {}, world);
+  return load_parts(file, model.module(), model.parts(), nullptr);
+}
+
+}  // namespace sullae

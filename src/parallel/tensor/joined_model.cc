@@ -1,0 +1,126 @@
+#include "parallel/tensor/joined_model.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "parallel/agreement.h"
+#include "parallel/checkpoint/checkpoint.h"
+#include "parallel/named_state.h"
+#include "sullae/torch.h"
+#include "torch/tensor_type.h"
+
+namespace sullae {
+namespace {
+
+using Json = nlohmann::json;
+using Kind = NamedState::Kind;
+
+std::string name_in(const OwnModule& own, const std::string& name) {
+  return own.name.empty() ? name : own.name + '.' + name;
+}
+
+// What a rank has, where the parts of a checkpoint do not say it: modules, buffers, and all names of parameters, with the first
+// of those that a parameter has.
+Json told_by(const std::vector<OwnModule>& modules) {
+  Json told{{"problem", ""}, {"state", Json::array()}};
+  for (const OwnModule& own : modules) {
+    const auto add = [&](const char* kind, const std::string& name) -> Json& {
+      told["state"].push_back({{"kind", kind}, {"name", name}, {"stage", own.stage}});
+      return told["state"].back();
+    };
+    if (!own.name.empty()) add("module", own.name);
+    for (const NamedState& one : state_of(own.module)) {
+      const auto name = name_in(own, one.name);
+      if (one.kind == Kind::module) add("module", name);
+      if (one.kind != Kind::buffer) continue;
+      try {
+        data_type(one.tensor.scalar_type(), "a buffer");
+      } catch (const InputError& error) {  // for all to hear of
+        told["problem"] =
+            fmt::format("a checkpoint of a model in parts: '{}': {}", name, error.what());
+      }
+      Json& its = add("buffer", name);
+      its["type"] = static_cast<int>(one.tensor.scalar_type());
+      its["shape"] = one.tensor.sizes().vec();
+    }
+    std::map<const void*, std::string> firsts;
+    for (const auto& item : own.module.named_parameters()) {
+      const auto name = name_in(own, item.key());
+      const auto first = firsts.emplace(item.value().unsafeGetTensorImpl(), name).first;
+      add("parameter", name)["is"] = first->second;
+    }
+  }
+  return told;
+}
+
+// What all have, of lower stages first, and the rank whose it is.
+std::vector<std::pair<Json, int>> told_by_all(const std::vector<OwnModule>& own,
+                                              const World& world) {
+  std::vector<std::pair<Json, int>> all;
+  const auto texts = texts_of_all(world, told_by(own).dump());
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    const Json its = Json::parse(texts[rank]);
+    if (its.at("problem") != "") throw InputError(its.at("problem").get<std::string>());
+    for (const Json& one : its.at("state")) all.emplace_back(one, static_cast<int>(rank));
+  }
+  std::ranges::stable_sort(
+      all, {}, [](const auto& one) { return one.first.at("stage").template get<int>(); });
+  return all;
+}
+
+}  // namespace
+
+JoinedModel::JoinedModel(const std::vector<OwnModule>& own,
+                         const std::map<std::string, torch::Tensor>& masters, const World& world)
+    : world_(world) {
+  std::vector<OwnParameter> own_parameters;
+  std::map<std::string, torch::Tensor> own_buffers;
+  for (const OwnModule& one : own) {
+    add_parameters(own_parameters, one.module, masters, one.name, one.stage);
+    for (const auto& item : one.module.named_buffers())
+      own_buffers[name_in(one, item.key())] = item.value();
+  }
+  parts_.emplace(own_parameters, world);
+  std::map<std::string, torch::Tensor> parameters;
+  for (const PlannedParameter& one : parts_->all()) parameters[one.name] = one.tensor;
+
+  std::vector<NamedState> state;
+  std::set<std::pair<std::string, std::string>> there;
+  for (const auto& [one, rank] : told_by_all(own, world)) {
+    const auto kind = one.at("kind").get<std::string>();
+    const auto name = one.at("name").get<std::string>();
+    if (!there.emplace(kind, name).second) continue;
+    if (kind == "module") {
+      state.push_back({.kind = Kind::module, .name = name});
+    } else if (kind == "parameter") {
+      state.push_back({Kind::parameter, name, parameters.at(one.at("is"))});
+    } else {
+      const auto found = own_buffers.find(name);
+      const auto tensor =
+          found != own_buffers.end()
+              ? found->second
+              : torch::zeros(one.at("shape").get<std::vector<std::int64_t>>(),
+                             static_cast<torch::ScalarType>(one.at("type").get<int>()));
+      buffers_.emplace_back(tensor, rank);
+      state.push_back({Kind::buffer, name, tensor});
+    }
+  }
+  module_ = module_of(state);
+  std::vector<std::string> names;
+  for (const auto& item : module_->named_parameters()) names.push_back(item.key());
+  parts_->put_in_order(names);
+}
+
+void JoinedModel::gather_buffers() {
+  for (auto& [tensor, holder] : buffers_) {
+    if (holder == kCheckpointRoot) continue;
+    if (world_.rank() == holder) send(tensor, kCheckpointRoot, kCheckpointTag, world_);
+    if (world_.rank() == kCheckpointRoot) receive(tensor, holder, kCheckpointTag, world_);
+  }
+}
+
+}  // namespace sullae

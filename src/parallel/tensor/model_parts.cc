@@ -1,0 +1,240 @@
+#include "parallel/tensor/model_parts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "parallel/agreement.h"
+#include "parallel/tensor/parts.h"
+
+namespace sullae {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string about(const std::string& name) {
+  return fmt::format("a checkpoint of a model in parts: parameter '{}' ", name);
+}
+
+// Why it has no place in a checkpoint; empty: it has.
+std::string problem_with(const OwnParameter& own) {
+  if (!own.updated.is_cpu())
+    return about(own.name) +
+           fmt::format("is on {}: expected it in host memory", own.updated.device().str());
+  if (!own.updated.is_contiguous())
+    return about(own.name) + "is a view with gaps, or laid out otherwise than row by row";
+  for (std::size_t i = 1; own.part && i < own.part->ranges.size(); ++i) {
+    if (own.part->ranges[i].from < own.part->ranges[i - 1].to)
+      return about(own.name) + "has ranges that do not ascend";
+  }
+  return {};
+}
+
+// A parameter as its holders tell the others.
+struct Told {
+  std::string name;
+  int stage = 0;
+  torch::ScalarType type = torch::kFloat32;
+  bool is_trained = true;
+  std::vector<std::int64_t> shape;  // of the whole
+  std::optional<std::int64_t> dim;
+  std::vector<IndexRange> ranges;
+};
+
+Json to_json(const OwnParameter& own) {
+  const ParameterPart* const part = own.part ? &*own.part : nullptr;
+  Json json{{"name", own.name},
+            {"stage", own.stage},
+            {"type", static_cast<int>(own.updated.scalar_type())},
+            {"is_trained", own.tensor.requires_grad()},
+            {"shape", whole_shape(own.updated, part)}};
+  if (part == nullptr) return json;
+  json["dim"] = part->dim;
+  for (const auto& [from, to] : part->ranges) json["ranges"].push_back(std::pair(from, to));
+  return json;
+}
+
+Told told_of(const Json& json) {
+  Told told{.name = json.at("name"),
+            .stage = json.at("stage"),
+            .type = static_cast<torch::ScalarType>(json.at("type").get<int>()),
+            .is_trained = json.at("is_trained"),
+            .shape = json.at("shape")};
+  if (!json.contains("dim")) return told;
+  told.dim = json.at("dim").get<std::int64_t>();
+  for (const auto& [from, to] :
+       json.value("ranges", std::vector<std::pair<std::int64_t, std::int64_t>>{}))
+    told.ranges.push_back({from, to});
+  return told;
+}
+
+std::string what_it_is(const Told& told) {
+  return fmt::format("{} [{}], {}", c10::toString(told.type), fmt::join(told.shape, ", "),
+                     told.dim ? fmt::format("in parts along dimension {}", *told.dim) : "whole");
+}
+
+// Each rank's, of each parameter that it has.
+std::vector<std::vector<Told>> told_by_all(const std::vector<OwnParameter>& own,
+                                           const World& world) {
+  Json mine{{"problem", ""}, {"parameters", Json::array()}};
+  for (const OwnParameter& one : own) {
+    if (mine["problem"] == "") mine["problem"] = problem_with(one);
+    mine["parameters"].push_back(to_json(one));
+  }
+  std::vector<std::vector<Told>> all;
+  for (const std::string& text : texts_of_all(world, mine.dump())) {
+    const Json its = Json::parse(text);
+    if (its.at("problem") != "") throw InputError(its.at("problem").get<std::string>());
+    all.emplace_back();
+    for (const Json& one : its.at("parameters")) all.back().push_back(told_of(one));
+  }
+  return all;
+}
+
+// The product of the sizes in [from, to).
+std::int64_t elements_of(const torch::Tensor& of, std::int64_t from, std::int64_t to) {
+  std::int64_t elements = 1;
+  for (std::int64_t dim = from; dim < to; ++dim) elements *= of.size(dim);
+  return elements;
+}
+
+torch::Tensor without_memory(const Told& told) {
+  return torch::empty(told.shape, torch::device(torch::kMeta).dtype(told.type));
+}
+
+// Each element one rank's, or several that have the same range.
+void check_whole(const Told& told, const std::vector<std::pair<IndexRange, int>>& ranges) {
+  const std::int64_t size = told.shape.at(static_cast<std::size_t>(*told.dim));
+  std::int64_t next = 0;
+  bool fits = true;
+  IndexRange last;
+  for (const auto& [range, rank] : ranges) {
+    if (range.size() == 0 || range == last) continue;
+    fits = fits && range.from == next;
+    next = range.to;
+    last = range;
+  }
+  if (fits && next == size) return;
+  std::vector<std::string> texts;
+  for (const auto& [range, rank] : ranges)
+    texts.push_back(fmt::format("rank {} [{}, {})", rank, range.from, range.to));
+  throw InputError(
+      about(told.name) +
+      fmt::format(
+          "has {} along dimension {}, of which {}: expected a world whose ranks have all of "
+          "it, in parts",
+          size, *told.dim, fmt::join(texts, ", ")));
+}
+
+}  // namespace
+
+void add_parameters(std::vector<OwnParameter>& to, const torch::nn::Module& module,
+                    const std::map<std::string, torch::Tensor>& masters, const std::string& called,
+                    int stage) {
+  const auto parts = parts_of(module);
+  std::set<const void*> there;
+  for (const auto& item : module.named_parameters()) {
+    // One that has several names is one.
+    if (!there.insert(item.value().unsafeGetTensorImpl()).second) continue;
+    const auto name = called.empty() ? item.key() : called + '.' + item.key();
+    const auto master = masters.find(name);
+    to.push_back({.name = name,
+                  .tensor = item.value(),
+                  .updated = master == masters.end() ? item.value() : master->second,
+                  .stage = stage});
+    if (const ParameterPart* const part = find_part(parts, item.key())) to.back().part = *part;
+  }
+}
+
+ModelParts::ModelParts(const std::vector<OwnParameter>& own, const World& world) : world_(world) {
+  const auto by_rank = told_by_all(own, world);
+  // In the order of one process's model.
+  std::map<std::string, std::vector<std::pair<const Told*, int>>> holders;
+  std::vector<const Told*> order;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    for (const Told& told : by_rank[rank]) {
+      auto& its = holders[told.name];
+      if (its.empty()) order.push_back(&told);
+      its.emplace_back(&told, static_cast<int>(rank));
+    }
+  }
+  // Of a stage those of lower ranks are first.
+  std::ranges::stable_sort(order, {}, [](const Told* told) { return told->stage; });
+
+  for (const Told* const told : order) {
+    Division division{.dim = told->dim};
+    for (const auto& [its, rank] : holders[told->name]) {
+      if (what_it_is(*its) != what_it_is(*told))
+        throw InputError(about(told->name) + fmt::format("is {} on one rank, and {} on rank {}",
+                                                         what_it_is(*told), what_it_is(*its),
+                                                         rank));
+      if (!told->dim)
+        division.ranges.emplace_back(IndexRange{}, rank);
+      else
+        for (const IndexRange& range : its->ranges) division.ranges.emplace_back(range, rank);
+    }
+    if (told->dim) {
+      std::ranges::stable_sort(division.ranges, {}, [](const auto& one) {
+        return std::pair(one.first.from, one.first.to);
+      });
+      check_whole(*told, division.ranges);
+    }
+    const auto mine = std::ranges::find(own, told->name, &OwnParameter::name);
+    all_.push_back({.name = told->name,
+                    .tensor = mine != own.end()
+                                  ? mine->tensor
+                                  : without_memory(*told).set_requires_grad(told->is_trained)});
+    pieces_.push_back(mine != own.end() ? mine->updated : torch::Tensor());
+    outlines_.push_back(without_memory(*told));
+    divisions_.push_back(std::move(division));
+  }
+}
+
+void ModelParts::put_in_order(const std::vector<std::string>& names) {
+  std::map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < all_.size(); ++i) places[all_[i].name] = i;
+  const auto all = std::exchange(all_, {});
+  const auto outlines = std::exchange(outlines_, {});
+  const auto pieces = std::exchange(pieces_, {});
+  const auto divisions = std::exchange(divisions_, {});
+  for (const std::string& name : names) {
+    const auto found = places.find(name);
+    if (found == places.end()) continue;
+    all_.push_back(all[found->second]);
+    outlines_.push_back(outlines[found->second]);
+    pieces_.push_back(pieces[found->second]);
+    divisions_.push_back(divisions[found->second]);
+  }
+}
+
+std::vector<Part> ModelParts::parts_of(std::size_t parameter) const {
+  const Division& division = divisions_[parameter];
+  const torch::Tensor& whole = outlines_[parameter];
+  std::vector<Part> parts;
+  const auto add = [&](int rank, std::int64_t from, std::int64_t to) {
+    if (from < to)
+      parts.push_back({.rank = rank,
+                       .from = static_cast<std::size_t>(from),
+                       .to = static_cast<std::size_t>(to)});
+  };
+  if (!division.dim) {
+    for (const auto& [all, rank] : division.ranges) add(rank, 0, whole.numel());
+    return parts;
+  }
+  const std::int64_t before = elements_of(whole, 0, *division.dim);
+  const std::int64_t behind = elements_of(whole, *division.dim + 1, whole.dim());
+  for (std::int64_t row = 0; row < before; ++row) {
+    const std::int64_t start = row * whole.size(*division.dim) * behind;
+    for (const auto& [range, rank] : division.ranges)
+      add(rank, start + range.from * behind, start + range.to * behind);
+  }
+  return parts;
+}
+
+}  // namespace sullae

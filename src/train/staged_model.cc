@@ -1,0 +1,113 @@
+#include "train/staged_model.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <utility>
+
+#include "sullae/error.h"
+#include "sullae/torch.h"
+#include "train/evaluation.h"
+
+namespace sullae::train {
+namespace {
+
+// The numbers of so many batches.
+torch::Tensor numbers(std::size_t count) {
+  return torch::arange(static_cast<std::int64_t>(count), torch::kInt64);
+}
+
+torch::Tensor as_numbers(const Tally& tally) {
+  std::vector<double> all = {tally.loss.sum, tally.loss.count};
+  for (const Sum& metric : tally.metrics) all.insert(all.end(), {metric.sum, metric.count});
+  return torch::tensor(all, torch::kFloat64).unsqueeze(0);
+}
+
+// What the model begins with, while this is there.
+class Beginning {
+ public:
+  Beginning(HasStages& stages, const torch::Tensor& arrived) : stages_(stages) {
+    stages_.begin_with(arrived);
+  }
+  ~Beginning() { stages_.begin_with({}); }
+  Beginning(const Beginning&) = delete;
+  Beginning& operator=(const Beginning&) = delete;
+
+ private:
+  HasStages& stages_;
+};
+
+Tally as_tally(const torch::Tensor& numbers) {
+  const auto* const all = numbers.data_ptr<double>();
+  Tally tally{.loss = {.sum = all[0], .count = all[1]}, .metrics = {}};
+  for (std::int64_t i = 2; i < numbers.numel(); i += 2)
+    tally.metrics.push_back({.sum = all[i], .count = all[i + 1]});
+  return tally;
+}
+
+}  // namespace
+
+// The pipeline has no parameters: those of the model are updated, and saved, as those of models whose layers are in parts.
+StagedModel::StagedModel(torch::nn::Module& model, HasStages& stages, const Objective& objective)
+    : model_(model), stages_(stages), objective_(objective), world_(*stages.stages()) {
+  std::vector<PipelineStage> own;
+  own.emplace_back(std::make_shared<torch::nn::Module>(),
+                   [this](const torch::Tensor& arrived) { return run(arrived); });
+  pipeline_ = std::make_unique<Pipeline>(std::move(own), world_, PipelineOptions{});
+}
+
+std::size_t StagedModel::batches_together() const {
+  return 4 * static_cast<std::size_t>(world_.size());
+}
+
+void StagedModel::begin(const std::vector<Batch>& batches, Last last) {
+  batches_ = &batches;
+  next_ = 0;
+  last_ = std::move(last);
+}
+
+// They come in their order, forward, in whatever order they go backward.
+torch::Tensor StagedModel::run(const torch::Tensor& arrived) {
+  const std::size_t at = next_++;
+  const Batch& batch = batches_->at(at);
+  if (!is_last()) return stages_.run_stage(batch, is_first() ? torch::Tensor() : arrived);
+  const Beginning beginning(stages_, arrived);
+  return last_(batch, at);
+}
+
+double StagedModel::train(const std::vector<Batch>& batches, const std::vector<double>& weights,
+                          double scale) {
+  if (batches.empty()) return 0;
+  const auto count = static_cast<double>(batches.size());
+  begin(batches, [&](const Batch& batch, std::size_t at) {
+    const auto loss = objective_.loss(model_, batch);
+    if (loss.numel() != 1)
+      throw InputError(fmt::format("Objective::loss gave {} numbers, expected one", loss.numel()));
+    return loss * (weights[at] * count);  // of which the pipeline takes the mean
+  });
+  const auto as_it_is = [](const torch::Tensor& loss, const torch::Tensor&) {
+    return loss;
+  };
+  const auto all = numbers(batches.size());
+  return pipeline_->step(all, all, as_it_is, scale, static_cast<int>(batches.size()));
+}
+
+std::vector<Tally> StagedModel::measure(const std::vector<Batch>& batches) {
+  if (batches.empty()) return {};
+  const auto metrics = objective_.metrics().size();
+  begin(batches, [&](const Batch& batch, std::size_t) {
+    const Tally tally = objective_.measure(model_, batch);
+    check_tally(tally, metrics);
+    return as_numbers(tally);
+  });
+  auto measured = pipeline_->forward(numbers(batches.size()), static_cast<int>(batches.size()));
+  const auto count = static_cast<std::int64_t>(batches.size());
+  if (!is_last())
+    measured = torch::empty({count, 2 + 2 * static_cast<std::int64_t>(metrics)}, torch::kFloat64);
+  broadcast(measured, world_.size() - 1, world_);
+  std::vector<Tally> tallies;
+  for (std::int64_t i = 0; i < count; ++i) tallies.push_back(as_tally(measured[i]));
+  return tallies;
+}
+
+}  // namespace sullae::train
