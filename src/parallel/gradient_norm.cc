@@ -10,7 +10,9 @@ double own_squares(const torch::OrderedDict<std::string, torch::Tensor>& paramet
                    const std::map<std::string, ParameterPart>& parts, bool is_first,
                    const std::set<std::string>& elsewhere) {
   double squares = 0;
+  std::set<const void*> there;  // one that has several names is one
   for (const auto& item : parameters) {
+    if (!there.insert(item.value().unsafeGetTensorImpl()).second) continue;
     const torch::Tensor gradient = item.value().grad();
     if (!gradient.defined() || elsewhere.contains(item.key())) continue;
     if (is_first || parts.contains(item.key()))
@@ -26,7 +28,9 @@ void scale_to_norm(const torch::OrderedDict<std::string, torch::Tensor>& paramet
   const torch::NoGradGuard guard;
   const double factor = clip_factor(norm, most);
   if (factor >= 1) return;
+  std::set<const void*> there;
   for (const auto& item : parameters) {
+    if (!there.insert(item.value().unsafeGetTensorImpl()).second) continue;
     if (item.value().grad().defined()) item.value().grad().mul_(factor);
   }
 }

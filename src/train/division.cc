@@ -69,11 +69,11 @@ std::string wrong_with(const Kind& kind, const std::optional<World>& found,
                        kind.name, kind.flag)
                  : "";
   const std::string mesh = fmt::format("--mesh {}: ", options.mesh);
+  const auto wanted = members_of(*expected, ranks);  // also where others have what this rank lacks
   if (!found)
     return fmt::format("{}the model has no {}, as those of the recipes transformer and gpt have",
                        mesh, kind.name);
   const auto there = members_of(*found, ranks);
-  const auto wanted = members_of(*expected, ranks);
   if (there == wanted) return {};
   return fmt::format("{}the model's layers are {} on ranks {}: expected them on {}", mesh,
                      kind.where, fmt::join(there, ", "), fmt::join(wanted, ", "));
@@ -148,9 +148,9 @@ void check_division(torch::nn::Module& model, const TrainOptions& options, const
   const auto parts = ranks_of_parts(model);
   std::int64_t are_parts = parts ? 1 : 0;
   ranks.all.allreduce(&are_parts, &are_parts, 1, DataType::int64, ReduceOp::max);
+  const auto problem = wrong_with(kParts, parts, ranks.tensor, options, ranks);
   const bool is_without = ranks.stages && !parts && are_parts != 0;
-  throw_on_all(ranks.all,
-               is_without ? "" : wrong_with(kParts, parts, ranks.tensor, options, ranks));
+  throw_on_all(ranks.all, is_without ? "" : problem);
 }
 
 void start_equal(torch::nn::Module& model, const Ranks& ranks) {

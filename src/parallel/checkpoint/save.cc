@@ -30,7 +30,7 @@ std::string as_text(const std::vector<Number>& numbers) {
 template <class Number>
 std::vector<Number> from_text(const std::string& text) {
   std::vector<Number> numbers(text.size() / sizeof(Number));
-  std::memcpy(numbers.data(), text.data(), numbers.size() * sizeof(Number));
+  if (!numbers.empty()) std::memcpy(numbers.data(), text.data(), numbers.size() * sizeof(Number));
   return numbers;
 }
 

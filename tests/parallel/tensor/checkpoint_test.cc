@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "parallel/checkpoint/saved_net.h"
 #include "parallel/tensor/writer.h"
 #include "support/errors.h"
@@ -186,6 +188,10 @@ TEST_F(TensorCheckpoint, HasOnceWhatHasTwoNames) {
     model.layer->weight.fill_(1);
     load_weights(file_, model, world);
     EXPECT_EQ(model.layer->weight.min().item<float>(), 7);
+    // So is its gradient: 15 numbers of 2 on both ranks together.
+    model.layer->weight.mutable_grad() = torch::full_like(model.layer->weight, 2.0F);
+    EXPECT_NEAR(clip_grad_norm(model, 1, world), 2 * std::sqrt(15.0), 1e-6);
+    EXPECT_NEAR(model.layer->weight.grad()[0][0].item<float>(), 1 / std::sqrt(15.0), 1e-6);
     if (world.rank() != 0) return;
     TwiceImpl whole(World::create({}));
     load_checkpoint(file_, whole);
