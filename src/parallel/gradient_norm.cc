@@ -10,11 +10,13 @@ double own_squares(const torch::OrderedDict<std::string, torch::Tensor>& paramet
                    const std::map<std::string, ParameterPart>& parts, bool is_first,
                    const std::set<std::string>& elsewhere) {
   double squares = 0;
-  std::set<const void*> there;  // one that has several names is one
+  std::set<const void*> counted;  // one that has several names is one
   for (const auto& item : parameters) {
-    if (!there.insert(item.value().unsafeGetTensorImpl()).second) continue;
+    if (elsewhere.contains(item.key())) counted.insert(item.value().unsafeGetTensorImpl());
+  }
+  for (const auto& item : parameters) {
     const torch::Tensor gradient = item.value().grad();
-    if (!gradient.defined() || elsewhere.contains(item.key())) continue;
+    if (!gradient.defined() || !counted.insert(item.value().unsafeGetTensorImpl()).second) continue;
     if (is_first || parts.contains(item.key()))
       squares += std::pow(torch::norm(gradient, 2, torch::kFloat64).item<double>(), 2);
   }

@@ -30,7 +30,7 @@ class ParameterParts {
   virtual ~ParameterParts() = default;
 
   virtual const World& world() const = 0;
-  /// Those that the optimizer is of, in its order: their names, and the tensors that modules have.
+  /// Those that the optimizer is of, trained or not, in its order: their names, and the tensors that modules have.
   virtual const std::vector<PlannedParameter>& all() const = 0;
   /// One that is laid out as the whole of it; it need not be there.
   virtual torch::Tensor outline_of(std::size_t parameter) const { return all()[parameter].tensor; }

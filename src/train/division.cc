@@ -58,10 +58,11 @@ constexpr Kind kParts{
 constexpr Kind kStages{
     .where = "in stages", .flag = "pp", .name = "stages (sullae::train::HasStages)"};
 
-// What is wrong on this rank; empty for nothing. `found`: those that have the model's, and `expected` what the options say.
-std::string wrong_with(const Kind& kind, const std::optional<World>& found,
-                       const std::optional<World>& expected, const TrainOptions& options,
-                       const Ranks& ranks) {
+// What is wrong on this rank; empty for nothing. `found`: those that have the model's, and `expected` what the options say. Collective over
+// both.
+std::string wrong_ranks_of(const Kind& kind, const std::optional<World>& found,
+                           const std::optional<World>& expected, const TrainOptions& options,
+                           const Ranks& ranks) {
   if (!expected)
     return found ? fmt::format(
                        "the model has {}, whose ranks have the same samples: expected "
@@ -142,13 +143,13 @@ std::int64_t count_parameters(torch::nn::Module& model, const Ranks& ranks) {
 
 void check_division(torch::nn::Module& model, const TrainOptions& options, const Ranks& ranks) {
   if (const ShardedUnits* const units = units_of(model)) check_units(model, *units, ranks.data);
-  throw_on_all(ranks.all,
-               wrong_with(kStages, ranks_of_stages(model), ranks.stages, options, ranks));
+  auto problem = wrong_ranks_of(kStages, ranks_of_stages(model), ranks.stages, options, ranks);
+  throw_on_all(ranks.all, problem);
   // A stage may have no layer that is in parts.
   const auto parts = ranks_of_parts(model);
   std::int64_t are_parts = parts ? 1 : 0;
   ranks.all.allreduce(&are_parts, &are_parts, 1, DataType::int64, ReduceOp::max);
-  const auto problem = wrong_with(kParts, parts, ranks.tensor, options, ranks);
+  problem = wrong_ranks_of(kParts, parts, ranks.tensor, options, ranks);
   const bool is_without = ranks.stages && !parts && are_parts != 0;
   throw_on_all(ranks.all, is_without ? "" : problem);
 }

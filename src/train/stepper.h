@@ -31,7 +31,7 @@ class Stepper {
   /// `model` has the weights to start from; the optimizer is made. All but `ranks` must outlive this object; these may be null
   /// where each rank has the whole model.
   Stepper(torch::nn::Module& model, const Objective& objective, const TrainOptions& options,
-          torch::Device device, const Ranks* ranks);
+          torch::Device device, const Ranks* ranks = nullptr);
   ~Stepper();
 
   /// Before the first step, and where another world follows: its ranks, which divide the samples, have equal weights. Collective.

@@ -19,24 +19,28 @@ namespace {
 struct Holders {
   std::vector<int> ranks;
   std::vector<std::string> kinds;
+  std::vector<std::string> firsts;  // of the names that it has there
 };
 
-// By name. One that has several on a rank has the first there.
+// By name.
 std::map<std::string, Holders> holders_of(const torch::nn::Module& model, const World& stages) {
   std::string mine;
-  std::set<const void*> there;
+  std::map<const void*, std::string> firsts;
   for (const auto& item : model.named_parameters()) {
-    if (there.insert(item.value().unsafeGetTensorImpl()).second)
-      mine += fmt::format("{}\n{} [{}]\n", item.key(), c10::toString(item.value().scalar_type()),
-                          fmt::join(item.value().sizes(), ", "));
+    const auto first = firsts.emplace(item.value().unsafeGetTensorImpl(), item.key()).first;
+    mine += fmt::format("{}\n{} [{}]\n{}\n", item.key(), c10::toString(item.value().scalar_type()),
+                        fmt::join(item.value().sizes(), ", "), first->second);
   }
   std::map<std::string, Holders> holders;
   const auto all = texts_of_all(stages, mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     std::istringstream lines(all[rank]);
-    for (std::string name, kind; std::getline(lines, name) && std::getline(lines, kind);) {
-      holders[name].ranks.push_back(static_cast<int>(rank));
-      holders[name].kinds.push_back(kind);
+    for (std::string name, kind, first;
+         std::getline(lines, name) && std::getline(lines, kind) && std::getline(lines, first);) {
+      Holders& its = holders[name];
+      its.ranks.push_back(static_cast<int>(rank));
+      its.kinds.push_back(kind);
+      its.firsts.push_back(first);
     }
   }
   return holders;
@@ -64,7 +68,14 @@ TiedParameters::TiedParameters(const torch::nn::Module& model, const World& stag
             "a model in stages: parameter '{}' is {} on the rank of stage {}, and {} on that of "
             "stage {}: expected one, or other names",
             name, holders.kinds[0], holders.ranks[0], holders.kinds[i], holders.ranks[i]));
+      if (holders.firsts[i] != holders.firsts[0])
+        throw InputError(fmt::format(
+            "a model in stages: parameter '{}' is '{}' on the rank of stage {}, and '{}' on that "
+            "of "
+            "stage {}: expected the same names of one parameter on both",
+            name, holders.firsts[0], holders.ranks[0], holders.firsts[i], holders.ranks[i]));
     }
+    if (holders.firsts[0] != name) continue;  // another name of one that is tied
     const auto world = worlds.find(holders.ranks);
     if (world == worlds.end()) worlds[holders.ranks] = stages.process_set(holders.ranks);
     const auto& its = worlds[holders.ranks];

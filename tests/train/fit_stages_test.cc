@@ -97,6 +97,65 @@ TEST(FitStages, TrainWhatOneProcessTrains) {
   EXPECT_NE(whole.scale[0].item<float>(), 0.3F);
 }
 
+// Of the optimizer's two groups, those that decay and others, the first rank has one.
+struct BareImpl : torch::nn::Module, HasStages {
+  explicit BareImpl(const World& pipe) : world(pipe) {
+    for (int i = world.rank() * 2 / world.size(); i < (world.rank() + 1) * 2 / world.size(); ++i) {
+      torch::nn::Linear layer(torch::nn::LinearOptions(6, 6).bias(i == 1));
+      const torch::NoGradGuard guard;
+      for (auto& parameter : layer->parameters()) parameter.fill_(0.1 + i);
+      layers.push_back(register_module("layer" + std::to_string(i), layer));
+    }
+  }
+  torch::Tensor through(torch::Tensor x) {
+    for (auto& layer : layers) x = torch::tanh(layer(x));
+    return x;
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return through(arrived.defined() ? arrived : x); }
+  const World* stages() const override { return &world; }
+  torch::Tensor run_stage(const Batch& batch, const torch::Tensor& before) override {
+    return through(before.defined() ? before : batch.inputs[0]);
+  }
+  void begin_with(const torch::Tensor& before) override { arrived = before; }
+  World world;
+  std::vector<torch::nn::Linear> layers;
+  torch::Tensor arrived;
+};
+
+TEST(FitStages, MayLackAGroupOfTheOptimizer) {
+  const TemporaryDirectory folder;
+  const Regression objective(forward_of<BareImpl>());
+  TrainOptions options{.epochs = 1,
+                       .batch_size = 6,
+                       .optimizer = "adamw",
+                       .lr = 0.01,
+                       .weight_decay = 0.1,
+                       .checkpoint_dir = folder.path(),
+                       .resume = true};
+  const auto trained = [&](World& world, const World& pipe) {
+    BareImpl model(pipe);
+    auto data = halved_waves();
+    return fit(model, objective, data, options, "bare", {}, world);
+  };
+  options.mesh = "pp=2";
+  run_ranks({.size = 2}, [&](World& world) { trained(world, world); });
+  // One process goes on as they would.
+  options.epochs = 2;
+  std::filesystem::copy(folder.path(), folder.path() / "copy");
+  Report together;
+  run_ranks({.size = 2}, [&](World& world) {
+    const auto report = trained(world, world);
+    if (world.rank() == 0) together = report;
+  });
+  options.mesh.clear();
+  options.checkpoint_dir = folder.path() / "copy";
+  run_ranks({.size = 1}, [&](World& world) {
+    const auto alone = trained(world, World::create({}));
+    EXPECT_EQ(alone.history.size(), 1U);
+    EXPECT_NEAR(alone.test_loss, together.test_loss, 1e-6);
+  });
+}
+
 TEST(FitStages, SayWhatIsWrong) {
   run_ranks({.size = 4}, [](World& world) {
     auto data = halved_waves();
@@ -127,6 +186,20 @@ TEST(FitStages, SayWhatIsWrong) {
           fit(different, kOfPiped, data, {.batch_size = 6, .mesh = "pp=2"}, "halves", {}, world);
         }),
         "parameter 'other' is Float [2] on the rank of stage 0, and Float [3] on that of stage 1"));
+    // By two names here, and one there.
+    struct Twice : PipedImpl {
+      explicit Twice(const World& pipe) : PipedImpl(pipe) {
+        register_parameter("again", pipe.rank() == 0 ? scale : torch::ones({6}));
+      }
+    };
+    Twice twice(mesh["pp"]);
+    const auto names = error_of<InputError>([&] {
+      fit(twice, kOfPiped, data, {.batch_size = 6, .mesh = "pp=2"}, "halves", {}, world);
+    });
+    EXPECT_TRUE(contains(names,
+                         "parameter 'again' is 'scale' on the rank of stage 0, and 'again' on that "
+                         "of stage 1"))
+        << names;
     // What the last rank's objective throws, all throw.
     struct Wrong final : Regression {
       using Regression::Regression;

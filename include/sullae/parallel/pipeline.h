@@ -140,7 +140,7 @@ class Pipeline {
 };
 
 /// save_checkpoint() of a model in stages: each rank writes its own, as with a ShardedOptimizer (see there), and the file is that of one
-/// process whose model has the stages' parameters by their names, one stage after the other; tied ones are there once for each of
+/// process whose model registers the stages' parameters by their names, one stage after the other; tied ones are there once for each of
 /// their names. Buffers travel by way of rank 0. Leave `options.weights` empty. Collective over `world`, whose ranks have the whole
 /// model together, once or more often: the pipeline's, or, of stages that have layers in parts, mesh.across({"pp", "tp"}). Throws
 /// InputError for one whose ranks do not, Error for what any rank has met, on every rank.

@@ -222,13 +222,20 @@ double Stages::clip(double most, const World* tensor) {
         "Pipeline: clip_grad_norm() of stages with tensor parallel layers: expected their world, "
         "too");
   std::set<std::string> again;
-  for (const auto& group : tied_names_)
-    again.insert(group.begin() + (is_first_holder(group.front()) ? 1 : 0), group.end());
+  std::set<const void*> first;  // tensors that count here, also by a name that is another's, too
+  const auto own = parameters();
+  for (const auto& group : tied_names_) {
+    const bool is_first = is_first_holder(group.front());
+    if (is_first) first.insert(own[group.front()].unsafeGetTensorImpl());
+    again.insert(group.begin() + (is_first ? 1 : 0), group.end());
+  }
   double squares = 0;
   for (const auto& stage : own_) {
     std::set<std::string> elsewhere;
     for (const auto& item : stage.module->named_parameters()) {
-      if (again.contains(stage.full_name(item.key()))) elsewhere.insert(item.key());
+      if (again.contains(stage.full_name(item.key())) &&
+          !first.contains(item.value().unsafeGetTensorImpl()))
+        elsewhere.insert(item.key());
     }
     squares += own_squares(stage.module->named_parameters(), parts_of(*stage.module),
                            tensor == nullptr || tensor->rank() == 0, elsewhere);

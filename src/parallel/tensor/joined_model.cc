@@ -27,6 +27,7 @@ std::string name_in(const OwnModule& own, const std::string& name) {
 // of those that a parameter has.
 Json told_by(const std::vector<OwnModule>& modules) {
   Json told{{"problem", ""}, {"state", Json::array()}};
+  std::map<const void*, std::string> firsts;
   for (const OwnModule& own : modules) {
     const auto add = [&](const char* kind, const std::string& name) -> Json& {
       told["state"].push_back({{"kind", kind}, {"name", name}, {"stage", own.stage}});
@@ -47,7 +48,6 @@ Json told_by(const std::vector<OwnModule>& modules) {
       its["type"] = static_cast<int>(one.tensor.scalar_type());
       its["shape"] = one.tensor.sizes().vec();
     }
-    std::map<const void*, std::string> firsts;
     for (const auto& item : own.module.named_parameters()) {
       const auto name = name_in(own, item.key());
       const auto first = firsts.emplace(item.value().unsafeGetTensorImpl(), name).first;
@@ -58,8 +58,8 @@ Json told_by(const std::vector<OwnModule>& modules) {
 }
 
 // What all have, of lower stages first, and the rank whose it is.
-std::vector<std::pair<Json, int>> told_by_all(const std::vector<OwnModule>& own,
-                                              const World& world) {
+std::vector<std::pair<Json, int>> state_of_all(const std::vector<OwnModule>& own,
+                                               const World& world) {
   std::vector<std::pair<Json, int>> all;
   const auto texts = texts_of_all(world, told_by(own).dump());
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
@@ -90,9 +90,15 @@ JoinedModel::JoinedModel(const std::vector<OwnModule>& own,
 
   std::vector<NamedState> state;
   std::set<std::pair<std::string, std::string>> there;
-  for (const auto& [one, rank] : told_by_all(own, world)) {
+  std::map<std::string, std::string> firsts;  // by each name of a parameter
+  for (const auto& [one, rank] : state_of_all(own, world)) {
     const auto kind = one.at("kind").get<std::string>();
     const auto name = one.at("name").get<std::string>();
+    if (kind == "parameter" && firsts.emplace(name, one.at("is")).first->second != one.at("is"))
+      throw InputError(
+          fmt::format("a checkpoint of a model in parts: parameter '{}' is also called '{}' on one "
+                      "rank, and not on rank {}: expected the same names on all that have it",
+                      name, std::max(firsts.at(name), one.at("is").get<std::string>()), rank));
     if (!there.emplace(kind, name).second) continue;
     if (kind == "module") {
       state.push_back({.kind = Kind::module, .name = name});

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "parallel/agreement.h"
@@ -138,10 +137,11 @@ void add_parameters(std::vector<OwnParameter>& to, const torch::nn::Module& modu
                     const std::map<std::string, torch::Tensor>& masters, const std::string& called,
                     int stage) {
   const auto parts = parts_of(module);
-  std::set<const void*> there;
   for (const auto& item : module.named_parameters()) {
-    // One that has several names is one.
-    if (!there.insert(item.value().unsafeGetTensorImpl()).second) continue;
+    // One that has several names is one, also of several modules.
+    const bool is_there = std::ranges::any_of(
+        to, [&](const OwnParameter& own) { return own.tensor.is_same(item.value()); });
+    if (is_there) continue;
     const auto name = called.empty() ? item.key() : called + '.' + item.key();
     const auto master = masters.find(name);
     to.push_back({.name = name,
@@ -197,6 +197,7 @@ ModelParts::ModelParts(const std::vector<OwnParameter>& own, const World& world)
 }
 
 void ModelParts::put_in_order(const std::vector<std::string>& names) {
+  const std::size_t count = all_.size();
   std::map<std::string, std::size_t> places;
   for (std::size_t i = 0; i < all_.size(); ++i) places[all_[i].name] = i;
   const auto all = std::exchange(all_, {});
@@ -211,6 +212,9 @@ void ModelParts::put_in_order(const std::vector<std::string>& names) {
     pieces_.push_back(pieces[found->second]);
     divisions_.push_back(divisions[found->second]);
   }
+  if (all_.size() != count)
+    throw Error(fmt::format("a checkpoint of a model in parts: {} parameters in order, of {}",
+                            all_.size(), count));
 }
 
 std::vector<Part> ModelParts::parts_of(std::size_t parameter) const {
