@@ -94,7 +94,7 @@ class ClusterCommand final : public Command {
       cluster::Jobs jobs(settings, *engine);
       std::vector<std::string> unreadable;
       jobs.end_all(unreadable);
-      for (const auto& why : unreadable) fmt::print(stderr, "warning: {}\n", why);
+      warn_of(unreadable);
     } catch (const Error& error) {
       fmt::print(stderr, "sullae cluster: {}\n", error.what());
     }

@@ -58,10 +58,14 @@ std::optional<cluster::JobView> view_if_answered(OpenCluster& cluster,
   }
 }
 
+void warn_of(const std::vector<std::string>& unreadable) {
+  for (const auto& why : unreadable) fmt::print(stderr, "warning: {}\n", why);
+}
+
 std::vector<cluster::JobView> views_of(cluster::Jobs& jobs) {
   std::vector<std::string> unreadable;
   auto views = jobs.views(unreadable);
-  for (const auto& why : unreadable) fmt::print(stderr, "warning: {}\n", why);
+  warn_of(unreadable);
   return views;
 }
 

@@ -26,6 +26,8 @@ struct OpenCluster {
 std::optional<cluster::JobView> view_if_answered(OpenCluster& cluster,
                                                  const cluster::JobFolder& folder,
                                                  std::string& problem);
+/// On standard error, what is wrong with folders that are no jobs.
+void warn_of(const std::vector<std::string>& unreadable);
 /// Of all jobs; folders that are none are named on standard error.
 std::vector<cluster::JobView> views_of(cluster::Jobs& jobs);
 

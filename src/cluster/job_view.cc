@@ -33,23 +33,17 @@ constexpr std::array<Word, 12> kWords = {{
     {JobState::vanished, "vanished"},
 }};
 
-JobState state_of(End end) {
-  switch (end) {
-    case End::completed:
-      return JobState::completed;
-    case End::failed:
-      return JobState::failed;
-    case End::cancelled:
-      return JobState::cancelled;
-    case End::preempted:
-      return JobState::preempted;
-    case End::timed_out:
-      return JobState::timed_out;
-    case End::past_deadline:
-      return JobState::past_deadline;
-  }
-  return JobState::failed;
-}
+using Ending = std::pair<End, JobState>;
+constexpr std::array<Ending, 6> kEndings = {{
+    {End::completed, JobState::completed},
+    {End::failed, JobState::failed},
+    {End::cancelled, JobState::cancelled},
+    {End::preempted, JobState::preempted},
+    {End::timed_out, JobState::timed_out},
+    {End::past_deadline, JobState::past_deadline},
+}};
+
+JobState state_of(End end) { return std::ranges::find(kEndings, end, &Ending::first)->second; }
 
 // Slurm's words for what its users ask about most.
 std::string explain_waiting(const std::string& reason) {
@@ -109,6 +103,11 @@ void look_at_ended(JobView& view, const EngineJob& job) {
 }  // namespace
 
 std::string to_text(JobState state) { return std::ranges::find(kWords, state, &Word::state)->text; }
+
+End end_of(JobState state) {
+  const auto* const found = std::ranges::find(kEndings, state, &Ending::second);
+  return found == kEndings.end() ? End::failed : found->first;
+}
 
 bool is_over(JobState state) {
   return state != JobState::pending && state != JobState::running && state != JobState::unsubmitted;

@@ -28,6 +28,8 @@ enum class JobState {
 };
 std::string to_text(JobState state);
 bool is_over(JobState state);
+/// How a job ended that is in that state; failed where there is no other word.
+End end_of(JobState state);
 
 /// What a job's folder says.
 struct JobFacts {

@@ -30,21 +30,15 @@ std::vector<std::string> to_cancel(const JobView& view, std::span<const EngineJo
   return ids;
 }
 
-End end_of(JobState state) {
-  switch (state) {
-    case JobState::completed:
-      return End::completed;
-    case JobState::cancelled:
-      return End::cancelled;
-    case JobState::preempted:
-      return End::preempted;
-    case JobState::timed_out:
-      return End::timed_out;
-    case JobState::past_deadline:
-      return End::past_deadline;
-    default:
-      return End::failed;
-  }
+// Of one that has left none itself.
+Result result_of(const JobView& view, std::int64_t ended) {
+  return {.end = end_of(view.state),
+          .exit_code = view.exit_code,
+          .reason = view.reason,
+          .submission = view.facts.submission.number,
+          .attempts = view.facts.attempts,
+          .started = view.started,
+          .ended = ended};
 }
 
 // Whoever looks at a folder that cannot be read hears why.
@@ -153,36 +147,31 @@ void Jobs::cancel(const JobFolder& folder) {
 }
 
 void Jobs::end_all(std::vector<std::string>& unreadable) {
+  if (std::ranges::all_of(folders_.all(), has_result)) return;
   const Deadline deadline(std::chrono::seconds{45}, "the limit for jobs to end");
   std::set<std::string> cancelled;  // of the engine's
   std::set<std::string> ran;        // until now
-  while (!std::ranges::all_of(folders_.all(), has_result)) {
+  for (;;) {
     const auto of_job = engine_jobs_by_id();
     unreadable.clear();
     std::vector<std::string> ids;
     bool is_any_live = false;
     for (const JobView& view : views_of(of_job, unreadable)) {
-      const JobFolder folder = find(view.facts.id);
+      const auto& id = view.facts.id;
+      if (view.facts.result || view.state == JobState::unsubmitted) continue;
+      const JobFolder folder = find(id);
       if (is_over(view.state)) {
-        if (!view.facts.result) {
-          folder.set_result({.end = end_of(view.state),
-                             .exit_code = view.exit_code,
-                             .reason = view.reason,
-                             .submission = view.facts.submission.number,
-                             .attempts = view.facts.attempts,
-                             .started = view.started,
-                             .ended = ran.contains(view.facts.id) ? std::time(nullptr) : 0});
-        }
-      } else if (view.state != JobState::unsubmitted) {
-        is_any_live = true;
-        ran.insert(view.facts.id);
-        const UniqueFd lock = folder.lock();  // after whoever submits it
-        folder.set_cancelled(true);
-        const auto found = of_job.find(view.facts.id);
-        if (found == of_job.end()) continue;
-        for (auto& id : to_cancel(view, found->second)) {
-          if (cancelled.insert(id).second) ids.push_back(std::move(id));
-        }
+        folder.set_result(result_of(view, ran.contains(id) ? std::time(nullptr) : 0));
+        continue;
+      }
+      is_any_live = true;
+      ran.insert(id);
+      const UniqueFd lock = folder.lock();  // after whoever submits it
+      folder.set_cancelled(true);
+      const auto found = of_job.find(id);
+      if (found == of_job.end()) continue;
+      for (auto& one : to_cancel(view, found->second)) {
+        if (cancelled.insert(one).second) ids.push_back(std::move(one));
       }
     }
     engine_.cancel(ids);

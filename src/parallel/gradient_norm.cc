@@ -23,6 +23,24 @@ double own_squares(const torch::OrderedDict<std::string, torch::Tensor>& paramet
   return squares;
 }
 
+torch::OrderedDict<std::string, torch::Tensor> with_masters(
+    torch::OrderedDict<std::string, torch::Tensor> parameters,
+    const std::map<std::string, torch::Tensor>& masters) {
+  for (auto& item : parameters) {
+    if (const auto master = masters.find(item.key()); master != masters.end())
+      item.value() = master->second;
+  }
+  return parameters;
+}
+
+double clip_to_norm(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
+                    double squares, double most, const World& world) {
+  world.allreduce(&squares, &squares, 1, DataType::float64);
+  const double norm = std::sqrt(squares);
+  scale_to_norm(parameters, norm, most);
+  return norm;
+}
+
 double clip_factor(double norm, double most) { return most / (norm + 1e-6); }
 
 void scale_to_norm(const torch::OrderedDict<std::string, torch::Tensor>& parameters, double norm,

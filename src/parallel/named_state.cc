@@ -16,6 +16,10 @@ std::shared_ptr<torch::nn::Module> child_of(torch::nn::Module& parent, const std
 
 }  // namespace
 
+std::string name_in(const std::string& module, const std::string& name) {
+  return module.empty() ? name : module + '.' + name;
+}
+
 std::vector<NamedState> state_of(const torch::nn::Module& module) {
   using Kind = NamedState::Kind;
   std::vector<NamedState> state;

@@ -17,6 +17,9 @@ struct NamedState {
   torch::Tensor tensor;  ///< none of a module
 };
 
+/// What a module's `name` is called where the module is called `module`; empty: it is all there is.
+std::string name_in(const std::string& module, const std::string& name);
+
 /// Modules, too: checkpoints have them, even those without parameters.
 std::vector<NamedState> state_of(const torch::nn::Module& module);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sullae/error.h"
+#include "train/checked_objective.h"
 #include "train/device.h"
 #include "train/staged_model.h"
 
@@ -43,12 +44,6 @@ double mean(const Sum& sum) { return sum.sum / std::max(sum.count, 1.0); }
 
 }  // namespace
 
-void check_tally(const Tally& tally, std::size_t metrics) {
-  if (tally.metrics.size() != metrics)
-    throw InputError(fmt::format("Objective::measure gave {} numbers for {} metrics",
-                                 tally.metrics.size(), metrics));
-}
-
 Evaluation evaluate(const Tested& tested, Split split, const std::vector<std::size_t>& samples,
                     std::size_t epoch, const World& world) {
   const torch::NoGradGuard guard;
@@ -69,14 +64,12 @@ Evaluation evaluate(const Tested& tested, Split split, const std::vector<std::si
   };
   std::vector<Batch> batches;  // for all stages to be at work
   while (const auto next = stream->next()) {
-    const Batch batch = next->to(device, tested.input_type);
+    auto batch = next->to(device, tested.input_type);
     if (tested.staged == nullptr) {
-      const Tally tally = tested.objective.measure(tested.model, batch);
-      check_tally(tally, metrics.size());
-      count(tally);
+      count(checked_tally(tested.objective, tested.model, batch, metrics.size()));
       continue;
     }
-    batches.push_back(batch);
+    batches.push_back(std::move(batch));
     if (batches.size() < tested.staged->batches_together()) continue;
     for (const Tally& tally : tested.staged->measure(std::exchange(batches, {}))) count(tally);
   }

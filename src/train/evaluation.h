@@ -3,7 +3,6 @@
 
 #include <torch/nn/module.h>
 
-#include <cstddef>
 #include <map>
 #include <string>
 
@@ -30,9 +29,6 @@ struct Tested {
   /// Where the model is in stages; null elsewhere. Ranks of one pipeline then are one of those that divide the samples.
   StagedModel* staged = nullptr;
 };
-
-/// Throws InputError where a Tally has not as many numbers as there are metrics.
-void check_tally(const Tally& tally, std::size_t metrics);
 
 /// Over `samples` of a split, each on one rank. Collective: `samples` are the same on every rank.
 Evaluation evaluate(const Tested& tested, Split split, const std::vector<std::size_t>& samples,

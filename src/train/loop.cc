@@ -45,7 +45,7 @@ void Loop::enter(const World& world) {
   // Ranks drop out different cells, where they have different samples, or layers.
   if (is_first)
     torch::manual_seed(options_.seed * 1000003 +
-                       static_cast<std::uint64_t>(ranks_->drawing_number) + 1);
+                       static_cast<std::uint64_t>(ranks_->drawing_number()) + 1);
   if (parts_.monitors && monitors_.empty()) {
     monitors_ = parts_.monitors(world.rank());
     is_first_of_monitors_ = !monitors_.empty();

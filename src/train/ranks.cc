@@ -76,18 +76,16 @@ int data_ranks(const TrainOptions& options, int ranks) {
 }
 
 Ranks::Ranks(const TrainOptions& options, const World& world)
-    : all(world), data(world), drawing(world), drawing_number(world.rank()) {
+    : all(world), data(world), drawing(world) {
   const auto dimensions = mesh_of(options, world.size());
   if (!dimensions) return;
   const Mesh mesh(world, *dimensions);
   data = drawing = mesh[kDataParallel];
-  drawing_number = data.rank();
   if (mesh[kTensorParallel].size() > 1) model = tensor = mesh[kTensorParallel];
   if (mesh[kPipeline].size() == 1) return;
   stages = mesh[kPipeline];
   model = mesh.across({kPipeline, kTensorParallel});
   drawing = mesh.across({kDataParallel, kPipeline});
-  drawing_number = data.rank() * stages->size() + stages->rank();
 }
 
 }  // namespace sullae::train

@@ -32,10 +32,12 @@ struct Ranks {
   std::optional<World> stages;
   /// Those that have the whole model together; none where each has all of it.
   std::optional<World> model;
-  /// Those that have other samples, or other layers, and draw different numbers therefore; and which of them this is: the same for those
-  /// that have parts of the same layers.
+  /// Those that have other samples, or other layers, and draw different numbers therefore.
   World drawing;
-  int drawing_number = 0;
+  /// Which of them this is: the same for those that have parts of the same layers.
+  int drawing_number() const {
+    return stages ? data.rank() * stages->size() + stages->rank() : data.rank();
+  }
 };
 
 }  // namespace sullae::train

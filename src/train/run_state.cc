@@ -61,7 +61,7 @@ torch::Tensor broadcast_generators(const CheckpointMetadata* metadata, const Wor
 torch::Tensor gather_generators(torch::Device device, const Ranks& ranks) {
   const auto states = allgather(
       at::globalContext().defaultGenerator(device).get_state().unsqueeze(0), ranks.drawing);
-  const auto numbers = allgather(torch::tensor({ranks.drawing_number}), ranks.drawing);
+  const auto numbers = allgather(torch::tensor({ranks.drawing_number()}), ranks.drawing);
   return states.index_select(0, numbers.argsort());
 }
 
@@ -87,7 +87,7 @@ RunState restore(const CheckpointMetadata* metadata, torch::Device device, const
   // A processor's says nothing to a GPU.
   if (generators.size(0) == ranks.drawing.size() &&
       generators.size(1) == generator.get_state().numel())
-    generator.set_state(generators[ranks.drawing_number].clone());
+    generator.set_state(generators[ranks.drawing_number()].clone());
   return run_state_of(text);
 }
 

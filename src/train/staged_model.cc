@@ -1,13 +1,11 @@
 #include "train/staged_model.h"
 
-#include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <utility>
 
-#include "sullae/error.h"
 #include "sullae/torch.h"
-#include "train/evaluation.h"
+#include "train/checked_objective.h"
 
 namespace sullae::train {
 namespace {
@@ -80,10 +78,8 @@ double StagedModel::train(const std::vector<Batch>& batches, const std::vector<d
   if (batches.empty()) return 0;
   const auto count = static_cast<double>(batches.size());
   begin(batches, [&](const Batch& batch, std::size_t at) {
-    const auto loss = objective_.loss(model_, batch);
-    if (loss.numel() != 1)
-      throw InputError(fmt::format("Objective::loss gave {} numbers, expected one", loss.numel()));
-    return loss * (weights[at] * count);  // of which the pipeline takes the mean
+    // Of which the pipeline takes the mean.
+    return checked_loss(objective_, model_, batch) * (weights[at] * count);
   });
   const auto as_it_is = [](const torch::Tensor& loss, const torch::Tensor&) {
     return loss;
@@ -96,9 +92,7 @@ std::vector<Tally> StagedModel::measure(const std::vector<Batch>& batches) {
   if (batches.empty()) return {};
   const auto metrics = objective_.metrics().size();
   begin(batches, [&](const Batch& batch, std::size_t) {
-    const Tally tally = objective_.measure(model_, batch);
-    check_tally(tally, metrics);
-    return as_numbers(tally);
+    return as_numbers(checked_tally(objective_, model_, batch, metrics));
   });
   auto measured = pipeline_->forward(numbers(batches.size()), static_cast<int>(batches.size()));
   const auto count = static_cast<std::int64_t>(batches.size());

@@ -1,8 +1,8 @@
 #include "train/stepper.h"
 
-#include <fmt/format.h>
 #include <torch/torch.h>
 
+#include "train/checked_objective.h"
 #include "train/loss_scale.h"
 
 namespace sullae::train {
@@ -64,9 +64,7 @@ StepResult Stepper::step(const std::vector<Batch>& parts, double lr,
 }
 
 torch::Tensor Stepper::loss_of(torch::nn::Module& model, const Batch& batch, double total) const {
-  const auto loss = objective_.loss(model, batch.to(device_, update_->input_type()));
-  if (loss.numel() != 1)
-    throw InputError(fmt::format("Objective::loss gave {} numbers, expected one", loss.numel()));
+  const auto loss = checked_loss(objective_, model, batch.to(device_, update_->input_type()));
   return loss * (static_cast<double>(batch.size()) / total);
 }
 

@@ -45,10 +45,6 @@ struct PipelineStage {
   /// Stands, with a dot, before the names of its parameters, which must differ between all stages, unless they are tied; empty for
   /// nothing.
   std::string name;
-  /// What one of the module's parameters is called in the whole model.
-  std::string full_name(const std::string& own) const {
-    return name.empty() ? own : name + '.' + own;
-  }
 };
 
 struct PipelineOptions {

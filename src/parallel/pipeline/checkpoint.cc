@@ -1,6 +1,4 @@
 // Checkpoints of a model in stages: who has a stage writes it, and gets it.
-#include "parallel/checkpoint/checkpoint.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -50,31 +48,23 @@ JoinedModel joined(const Stages& stages, const std::map<std::string, torch::Tens
 void save_checkpoint(const std::filesystem::path& file, const Pipeline& pipeline,
                      const PartsOptimizer& optimizer, const World& world,
                      const CheckpointOptions& options) {
-  JoinedModel model = joined(pipeline.stages(), optimizer.masters, world);
-  model.gather_buffers();
-  const Sharded own{optimizer.optimizer, optimizer.make};
-  save_parts(file, model.module(), model.parts(), &own, options);
+  joined(pipeline.stages(), optimizer.masters, world).save(file, &optimizer, options);
 }
 
 void save_weights(const std::filesystem::path& file, const Pipeline& pipeline, const World& world,
                   const CheckpointOptions& options,
                   const std::map<std::string, torch::Tensor>& masters) {
-  JoinedModel model = joined(pipeline.stages(), masters, world);
-  model.gather_buffers();
-  save_parts(file, model.module(), model.parts(), nullptr, options);
+  joined(pipeline.stages(), masters, world).save(file, nullptr, options);
 }
 
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, Pipeline& pipeline,
                                    const PartsOptimizer& optimizer, const World& world) {
-  JoinedModel model = joined(pipeline.stages(), optimizer.masters, world);
-  const Sharded own{optimizer.optimizer, optimizer.make};
-  return load_parts(file, model.module(), model.parts(), &own);
+  return joined(pipeline.stages(), optimizer.masters, world).load(file, &optimizer);
 }
 
 CheckpointMetadata load_weights(const std::filesystem::path& file, Pipeline& pipeline,
                                 const World& world) {
-  JoinedModel model = joined(pipeline.stages(), {}, world);
-  return load_parts(file, model.module(), model.parts(), nullptr);
+  return joined(pipeline.stages(), {}, world).load(file, nullptr);
 }
 
 }  // namespace sullae

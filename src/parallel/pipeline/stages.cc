@@ -46,9 +46,8 @@ void check_unique(const Parameters& all, const std::vector<std::vector<std::stri
       if (!is_new && !is_tied)
         throw InputError(
             fmt::format("Pipeline: rank {} and rank {} each have a parameter '{}': expected "
-                        "stages' parameters to "
-                        "have names of their own, which PipelineStage::name makes them, or to be "
-                        "tied",
+                        "stages' parameters to have names of their own, which "
+                        "PipelineStage::name makes, or to be tied",
                         before->second, rank, name));
     }
   }
@@ -63,7 +62,7 @@ std::string line_of(const NamedState& one) {
 }
 
 // Of a parameter's: behind its kind, type and sizes.
-std::string name_in(const std::string& line) {
+std::string name_of(const std::string& line) {
   std::size_t at = 0;
   for (int word = 0; word < 3; ++word) at = line.find(' ', at) + 1;
   return line.substr(at);
@@ -107,7 +106,7 @@ Stages::Stages(std::vector<PipelineStage> own, const World& world, const Pipelin
     has_parts_ |= lines.front() == "parts";
     lines.erase(lines.begin());
     for (const std::string& line : lines) {
-      const auto name = name_in(line);
+      const auto name = name_of(line);
       if (!all_.back().emplace(name, line.substr(0, line.size() - name.size())).second)
         throw InputError(
             fmt::format("Pipeline: rank {} has two parameters '{}': expected names of their own, "
@@ -233,7 +232,7 @@ double Stages::clip(double most, const World* tensor) {
   for (const auto& stage : own_) {
     std::set<std::string> elsewhere;
     for (const auto& item : stage.module->named_parameters()) {
-      if (again.contains(stage.full_name(item.key())) &&
+      if (again.contains(name_in(stage.name, item.key())) &&
           !first.contains(item.value().unsafeGetTensorImpl()))
         elsewhere.insert(item.key());
     }
@@ -251,7 +250,7 @@ torch::OrderedDict<std::string, torch::Tensor> Stages::parameters() const {
   torch::OrderedDict<std::string, torch::Tensor> all;
   for (const auto& stage : own_) {
     for (const auto& item : stage.module->named_parameters())
-      all.insert(stage.full_name(item.key()), item.value());
+      all.insert(name_in(stage.name, item.key()), item.value());
   }
   return all;
 }
@@ -261,7 +260,7 @@ std::vector<NamedState> Stages::state() const {
   for (const auto& stage : own_) {
     if (!stage.name.empty()) all.push_back({.kind = NamedState::Kind::module, .name = stage.name});
     for (auto& one : state_of(*stage.module)) {
-      one.name = stage.full_name(one.name);
+      one.name = name_in(stage.name, one.name);
       all.push_back(std::move(one));
     }
   }

@@ -19,10 +19,6 @@ namespace {
 using Json = nlohmann::json;
 using Kind = NamedState::Kind;
 
-std::string name_in(const OwnModule& own, const std::string& name) {
-  return own.name.empty() ? name : own.name + '.' + name;
-}
-
 // What a rank has, where the parts of a checkpoint do not say it: modules, buffers, and all names of parameters, with the first
 // of those that a parameter has.
 Json told_by(const std::vector<OwnModule>& modules) {
@@ -35,7 +31,7 @@ Json told_by(const std::vector<OwnModule>& modules) {
     };
     if (!own.name.empty()) add("module", own.name);
     for (const NamedState& one : state_of(own.module)) {
-      const auto name = name_in(own, one.name);
+      const auto name = name_in(own.name, one.name);
       if (one.kind == Kind::module) add("module", name);
       if (one.kind != Kind::buffer) continue;
       try {
@@ -49,7 +45,7 @@ Json told_by(const std::vector<OwnModule>& modules) {
       its["shape"] = one.tensor.sizes().vec();
     }
     for (const auto& item : own.module.named_parameters()) {
-      const auto name = name_in(own, item.key());
+      const auto name = name_in(own.name, item.key());
       const auto first = firsts.emplace(item.value().unsafeGetTensorImpl(), name).first;
       add("parameter", name)["is"] = first->second;
     }
@@ -72,6 +68,11 @@ std::vector<std::pair<Json, int>> state_of_all(const std::vector<OwnModule>& own
   return all;
 }
 
+std::optional<Sharded> sharded(const PartsOptimizer* optimizer) {
+  if (optimizer == nullptr) return std::nullopt;
+  return Sharded{optimizer->optimizer, optimizer->make};
+}
+
 }  // namespace
 
 JoinedModel::JoinedModel(const std::vector<OwnModule>& own,
@@ -80,9 +81,9 @@ JoinedModel::JoinedModel(const std::vector<OwnModule>& own,
   std::vector<OwnParameter> own_parameters;
   std::map<std::string, torch::Tensor> own_buffers;
   for (const OwnModule& one : own) {
-    add_parameters(own_parameters, one.module, masters, one.name, one.stage);
+    add_parameters(own_parameters, one.module, masters, one.name);
     for (const auto& item : one.module.named_buffers())
-      own_buffers[name_in(one, item.key())] = item.value();
+      own_buffers[name_in(one.name, item.key())] = item.value();
   }
   parts_.emplace(own_parameters, world);
   std::map<std::string, torch::Tensor> parameters;
@@ -121,6 +122,20 @@ JoinedModel::JoinedModel(const std::vector<OwnModule>& own,
   parts_->put_in_order(names);
 }
 
+void JoinedModel::save(const std::filesystem::path& file, const PartsOptimizer* optimizer,
+                       const CheckpointOptions& options) {
+  gather_buffers();
+  const auto own = sharded(optimizer);
+  save_parts(file, *module_, *parts_, own ? &*own : nullptr, options);
+}
+
+CheckpointMetadata JoinedModel::load(const std::filesystem::path& file,
+                                     const PartsOptimizer* optimizer) {
+  const auto own = sharded(optimizer);
+  return load_parts(file, *module_, *parts_, own ? &*own : nullptr);
+}
+
+// Rank 0's copies become what others have.
 void JoinedModel::gather_buffers() {
   for (auto& [tensor, holder] : buffers_) {
     if (holder == kCheckpointRoot) continue;

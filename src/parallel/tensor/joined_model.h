@@ -4,6 +4,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +13,8 @@
 #include <vector>
 
 #include "parallel/tensor/model_parts.h"
+#include "sullae/parallel/parts_optimizer.h"
+#include "sullae/torch/checkpoint.h"
 
 namespace sullae {
 
@@ -31,12 +34,14 @@ class JoinedModel {
   JoinedModel(const std::vector<OwnModule>& own,
               const std::map<std::string, torch::Tensor>& masters, const World& world);
 
-  ModelParts& parts() { return *parts_; }
-  torch::nn::Module& module() { return *module_; }
-  /// Rank 0's copies become what others have. Collective.
-  void gather_buffers();
+  /// See save_parts() and load_parts(); `optimizer`: null for weights alone. Collective.
+  void save(const std::filesystem::path& file, const PartsOptimizer* optimizer,
+            const CheckpointOptions& options);
+  CheckpointMetadata load(const std::filesystem::path& file, const PartsOptimizer* optimizer);
 
  private:
+  void gather_buffers();
+
   World world_;
   std::optional<ModelParts> parts_;
   std::vector<std::pair<torch::Tensor, int>> buffers_;  // and the first rank that has it

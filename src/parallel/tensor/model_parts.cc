@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "parallel/agreement.h"
+#include "parallel/named_state.h"
 #include "parallel/tensor/parts.h"
 
 namespace sullae {
@@ -38,7 +39,6 @@ std::string problem_with(const OwnParameter& own) {
 // A parameter as its holders tell the others.
 struct Told {
   std::string name;
-  int stage = 0;
   torch::ScalarType type = torch::kFloat32;
   bool is_trained = true;
   std::vector<std::int64_t> shape;  // of the whole
@@ -49,7 +49,6 @@ struct Told {
 Json to_json(const OwnParameter& own) {
   const ParameterPart* const part = own.part ? &*own.part : nullptr;
   Json json{{"name", own.name},
-            {"stage", own.stage},
             {"type", static_cast<int>(own.updated.scalar_type())},
             {"is_trained", own.tensor.requires_grad()},
             {"shape", whole_shape(own.updated, part)}};
@@ -61,7 +60,6 @@ Json to_json(const OwnParameter& own) {
 
 Told told_of(const Json& json) {
   Told told{.name = json.at("name"),
-            .stage = json.at("stage"),
             .type = static_cast<torch::ScalarType>(json.at("type").get<int>()),
             .is_trained = json.at("is_trained"),
             .shape = json.at("shape")};
@@ -134,27 +132,25 @@ void check_whole(const Told& told, const std::vector<std::pair<IndexRange, int>>
 }  // namespace
 
 void add_parameters(std::vector<OwnParameter>& to, const torch::nn::Module& module,
-                    const std::map<std::string, torch::Tensor>& masters, const std::string& called,
-                    int stage) {
+                    const std::map<std::string, torch::Tensor>& masters,
+                    const std::string& called) {
   const auto parts = parts_of(module);
   for (const auto& item : module.named_parameters()) {
     // One that has several names is one, also of several modules.
     const bool is_there = std::ranges::any_of(
         to, [&](const OwnParameter& own) { return own.tensor.is_same(item.value()); });
     if (is_there) continue;
-    const auto name = called.empty() ? item.key() : called + '.' + item.key();
+    const auto name = name_in(called, item.key());
     const auto master = masters.find(name);
     to.push_back({.name = name,
                   .tensor = item.value(),
-                  .updated = master == masters.end() ? item.value() : master->second,
-                  .stage = stage});
+                  .updated = master == masters.end() ? item.value() : master->second});
     if (const ParameterPart* const part = find_part(parts, item.key())) to.back().part = *part;
   }
 }
 
 ModelParts::ModelParts(const std::vector<OwnParameter>& own, const World& world) : world_(world) {
   const auto by_rank = told_by_all(own, world);
-  // In the order of one process's model.
   std::map<std::string, std::vector<std::pair<const Told*, int>>> holders;
   std::vector<const Told*> order;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
@@ -164,9 +160,6 @@ ModelParts::ModelParts(const std::vector<OwnParameter>& own, const World& world)
       its.emplace_back(&told, static_cast<int>(rank));
     }
   }
-  // Of a stage those of lower ranks are first.
-  std::ranges::stable_sort(order, {}, [](const Told* told) { return told->stage; });
-
   for (const Told* const told : order) {
     Division division{.dim = told->dim};
     for (const auto& [its, rank] : holders[told->name]) {

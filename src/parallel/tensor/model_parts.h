@@ -22,19 +22,18 @@ struct OwnParameter {
   torch::Tensor tensor;   ///< the module's
   torch::Tensor updated;  ///< what the optimizer is of: that, or its float32 master
   std::optional<ParameterPart> part = {};  ///< none: all of it
-  int stage = 0;  ///< those of lower ones come first, and, of one stage, those of lower ranks
 };
 
 /// All of a module's, trained or not, each once; `called` stands, with a dot, before their names, and `masters` are by these.
 void add_parameters(std::vector<OwnParameter>& to, const torch::nn::Module& module,
                     const std::map<std::string, torch::Tensor>& masters,
-                    const std::string& called = {}, int stage = 0);
+                    const std::string& called = {});
 
 /// All parameters of a model, of which each rank has some, whole or in parts. A rank has a tensor without memory for each that is
-/// another's.
+/// another's. In the order of ranks until put_in_order().
 class ModelParts final : public ParameterParts {
  public:
-  /// `own`: this rank's, of ascending stages. Those of one name are one parameter's: its parts, or all alike. Collective over
+  /// `own`: this rank's. Those of one name are one parameter's: its parts, or all alike. Collective over
   /// `world`. Throws InputError, on every rank, for parameters that are on a GPU, or have gaps, or whose parts do not make up a whole.
   ModelParts(const std::vector<OwnParameter>& own, const World& world);
 

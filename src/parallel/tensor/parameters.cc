@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
-#include <cmath>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -99,17 +98,9 @@ void load_parameters(torch::nn::Module& module, const std::map<std::string, torc
 
 double clip_grad_norm(torch::nn::Module& module, double most, const World& world,
                       const std::map<std::string, torch::Tensor>& masters) {
-  auto trained = module.named_parameters();
-  for (auto& item : trained) {
-    if (const auto master = masters.find(item.key()); master != masters.end())
-      item.value() = master->second;
-  }
-  const auto parts = parts_of(module);
-  double squares = own_squares(trained, parts, world.rank() == 0);
-  world.allreduce(&squares, &squares, 1, DataType::float64);
-  const double norm = std::sqrt(squares);
-  scale_to_norm(trained, norm, most);
-  return norm;
+  const auto trained = with_masters(module.named_parameters(), masters);
+  const double squares = own_squares(trained, parts_of(module), world.rank() == 0);
+  return clip_to_norm(trained, squares, most, world);
 }
 
 }  // namespace sullae

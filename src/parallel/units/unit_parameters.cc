@@ -13,6 +13,7 @@
 #include "parallel/alone.h"
 #include "parallel/flat.h"
 #include "parallel/malloc_limits.h"
+#include "parallel/named_state.h"
 #include "sullae/adapter.h"
 #include "sullae/torch.h"
 #include "torch/tensor_type.h"
@@ -79,7 +80,7 @@ std::vector<PlannedParameter> UnitParameters::checked(torch::nn::Module& module,
           "{}: unit '{}' comes after a unit ran, or the optimizer was made", kWho, name));
     torch::OrderedDict<std::string, torch::Tensor> named;
     for (const auto& item : module.named_parameters())
-      named.insert(name.empty() ? item.key() : name + '.' + item.key(), item.value());
+      named.insert(name_in(name, item.key()), item.value());
     found = trained_of(named, kWho);
     check_unit(found.trained, name, seen_);
   } catch (const InputError& error) {
@@ -91,8 +92,7 @@ std::vector<PlannedParameter> UnitParameters::checked(torch::nn::Module& module,
   for (const PlannedParameter& parameter : found.frozen)
     others_.push_back({NamedState::Kind::parameter, parameter.name, parameter.tensor});
   for (const auto& item : module.named_buffers())
-    others_.push_back({NamedState::Kind::buffer,
-                       name.empty() ? item.key() : name + '.' + item.key(), item.value()});
+    others_.push_back({NamedState::Kind::buffer, name_in(name, item.key()), item.value()});
   return std::move(found.trained);
 }
 

@@ -1,6 +1,5 @@
 #include <torch/torch.h>
 
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -48,12 +47,11 @@ class PartsUpdate final : public WeightUpdate {
   }
 
   void clip(double norm) override {
-    const auto weights = updated_weights();
-    double squares =
+    const auto weights = with_masters(model_.named_parameters(), own_->master_weights());
+    const double squares =
         own_squares(weights, parts_of(model_), !ranks_.tensor || ranks_.tensor->rank() == 0,
                     tied_ ? tied_->of_ranks_before() : std::set<std::string>());
-    parts_world().allreduce(&squares, &squares, 1, DataType::float64);
-    scale_to_norm(weights, std::sqrt(squares), norm);
+    clip_to_norm(weights, squares, norm, parts_world());
   }
   void step() override { own_->step(); }
 
@@ -88,17 +86,6 @@ class PartsUpdate final : public WeightUpdate {
  private:
   // Those that have the model together.
   const World& parts_world() const { return *ranks_.model; }
-
-  // What the optimizer is of, by the model's names.
-  torch::OrderedDict<std::string, torch::Tensor> updated_weights() {
-    const auto masters = own_->master_weights();
-    torch::OrderedDict<std::string, torch::Tensor> weights;
-    for (const auto& item : model_.named_parameters()) {
-      const auto master = masters.find(item.key());
-      weights.insert(item.key(), master == masters.end() ? item.value() : master->second);
-    }
-    return weights;
-  }
 
   PartsOptimizer as_parts() {
     return {.optimizer = own_->optimizer(),

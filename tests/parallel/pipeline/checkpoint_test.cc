@@ -295,23 +295,20 @@ TEST_F(PipelineCheckpoint, HasOnceWhatIsTiedByOneName) {
     if (stage == 2) stages.emplace_back(Head(), "tokens");
     Pipeline pipe(stages, mesh["pp"], {.micro_batches = 3, .tied = {{"tokens.weight"}}});
     const auto own = make_adam(pipe.parameters());
-    for (int step = 0; step < 3; ++step) {
-      own->zero_grad();
-      pipe.step(texts, texts, cross_entropy);
-      pipe.synchronize_tied();
-      EXPECT_NEAR(pipe.clip_grad_norm(0.3), norms[static_cast<std::size_t>(step)], 1e-10);
-      own->step();
-    }
+    const auto run = [&](std::size_t first, std::size_t last) {
+      for (std::size_t step = first; step < last; ++step) {
+        own->zero_grad();
+        pipe.step(texts, texts, cross_entropy);
+        pipe.synchronize_tied();
+        EXPECT_NEAR(pipe.clip_grad_norm(0.3), norms[step], 1e-10);
+        own->step();
+      }
+    };
+    run(0, 3);
     save_checkpoint(file_, pipe, {*own, make_adam}, world);
     for (const auto& item : pipe.parameters()) item.value().detach().zero_();
     load_checkpoint(file_, pipe, {*own, make_adam}, world);
-    for (int step = 3; step < 5; ++step) {
-      own->zero_grad();
-      pipe.step(texts, texts, cross_entropy);
-      pipe.synchronize_tied();
-      EXPECT_NEAR(pipe.clip_grad_norm(0.3), norms[static_cast<std::size_t>(step)], 1e-10);
-      own->step();
-    }
+    run(3, 5);
     const auto gathered = pipe.gather();
     EXPECT_TRUE(stage > 0 || gathered->parameters().size() == 3);
   });
