@@ -4,10 +4,10 @@
 
 namespace sullae {
 
-torch::Tensor updated_alone(const torch::Tensor& parameter) {
+torch::Tensor updated_alone(const torch::Tensor& parameter, const torch::Tensor& value) {
   const auto type = updated_type(parameter.scalar_type());
   return type == parameter.scalar_type() ? parameter
-                                         : parameter.detach().to(type).set_requires_grad(true);
+                                         : value.detach().to(type).set_requires_grad(true);
 }
 
 void give_gradients_alone(const std::vector<PlannedParameter>& parameters,

@@ -9,8 +9,8 @@
 
 namespace sullae {
 
-/// What is updated of `parameter`: itself, or a master beside it.
-torch::Tensor updated_alone(const torch::Tensor& parameter);
+/// What is updated of `parameter`: itself, or a master beside it, which begins with `value`.
+torch::Tensor updated_alone(const torch::Tensor& parameter, const torch::Tensor& value);
 
 // Of parameters and what is updated of each, in the same order.
 

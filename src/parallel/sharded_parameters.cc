@@ -97,7 +97,7 @@ ShardedParameters::~ShardedParameters() = default;
 // What is updated are the parameters themselves, or their masters.
 void ShardedParameters::make_alone() {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    pieces_[i] = updated_alone(parameters_[i].tensor);
+    pieces_[i] = updated_alone(parameters_[i].tensor, parameters_[i].tensor);
 }
 
 std::unique_ptr<BucketReduction> ShardedParameters::make_reduction(

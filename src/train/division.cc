@@ -14,6 +14,7 @@
 #include "sullae/error.h"
 #include "sullae/parallel/tensor_parallel.h"
 #include "sullae/torch.h"
+#include "train/loss_scale.h"
 #include "train/tied_parameters.h"
 
 namespace sullae::train {
@@ -24,11 +25,17 @@ std::set<std::string> names_of(const ShardedUnits& units) {
   return {names.begin(), names.end()};
 }
 
-void check_units(const torch::nn::Module& model, const ShardedUnits& units, const World& world) {
+void check_units(const torch::nn::Module& model, const ShardedUnits& units,
+                 const TrainOptions& options, const World& world) {
   if (units.world() != world || units.has_replicas())
     throw InputError(
         "--shard parameters: the model's units are divided among other ranks than those that train "
         "it: expected ShardedUnits of their world, without replicas");
+  if (units.options().type != low_precision(options))
+    throw InputError(
+        fmt::format("--precision {}: the model's units compute in another type: expected "
+                    "ShardedUnitsOptions::type to say {}",
+                    options.precision, low_precision(options) ? "the same" : "none"));
   const auto divided = names_of(units);
   for (const auto& item : model.named_parameters()) {
     if (item.value().requires_grad() && !divided.contains(item.key()))
@@ -116,7 +123,9 @@ HasStages* stages_of(torch::nn::Module& model) {
 
 Division make_division(const TrainOptions& options, const World& world) {
   Division division;
-  if (options.shard == "parameters") division.units = std::make_shared<ShardedUnits>(world);
+  if (options.shard == "parameters")
+    division.units =
+        std::make_shared<ShardedUnits>(world, ShardedUnitsOptions{.type = low_precision(options)});
   if (!divides_model(options)) return division;
   const Ranks ranks(options, world);
   division.tensor = ranks.tensor;
@@ -142,7 +151,8 @@ std::int64_t count_parameters(torch::nn::Module& model, const Ranks& ranks) {
 }
 
 void check_division(torch::nn::Module& model, const TrainOptions& options, const Ranks& ranks) {
-  if (const ShardedUnits* const units = units_of(model)) check_units(model, *units, ranks.data);
+  if (const ShardedUnits* const units = units_of(model))
+    check_units(model, *units, options, ranks.data);
   auto problem = wrong_ranks_of(kStages, ranks_of_stages(model), ranks.stages, options, ranks);
   throw_on_all(ranks.all, problem);
   // A stage may have no layer that is in parts.

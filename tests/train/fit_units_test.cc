@@ -92,6 +92,8 @@ TEST(FitUnits, SaysWhatIsWrong) {
     const Mesh mesh(world, {{"replicas", 2}, {"shard", 1}});
     EXPECT_TRUE(contains(error(ShardedUnits(mesh["shard"]), false), others));
     EXPECT_TRUE(contains(error(ShardedUnits(mesh["shard"], mesh["replicas"]), false), others));
+    EXPECT_TRUE(contains(error(ShardedUnits(world, {.type = torch::kBFloat16}), false),
+                         "--precision float32: the model's units compute in another type"));
   });
 }
 

@@ -48,6 +48,8 @@ TEST_F(TrainedUnits, GoOnEqualToTheBit) {
   expect_to_go_on_equal_to_the_bit(2, {"--shard", "parameters"});
 }
 
+TEST_F(TrainedUnits, TrainIn16Bits) { expect_to_train_in_16_bits({"--shard", "parameters"}); }
+
 TEST_F(TrainedUnits, AreServedAndTrainedFurther) {
   const std::vector<std::string> units = {"--shard", "parameters"};
   expect_to_be_served_and_trained_further(3, units, {{1, units}, {2, units}, {3, units}});
@@ -56,8 +58,8 @@ TEST_F(TrainedUnits, AreServedAndTrainedFurther) {
 TEST_F(TrainedUnits, TakeMemoryOfParts) { expect_memory_of_parts("--shard", "none", "parameters"); }
 
 TEST_F(TrainedUnits, MistakesAreTold) {
-  EXPECT_TRUE(contains(refused(2, "gpt", {"--shard", "parameters", "--precision", "bfloat16"}),
-                       "--shard parameters: does not go with --precision yet"));
+  EXPECT_TRUE(contains(refused(2, "gpt", {"--shard", "parameters", "--precision", "float16"}),
+                       "libtorch does not compute in float16 on the CPU"));
   EXPECT_TRUE(contains(refused(2, "gpt", {"--export", path("models"), "--export-name", "a/b"}),
                        "'a/b' cannot be the name of a model"));
   EXPECT_TRUE(contains(refused(2, "gpt", {"--shard", "parameters", "--no-overlap"}),

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,13 @@
 namespace sullae {
 
 class UnitParameters;
+
+struct ShardedUnitsOptions {
+  /// Units are cast to torch::kBFloat16 as cast_to_16_bits() (sullae/torch/precision.h) does, norms and embeddings stay in float32,
+  /// and so does what is updated, of which each rank has its part: parameters travel, and are there while their unit runs, in 16
+  /// bits, and so do gradients. None: units compute in the types that they have.
+  std::optional<torch::ScalarType> type = std::nullopt;
+};
 
 /// A module whose parameters are there while it runs, forward or backward, and in parts between ranks otherwise. Copies refer
 /// to the same one. Called, on all ranks alike, with what its forward() takes, a tensor first, which that must not change in place; it
@@ -59,15 +67,15 @@ class ShardedUnit {
 class ShardedUnits {
  public:
   /// Among the ranks of `world`.
-  explicit ShardedUnits(const World& world = sullae::world());
+  explicit ShardedUnits(const World& world = sullae::world(), ShardedUnitsOptions options = {});
   /// The same, where `replicas` are the ranks that have the same parts in other worlds, as mesh["replicas"] and mesh["shard"]
   /// are: what is moved most stays within a host, and between hosts each part is averaged (hybrid sharding).
-  ShardedUnits(const World& world, const World& replicas);
+  ShardedUnits(const World& world, const World& replicas, ShardedUnitsOptions options = {});
 
   /// Divides the parameters of `module` that require gradients, as they are on rank 0, and lets go of all but this rank's part: a
   /// model that is made unit by unit is nowhere whole. Their names are those in the module, after `name` and a dot.
-  /// What needs no gradient stays, as it is on rank 0. Collective. Throws InputError on every rank for parameters of several
-  /// types in one unit or of two units, of GPUs, and once a unit ran or an optimizer was made; MismatchError where units differ.
+  /// What needs no gradient stays, as it is on rank 0. Collective. Throws InputError on every rank for parameters of two units, of
+  /// GPUs, for a type that libtorch does not compute in, and once a unit ran or an optimizer was made; MismatchError where units differ.
   template <class Contained>
   ShardedUnit<Contained> shard(torch::nn::ModuleHolder<Contained> module, const std::string& name) {
     ShardedUnit<Contained> unit;
@@ -81,6 +89,7 @@ class ShardedUnits {
   const World& world() const;
   /// Whether ranks of other worlds have the same ones.
   bool has_replicas() const;
+  const ShardedUnitsOptions& options() const;
   /// Of what is divided.
   std::vector<std::string> parameter_names() const;
 

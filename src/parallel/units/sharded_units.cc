@@ -5,10 +5,10 @@
 
 namespace sullae {
 
-ShardedUnits::ShardedUnits(const World& world)
-    : parameters_(std::make_shared<UnitParameters>(world, std::nullopt)) {}
-ShardedUnits::ShardedUnits(const World& world, const World& replicas)
-    : parameters_(std::make_shared<UnitParameters>(world, replicas)) {}
+ShardedUnits::ShardedUnits(const World& world, ShardedUnitsOptions options)
+    : parameters_(std::make_shared<UnitParameters>(world, std::nullopt, options)) {}
+ShardedUnits::ShardedUnits(const World& world, const World& replicas, ShardedUnitsOptions options)
+    : parameters_(std::make_shared<UnitParameters>(world, replicas, options)) {}
 
 std::size_t ShardedUnits::add(torch::nn::Module& module, const std::string& name) {
   return parameters_->add(module, name);
@@ -16,6 +16,7 @@ std::size_t ShardedUnits::add(torch::nn::Module& module, const std::string& name
 
 const World& ShardedUnits::world() const { return parameters_->world(); }
 bool ShardedUnits::has_replicas() const { return parameters_->has_replicas(); }
+const ShardedUnitsOptions& ShardedUnits::options() const { return parameters_->options(); }
 
 std::vector<std::string> ShardedUnits::parameter_names() const {
   std::vector<std::string> names;

@@ -32,12 +32,7 @@ void check_unit(const std::vector<PlannedParameter>& parameters, const std::stri
     throw InputError(
         fmt::format("{}: unit '{}' has no parameter that requires gradients", kWho, name));
   check_divisible_parameters(parameters, kWho);
-  const auto type = parameters.front().tensor.scalar_type();
   for (const PlannedParameter& parameter : parameters) {
-    if (parameter.tensor.scalar_type() != type)
-      throw InputError(fmt::format("{}: unit '{}' has parameters of {} and {}: expected one type",
-                                   kWho, name, c10::toString(type),
-                                   c10::toString(parameter.tensor.scalar_type())));
     if (seen.contains(parameter.tensor.unsafeGetTensorImpl()))
       throw InputError(fmt::format(
           "{}: parameter '{}' belongs to another unit already: expected units that share none",
@@ -47,10 +42,12 @@ void check_unit(const std::vector<PlannedParameter>& parameters, const std::stri
 
 }  // namespace
 
-UnitParameters::UnitParameters(const World& world, const std::optional<World>& replicas)
+UnitParameters::UnitParameters(const World& world, const std::optional<World>& replicas,
+                               ShardedUnitsOptions options)
     : world_(world),
       replicas_(replicas && replicas->size() > 1 ? std::optional(own_world_like(*replicas))
                                                  : std::nullopt),
+      options_(options),
       reductions_(world_, replicas_) {}
 
 // What is under way ends before what it writes to does.
@@ -113,33 +110,36 @@ std::size_t UnitParameters::add(torch::nn::Module& module, const std::string& na
   expected_.push_back(0);
   for (const PlannedParameter& parameter : parameters)
     seen_.insert(parameter.tensor.unsafeGetTensorImpl());
+  if (!alone()) {
+    limit_malloc();
+    start_equal(module);
+  }
+  std::vector<torch::Tensor> values;  // as they are before they are cast
+  for (const PlannedParameter& parameter : parameters) values.push_back(parameter.tensor.detach());
+  if (options_.type) cast_to_16_bits(module, *options_.type);
   if (alone()) {
-    keep_alone(parameters);
+    keep_alone(parameters, values);
     return number;
   }
-  limit_malloc();
-  start_equal(module);
   const torch::NoGradGuard guard;
   units_.push_back(
-      std::make_unique<Unit>(name, std::move(parameters), world_.size(), world_.rank()));
+      std::make_unique<Unit>(name, std::move(parameters), values, world_.size(), world_.rank()));
   const Unit& unit = *units_.back();
-  for (std::size_t place = 0; place < unit.parameters.size(); ++place) {
-    all_.push_back(unit.parameters[place]);
-    places_.emplace_back(number, place);
-    const auto piece = std::ranges::find(unit.pieces, place, &ShardPiece::place);
-    pieces_.push_back(piece == unit.pieces.end()
-                          ? torch::Tensor()
-                          : unit.updated[static_cast<std::size_t>(piece - unit.pieces.begin())]);
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    all_.push_back(unit.parameters[i]);
+    places_.emplace_back(number, i);
+    pieces_.push_back(unit.piece_of(i));
   }
   return number;
 }
 
 // What is updated are the parameters themselves, or their masters.
-void UnitParameters::keep_alone(const std::vector<PlannedParameter>& parameters) {
-  for (const PlannedParameter& parameter : parameters) {
-    all_.push_back(parameter);
+void UnitParameters::keep_alone(const std::vector<PlannedParameter>& parameters,
+                                const std::vector<torch::Tensor>& values) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    all_.push_back(parameters[i]);
     places_.emplace_back(0, 0);
-    pieces_.push_back(updated_alone(parameter.tensor));
+    pieces_.push_back(updated_alone(parameters[i].tensor, values[i]));
   }
 }
 
@@ -158,8 +158,9 @@ void UnitParameters::start_gather(std::size_t unit, std::shared_ptr<std::byte> m
   std::byte* const whole = memory.get();
   const Handle arrival = AdapterView(world_).submit(
       [&one, whole](Communicator& communicator) {
-        communicator.allgather(one.shard.data_ptr(), whole, one.counts,
-                               data_type(one.type, "a unit"));
+        for (const UnitSection& section : one.sections)
+          communicator.allgather(section.shard.data_ptr(), whole + section.offset, section.counts,
+                                 data_type(section.type, "a unit"));
       },
       {.name = fmt::format("parameters of unit {}", one.name), .bytes = one.bytes()});
   residences_[unit] = {.memory = std::move(memory), .shared = shared, .arrival = arrival};
@@ -229,9 +230,10 @@ bool UnitParameters::is_whole(std::size_t parameter) const {
 std::vector<Part> UnitParameters::parts_of(std::size_t parameter) const {
   const auto elements = static_cast<std::size_t>(all_[parameter].tensor.numel());
   if (alone()) return {{.rank = 0, .from = 0, .to = elements}};
-  const auto& [number, place] = places_[parameter];
-  const Unit& unit = *units_[number];
-  return parts_at(place, unit.sizes, unit.element_bytes(), unit.counts);
+  const auto& [number, member] = places_[parameter];
+  const auto& [section, place] = units_[number]->places[member];
+  const UnitSection& one = units_[number]->sections[section];
+  return parts_at(place, one.sizes, one.element_bytes(), one.counts);
 }
 
 void UnitParameters::reduce() {
@@ -262,44 +264,15 @@ void UnitParameters::reduce() {
   }
   reductions_.wait();
   drop_all();
-  for (const auto& unit : units_) {
-    for (std::size_t i = 0; i < unit->pieces.size() && unit->gradient.defined(); ++i) {
-      const ShardPiece& piece = unit->pieces[i];
-      if (unit->present[piece.place] == 0) continue;
-      torch::Tensor& gradient = unit->updated[i].mutable_grad();
-      const auto more = unit->gradient.narrow(0, length(piece.at), unit->updated[i].numel())
-                            .view(unit->updated[i].sizes())
-                            .to(unit->updated[i].scalar_type());
-      if (gradient.defined())
-        gradient.add_(more);
-      else
-        gradient = more;
-    }
-    unit->gradient = torch::Tensor();
-    std::ranges::fill(unit->present, 0.0F);
-  }
+  for (const auto& unit : units_) unit->give_gradients();
 }
 
 void UnitParameters::clear_gradients() {
   reductions_.wait();
-  for (const auto& unit : units_) {
-    unit->gradient = torch::Tensor();
-    std::ranges::fill(unit->present, 0.0F);
-  }
+  for (const auto& unit : units_) unit->forget_gradients();
   for (const PlannedParameter& parameter : all_) parameter.tensor.mutable_grad() = torch::Tensor();
   for (const torch::Tensor& piece : pieces_) {
     if (piece.defined()) piece.mutable_grad() = torch::Tensor();
-  }
-}
-
-void UnitParameters::cast_masters() {
-  for (const auto& unit : units_) {
-    if (updated_type(unit->type) == unit->type) continue;
-    for (std::size_t i = 0; i < unit->pieces.size(); ++i) {
-      const ShardPiece& piece = unit->pieces[i];
-      unit->shard.narrow(0, length(piece.at), length(piece.to - piece.from))
-          .copy_(unit->updated[i].flatten());
-    }
   }
 }
 
@@ -308,12 +281,12 @@ void UnitParameters::publish() {
   if (alone()) return publish_alone(all_, pieces_);
   drop_all();
   cast_masters();
-  bump_versions();
   order_.step_ended();
 }
 
 // What was computed with the old values is not to be computed backward with these.
-void UnitParameters::bump_versions() const {
+void UnitParameters::cast_masters() {
+  for (const auto& unit : units_) unit->cast_masters();
   for (const PlannedParameter& parameter : all_)
     parameter.tensor.unsafeGetTensorImpl()->bump_version();
 }
@@ -332,7 +305,6 @@ void UnitParameters::refresh() {
   if (alone()) return publish_alone(all_, pieces_);
   drop_all();
   cast_masters();
-  bump_versions();
 }
 
 }  // namespace sullae

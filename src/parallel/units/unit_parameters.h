@@ -16,6 +16,7 @@
 #include "parallel/units/run_order.h"
 #include "parallel/units/unit.h"
 #include "parallel/units/unit_reductions.h"
+#include "sullae/parallel/sharded_units.h"
 #include "sullae/sullae.h"
 
 namespace sullae {
@@ -23,7 +24,8 @@ namespace sullae {
 /// Used by the thread that trains. What runs units, and their gradients, are collective.
 class UnitParameters final : public ParameterStore {
  public:
-  UnitParameters(const World& world, const std::optional<World>& replicas);
+  UnitParameters(const World& world, const std::optional<World>& replicas,
+                 ShardedUnitsOptions options);
   ~UnitParameters() override;
 
   /// Collective; see ShardedUnits::shard().
@@ -45,6 +47,7 @@ class UnitParameters final : public ParameterStore {
 
   const World& world() const override { return world_; }
   bool has_replicas() const { return replicas_.has_value(); }
+  const ShardedUnitsOptions& options() const { return options_; }
   const std::vector<PlannedParameter>& all() const override { return all_; }
   std::vector<NamedState> others() const override { return others_; }
   bool is_whole(std::size_t parameter) const override;
@@ -65,10 +68,10 @@ class UnitParameters final : public ParameterStore {
   };
 
   bool alone() const { return world_.size() == 1 && !replicas_; }
-  void keep_alone(const std::vector<PlannedParameter>& parameters);
+  void keep_alone(const std::vector<PlannedParameter>& parameters,
+                  const std::vector<torch::Tensor>& values);
   std::vector<PlannedParameter> checked(torch::nn::Module& module, const std::string& name);
   void start_equal(const torch::nn::Module& module) const;
-  void bump_versions() const;
   void make_buffers();
   void start_gather(std::size_t unit, std::shared_ptr<std::byte> memory, bool shared);
   void forget(std::size_t unit);
@@ -78,6 +81,7 @@ class UnitParameters final : public ParameterStore {
 
   World world_;
   std::optional<World> replicas_;  // of its own: gradients are averaged in the background
+  ShardedUnitsOptions options_;
   bool closed_ = false;
   bool has_optimizer_ = false;
   std::vector<std::unique_ptr<Unit>> units_;  // stay where they are; none where this rank is alone
@@ -87,7 +91,7 @@ class UnitParameters final : public ParameterStore {
   std::vector<NamedState> others_;     // of units: what is frozen, and buffers
   std::vector<torch::Tensor> pieces_;  // by parameter
   std::vector<std::pair<std::size_t, std::size_t>>
-      places_;  // by parameter: its unit, and where there
+      places_;  // by parameter: its unit, and which of its
   RunOrder order_;
   std::vector<std::optional<Residence>> residences_;  // by unit
   std::vector<int> expected_;  // by unit: runs that backward has yet to come to

@@ -30,16 +30,23 @@ struct UnitReductions::Reduction {
   std::shared_ptr<std::byte> gradients;
   std::vector<float> present;
 
-  void run(Communicator& communicator) {
+  torch::Tensor part_of(Communicator& communicator, const UnitSection& section) const {
     const auto own = static_cast<std::size_t>(communicator.rank());
-    torch::Tensor part = torch::empty({length(unit.counts[own])}, unit.type);
+    torch::Tensor part = torch::empty({length(section.counts[own])}, section.type);
+    communicator.reducescatter(gradients.get() + section.offset, part.data_ptr(), section.counts,
+                               data_type(section.type, "a unit"), ReduceOp::average);
+    return part;
+  }
+
+  void run(Communicator& communicator) {
+    std::vector<torch::Tensor> parts;  // by section
     try {
-      communicator.reducescatter(gradients.get(), part.data_ptr(), unit.counts,
-                                 data_type(unit.type, "a unit"), ReduceOp::average);
+      for (const UnitSection& section : unit.sections)
+        parts.push_back(part_of(communicator, section));
       communicator.allreduce(present.data(), present.data(), present.size(), DataType::float32,
                              ReduceOp::sum);
       if (replicas) {
-        allreduce(part, ReduceOp::average, *replicas);
+        for (torch::Tensor& part : parts) allreduce(part, ReduceOp::average, *replicas);
         replicas->allreduce(present.data(), present.data(), present.size(), DataType::float32);
       }
     } catch (...) {  // rethrown
@@ -47,10 +54,13 @@ struct UnitReductions::Reduction {
       throw;
     }
     buffers.give_back(std::move(gradients));
-    if (unit.gradient.defined())
-      unit.gradient.add_(part);
-    else
-      unit.gradient = part;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      torch::Tensor& gradient = unit.sections[i].gradient;
+      if (gradient.defined())
+        gradient.add_(parts[i]);
+      else
+        gradient = parts[i];
+    }
     for (std::size_t i = 0; i < present.size(); ++i) unit.present[i] += present[i];
   }
 };

@@ -27,10 +27,11 @@ class ShardedUpdate final : public WeightUpdate {
     }
     const auto type = low_precision(options);
     if (!type) return;
+    type_ = *type;
+    if (units_ != nullptr) return;  // which are cast
     // Of which each rank keeps its part, once there is a world.
     for (const auto& item : names_) originals_.insert(item.key(), item.value().detach().clone());
     cast_to_16_bits(model, *type);
-    type_ = *type;
   }
 
   void enter(const World& world) override {
