@@ -31,6 +31,8 @@ namespace {
 constexpr std::size_t kOtherDescriptors = 256;
 // How long no connection is taken after one could not be, since trying again at once would not end.
 constexpr std::chrono::milliseconds kAcceptPause{100};
+// For what is answered when it is told that it comes too late.
+constexpr std::chrono::seconds kLate{1};
 
 // As many as there can be descriptors for, of `wanted`.
 std::size_t possible_connections(std::size_t wanted) {
@@ -72,7 +74,7 @@ class Server::Impl final : public SessionHost {
     for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
   }
 
-  ~Impl() override { shutdown(); }
+  ~Impl() override { shutdown({}); }
 
   std::uint16_t port() const { return port_; }
   std::size_t connections() const {
@@ -82,18 +84,35 @@ class Server::Impl final : public SessionHost {
 
   std::size_t max_connections() const { return max_connections_; }
 
-  void shutdown() {
+  void drain() {
+    const std::lock_guard lock(mutex_);
+    if (draining_.exchange(true)) return;
+    deadline_ = std::chrono::steady_clock::now() + options_.drain_timeout;
+    net::post(acceptor_.get_executor(), [this] {
+      boost::system::error_code ignored;
+      acceptor_.close(ignored);
+      pause_.cancel();
+    });
+    for (Session* session : sessions_) session->close_if_idle();
+  }
+
+  void shutdown(const std::function<void()>& late) {
+    const std::lock_guard ending(ending_mutex_);
+    if (threads_.empty()) return;
+    drain();
+    const auto answered = [this] {
+      return sessions_.empty();
+    };
     {
       std::unique_lock lock(mutex_);
-      if (threads_.empty()) return;
-      draining_ = true;
-      net::post(acceptor_.get_executor(), [this] {
-        boost::system::error_code ignored;
-        acceptor_.close(ignored);
-        pause_.cancel();
-      });
-      for (Session* session : sessions_) session->close_if_idle();
-      ended_.wait_for(lock, options_.drain_timeout, [&] { return sessions_.empty(); });
+      const auto deadline = deadline_;
+      ended_.wait_until(lock, deadline, answered);
+      if (!sessions_.empty() && late) {
+        lock.unlock();
+        late();
+        lock.lock();
+        ended_.wait_for(lock, kLate, answered);
+      }
       if (!sessions_.empty())
         log::warning("{} requests were not answered within {} ms (drain timeout)", sessions_.size(),
                      options_.drain_timeout.count());
@@ -172,7 +191,11 @@ class Server::Impl final : public SessionHost {
                              if (error == net::error::operation_aborted || !acceptor_.is_open())
                                return;
                              if (error) return accept_later();
-                             start(std::move(socket));
+                             try {
+                               start(std::move(socket));
+                             } catch (const std::exception& wrong) {  // out of memory, say
+                               log::warning("a connection is not taken: {}", wrong.what());
+                             }
                              accept();
                            });
   }
@@ -204,7 +227,10 @@ class Server::Impl final : public SessionHost {
   std::size_t max_connections_;
   std::optional<net::ssl::context> tls_;
   std::atomic<bool> draining_ = false;
+  std::mutex ending_mutex_;  // held by shutdown(): one at a time
   mutable std::mutex mutex_;
+  std::chrono::steady_clock::time_point
+      deadline_;  // guarded by mutex_: of what is answered while it drains
   std::condition_variable ended_;
   std::unordered_set<Session*> sessions_;  // guarded by mutex_
   // After what sessions use, some of which may end with the context.
@@ -224,6 +250,7 @@ std::uint16_t Server::port() const { return impl_->port(); }
 std::size_t Server::connections() const { return impl_->connections(); }
 std::size_t Server::max_connections() const { return impl_->max_connections(); }
 Budget& Server::budget() { return static_cast<SessionHost&>(*impl_).budget(); }
-void Server::shutdown() { impl_->shutdown(); }
+void Server::drain() { impl_->drain(); }
+void Server::shutdown(const std::function<void()>& late) { impl_->shutdown(late); }
 
 }  // namespace sullae::http

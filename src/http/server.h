@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -48,8 +49,10 @@ class Server {
   std::size_t max_connections() const;
   /// For all that clients send, in whatever way.
   Budget& budget();
-  /// Takes no more connections, lets requests that have begun be answered, and ends.
-  void shutdown();
+  /// Takes no more connections. Requests that have begun have drain_timeout from here on. Returns at once.
+  void drain();
+  /// drain(), and ends when they are answered. Where they are not in time `late` is called, after which they have a second more.
+  void shutdown(const std::function<void()>& late = {});
 
  private:
   class Impl;

@@ -23,7 +23,10 @@ ServingState read_serving_state(const fs::path& directory) {
   try {
     const auto json = nlohmann::json::parse(read_file(directory / kFile, kMostBytes));
     state = {.serving = json.value("serving", std::int64_t{0}),
-             .withdrawn = json.at("withdrawn").get<std::set<std::int64_t>>()};
+             .withdrawn = json.at("withdrawn").get<std::set<std::int64_t>>(),
+             .unpromoted = json.value("unpromoted", std::set<std::int64_t>()),
+             .canary = json.value("canary", std::int64_t{0}),
+             .canary_percent = json.value("canary_percent", 0)};
   } catch (const std::exception& wrong) {
     log::warning("{}: cannot be read, and is ignored: {}", (directory / kFile).string(),
                  json_message(wrong));
@@ -32,7 +35,11 @@ ServingState read_serving_state(const fs::path& directory) {
 }
 
 void write_serving_state(const fs::path& directory, const ServingState& state) {
-  const nlohmann::json json = {{"serving", state.serving}, {"withdrawn", state.withdrawn}};
+  const nlohmann::json json = {{"serving", state.serving},
+                               {"withdrawn", state.withdrawn},
+                               {"unpromoted", state.unpromoted},
+                               {"canary", state.canary},
+                               {"canary_percent", state.canary_percent}};
   write_file(directory / kFile, json.dump(2) + "\n");
 }
 

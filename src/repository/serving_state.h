@@ -17,6 +17,11 @@ struct ServingState {
   std::int64_t serving = 0;
   /// Versions that were rolled back.
   std::set<std::int64_t> withdrawn;
+  /// Versions that are, or were, canaries, and that nobody has promoted: they do not answer for all.
+  std::set<std::int64_t> unpromoted = {};
+  /// The one of them that has a share, of so many in a hundred requests; 0 for none.
+  std::int64_t canary = 0;
+  int canary_percent = 0;
 
   bool operator==(const ServingState&) const = default;
 };

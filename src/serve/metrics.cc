@@ -24,6 +24,10 @@ void Histogram::add(std::chrono::nanoseconds duration) {
           : std::min(static_cast<int>(std::ceil(std::log2(seconds / kLeast) * kSteps)),
                      kBuckets - 1);
   buckets_[static_cast<std::size_t>(bucket)].fetch_add(1, std::memory_order_relaxed);
+  const auto least = std::ranges::lower_bound(kBounds, seconds);
+  if (least != kBounds.end())
+    between_[static_cast<std::size_t>(least - kBounds.begin())].fetch_add(
+        1, std::memory_order_relaxed);
   count_.fetch_add(1, std::memory_order_relaxed);
   nanoseconds_.fetch_add(static_cast<std::uint64_t>(duration.count()), std::memory_order_relaxed);
 }
@@ -52,10 +56,9 @@ std::vector<std::pair<double, std::uint64_t>> Histogram::buckets() const {
   return list;
 }
 
-std::uint64_t Histogram::at_most(double seconds) const {
+std::uint64_t Histogram::at_most(std::size_t bound) const {
   std::uint64_t sum = 0;
-  for (int bucket = 0; bucket < kBuckets && bound(bucket) <= seconds * (1 + 1e-9); ++bucket)
-    sum += buckets_[static_cast<std::size_t>(bucket)].load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i <= bound; ++i) sum += between_[i].load(std::memory_order_relaxed);
   return sum;
 }
 

@@ -22,14 +22,18 @@ class Histogram {
   double quantile(double q) const;
   /// The buckets that hold something: their upper bounds in seconds, and how many they hold.
   std::vector<std::pair<double, std::uint64_t>> buckets() const;
-  /// How many took at most `seconds`.
-  std::uint64_t at_most(double seconds) const;
+  /// Bounds in seconds for which it is counted exactly how many took at most so long.
+  static constexpr std::array kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+                                         0.1,   0.25,   0.5,   1.0,  2.5,   10.0};
+  /// Of the bound of this number.
+  std::uint64_t at_most(std::size_t bound) const;
 
  private:
   static constexpr int kSteps = 4;  // a doubling
   static constexpr int kBuckets = 40 * kSteps;
   static double bound(int bucket);
   std::array<std::atomic<std::uint64_t>, kBuckets> buckets_ = {};
+  std::array<std::atomic<std::uint64_t>, kBounds.size()> between_ = {};  // above the bound before
   std::atomic<std::uint64_t> count_ = 0;
   std::atomic<std::uint64_t> nanoseconds_ = 0;
 };
@@ -37,7 +41,7 @@ class Histogram {
 /// Of a version of a model. Any thread.
 struct VersionMetrics {
   using Counter = std::atomic<std::uint64_t>;
-  static constexpr int kBatchBuckets = 12;  // 1, 2, 4, … rows
+  static constexpr int kBatchBuckets = 13;  // 1, 2, 4, … rows, and more
 
   Counter success = 0;
   Counter failure = 0;
@@ -48,7 +52,8 @@ struct VersionMetrics {
   Counter input_ns = 0;
   Counter infer_ns = 0;
   Counter output_ns = 0;
-  std::array<Counter, kBatchBuckets> batches = {};  // by rows, rounded up to a power of two
+  std::array<Counter, kBatchBuckets> batches =
+      {};  // by rows, rounded up to a power of two; the last: all above
   Histogram latency;
 
   void count_batch(std::int64_t rows_of_batch);

@@ -64,9 +64,11 @@ class InferenceServer::Impl {
   std::uint16_t http_port() const { return http_->port(); }
   std::uint16_t grpc_port() const { return grpc_->port(); }
 
+  // Both take no more from here on, and have the same time for what has begun.
   void stop() {
+    if (http_) http_->drain();
     if (grpc_) grpc_->shutdown();
-    if (http_) http_->shutdown();
+    if (http_) http_->shutdown([this] { rest_.end_texts(); });
   }
 
  private:

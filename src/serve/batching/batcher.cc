@@ -82,7 +82,9 @@ void Batcher::Impl::submit(Rows rows, Done done, Admission admission) {
   }
   {
     const std::lock_guard lock(mutex_);
-    if (admission == Admission::wanted && waiting_ + rows.count > options_.max_queue_size) {
+    // One that is larger than the queue may be has its turn when nothing waits.
+    if (admission == Admission::wanted && waiting_ > 0 &&
+        waiting_ + rows.count > options_.max_queue_size) {
       throw RequestError(Refusal::overloaded,
                          fmt::format("{} rows wait already, which is as many as may "
                                      "(max_queue_size): try again later",

@@ -166,7 +166,7 @@ class Generations::One : public std::enable_shared_from_this<One> {
 };
 
 Generations::~Generations() {
-  ending_ = true;
+  end();
   std::unique_lock lock(mutex_);
   fewer_.wait(lock, [this] { return count_ == 0; });
 }

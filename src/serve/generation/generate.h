@@ -53,6 +53,8 @@ class Generations {
   /// Throws RequestError: invalid where the model writes nothing, overloaded where too many are written already.
   void start(const std::shared_ptr<Version>& version, const GenerateRequest& request,
              GenerationListener listener);
+  /// Those that go on end at their next piece, and are told so: unavailable.
+  void end() { ending_ = true; }
 
  private:
   class One;

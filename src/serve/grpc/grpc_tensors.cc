@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <type_traits>
 #include <utility>
 
 #include "base/request_error.h"
@@ -18,6 +19,11 @@ void append(const Field& field, InferTensor& tensor) {
   tensor.data.reserve(sizeof(Element) * static_cast<std::size_t>(field.size()));
   for (const auto value : field) {
     const auto element = static_cast<Element>(value);
+    if constexpr (std::is_integral_v<Element>) {  // small ones come in wider fields
+      if (static_cast<decltype(value)>(element) != value)
+        throw RequestError(Refusal::invalid, fmt::format("input '{}': {} is no {}", tensor.name,
+                                                         value, name_of(tensor.datatype)));
+    }
     tensor.data.append(reinterpret_cast<const char*>(&element), sizeof element);
   }
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <limits>
 #include <sstream>
 
 #include "base/toml_file.h"
@@ -120,7 +119,7 @@ class Reader : private TomlFile {
   VersionPolicy policy(const toml::node& node) const {
     const auto value = text(node);
     if (value == "latest") return {};
-    if (value == "all") return {.latest = std::numeric_limits<std::size_t>::max(), .versions = {}};
+    if (value == "all") return {.latest = VersionPolicy::kAll, .versions = {}};
     constexpr std::string_view kLatest = "latest:";
     const auto parse = [&](std::string_view part) {
       std::int64_t parsed = 0;

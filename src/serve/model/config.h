@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -26,7 +27,11 @@ struct GoldenRequest {
 
 /// Which versions are served at once.
 struct VersionPolicy {
-  /// The newest so many; 0 where `versions` lists them, or all are.
+  static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+
+  bool is_all() const { return latest == kAll; }
+
+  /// The newest so many; 0 where `versions` lists them.
   std::size_t latest = 1;
   std::vector<std::int64_t> versions;
 };

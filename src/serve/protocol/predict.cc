@@ -1,6 +1,7 @@
 #include "serve/protocol/predict.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -27,11 +28,23 @@ void check_names(const json& object, const Codec& codec) {
   }
 }
 
+// Lists of one depth are as long as the first of them is.
+void check_shape(const json& value, const InferTensor& tensor, std::size_t depth = 0) {
+  const bool is_list = depth < tensor.shape.size();
+  if (value.is_array() != is_list ||
+      (is_list && value.size() != static_cast<std::size_t>(tensor.shape[depth])))
+    refuse(fmt::format("input '{}': lists that differ in length or depth: expected [{}] throughout",
+                       tensor.name, fmt::join(tensor.shape, ", ")));
+  if (!is_list) return;
+  for (const json& part : value) check_shape(part, tensor, depth + 1);
+}
+
 InferTensor to_tensor(const TensorSignature& input, const json& value) {
   InferTensor tensor{.name = input.name, .datatype = input.datatype, .shape = shape_of(value)};
   // A model for encoded images takes pixels too.
   if (tensor.datatype == Datatype::bytes && tensor.shape.size() > 1)
     tensor.datatype = Datatype::fp32;
+  check_shape(value, tensor);
   append_elements(value, tensor);
   check_element_count(tensor);
   return tensor;

@@ -55,11 +55,10 @@ void write_metrics(const std::vector<ModelStatus>& models, MetricsText& text) {
   text.family("sullae_request_duration_seconds", "histogram", "Time of requests");
   for (const Line& line : lines) {
     const auto& latency = line.version->metrics().latency;
-    for (const double bound :
-         {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0})
+    for (std::size_t i = 0; i < Histogram::kBounds.size(); ++i)
       text.sample("sullae_request_duration_seconds_bucket",
-                  fmt::format("{},le=\"{}\"", line.labels, bound),
-                  static_cast<double>(latency.at_most(bound)));
+                  fmt::format("{},le=\"{}\"", line.labels, Histogram::kBounds[i]),
+                  static_cast<double>(latency.at_most(i)));
     text.sample("sullae_request_duration_seconds_bucket", line.labels + ",le=\"+Inf\"",
                 static_cast<double>(latency.count()));
     text.sample("sullae_request_duration_seconds_sum", line.labels, latency.sum_seconds());
@@ -70,11 +69,12 @@ void write_metrics(const std::vector<ModelStatus>& models, MetricsText& text) {
   for (const Line& line : lines) {
     const auto& metrics = line.version->metrics();
     double sum = 0;
-    for (int bucket = 0; bucket < VersionMetrics::kBatchBuckets; ++bucket) {
+    for (int bucket = 0; bucket < VersionMetrics::kBatchBuckets - 1; ++bucket) {
       sum += value_of(metrics.batches[static_cast<std::size_t>(bucket)]);
       text.sample("sullae_batch_rows_bucket", fmt::format("{},le=\"{}\"", line.labels, 1 << bucket),
                   sum);
     }
+    sum += value_of(metrics.batches.back());
     text.sample("sullae_batch_rows_bucket", line.labels + ",le=\"+Inf\"", sum);
     text.sample("sullae_batch_rows_sum", line.labels, value_of(metrics.rows));
     text.sample("sullae_batch_rows_count", line.labels, sum);

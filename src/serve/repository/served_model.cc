@@ -41,7 +41,11 @@ ServedModel::ServedModel(const std::string& name, fs::path repository)
       repository_(std::move(repository)),
       directory_(repository_ / name),
       written_(repository::read_serving_state(directory_)),
-      withdrawn_(written_.withdrawn) {}
+      withdrawn_(written_.withdrawn),
+      unpromoted_(written_.unpromoted),
+      answered_before_(written_.serving),
+      canary_(written_.canary),
+      canary_percent_(written_.canary_percent) {}
 
 // Without the lock that requests take, since a disk may be slow.
 void ServedModel::write_state() {
@@ -49,7 +53,11 @@ void ServedModel::write_state() {
   repository::ServingState state;
   {
     const std::lock_guard lock(mutex_);
-    state = {.serving = serving_ > 0 ? serving_ : written_.serving, .withdrawn = withdrawn_};
+    state = {.serving = serving_ > 0 ? serving_ : written_.serving,
+             .withdrawn = withdrawn_,
+             .unpromoted = unpromoted_,
+             .canary = canary_percent_ > 0 ? canary_ : 0,
+             .canary_percent = canary_percent_};
   }
   // Tried once for each change, also where it cannot be written.
   if (std::exchange(written_, state) == state) return;
@@ -139,6 +147,8 @@ ModelStatus ServedModel::status() const {
     if (!version.version && withdrawn_.contains(number)) {
       version.state = VersionState::withdrawn;
       version.reason = "rolled back";
+    } else if (!version.version && version.reason.empty() && unpromoted_.contains(number)) {
+      version.reason = "was a canary, and is not promoted";
     }
     status.versions.push_back(std::move(version));
   }
@@ -148,7 +158,8 @@ ModelStatus ServedModel::status() const {
 std::int64_t ServedModel::roll_back() {
   const auto found = repository::versions_in(directory_);
   std::unique_lock lock(mutex_);
-  const auto left = candidates(found);
+  auto left = candidates(found);
+  std::erase_if(left, [&](std::int64_t number) { return unpromoted_.contains(number); });
   const auto before = std::find_if(left.rbegin(), left.rend(),
                                    [&](std::int64_t number) { return number < serving_; });
   if (serving_ == 0 || before == left.rend()) {
@@ -180,7 +191,9 @@ void ServedModel::set_canary(std::int64_t number, int percent) {
     throw RequestError(Refusal::not_found,
                        fmt::format("model '{}' has no version {}", name_, number));
   withdrawn_.erase(number);
+  if (percent < 100 && number > serving_ && found.contains(number)) unpromoted_.insert(number);
   if (percent == 100) {
+    unpromoted_.erase(number);
     // What is newer would take its place.
     for (auto newer = found.upper_bound(number); newer != found.end(); ++newer)
       withdrawn_.insert(*newer);

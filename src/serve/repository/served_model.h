@@ -95,6 +95,9 @@ class ServedModel {
 
   bool is_canarys(std::uint64_t turn) const;
   static Files look_at(const std::filesystem::path& directory);
+  std::int64_t reference(const std::set<std::int64_t>& candidates) const;
+  bool is_new(std::int64_t number, std::int64_t reference) const;
+  bool is_promoted(std::int64_t number) const;
   std::set<std::int64_t> wanted(const std::set<std::int64_t>& candidates) const;
   std::set<std::int64_t> candidates(const std::set<std::int64_t>& found) const;
   void read_config();
@@ -103,6 +106,7 @@ class ServedModel {
   void load(std::int64_t number);
   std::vector<std::shared_ptr<Version>> settle(const std::set<std::int64_t>& found);
   void choose_default(const std::set<std::int64_t>& keep);
+  void answer_with(std::int64_t number);
   void forget_changed(const std::set<std::int64_t>& found);
   std::int64_t next_to_load(const std::set<std::int64_t>& found,
                             const std::set<std::int64_t>& tried);
@@ -124,9 +128,11 @@ class ServedModel {
   std::map<std::int64_t, Files> unsettled_;  // seen once, and perhaps still being copied
   bool looked_ = false;                      // update() has been called before
   std::set<std::int64_t> withdrawn_;
+  std::set<std::int64_t> unpromoted_;
+  const std::int64_t answered_before_;  // this server; 0 for none
   std::int64_t serving_ = 0;
-  std::int64_t canary_ = 0;
-  int canary_percent_ = 0;
+  std::int64_t canary_;
+  int canary_percent_;
   mutable std::uint64_t turn_ = 0;  // of requests, for the canary's share
 };
 

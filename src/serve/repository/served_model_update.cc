@@ -82,18 +82,41 @@ std::set<std::int64_t> ServedModel::candidates(const std::set<std::int64_t>& fou
   return numbers;
 }
 
+// What others are newer than: the version that answers, or where none does yet, the one that did when the server ended.
+std::int64_t ServedModel::reference(const std::set<std::int64_t>& numbers) const {
+  if (serving_ > 0) return serving_;
+  return numbers.contains(answered_before_) ? answered_before_ : 0;
+}
+
+// It will be a canary.
+bool ServedModel::is_new(std::int64_t number, std::int64_t reference) const {
+  return config_.new_version_percent < 100 && reference > 0 && number > reference &&
+         !unpromoted_.contains(number);
+}
+
+bool ServedModel::is_promoted(std::int64_t number) const {
+  return !unpromoted_.contains(number) && !(canary_percent_ > 0 && number == canary_);
+}
+
 std::set<std::int64_t> ServedModel::wanted(const std::set<std::int64_t>& numbers) const {
   std::set<std::int64_t> result;
   const auto& policy = config_.version_policy;
+  const std::int64_t answering = reference(numbers);
   for (const std::int64_t number : policy.versions) {
     if (numbers.contains(number)) result.insert(number);
   }
   for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
     // A canary is one more version, and not the newest that is served.
-    if (canary_percent_ > 0 && *number == canary_) continue;
-    if (result.size() < policy.latest) result.insert(*number);
+    const bool counts = is_promoted(*number) && !is_new(*number, answering);
+    if (policy.is_all() || (counts && result.size() < policy.latest)) result.insert(*number);
   }
   if (canary_percent_ > 0 && numbers.contains(canary_)) result.insert(canary_);
+  if (!numbers.empty() && is_new(*numbers.rbegin(), answering)) result.insert(*numbers.rbegin());
+  // Canaries have a share of what another version answers.
+  const bool is_any_promoted = std::ranges::any_of(result, [&](std::int64_t number) {
+    return is_promoted(number) && !is_new(number, answering);
+  });
+  if (!is_any_promoted && numbers.contains(answering)) result.insert(answering);
   return result;
 }
 
@@ -123,8 +146,14 @@ std::vector<std::shared_ptr<Version>> ServedModel::settle(const std::set<std::in
   std::vector<std::shared_ptr<Version>> dropped;
   const std::lock_guard lock(mutex_);
   looked_ = true;
+  std::erase_if(unpromoted_, [&](std::int64_t number) { return !found.contains(number); });
   const auto keep = wanted(candidates(found));
   choose_default(keep);
+  // Rather a version that nobody has promoted than none.
+  const auto any = std::find_if(keep.rbegin(), keep.rend(), [&](std::int64_t number) {
+    return entries_[number].version != nullptr;
+  });
+  if (serving_ == 0 && any != keep.rend()) answer_with(*any);
   for (auto& [number, entry] : entries_) {
     if (!entry.version || keep.contains(number) || number == serving_) continue;
     log::info("model {}: version {} is no longer served", name_, number);
@@ -230,9 +259,13 @@ void ServedModel::load(std::int64_t number) {
   }
   entry.version = std::move(version);
   entry.status = {.number = number, .state = VersionState::ready};
-  if (serving_ > 0 && number > serving_ && config.new_version_percent < 100) {
-    canary_ = number;
-    canary_percent_ = config.new_version_percent;
+  if (is_new(number, serving_ > 0 ? serving_ : answered_before_)) {
+    const bool is_newest = unpromoted_.empty() || number > *unpromoted_.rbegin();
+    unpromoted_.insert(number);
+    if (is_newest) {
+      canary_ = number;
+      canary_percent_ = config_.new_version_percent;
+    }
   }
   log::info("model {}: version {} is ready ({}, {:.1f} s)", name_, number,
             entry.version->model().platform(),
@@ -246,14 +279,18 @@ void ServedModel::load(std::int64_t number) {
 void ServedModel::choose_default(const std::set<std::int64_t>& keep) {
   std::int64_t newest = 0;
   for (const std::int64_t number : keep) {
-    const bool is_canary = canary_percent_ > 0 && number == canary_;
-    if (entries_[number].version && !is_canary) newest = number;
+    if (entries_[number].version && is_promoted(number)) newest = number;
   }
   // Where nothing else is ready, a version that is not wanted any more is better than none.
-  if (newest == 0 || newest == serving_) return;
-  log::info("model {}: version {} answers now{}", name_, newest,
+  if (newest != 0 && newest != serving_) answer_with(newest);
+}
+
+void ServedModel::answer_with(std::int64_t number) {
+  log::info("model {}: version {} answers now{}", name_, number,
             serving_ > 0 ? fmt::format(", instead of {}", serving_) : "");
-  serving_ = newest;
+  serving_ = number;
+  unpromoted_.erase(number);
+  if (canary_ == number) canary_percent_ = 0;
 }
 
 }  // namespace sullae::serve

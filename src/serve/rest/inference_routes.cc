@@ -47,7 +47,7 @@ void infer(Repository& repository, const Call& call, const http::Respond& respon
             response.content_type = "application/octet-stream";
             response.headers.emplace_back(kJsonSize, std::to_string(*written.json_size));
           }
-          respond(std::move(response));
+          respond(counted(memory, std::move(response)));
         });
       },
       call.arrived);
@@ -64,7 +64,8 @@ void predict(Repository& repository, const Call& call, const http::Respond& resp
       [form, respond, memory = request.memory](const Version::Result& result) {
         attempt(respond, [&] {
           if (result.error) std::rethrow_exception(result.error);
-          respond(http::json_response(predict_response(result.response.outputs, form)));
+          respond(counted(memory,
+                          http::json_response(predict_response(result.response.outputs, form))));
         });
       },
       call.arrived);

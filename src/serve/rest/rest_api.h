@@ -27,6 +27,9 @@ class RestApi final : public http::JsonHandler {
   void handle(http::Request request, http::Respond respond) override;
   void gave_up(std::size_t bytes) override;
 
+  /// Texts that are being written are answered 503 at their next piece.
+  void end_texts() { generations_.end(); }
+
   const Router& router() const { return router_; }
 
  private:

@@ -15,16 +15,15 @@ namespace {
 // A longer body is read and computed elsewhere than in the thread that took it.
 constexpr std::size_t kLargeBody = std::size_t{16} << 10;
 
-http::Response counted(const Call& call, http::Response response) {
-  const auto& memory = call.request.memory;
+}  // namespace
+
+http::Response counted(const std::shared_ptr<http::Reservation>& memory, http::Response response) {
   if (response.body.size() < kTrimmedBytes || !memory) return response;
   if (!memory->grow_to(memory->bytes() + response.body.size()))
     throw RequestError(Refusal::unavailable, http::kNoMemoryLeft);
   response.memory = memory;
   return response;
 }
-
-}  // namespace
 
 Workers::Workers()
     : large(static_cast<std::size_t>(available_cpus())),
@@ -40,7 +39,7 @@ Handler in(boost::asio::thread_pool& pool, Answer answer) {
   return
       [&pool, answer = std::move(answer)](const CallPointer& call, const http::Respond& respond) {
         boost::asio::post(pool, [answer, call, respond] {
-          http::attempt(respond, [&] { respond(counted(*call, answer(*call))); });
+          http::attempt(respond, [&] { respond(counted(call->request.memory, answer(*call))); });
         });
       };
 }

@@ -4,6 +4,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <cstddef>
 #include <functional>
+#include <memory>
 
 #include "http/exchange.h"
 #include "serve/repository/repository.h"
@@ -25,6 +26,9 @@ struct Workers {
   /// Apart from those: some hundred bytes of a picture can take as long as megabytes of numbers.
   boost::asio::thread_pool images;
 };
+
+/// A large answer is part of the memory for all requests, as its request was, until it is sent. Throws RequestError (unavailable).
+http::Response counted(const std::shared_ptr<http::Reservation>& memory, http::Response response);
 
 using Answer = std::function<http::Response(const Call&)>;
 /// A handler that answers at once.

@@ -158,6 +158,21 @@ TEST(Batcher, AFullQueueRefuses) {
   for (auto& future : futures) EXPECT_FALSE(future.get().error);
 }
 
+// Else it would be told to try again for ever.
+TEST(Batcher, ARequestLargerThanTheQueueHasItsTurn) {
+  Doubler doubler;
+  doubler.open = false;
+  Batcher batcher({.max_batch_size = 8, .max_queue_size = 5}, std::ref(doubler));
+  std::vector<std::future<Batcher::Outcome>> futures;
+  futures.push_back(submit(batcher, rows_of(7)));
+  doubler.wait_for_batches(1);
+  futures.push_back(submit(batcher, rows_of(7)));
+  EXPECT_TRUE(contains(error_of([&] { submit(batcher, rows_of(1)); }),
+                       "7 rows wait already, which is as many as may (max_queue_size)"));
+  doubler.release();
+  for (auto& future : futures) EXPECT_FALSE(future.get().error);
+}
+
 TEST(Batcher, WhatWaitedTooLongIsToldSoAndNotComputed) {
   Doubler doubler;
   doubler.open = false;

@@ -245,16 +245,21 @@ TEST_F(Generate, TheServerEndsWhileTextsGoOn) {
       [&] { return HttpClient(server.port()).get("/v2/models/writer/ready").status == 200; });
   std::vector<std::thread> clients;
   std::atomic<int> begun = 0;
+  std::atomic<int> refused = 0;
   for (int i = 0; i < 6; ++i) {
     clients.emplace_back([&] {
       HttpClient own(server.port());
       ++begun;
       try {
         // Texts one after the other, until the server refuses or is gone.
-        while (own.post("/v2/models/writer/generate",
-                        json{{"text_input", "one"}, {"temperature", 0}, {"max_tokens", 8192}})
-                   .status == 200) {
+        int status = 200;
+        while (status == 200) {
+          status = own.post("/v2/models/writer/generate",
+                            json{{"text_input", "one"}, {"temperature", 0}, {"max_tokens", 8192}})
+                       .status;
         }
+        EXPECT_EQ(status, 503);
+        ++refused;
       } catch (const std::runtime_error&) {  // the connection ended
       }
     });
@@ -263,6 +268,7 @@ TEST_F(Generate, TheServerEndsWhileTextsGoOn) {
   server.program().signal(SIGTERM);
   EXPECT_EQ(server.program().wait().exit_code, 0);
   for (auto& one : clients) one.join();
+  EXPECT_GT(refused, 0) << "a text that goes on is answered when the server ends";
 }
 
 }  // namespace

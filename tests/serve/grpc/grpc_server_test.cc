@@ -180,6 +180,12 @@ TEST_F(GrpcTest, SaysWhatIsWrong) {
   message = request();
   message.mutable_inputs(0)->set_datatype("FP16");
   expect(message, grpc::StatusCode::INVALID_ARGUMENT, "FP16 has no typed contents");
+  message = request();
+  message.mutable_inputs(0)->set_datatype("INT8");
+  message.mutable_inputs(0)->mutable_contents()->add_int_contents(1);
+  message.mutable_inputs(0)->mutable_contents()->add_int_contents(300);
+  expect(message, grpc::StatusCode::INVALID_ARGUMENT, "input 'x': 300 is no INT8");
+  message = request();
   message.mutable_inputs(0)->set_shape(0, -1);
   message.mutable_inputs(0)->set_datatype("FP32");
   expect(message, grpc::StatusCode::INVALID_ARGUMENT, "has a negative size");

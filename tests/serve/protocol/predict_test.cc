@@ -82,7 +82,10 @@ TEST(Predict, SaysWhatIsWrong) {
       {R"({"instances": [[1, 2]]})", "expected objects with the 2 inputs' names"},
       {R"({"instances": [{"a": [1, 2], "b": 1}, 3]})", "expected all to be objects, or none"},
       {R"({"instances": [{"a": [1, 2], "b": 1}, {"a": [1], "b": 1}]})",
-       "shape [2, 2] has 4 elements, but the data has 3"},
+       "input 'a': lists that differ in length or depth: expected [2, 2] throughout"},
+      {R"({"inputs": {"a": [[1, 2], [3], [4, 5, 6]], "b": [1, 1, 1]}})",
+       "expected [3, 2] throughout"},
+      {R"({"inputs": {"a": [[1, 2], [3, [4]]], "b": [1, 1]}})", "expected [2, 2] throughout"},
       {R"({"inputs": [1]})", "expected an object with the 2 inputs' names"}};
   for (const auto& [body, message] : cases) {
     const auto error = error_of([&] { predict_request(json::parse(body), *codec); });

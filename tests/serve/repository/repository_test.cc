@@ -180,6 +180,62 @@ TEST_F(RepositoryTest, ANewVersionCanBeginAsACanary) {
   wait_until([&] { return ask() + ask() == 4; });
 }
 
+// Nobody has promoted it: not the end of its share, not a restart, and not the version after it.
+TEST_F(RepositoryTest, ACanaryAnswersForAllWhenItIsPromotedAlone) {
+  put_text(model_ / "config.toml", std::string("new_version_percent = 50\n") + kConstantConfig);
+  put_constant(model_, 1, 1);
+  start();
+  wait_for(1);
+  const auto expect_canary = [&](std::int64_t number) {
+    wait_until([&] { return repository_->status("m").canary == number; });
+    EXPECT_EQ(repository_->status("m").serving, 1);
+    EXPECT_EQ(ask() + ask(), 1.0F + static_cast<float>(number));
+  };
+  put_constant(model_, 2, 2);
+  expect_canary(2);
+  // Ended.
+  EXPECT_EQ(repository_->set_canary("m", 2, 0).serving, 1);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(ask(), 1);
+  EXPECT_EQ(version(2).state, VersionState::waiting);
+  EXPECT_EQ(version(2).reason, "was a canary, and is not promoted");
+  EXPECT_EQ(repository_->reload("m").serving, 1);
+  // Begun again, with another share, which a restart leaves.
+  repository_->set_canary("m", 2, 25);
+  EXPECT_EQ(ask("2"), 2);
+  repository_.reset();
+  start();
+  EXPECT_EQ(repository_->status("m").canary_percent, 25);
+  EXPECT_EQ(repository_->status("m").serving, 1);
+  EXPECT_EQ(ask("2"), 2);
+  // Two more, while nobody serves and while somebody does: the newest is the canary.
+  repository_.reset();
+  put_constant(model_, 3, 3);
+  put_constant(model_, 4, 4);
+  start();
+  expect_canary(4);
+  put_constant(model_, 5, 5);
+  expect_canary(5);
+  EXPECT_EQ(version(4).state, VersionState::waiting);
+  // Promoted, and rolled back: to what answered before, and not to a canary.
+  EXPECT_EQ(repository_->set_canary("m", 5, 100).serving, 5);
+  EXPECT_EQ(ask() + ask(), 10);
+  EXPECT_EQ(repository_->roll_back("m").serving, 1);
+}
+
+TEST_F(RepositoryTest, ACanaryAnswersWhereNothingElseIsThere) {
+  put_text(model_ / "config.toml", std::string("new_version_percent = 50\n") + kConstantConfig);
+  put_constant(model_, 1, 1);
+  start();
+  wait_for(1);
+  put_constant(model_, 2, 2);
+  wait_until([&] { return repository_->status("m").canary == 2; });
+  repository_.reset();
+  std::filesystem::remove_all(model_ / "1");
+  start();
+  EXPECT_EQ(ask() + ask(), 4);
+  EXPECT_EQ(repository_->status("m").canary, 0);
+}
+
 TEST_F(RepositoryTest, ServesSeveralVersionsWhereTheyAreAskedFor) {
   put_text(model_ / "config.toml", std::string("version_policy = \"all\"\n") + kConstantConfig);
   for (const int number : {1, 2, 3}) put_constant(model_, number, number);
