@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "base/log.h"
 #include "online/model_stores.h"
 #include "online/online_model.h"
 #include "online/sample_source.h"
@@ -64,13 +65,34 @@ class Learner {
       if (next == models_.end()) next = models_.begin();
       const auto& [name, model] = *next;
       if (options_.once && !done_.insert(name).second) continue;
-      if (auto job = model->begin(options_.once)) {
+      if (auto job = begin(name, *model)) {
         current_ = model.get();
         last_ = name;
         return job;
       }
     }
     return std::nullopt;
+  }
+
+  // A file of samples may be damaged while others are whole.
+  std::optional<Job> begin(const std::string& name, OnlineModel& model) {
+    try {
+      auto job = model.begin(options_.once);
+      problems_.erase(name);
+      return job;
+    } catch (const Error& wrong) {
+      if (is_told()) throw;
+      warn_once(name, wrong.what());
+      return std::nullopt;
+    }
+  }
+
+  // Somebody waits for these models, or this round. Where nobody does, the others learn on.
+  bool is_told() const { return !options_.models.empty() || options_.once; }
+
+  void warn_once(const std::string& name, const std::string& problem) {
+    if (std::exchange(problems_[name], problem) != problem)
+      log::warning("model {}: does not learn: {}", name, problem);
   }
 
   bool is_wanted(const std::string& name) const {
@@ -83,9 +105,17 @@ class Learner {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(options_.repository, error)) {
       const auto name = entry.path().filename().string();
-      if (models_.contains(name) || !is_wanted(name) || !fs::exists(entry.path() / kExamplesFile))
+      std::error_code ignored;  // of a folder that may not be looked into
+      if (models_.contains(name) || !is_wanted(name) ||
+          !fs::exists(entry.path() / kExamplesFile, ignored))
         continue;
-      models_.emplace(name, std::make_unique<OnlineModel>(entry.path(), name));
+      try {
+        models_.emplace(name, std::make_unique<OnlineModel>(entry.path(), name));
+        problems_.erase(name);
+      } catch (const Error& wrong) {
+        if (is_told()) throw;
+        warn_once(name, wrong.what());
+      }
     }
     if (error)
       throw InputError(fmt::format("{}: {}", options_.repository.string(), error.message()));
@@ -120,8 +150,9 @@ class Learner {
   // On rank 0.
   std::optional<SampleSource> source_;
   std::map<std::string, std::unique_ptr<OnlineModel>> models_;
-  std::string last_;            // that was trained
-  std::set<std::string> done_;  // with `once`
+  std::map<std::string, std::string> problems_;  // what was told of models that cannot learn
+  std::string last_;                             // that was trained
+  std::set<std::string> done_;                   // with `once`
   OnlineModel* current_ = nullptr;
 };
 

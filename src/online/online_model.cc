@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -201,6 +202,10 @@ void OnlineModel::progress(std::int64_t step, std::int64_t steps) {
 
 std::string OnlineModel::reason_against(const train::FineTuneResult& result) const {
   const auto& [before, after, samples] = result.changed;
+  if (!std::isfinite(after.loss))
+    return fmt::format(
+        "the loss on the changed samples is {} after training: learning_rate {} may be too large",
+        after.loss, config_.training.lr);
   const bool better = after.accuracy > before.accuracy ||
                       (after.accuracy == before.accuracy && after.loss < before.loss);
   if (!better)
@@ -227,7 +232,11 @@ void OnlineModel::finish(const train::FineTuneResult& result, const torch::nn::M
   rounds_.update(round_);
   publish(network);
   end(RoundState::published, "");
-  remove_old();
+  try {
+    remove_old();
+  } catch (const std::exception& error) {  // the round is what it is
+    log::warning("model {}: old versions stay: {}", name_, error.what());
+  }
 }
 
 void OnlineModel::publish(const torch::nn::Module& network) {
@@ -267,12 +276,14 @@ void OnlineModel::end(RoundState state, const std::string& reason) {
 // Versions that a round has published, and no others.
 void OnlineModel::remove_old() const {
   if (config_.keep_versions == 0) return;
-  const auto serving = repository::read_serving_state(directory_).serving;
+  const auto state = repository::read_serving_state(directory_);
   const auto there = repository::versions_in(directory_);
   std::int64_t kept = 0;
   for (const Round& round : rounds_.newest(std::numeric_limits<std::int64_t>::max())) {
     if (round.state != RoundState::published || !there.contains(round.version)) continue;
-    if (++kept <= config_.keep_versions || round.version == serving) continue;
+    if (++kept <= config_.keep_versions || round.version == state.serving ||
+        round.version == state.canary)
+      continue;
     repository::remove_version(directory_, round.version);
   }
 }

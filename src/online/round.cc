@@ -1,9 +1,26 @@
 #include "online/round.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace sullae::train {
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Accuracy, loss, accuracy)
+namespace {
+
+// JSON has no other word for a loss that is no number, or infinite.
+double number_from(const nlohmann::json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+}  // namespace
+
+inline void to_json(nlohmann::json& json, const Accuracy& value) {
+  json = {{"loss", value.loss}, {"accuracy", value.accuracy}};
+}
+
+inline void from_json(const nlohmann::json& json, Accuracy& value) {
+  value = {.loss = number_from(json.at("loss")), .accuracy = number_from(json.at("accuracy"))};
+}
+
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measured, before, after, samples)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FineTuneResult, changed, earlier, test, steps, replayed)
 }  // namespace sullae::train

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -16,6 +17,7 @@
 #include "support/errors.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
+#include "support/wait_until.h"
 #include "train/export.h"
 #include "train/small_texts.h"
 
@@ -231,6 +233,26 @@ TEST_F(Online, SaysWhatIsWrong) {
   EXPECT_EQ(last_round().state, RoundState::failed);
   EXPECT_TRUE(contains(last_round().reason, "no sample has changed since version 3 was trained"))
       << last_round().reason;
+}
+
+TEST_F(Online, AModelThatCannotLearnHarmsNoOther) {
+  std::filesystem::create_directories(repository_ / "another");
+  std::ofstream(repository_ / "another" / "examples.db") << std::string(10'000, 'x');
+  give(praised_twists(20));
+  Program program({sullae_program(), "online", repository_, "--poll-secs", "0.05"});
+  wait_until([&] {
+    return std::filesystem::exists(database_) && !RoundStore(database_).newest(1).empty() &&
+           last_round().state == RoundState::published;
+  });
+  program.signal(SIGTERM);
+  const auto result = program.wait();
+  EXPECT_TRUE(contains(result.standard_error, "model another: does not learn: "))
+      << result.standard_error;
+  // Who is told to learn for it says so.
+  const auto named =
+      run_program({sullae_program(), "online", repository_, "--model", "another", "--once"});
+  EXPECT_EQ(named.exit_code, 1);
+  EXPECT_TRUE(contains(named.standard_error, "examples.db")) << named.standard_error;
 }
 
 TEST_F(Online, RemovesOldVersionsThatItPublished) {

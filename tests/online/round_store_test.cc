@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -51,6 +53,21 @@ TEST_F(RoundStoreTest, KeepsRoundsAsTheyAre) {
   EXPECT_EQ(store.counts(),
             (std::map<std::string, std::int64_t>{{"interrupted", 1}, {"published", 1}}));
   EXPECT_TRUE(store.unfinished().empty());
+}
+
+// JSON has no number for it.
+TEST_F(RoundStoreTest, ALossThatIsNoNumberIsKept) {
+  RoundStore store(file_);
+  Round round{.trigger = "count"};
+  round.result.changed.before = {.loss = 0.5, .accuracy = 0.25};
+  round.result.changed.after = {.loss = std::numeric_limits<double>::quiet_NaN(), .accuracy = 0};
+  round.result.test.after.loss = std::numeric_limits<double>::infinity();
+  store.begin(round);
+  const auto rounds = store.newest(1);
+  ASSERT_EQ(rounds.size(), 1U);
+  EXPECT_TRUE(std::isnan(rounds[0].result.changed.after.loss));
+  EXPECT_FALSE(std::isfinite(rounds[0].result.test.after.loss));
+  EXPECT_EQ(rounds[0].result.changed.before.loss, 0.5);
 }
 
 TEST_F(RoundStoreTest, ARoundIsSeenWholeOrNotAtAll) {
