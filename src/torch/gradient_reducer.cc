@@ -145,8 +145,9 @@ void GradientReducer::on_gradient(std::size_t index) {
     return;
   }
   if (state.passes < options_.backward_passes_per_step) return;
+  if (!options_.overlap)
+    return;  // gradients may be written to until synchronize(), which takes them
   take(index);
-  if (!options_.overlap) return;
   if (!negotiated_) {
     start_in_order();
   } else if (GradientBucket& bucket = *buckets_[state.bucket];

@@ -19,6 +19,7 @@ LARS::LARS(std::vector<torch::Tensor> parameters, torch::optim::SGDOptions optio
       trust_coefficient_(trust_coefficient) {}
 
 torch::Tensor LARS::step(LossClosure closure) {
+  const torch::Tensor loss = loss_of(closure);
   const torch::NoGradGuard guard;
   std::vector<double> decays;
   for (auto& group : param_groups()) {
@@ -37,7 +38,7 @@ torch::Tensor LARS::step(LossClosure closure) {
     }
     options.weight_decay(0);  // it is in the gradients
   }
-  torch::Tensor loss = torch::optim::SGD::step(std::move(closure));
+  torch::optim::SGD::step();
   for (std::size_t i = 0; i < decays.size(); ++i)
     static_cast<torch::optim::SGDOptions&>(param_groups()[i].options()).weight_decay(decays[i]);
   return loss;

@@ -7,6 +7,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "torch/trained_parameters.h"
+
 namespace sullae {
 namespace {
 
@@ -94,7 +96,7 @@ MixedPrecision::MixedPrecision(torch::nn::Module& module, MixedPrecisionOptions 
   const torch::NoGradGuard guard;
   std::set<const void*> kept;
   collect_kept(module, kept);
-  for (const auto& item : module.named_parameters()) {
+  for (const auto& item : each_once(module.named_parameters())) {
     const torch::Tensor& parameter = item.value();
     torch::Tensor master = parameter;
     if (is_cast(parameter, kept)) {

@@ -35,9 +35,11 @@ struct Statistics {
 
 Statistics statistics_of(const torch::Tensor& input, const World& world) {
   const std::int64_t channels = input.size(1);
+  // Squares of what 16 bits hold may be more than they hold.
+  const torch::Tensor wide = input.element_size() < 4 ? input.to(torch::kFloat32) : input;
   const auto count = torch::full({1}, static_cast<double>(input.numel() / channels),
                                  input.options().dtype(torch::kFloat64));
-  auto sums = torch::cat({sum_by_channel(input), sum_by_channel(input.square()), count});
+  auto sums = torch::cat({sum_by_channel(input), sum_by_channel(wide.square()), count});
   allreduce(sums, ReduceOp::sum, world);
   Statistics statistics;
   statistics.count = sums[2 * channels].item<double>();

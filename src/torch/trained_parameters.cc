@@ -9,6 +9,17 @@
 
 namespace sullae {
 
+torch::OrderedDict<std::string, torch::Tensor> each_once(
+    const torch::OrderedDict<std::string, torch::Tensor>& parameters) {
+  torch::OrderedDict<std::string, torch::Tensor> once;
+  std::set<const void*> seen;
+  for (const auto& item : parameters) {
+    if (seen.insert(item.value().unsafeGetTensorImpl()).second)
+      once.insert(item.key(), item.value());
+  }
+  return once;
+}
+
 TrainedParameters trained_of(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                              const std::string& who) {
   TrainedParameters found;

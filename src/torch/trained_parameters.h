@@ -16,6 +16,10 @@ struct TrainedParameters {
   std::vector<PlannedParameter> frozen;
 };
 
+/// Each parameter once, by the first of its names: libtorch lists one that modules share under all.
+torch::OrderedDict<std::string, torch::Tensor> each_once(
+    const torch::OrderedDict<std::string, torch::Tensor>& parameters);
+
 /// Throws InputError for a parameter of an element type that cannot be reduced, and for one whose gradient somebody else
 /// reduces. `who` begins messages: "DistributedOptimizer".
 TrainedParameters trained_of(const torch::OrderedDict<std::string, torch::Tensor>& parameters,

@@ -1,8 +1,10 @@
 #include "train/checkpoints.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/log.h"
 #include "sullae/error.h"
@@ -42,8 +44,11 @@ Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int 
     : directory_(std::move(directory)), name_(std::move(name)), keep_(keep) {
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
+  if (!error && ::access(directory_.c_str(), W_OK | X_OK) != 0)
+    error.assign(errno, std::system_category());
   if (error)
-    throw Error(fmt::format("--checkpoint-dir {}: {}", directory_.string(), error.message()));
+    throw Error(fmt::format("--checkpoint-dir {}: nothing can be written there: {}",
+                            directory_.string(), error.message()));
   // What a run that was killed while it wrote has left.
   for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
     const auto file = entry.path().filename().string();
@@ -56,9 +61,18 @@ Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int 
 Checkpoints::~Checkpoints() {
   try {
     wait();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     log::warning("{}", error.what());
   }
+}
+
+void Checkpoints::expect_none() const {
+  const auto files = checkpoints_in(directory_, name_);
+  if (files.empty()) return;
+  throw InputError(fmt::format(
+      "--checkpoint-dir {}: has checkpoints of an earlier run ({}): expected --resume, which goes "
+      "on with it, or a folder without any",
+      directory_.string(), files.front().filename().string()));
 }
 
 void Checkpoints::wait() {
@@ -81,15 +95,16 @@ std::filesystem::path Checkpoints::file_of(std::int64_t steps) const {
 
 void Checkpoints::saved(const std::filesystem::path& file, bool best) {
   if (best) put_link(file, directory_ / (name_ + "-best.ckpt"));
-  remove_old();
+  remove_old(file);
 }
 
-void Checkpoints::remove_old() const {
-  const auto files = checkpoints_in(directory_, name_);
-  for (std::size_t i = static_cast<std::size_t>(keep_); i < files.size(); ++i) {
+void Checkpoints::remove_old(const std::filesystem::path& newest) const {
+  int kept = 0;
+  for (const auto& file : checkpoints_in(directory_, name_)) {
+    if (file <= newest && ++kept <= keep_) continue;
     std::error_code error;
-    std::filesystem::remove(files[i], error);
-    if (error) log::warning("{} cannot be removed: {}", files[i].string(), error.message());
+    std::filesystem::remove(file, error);
+    if (error) log::warning("{} cannot be removed: {}", file.string(), error.message());
   }
 }
 

@@ -26,13 +26,15 @@ class Checkpoints {
   /// Waits for the last write; a failure that wait() was not asked for is logged.
   ~Checkpoints();
 
-  /// Writes the checkpoint of step `steps`, as the best too if `best`, and then removes those older than
-  /// the newest `keep`. Throws what the write before threw.
+  /// Writes the checkpoint of step `steps`, as the best too if `best`, and then removes those of later steps, which another batch
+  /// size had counted, and those older than the newest `keep`. Throws what the write before threw.
   void save(std::int64_t steps, SerializedCheckpoint&& checkpoint, bool best);
   /// Where that of a step belongs.
   std::filesystem::path file_of(std::int64_t steps) const;
   /// The same of one that others have written there.
   void saved(const std::filesystem::path& file, bool best);
+  /// Throws InputError where there are some already: what begins anew would be taken for an older run's, and the other way round.
+  void expect_none() const;
   /// Until all is written. Throws what writing threw.
   void wait();
 
@@ -46,7 +48,7 @@ class Checkpoints {
       const std::function<CheckpointMetadata(const std::filesystem::path& file)>& load) const;
 
  private:
-  void remove_old() const;
+  void remove_old(const std::filesystem::path& newest) const;
 
   std::filesystem::path directory_;
   std::string name_;

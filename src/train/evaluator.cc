@@ -58,14 +58,13 @@ class Evaluator {
   }
 
  private:
-  // Waits for one that is newer than the last.
+  // Waits for a newest one that is not the last.
   std::filesystem::path next() const {
     const Deadline deadline(timeout_, kTimeout);
     for (;;) {
       if (std::filesystem::is_directory(options_.checkpoint_dir)) {
         const auto files = checkpoints_in(options_.checkpoint_dir, name_);
-        if (!files.empty() && (report_.checkpoint.empty() || files.front() > report_.checkpoint))
-          return files.front();
+        if (!files.empty() && files.front() != report_.checkpoint) return files.front();
       }
       if (deadline.passed())
         throw TimeoutError(fmt::format("no new checkpoint of {} came into {} {}", name_,

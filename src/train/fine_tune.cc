@@ -30,6 +30,7 @@ class ReplayPlan final : public Plan {
   }
 
   std::size_t replayed() const { return samples_of(1).size() - changed_.size(); }
+  std::size_t size() const override { return steps_->size(); }
   std::int64_t steps() const override { return steps_->steps(); }
   std::size_t samples_in(std::int64_t step) const override { return steps_->samples_in(step); }
   std::size_t parts_in(std::int64_t step) const override { return steps_->parts_in(step); }

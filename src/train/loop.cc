@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "sullae/error.h"
 #include "sullae/torch.h"
 #include "sullae/train/fit.h"
 #include "train/device.h"
@@ -15,6 +16,19 @@
 #include "train/optimizers.h"
 
 namespace sullae::train {
+namespace {
+
+// In the middle of an epoch its order, and what is left of it, are those of as many samples.
+void check_same_epoch(const RunState& state, std::int64_t size) {
+  const bool differs = state.of_epoch == 0 ? state.samples > size : state.of_epoch != size;
+  if (state.samples == 0 || !differs) return;
+  throw InputError(fmt::format(
+      "--resume: the checkpoint is behind {} samples of an epoch{}, and the training data have {}: "
+      "expected the data that it was trained on",
+      state.samples, state.of_epoch == 0 ? "" : fmt::format(" of {}", state.of_epoch), size));
+}
+
+}  // namespace
 
 Loop::Loop(LoopParts parts, const TrainOptions& options)
     : parts_(std::move(parts)),
@@ -42,6 +56,7 @@ void Loop::enter(const World& world) {
   if (state_.samples_a_step == 0) state_.samples_a_step = options_.batch_size;
   make_plan();
   saver_.emplace(options_, parts_.name, parts_.describe, *ranks_);
+  if (is_first && !options_.resume && elastic_ == nullptr) saver_->expect_new_run();
   // Ranks drop out different cells, where they have different samples, or layers.
   if (is_first)
     torch::manual_seed(options_.seed * 1000003 +
@@ -55,6 +70,7 @@ void Loop::enter(const World& world) {
 // From where the epoch is.
 void Loop::make_plan() {
   plan_ = parts_.plan(ranks_->data, options_, {});
+  state_.of_epoch = static_cast<std::int64_t>(plan_->size());
   adapt_to_batch_size(plan_->steps());
   schedule_ = make_schedule(options_, plan_->steps());
   begun_ = {.step = state_.step, .samples = state_.samples};
@@ -102,6 +118,7 @@ std::optional<LoadedCheckpoint> Loop::resume() {
          fmt::format("no checkpoint in {} yet: starting anew", options_.checkpoint_dir.string()));
     return std::nullopt;
   }
+  check_same_epoch(*found, static_cast<std::int64_t>(plan_->size()));
   state_ = *found;
   make_plan();
   tell(&Observer::noted, state_.step == 0 ? fmt::format("resuming after epoch {}", state_.epoch - 1)

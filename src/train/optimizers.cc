@@ -7,6 +7,7 @@
 #include "sullae/error.h"
 #include "sullae/torch/optimizers.h"
 #include "torch/optimizer_state.h"
+#include "torch/trained_parameters.h"
 
 namespace sullae::train {
 namespace {
@@ -70,7 +71,7 @@ Made make_optimizer(const TrainOptions& options,
   }
   Parameters decayed;
   Parameters others;
-  for (const auto& item : parameters) {
+  for (const auto& item : each_once(parameters)) {
     const bool decay = options.decay_all || options.weight_decay == 0 || item.value().dim() > 1;
     (decay ? decayed : others).push_back(item.value());
   }

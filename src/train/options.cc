@@ -43,14 +43,13 @@ void check_shard(const TrainOptions& options) {
   require(!parse_local_sgd(options.local_sgd).enabled(),
           shard + "gradients are divided among ranks, and with --local-sgd not averaged");
   require(options.compression == "none", shard + "does not go with --compression");
+  require(options.allreduce_precision == "same",
+          shard + "does not go with --allreduce-precision " + options.allreduce_precision +
+              ": gradients are reduced in the type that they have");
   require(options.scale_up == 1, shard + "does not go with --scale-up");
   require(options.optimizer != "lars" && options.optimizer != "lamb",
           shard + "--optimizer " + options.optimizer +
               " needs norms of whole tensors, and each rank has a part of them");
-  require(options.shard != "parameters" || options.precision == "float32",
-          shard +
-              "does not go with --precision yet: norms stay in float32, and parameters of a "
-              "unit are of one type");
   require(options.shard != "parameters" || !options.channels_last,
           shard + "does not go with --channels-last");
   require(options.shard != "parameters" || options.overlap,
@@ -67,6 +66,8 @@ void check_mesh(const TrainOptions& options, int ranks) {
   require(!parse_local_sgd(options.local_sgd).enabled(), mesh + "does not go with --local-sgd");
   require(options.scale_up == 1, mesh + "does not go with --scale-up");
   require(!options.channels_last, mesh + "does not go with --channels-last");
+  require(options.allreduce_precision == "same",
+          mesh + "does not go with --allreduce-precision " + options.allreduce_precision);
   require(options.optimizer != "lars" && options.optimizer != "lamb",
           mesh + "--optimizer " + options.optimizer +
               " needs norms of whole tensors, and a rank has a part of them");
@@ -147,6 +148,8 @@ void check_options(const TrainOptions& options, int world_size) {
                   "expected at least {}",
                   batch_size, ranks, options.accumulation_steps, options.scale_up, parts));
   make_schedule(options, 1);
+  require(options.checkpoint_steps == 0 || !options.checkpoint_dir.empty(),
+          "--checkpoint-steps: needs --checkpoint-dir, where checkpoints go");
   require_writable(options.report, "report");
   require_writable(options.metrics_file, "metrics-file");
   require_writable_folder(options.run_dir, "run-dir");

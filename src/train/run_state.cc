@@ -24,6 +24,7 @@ nlohmann::json to_json(const RunState& nlohmann_json_t) {
   nlohmann::json nlohmann_json_j;
   SULLAE_STATE_FIELDS(NLOHMANN_JSON_TO)
   nlohmann_json_j["samples"] = nlohmann_json_t.samples;
+  nlohmann_json_j["of_epoch"] = nlohmann_json_t.of_epoch;
   put_test_metrics(nlohmann_json_j, nlohmann_json_t.test_metrics);
   for (const auto& [name, value] : nlohmann_json_t.best) nlohmann_json_j[kBest + name] = value;
   return nlohmann_json_j;
@@ -35,6 +36,7 @@ RunState from_json(const nlohmann::json& nlohmann_json_j) {
   // Earlier versions did not count them.
   nlohmann_json_t.samples =
       nlohmann_json_j.value("samples", nlohmann_json_t.step * nlohmann_json_t.samples_a_step);
+  nlohmann_json_t.of_epoch = nlohmann_json_j.value("of_epoch", std::int64_t{0});
   nlohmann_json_t.test_metrics = test_metrics_in(nlohmann_json_j);
   for (const auto& [key, value] : nlohmann_json_j.items()) {
     if (key.starts_with(kBest))

@@ -16,10 +16,11 @@
 namespace sullae::train {
 
 struct RunState {
-  std::int64_t epoch = 1;    ///< the one to go on with, from 1
-  std::int64_t step = 0;     ///< steps of it that are done
-  std::int64_t samples = 0;  ///< that they had
-  std::int64_t steps = 0;    ///< in all
+  std::int64_t epoch = 1;     ///< the one to go on with, from 1
+  std::int64_t step = 0;      ///< steps of it that are done
+  std::int64_t samples = 0;   ///< that they had
+  std::int64_t of_epoch = 0;  ///< samples of an epoch; 0: an earlier version has not noted it
+  std::int64_t steps = 0;     ///< in all
   std::int64_t samples_a_step = 0;
   double loss_sum = 0;    ///< of this epoch's steps on this rank; saved, on average
   double train_loss = 0;  ///< of the last whole epoch

@@ -1,5 +1,6 @@
 #include "train/saver.h"
 
+#include "parallel/agreement.h"
 #include "sullae/torch.h"
 #include "train/description.h"
 #include "train/device.h"
@@ -9,23 +10,31 @@ namespace sullae::train {
 Saver::Saver(const TrainOptions& options, std::string name,
              std::function<void(CheckpointMetadata&)> describe, const Ranks& ranks)
     : options_(options), describe_(std::move(describe)), ranks_(ranks) {
-  if (ranks.all.rank() == 0 && !options.checkpoint_dir.empty())
+  if (options.checkpoint_dir.empty()) return;
+  on_root(ranks_.all, 0, [&] {
     checkpoints_.emplace(options.checkpoint_dir, std::move(name), options.keep_checkpoints);
+  });
+}
+
+void Saver::expect_new_run() {
+  on_root(ranks_.all, 0, [&] {
+    if (checkpoints_) checkpoints_->expect_none();
+  });
 }
 
 std::optional<RunState> Saver::load(torch::nn::Module& model, LoadedCheckpoint& loaded) {
   std::optional<Checkpoints::Found> found;
-  if (checkpoints_) {
+  on_root(ranks_.all, 0, [&] {
+    if (!checkpoints_) return;
     found = checkpoints_->newest([&](const std::filesystem::path& file) {
       return loaded.optimizer ? load_checkpoint(file, model, loaded.optimizer.get())
                               : read_checkpoint_metadata(file);
     });
-  }
-  if (found && describe_) {
+    if (!found || !describe_) return;
     CheckpointMetadata own;
     describe_(own);
     check_same_words(found->metadata, own, "--resume");
-  }
+  });
   std::int64_t is_found = found.has_value() ? 1 : 0;
   ranks_.all.broadcast(&is_found, 1, DataType::int64, 0);
   if (is_found == 0) return std::nullopt;

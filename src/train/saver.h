@@ -23,6 +23,8 @@ class Saver {
   Saver(const TrainOptions& options, std::string name,
         std::function<void(CheckpointMetadata&)> describe, const Ranks& ranks);
 
+  /// Throws InputError, on every rank, where there are checkpoints already. Collective.
+  void expect_new_run();
   /// Finds the newest checkpoint, whose file rank 0 gets to know, and gives every rank the state; empty where there is none yet. Where
   /// `loaded` has an optimizer, rank 0 loads that and the model. Collective.
   std::optional<RunState> load(torch::nn::Module& model, LoadedCheckpoint& loaded);

@@ -21,6 +21,8 @@ struct Position {
 class Plan {
  public:
   virtual ~Plan() = default;
+  /// Samples of an epoch.
+  virtual std::size_t size() const = 0;
   /// In an epoch.
   virtual std::int64_t steps() const = 0;
   /// Of all ranks.
@@ -42,6 +44,7 @@ class StepPlan final : public Plan {
   /// enough.
   StepPlan(std::size_t size, const TrainOptions& options, int rank, int ranks, Position begun = {});
 
+  std::size_t size() const override { return size_; }
   std::int64_t steps() const override { return steps_; }
   std::size_t samples_in(std::int64_t step) const override;
   std::size_t parts_in(std::int64_t step) const override;

@@ -48,6 +48,31 @@ TEST(Lars, ScalesTheRateOfEachLayer) {
             0.01);
 }
 
+TEST(Lars, ScalesWhatAClosureComputes) {
+  const auto g = torch::cos(torch::arange(12, torch::kFloat64)).view({3, 4});
+  const auto stepped = [&](bool by_closure) {
+    auto weight = parameter({3, 4}, 1);
+    LARS lars({weight}, torch::optim::SGDOptions(0.5).weight_decay(0.01), 0.02);
+    const auto compute = [&] {
+      weight.mutable_grad() = g.clone();
+      return torch::ones({});
+    };
+    if (by_closure) {
+      EXPECT_EQ(lars.step(compute).item<double>(), 1);
+      EXPECT_THROW(lars.step([]() -> torch::Tensor { throw std::runtime_error("no loss"); }),
+                   std::runtime_error);
+    } else {
+      compute();
+      lars.step();
+    }
+    EXPECT_EQ(
+        static_cast<torch::optim::SGDOptions&>(lars.param_groups()[0].options()).weight_decay(),
+        0.01);
+    return weight.detach();
+  };
+  EXPECT_TRUE(torch::equal(stepped(true), stepped(false)));
+}
+
 // On the processor, where the operations for many tensors exist too. The second parameter gets its first gradient late.
 TEST(Sgd, UpdatesParametersTogetherAsOneByOne) {
   for (const auto& [momentum, nesterov, dampening] :

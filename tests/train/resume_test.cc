@@ -73,8 +73,8 @@ TEST_F(Resume, WithNothingLeftToTrainTests) {
 }
 
 TEST_F(Resume, OfAnotherOptimizerIsRefused) {
-  ASSERT_EQ(train_mlp(1, stopped_, 1).exit_code, 0);
-  const auto other = train_mlp(1, stopped_, 2, {"--optimizer", "sgd"});
+  ASSERT_EQ(train_mlp(2, stopped_, 1).exit_code, 0);
+  const auto other = train_mlp(2, stopped_, 2, {"--optimizer", "sgd"});
   EXPECT_EQ(other.exit_code, 1);
   EXPECT_TRUE(contains(other.standard_error, "is of another kind of optimizer"))
       << other.standard_error;
@@ -105,6 +105,49 @@ TEST_F(Resume, WithAnotherNumberOfRanks) {
   EXPECT_TRUE(contains(resumed.standard_output, "resuming after epoch 2"));
   EXPECT_EQ(read_json(report_).at("steps"), 3 * 34);
   EXPECT_GT(read_json(report_).at("test_accuracy").get<double>(), 0.6);
+}
+
+// Larger batches make fewer steps, and so lower numbers of the files that are new.
+TEST_F(Resume, WithAnotherBatchSizeTheNewCheckpointsStay) {
+  ASSERT_EQ(train_mlp(1, stopped_, 4).exit_code, 0);
+  const auto larger = [&](int epochs) {
+    auto all = mlp_words(1, stopped_, epochs);
+    *(std::ranges::find(all, "--batch-size") + 1) = "200";
+    return run_program(all);
+  };
+  const auto resumed = larger(5);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.standard_error;
+  EXPECT_EQ(newest_checkpoint(stopped_).filename(), "mlp-step-000000050.ckpt");
+  const auto again = larger(6);
+  ASSERT_EQ(again.exit_code, 0) << again.standard_error;
+  EXPECT_TRUE(contains(again.standard_output, "resuming after epoch 5")) << again.standard_output;
+}
+
+TEST_F(Resume, WhatBeginsAnewNeedsAFolderWithoutCheckpoints) {
+  ASSERT_EQ(train_mlp(1, stopped_, 1).exit_code, 0);
+  const auto before = files_in(stopped_);
+  for (const int ranks : {1, 2}) {
+    const auto anew = run_program(words(ranks, {"--checkpoint-dir", stopped_}, "mlp"));
+    EXPECT_EQ(anew.exit_code, 1);
+    EXPECT_TRUE(contains(anew.standard_error,
+                         "has checkpoints of an earlier run (mlp-step-000000034.ckpt): expected "
+                         "--resume, which goes on with it, or a folder without any"))
+        << anew.standard_error;
+  }
+  EXPECT_EQ(files_in(stopped_), before);
+  const auto other = run_program(words(1, {"--epochs", "1", "--checkpoint-dir", stopped_}));
+  EXPECT_EQ(other.exit_code, 0) << "another model's are none: " << other.standard_error;
+}
+
+TEST_F(Resume, WithinAnEpochOfOtherDataIsRefused) {
+  ASSERT_EQ(train_mlp(1, stopped_, 2, {"--max-steps", "20"}).exit_code, 0);
+  write_small_mnist(mnist_, 1000, 400);
+  const auto other = train_mlp(1, stopped_, 2);
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_TRUE(contains(other.standard_error,
+                       "--resume: the checkpoint is behind 1200 samples of an epoch of 2000, and "
+                       "the training data have 1000"))
+      << other.standard_error;
 }
 
 TEST_F(Resume, TheBestIsKept) {

@@ -98,6 +98,8 @@ TEST_F(Shard, SaysWhatDoesNotGoWithIt) {
       {{"--shard", "all"}, "--shard all: expected one of none, optimizer, gradients, parameters"},
       {{"--shard", "optimizer", "--local-sgd", "4"}, "--shard optimizer: gradients are divided"},
       {{"--shard", "optimizer", "--compression", "float16"}, "does not go with --compression"},
+      {{"--shard", "optimizer", "--precision", "bfloat16", "--allreduce-precision", "float32"},
+       "does not go with --allreduce-precision float32"},
       {{"--shard", "optimizer", "--scale-up", "2"}, "does not go with --scale-up"},
       {{"--shard", "gradients", "--optimizer", "lamb"}, "needs norms of whole tensors"}};
   for (const auto& [options, message] : cases) {

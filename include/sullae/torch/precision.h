@@ -74,8 +74,8 @@ struct MixedPrecisionOptions {
 ///   if (finite) { optimizer.step(); mixed.update_model(); }
 ///   scaler.update(finite);
 ///
-/// Given master_named_parameters() instead, DistributedOptimizer averages in float32: call unscale()
-/// before synchronize().
+/// Given master_named_parameters() instead, and overlap = false, DistributedOptimizer averages in float32: call unscale() before
+/// synchronize().
 ///
 /// Used by one thread.
 class MixedPrecision {

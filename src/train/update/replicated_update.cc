@@ -1,9 +1,11 @@
 #include <torch/torch.h>
 
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "sullae/torch.h"
+#include "torch/trained_parameters.h"
 #include "train/local_sgd.h"
 #include "train/loss_scale.h"
 #include "train/optimizers.h"
@@ -20,7 +22,7 @@ class ReplicatedUpdate final : public GatheredUpdate {
       : GatheredUpdate(model),
         options_(options),
         local_sgd_(parse_local_sgd(options.local_sgd)),
-        weights_(model.named_parameters()) {
+        weights_(each_once(model.named_parameters())) {
     for (const auto& weight : weights_.values()) {
       if (weight.is_floating_point()) type_ = weight.scalar_type();
     }
@@ -99,7 +101,13 @@ class ReplicatedUpdate final : public GatheredUpdate {
   MasterWeights master_weights() override {
     MasterWeights weights;
     if (!mixed_) return weights;
-    for (const auto& item : weights_) weights.emplace(item.key(), item.value());
+    std::unordered_map<const void*, torch::Tensor> masters;  // by the model's
+    const auto parameters = model_.named_parameters();
+    for (const auto& item : weights_)
+      masters.emplace(parameters[item.key()].unsafeGetTensorImpl(), item.value());
+    // By all names that one has.
+    for (const auto& item : parameters)
+      weights.emplace(item.key(), masters.at(item.value().unsafeGetTensorImpl()));
     return weights;
   }
 
