@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 
 #include "sullae/error.h"
 
@@ -28,6 +30,36 @@ TEST(Segment, IsSharedWithAnotherProcess) {
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(std::memcmp(segment.data() + 4'000'000, "hello", 5), 0);
+}
+
+std::ptrdiff_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
+
+TEST(Segment, OfAnotherProcessTakesNoDescriptorForLong) {
+  const Segment segment = Segment::create(100);
+  const auto handle = segment.handle();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto before = open_descriptors();
+    const Segment mapped = Segment::open(handle);
+    *mapped.data() = std::byte{7};
+    ::_exit(open_descriptors() == before ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(*segment.data(), std::byte{7});
+}
+
+TEST(Segment, StaysWhenItsFileIsClosed) {
+  const auto before = open_descriptors();
+  const Segment segment = Segment::create(100);
+  segment.close_file();
+  EXPECT_EQ(open_descriptors(), before);
+  *segment.data() = std::byte{7};
+  EXPECT_EQ(*segment.data(), std::byte{7});
 }
 
 TEST(Segment, OfThisProcessIsUsedWhereItIs) {

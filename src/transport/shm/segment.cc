@@ -33,6 +33,7 @@ class Segment::Mapping {
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   int fd() const { return fd_.get(); }
+  void close_file() { fd_.reset(); }
 
   // This process's own segments by address, so that `open` can share instead of mapping a second
   // time.
@@ -87,7 +88,10 @@ Segment Segment::open(const SegmentHandle& handle) {
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0 || static_cast<std::uint64_t>(status.st_size) != handle.bytes)
     throw Error(fmt::format("shared memory: process {} has let go of its segment", handle.pid));
-  return Segment(std::make_shared<Mapping>(std::move(fd), handle.bytes));
+  Segment segment(std::make_shared<Mapping>(std::move(fd), handle.bytes));
+  // Others open it through its maker.
+  segment.close_file();
+  return segment;
 }
 
 std::byte* Segment::data() const { return mapping_ ? mapping_->data() : nullptr; }
@@ -97,5 +101,7 @@ SegmentHandle Segment::handle() const {
   return {::getpid(), mapping_->fd(), reinterpret_cast<std::uint64_t>(mapping_->data()),
           mapping_->bytes()};
 }
+
+void Segment::close_file() const { mapping_->close_file(); }
 
 }  // namespace sullae::shm
