@@ -35,18 +35,36 @@ Group::Group(Rendezvous& rendezvous, GroupOptions options) : options_(std::move(
   ::sched_getaffinity(0, sizeof self.cpus, &self.cpus);
   self.state.store(MemberState::running);
   rendezvous.fence(options_.ranks, "shm/" + options_.name + "/running");
-  pidfds_.resize(static_cast<std::size_t>(size()));
-  for (int i = 0; i < size(); ++i) {
-    pidfds_[static_cast<std::size_t>(i)] = open_process(members_[i].pid);
-  }
+  watch_members();
   measure_cpus();
   try_reading_peers();
 }
 
-Group::~Group() {
+Group::~Group() { leave(); }
+
+void Group::leave() {
   Member& self = members_[index()];
   self.state.store(MemberState::left);
   ring(self);
+}
+
+// The end of a member without a descriptor would never be noticed.
+void Group::watch_members() {
+  for (int i = 0; i < size(); ++i) {
+    UniqueFd process = open_process(members_[i].pid);
+    const int error = process ? 0 : errno;
+    // Not in every kernel, nor in every container: then timeouts end waits for who has died.
+    if (error == 0 || error == ENOSYS || error == EPERM) {
+      pidfds_.push_back(std::move(process));
+      continue;
+    }
+    leave();  // for the others, who would wait for this one
+    // It said that it runs, and has died and been reaped since.
+    if (error == ESRCH) fail_gone(i);
+    errno = error;
+    throw system_error("shared memory: rank {} (process {}) cannot be watched", world_rank(i),
+                       members_[i].pid);
+  }
 }
 
 void Group::attach(Rendezvous& rendezvous) {

@@ -128,6 +128,8 @@ class Group {
     return slots_ + (static_cast<std::size_t>(member) * kSlots + index) * kSlotBytes;
   }
   void attach(Rendezvous& rendezvous);
+  void watch_members();
+  void leave();
   void measure_cpus();
   void try_reading_peers();
   void announce(const Signature& signature, std::span<const std::byte> payload);
