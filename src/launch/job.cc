@@ -10,7 +10,7 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "base/end_signals.h"
@@ -50,7 +50,8 @@ Job::Job(const JobOptions& options)
       output_({.directory = options.output_directory,
                .tag = options.tag_output,
                .colour = ::isatty(STDOUT_FILENO) == 1,
-               .ranks = options.parameter_servers ? options.ranks : INT_MAX}),
+               .ranks = options.parameter_servers ? options.ranks : INT_MAX,
+               .append = options.append_output}),
       secret_(draw_secret()),
       id_(fmt::format("{}-{}-{}", host_name(), ::getpid(), std::time(nullptr))) {
   adopt_orphans();
@@ -117,6 +118,7 @@ void Job::start_processes(RunningAgent& agent, AgentSpec spec) {
   spec.environment.insert_or_assign("SULLAE_SERVE_STORE", "0");
   spec.environment.insert_or_assign("SULLAE_JOB_SECRET", secret_);
   spec.environment.insert_or_assign("SULLAE_JOB_ID", id_);
+  agent.ranks.insert(spec.ranks.begin(), spec.ranks.end());
   if (agent.ready) {
     write_frame(agent.channel.input.get(), FrameType::start, -1, spec.to_json());
   } else {
@@ -219,7 +221,9 @@ void Job::give_up(RunningAgent& agent, const std::string& why) {
 }
 
 void Job::lose(RunningAgent& agent, const std::string& why) {
-  if (options_.on_host_gone && !ending_) options_.on_host_gone(agent.host);
+  // An agent also goes when all is done: then no host was lost.
+  if (options_.on_host_gone && !ending_ && !agent.ranks.empty()) options_.on_host_gone(agent.host);
+  for (const int rank : std::exchange(agent.ranks, {})) output_.finish(rank);
   on_host_lost(agent, why);
 }
 
@@ -252,7 +256,10 @@ void Job::on_frame(RunningAgent& agent, const Frame& frame) {
           write_frame(agent.channel.input.get(), FrameType::start, -1, spec.to_json());
           continue;
         }
-        for (const int rank : spec.ranks) on_process_ended(agent, rank, 0);
+        for (const int rank : spec.ranks) {
+          agent.ranks.erase(rank);
+          on_process_ended(agent, rank, 0);
+        }
       }
       return;
     case FrameType::started:
@@ -264,6 +271,8 @@ void Job::on_frame(RunningAgent& agent, const Frame& frame) {
     case FrameType::standard_error:
       return output_.write(frame.rank, STDERR_FILENO, frame.payload);
     case FrameType::ended:
+      agent.ranks.erase(frame.rank);
+      output_.finish(frame.rank);
       return on_process_ended(agent, frame.rank, std::stoi(frame.payload));
     case FrameType::taken_back:
       if (options_.on_host_gone && !ending_) options_.on_host_gone(agent.host);

@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ struct RunningAgent {
   bool ready = false;
   bool gone = false;
   std::deque<AgentSpec> to_start = {};  // once it is ready
+  std::set<int> ranks = {};             // started or to be, and not known to have ended
 };
 
 /// "was killed by signal 9 (Killed)", "ended with exit code 3".

@@ -23,12 +23,14 @@ Outcome run_once(const JobOptions& options) {
 
 }  // namespace
 
-int run_job(const JobOptions& options) {
+int run_job(JobOptions options) {
   for (int restarts = 0;; ++restarts) {
     const Outcome outcome = run_once(options);
     if (outcome.exit_code == 0 || outcome.asked_for || restarts == options.restarts)
       return outcome.exit_code;
     say(fmt::format("starting the job again ({} of {} restarts)", restarts + 1, options.restarts));
+    // Why it failed is in what it wrote.
+    options.append_output = true;
   }
 }
 

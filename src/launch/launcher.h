@@ -29,6 +29,8 @@ struct JobOptions {
   /// Ends the job when it has run this long; zero sets no limit.
   std::chrono::milliseconds timeout{0};
   std::filesystem::path output_directory;
+  /// To what is in its files, by an earlier run of the job.
+  bool append_output = false;
   bool tag_output = true;
   int cpus_per_rank = 0;
   bool bind = true;
@@ -81,6 +83,6 @@ struct JobOptions {
 /// Runs the job and returns the exit code: 0, that of the first rank that failed (128 + signal when
 /// it was killed; with parameter servers that of rank 0), or 124 at the timeout. Takes over SIGINT, SIGTERM and SIGHUP while it runs.
 /// Throws InputError or Error where the job cannot be started; no process is left then either.
-int run_job(const JobOptions& options);
+int run_job(JobOptions options);
 
 }  // namespace sullae

@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace sullae {
 
@@ -18,6 +20,8 @@ struct OutputOptions {
   bool colour = false;
   /// What is numbered from here on are parameter servers.
   int ranks = INT_MAX;
+  /// To what the files hold already.
+  bool append = false;
 };
 
 /// Puts lines together and tags them with their rank. Used by one thread.
@@ -31,18 +35,22 @@ class RankOutput {
 
   /// `descriptor` is 1 or 2.
   void write(int rank, int descriptor, std::string_view bytes);
-  /// Writes what is left of a rank's last lines.
+  /// Writes what is left of a rank's last lines, and closes its file. It may write again.
   void finish(int rank);
   /// False once nobody reads the output any more.
   bool open() const { return open_; }
 
  private:
   std::string name_of(int rank) const;
+  void write_file(int rank, std::string_view bytes);
   void write_line(int rank, int descriptor, std::string_view line);
+  void say_once(const std::string& what);
 
   OutputOptions options_;
   std::map<std::pair<int, int>, std::string> partial_;  // by rank and descriptor
-  std::map<int, std::ofstream> files_;
+  std::map<int, std::ofstream> files_;                  // of ranks that run
+  std::set<int> begun_;         // whose files are not to be emptied any more
+  std::set<std::string> said_;  // what cannot be written, and why
   bool open_ = true;
 };
 

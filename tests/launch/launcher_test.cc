@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -76,6 +77,38 @@ TEST(Run, WritesAFileARank) {
     EXPECT_TRUE(contains(text, "I am " + rank + "\n")) << text;
     EXPECT_TRUE(contains(text, "bad\n")) << text;
   }
+}
+
+TEST(Run, AddsToTheFilesWhenItStartsTheJobAgain) {
+  TemporaryDirectory directory;
+  const auto logs = directory.path() / "logs";
+  const std::string mark = directory.path() / "mark";
+  EXPECT_EQ(sullae_run({"-np", "1", "--restarts", "1", "--output-dir", logs, "sh", "-c",
+                        "[ -e $0 ] && echo again && exit 0; echo first; touch $0; exit 3", mark})
+                .exit_code,
+            0);
+  std::ifstream stream(logs / "rank-0.log");
+  const std::string text((std::istreambuf_iterator<char>(stream)), {});
+  EXPECT_EQ(text, "first\nagain\n");
+  EXPECT_EQ(sullae_run({"-np", "1", "--output-dir", logs, "echo", "other"}).exit_code, 0);
+  std::ifstream fresh(logs / "rank-0.log");
+  EXPECT_EQ(std::string((std::istreambuf_iterator<char>(fresh)), {}), "other\n");
+}
+
+TEST(Run, GoesOnWhereItsOutputCannotBeWritten) {
+  TemporaryDirectory directory;
+  const std::string mark = directory.path() / "mark";
+  const auto result =
+      run_program({"sh", "-c",
+                   sullae_program() + " run -np 1 sh -c 'echo one; echo two; sleep 1; touch $0' " +
+                       mark + " > /dev/full"});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(std::filesystem::exists(mark));
+  const std::string said = "standard output cannot be written: No space left on device";
+  const auto found = result.standard_error.find(said);
+  EXPECT_NE(found, std::string::npos) << result.standard_error;
+  EXPECT_EQ(result.standard_error.find(said, found + 1), std::string::npos)
+      << result.standard_error;
 }
 
 TEST(Run, DividesTheProcessors) {
