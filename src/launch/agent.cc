@@ -26,9 +26,6 @@
 namespace sullae {
 namespace {
 
-// How long the output of a rank that has ended is still read while something holds its pipes open.
-constexpr std::chrono::milliseconds kDrainLimit{1000};
-
 struct Process {
   int rank = 0;
   pid_t pid = 0;

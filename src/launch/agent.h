@@ -2,11 +2,15 @@
 // output, and sees to it that nothing of them is left.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace sullae {
+
+/// How long the output of a rank that has ended is still read while something holds its pipes open. The end is reported then.
+inline constexpr std::chrono::milliseconds kDrainLimit{1000};
 
 /// What an agent is to start.
 struct AgentSpec {

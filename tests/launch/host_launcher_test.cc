@@ -72,5 +72,34 @@ TEST_F(HostLauncherTest, ARankThatFailsEndsTheOthersOnEveryHost) {
   EXPECT_FALSE(was_written("survived"));
 }
 
+TEST_F(HostLauncherTest, AHostIsNotLostWhereItsRanksHaveEnded) {
+  std::vector<std::string> gone;
+  JobOptions options = job({{"pretended-a"}, {"pretended-b"}},
+                           R"(if [ $SULLAE_RANK = 0 ]; then
+                                echo $PPID > $FOLDER/part; mv $FOLDER/part $FOLDER/agent; exit 0
+                              fi
+                              while [ ! -e $FOLDER/agent ]; do sleep 0.05; done
+                              while [ -e /proc/$(cat $FOLDER/agent)/fd/0 ]; do sleep 0.05; done
+                              sleep 1; exit 7)");
+  options.on_host_gone = [&](const std::string& host) {
+    gone.push_back(host);
+  };
+  EXPECT_EQ(run_job(options), 7);
+  EXPECT_EQ(gone, std::vector<std::string>{});
+}
+
+TEST_F(HostLauncherTest, AnElasticJobFailsWhereAHostIsLostWhileItEnds) {
+  std::vector<std::string> gone;
+  JobOptions options = job({{"pretended-a"}, {"pretended-b"}}, "");
+  options.command = {INIT_PROGRAM, "lose-host"};
+  options.elastic = JobOptions::Elastic{.least = 1, .most = 2};
+  options.timeout = std::chrono::minutes{1};
+  options.on_host_gone = [&](const std::string& host) {
+    gone.push_back(host);
+  };
+  EXPECT_EQ(run_job(options), 1);
+  EXPECT_EQ(gone.size(), 1U);
+}
+
 }  // namespace
 }  // namespace sullae::testing

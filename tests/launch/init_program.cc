@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -64,6 +65,20 @@ int join_again() {
   return 0;
 }
 
+// Of two workers of an elastic job, each on a host of its own, one is done, and then the other's host is lost.
+int lose_host() {
+  sullae::init();
+  const bool goes_first = sullae::rank() == 0;
+  int first = goes_first ? ::getpid() : 0;
+  sullae::allreduce(std::span(&first, 1));
+  if (goes_first) return 0;
+  while (::kill(first, 0) == 0) ::usleep(10000);
+  ::sleep(2);  // until the launcher has heard of it
+  ::kill(::getppid(), SIGKILL);
+  ::pause();
+  return 1;
+}
+
 // As a signal's handler of an interpreter does, which may ask for the world before it throws.
 int be_interrupted() {
   const sullae::Interruptible at_once([] {
@@ -95,6 +110,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (mode == "again") return join_again();
+  if (mode == "lose-host") return lose_host();
   if (mode == "interrupted") return be_interrupted();
   if (mode == "hold-port") {
     std::printf("%d\n", bind_port());

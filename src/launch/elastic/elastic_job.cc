@@ -15,8 +15,9 @@
 namespace sullae::elastic {
 namespace {
 
-// Between the end of a worker's connection and the report of its process's end.
-constexpr Milliseconds kSilenceLimit{500};
+// Between the end of a worker's connection and the report of its process's end, which the agent makes when the output has
+// ended, too.
+constexpr Milliseconds kSilenceLimit = kDrainLimit + Milliseconds{500};
 
 Limits limits_of(const JobOptions& options) {
   const auto& elastic = options.elastic.value();
@@ -123,11 +124,18 @@ void ElasticJob::on_process_ended(RunningAgent& agent, int id, int status) {
 
 void ElasticJob::on_host_lost(RunningAgent& agent, const std::string& why) {
   std::vector<int> lost;
+  bool was_needed = false;
   for (const auto& [id, worker] : workers_) {
-    if (worker.agent == &agent) lost.push_back(id);
+    if (worker.agent != &agent) continue;
+    lost.push_back(id);
+    was_needed = was_needed || !worker.is_to_end();
   }
   for (const int id : lost) workers_.erase(id);
   if (ending()) return;
+  if (membership_.finishing() && was_needed) {
+    say(why + "; ending the other ranks");
+    return end_all(SIGTERM, 1);
+  }
   say(why);
   membership_.lost(agent.host, "is lost with its host", Clock::now());
   if (source_ != nullptr) source_->released(agent.host);
@@ -212,7 +220,13 @@ void ElasticJob::give_silent_ones_up() {
     Worker& worker = workers_.at(id);
     RunningAgent& agent = *worker.agent;
     send_signal(agent, id, SIGKILL);
+    const bool was_needed = !worker.is_to_end();
     workers_.erase(id);
+    if (!ending() && membership_.finishing() && was_needed) {
+      say(fmt::format("worker {} on {} cannot be reached any more; ending the other ranks", id,
+                      name_of(agent)));
+      end_all(SIGTERM, 1);
+    }
     if (!ending())
       membership_.ended(id, Ending::failed, "cannot be reached any more", Clock::now());
     // Whatever would be started through it would not be heard of.
@@ -247,108 +261,6 @@ void ElasticJob::on_said(int id, const Said& said) {
     case Said::Kind::ready:
       return membership_.ready(id, said.reason, Clock::now());
   }
-}
-
-void ElasticJob::act() {
-  for (;;) {
-    const auto actions = membership_.take_actions();
-    if (actions.empty()) return;
-    for (const Action& action : actions) {
-      if (ending()) return;
-      std::visit([this](const auto& one) { act_on(one); }, action);
-    }
-  }
-}
-
-RunningAgent& ElasticJob::agent_on(const std::string& host) {
-  for (RunningAgent& agent : agents()) {
-    if (agent.host == host && !agent.gone) return agent;
-  }
-  return start_agent(host);
-}
-
-void ElasticJob::act_on(const Start& start) {
-  RunningAgent* agent = nullptr;
-  try {
-    agent = &agent_on(start.host);
-  } catch (const Error& error) {
-    return membership_.ended(start.worker, Ending::failed,
-                             fmt::format("could not be started: {}", error.what()), Clock::now());
-  }
-  workers_[start.worker] = {.agent = agent};
-  AgentSpec spec{.ranks = {start.worker},
-                 .size = options().elastic->most,
-                 .slots = {start.slot},
-                 .host_slots = start.slots,
-                 .more_to_come = true};
-  spec.environment[kWorkerVariable] = fmt::to_string(start.worker);
-  spec.environment[kTimeoutVariable] =
-      fmt::format("{:g}", std::chrono::duration<double>(options().elastic->timeout).count());
-  start_processes(*agent, std::move(spec));
-}
-
-void ElasticJob::act_on(const Stop& stop) {
-  const auto found = workers_.find(stop.worker);
-  if (found == workers_.end()) return;
-  RunningAgent& agent = *found->second.agent;
-  const auto queued = std::ranges::find_if(agent.to_start, [&](const AgentSpec& spec) {
-    return spec.ranks == std::vector<int>{stop.worker};
-  });
-  if (queued != agent.to_start.end()) {
-    agent.to_start.erase(queued);
-    workers_.erase(found);
-    return membership_.ended(stop.worker, Ending::left, "", Clock::now());
-  }
-  found->second.kill_at = Clock::now() + options().grace;
-  send_signal(agent, stop.worker, SIGTERM);
-}
-
-void ElasticJob::act_on(const Interrupt& interrupt) {
-  tell_members(interrupt.generation, {.kind = Told::Kind::interrupt, .reason = interrupt.reason});
-}
-
-void ElasticJob::act_on(const Abandon& abandon) {
-  say(fmt::format("generation {}: {}; the other ranks go on without it", abandon.generation.number,
-                  abandon.reason));
-  tell_members(abandon.generation, {.kind = Told::Kind::abandon, .reason = abandon.reason});
-  // Whoever makes its world waits in vain.
-  store().give_up(generation_prefix(abandon.generation.number));
-}
-
-void ElasticJob::act_on(const Form& form) {
-  const Generation& made = form.generation;
-  const auto size = static_cast<int>(made.workers.size());
-  if (made.number > 0) store().give_up(generation_prefix(made.number - 1));
-  if (made.number > 0) {
-    const double pause = form.pause ? std::chrono::duration<double>(*form.pause).count() : 0.0;
-    say(fmt::format("generation {}: {} rank{} ({}) after {:.2f} s", made.number, size,
-                    size == 1 ? "" : "s", form.reason, pause));
-  }
-  for (int rank = 0; rank < size; ++rank) {
-    tell(made.workers[static_cast<std::size_t>(rank)], {.kind = Told::Kind::form,
-                                                        .generation = made.number,
-                                                        .rank = rank,
-                                                        .size = size,
-                                                        .reason = form.reason});
-  }
-}
-
-void ElasticJob::act_on(const Note& note) { say(note.text); }
-
-void ElasticJob::act_on(const Fail& fail) {
-  say(fail.reason + "; ending the job");
-  end_all(SIGTERM, failure_code_);
-}
-
-void ElasticJob::tell(int id, const Told& told) {
-  const auto found = workers_.find(id);
-  if (found == workers_.end()) return;
-  store().set(told_key(id, found->second.told++), told.to_json());
-}
-
-void ElasticJob::tell_members(const Generation& generation, Told told) {
-  told.generation = generation.number;
-  for (const int worker : generation.workers) tell(worker, told);
 }
 
 std::string ElasticJob::name_of(const RunningAgent& agent) const {

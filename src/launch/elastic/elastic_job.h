@@ -29,6 +29,8 @@ class ElasticJob final : public Job {
     bool left = false;                 // it has said so
     std::optional<Time> kill_at = {};  // since it has been asked to end
     bool exits = false;                // it has said so
+
+    bool is_to_end() const { return left || kill_at; }
   };
 
   void start() override;

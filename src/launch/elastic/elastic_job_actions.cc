@@ -1,0 +1,114 @@
+// What Membership decides, done.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "launch/elastic/elastic_job.h"
+
+namespace sullae::elastic {
+
+void ElasticJob::act() {
+  for (;;) {
+    const auto actions = membership_.take_actions();
+    if (actions.empty()) return;
+    for (const Action& action : actions) {
+      if (ending()) return;
+      std::visit([this](const auto& one) { act_on(one); }, action);
+    }
+  }
+}
+
+RunningAgent& ElasticJob::agent_on(const std::string& host) {
+  for (RunningAgent& agent : agents()) {
+    if (agent.host == host && !agent.gone) return agent;
+  }
+  return start_agent(host);
+}
+
+void ElasticJob::act_on(const Start& start) {
+  RunningAgent* agent = nullptr;
+  try {
+    agent = &agent_on(start.host);
+  } catch (const Error& error) {
+    return membership_.ended(start.worker, Ending::failed,
+                             fmt::format("could not be started: {}", error.what()), Clock::now());
+  }
+  workers_[start.worker] = {.agent = agent};
+  AgentSpec spec{.ranks = {start.worker},
+                 .size = options().elastic->most,
+                 .slots = {start.slot},
+                 .host_slots = start.slots,
+                 .more_to_come = true};
+  spec.environment[kWorkerVariable] = fmt::to_string(start.worker);
+  spec.environment[kTimeoutVariable] =
+      fmt::format("{:g}", std::chrono::duration<double>(options().elastic->timeout).count());
+  start_processes(*agent, std::move(spec));
+}
+
+void ElasticJob::act_on(const Stop& stop) {
+  const auto found = workers_.find(stop.worker);
+  if (found == workers_.end()) return;
+  RunningAgent& agent = *found->second.agent;
+  const auto queued = std::ranges::find_if(agent.to_start, [&](const AgentSpec& spec) {
+    return spec.ranks == std::vector<int>{stop.worker};
+  });
+  if (queued != agent.to_start.end()) {
+    agent.to_start.erase(queued);
+    agent.ranks.erase(stop.worker);
+    workers_.erase(found);
+    return membership_.ended(stop.worker, Ending::left, "", Clock::now());
+  }
+  found->second.kill_at = Clock::now() + options().grace;
+  send_signal(agent, stop.worker, SIGTERM);
+}
+
+void ElasticJob::act_on(const Interrupt& interrupt) {
+  tell_members(interrupt.generation, {.kind = Told::Kind::interrupt, .reason = interrupt.reason});
+}
+
+void ElasticJob::act_on(const Abandon& abandon) {
+  say(fmt::format("generation {}: {}; the other ranks go on without it", abandon.generation.number,
+                  abandon.reason));
+  tell_members(abandon.generation, {.kind = Told::Kind::abandon, .reason = abandon.reason});
+  // Whoever makes its world waits in vain.
+  store().give_up(generation_prefix(abandon.generation.number));
+}
+
+void ElasticJob::act_on(const Form& form) {
+  const Generation& made = form.generation;
+  const auto size = static_cast<int>(made.workers.size());
+  if (made.number > 0) store().give_up(generation_prefix(made.number - 1));
+  if (made.number > 0) {
+    const double pause = form.pause ? std::chrono::duration<double>(*form.pause).count() : 0.0;
+    say(fmt::format("generation {}: {} rank{} ({}) after {:.2f} s", made.number, size,
+                    size == 1 ? "" : "s", form.reason, pause));
+  }
+  for (int rank = 0; rank < size; ++rank) {
+    tell(made.workers[static_cast<std::size_t>(rank)], {.kind = Told::Kind::form,
+                                                        .generation = made.number,
+                                                        .rank = rank,
+                                                        .size = size,
+                                                        .reason = form.reason});
+  }
+}
+
+void ElasticJob::act_on(const Note& note) { say(note.text); }
+
+void ElasticJob::act_on(const Fail& fail) {
+  say(fail.reason + "; ending the job");
+  end_all(SIGTERM, failure_code_);
+}
+
+void ElasticJob::tell(int id, const Told& told) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end()) return;
+  store().set(told_key(id, found->second.told++), told.to_json());
+}
+
+void ElasticJob::tell_members(const Generation& generation, Told told) {
+  told.generation = generation.number;
+  for (const int worker : generation.workers) tell(worker, told);
+}
+
+}  // namespace sullae::elastic
