@@ -14,7 +14,16 @@ constexpr Milliseconds kJoinWindow{1000};
 }  // namespace
 
 void Membership::set_hosts(std::vector<Host> hosts, Time now) {
-  hosts_ = std::move(hosts);
+  // A host that is named twice is one host with the slots of both.
+  hosts_.clear();
+  for (Host& host : hosts) {
+    const auto same = std::ranges::find(hosts_, host.name, &Host::name);
+    if (same == hosts_.end()) {
+      hosts_.push_back(std::move(host));
+    } else {
+      same->slots += host.slots;
+    }
+  }
   advance(now);
 }
 

@@ -299,6 +299,16 @@ TEST_F(Members, RanksThatAreLostAtOnceAreLostOnce) {
   EXPECT_EQ(started_.size(), 7U);
 }
 
+TEST_F(Members, AHostThatIsNamedTwiceHasTheSlotsOfBoth) {
+  begin({.start = 5, .least = 1, .most = 6}, {{"a", 2}, {"b", 1}, {"a", 3}});
+  EXPECT_EQ(started_.size(), 6U);
+  for (const int worker : {0, 1, 2, 3, 4, 5}) ready(worker);
+  EXPECT_EQ(workers(), (Workers{0, 1, 2, 3, 4, 5}));
+  pass(Milliseconds{1000});
+  EXPECT_EQ(stopped_, (Workers{}));
+  EXPECT_EQ(interrupts_, 0);
+}
+
 TEST_F(Members, AnEndIsNoReasonToChange) {
   begin({.start = 2, .least = 1, .most = 3}, {{"a", 3}});
   ready(0);
