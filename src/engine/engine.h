@@ -68,6 +68,7 @@ class Engine final : public Worker, public std::enable_shared_from_this<Engine> 
   bool has_news() const;
   bool cycle();
   void take_news();
+  void refuse(const std::vector<Refused>& refused);
   template <class Part>
   bool goes_on(const Part& part);
   void inspect();

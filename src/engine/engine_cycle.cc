@@ -23,7 +23,11 @@ bool Engine::cycle() {
   const auto& said = exchange_->run(negotiator_.announce());
   const bool idle = std::ranges::all_of(said, &std::string::empty);
   idle_cycles_ = idle ? idle_cycles_ + 1 : 0;
-  if (idle) return true;
+  if (idle) {
+    // Nobody heard of these, so nobody answers.
+    refuse(negotiator_.take_refused());
+    return true;
+  }
 
   Decision decision = negotiator_.apply(said);
   if (decision.failed) {
@@ -37,10 +41,7 @@ bool Engine::cycle() {
     }
     return false;
   }
-  for (Refused& refused : decision.refused) {
-    refused.mine->completion->finish(refused.error);
-    --unfinished_;
-  }
+  refuse(decision.refused);
   note_agreed(decision);
   compare_sets(decision);
   if (decision.settings) change_to(*decision.settings);
@@ -58,6 +59,13 @@ bool Engine::cycle() {
                             ? "this rank has left the world"
                             : fmt::format("rank {} has left the world", decision.leaving))));
   return false;
+}
+
+void Engine::refuse(const std::vector<Refused>& refused) {
+  for (const Refused& one : refused) {
+    one.mine->completion->finish(one.error);
+    --unfinished_;
+  }
 }
 
 void Engine::note_agreed(const Decision& decision) {

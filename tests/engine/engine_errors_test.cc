@@ -107,6 +107,28 @@ TEST(EngineErrors, AStallIsReportedLongBeforeItIsAnError) {
   EXPECT_TRUE(contains(log, "for ranks 1 (ranks 0 have submitted it)")) << log;
 }
 
+TEST(EngineErrors, WhatIsRefusedEndsWhileNobodySaysAnything) {
+  run_ranks({.size = 2}, [](World& world) {
+    float value = 1;
+    float other = 1;
+    float told = 0;
+    const auto submit = [&](float& data) {
+      return world.allreduce_async(&data, &data, 1, DataType::float32, ReduceOp::sum, named("x"));
+    };
+    if (world.rank() == 1) world.receive(&told, 1, DataType::float32, 0);
+    const auto first = submit(value);
+    if (world.rank() == 0) {
+      // In a later cycle than the first.
+      std::this_thread::sleep_for(std::chrono::milliseconds{100});
+      const auto message = failure_of(submit(other));
+      EXPECT_TRUE(contains(message, "'x' was submitted again before it was done")) << message;
+      world.send(&told, 1, DataType::float32, 1);
+    }
+    first.wait();
+    EXPECT_EQ(value, 2.0F);
+  });
+}
+
 TEST(EngineErrors, ARankThatLeavesEndsWhatOthersWaitFor) {
   run_ranks({.size = 3}, [](World& world) {
     if (world.rank() == 2) return;

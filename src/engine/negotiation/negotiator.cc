@@ -82,7 +82,7 @@ Decision Negotiator::apply(std::span<const std::string> announcements) {
   ++cycle_;
   now_ = std::chrono::steady_clock::now();
   Decision decision;
-  decision.refused = std::exchange(refused_, {});
+  decision.refused = take_refused();
   int last_joined = -1;
   for (int rank = 0; rank < size(); ++rank) {
     const auto& bytes = announcements[static_cast<std::size_t>(rank)];

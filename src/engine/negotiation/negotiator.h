@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/negotiation/announcement.h"
@@ -76,6 +77,8 @@ class Negotiator {
   /// What to tell the others; call apply() with everybody's, in the order of ranks, before the next.
   std::string announce();
   Decision apply(std::span<const std::string> announcements);
+  /// What this rank's submissions were refused for before anybody heard of them. Else the next apply() hands them out.
+  std::vector<Refused> take_refused() { return std::exchange(refused_, {}); }
 
   /// Everything that waits, oldest first.
   std::vector<Unfinished> unfinished() const;

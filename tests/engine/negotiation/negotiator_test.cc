@@ -169,6 +169,15 @@ TEST(Negotiator, ARankThatWasToldMaySubmitAgainBeforeOthersAreTold) {
   for (const auto& decision : ranks.cycle()) EXPECT_EQ(names_of(decision), Names{"a"});
 }
 
+TEST(Negotiator, HandsOutWhatNobodyHeardOf) {
+  Ranks ranks(2);
+  ranks.submit(0, allreduce("a", 1));
+  ranks.cycle();
+  ranks.submit(0, allreduce("a", 1));
+  EXPECT_EQ(ranks[0].take_refused().size(), 1U);
+  EXPECT_TRUE(ranks.cycle()[0].refused.empty());
+}
+
 TEST(Negotiator, RefusesANameThatIsInFlight) {
   Ranks ranks(2);
   ranks.submit(0, allreduce("a", 1));
