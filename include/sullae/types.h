@@ -8,7 +8,9 @@
 namespace sullae {
 
 /// The type of one element of a buffer. `float16` is IEEE 754 binary16, `bfloat16` the upper half
-/// of a binary32; both are reduced in float32 and rounded once, to nearest even. `boolean` is one
+/// of a binary32; both are reduced in float32 and rounded to nearest even: once within a host, and
+/// over several hosts each time that values of some ranks travel on to others. There an average of
+/// `float16` is scaled on the way, so that it is infinite only where a value is. `boolean` is one
 /// byte, 0 or 1.
 enum class DataType : std::uint8_t {
   float32,

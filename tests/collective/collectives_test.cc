@@ -2,6 +2,8 @@
 // results computed here.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -27,12 +29,13 @@ double reduced(int size, std::size_t index, DataType type, ReduceOp op) {
 }
 
 void check_reduced(const std::vector<std::byte>& out, std::size_t count, std::size_t first,
-                   int size, DataType type, ReduceOp op) {
+                   int size, DataType type, ReduceOp op, double rounding = 0) {
   for (std::size_t i = 0; i < count; ++i) {
     const double want = reduced(size, first + i, type, op);
     const double got = load(out, i, type);
-    ASSERT_EQ(got, want) << name(op) << " of " << name(type) << ", element " << i << " of "
-                         << count;
+    ASSERT_LE(std::abs(got - want), rounding)
+        << got << " for " << want << ": " << name(op) << " of " << name(type) << ", element " << i
+        << " of " << count;
   }
 }
 
@@ -41,15 +44,19 @@ bool defined(DataType type, ReduceOp op) {
 }
 
 TEST_P(Collectives, AllreduceOfEveryTypeAndOperation) {
-  run([](World& world) {
+  const auto& hosts = GetParam().ranks.hosts;
+  const bool uneven = std::ranges::adjacent_find(hosts, std::not_equal_to{}) != hosts.end();
+  run([=](World& world) {
     for (const DataType type : kAllTypes) {
       for (const ReduceOp op : kAllOps) {
         if (!defined(type, op)) continue;
+        // Hosts of different sizes average their own, and are weighed.
+        const bool rounds = type == DataType::float16 && op == ReduceOp::average && uneven;
         for (const std::size_t count : {std::size_t{7}, std::size_t{4099}, std::size_t{40009}}) {
           const auto in = make_values(world.rank(), count, type);
           std::vector<std::byte> out(in.size());
           world.allreduce(in.data(), out.data(), count, type, op);
-          check_reduced(out, count, 0, world.size(), type, op);
+          check_reduced(out, count, 0, world.size(), type, op, rounds ? 0x1p-8 : 0);
         }
       }
     }

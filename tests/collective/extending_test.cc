@@ -69,8 +69,7 @@ void allreduce_direct(p2p::Exchange& exchange, const Signature& signature,
       sum = theirs;
       continue;
     }
-    const auto stage = peer + 1 == exchange.size() ? p2p::Stage::last : p2p::Stage::partial;
-    p2p::combine(reduction, sum.data(), theirs.data(), sum.data(), reduction.count, stage,
+    p2p::combine(reduction, {sum.data(), peer}, {theirs.data(), 1}, sum.data(), reduction.count,
                  exchange.size());
   }
   std::ranges::copy(sum, reduction.out);

@@ -97,6 +97,29 @@ TEST(ReductionKernels, Float16RoundsToNearestEven) {
   EXPECT_EQ(float_to_float16(0x1p-26F), 0);
 }
 
+// Before they are added, in float32: the sum is more than float16 holds.
+TEST(ReductionKernels, SixteenBitInputsAreWeighed) {
+  for (const auto* set : reduction::available_kernel_sets()) {
+    for (const DataType type : {DataType::float16, DataType::bfloat16}) {
+      for (const std::size_t count : kCounts) {
+        std::vector<std::byte> a(count * 2);
+        std::vector<std::byte> b(count * 2);
+        for (std::size_t i = 0; i < count; ++i) {
+          store(a, i, 16384, type);
+          store(b, i, 32768, type);
+        }
+        const void* const inputs[] = {a.data(), b.data()};
+        void* const outputs[] = {a.data()};
+        const int weights[] = {4, 1};
+        set->kernels[static_cast<std::size_t>(type)](
+            {inputs, 2, outputs, 1, count, ReduceOp::average, 4, weights});
+        for (std::size_t i = 0; i < count; ++i)
+          ASSERT_EQ(load(a, i, type), 24576) << set->name << ' ' << name(type) << ' ' << i;
+      }
+    }
+  }
+}
+
 TEST(ReductionKernels, TheAverageOfBooleansIsRefused) {
   EXPECT_THROW(reduction::check_supported(DataType::boolean, ReduceOp::average), InputError);
 }

@@ -17,6 +17,15 @@ constexpr std::size_t kSliceBytes = std::size_t{16} << 10;
 // Elements are cut at multiples of a cache line of the narrowest type.
 constexpr std::size_t kGranule = 64;
 
+// In place.
+void scale(std::byte* values, std::size_t count, DataType type, int factor, int divisor) {
+  const void* input = values;
+  void* output = values;
+  reduction::Task task{&input, 1, &output, 1, count, ReduceOp::average, divisor};
+  if (factor != 1) task.weights = &factor;
+  reduction::run(task, type);
+}
+
 }  // namespace
 
 HierarchicalCommunicator::HierarchicalCommunicator(Topology topology,
@@ -29,9 +38,10 @@ HierarchicalCommunicator::HierarchicalCommunicator(Topology topology,
       local_(std::move(local)),
       cross_(std::move(cross)),
       flat_(std::move(flat)) {
-  const auto smallest = std::ranges::min_element(
+  const auto [smallest, largest] = std::ranges::minmax_element(
       topology_.hosts, {}, [](const std::vector<int>& ranks) { return ranks.size(); });
   slices_ = static_cast<int>(smallest->size());
+  largest_host_ = static_cast<int>(largest->size());
 }
 
 // Ranks of other hosts wait for this host's, in collectives of their own: they are told.
@@ -73,8 +83,11 @@ void HierarchicalCommunicator::allreduce(const void* in, void* out, std::size_t 
     const std::size_t width = element_size(type);
     const int local_rank = topology_.local_rank();
     const int slices = count * width < kSliceBytes ? 1 : slices_;
-    // Hosts may have different numbers of ranks, so the division waits for the sum over all.
-    const ReduceOp partial = op == ReduceOp::average ? ReduceOp::sum : op;
+    // Hosts may have different numbers of ranks, so the division waits for the sum over all. A sum in float16 may be
+    // infinite where the average is not: each host's average counts as much as it has ranks, the largest's fully.
+    const bool averages_hosts = op == ReduceOp::average && type == DataType::float16;
+    const bool weighs_hosts = averages_hosts && largest_host_ != slices_;
+    const ReduceOp partial = op == ReduceOp::average && !averages_hosts ? ReduceOp::sum : op;
     const auto [counts, mine] = slice(count, slices);
 
     std::byte* const own = static_cast<std::byte*>(out) + mine.begin * width;
@@ -83,11 +96,12 @@ void HierarchicalCommunicator::allreduce(const void* in, void* out, std::size_t 
     // theirs.
     local_->reducescatter(in, own, counts, type, partial);
     if (local_rank < slices) {
+      if (weighs_hosts) scale(own, mine.size(), type, local_->size(), largest_host_);
       cross_->allreduce(own, own, mine.size(), type, partial);
-      if (op == ReduceOp::average) {
-        const void* input = own;
-        void* output = own;
-        reduction::run({&input, 1, &output, 1, mine.size(), op, size()}, type);
+      if (weighs_hosts) {
+        scale(own, mine.size(), type, topology_.cross_size() * largest_host_, size());
+      } else if (partial != op) {
+        scale(own, mine.size(), type, 1, size());
       }
     }
     local_->allgather(own, out, counts, type);

@@ -70,6 +70,7 @@ class HierarchicalCommunicator final : public Communicator {
   std::unique_ptr<Communicator> cross_;
   std::unique_ptr<Communicator> flat_;
   int slices_;
+  int largest_host_;     // in ranks
   std::string failure_;  // of an earlier collective: the parts are not in step any more
 };
 

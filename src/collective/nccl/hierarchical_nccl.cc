@@ -56,7 +56,7 @@ class HierarchicalNccl final : public DeviceCommunicator {
     reduction::check_elementwise(type, op);
     rethrow();
     const std::size_t width = element_size(type);
-    const ReduceOp partial = op == ReduceOp::average ? ReduceOp::sum : op;
+    const ReduceOp partial = partial_of(op, type);
     const auto counts = equal_counts(count, local_.size());
     const Range mine = part_of(count, local_.rank(), local_.size());
     auto* const slice = static_cast<std::byte*>(out) + mine.begin * width;
@@ -106,14 +106,20 @@ class HierarchicalNccl final : public DeviceCommunicator {
     return options;
   }
 
+  // An average is divided once, at the end, but for float16's, whose sums may be infinite where it is not. All hosts
+  // have as many ranks here.
+  static ReduceOp partial_of(ReduceOp op, DataType type) {
+    return op == ReduceOp::average && type != DataType::float16 ? ReduceOp::sum : op;
+  }
+
   // In CUDA's thread, in the order of the stream. CUDA may not be called here, nor anything thrown.
   static void CUDART_CB cross(void* argument) {
     const std::unique_ptr<Crossing> crossing(static_cast<Crossing*>(argument));
     const auto [self, values, count, type, op] = *crossing;
     try {
-      const ReduceOp partial = op == ReduceOp::average ? ReduceOp::sum : op;
+      const ReduceOp partial = partial_of(op, type);
       self->cross_->allreduce(values, values, count, type, partial);
-      if (op == ReduceOp::average) {
+      if (partial != op) {
         const void* input = values;
         void* output = values;
         reduction::run({&input, 1, &output, 1, count, op, self->size()}, type);

@@ -31,9 +31,8 @@ void allreduce_halving_doubling(Exchange& exchange, const Signature& signature,
     exchange.send_and_receive(peer, reduction.out + give.begin * width, give.size() * width, peer,
                               received, keep.size() * width, step);
     std::byte* const values = reduction.out + keep.begin * width;
-    const Stage stage = distance * 2 == size ? Stage::last : Stage::partial;
-    combine(reduction, lower ? values : received, lower ? received : values, values, keep.size(),
-            stage, size);
+    combine(reduction, {lower ? values : received, distance}, {lower ? received : values, distance},
+            values, keep.size(), size);
     kept.push_back(keep);
   }
   // Doubling: the same way back, exchanging finished halves.

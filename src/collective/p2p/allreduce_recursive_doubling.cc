@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 
 #include "collective/p2p/message.h"
@@ -27,12 +28,16 @@ void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature
   }
   if (rank < 2 * extra) {
     theirs.receive(exchange, rank + 1, kFoldStep, signature);
-    combine(reduction, mine.payload(), theirs.payload(), mine.payload(), reduction.count,
-            Stage::partial, size);
+    combine(reduction, {mine.payload(), 1}, {theirs.payload(), 1}, mine.payload(), reduction.count,
+            size);
   }
   const int place = rank < 2 * extra ? rank / 2 : rank - extra;
   const auto rank_at = [&](int position) {
     return position < extra ? position * 2 : position + extra;
+  };
+  // Of `places` neighbours from `first` on, whose values are together.
+  const auto ranks_from = [&](int first, int places) {
+    return places + std::clamp(extra - first, 0, places);
   };
   std::uint64_t step = 0;
   for (int distance = 1; distance < core; distance *= 2, ++step) {
@@ -40,12 +45,12 @@ void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature
     exchange.send_and_receive(peer, mine.data(), mine.size(), peer, theirs.data(), theirs.size(),
                               step);
     exchange.check_same(signature, peer, theirs.signature());
-    const Stage stage = distance * 2 == core ? Stage::last : Stage::partial;
     // The lower half's values come first on both sides, so that both compute the same bits.
     const bool lower = (place & distance) == 0;
-    combine(reduction, lower ? mine.payload() : theirs.payload(),
-            lower ? theirs.payload() : mine.payload(), mine.payload(), reduction.count, stage,
-            size);
+    const int first = place & ~(2 * distance - 1);
+    combine(reduction, {lower ? mine.payload() : theirs.payload(), ranks_from(first, distance)},
+            {lower ? theirs.payload() : mine.payload(), ranks_from(first + distance, distance)},
+            mine.payload(), reduction.count, size);
   }
   if (rank < 2 * extra) mine.send(exchange, rank + 1, kUnfoldStep);
   copy_bytes(reduction.out, mine.payload(), bytes);

@@ -75,6 +75,7 @@ class Ring {
     }
     for (int step = 0; step < size_ - 1; ++step) {
       const bool last = step == size_ - 2;
+      const int ranks = step + 1;  // whose sum comes in
       const int part = part_received_in(step);
       std::vector<Request> receives;
       std::vector<Request> next_sends;
@@ -84,8 +85,8 @@ class Ring {
         exchange_.wait(receives[i]);
         const Range range = parts_.segment(part, i);
         std::byte* const result = result_at(step, range);
-        combine(reduction_, incoming(i), reduction_.in + range.begin * width_, result, range.size(),
-                last ? Stage::last : Stage::partial, size_);
+        combine(reduction_, {incoming(i), ranks}, {reduction_.in + range.begin * width_, 1}, result,
+                range.size(), size_);
         if (last) {
           on_segment(i);
         } else {

@@ -1,4 +1,5 @@
 #include <array>
+#include <bit>
 
 #include "collective/p2p/p2p.h"
 #include "collective/reduce/reduce.h"
@@ -28,12 +29,22 @@ void Exchange::check_same(const Signature& mine, int peer, const Signature& thei
   throw labels_.mismatch(transport_.world_rank(rank()), mine, transport_.world_rank(peer), theirs);
 }
 
-void combine(const Reduction& reduction, const void* a, const void* b, void* out, std::size_t count,
-             Stage stage, int group_size) {
-  const void* inputs[2] = {a, b};
-  ReduceOp op = reduction.op;
-  if (op == ReduceOp::average && stage == Stage::partial) op = ReduceOp::sum;
-  reduction::run({inputs, 2, &out, 1, count, op, group_size}, reduction.type);
+void combine(const Reduction& reduction, Partial a, Partial b, void* out, std::size_t count,
+             int group_size) {
+  const auto power_next_to = [](int ranks) {
+    return static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)));
+  };
+  const void* const inputs[2] = {a.values, b.values};
+  const int weights[2] = {power_next_to(a.ranks), power_next_to(b.ranks)};
+  const int ranks = a.ranks + b.ranks;
+  reduction::Task task{inputs, 2, &out, 1, count, reduction.op, group_size};
+  if (reduction.op == ReduceOp::average && reduction.type == DataType::float16) {
+    task.weights = weights;
+    if (ranks < group_size) task.divisor = power_next_to(ranks);
+  } else if (reduction.op == ReduceOp::average && ranks < group_size) {
+    task.op = ReduceOp::sum;
+  }
+  reduction::run(task, reduction.type);
 }
 
 }  // namespace sullae::p2p

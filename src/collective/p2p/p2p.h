@@ -96,10 +96,16 @@ struct Reduction {
   std::size_t width() const { return element_size(type); }
 };
 
-/// out = a op b for `count` elements. With `last`, an average is divided by the group's size.
-enum class Stage { partial, last };
-void combine(const Reduction& reduction, const void* a, const void* b, void* out, std::size_t count,
-             Stage stage, int group_size);
+/// What the values of `ranks` ranks have become so far: for an average their sum, which is divided when all ranks' are in it.
+/// That of float16, whose largest value is 65504, is divided on the way by the power of two next to `ranks`, which rounds
+/// nothing that is not close to zero.
+struct Partial {
+  const void* values = nullptr;
+  int ranks = 1;
+};
+/// out = a op b for `count` elements, the result of the whole group where a and b are all of it.
+void combine(const Reduction& reduction, Partial a, Partial b, void* out, std::size_t count,
+             int group_size);
 
 /// Up to here the number of messages decides, above it the number of bytes.
 inline constexpr std::size_t kLatencyBytes = std::size_t{16} << 10;

@@ -34,9 +34,9 @@ void reduce_tree(Exchange& exchange, const Signature& signature, const Reduction
     }
     if (place + distance >= size) continue;
     theirs.receive(exchange, ranks.rank_at(place + distance), 0, signature);
-    const Stage stage = distance * 2 >= size ? Stage::last : Stage::partial;
-    combine(reduction, mine.payload(), theirs.payload(), mine.payload(), reduction.count, stage,
-            size);
+    combine(reduction, {mine.payload(), distance},
+            {theirs.payload(), std::min(distance, size - place - distance)}, mine.payload(),
+            reduction.count, size);
   }
   copy_bytes(reduction.out, mine.payload(), bytes);
 }

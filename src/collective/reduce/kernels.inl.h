@@ -115,12 +115,25 @@ template <>
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
 }
 
+template <class Format>
+void load_input(const Task& task, std::size_t input, std::size_t offset,
+                typename Format::Accumulator* into, std::size_t n) {
+  using Stored = typename Format::Stored;
+  using Accumulator = typename Format::Accumulator;
+  Format::load(static_cast<const Stored*>(task.inputs[input]) + offset, into, n);
+  if constexpr (sizeof(Stored) != sizeof(Accumulator)) {
+    if (task.weights == nullptr) return;
+    const auto weight = static_cast<Accumulator>(task.weights[input]);
+    for (std::size_t i = 0; i < n; ++i) into[i] *= weight;
+  }
+}
+
 template <class Format, class Op>
-void accumulate(typename Format::Accumulator* into, const typename Format::Stored* from,
-                std::size_t n) {
+void accumulate(const Task& task, std::size_t input, std::size_t offset,
+                typename Format::Accumulator* into, std::size_t n) {
   using Accumulator = typename Format::Accumulator;
   Accumulator loaded[kBlock];
-  Format::load(from, loaded, n);
+  load_input<Format>(task, input, offset, loaded, n);
   for (std::size_t i = 0; i < n; ++i) into[i] = combine<Op, Accumulator>(into[i], loaded[i]);
 }
 template <class T, class Op>
@@ -170,13 +183,13 @@ void reduce_blocks(const Task& task) {
   alignas(64) Accumulator sums[kBlock];
   for (std::size_t offset = 0; offset < task.count; offset += kBlock) {
     const std::size_t n = task.count - offset < kBlock ? task.count - offset : kBlock;
-    Format::load(static_cast<const Stored*>(task.inputs[0]) + offset, sums, n);
+    load_input<Format>(task, 0, offset, sums, n);
     for (std::size_t i = 1; i < task.input_count; ++i) {
-      const auto* input = static_cast<const Stored*>(task.inputs[i]) + offset;
       if constexpr (sizeof(Stored) == sizeof(Accumulator)) {
+        const auto* input = static_cast<const Stored*>(task.inputs[i]) + offset;
         accumulate_native<Accumulator, Op>(sums, input, n);
       } else {
-        accumulate<Format, Op>(sums, input, n);
+        accumulate<Format, Op>(task, i, offset, sums, n);
       }
     }
     if (task.op == ReduceOp::average) divide(sums, n, task.divisor);
