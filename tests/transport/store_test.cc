@@ -2,20 +2,24 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/interruption.h"
 #include "sullae/error.h"
 #include "support/errors.h"
 #include "support/wait_until.h"
+#include "transport/store/listen.h"
 #include "transport/store/store_server.h"
 
 namespace sullae::testing {
@@ -49,6 +53,53 @@ TEST(Store, SetsGetsAndAdds) {
   const std::string large(3'000'000, 'x');
   a.set("large", large, soon());
   EXPECT_EQ(b.get("large", soon()), large);
+}
+
+// Debian's /etc/hosts says "127.0.1.1 node1" on node1.
+TEST(Store, ANameThatLeadsToLoopbackIsServedToOtherHostsToo) {
+  const auto listens = [](const std::string& name, const std::string& leads_to) {
+    StoreAddress named{.host = name, .port = 4711, .unix_name = ""};
+    const auto known = resolve({.host = leads_to, .port = 4711, .unix_name = ""});
+    const auto listening = listening_address(named, known.at(0));
+    std::array<char, NI_MAXHOST> host{};
+    std::array<char, NI_MAXSERV> port{};
+    EXPECT_EQ(::getnameinfo(reinterpret_cast<const sockaddr*>(&listening.storage), listening.length,
+                            host.data(), host.size(), port.data(), port.size(),
+                            NI_NUMERICHOST | NI_NUMERICSERV),
+              0);
+    EXPECT_EQ(std::string(port.data()), "4711");
+    return std::string(host.data());
+  };
+  EXPECT_EQ(listens("node1", "127.0.1.1"), "0.0.0.0");
+  EXPECT_EQ(listens("node1", "::1"), "::");
+  EXPECT_EQ(listens("node1", "192.0.2.7"), "192.0.2.7");
+  EXPECT_EQ(listens("localhost", "127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(listens("127.0.1.1", "127.0.1.1"), "127.0.1.1");
+  EXPECT_EQ(listens("::1", "::1"), "::1");
+}
+
+// A socket whose queue is full answers nobody.
+TEST(Store, AnAddressThatDoesNotAnswerDoesNotTakeTheTimeOfTheNext) {
+  const auto addresses = resolve({.host = "localhost", .port = 0, .unix_name = ""});
+  if (addresses.size() < 2 || addresses.front().family == addresses.back().family)
+    GTEST_SKIP() << "localhost has one address here";
+  const bool last_is_6 = addresses.back().family == AF_INET6;
+  const StoreServer server(StoreAddress::parse(last_is_6 ? "[::1]:0" : "127.0.0.1:0"));
+  const auto silent =
+      resolve({.host = last_is_6 ? "127.0.0.1" : "::1", .port = server.port(), .unix_name = ""});
+  const auto* const name = reinterpret_cast<const sockaddr*>(&silent.at(0).storage);
+  const UniqueFd listener(::socket(silent[0].family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (::bind(listener.get(), name, silent[0].length) != 0)
+    GTEST_SKIP() << "the port is another program's at the other address";
+  ASSERT_EQ(::listen(listener.get(), 0), 0);
+  std::vector<UniqueFd> waiting;
+  for (int i = 0; i < 4; ++i) {
+    waiting.emplace_back(::socket(silent[0].family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    ::connect(waiting.back().get(), name, silent[0].length);
+  }
+  Store store({.host = "localhost", .port = server.port(), .unix_name = ""}, soon());
+  store.set("key", "value", soon());
+  EXPECT_EQ(store.get("key", soon()), "value");
 }
 
 TEST(Store, GetWaitsForTheKey) {

@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -33,12 +34,20 @@ bool wait_ready(int fd, short events, const Deadline& deadline) {
   }
 }
 
-UniqueFd try_connect(const ResolvedAddress& resolved, const Deadline& deadline) {
+// An address that swallows what is sent to it must not take the time of the next one.
+constexpr std::chrono::milliseconds kConnectLimit{3000};
+
+UniqueFd try_connect(const ResolvedAddress& resolved, const Deadline& whole) {
+  const Deadline deadline(std::min(whole.remaining(), kConnectLimit), "the limit of an attempt");
   UniqueFd fd(::socket(resolved.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fd;
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&resolved.storage), resolved.length) !=
       0) {
-    if (errno != EINPROGRESS || !wait_ready(fd.get(), POLLOUT, deadline)) return {};
+    if (errno != EINPROGRESS) return {};
+    if (!wait_ready(fd.get(), POLLOUT, deadline)) {
+      errno = ETIMEDOUT;
+      return {};
+    }
     int error = 0;
     socklen_t length = sizeof error;
     ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/system_error.h"
 #include "transport/store/lease.h"
+#include "transport/store/listen.h"
 #include "transport/store/peer_user.h"
 #include "transport/store/protocol.h"
 
@@ -29,36 +30,6 @@ using store_protocol::RequestHeader;
 
 // How long no client is taken after one could not be.
 constexpr std::chrono::milliseconds kAcceptPause{100};
-
-UniqueFd listen_on(const StoreAddress& address) {
-  std::string failure = "no address found";
-  for (const auto& resolved : resolve(address)) {
-    UniqueFd fd(::socket(resolved.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const int yes = 1;
-    if (resolved.family != AF_UNIX)
-      ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    const bool bound = fd && ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&resolved.storage),
-                                    resolved.length) == 0;
-    if (bound && ::listen(fd.get(), SOMAXCONN) == 0) return fd;
-    failure = std::strerror(errno);
-    if (errno == EADDRINUSE) {
-      failure = "the address is in use by another program; choose another port or end that program";
-    }
-  }
-  throw Error(
-      fmt::format("the rendezvous store cannot listen on {}: {}", address.to_string(), failure));
-}
-
-int port_of(int fd) {
-  sockaddr_storage name{};
-  socklen_t length = sizeof name;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length) != 0)
-    throw system_error("getsockname");
-  if (name.ss_family == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in&>(name).sin_port);
-  if (name.ss_family == AF_INET6)
-    return ntohs(reinterpret_cast<const sockaddr_in6&>(name).sin6_port);
-  return 0;
-}
 
 bool may_become_greeting(std::string_view input) {
   constexpr auto kStart = store_protocol::kGreeting;
