@@ -161,14 +161,34 @@ DatasetPtr open_topic(const std::vector<fs::path>& paths, const DatasetOptions& 
   return open_records(fetch_records(topic), options);
 }
 
+// Without features where it cannot be read: who reads it is told.
+Example first_of(const Dataset& set) {
+  if (set.size() == 0) return {};
+  try {
+    return set.read(0);
+  } catch (const DamagedRecord&) {
+    return {};
+  }
+}
+
 // By what it says of itself.
 bool has_label(const Dataset& set) {
-  if (set.size() == 0) return false;
-  try {
-    const Example first = set.read(0);
-    return first.bytes(feature::kClass) != nullptr || first.label() != nullptr;
-  } catch (const DamagedRecord&) {
-    return false;
+  const Example first = first_of(set);
+  return first.bytes(feature::kClass) != nullptr || first.label() != nullptr;
+}
+
+// What the numbers of a part without names stand for nobody knows where other parts have names of their own.
+void check_named(const std::vector<DatasetPtr>& parts, const std::vector<Part>& files) {
+  const auto named =
+      std::ranges::find_if(parts, [](const auto& part) { return !part->classes().empty(); });
+  if (named == parts.end()) return;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i]->classes().empty() || first_of(*parts[i]).label() == nullptr) continue;
+    throw InputError(fmt::format(
+        "{}: its labels are numbers without names, while those of {} have names: expected a "
+        "classes.txt beside it",
+        files[i].path.string(),
+        files[static_cast<std::size_t>(named - parts.begin())].path.string()));
   }
 }
 
@@ -183,7 +203,7 @@ std::vector<std::string> union_of_classes(const std::vector<DatasetPtr>& parts) 
   // Part files of one set usually have the same classes, in an order that means something.
   const bool same = std::ranges::all_of(
       parts, [&](const auto& part) { return part->classes().size() == classes.size(); });
-  if (!same) std::ranges::sort(classes);
+  if (!same) std::ranges::sort(classes, LabelOrder());
   return classes;
 }
 
@@ -252,11 +272,12 @@ DatasetPtr open_dataset(const std::vector<fs::path>& paths, const DatasetOptions
     parts.push_back(partitions.add_to(format.open(files[i].path, opening), i));
   }
   auto classes = options.classes.empty() ? union_of_classes(parts) : options.classes;
-  if (!options.classes.empty()) {
+  // Where labels are not asked for, they may be anything.
+  if (!options.unlabelled) {
+    if (options.classes.empty()) check_named(parts, files);
     for (auto& part : parts) part = renumber_labels(std::move(part), classes);
   }
   auto all = concatenate(std::move(parts));
-  // Where labels are not asked for, they may be anything.
   if (format.is_table && !options.unlabelled && options.classes.empty() &&
       classes_beside(files.front().path).empty())
     check_labels(files.front().path.string(), classes, all->size());

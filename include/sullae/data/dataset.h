@@ -51,7 +51,8 @@ struct DatasetOptions {
   /// "auto" (by the names and the first bytes of the files), or a name of dataset_formats().
   std::string format = "auto";
   /// The classes in the order of their labels, for formats that name them. Empty takes those that
-  /// are found, sorted: give those of the training set when opening the test set.
+  /// are found, sorted where the parts' differ: give those of the training set when opening the test set. Labels that are numbers of
+  /// a part's own classes are numbered anew.
   std::vector<std::string> classes;
 
   // Of CSV, TSV, Parquet and Arrow.
@@ -92,8 +93,8 @@ struct DatasetOptions {
 /// "data/part-*"; files are taken in the order of their names, and those that Spark and Hadoop write
 /// beside the parts ("_SUCCESS", ".part-0.crc") are left out. Folders in folders are taken where they are partitions, "date=2026-11-22",
 /// whose columns the samples have. Compressed files (gzip) are decompressed into memory; others are read where they are, record by
-/// record. Throws InputError for a path without files, for files that are of no or of different formats, and for a folder
-/// without its _SUCCESS.
+/// record. Throws InputError for a path without files, for files that are of no or of different formats, for a folder
+/// without its _SUCCESS, and for numbers as labels without names beside parts whose labels have names.
 DatasetPtr open_dataset(const std::vector<std::filesystem::path>& paths,
                         const DatasetOptions& options = {});
 

@@ -119,6 +119,77 @@ TEST(DatasetDecorators, ASubsetHasItsOwnNumbers) {
   EXPECT_EQ(some->place(0), "7");
 }
 
+// Folders as `sullae data convert` writes them: numbers, and the names beside them.
+class ConvertedFolders : public DataFiles {
+ protected:
+  std::filesystem::path write_folder(const std::string& name, const std::string& classes) {
+    std::filesystem::create_directory(path(name));
+    TFRecordWriter writer(path(name) / "part-00000-of-00001.tfrecord");
+    for (const std::int64_t label : {0, 1}) {
+      Example example;
+      example.set(feature::kText, name);
+      example.set(feature::kTextLabel, label);
+      writer.write(serialize(example));
+    }
+    writer.close();
+    if (!classes.empty()) write(name + "/classes.txt", classes);
+    return path(name);
+  }
+  // Of each sample, by its number.
+  static std::vector<std::string> names_in(const Dataset& set) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < set.size(); ++i)
+      names.push_back(set.classes().at(static_cast<std::size_t>(*set.read(i).label())));
+    return names;
+  }
+};
+
+TEST_F(ConvertedFolders, KeepTheirClassesTogether) {
+  const auto cats = write_folder("a", "cat\ndog\n");
+  const auto birds = write_folder("b", "bird\ncat\n");
+  const auto dogs = write_folder("c", "dog\ncat\n");
+  using Names = std::vector<std::string>;
+  const auto other = open_dataset({cats, birds});
+  EXPECT_EQ(other->classes(), (Names{"bird", "cat", "dog"}));
+  EXPECT_EQ(names_in(*other), (Names{"cat", "dog", "bird", "cat"}));
+  const auto turned = open_dataset({cats, dogs});
+  EXPECT_EQ(turned->classes(), (Names{"cat", "dog"}));
+  EXPECT_EQ(names_in(*turned), (Names{"cat", "dog", "dog", "cat"}));
+  const auto given = open_dataset({cats, birds}, {.classes = {"dog", "cat", "bird"}});
+  EXPECT_EQ(names_in(*given), (Names{"cat", "dog", "bird", "cat"}));
+}
+
+TEST_F(ConvertedFolders, NumbersWithoutNamesAreRefusedBesideNames) {
+  const auto named = write_folder("a", "cat\ndog\n");
+  const auto nameless = write_folder("b", "");
+  const std::string message = (nameless / "part-00000-of-00001.tfrecord").string() +
+                              ": its labels are numbers without names, while those of " +
+                              (named / "part-00000-of-00001.tfrecord").string() +
+                              " have names: expected a classes.txt beside it";
+  EXPECT_EQ(error_of<InputError>([&] { open_dataset({named, nameless}); }), message);
+  EXPECT_EQ(error_of<InputError>([&] { open_dataset({nameless, named}); }), message);
+  EXPECT_EQ(*open_dataset({nameless})->read(1).label(), 1);
+  // Who asks for no labels is not asked for their names.
+  EXPECT_EQ(open_dataset({named, nameless}, {.unlabelled = true})->size(), 4U);
+}
+
+// Their names are numbers, which do not stand in the order of texts.
+TEST_F(DataFiles, IdxFilesOfDifferentClassesKeepTheirLabels) {
+  const auto write_labels = [&](const std::string& name, const std::vector<std::uint8_t>& labels) {
+    testing::write_idx(directory_.path(), name,
+                       {.rows = 1,
+                        .columns = 1,
+                        .pixels = std::vector<std::uint8_t>(labels.size()),
+                        .labels = labels});
+    return path(name + "-images-idx3-ubyte");
+  };
+  const auto set = open_dataset({write_labels("a", {0, 2, 10}), write_labels("b", {2, 1})});
+  std::vector<std::int64_t> labels;
+  for (std::size_t i = 0; i < set->size(); ++i) labels.push_back(*set->read(i).label());
+  EXPECT_EQ(labels, (std::vector<std::int64_t>{0, 2, 10, 2, 1}));
+  EXPECT_EQ(set->classes().at(10), "10");
+}
+
 // Numbers are those of the names beside the files, and not of the model that is to learn them.
 TEST_F(DataFiles, LabelsAreRenumberedForOtherClasses) {
   TFRecordWriter writer(path("a.tfrecord"));
