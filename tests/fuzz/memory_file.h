@@ -13,7 +13,9 @@
 
 namespace sullae::fuzz {
 
-inline std::filesystem::path memory_file(const std::uint8_t* data, std::size_t size) {
+/// Those of another `which` are other files.
+template <int which = 0>
+std::filesystem::path memory_file(const std::uint8_t* data, std::size_t size) {
   static const int fd = ::memfd_create("fuzz", 0);
   if (fd < 0 || ::ftruncate(fd, 0) != 0 ||
       ::pwrite(fd, data, size, 0) != static_cast<ssize_t>(size))

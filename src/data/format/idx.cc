@@ -29,16 +29,23 @@ class IdxFile {
                                    integer_at(0), magic, content));
     }
     for (std::size_t i = 0; i < dimensions; ++i) sizes_.push_back(integer_at(4 + 4 * i));
-    std::size_t expected = header();
+    const std::string announced = fmt::format(
+        "its header announces {} {}", sizes_[0],
+        dimensions == 1 ? "labels" : fmt::format("images of {} x {}", sizes_[1], sizes_[2]));
     std::size_t elements = 1;
-    for (const std::size_t size : sizes_) elements *= size;
-    expected += elements;
+    for (const std::size_t size : sizes_) {
+      // The product of three sizes of 32 bits may wrap around to anything.
+      if (size != 0 && elements > bytes_.size() / size) {
+        throw InputError(fmt::format("{}: is truncated: {}, more than the {} bytes that it has",
+                                     name_, announced, bytes_.size()));
+      }
+      elements *= size;
+    }
+    const std::size_t expected = header() + elements;
     if (bytes_.size() != expected) {
-      throw InputError(fmt::format(
-          "{}: {}: its header announces {} {}, {} bytes in all, but it has {}", name_,
-          bytes_.size() < expected ? "is truncated" : "is too long", sizes_[0],
-          dimensions == 1 ? "labels" : fmt::format("images of {} x {}", sizes_[1], sizes_[2]),
-          expected, bytes_.size()));
+      throw InputError(fmt::format("{}: {}: {}, {} bytes in all, but it has {}", name_,
+                                   bytes_.size() < expected ? "is truncated" : "is too long",
+                                   announced, expected, bytes_.size()));
     }
   }
 

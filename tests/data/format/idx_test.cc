@@ -64,6 +64,18 @@ TEST_F(Idx, SaysWhatIsWrong) {
       std::string::npos);
 }
 
+// Their product is a whole number of times 2^64.
+TEST_F(Idx, SizesThatWrapAroundAreFound) {
+  const std::string header =
+      big_endian(0x803) + big_endian(4) + big_endian(1U << 31) + big_endian(1U << 31);
+  const std::string found = error(header, labels(std::string(4, '\0')));
+  EXPECT_NE(
+      found.find("images: is truncated: its header announces 4 images of 2147483648 x 2147483648, "
+                 "more than the 16 bytes that it has"),
+      std::string::npos)
+      << found;
+}
+
 TEST_F(Idx, CompressedAndTruncatedIsFound) {
   const auto file = write_gzip("images.gz", images());
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 10);
