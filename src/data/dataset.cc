@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "data/decorators.h"
 #include "data/format/format.h"
@@ -245,6 +246,8 @@ std::vector<fs::path> find_part_files(const std::vector<fs::path>& paths) {
 
 DatasetPtr open_dataset(const std::vector<fs::path>& paths, const DatasetOptions& options) {
   if (has_topic(paths)) return open_topic(paths, options);
+  // Each part file stays open, of which there are commonly as many as the soft limit.
+  allow_descriptors(kMostDescriptors);
   const auto given = expand_all(paths);
   check_success(given, options.success_file);
   auto files = files_of(given);

@@ -1,7 +1,6 @@
 #include "http/server.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,6 +15,7 @@
 #include <thread>
 #include <unordered_set>
 
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "http/session.h"
 #include "sullae/error.h"
@@ -36,22 +36,16 @@ constexpr std::chrono::seconds kLate{1};
 
 // As many as there can be descriptors for, of `wanted`.
 std::size_t possible_connections(std::size_t wanted) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
-  const auto needed = static_cast<rlim_t>(wanted + kOtherDescriptors);
-  if (limit.rlim_cur < needed) {
-    limit.rlim_cur = std::min(needed, limit.rlim_max);
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-    ::getrlimit(RLIMIT_NOFILE, &limit);
-  }
-  if (limit.rlim_cur >= needed) return wanted;
-  const std::size_t possible = limit.rlim_cur > 2 * kOtherDescriptors
-                                   ? limit.rlim_cur - kOtherDescriptors
-                                   : std::max<std::size_t>(limit.rlim_cur / 2, 1);
+  const std::size_t needed = wanted + kOtherDescriptors;
+  const std::size_t allowed = allow_descriptors(needed);
+  if (allowed >= needed) return wanted;
+  const std::size_t possible = allowed > 2 * kOtherDescriptors
+                                   ? allowed - kOtherDescriptors
+                                   : std::max<std::size_t>(allowed / 2, 1);
   log::warning(
       "--max-connections {}: {} are possible with the {} descriptors that this process may have "
       "(ulimit -n)",
-      wanted, possible, limit.rlim_cur);
+      wanted, possible, allowed);
   return possible;
 }
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <string>
 
+#include "base/descriptors.h"
 #include "sullae/error.h"
 
 namespace sullae::storage {
@@ -17,9 +18,9 @@ namespace {
 
 [[noreturn]] void fail(const char* what) {
   const int error = errno;
-  throw Error(fmt::format("{}: {}: {} (TMPDIR says where)",
+  throw Error(fmt::format("{}: {}: {} (TMPDIR says where){}",
                           std::filesystem::temp_directory_path().string(), what,
-                          std::strerror(error)));
+                          std::strerror(error), descriptors_hint(error)));
 }
 
 }  // namespace

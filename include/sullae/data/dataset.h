@@ -95,6 +95,7 @@ struct DatasetOptions {
 /// whose columns the samples have. Compressed files (gzip) are decompressed into memory; others are read where they are, record by
 /// record. Throws InputError for a path without files, for files that are of no or of different formats, for a folder
 /// without its _SUCCESS, and for numbers as labels without names beside parts whose labels have names.
+/// Raises the soft limit of open files to the hard one: each file stays open.
 DatasetPtr open_dataset(const std::vector<std::filesystem::path>& paths,
                         const DatasetOptions& options = {});
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/descriptors.h"
 #include "base/fd.h"
 #include "data/record/input_file.h"
 #include "storage/storage.h"
@@ -83,8 +84,11 @@ std::shared_ptr<const ByteFile> open_in_place(const std::filesystem::path& file)
   }
   UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status {};
-  if (fd.get() < 0 || ::fstat(fd.get(), &status) != 0)
-    throw InputError(fmt::format("{}: cannot be opened: {}", file.string(), std::strerror(errno)));
+  if (fd.get() < 0 || ::fstat(fd.get(), &status) != 0) {
+    const int error = errno;
+    throw InputError(fmt::format("{}: cannot be opened: {}{}", file.string(), std::strerror(error),
+                                 descriptors_hint(error)));
+  }
   if (!S_ISREG(status.st_mode)) throw InputError(fmt::format("{}: is not a file", file.string()));
   return std::make_shared<FileOnDisk>(file.string(), static_cast<std::uint64_t>(status.st_size),
                                       std::move(fd));

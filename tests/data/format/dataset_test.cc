@@ -1,6 +1,8 @@
 // Part files, folders, patterns, and data sets made of others.
 #include "sullae/data/dataset.h"
 
+#include <sys/resource.h>
+
 #include "data/files.h"
 #include "data/images.h"
 #include "sullae/data/text.h"
@@ -28,6 +30,28 @@ TEST_F(DataFiles, PartFilesAreOneSetInTheOrderOfTheirNames) {
     EXPECT_EQ(*set->read(3).integer(feature::kTextLabel), 1);
     EXPECT_TRUE(contains(set->place(3), "part-00002.csv, record 1, line 2"));
   }
+}
+
+TEST_F(DataFiles, ThereMayBeMoreFilesThanTheSoftLimitOfOpenOnes) {
+  constexpr rlim_t kLimit = 64;
+  for (rlim_t i = 0; i < 2 * kLimit; ++i)
+    write("many/" + std::to_string(1000 + i) + ".csv", "a,x\n");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = kLimit;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  EXPECT_EQ(open_dataset({path("many")})->size(), 2 * kLimit);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  // In a process of its own: nobody raises a hard limit again.
+  const auto open_with_low_limits = [&] {
+    const rlimit lowest{.rlim_cur = kLimit, .rlim_max = kLimit};
+    ::setrlimit(RLIMIT_NOFILE, &lowest);
+    std::fputs(error_of<InputError>([&] { open_dataset({path("many")}); }).c_str(), stderr);
+    std::exit(7);
+  };
+  EXPECT_EXIT(open_with_low_limits(), ::testing::ExitedWithCode(7),
+              "cannot be opened: Too many open files; this process may have 64 open");
 }
 
 TEST_F(DataFiles, AFolderOfClassesIsRead) {
