@@ -71,7 +71,8 @@ class DataCommand final : public Command {
     app->add_option("--label-column", reading_.label_column, "Of tables: the column of the label")
         ->type_name("NAME");
     app->add_option("--success-file", reading_.success_file,
-                    "Whether folders must have _SUCCESS; auto: those of Spark and Hadoop")
+                    "Whether folders must have _SUCCESS; auto: those of Spark and Hadoop; but for "
+                    "no, also all parts that say how many they are")
         ->check(CLI::IsMember({"auto", "yes", "no"}))
         ->capture_default_str()
         ->type_name("WHEN");
@@ -140,6 +141,7 @@ class DataCommand final : public Command {
       return set.size() * file / writing_.files;
     };
     const std::size_t samples = first_of(world.rank() + 1) - first_of(world.rank());
+    on_root(world, 0, [&] { data::prepare_output(set, writing_); });
     ProgressBar bar("writing", samples, world.rank() == 0);
     const auto done =
         data::convert(set, writing_, damage, [&](std::size_t count) { bar.show(count); });
@@ -148,7 +150,6 @@ class DataCommand final : public Command {
         static_cast<std::int64_t>(done.bytes), static_cast<std::int64_t>(damage.count())};
     world.allreduce(sums, sums, 4, DataType::int64);
     if (world.rank() == 0) {
-      data::remove_other_parts(writing_);
       fmt::print("wrote {} samples to {} file{} in {} ({:.1f} MB){}\n", sums[0], sums[1],
                  sums[1] == 1 ? "" : "s", writing_.output.string(),
                  static_cast<double>(sums[2]) / 1e6,

@@ -93,9 +93,10 @@ class PredictCommand final : public Command {
     app->add_option("--label-column", options_.reading.label_column,
                     "Of tables: the column of the label")
         ->type_name("NAME");
-    app->add_option("--success-file", options_.reading.success_file,
-                    "Whether folders of the data must have _SUCCESS; auto: those of Spark and "
-                    "Hadoop")
+    app->add_option(
+           "--success-file", options_.reading.success_file,
+           "Whether folders of the data must have _SUCCESS; auto: those of Spark and Hadoop; but "
+           "for no, also all parts that say how many they are")
         ->excludes(source_)
         ->check(CLI::IsMember({"auto", "yes", "no"}))
         ->capture_default_str()

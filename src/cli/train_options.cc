@@ -64,7 +64,9 @@ void declare_data(CLI::App& app, RecipeOptions& o) {
   group.add("--label-column", o.label_column, "Of tables: the column of the label", "NAME");
   group
       .add("--success-file", o.success_file,
-           "Whether folders must have _SUCCESS; auto: those of Spark and Hadoop", "WHEN")
+           "Whether folders must have _SUCCESS; auto: those of Spark and Hadoop; but for no, also "
+           "all parts that say how many they are",
+           "WHEN")
       ->check(CLI::IsMember({"auto", "yes", "no"}));
   group.add("--data-workers", o.data_workers, "Threads of each rank that decode images", "N");
   group.add("--prefetch", o.prefetch, "Batches that they are ahead", "N");

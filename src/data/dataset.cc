@@ -251,6 +251,7 @@ DatasetPtr open_dataset(const std::vector<fs::path>& paths, const DatasetOptions
   const auto given = expand_all(paths);
   check_success(given, options.success_file);
   auto files = files_of(given);
+  check_numbered(given, files, options.success_file);
   if (files.size() > 1) std::erase_if(files, &is_empty_part);
   if (files.empty())
     throw InputError(paths.empty() ? "no data was given"

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <regex>
+#include <set>
 
 #include "base/percent.h"
 #include "data/table/columns.h"
@@ -43,6 +45,13 @@ bool holds_job_parts(const fs::path& folder) {
 
 fs::path without_slash(const fs::path& path) {
   return path.has_filename() ? path : path.parent_path();
+}
+
+bool is_within(const fs::path& file, const std::set<fs::path>& folders) {
+  for (fs::path folder = file.parent_path();; folder = folder.parent_path()) {
+    if (folders.contains(folder)) return true;
+    if (!is_partition(folder)) return false;
+  }
 }
 
 bool has_success(const fs::path& path) {
@@ -146,6 +155,47 @@ void check_success(const std::vector<Part>& parts, const std::string& success_fi
                     "writes it has not "
                     "ended, or has failed; read it nevertheless with --success-file no",
                     path.string()));
+  }
+}
+
+void check_numbered(const std::vector<Part>& parts, const std::vector<Part>& files,
+                    const std::string& success_file) {
+  if (success_file == "no") return;
+  std::set<fs::path> folders;
+  for (const auto& [path, status] : parts) {
+    if (status.is_folder) folders.insert(without_slash(path));
+  }
+  // What stands behind the numbers may differ from file to file, as a hash of each does.
+  static const std::regex pattern(R"((.*-)(\d{5,9})(-of-(\d{5,9})).*)");
+  struct Numbered {
+    std::string before;
+    std::string after;
+    std::size_t count;
+    std::set<std::size_t> numbers;
+  };
+  std::map<std::string, Numbered> sets;
+  for (const auto& [path, status] : files) {
+    std::smatch match;
+    const std::string name = path.filename().string();
+    if (status.is_folder || !is_within(path, folders) || !std::regex_match(name, match, pattern))
+      continue;
+    const std::string before = path.parent_path() / match.str(1);
+    auto& set = sets[before + match.str(3)];
+    set.before = before;
+    set.after = match.str(3);
+    set.count = std::stoul(match.str(4));
+    set.numbers.insert(std::stoul(match.str(2)));
+  }
+  for (const auto& [name, set] : sets) {
+    // Some count from 1.
+    const std::size_t first = set.numbers.contains(set.count) && !set.numbers.contains(0) ? 1 : 0;
+    for (std::size_t i = first; i < first + set.count; ++i) {
+      if (set.numbers.contains(i)) continue;
+      throw InputError(fmt::format(
+          "{0}{1:05}{2}…: is missing, and {3} of {4} files are there: what writes them has not "
+          "ended, or has failed; read them nevertheless with --success-file no",
+          set.before, i, set.after, set.numbers.size(), set.count));
+    }
   }
 }
 

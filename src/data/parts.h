@@ -27,6 +27,11 @@ Partition partition_of(const std::filesystem::path& file);
 /// ("part-00000-…"), or `success_file` is "yes", and it has no _SUCCESS. A folder of a partition has that of the table.
 void check_success(const std::vector<Part>& parts, const std::string& success_file);
 
+/// Throws InputError where one of the `files` of folders among `parts` says how many there are of its name, "part-00003-of-00128", and
+/// not all of those are there, unless `success_file` is "no".
+void check_numbered(const std::vector<Part>& parts, const std::vector<Part>& files,
+                    const std::string& success_file);
+
 /// A file of a job that had nothing for it.
 bool is_empty_part(const Part& part);
 

@@ -27,6 +27,15 @@ class DataCommand : public Files {
     words.insert(words.begin(), {sullae_program(), "data"});
     return run_program(words);
   }
+  static std::vector<std::string> find_part_files_in(const std::filesystem::path& folder) {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with("part-")) names.push_back(name);
+    }
+    std::ranges::sort(names);
+    return names;
+  }
   static std::vector<Example> all_of(const std::filesystem::path& files) {
     const auto set = open_dataset({files});
     std::vector<Example> examples;
@@ -52,6 +61,29 @@ TEST_F(DataCommand, LeavesNothingOfAnEarlierConversion) {
   EXPECT_TRUE(contains(onto_itself.standard_error, "holds what is read: expected another folder"))
       << onto_itself.standard_error;
   EXPECT_EQ(all_of(output), all_of(images));
+}
+
+TEST_F(DataCommand, AConversionThatFailsIsNotTakenForAnEarlierOne) {
+  const auto output = path("parts");
+  for (const char* ranks : {"1", "2"}) {
+    ASSERT_EQ(
+        data_command({"convert", write_images(11), "--output", output, "--files", "4"}).exit_code,
+        0);
+    {
+      TarWriter tar(path("torn.tar"));
+      for (int i = 0; i < 7; ++i)
+        tar.write("dog/" + std::to_string(i) + ".jpg", one_colour_jpeg(8, 10, i, 0, 0));
+      tar.write("dog/7.jpg", "no image");
+      tar.close();
+    }
+    const auto failed =
+        run_program({sullae_program(), "run", "-np", ranks, sullae_program(), "data", "convert",
+                     path("torn.tar"), "--output", output, "--files", "4", "--workers", "1"});
+    EXPECT_NE(failed.exit_code, 0);
+    EXPECT_LT(find_part_files_in(output).size(), 4U);
+    EXPECT_EQ(bytes_of(output / "classes.txt"), "dog\n");
+    EXPECT_NE(data_command({"inspect", output}).exit_code, 0);
+  }
 }
 
 TEST_F(DataCommand, ParquetComesBackWhateverTheRanks) {
@@ -241,7 +273,7 @@ TEST_F(DataCommand, VerifyingFindsAllDamage) {
   const auto refused =
       data_command({"convert", path("out"), "--output", path("again"), "--files", "1"});
   EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_TRUE(std::filesystem::is_empty(path("again")));
+  EXPECT_TRUE(find_part_files_in(path("again")).empty());
   const auto skipped = data_command(
       {"convert", path("out"), "--output", path("again"), "--files", "1", "--skip-damaged"});
   EXPECT_EQ(skipped.exit_code, 0);

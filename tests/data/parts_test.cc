@@ -55,6 +55,34 @@ TEST_F(Parts, AFolderOfAJobIsReadWhenTheJobHasEnded) {
                        "success file 'maybe': expected auto, yes or no"));
 }
 
+TEST_F(Parts, FilesThatSayHowManyTheyAreAreAllThere) {
+  const std::string text = "a,first\nb,second\n";
+  write("t/train-00000-of-00003.csv", text);
+  write("t/train-00002-of-00003.csv", text);
+  write("t/test-00000-of-00001.csv", text);
+  const std::string message =
+      path("t/train-00001-of-00003…").string() +
+      ": is missing, and 2 of 3 files are there: what writes them has not ended, or has failed; "
+      "read them nevertheless with --success-file no";
+  for (const char* folder : {"t", "t/"}) {
+    for (const char* when : {"auto", "yes"}) {
+      write("t/_SUCCESS", "");
+      EXPECT_EQ(error_of<InputError>([&] { open_dataset({path(folder)}, {.success_file = when}); }),
+                message);
+    }
+    EXPECT_EQ(open_dataset({path(folder)}, {.success_file = "no"})->size(), 6U);
+  }
+  // Who names files means those.
+  EXPECT_EQ(open_dataset({path("t/train-*")})->size(), 4U);
+  write("t/train-00001-of-00003.csv", text);
+  EXPECT_EQ(open_dataset({path("t")})->size(), 8U);
+  // Each with a hash of its own, in partitions, counted from 1.
+  write("u/day=1/x-00001-of-00002-0a1b.csv", text);
+  EXPECT_TRUE(contains(error_of([&] { open_dataset({path("u")}); }), "x-00000-of-00002…"));
+  write("u/day=1/x-00002-of-00002-2c3d.csv", text);
+  EXPECT_EQ(open_dataset({path("u")})->size(), 4U);
+}
+
 TEST_F(Parts, APartWithoutRowsIsEmptyAndAllOfThemAreAnError) {
   write("out/_SUCCESS", "");
   write("out/part-00000.csv", "");

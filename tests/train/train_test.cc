@@ -154,7 +154,11 @@ TEST_F(Train, SaysWhatIsWrong) {
   const auto truncated = directory_.path() / "truncated";
   std::filesystem::copy(mnist_, truncated);
   std::filesystem::resize_file(truncated / "train-images-idx3-ubyte", 5000);
+  std::filesystem::create_directory(directory_.path() / "half");
+  std::ofstream(directory_.path() / "half" / "train-00001-of-00002.csv") << "good,a\nbad,b\n";
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"nsmc", "--data", directory_.path() / "half"},
+       "half/train-00000-of-00002…: is missing, and 1 of 2 files are there"},
       {{"mnist", "--data", "/no/such"}, "/no/such/train-images-idx3-ubyte: there is no such file"},
       {{"mnist", "--data", truncated},
        "train-images-idx3-ubyte: is truncated: its header announces 2000 images of 28 x 28"},

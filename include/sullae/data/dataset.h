@@ -82,7 +82,8 @@ struct DatasetOptions {
   std::size_t decoded_bytes = std::size_t{1} << 30;
 
   /// Whether folders must have the file _SUCCESS, which Spark and Hadoop write when all else is there: "yes", "no", or "auto": those
-  /// whose files are called as Spark's and Hadoop's are ("part-00000-….parquet").
+  /// whose files are called as Spark's and Hadoop's are ("part-00000-….parquet"). But for "no", folders must also have all files that
+  /// say how many they are ("part-00000-of-00008.tfrecord").
   std::string success_file = "auto";
 
   /// Takes damaged parts that opening meets (a torn end of a TFRecord file, say); null throws.
@@ -94,7 +95,7 @@ struct DatasetOptions {
 /// beside the parts ("_SUCCESS", ".part-0.crc") are left out. Folders in folders are taken where they are partitions, "date=2026-11-22",
 /// whose columns the samples have. Compressed files (gzip) are decompressed into memory; others are read where they are, record by
 /// record. Throws InputError for a path without files, for files that are of no or of different formats, for a folder
-/// without its _SUCCESS, and for numbers as labels without names beside parts whose labels have names.
+/// without its _SUCCESS or some of its files, and for numbers as labels without names beside parts whose labels have names.
 /// Raises the soft limit of open files to the hard one: each file stays open.
 DatasetPtr open_dataset(const std::vector<std::filesystem::path>& paths,
                         const DatasetOptions& options = {});

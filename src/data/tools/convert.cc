@@ -119,20 +119,24 @@ const std::vector<std::string>& written_formats() {
   return formats;
 }
 
-void remove_other_parts(const ConvertOptions& options) {
+void prepare_output(const Dataset& dataset, const ConvertOptions& options) {
+  check(options);
+  const auto names = options.output / "classes.txt";
   for (const auto& entry : storage::list(options.output)) {
     const std::string& name = entry.name;
-    const bool part = name.starts_with("part-") && name.find("-of-") == 10 &&
-                      std::ranges::any_of(written_formats(), [&](const std::string& format) {
-                        return name.find('.' + format) == 19;
-                      });
-    if (part && name.find(ending_of(options)) != 10) storage::remove(options.output / name);
+    if (name.starts_with("part-") && name.find("-of-") == 10 &&
+        std::ranges::any_of(written_formats(), [&](const std::string& format) {
+          return name.find('.' + format) == 19;
+        }))
+      storage::remove(options.output / name);
   }
+  storage::remove(names);
+  if (!dataset.classes().empty())
+    storage::write_file(names, fmt::format("{}\n", fmt::join(dataset.classes(), "\n")));
 }
 
 Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageLog& damage,
                   const ShowProgress& show) {
-  check(options);
   const auto order = epoch_order(dataset.size(), options.order, 0);
   const auto ranks = static_cast<std::size_t>(options.ranks);
   const auto rank = static_cast<std::size_t>(options.rank);
@@ -162,9 +166,6 @@ Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageL
         writer->close();
         bytes += storage::status(file).value().bytes;
       });
-  if (rank == 0 && !dataset.classes().empty())
-    storage::write_file(options.output / "classes.txt",
-                        fmt::format("{}\n", fmt::join(dataset.classes(), "\n")));
   return {.samples = written, .files = mine, .bytes = bytes};
 }
 

@@ -36,14 +36,14 @@ struct Converted {
   std::uintmax_t bytes = 0;
 };
 
-/// Writes part-00000-of-0000N.tfrecord (or .tar, .parquet), and the names of the classes to classes.txt. Damaged
-/// records go to `damage`. Throws InputError for options that cannot be, Error where a file cannot be
+/// Makes the output's folder, removes the part files and the names of the classes of an earlier conversion from it, so that none of them
+/// is taken for this one's where this one is cut off, and writes the names of the classes to classes.txt: numbers never stand without
+/// them. By one process, before any converts. Throws InputError for options that cannot be.
+void prepare_output(const Dataset& dataset, const ConvertOptions& options);
+
+/// Writes part-00000-of-0000N.tfrecord (or .tar, .parquet). Damaged records go to `damage`. Throws Error where a file cannot be
 /// written; what is not whole does not stay.
 Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageLog& damage,
                   const ShowProgress& show);
-
-/// Removes part files of earlier conversions from the output's folder: those that are not of this one. By one process,
-/// after all have written theirs.
-void remove_other_parts(const ConvertOptions& options);
 
 }  // namespace sullae::data

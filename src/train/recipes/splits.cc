@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "data/parts.h"
 #include "storage/storage.h"
 #include "sullae/error.h"
 
@@ -36,6 +37,7 @@ DataPaths find_paths(const RecipeOptions& options) {
   }
   DataPaths paths;
   int left_out = 0;
+  std::vector<data::Part> found;
   if (storage::is_folder(options.data)) {
     for (const auto& entry : storage::list(options.data)) {
       const std::string& name = entry.name;
@@ -44,6 +46,7 @@ DataPaths find_paths(const RecipeOptions& options) {
         return name.find(part) != std::string::npos;
       };
       if (!data::is_part_file(path)) continue;
+      found.push_back({path, entry.status});
       if (has("train"))
         paths.train.push_back(path);
       else if (has("test") || has("val"))
@@ -53,6 +56,8 @@ DataPaths find_paths(const RecipeOptions& options) {
     }
     std::ranges::sort(paths.train);
     std::ranges::sort(paths.test);
+    // Taken one by one below, and yet those of a folder.
+    data::check_numbered({{options.data, storage::kFolder}}, found, options.success_file);
     // All in one, with whatever name.
     if (paths.train.empty()) {
       paths = {{options.data}, {}, {}};
