@@ -76,6 +76,7 @@ class Consumer::Impl : private Client {
 
   Standing standing() const {
     Standing standing{.partitions = static_cast<int>(assigned_.size())};
+    standing.has_joined = has_joined_;
     standing.has_begun = has_begun_;
     standing.is_at_end = !assigned_.empty() && at_end_.size() == assigned_.size();
     for (const auto& [partition, position] : assigned_) {
@@ -147,7 +148,8 @@ class Consumer::Impl : private Client {
     self->next_.clear();
     self->assigned_.clear();
     self->at_end_.clear();
-    if (event != RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
+    self->has_joined_ = event == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+    if (!self->has_joined_) {
       rd_kafka_assign(self->get(), nullptr);
       return;
     }
@@ -181,6 +183,7 @@ class Consumer::Impl : private Client {
   std::map<std::int32_t, std::int64_t> next_;      // the same, of what is not committed
   std::set<std::int32_t> at_end_;
   bool is_end_new_ = false;
+  bool has_joined_ = false;
   bool has_begun_ = false;
   std::exception_ptr failure_;  // of a callback
 };

@@ -14,6 +14,8 @@ namespace sullae::kafka {
 
 /// How far a consumer is.
 struct Standing {
+  /// The group has it as a member now, and has said which partitions it has: none, perhaps.
+  bool has_joined = false;
   int partitions = 0;  ///< that it has
   /// Messages that are behind the last ones that it got, as far as it knows.
   std::int64_t lag = 0;

@@ -21,11 +21,16 @@ class EndOfSource {
       : name_(std::move(name)), limit_(read_settings(process_environment()).timeout) {}
 
   /// Whether it is reached: also where other members have all partitions for so long as brokers are waited for. To be asked after each
-  /// poll. Throws TimeoutError where nothing comes and the end does not either.
+  /// poll. Throws TimeoutError where nothing comes and the end does not either, and where the group has not taken this member in.
   bool is_reached(const Standing& standing, bool has_something_come) {
     if (standing.is_at_end) return true;
     if (has_something_come) until_ = deadline();
     if (!until_.passed()) return false;
+    if (!standing.has_joined)
+      throw TimeoutError(
+          fmt::format("{}: the group has not taken this member in, nor said which partitions it "
+                      "has, {}",
+                      name_, until_.describe()));
     if (standing.partitions > 0)
       throw TimeoutError(
           fmt::format("{}: {} partitions were not read to their ends, and nothing came {}", name_,

@@ -127,6 +127,20 @@ TEST_F(Kafka, MembersOfAGroupShareItsPartitions) {
   EXPECT_EQ(seen.size(), 15);
 }
 
+// One of two has nothing to read, which is not the same as not being there.
+TEST_F(Kafka, AMemberWithoutPartitionsHasJoined) {
+  cluster_.make_topic("one", 1);
+  Consumer one(address("one"), "group");
+  EXPECT_FALSE(one.standing().has_joined);
+  Consumer two(address("one"), "group");
+  testing::wait_until([&] {
+    one.poll(1, milliseconds{50});
+    two.poll(1, milliseconds{50});
+    return one.standing().has_joined && two.standing().has_joined &&
+           one.standing().partitions + two.standing().partitions == 1;
+  });
+}
+
 TEST_F(Kafka, AnIdempotentProducerIsSentOnce) {
   Producer producer(address());
   cluster_.fail(0, 3, RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION);
