@@ -1,6 +1,8 @@
 // Data sets in S3 and HDFS: every format is read as from a disk, and written.
 #include "data/columnar/tables.h"
+#include "data/format/format.h"
 #include "data/images.h"
+#include "storage/store.h"
 #include "sullae/data.h"
 #include "support/errors.h"
 #include "support/store_server.h"
@@ -137,6 +139,23 @@ TEST_F(DataInStores, AStoreThatFailsIsNoDamage) {
   EXPECT_EQ(damage.count(), 0U);
   server_.fail("[]");
   EXPECT_EQ(open_dataset({server_.s3("t.parquet")}, {.damage = &damage})->size(), 60U);
+}
+
+TEST_F(DataInStores, NamesOfClassesThatMayNotBeSeenAreNotTakenForNone) {
+  put("t/a.tfrecord", "");
+  put("t/classes.txt", "cat\ndog\n");
+  server_.fail(R"(["403", "403", "403"])");  // the file, and twice what is beside it
+  EXPECT_TRUE(
+      contains(error_of<storage::AccessDenied>([&] { classes_beside(server_.s3("t/a.tfrecord")); }),
+               "t/classes.txt"));
+  server_.fail(R"(["AccessControlException"])");
+  EXPECT_TRUE(contains(
+      error_of<storage::AccessDenied>([&] { classes_beside(server_.webhdfs("t/a.tfrecord")); }),
+      "t/classes.txt: the answer is 403"));
+  server_.fail("[]");
+  for (const auto& file : {server_.s3("t/a.tfrecord"), server_.webhdfs("t/a.tfrecord")})
+    EXPECT_EQ(classes_beside(file), (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_TRUE(classes_beside(server_.s3("none/a.tfrecord")).empty());
 }
 
 TEST_F(DataInStores, IsConvertedThereAndBack) {

@@ -252,6 +252,22 @@ TEST(WebHdfs, ARefusalOfHttpFsIsNotTriedAgain) {
   EXPECT_TRUE(list(server.webhdfs("f")).empty());
 }
 
+// They come with the number of a refusal.
+TEST(WebHdfs, ANameNodeThatIsNotReadyIsAskedAgain) {
+  const StoreServer& server = StoreServer::empty();
+  server.put("f", "x");
+  for (const char* exception : {"RetriableException", "StandbyException", "SafeModeException"}) {
+    server.fail(std::string("[\"") + exception + "\"]");
+    EXPECT_TRUE(storage::exists(server.webhdfs("f"))) << exception;
+    server.fail(std::string("[\"") + exception + "\"]");
+    storage::write_file(server.webhdfs("g"), exception);
+    EXPECT_EQ(storage::read_file(server.webhdfs("g"), 100), exception);
+  }
+  server.fail(R"(["AccessControlException"])");
+  EXPECT_TRUE(contains(error_of<AccessDenied>([&] { storage::exists(server.webhdfs("f")); }),
+                       "AccessControlException"));
+}
+
 TEST(WebHdfs, RefusalsAreNamed) {
   const StoreServer& server = StoreServer::empty();
   server.put("f", "x");

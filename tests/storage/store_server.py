@@ -3,7 +3,8 @@
     store_server.py        prints "port PORT", and serves as long as its parent lives
 
     POST /faults           a JSON list of what happens to the next requests: "ok", "503", "drop" (no answer), "half" (half of the body), "403", "whole" (not
-                           the part that is asked for), "refused" (as HttpFS does)
+                           the part that is asked for), "refused" (as HttpFS does), "RetriableException", "StandbyException" and
+                           "SafeModeException" (as a name node does)
     POST /objects/KEY      puts an object, of S3's buckets "bucket" and "bucket-2" and of WebHDFS alike
     POST /clear            forgets all
     GET /sent              bytes of bodies so far
@@ -102,6 +103,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.s3_error(503, "SlowDown", "Please reduce your request rate.")
         if self.fault == "403":
             return self.s3_error(403, "AccessDenied", "Access Denied")
+        if self.fault.endswith("Exception"):
+            return self.hdfs_error(403, self.fault, "not now")
         if self.fault == "refused":
             return self.hdfs_error(500, "AccessControlException", "Permission denied: user=tester")
         if path.startswith("/webhdfs/v1/") or path.startswith("/data/"):

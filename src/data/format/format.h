@@ -66,7 +66,7 @@ void meet_damage(const DatasetOptions& options, const std::string& message);
 bool has_extension(const std::filesystem::path& path,
                    std::initializer_list<std::string_view> endings);
 
-/// The classes' names, a line each, in the file classes.txt beside `path`; none where there is none.
+/// The classes' names, a line each, in the file classes.txt beside `path`; none where there is none. Throws Error where that cannot be seen.
 std::vector<std::string> classes_beside(const std::filesystem::path& path);
 
 /// Whether a file name is that of a JPEG file.

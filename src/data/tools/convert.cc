@@ -122,7 +122,10 @@ const std::vector<std::string>& written_formats() {
 void prepare_output(const Dataset& dataset, const ConvertOptions& options) {
   check(options);
   const auto names = options.output / "classes.txt";
-  for (const auto& entry : storage::list(options.output)) {
+  // A store has the folder when something is in it.
+  std::vector<storage::Entry> before;
+  if (storage::exists(options.output)) before = storage::list(options.output);
+  for (const auto& entry : before) {
     const std::string& name = entry.name;
     if (name.starts_with("part-") && name.find("-of-") == 10 &&
         std::ranges::any_of(written_formats(), [&](const std::string& format) {

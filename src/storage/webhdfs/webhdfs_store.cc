@@ -29,11 +29,12 @@ std::string problem_of(const HttpAnswer& answer) {
   return problem;
 }
 
-// HttpFS says 500 also where it refuses.
+// The exception's name before the number: a name node that starts, or stands by, says 403 (Hadoop's ExceptionHandler), and HttpFS says
+// 500 also where it refuses.
 bool may_pass(const HttpAnswer& answer) {
-  if (!is_not_now(answer.status)) return false;
+  if (answer.is_good()) return false;
   const json said = json::parse(answer.body, nullptr, false);
-  if (!said.is_object() || !said.contains("RemoteException")) return true;
+  if (!said.is_object() || !said.contains("RemoteException")) return is_not_now(answer.status);
   const std::string exception = said["RemoteException"].value("exception", "");
   return exception == "RetriableException" || exception == "StandbyException" ||
          exception == "SafeModeException";
