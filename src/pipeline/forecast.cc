@@ -1,5 +1,7 @@
 #include "pipeline/forecast.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -64,6 +66,19 @@ Forecast forecast(const Pipeline& pipeline, const RunRecord& run, const Usual& u
     found = {.end = end, .last = name};
   }
   return found;
+}
+
+std::string lateness(const Pipeline& pipeline, Time deadline, const Forecast& seen,
+                     const Usual& usual, Time now) {
+  if (now > deadline)
+    return fmt::format("{}: LATE: the deadline, {}, has passed", pipeline.name, to_text(deadline));
+  const auto takes = usual.find(seen.last);
+  return fmt::format(
+      "{}: WILL BE LATE: expected to be over at {}, {} after the deadline, {} (the last step is "
+      "{}, "
+      "which usually takes {})",
+      pipeline.name, to_text(seen.end), format_seconds(static_cast<double>(seen.end - deadline)),
+      to_text(deadline), seen.last, format_seconds(takes == usual.end() ? 0 : takes->second));
 }
 
 }  // namespace sullae::pipeline

@@ -113,7 +113,9 @@ std::optional<int> StepProcess::ended() {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-void StepProcess::stop(const std::vector<StepProcess*>& processes) {
+void StepProcess::stop(std::vector<StepProcess*> processes) {
+  // What has ended has no number any more.
+  std::erase_if(processes, [](const StepProcess* one) { return one->pid_ < 0; });
   for (const StepProcess* const one : processes) ::kill(-one->pid_, SIGTERM);
   // Not until the shell alone is gone: what it has started may have something to save.
   const auto is_there = [](const StepProcess* one) {

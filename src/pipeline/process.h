@@ -33,10 +33,10 @@ class StepProcess {
   StepProcess(StepProcess&& other) noexcept;
   StepProcess& operator=(StepProcess&&) = delete;
 
-  /// Its exit code, or 128 and the signal, when it has ended.
+  /// Its exit code, or 128 and the signal, when it has ended. Not to be asked again then.
   std::optional<int> ended();
-  /// Asks them to end, all together; what does not within ten seconds is killed.
-  static void stop(const std::vector<StepProcess*>& processes);
+  /// Asks those that have not ended to end, all together; what does not within ten seconds is killed.
+  static void stop(std::vector<StepProcess*> processes);
 
  private:
   pid_t pid_ = -1;

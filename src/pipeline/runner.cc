@@ -6,13 +6,10 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
-#include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
-#include "cluster/command.h"
 #include "pipeline/tell.h"
 #include "sullae/error.h"
 
@@ -29,7 +26,7 @@ Runner::Runner(const Pipeline& pipeline, const State& state, Time scheduled, fs:
     : pipeline_(pipeline),
       state_(state),
       program_(std::move(program)),
-      contents_(state.contents()),
+      contents_(state.contents(), [this] { return is_to_end_while_reading(); }),
       steps_(pipeline, state, scheduled, contents_),
       usual_(usual_of(state.runs(kHistory))),
       run_(state.run(scheduled).value_or(RunRecord{.scheduled = scheduled})) {
@@ -38,26 +35,41 @@ Runner::Runner(const Pipeline& pipeline, const State& state, Time scheduled, fs:
 }
 
 RunRecord Runner::run(const std::function<bool()>& is_to_end) {
+  is_to_end_ = is_to_end;
   take_up();
+  try {
+    do_steps();
+  } catch (const Interrupted&) {
+    interrupt();
+  }
+  finish();
+  return run_;
+}
+
+void Runner::do_steps() {
   for (;;) {
-    if (is_to_end()) {
-      interrupt();
-      break;
-    }
+    if (is_to_end_()) throw Interrupted();
     begin_ready();
-    if (active_.empty()) break;
+    if (active_.empty()) return;
     watch_deadline();
     constexpr std::chrono::milliseconds kTurn{50};
     std::this_thread::sleep_for(kTurn);
     // Whoever ends this may end the steps, too: that is no failure of theirs.
-    if (is_to_end()) continue;
+    if (is_to_end_()) continue;
     for (auto one = active_.begin(); one != active_.end();) {
       // Another attempt comes in at the end.
       one = look_after(*one) ? active_.erase(one) : std::next(one);
     }
   }
-  finish();
-  return run_;
+}
+
+// While one step's files are read, others take their time. (Jobs' limits wait: to cancel one may take long, or fail.)
+bool Runner::is_to_end_while_reading() {
+  if (is_to_end_()) return true;
+  for (Active& active : active_) {
+    if (!active.step->job) has_ended(active);
+  }
+  return false;
 }
 
 // Where a run before has ended, or was killed.
@@ -159,7 +171,7 @@ void Runner::start_attempt(const Step& step) {
                                     "submit",
                                     "--watch",
                                     "--name",
-                                    fmt::format("{}-{}", pipeline_.name, step.name).substr(0, 64),
+                                    steps_.job_name(step),
                                     "--idempotency-key",
                                     steps_.key(step, record.attempts, inputs_.at(step.name))};
     submit.insert(submit.end(), step.job->begin(), step.job->end());
@@ -182,21 +194,27 @@ bool Runner::look_after(Active& active) {
   const Step& step = *active.step;
   has_done_ = true;
   try {
-    if (const auto code = active.process.ended()) {
-      attempt_ended(step, *code, "");
-      return true;
-    }
-    if (!step.time || Clock::now() - active.begun < *step.time) return false;
-    if (step.job) cancel_job(step);
-    StepProcess::stop({&active.process});
-    constexpr int kTimedOut = 124;  // as timeout(1) has it
-    attempt_ended(step, kTimedOut,
-                  fmt::format("took longer than its time of {}",
-                              format_seconds(static_cast<double>(step.time->count()))));
+    if (!has_ended(active)) return false;
+    attempt_ended(step, *active.exit_code, active.why);
   } catch (const Error& error) {
     // What it needs or makes cannot be read, say: the others go on.
     fail(step, error.what());
   }
+  return true;
+}
+
+// By itself, or stopped since its time is over.
+bool Runner::has_ended(Active& active) const {
+  const Step& step = *active.step;
+  if (active.exit_code) return true;
+  if ((active.exit_code = active.process.ended())) return true;
+  if (!step.time || Clock::now() - active.begun < *step.time) return false;
+  if (step.job) cancel_job(step);
+  StepProcess::stop({&active.process});
+  constexpr int kTimedOut = 124;  // as timeout(1) has it
+  active.exit_code = kTimedOut;
+  active.why = fmt::format("took longer than its time of {}",
+                           format_seconds(static_cast<double>(step.time->count())));
   return true;
 }
 
@@ -254,6 +272,10 @@ void Runner::interrupt() {
     say(fmt::format("{}: interrupted", active.step->name));
   }
   active_.clear();
+  // What it needs was being read.
+  for (auto& [name, record] : run_.steps) {
+    if (record.state == StepState::waiting) record.started = 0;
+  }
 }
 
 // A step that makes nothing is done once a run.
@@ -279,17 +301,7 @@ void Runner::watch_deadline() {
   if (seen.end <= *run_.deadline) return;
   run_.foreseen_late = now;
   save();
-  const bool has_passed = now > *run_.deadline;
-  const std::string message =
-      has_passed ? fmt::format("{}: LATE: the deadline, {}, has passed", pipeline_.name,
-                               to_text(*run_.deadline))
-                 : fmt::format(
-                       "{}: WILL BE LATE: expected to be over at {}, {} after the deadline, {}"
-                       " (the last step is {}, which usually takes {})",
-                       pipeline_.name, to_text(seen.end),
-                       format_seconds(static_cast<double>(seen.end - *run_.deadline)),
-                       to_text(*run_.deadline), seen.last,
-                       format_seconds(usual_.contains(seen.last) ? usual_.at(seen.last) : 0));
+  const std::string message = lateness(pipeline_, *run_.deadline, seen, usual_, now);
   say(message);
   tell("late", message);
 }
@@ -325,19 +337,9 @@ void Runner::finish() {
   if (run_.state == RunState::done) tell("done", message);
 }
 
-// The job that a step waits for, by the line in which `sullae jobs submit` has named it.
 void Runner::cancel_job(const Step& step) const {
-  std::ifstream stream(state_.log(run_.scheduled, step.name));
-  const auto begin = fmt::format("{}-{}", pipeline_.name, step.name).substr(0, 64) + '-';
-  std::string job;
-  for (std::string line; std::getline(stream, line);) {
-    const bool is_name = line.starts_with(begin) && line.size() > begin.size() &&
-                         line.find_first_not_of("0123456789", begin.size()) == line.npos;
-    if (is_name) job = line;
-  }
-  if (job.empty()) return;
-  const auto answer = cluster::ask({.words = {program_.string(), "jobs", "cancel", job}});
-  if (answer.exit_code != 0) say(fmt::format("{}: {}", step.name, answer.errors));
+  const auto problem = steps_.cancel_job(step, state_.log(run_.scheduled, step.name), program_);
+  if (!problem.empty()) say(fmt::format("{}: {}", step.name, problem));
 }
 
 void Runner::say(const std::string& line) const {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/deadline.h"
@@ -33,15 +34,20 @@ class Runner {
     const Step* step;
     StepProcess process;
     Clock::time_point begun;
+    std::optional<int> exit_code = {};  ///< when it has ended
+    std::string why = {};               ///< where it was stopped
   };
 
   void take_up();
+  void do_steps();
   void begin_ready();
   bool is_ready(const Step& step) const;
   bool is_blocked(const Step& step) const;
   void begin(const Step& step);
   void start_attempt(const Step& step);
   bool look_after(Active& active);
+  bool has_ended(Active& active) const;
+  bool is_to_end_while_reading();
   void attempt_ended(const Step& step, int exit_code, const std::string& why);
   void succeeded(const Step& step);
   void fail(const Step& step, const std::string& reason);
@@ -58,6 +64,7 @@ class Runner {
   const Pipeline& pipeline_;
   const State& state_;
   std::filesystem::path program_;
+  std::function<bool()> is_to_end_;
   Contents contents_;
   StepsOfRun steps_;
   Usual usual_;

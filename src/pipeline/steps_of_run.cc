@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/split.h"
+#include "cluster/command.h"
 
 namespace sullae::pipeline {
 
@@ -61,6 +62,25 @@ std::string StepsOfRun::key(const Step& step, int attempts,
   for (const auto& [path, content] : inputs) of = fnv1a(path + '=' + content, of);
   return fmt::format("{}/{}/{}/{}/{:016x}", state_.folder().string(), to_text(scheduled_),
                      step.name, attempts, of);
+}
+
+std::string StepsOfRun::job_name(const Step& step) const {
+  return fmt::format("{}-{}", pipeline_.name, step.name).substr(0, 64);
+}
+
+std::string StepsOfRun::cancel_job(const Step& step, const fs::path& log,
+                                   const fs::path& program) const {
+  std::ifstream stream(log);
+  const auto begin = job_name(step) + '-';
+  std::string job;
+  for (std::string line; std::getline(stream, line);) {
+    const bool is_name = line.starts_with(begin) && line.size() > begin.size() &&
+                         line.find_first_not_of("0123456789", begin.size()) == line.npos;
+    if (is_name) job = line;
+  }
+  if (job.empty()) return "";
+  const auto answer = cluster::ask({.words = {program.string(), "jobs", "cancel", job}});
+  return answer.exit_code == 0 ? "" : answer.errors;
 }
 
 std::string last_lines_of(const fs::path& file) {

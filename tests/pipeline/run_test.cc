@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "pipeline/pipeline_run.h"
+#include "support/wait_until.h"
 
 namespace sullae::testing {
 namespace {
@@ -230,6 +231,30 @@ after = "a"
   EXPECT_EQ(count('a'), 1);
   EXPECT_EQ(count('b'), 3);
   EXPECT_TRUE(vanish(mark)) << "what the killed run had started";
+}
+
+// Of a file that takes hours to read.
+TEST_F(PipelineRun, IsInterruptedWhileItReadsWhatAStepNeeds) {
+  const std::string mark = unique_mark();
+  define(fmt::format(R"(
+[steps.slow]
+run = "touch begun; sh -c 'sleep 1000; : {}'"
+time = "2s"
+[steps.z]
+run = "echo z >> trace"
+needs = "big"
+)",
+                     mark));
+  write_file(path("big"), "");
+  fs::resize_file(path("big"), std::uintmax_t{1} << 40);
+  Program program(words({"--scheduled", "2026-11-24"}));
+  wait_until([&] { return fs::exists(path("begun")); });
+  EXPECT_TRUE(vanish(mark)) << "its time is over";
+  program.signal(SIGTERM);
+  const auto result = program.wait();
+  EXPECT_EQ(result.exit_code, 130) << result.standard_output;
+  EXPECT_EQ(state_of("z"), "waiting");
+  EXPECT_EQ(count('z'), 0);
 }
 
 TEST_F(PipelineRun, MistakesAreNamed) {
