@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <ranges>
 
@@ -16,6 +15,9 @@
 namespace sullae::predict {
 namespace {
 
+// Nobody looks at a larger matrix, and the page and the report would grow with the square.
+constexpr std::size_t kMostInMatrix = 200;
+
 double share(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -23,7 +25,7 @@ double share(std::int64_t part, std::int64_t whole) {
 }  // namespace
 
 Confusion::Confusion(std::vector<std::string> classes)
-    : classes_(std::move(classes)), counts_(classes_.size() * classes_.size(), 0) {
+    : classes_(std::move(classes)), samples_(classes_.size(), 0), predicted_(classes_.size(), 0) {
   for (std::size_t i = 0; i < classes_.size(); ++i) numbers_.emplace(classes_[i], i);
 }
 
@@ -37,23 +39,48 @@ std::size_t Confusion::number_of(const std::string& name) const {
 }
 
 void Confusion::add(const std::string& truth, const std::string& predicted) {
-  ++counts_[number_of(truth) * classes_.size() + number_of(predicted)];
+  add(number_of(truth), number_of(predicted), 1);
+}
+
+void Confusion::add(std::size_t truth, std::size_t predicted, std::int64_t count) {
+  if (count == 0) return;
+  counts_[{truth, predicted}] += count;
+  samples_[truth] += count;
+  predicted_[predicted] += count;
 }
 
 void Confusion::add(const nlohmann::json& counts) {
-  const auto others = counts.get<std::vector<std::int64_t>>();
-  if (others.size() != counts_.size())
-    throw InputError(
-        fmt::format("counts of {} pairs of classes, expected {}", others.size(), counts_.size()));
-  std::ranges::transform(counts_, others, counts_.begin(), std::plus{});
+  const std::size_t size = classes_.size();
+  if (!counts.empty() && counts.front().is_number()) {
+    // Of a part that an earlier version has predicted: the whole matrix.
+    const auto others = counts.get<std::vector<std::int64_t>>();
+    if (others.size() != size * size)
+      throw InputError(
+          fmt::format("counts of {} pairs of classes, expected {}", others.size(), size * size));
+    for (std::size_t i = 0; i < others.size(); ++i) add(i / size, i % size, others[i]);
+    return;
+  }
+  for (const auto& [truth, predicted, count] : counts.get<std::vector<Triple>>()) {
+    if (truth >= size || predicted >= size)
+      throw InputError(fmt::format("a count of the classes {} and {}, expected 0 to {}", truth,
+                                   predicted, size - 1));
+    add(truth, predicted, count);
+  }
+}
+
+nlohmann::json Confusion::counts() const {
+  std::vector<Triple> triples;
+  for (const auto& [pair, count] : counts_) triples.emplace_back(pair.first, pair.second, count);
+  return triples;
 }
 
 std::int64_t Confusion::count(std::size_t truth, std::size_t predicted) const {
-  return counts_[truth * classes_.size() + predicted];
+  const auto found = counts_.find({truth, predicted});
+  return found == counts_.end() ? 0 : found->second;
 }
 
 std::int64_t Confusion::samples() const {
-  return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
+  return std::accumulate(samples_.begin(), samples_.end(), std::int64_t{0});
 }
 
 double Confusion::accuracy() const {
@@ -63,12 +90,8 @@ double Confusion::accuracy() const {
 }
 
 Confusion::OfClass Confusion::of_class(std::size_t number) const {
-  OfClass of;
-  std::int64_t predicted = 0;
-  for (std::size_t i = 0; i < classes_.size(); ++i) {
-    of.samples += count(number, i);
-    predicted += count(i, number);
-  }
+  OfClass of{.samples = samples_[number]};
+  const std::int64_t predicted = predicted_[number];
   const std::int64_t right = count(number, number);
   of.precision = share(right, predicted);
   of.recall = share(right, of.samples);
@@ -119,8 +142,7 @@ nlohmann::json Confusion::to_json() const {
   nlohmann::json all = {{"accuracy", accuracy()},
                         {"macro_f1", macro_f1()},
                         {"samples", samples()},
-                        {"classes", nlohmann::json::array()},
-                        {"confusion", nlohmann::json::array()}};
+                        {"classes", nlohmann::json::array()}};
   for (std::size_t i = 0; i < classes_.size(); ++i) {
     const OfClass of = of_class(i);
     all["classes"].push_back({{"name", classes_[i]},
@@ -128,6 +150,12 @@ nlohmann::json Confusion::to_json() const {
                               {"precision", of.precision},
                               {"recall", of.recall},
                               {"f1", of.f1}});
+  }
+  if (classes_.size() > kMostInMatrix) {
+    all["confusion_counts"] = counts();
+    return all;
+  }
+  for (std::size_t i = 0; i < classes_.size(); ++i) {
     auto row = nlohmann::json::array();
     for (std::size_t j = 0; j < classes_.size(); ++j) row.push_back(count(i, j));
     all["confusion"].push_back(std::move(row));
@@ -157,8 +185,17 @@ void write_page(const std::filesystem::path& file, const Confusion& confusion,
                         escaped(classes[i]), of.samples, 100 * of.precision, 100 * of.recall,
                         100 * of.f1);
   }
+  page += "</table></div><h2>Confusion</h2>";
+  if (classes.size() > kMostInMatrix) {
+    page += fmt::format(
+        "<p>The matrix is left out for more than {} classes; _report.json has its counts that are "
+        "not 0, as confusion_counts.</p></html>\n",
+        kMostInMatrix);
+    storage::write_file(file, page);
+    return;
+  }
   page +=
-      "</table></div><h2>Confusion</h2><p>True class below, predicted class across; shaded by its "
+      "<p>True class below, predicted class across; shaded by its "
       "share of the true class.</p><div class=\"scroll\"><table><tr><th>";
   for (const auto& name : classes) page += "<th>" + escaped(name);
   page += "</tr>";

@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace sullae::predict {
@@ -36,17 +39,23 @@ class Confusion {
 
   /// A table for a terminal.
   std::string to_text() const;
+  /// "confusion" is the matrix; of many classes "confusion_counts" is what counts() gives.
   nlohmann::json to_json() const;
+  /// Those that are not 0, as [truth, predicted, count]: the whole matrix of many classes is too large to be noted.
+  nlohmann::json counts() const;
   /// The opposite, of the same classes. Throws InputError.
   void add(const nlohmann::json& counts);
-  nlohmann::json counts() const { return counts_; }
 
  private:
+  using Triple = std::tuple<std::size_t, std::size_t, std::int64_t>;
+  void add(std::size_t truth, std::size_t predicted, std::int64_t count);
   std::size_t number_of(const std::string& name) const;
 
   std::vector<std::string> classes_;
-  std::unordered_map<std::string, std::size_t> numbers_;  // by name
-  std::vector<std::int64_t> counts_;                      // [truth, predicted]
+  std::unordered_map<std::string, std::size_t> numbers_;                // by name
+  std::map<std::pair<std::size_t, std::size_t>, std::int64_t> counts_;  // of truth and predicted
+  std::vector<std::int64_t> samples_;                                   // by class
+  std::vector<std::int64_t> predicted_;                                 // by class
 };
 
 /// A page on its own.
