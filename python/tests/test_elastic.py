@@ -82,6 +82,14 @@ def test_states_go_back():
     assert torch.equal(model.weight, before) and state.batch == 1
 
 
+def test_what_was_never_saved_is_left_as_it_is():
+    model = torch.nn.Linear(2, 2)
+    state = hvd.elastic.TorchState(model, epoch=3)  # as where a rank is lost in the first sync()
+    before = model.weight.detach().clone()
+    state.restore()
+    assert torch.equal(model.weight, before) and state.epoch == 3
+
+
 def test_what_is_left_is_shared_when_states_are_synchronized():
     hvd.init()
     sampler = hvd.elastic.ElasticSampler(list(range(8)))

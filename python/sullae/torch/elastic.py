@@ -165,6 +165,7 @@ class TorchState(State):
     ):
         self.model, self.optimizer = model, optimizer
         self._samplers = {name: value for name, value in attributes.items() if hasattr(value, "load_state_dict")}
+        self._saved_parts: Dict[str, Any] = {}  # nothing before the first save(), which the first sync() may not reach
         super().__init__(**{name: value for name, value in attributes.items() if name not in self._samplers})
         for name, sampler in self._samplers.items():
             setattr(self, name, sampler)
