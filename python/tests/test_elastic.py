@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 import torch
+from ranks import on_ranks
 
 import sullae.torch as hvd
 
@@ -88,6 +89,42 @@ def test_what_was_never_saved_is_left_as_it_is():
     before = model.weight.detach().clone()
     state.restore()
     assert torch.equal(model.weight, before) and state.epoch == 3
+
+
+class Metric(torch.nn.Module):
+    """As torchmetrics have them."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(()))
+
+    def reset(self):
+        self.total.zero_()
+
+
+@on_ranks(1, 2)
+def test_several_optimizers_go_on_in_another_world():
+    hvd.init()
+    torch.manual_seed(1)
+    generator, judge = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
+    by_judge = hvd.DistributedOptimizer(torch.optim.SGD(judge.parameters(), lr=0.1), judge.named_parameters())
+    by_generator = hvd.DistributedOptimizer(torch.optim.SGD(generator.parameters(), lr=0.1), generator.named_parameters())
+    metric = Metric()
+    # By other names than in the order in which they were made.
+    state = hvd.elastic.TorchState(generator, a=by_generator, b=by_judge, metric=metric)
+    state.sync()
+    metric.total += 3
+    hvd.shutdown()
+    hvd.init()
+    state.on_reset()
+    state.sync()
+    assert metric.total == 3
+    judge(generator(torch.full((1, 2), 1.0 + hvd.rank()))).sum().backward()
+    for optimizer in (by_judge, by_generator):
+        optimizer.step()
+    for parameter in (*generator.parameters(), *judge.parameters()):
+        assert torch.equal(hvd.broadcast(parameter.detach(), root_rank=0), parameter)
+    hvd.shutdown()
 
 
 def test_what_is_left_is_shared_when_states_are_synchronized():

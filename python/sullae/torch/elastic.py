@@ -158,7 +158,8 @@ ObjectState = State
 
 
 class TorchState(State):
-    """State with a model, an optimizer, and samplers, which are keywords as anything else is."""
+    """State with a model, an optimizer, and more of both, samplers, and all else that has a state_dict(), which are keywords as
+    anything else is."""
 
     def __init__(
         self, model: Optional[torch.nn.Module] = None, optimizer: Optional[torch.optim.Optimizer] = None, **attributes: Any
@@ -191,7 +192,8 @@ class TorchState(State):
     def _share_samples(self) -> None:
         """What is left of the epoch, among the ranks that there are."""
         for sampler in self._samplers.values():
-            if hasattr(sampler, "reset"):
+            # What others have by this name, such as metrics, throws away what was gathered.
+            if isinstance(sampler, ElasticSampler):
                 sampler.reset()
 
     def _take_from(self, root: int) -> None:
@@ -204,8 +206,10 @@ class TorchState(State):
             sampler.load_state_dict(broadcast_object(sampler.state_dict(), root, f"elastic.{name}"))
 
     def on_reset(self) -> None:
-        if isinstance(self.optimizer, _DistributedOptimizer):
-            self.optimizer.world_changed()
+        # As new ranks make theirs, since that is collective.
+        optimizers = (part for part in self._parts().values() if isinstance(part, _DistributedOptimizer))
+        for optimizer in sorted(optimizers, key=lambda one: one.number):
+            optimizer.world_changed()
         self._share_samples()
         super().on_reset()
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import warnings
 import weakref
 from typing import Callable, Iterable, List, Optional, Tuple, Union
@@ -16,6 +17,8 @@ from .reduce_ops import Adasum, Average, ReduceOp
 
 NamedParameters = Iterable[Tuple[str, torch.Tensor]]
 
+_numbers = itertools.count()
+
 
 class _DistributedOptimizer:
     """What DistributedOptimizer() adds to a class of optimizers."""
@@ -25,6 +28,7 @@ class _DistributedOptimizer:
     _named: List[Tuple[str, torch.Tensor]]
     _frozen: List[torch.Tensor]
     _synchronizes: bool
+    number: int  #: tells in which order this process made its optimizers
 
     def synchronize(self) -> None:
         """Waits until every gradient is the average over all ranks. After ``backward()`` they are: this is for gradients that
@@ -237,6 +241,7 @@ def DistributedOptimizer(  # noqa: N802
     distributed = kind.__new__(kind)
     distributed.__dict__ = optimizer.__dict__  # its parameters, options, state and hooks
     distributed._synchronizes = True
+    distributed.number = next(_numbers)
     distributed._parameter_names = {parameter: name for name, parameter in named}
     distributed._gradients = None
     distributed._named = named
