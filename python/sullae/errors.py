@@ -18,6 +18,9 @@ class PeerError(Error):
         super().__init__(message)
         self.rank = rank
 
+    def __reduce__(self):
+        return type(self), (*self.args, self.rank)  # pools of processes carry exceptions over, and would wait for ever
+
 
 class MismatchError(Error):
     """Ranks called different collectives, or the same with different shapes, types, operations or roots."""

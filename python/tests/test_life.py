@@ -1,6 +1,7 @@
 """Beginnings and ends: no hang, no crash at exit, and the rank that is gone has a name."""
 
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -206,6 +207,12 @@ def test_forks_are_no_ranks():
     loader = torch.utils.data.DataLoader(torch.arange(20.0), batch_size=4, num_workers=2)
     total = sum(hvd.allreduce(batch.sum(), op=hvd.Sum) for batch in loader)
     assert total.item() == 2 * 190
+
+
+@pytest.mark.parametrize("error", [sullae.PeerError("rank 3 is gone", 3), sullae.InputError("expected another")])
+def test_errors_are_pickled(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error) and str(again) == str(error) and vars(again) == vars(error)
 
 
 def imported_with(folder):

@@ -1,6 +1,7 @@
 """Models from Python into service: what is exported is served, and answers what the model answers."""
 
 import pathlib
+import pickle
 import re
 import subprocess
 import tarfile
@@ -250,11 +251,24 @@ def test_what_tracing_does_not_see(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_frozen_module(tmp_path):
+    frozen = torch.jit.freeze(torch.jit.script(Branching().eval()))
+    assert serve.export(frozen, tmp_path, "frozen", example_inputs=torch.zeros(1, 4)) == tmp_path / "frozen" / "1"
+    x = torch.randn(3, 4)
+    for expected, output in zip(frozen(x), torch.jit.load(tmp_path / "frozen" / "1" / "model.pt")(x)):
+        assert torch.allclose(expected, output)
+
+
 def test_versions_take_and_give_the_same(tmp_path):
     for name in ("1", "2"):
         assert serve.export(torch.nn.Linear(4, 2), tmp_path, "linear", example_inputs=torch.zeros(1, 4)).name == name
     with pytest.raises(sullae.InputError, match="config.toml: (inputs|outputs) is .* by which all versions"):
         serve.export(torch.nn.Linear(5, 2), tmp_path, "linear", example_inputs=torch.zeros(1, 5))
+
+
+def test_refusals_are_pickled():
+    refusal = pickle.loads(pickle.dumps(serve.RequestError("404: none", 404)))
+    assert isinstance(refusal, serve.RequestError) and str(refusal) == "404: none" and refusal.status == 404
 
 
 def test_what_is_no_model(tmp_path):

@@ -37,6 +37,9 @@ class RequestError(Error):
         super().__init__(message)
         self.status = status
 
+    def __reduce__(self):
+        return type(self), (*self.args, self.status)  # as PeerError's
+
 
 class Client:
     """Asks one server. Any thread may use it; each has a connection of its own, which stays open.

@@ -103,7 +103,8 @@ def export(
 
 @contextlib.contextmanager
 def _in_evaluation(model: torch.nn.Module):
-    modes = [(module, module.training) for module in model.modules()]
+    # A frozen module has no mode: it is in evaluation.
+    modes = [(module, module.training) for module in model.modules() if hasattr(module, "training")]
     model.eval()
     try:
         yield
