@@ -39,7 +39,10 @@ void C10dBackend::abort() {
 C10dBackend::Work C10dBackend::start(OpType type, Tensors results, bool in_background,
                                      Collectives collectives) {
   ++sequence_;
-  auto run = [collectives = std::move(collectives)](Communicator& ranks) {
+  // The caller's, whose tensors these are, and not that of the thread that happens to run it.
+  auto run = [collectives = std::move(collectives),
+              inference = c10::InferenceMode::is_enabled()](Communicator& ranks) {
+    const c10::InferenceMode mode(inference);
     const at::NoGradGuard guard;
     collectives(ranks);
   };

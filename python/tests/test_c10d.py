@@ -264,6 +264,31 @@ def test_callbacks_may_wait_for_collectives():
 
 
 @on_ranks(2)
+def test_inference_mode():
+    rank, size = start()
+    with torch.inference_mode():
+        for is_async in (True, False):
+            parts = each(size, lambda r: torch.empty(3))
+            work = dist.all_gather(parts, torch.full((3,), float(rank)), async_op=is_async)
+            strided = torch.ones(2, 3).t()
+            works = [work, dist.all_reduce(strided, async_op=is_async)]
+            assert not is_async or all(work.wait() for work in works)
+            assert [part[0].item() for part in parts] == each(size, float) and strided.sum() == 6 * size
+        objects = [None] * size
+        dist.all_gather_object(objects, rank)
+        assert objects == each(size, int)
+    # One rank alone, and what was begun before.
+    before = torch.ones(3)
+    work = dist.all_reduce(before, async_op=True)
+    with torch.inference_mode(rank == 0):
+        assert work.wait()
+        dist.all_reduce(torch.ones(2, 3).t())
+    before.requires_grad_().sum().backward()
+    assert before[0] == size
+    dist.destroy_process_group()
+
+
+@on_ranks(2)
 def test_lists_of_several_tensors():
     rank, size = start()
     results = [[torch.empty(2), torch.empty(3)] for _ in range(size)]

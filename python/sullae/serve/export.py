@@ -103,9 +103,10 @@ def export(
 
 @contextlib.contextmanager
 def _in_evaluation(model: torch.nn.Module):
-    # A frozen module has no mode: it is in evaluation.
+    # A frozen module has no mode, which is evaluation.
     modes = [(module, module.training) for module in model.modules() if hasattr(module, "training")]
-    model.eval()
+    if modes:
+        model.eval()
     try:
         yield
     finally:
