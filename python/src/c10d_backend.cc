@@ -1,10 +1,12 @@
 #include "c10d_backend.h"
 
+#include <c10/core/InferenceMode.h>
 #include <pybind11/pybind11.h>
 
 #include <utility>
 
 #include "c10d_reduction.h"
+#include "c10d_sparse.h"
 #include "c10d_work.h"
 #include "sullae/adapter.h"
 
@@ -75,11 +77,19 @@ C10dBackend::Work C10dBackend::broadcast(Tensors& tensors, const c10d::Broadcast
 C10dBackend::Work C10dBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const Reduction reduction(options.reduceOp);
   for (const at::Tensor& tensor : tensors) {
+    if (is_sparse(tensor)) {
+      check_sparse(tensor, reduction);
+      continue;
+    }
     reduction.check(tensor);
     check_written(tensor);
   }
   return start(OpType::ALLREDUCE, tensors, in_background(options), [=](Communicator& ranks) {
     for (const at::Tensor& tensor : tensors) {
+      if (is_sparse(tensor)) {
+        allreduce_sparse(ranks, tensor, reduction);
+        continue;
+      }
       const Written written(tensor);
       reduction.allreduce(ranks, written.memory());
       written.finish();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "sullae/error.h"
 #include "torch/tensor_checks.h"
 #include "torch/tensor_type.h"
 
@@ -27,8 +28,18 @@ bool in_background(const Options& options) {
   }
 }
 
+inline bool is_sparse(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.layout() == at::kSparse && tensor.device().is_cpu();
+}
+
 inline void check_host(const at::Tensor& tensor) {
   check_defined(tensor, "torch.distributed");
+  if (is_sparse(tensor)) {
+    throw InputError(
+        fmt::format("torch.distributed with sullae: a sparse tensor of {}: expected a dense one, "
+                    "such as its to_dense(): all_reduce alone takes sparse ones",
+                    shape_of(tensor)));
+  }
   if (!tensor.device().is_cpu() || tensor.layout() != at::kStrided) {
     throw InputError(
         fmt::format("torch.distributed with sullae: a tensor of {} on {}: expected a dense one on "
