@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -28,16 +29,10 @@ struct Operation {
 // thread would wait while Python computes. Guarded by that lock.
 class UnderWay {
  public:
-  void check_name(const World& world, const std::string& name) {
-    if (name.empty()) return;
+  bool has(const World& world, const std::string& name) const {
     const auto [first, last] = named_.equal_range(name);
-    for (auto other = first; other != last; ++other) {
-      if (other->second->world == world) {
-        throw InputError("'" + name +
-                         "' was submitted again before it was done: expected another name, or "
-                         "synchronize() or poll() before");
-      }
-    }
+    return std::any_of(first, last,
+                       [&](const auto& other) { return other.second->world == world; });
   }
   void add(const std::shared_ptr<Operation>& operation) {
     let_go();
@@ -86,13 +81,19 @@ UnderWay& under_way() {
   return *instance;
 }
 
+// What the user has named is one operation among those of its kind, as in Horovod.
 template <class Start>
-std::shared_ptr<Operation> start(const World& world, const std::string& name, const Start& start) {
-  under_way().check_name(world, name);
+std::shared_ptr<Operation> start(const World& world, const std::string& kind,
+                                 const std::string& given, const Start& start) {
+  const std::string name = given.empty() ? given : kind + ' ' + given;
+  if (!name.empty() && under_way().has(world, name))
+    throw InputError(kind + " '" + given +
+                     "' was submitted again before it was done: expected another name, or "
+                     "synchronize() or poll() before");
   TensorHandle handle;
   {
     const py::gil_scoped_release release;
-    handle = start();
+    handle = start(name);
   }
   auto operation = std::make_shared<Operation>(Operation{std::move(handle), world, name});
   under_way().add(operation);
@@ -131,8 +132,8 @@ void bind_collectives(py::module_& module) {
   module.def(
       "allreduce_async",
       [](const World& world, const Tensors& inputs, const Tensors& outputs, ReduceOp op,
-         double prescale, double postscale, const std::string& name) {
-        return start(world, name, [&] {
+         double prescale, double postscale, const std::string& given) {
+        return start(world, "allreduce", given, [&](const std::string& name) {
           return allreduce_async(inputs, outputs, op,
                                  {.name = name, .prescale = prescale, .postscale = postscale},
                                  world);
@@ -143,22 +144,25 @@ void bind_collectives(py::module_& module) {
   module.def(
       "broadcast_async",
       [](const World& world, const torch::Tensor& input, const torch::Tensor& output, int root,
-         const std::string& name) {
-        return start(world, name,
-                     [&] { return broadcast_async(input, output, root, {.name = name}, world); });
+         const std::string& given) {
+        return start(world, "broadcast", given, [&](const std::string& name) {
+          return broadcast_async(input, output, root, {.name = name}, world);
+        });
       },
       py::arg("world"), py::arg("input"), py::arg("output"), py::arg("root"), py::arg("name") = "");
   module.def(
       "allgather_async",
-      [](const World& world, const Tensors& tensors, const std::string& name) {
-        return start(world, name, [&] { return allgather_async(tensors, {.name = name}, world); });
+      [](const World& world, const Tensors& tensors, const std::string& given) {
+        return start(world, "allgather", given, [&](const std::string& name) {
+          return allgather_async(tensors, {.name = name}, world);
+        });
       },
       py::arg("world"), py::arg("tensors"), py::arg("name") = "");
   module.def(
       "reducescatter_async",
       [](const World& world, const Tensors& tensors, ReduceOp op, double prescale, double postscale,
-         const std::string& name) {
-        return start(world, name, [&] {
+         const std::string& given) {
+        return start(world, "reducescatter", given, [&](const std::string& name) {
           return reducescatter_async(
               tensors, op, {.name = name, .prescale = prescale, .postscale = postscale}, world);
         });
@@ -168,23 +172,12 @@ void bind_collectives(py::module_& module) {
   module.def(
       "alltoall_async",
       [](const World& world, const torch::Tensor& tensor,
-         const std::optional<std::vector<std::int64_t>>& splits, const std::string& name) {
-        return start(world, name,
-                     [&] { return alltoall_async(tensor, splits, {.name = name}, world); });
+         const std::optional<std::vector<std::int64_t>>& splits, const std::string& given) {
+        return start(world, "alltoall", given, [&](const std::string& name) {
+          return alltoall_async(tensor, splits, {.name = name}, world);
+        });
       },
       py::arg("world"), py::arg("tensor"), py::arg("splits") = py::none(), py::arg("name") = "");
-  module.def(
-      "send",
-      [](const World& world, const torch::Tensor& tensor, int to, int tag) {
-        send(tensor, to, tag, world);
-      },
-      py::arg("world"), py::arg("tensor"), py::arg("to"), py::arg("tag") = 0, ReleaseLock());
-  module.def(
-      "receive",
-      [](const World& world, torch::Tensor tensor, int from, int tag) {
-        return receive(tensor, from, tag, world);
-      },
-      py::arg("world"), py::arg("tensor"), py::arg("source"), py::arg("tag") = 0, ReleaseLock());
 }
 
 }  // namespace sullae::python

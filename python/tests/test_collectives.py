@@ -112,10 +112,23 @@ def test_any_order_and_names():
         assert torch.equal(hvd.synchronize(handles[name]), torch.full((5,), 2.0))
         assert hvd.poll(handles[name])
     first = hvd.allreduce_async(torch.ones(5), name="twice")
-    with pytest.raises(ValueError, match="'twice' was submitted again before it was done"):
+    with pytest.raises(ValueError, match="^allreduce 'twice' was submitted again before it was done"):
         hvd.allreduce_async(torch.ones(5), name="twice")
     hvd.synchronize(first)
     hvd.synchronize(hvd.allreduce_async(torch.ones(5), name="twice"))
+    # A name is one operation of its kind, whatever others are named.
+    ones = torch.ones(2, 3)
+    kinds = [
+        lambda: hvd.allreduce_async(ones, name="same", op=hvd.Sum),
+        lambda: hvd.allgather_async(ones, name="same"),
+        lambda: hvd.broadcast_async(ones, root_rank=0, name="same"),
+        lambda: hvd.reducescatter_async(ones, name="same", op=hvd.Sum),
+        lambda: hvd.alltoall_async(ones, name="same"),
+    ]
+    order = range(len(kinds)) if hvd.rank() == 0 else reversed(range(len(kinds)))
+    handles = {kind: kinds[kind]() for kind in order}
+    shapes = [list(hvd.synchronize(handles[kind]).shape) for kind in sorted(handles)]
+    assert shapes == [[2, 3], [4, 3], [2, 3], [1, 3], [2, 3]]
     for _ in range(1000):  # handles that nobody waits for
         hvd.allreduce_async(torch.ones(5))
     hvd.barrier()

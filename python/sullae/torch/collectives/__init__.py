@@ -1,7 +1,7 @@
 """Collectives on tensors, with Horovod's names. Those without ``_async`` wait; those with ``_`` at the end work in place.
 
-Ranks that use the same name mean the same operation, which starts when all have submitted it, whatever the order; without
-names, operations of a kind are matched in the order in which each rank submits them. Results are tensors of the same
+Ranks that use the same name mean the same operation of that kind, which starts when all have submitted it, whatever the
+order; without names, operations of a kind are matched in the order in which each rank submits them. Results are tensors of the same
 device; gradients flow through the collectives that wait and are not in place.
 
 Each raises MismatchError where ranks disagree (on shapes, types, operations, roots), PeerError where a rank died or left,
