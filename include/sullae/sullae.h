@@ -152,6 +152,8 @@ class World {
   /// The host's place among the hosts, and their number.
   int cross_rank() const;
   int cross_size() const;
+  /// Whether all hosts have equally many ranks.
+  bool is_homogeneous() const;
 
   /// What moves the bytes: "shm" within a host, "ucx" between hosts, "shm+ucx" where hosts have
   /// several ranks, "self" for a world of one.

@@ -46,6 +46,7 @@ void bind_world(py::module_& module) {
       .def_property_readonly("local_size", &World::local_size)
       .def_property_readonly("cross_rank", &World::cross_rank)
       .def_property_readonly("cross_size", &World::cross_size)
+      .def_property_readonly("is_homogeneous", &World::is_homogeneous)
       .def_property_readonly("backend", &World::backend)
       .def_property_readonly("has_left", &World::has_left)
       .def("leave", &World::leave, ReleaseLock())

@@ -1,6 +1,7 @@
 // Which rank is on which host.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,11 @@ struct Topology {
   int local_size() const { return static_cast<int>(local_ranks().size()); }
   int cross_rank() const { return host_of[static_cast<std::size_t>(rank)]; }
   int cross_size() const { return static_cast<int>(hosts.size()); }
+  /// All hosts have equally many ranks.
+  bool is_homogeneous() const {
+    return std::ranges::all_of(
+        hosts, [this](const auto& ranks) { return ranks.size() == hosts.front().size(); });
+  }
 
   /// The same hosts with some of the ranks, which are numbered anew in the order given. This rank
   /// must be among them.

@@ -72,8 +72,9 @@ int World::size() const { return impl_->topology().size; }
 int World::local_rank() const { return impl_->topology().local_rank(); }
 int World::local_size() const { return impl_->topology().local_size(); }
 int World::cross_rank() const { return impl_->topology().cross_rank(); }
-std::string World::backend() const { return impl_->backend(); }
 int World::cross_size() const { return impl_->topology().cross_size(); }
+bool World::is_homogeneous() const { return impl_->topology().is_homogeneous(); }
+std::string World::backend() const { return impl_->backend(); }
 
 void World::allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op,
                       std::string_view shape) const {

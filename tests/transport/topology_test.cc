@@ -20,6 +20,14 @@ TEST(Topology, NumbersHostsAndLocalRanks) {
   EXPECT_EQ(topology.cross_size(), 3);
 }
 
+TEST(Topology, IsHomogeneousWhereAllHostsHaveAsManyRanks) {
+  const std::vector<std::string> uneven{"x", "x", "y", "y", "y", "y", "z", "z", "z", "z", "z", "z"};
+  for (int rank = 0; rank < 12; ++rank)  // also where a host has as many as the average
+    EXPECT_FALSE(Topology::from_hosts(rank, uneven).is_homogeneous());
+  EXPECT_TRUE(Topology::from_hosts(1, {"x", "y", "y", "x"}).is_homogeneous());
+  EXPECT_TRUE(Topology().is_homogeneous());
+}
+
 std::string discover_alone(int rank, int size, int times = 1) {
   const auto address = StoreAddress::parse("unix:sullae-topology-" + std::to_string(::getpid()));
   const StoreServer server(address);

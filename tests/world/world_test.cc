@@ -21,6 +21,7 @@ TEST(World, KnowsItsPlace) {
     EXPECT_EQ(world.size(), 5);
     EXPECT_EQ(world.cross_size(), 2);
     EXPECT_EQ(world.cross_rank(), world.rank() < 2 ? 0 : 1);
+    EXPECT_FALSE(world.is_homogeneous());
     EXPECT_EQ(world.local_size(), world.rank() < 2 ? 2 : 3);
     EXPECT_EQ(world.local_rank(), world.rank() < 2 ? world.rank() : world.rank() - 2);
   });

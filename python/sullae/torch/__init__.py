@@ -105,7 +105,7 @@ def stop_timeline() -> None:
 
 def is_homogeneous() -> bool:
     """Whether all hosts have equally many ranks."""
-    return local_size() * cross_size() == size()
+    return world().is_homogeneous
 
 
 def mpi_built() -> bool:

@@ -121,15 +121,15 @@ def _take_tensors(value: Any, tensors: List[torch.Tensor]) -> Any:
     return value
 
 
-def _put_tensors(value: Any, tensors: Dict[int, torch.Tensor], root_rank, process_set) -> Any:
+def _put_tensors(value: Any, tensors: Dict[int, torch.Tensor]) -> Any:
     if isinstance(value, _Place):
         tensor = torch.empty(value.shape, dtype=value.dtype)
         tensors[value.number] = tensor
         return tensor
     if isinstance(value, dict):
-        return {key: _put_tensors(item, tensors, root_rank, process_set) for key, item in value.items()}
+        return {key: _put_tensors(item, tensors) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_put_tensors(item, tensors, root_rank, process_set) for item in value)
+        return type(value)(_put_tensors(item, tensors) for item in value)
     return value
 
 
@@ -147,7 +147,7 @@ def broadcast_optimizer_state(
     state = broadcast_object(state, root_rank, "optimizer state", process_set)
     tensors: Dict[int, torch.Tensor] = dict(enumerate(own))
     if not is_root:
-        state = _put_tensors(state, tensors, root_rank, process_set)
+        state = _put_tensors(state, tensors)
     handles = []
     for number in sorted(tensors):
         tensor = tensors[number].detach()
