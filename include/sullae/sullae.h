@@ -47,7 +47,8 @@ class Handle {
   /// Calls `callback` when the operation is done, with its error or null: in the thread that ran it,
   /// which it must not keep, or at once in this one when it is done already. It must not throw.
   void then(std::function<void(std::exception_ptr)> callback) const;
-  /// Of a receive that has completed: the rank that sent the message. Throws Error for anything else.
+  /// Of a receive that has completed: the rank that sent the message; of World::join_async(): the last rank to join. Throws
+  /// Error for anything else.
   int source() const;
 
  private:
@@ -94,6 +95,8 @@ struct AsyncOptions {
   std::shared_ptr<Compression> compression = {};
   /// The shape of what the memory holds, as text; ranks must agree on it. Adapters set it.
   std::string shape = {};
+  /// Ranks that have joined submit it as the others do, and it waits for them: they follow with values of their own.
+  bool joined_too = false;
 };
 
 /// One tensor of a grouped operation. `in` and `out` may be the same.
@@ -231,8 +234,12 @@ class World {
                          const AsyncOptions& options = {}) const;
   Handle barrier_async(const AsyncOptions& options = {}) const;
   /// This rank has run out of data: until every rank has said so, it takes part with zeros in the
-  /// asynchronous sums and gathers of the others, whose other operations fail. Returns the last rank to join.
+  /// asynchronous sums and gathers of the others, whose other operations fail. Returns the last rank to join. Operations
+  /// without names are counted anew from there on.
   int join() const;
+  /// Begins that; the handle's source is the last rank to join. Meanwhile this rank submits nothing but what is
+  /// AsyncOptions::joined_too.
+  Handle join_async() const;
 
   /// Records what every rank does from here to stop_timeline(), or to the end of the world, in one
   /// file that Perfetto and chrome://tracing open; `sullae timeline FILE` sums it up. Both are

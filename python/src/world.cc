@@ -37,6 +37,7 @@ void bind_world(py::module_& module) {
 
   py::class_<Handle>(module, "Handle")
       .def("done", &Handle::done)
+      .def_property_readonly("source", &Handle::source)
       .def("wait", [](const Handle& handle) { call_interruptibly([&] { handle.wait(); }); });
 
   py::class_<World>(module, "World")
@@ -59,6 +60,7 @@ void bind_world(py::module_& module) {
           py::arg("name") = "", ReleaseLock())
       .def("join",
            [](const World& world) { return call_interruptibly([&] { return world.join(); }); })
+      .def("join_async", &World::join_async, ReleaseLock())
       .def(
           "start_timeline",
           [](const World& world, const std::string& file) { world.start_timeline(file); },

@@ -123,17 +123,16 @@ void Engine::fail() {
   changed_.notify_all();
 }
 
-int Engine::join() {
-  std::shared_ptr<Join> join;
-  {
-    const std::lock_guard lock(mutex_);
-    if (ended_) std::rethrow_exception(ended_);
-    if (!join_) join_ = std::make_shared<Join>();
-    join = join_;
-    changed_.notify_all();
+std::shared_ptr<Completion> Engine::join() {
+  const std::lock_guard lock(mutex_);
+  if (ended_) {
+    auto failed = std::make_shared<Completion>();
+    failed->finish(ended_);
+    return failed;
   }
-  join->completion.wait();
-  return join->last;
+  if (!join_) join_ = std::make_shared<Completion>();
+  changed_.notify_all();
+  return join_;
 }
 
 void Engine::run(int log_rank) {
@@ -289,7 +288,7 @@ std::chrono::microseconds Engine::patience() const {
 // Whatever waits here, or comes later, ends with the error.
 void Engine::end_with(const std::exception_ptr& error) {
   auto waiting = negotiator_.take_all();
-  std::shared_ptr<Join> join;
+  std::shared_ptr<Completion> join;
   {
     const std::lock_guard lock(mutex_);
     ended_ = error;
@@ -300,7 +299,7 @@ void Engine::end_with(const std::exception_ptr& error) {
   }
   for (const auto& submission : waiting) submission->completion->finish(error);
   for (const auto& one : {joining_, join}) {
-    if (one) one->completion.finish(error);
+    if (one) one->finish(error);
   }
 }
 

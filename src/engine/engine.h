@@ -49,15 +49,10 @@ class Engine final : public Worker, public std::enable_shared_from_this<Engine> 
   /// The world has failed here: every rank's engine ends, with this rank's reason.
   void fail();
   void work_for(const Completion& completion, Clock::time_point until) override;
-  /// Returns when every rank has joined: the last one that did. Throws what ended the engine.
-  int join();
+  /// Done when every rank has joined; its source is the last one that did. Fails with what ended the engine.
+  std::shared_ptr<Completion> join();
 
  private:
-  struct Join {
-    Completion completion;
-    int last = -1;
-  };
-
   using Lock = std::unique_lock<std::mutex>;
 
   void start();
@@ -102,7 +97,7 @@ class Engine final : public Worker, public std::enable_shared_from_this<Engine> 
   std::uint64_t idle_cycles_ = 0;
   std::size_t unfinished_ = 0;  // submitted here and not done
   bool said_leaving_ = false;
-  std::shared_ptr<Join> joining_;
+  std::shared_ptr<Completion> joining_;
 
   std::mutex leave_mutex_;  // one call of leave() at a time
   std::mutex mutex_;        // guards all below
@@ -114,7 +109,7 @@ class Engine final : public Worker, public std::enable_shared_from_this<Engine> 
   PromptWaits prompt_waits_;
   bool over_ = false;  // no turn comes any more
   std::vector<GivenUp> given_up_;
-  std::shared_ptr<Join> join_;
+  std::shared_ptr<Completion> join_;
   bool started_ = false;
   std::exception_ptr ended_;
   bool failed_ = false;

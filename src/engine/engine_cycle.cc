@@ -49,8 +49,9 @@ bool Engine::cycle() {
   executor_->run(std::move(decision.agreed));
   tune(measured);
   if (decision.last_joined >= 0) {
-    joining_->last = decision.last_joined;
-    joining_->completion.finish(nullptr);
+    if (options_.all_joined) options_.all_joined();
+    joining_->set_source(decision.last_joined);
+    joining_->finish(nullptr);
     joining_.reset();
   }
   if (decision.leaving < 0) return true;

@@ -41,6 +41,8 @@ struct EngineOptions {
   /// has had the engine's turn, the second in the engine's thread; may be empty.
   std::function<void()> each_cycle;
   std::function<void()> at_end;
+  /// Every rank has joined, of whom none has been told yet; may be empty.
+  std::function<void()> all_joined;
 
   /// What the environment says; the rest is for the world to fill.
   static EngineOptions from(const Environment& environment, const WaitSettings& waits);

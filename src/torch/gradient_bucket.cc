@@ -50,8 +50,10 @@ void GradientBucket::start_negotiated(bool stepping) {
   started_ = true;
   reduction_->start(stepping);
   const auto all = reduction_->single_allreduce().value();
-  handle_ = world_.allreduce_async(all.data, all.data, all.count, all.type, all.op,
-                                   {.name = label_.name, .shape = described_turn()});
+  handle_ =
+      world_.allreduce_async(all.data, all.data, all.count, all.type, all.op,
+                             // A rank that has joined follows by DistributedOptimizer::join().
+                             {.name = label_.name, .shape = described_turn(), .joined_too = true});
 }
 
 void GradientBucket::wait_for_reduction() {

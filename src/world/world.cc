@@ -52,7 +52,7 @@ void Handle::then(std::function<void(std::exception_ptr)> callback) const {
 
 int Handle::source() const {
   if (!completion_ || !completion_->done() || completion_->source() < 0)
-    throw Error("Handle::source: not a receive that has completed");
+    throw Error("Handle::source: neither a receive nor a join that has completed");
   return completion_->source();
 }
 
@@ -249,7 +249,12 @@ Handle World::alltoallv_async(const void* in, std::span<const std::size_t> send_
 Handle World::barrier_async(const AsyncOptions& options) const {
   return handle_of(impl_->submit({.operation = Operation::barrier}, options, {}));
 }
-int World::join() const { return impl_->join_others(); }
+int World::join() const {
+  const Handle all = join_async();
+  all.wait();
+  return all.source();
+}
+Handle World::join_async() const { return handle_of(impl_->join_others()); }
 
 void World::start_timeline(const std::filesystem::path& file) const {
   impl_->start_timeline({.file = file});

@@ -134,6 +134,10 @@ void World::Impl::start_engine() {
   options.set_watch = session_->set_watch;
   options.set = name_;
   options.failure = failure_;
+  // Who has joined early has submitted fewer than the others.
+  options.all_joined = [this] {
+    for (auto& number : unnamed_) number = 0;
+  };
   if (!is_set()) {
     // The world's engine always runs: sets have no thread that would hear that they are wanted.
     options.each_cycle = [messenger = session_->messenger] {
@@ -303,6 +307,7 @@ std::shared_ptr<Completion> World::Impl::submit(Signature signature, const Async
   request.prescale = options.prescale;
   request.postscale = options.postscale;
   request.shape = options.shape;
+  request.joined_too = options.joined_too;
   if (options.compression) request.compression = options.compression->name();
   submission.compression = options.compression;
   if (timeline_.on()) submission.submitted = engine::Timeline::Clock::now();

@@ -96,7 +96,7 @@ class World::Impl {
   engine::Timeline& timeline() { return timeline_; }
   void start_timeline(engine::Timeline::Place place);
   void stop_timeline();
-  int join_others() {
+  std::shared_ptr<Completion> join_others() {
     check_joined();
     return engine().join();
   }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -199,6 +200,33 @@ TEST_P(Engine, RanksWithoutDataJoin) {
     EXPECT_EQ(world.join(), world.size() - 1);
     int value = 1;
     world.allreduce_async(&value, &value, 1, DataType::int32, ReduceOp::sum, named("after")).wait();
+    EXPECT_EQ(value, world.size());
+  });
+}
+
+// As a rank does that makes the others' steps, which come with sums of another kind.
+TEST_P(Engine, RanksThatHaveJoinedMayFollow) {
+  run([](World& world) {
+    const int steps = 2 * world.size() - 1;
+    const int own = 2 * world.rank() + 1;
+    AsyncOptions bucket = named("bucket");
+    bucket.joined_too = true;
+    std::optional<Handle> joined;
+    for (int i = 0; i < steps; ++i) {
+      if (i == own) joined = world.join_async();
+      int with_data = i < own ? 1 : 0;
+      int value = with_data;
+      if (i < own)  // without a name, of which ranks have made different numbers in the end
+        world.allreduce_async(&with_data, &with_data, 1, DataType::int32).wait();
+      world.allreduce_async(&value, &value, 1, DataType::int32, ReduceOp::sum, bucket).wait();
+      EXPECT_EQ(value, world.size() - i / 2 - (i % 2));
+      EXPECT_EQ(with_data, i < own ? value : 0);
+    }
+    if (!joined) joined = world.join_async();
+    joined->wait();
+    EXPECT_EQ(joined->source(), world.size() - 1);
+    int value = 1;
+    world.allreduce_async(&value, &value, 1, DataType::int32).wait();
     EXPECT_EQ(value, world.size());
   });
 }

@@ -54,7 +54,6 @@ from .collectives import (
     grouped_allreduce_async_,
     grouped_reducescatter,
     grouped_reducescatter_async,
-    join,
     poll,
     reducescatter,
     reducescatter_async,
@@ -62,6 +61,7 @@ from .collectives import (
     synchronize,
 )
 from .compression import Compression, Compressor
+from .joining import join
 from .objects import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
 from .optimizer import DistributedOptimizer
 from .process_sets import ProcessSet, add_process_set, forget_all, global_process_set, make_all, remove_process_set

@@ -208,7 +208,7 @@ class TorchState(State):
     def on_reset(self) -> None:
         # As new ranks make theirs, since that is collective.
         optimizers = (part for part in self._parts().values() if isinstance(part, _DistributedOptimizer))
-        for optimizer in sorted(optimizers, key=lambda one: one.number):
+        for optimizer in sorted(optimizers, key=lambda one: one._number):
             optimizer.world_changed()
         self._share_samples()
         super().on_reset()

@@ -18,17 +18,25 @@ from .reduce_ops import Adasum, Average, ReduceOp
 NamedParameters = Iterable[Tuple[str, torch.Tensor]]
 
 _numbers = itertools.count()
+_of_all_ranks: "weakref.WeakSet[_DistributedOptimizer]" = weakref.WeakSet()
+
+
+def of_all_ranks() -> List["_DistributedOptimizer"]:
+    """Those that there are of the world that this process is in, and not of some of its ranks."""
+    return [optimizer for optimizer in _of_all_ranks if not optimizer._world.has_left]
 
 
 class _DistributedOptimizer:
     """What DistributedOptimizer() adds to a class of optimizers."""
 
     _gradients: Optional[_core.DistributedGradients]
-    _make_gradients: Callable[[List[Tuple[str, torch.Tensor]]], _core.DistributedGradients]
+    _make_gradients: Callable[[List[Tuple[str, torch.Tensor]], _core.World], _core.DistributedGradients]
+    _process_set: ProcessSet
     _named: List[Tuple[str, torch.Tensor]]
     _frozen: List[torch.Tensor]
     _synchronizes: bool
-    number: int  #: tells in which order this process made its optimizers
+    _world: _core.World
+    _number: int  # tells in which order this process made its optimizers
 
     def synchronize(self) -> None:
         """Waits until every gradient is the average over all ranks. After ``backward()`` they are: this is for gradients that
@@ -96,7 +104,8 @@ class _DistributedOptimizer:
 
     def _listen(self) -> None:
         self._gradients = None  # which parameters belong to, one at a time
-        self._gradients = self._make_gradients(self._named)
+        self._world = self._process_set.world()
+        self._gradients = self._make_gradients(self._named, self._world)
         self._frozen = [p for _, p in self._named if not p.requires_grad]
 
     def __reduce_ex__(self, protocol):
@@ -107,7 +116,8 @@ class _DistributedOptimizer:
 
     def join(self) -> int:
         """This rank has run out of data: until every rank has called it, it makes the others' steps with gradients of zero,
-        so that all models stay equal. Returns the last rank to join."""
+        so that all models stay equal. Returns the last rank to join. ``hvd.join()`` does that, and takes part in the others'
+        collectives as well."""
         if self._gradients is None:
             return 0
         return self._gradients.join(super().step, lambda: super(_DistributedOptimizer, self).zero_grad())
@@ -241,7 +251,7 @@ def DistributedOptimizer(  # noqa: N802
     distributed = kind.__new__(kind)
     distributed.__dict__ = optimizer.__dict__  # its parameters, options, state and hooks
     distributed._synchronizes = True
-    distributed.number = next(_numbers)
+    distributed._number = next(_numbers)
     distributed._parameter_names = {parameter: name for name, parameter in named}
     distributed._gradients = None
     distributed._named = named
@@ -249,6 +259,9 @@ def DistributedOptimizer(  # noqa: N802
     _take_over_schedule(distributed)
     if process_set.included():
         options = (op, backward_passes_per_step, bucket_bytes, compression_name(compression), sparse_as_dense, overlap, after_backward)
-        distributed._make_gradients = lambda parameters: _core.DistributedGradients(parameters, *options, process_set.world())
+        distributed._make_gradients = lambda parameters, world: _core.DistributedGradients(parameters, *options, world)
+        distributed._process_set = process_set
         distributed._listen()
+        if process_set is global_process_set:
+            _of_all_ranks.add(distributed)
     return distributed

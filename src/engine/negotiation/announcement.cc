@@ -106,6 +106,7 @@ std::string Announcement::encode() const {
     for (const auto size : request.sizes) writer.put(size);
     writer.put_text(request.compression);
     writer.put_text(request.shape);
+    writer.put(request.joined_too);
   }
   writer.put(static_cast<std::uint32_t>(given_up.size()));
   for (const GivenUp& one : given_up) {
@@ -152,6 +153,7 @@ Announcement Announcement::decode(std::string_view bytes) {
     for (auto& size : request.sizes) size = reader.get<std::uint64_t>();
     request.compression = reader.get_text();
     request.shape = reader.get_text();
+    request.joined_too = reader.get_bool();
     announcement.requests.push_back(std::move(request));
   }
   for (auto names = reader.get_count(2 * sizeof(std::uint32_t)); names > 0; --names) {

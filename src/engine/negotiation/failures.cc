@@ -5,8 +5,9 @@
 
 namespace sullae::engine {
 
-void Failures::add(const std::string& name, RankSet ranks, std::exception_ptr error) {
-  if (!ranks.empty()) failures_[name].push_back({std::move(ranks), std::move(error)});
+void Failures::add(const std::string& name, RankSet ranks, std::exception_ptr error,
+                   bool joined_too) {
+  if (!ranks.empty()) failures_[name].push_back({std::move(ranks), std::move(error), joined_too});
 }
 
 std::exception_ptr Failures::take(const std::string& name, int rank) {
@@ -26,7 +27,9 @@ std::exception_ptr Failures::take(const std::string& name, int rank) {
 
 void Failures::forgive(int rank) {
   for (auto& [name, failures] : failures_) {
-    for (Failure& failure : failures) failure.ranks.erase(rank);
+    for (Failure& failure : failures) {
+      if (!failure.joined_too) failure.ranks.erase(rank);
+    }
     std::erase_if(failures, [](const Failure& failure) { return failure.ranks.empty(); });
   }
   std::erase_if(failures_, [](const auto& entry) { return entry.second.empty(); });

@@ -43,7 +43,7 @@ Negotiator::Negotiator(int rank, std::vector<int> world_ranks, std::size_t cache
 
 void Negotiator::submit(std::unique_ptr<Submission> submission) {
   const Request& request = submission->request;
-  if (joined_.contains(rank_)) {
+  if (joined_.contains(rank_) && !request.joined_too) {
     auto error = std::make_exception_ptr(InputError(fmt::format(
         "{} '{}' was submitted after join(), before every rank had joined: a rank that has "
         "joined only follows the others",
@@ -81,8 +81,7 @@ std::string Negotiator::announce() {
 Decision Negotiator::apply(std::span<const std::string> announcements) {
   ++cycle_;
   now_ = std::chrono::steady_clock::now();
-  Decision decision;
-  decision.refused = take_refused();
+  Decision decision{.refused = take_refused()};
   int last_joined = -1;
   for (int rank = 0; rank < size(); ++rank) {
     const auto& bytes = announcements[static_cast<std::size_t>(rank)];
@@ -157,11 +156,12 @@ void Negotiator::note(Entry& entry, int rank, Decision& decision) {
 }
 
 void Negotiator::complete_if_ready(Entry& entry, Decision& decision) {
-  if (entry.submitted.size_with(joined_) < size()) return;
   const std::shared_ptr<const Request> request = entry.request;
+  const RankSet& submitted = entry.submitted;
+  if ((request->joined_too ? submitted.size() : submitted.size_with(joined_)) < size()) return;
   const auto root = request->signature.root;
   const bool root_joined = root >= 0 && joined_.contains(root);
-  if (entry.submitted.size() < size() && (!takes_zeros(*request) || root_joined)) {
+  if (submitted.size() < size() && (!takes_zeros(*request) || root_joined)) {
     fail(request->name,
          std::make_exception_ptr(MismatchError(fmt::format(
              "'{}' ({}) cannot go on: ranks {} have joined, and zeros are no contribution to it",
@@ -209,6 +209,7 @@ void Negotiator::fail(const std::string& name, const std::exception_ptr& error,
   Entry& entry = *in_flight(name);
   RankSet untold(size());
   for (const int rank : missing(entry)) untold.insert(rank);
+  failures_.add(name, std::move(untold), error, entry.request->joined_too);
   const bool told = entry.submitted.contains(rank_);
   entry.submitted.clear();
   if (told) {
@@ -216,7 +217,6 @@ void Negotiator::fail(const std::string& name, const std::exception_ptr& error,
   }
   if (const auto fresh = fresh_.find(name); fresh != fresh_.end() && !fresh->second.mine)
     fresh_.erase(fresh);
-  failures_.add(name, std::move(untold), error);
 }
 
 // What `rank` announces does not fit. It is told even where it joins with the same words, and so is not missing.
@@ -336,7 +336,8 @@ std::vector<std::unique_ptr<Submission>> Negotiator::take_all() {
 std::vector<int> Negotiator::missing(const Entry& entry) const {
   std::vector<int> ranks;
   for (int rank = 0; rank < size(); ++rank) {
-    if (!entry.submitted.contains(rank) && !joined_.contains(rank)) ranks.push_back(rank);
+    const bool joined = !entry.request->joined_too && joined_.contains(rank);
+    if (!entry.submitted.contains(rank) && !joined) ranks.push_back(rank);
   }
   return ranks;
 }

@@ -24,6 +24,8 @@ struct Request {
   /// The tensor's shape as text, for adapters that know one; of a composed operation, what it is. Compared like everything
   /// else.
   std::string shape;
+  /// Ranks that have joined submit it as the others do, and it waits for them.
+  bool joined_too = false;
 
   bool operator==(const Request&) const = default;
   /// Operations without a name of the user's are named by their number, so none comes twice.

@@ -245,6 +245,42 @@ TEST(Negotiator, ARankThatHasJoinedSubmitsNothing) {
   EXPECT_EQ(names_of(ranks.cycle()[1]), Names{"a"});
 }
 
+TEST(Negotiator, WaitsForThoseThatHaveJoinedWhereTheyFollow) {
+  Ranks ranks(2);
+  Request request = allreduce("bucket", 4);
+  request.joined_too = true;
+  for (int step = 0; step < 3; ++step) {  // also what is known already
+    if (step == 1) ranks[1].join();
+    ranks.submit(0, request);
+    ranks.submit(0, allreduce("loss", 1));
+    if (step == 0) ranks.submit(1, allreduce("loss", 1));
+    for (const auto& decision : ranks.cycle()) EXPECT_EQ(names_of(decision), Names{"loss"});
+    ASSERT_EQ(ranks[0].unfinished().size(), 1U);
+    EXPECT_EQ(ranks[0].unfinished()[0].missing, std::vector<int>{1});
+    ranks.submit(1, request);
+    for (const auto& decision : ranks.cycle()) {
+      EXPECT_EQ(names_of(decision), Names{"bucket"});
+      EXPECT_TRUE(decision.agreed[0].mine);
+    }
+  }
+}
+
+TEST(Negotiator, TellsThoseThatHaveJoinedOfFailuresWhereTheyFollow) {
+  Ranks ranks(3);
+  Request request = allreduce("bucket", 4);
+  request.joined_too = true;
+  ranks.submit(0, request);
+  request.signature.count = 5;
+  ranks.submit(1, request);
+  ranks.cycle();
+  ranks[2].join();
+  ranks.cycle();
+  ranks.submit(2, request);
+  const auto decisions = ranks.cycle();
+  ASSERT_EQ(decisions[2].refused.size(), 1U);
+  EXPECT_TRUE(contains(message_of(decisions[2].refused[0].error), "ranks disagree about 'bucket'"));
+}
+
 // Found by the fuzzer: it waited for ever.
 TEST(Negotiator, AMismatchIsToldToARankThatJoinsWithTheSameWords) {
   Ranks ranks(2);
@@ -283,58 +319,6 @@ TEST(Negotiator, GivesUpWithTheNamesOfThoseThatAreMissing) {
                        "ranks 0, 2 within SULLAE_STALL_TIMEOUT"));
   ranks.submit(2, allreduce("a", 4));
   EXPECT_EQ(ranks.cycle()[2].refused.size(), 1U);
-}
-
-TEST(Announcement, ArrivesAsItWas) {
-  Announcement announcement{.cached = {7, 1, 2, 3, 900},
-                            .requests = {allreduce("a", 4), allreduce("", 0)},
-                            .joined = true,
-                            .given_up = {{"x", ""}, {"y", "why"}},
-                            .waiting = {{"set0/", {1, 3}, "z", false}, {"", {0}, "w", true}}};
-  announcement.requests[0].sizes = {1, 3};
-  announcement.requests[0].shape = "[2, 2]";
-  announcement.requests[1].prescale = 0.5;
-  const auto copy = Announcement::decode(announcement.encode());
-  EXPECT_EQ(copy.cached, (std::vector<std::uint32_t>{1, 2, 3, 7, 900}));
-  EXPECT_EQ(copy.requests, announcement.requests);
-  EXPECT_TRUE(copy.joined);
-  EXPECT_FALSE(copy.leaving);
-  ASSERT_EQ(copy.given_up.size(), 2U);
-  EXPECT_EQ(copy.given_up[1].name, "y");
-  EXPECT_EQ(copy.given_up[1].reason, "why");
-  EXPECT_EQ(copy.waiting, announcement.waiting);
-  EXPECT_TRUE(Announcement{}.encode().empty());
-}
-
-TEST(Announcement, ThatNobodyWritesIsRefused) {
-  const Announcement announcement{.waiting = {{"", {}, "", true}}};
-  auto bytes = announcement.encode();
-  const auto refusal = [&] {
-    return error_of([&] { Announcement::decode(bytes); });
-  };
-  bytes.back() = 41;
-  EXPECT_TRUE(contains(refusal(), "neither 0 nor 1")) << refusal();
-  bytes.pop_back();
-  EXPECT_TRUE(contains(refusal(), "ends too early")) << refusal();
-  bytes[1] = 127;
-  EXPECT_TRUE(contains(refusal(), "counts more than it holds")) << refusal();
-  bytes = std::string(1, '\0');
-  const std::uint32_t numbers[] = {1, 0, 1U << 25};
-  bytes.append(reinterpret_cast<const char*>(numbers), sizeof numbers);
-  EXPECT_TRUE(contains(refusal(), "more operations than there can be")) << refusal();
-}
-
-TEST(Request, SaysWhatItIs) {
-  Request request = allreduce("a", 12);
-  request.sizes = {4, 4, 4};
-  request.prescale = 0.5;
-  EXPECT_EQ(request.describe(),
-            "allreduce (sum) of 12 float32 in tensors of (4, 4, 4), prescale 0.5");
-  request.signature.operation = Operation::allgather;
-  request.prescale = 1;
-  request.sizes.assign(10, 1);
-  EXPECT_EQ(request.describe(),
-            "allgather of float32 with counts (1, 1, 1, 1, 1, 1, 1, 1, … 10 in all)");
 }
 
 }  // namespace

@@ -7,7 +7,6 @@ device; gradients flow through the collectives that wait and are not in place.
 Each raises MismatchError where ranks disagree (on shapes, types, operations, roots), PeerError where a rank died or left,
 TimeoutError where one did not come, and InputError for what cannot be done."""
 
-from ... import _core
 from ..process_sets import ProcessSet, global_process_set
 from .allgather import allgather, allgather_async, grouped_allgather, grouped_allgather_async
 from .allreduce import (
@@ -25,12 +24,6 @@ from .alltoall import alltoall, alltoall_async
 from .broadcast import broadcast, broadcast_, broadcast_async, broadcast_async_
 from .handle import Handle, poll, synchronize
 from .reducescatter import grouped_reducescatter, grouped_reducescatter_async, reducescatter, reducescatter_async
-
-
-def join(device: int = -1) -> int:
-    """This rank has run out of data: until every rank has said so, it takes part in the others' sums with zeros. Returns the
-    rank that joined last. ``device`` is taken for Horovod's sake."""
-    return _core.world().join()
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
@@ -61,7 +54,6 @@ __all__ = [
     "grouped_allreduce_async_",
     "grouped_reducescatter",
     "grouped_reducescatter_async",
-    "join",
     "poll",
     "reducescatter",
     "reducescatter_async",
