@@ -216,7 +216,7 @@ class TorchState(State):
 
 def run(train: Callable) -> Callable:
     """Decorates ``train(state, …)``, which is called again, from the last ``commit()``, whenever ranks have come or gone. What is
-    made from a world, such as process sets, is made within it; a ``DistributedOptimizer`` and samplers that ``state`` has go on. A
+    made from a world, such as process sets, is made within it; each ``DistributedOptimizer`` and sampler that ``state`` has goes on. A
     process that was asked to go (SIGTERM) ends. Exceptions that are not of a world's failure come out."""
 
     @functools.wraps(train)
