@@ -32,7 +32,7 @@ constexpr std::size_t kOtherDescriptors = 256;
 // How long no connection is taken after one could not be, since trying again at once would not end.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 // For what is answered when it is told that it comes too late.
-constexpr std::chrono::seconds kLate{1};
+constexpr std::chrono::seconds kLate{2};
 
 // As many as there can be descriptors for, of `wanted`.
 std::size_t possible_connections(std::size_t wanted) {

@@ -51,7 +51,7 @@ class Server {
   Budget& budget();
   /// Takes no more connections. Requests that have begun have drain_timeout from here on. Returns at once.
   void drain();
-  /// drain(), and ends when they are answered. Where they are not in time `late` is called, after which they have a second more.
+  /// drain(), and ends when they are answered. Where they are not in time `late` is called, after which they have two seconds more.
   void shutdown(const std::function<void()>& late = {});
 
  private:

@@ -147,7 +147,14 @@ std::vector<std::shared_ptr<Version>> ServedModel::settle(const std::set<std::in
   const std::lock_guard lock(mutex_);
   looked_ = true;
   std::erase_if(unpromoted_, [&](std::int64_t number) { return !found.contains(number); });
-  const auto keep = wanted(candidates(found));
+  const auto numbers = candidates(found);
+  // Those that a newer one's share came before.
+  for (const std::int64_t number : numbers) {
+    if (!unpromoted_.empty() && number < *unpromoted_.rbegin() &&
+        is_new(number, reference(numbers)))
+      unpromoted_.insert(number);
+  }
+  const auto keep = wanted(numbers);
   choose_default(keep);
   // Rather a version that nobody has promoted than none.
   const auto any = std::find_if(keep.rbegin(), keep.rend(), [&](std::int64_t number) {

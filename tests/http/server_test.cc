@@ -1,0 +1,101 @@
+// How a server ends: what has begun is answered, and nothing begins any more.
+#include "http/server.h"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "support/http_client.h"
+#include "support/wait_until.h"
+
+namespace sullae::testing {
+namespace {
+
+// Answers when the test says so.
+class Patient final : public http::Handler {
+ public:
+  std::optional<http::Response> refuse_early(const http::Request&) override { return std::nullopt; }
+  void handle(http::Request, http::Respond respond) override {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(respond));
+  }
+  http::Response refuse(int status, const std::string& message) override {
+    return {.status = status, .body = message};
+  }
+  std::size_t waiting() const {
+    const std::lock_guard lock(mutex_);
+    return waiting_.size();
+  }
+  void answer(int status) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& respond : waiting_) respond({.status = status, .body = "answer"});
+    waiting_.clear();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<http::Respond> waiting_;
+};
+
+constexpr const char* kRequest = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+
+class ServerEnds : public ::testing::Test {
+ protected:
+  void ask(HttpClient& client) {
+    const auto before = handler_.waiting();
+    client.send(kRequest);
+    wait_until([&] { return handler_.waiting() > before; });
+  }
+  bool is_refused() const {
+    try {
+      const HttpClient client(server_->port());
+      return false;
+    } catch (const std::runtime_error&) {
+      return true;
+    }
+  }
+  void start(std::chrono::milliseconds drain_timeout) {
+    server_.emplace(http::ServerOptions{.port = 0, .drain_timeout = drain_timeout}, handler_);
+  }
+  Patient handler_;
+  std::optional<http::Server> server_;
+};
+
+TEST_F(ServerEnds, WhileItDrainsItAnswersAndTakesNothingMore) {
+  start(std::chrono::seconds(30));
+  HttpClient client(server_->port());
+  ask(client);
+  server_->drain();
+  wait_until([&] { return is_refused(); });
+  handler_.answer(200);
+  EXPECT_EQ(client.read_answer().status, 200);
+  EXPECT_TRUE(client.is_closed());
+  server_->shutdown([] { ADD_FAILURE() << "all was answered in time"; });
+}
+
+TEST_F(ServerEnds, WhoIsLateIsToldSo) {
+  start(std::chrono::milliseconds(50));
+  HttpClient client(server_->port());
+  ask(client);
+  server_->shutdown([&] { handler_.answer(503); });
+  EXPECT_EQ(client.read_answer().status, 503);
+}
+
+TEST_F(ServerEnds, SeveralThreadsMayEndIt) {
+  start(std::chrono::seconds(30));
+  HttpClient client(server_->port());
+  ask(client);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { server_->shutdown(); });
+  server_->drain();
+  wait_until([&] { return is_refused(); });
+  handler_.answer(200);
+  EXPECT_EQ(client.read_answer().status, 200);
+  for (auto& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace sullae::testing
