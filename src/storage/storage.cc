@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/descriptors.h"
 #include "storage/spool.h"
 #include "storage/stores.h"
 
@@ -145,8 +146,8 @@ UniqueFd open_whole(const fs::path& file) {
   if (!location) {
     UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd)
-      throw InputError(
-          fmt::format("{}: cannot be opened: {}", file.string(), std::strerror(errno)));
+      throw InputError(fmt::format("{}: cannot be opened: {}{}", file.string(),
+                                   std::strerror(errno), descriptors_hint(errno)));
     return fd;
   }
   Store& store = store_of(*location);
