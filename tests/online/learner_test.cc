@@ -238,6 +238,7 @@ TEST_F(Online, SaysWhatIsWrong) {
 TEST_F(Online, AModelThatCannotLearnHarmsNoOther) {
   std::filesystem::create_directories(repository_ / "another");
   std::ofstream(repository_ / "another" / "examples.db") << std::string(10'000, 'x');
+  configure(std::string(kLearning) + "min_examples = 1\ntolerance = 10\n");
   give(praised_twists(20));
   Program program({sullae_program(), "online", repository_, "--poll-secs", "0.05"});
   wait_until([&] {
