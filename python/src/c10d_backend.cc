@@ -87,7 +87,7 @@ C10dBackend::Work C10dBackend::allreduce(Tensors& tensors, const c10d::Allreduce
   return start(OpType::ALLREDUCE, tensors, in_background(options), [=](Communicator& ranks) {
     for (const at::Tensor& tensor : tensors) {
       if (is_sparse(tensor)) {
-        allreduce_sparse(ranks, tensor, reduction);
+        reduce_sparse(ranks, tensor, reduction);
         continue;
       }
       const Written written(tensor);

@@ -56,7 +56,7 @@ void check_sparse(const at::Tensor& tensor, const Reduction& reduction) {
                                  averages ? "floating point numbers" : "numbers"));
 }
 
-void allreduce_sparse(Communicator& ranks, at::Tensor tensor, const Reduction& reduction) {
+void reduce_sparse(Communicator& ranks, at::Tensor tensor, const Reduction& reduction) {
   check_same(ranks, tensor);
   const at::Tensor own = tensor.coalesce();
   const std::int64_t count = own.values().size(0);

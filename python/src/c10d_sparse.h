@@ -10,6 +10,6 @@ void check_sparse(const at::Tensor& tensor, const Reduction& reduction);
 
 /// `tensor` becomes the sum or average of every rank's, coalesced; ranks may have elements in different places. Throws
 /// MismatchError, on all ranks, where shapes or types differ.
-void allreduce_sparse(Communicator& ranks, at::Tensor tensor, const Reduction& reduction);
+void reduce_sparse(Communicator& ranks, at::Tensor tensor, const Reduction& reduction);
 
 }  // namespace sullae::python
