@@ -94,10 +94,12 @@ TEST_F(Stop, AfterTheStepWithACheckpointThatGoesOnToTheBit) {
 
 // timeout(1), systemd and batch systems signal a process more than once.
 TEST_F(Stop, TheSameRequestMayComeTwice) {
-  Program program({"timeout", "--signal=TERM", "3", sullae_program(), "train", "mnist", "--data",
-                   mnist_.string(), "--epochs", "1000", "--checkpoint-dir", checkpoints_.string()});
+  Program program({"timeout", "600", sullae_program(), "train", "mnist", "--data", mnist_.string(),
+                   "--epochs", "1000", "--checkpoint-dir", checkpoints_.string()});
+  ASSERT_TRUE(program.wait_for_output("epoch 1/1000"));
+  program.signal(SIGTERM);  // which it gives to its child, and to its group, of which that is
   const auto result = program.wait();
-  EXPECT_EQ(result.exit_code, 124) << result.standard_output << result.standard_error;
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM) << result.standard_output << result.standard_error;
   EXPECT_TRUE(contains(result.standard_output, "; --resume goes on from "))
       << result.standard_output;
 }
