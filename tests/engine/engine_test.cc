@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -129,10 +130,15 @@ TEST_P(Engine, RunsEveryCollective) {
 }
 
 TEST_P(Engine, ReducesEveryTypeTogetherAndAlone) {
-  run([](World& world) {
+  const auto& hosts = GetParam().ranks.hosts;
+  const bool uneven = std::ranges::adjacent_find(hosts, std::not_equal_to{}) != hosts.end();
+  run([=](World& world) {
     for (const DataType type : kAllTypes) {
       for (const ReduceOp op : kAllOps) {
         if (type == DataType::boolean && op == ReduceOp::average) continue;
+        // Hosts of different sizes average their own, and are weighed.
+        const bool rounds = type == DataType::float16 && op == ReduceOp::average && uneven;
+        const double rounding = rounds ? 0x1p-8 : 0;
         std::vector<std::vector<std::byte>> values;
         std::vector<TensorBuffers> tensors;
         for (const std::size_t count : {0U, 1U, 7U, 97U, 40009U}) {
@@ -145,7 +151,7 @@ TEST_P(Engine, ReducesEveryTypeTogetherAndAlone) {
             std::vector<double> inputs;
             for (int rank = 0; rank < world.size(); ++rank)
               inputs.push_back(value_at(rank, i, type));
-            ASSERT_EQ(load(values[t], i, type), expected(inputs, type, op))
+            ASSERT_NEAR(load(values[t], i, type), expected(inputs, type, op), rounding)
                 << name(op) << " of " << name(type);
           }
         }
