@@ -56,7 +56,6 @@ void Loop::enter(const World& world) {
   if (state_.samples_a_step == 0) state_.samples_a_step = options_.batch_size;
   make_plan();
   saver_.emplace(options_, parts_.name, parts_.describe, *ranks_);
-  if (is_first && !options_.resume && elastic_ == nullptr) saver_->expect_new_run();
   // Ranks drop out different cells, where they have different samples, or layers.
   if (is_first)
     torch::manual_seed(options_.seed * 1000003 +
@@ -108,7 +107,10 @@ void Loop::train() {
 
 // The model's weights, and what is left for when there is a stepper, where there is a checkpoint.
 std::optional<LoadedCheckpoint> Loop::resume() {
-  if (!options_.resume) return std::nullopt;
+  if (!options_.resume) {
+    saver_->expect_new_run();
+    return std::nullopt;
+  }
   LoadedCheckpoint loaded;
   if (is_gathered(parts_.model, options_))
     loaded.optimizer = make_optimizer(options_, parts_.model.named_parameters());

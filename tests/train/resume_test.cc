@@ -134,6 +134,13 @@ TEST_F(Resume, WhatBeginsAnewNeedsAFolderWithoutCheckpoints) {
                          "--resume, which goes on with it, or a folder without any"))
         << anew.standard_error;
   }
+  // A job whose ranks may come and go would remove them, too.
+  auto elastic = words(2, {"--checkpoint-dir", stopped_}, "mlp");
+  elastic.insert(elastic.begin() + 2, {"--min-np", "1"});
+  const auto anew = run_program(elastic);
+  EXPECT_NE(anew.exit_code, 0);
+  EXPECT_TRUE(contains(anew.standard_error, "has checkpoints of an earlier run"))
+      << anew.standard_error;
   EXPECT_EQ(files_in(stopped_), before);
   const auto other = run_program(words(1, {"--epochs", "1", "--checkpoint-dir", stopped_}));
   EXPECT_EQ(other.exit_code, 0) << "another model's are none: " << other.standard_error;
