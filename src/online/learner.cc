@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <thread>
@@ -65,7 +66,9 @@ class Learner {
       if (next == models_.end()) next = models_.begin();
       const auto& [name, model] = *next;
       if (options_.once && !done_.insert(name).second) continue;
-      if (auto job = begin(name, *model)) {
+      std::optional<Job> job;
+      attempt(name, [&, &one = *model] { job = one.begin(options_.once); });
+      if (job) {
         current_ = model.get();
         last_ = name;
         return job;
@@ -74,25 +77,16 @@ class Learner {
     return std::nullopt;
   }
 
-  // A file of samples may be damaged while others are whole.
-  std::optional<Job> begin(const std::string& name, OnlineModel& model) {
+  // A model's file of samples may be damaged while others are whole, which learn on where nobody waits for that model, or this round.
+  void attempt(const std::string& name, const std::function<void()>& what) {
     try {
-      auto job = model.begin(options_.once);
+      what();
       problems_.erase(name);
-      return job;
     } catch (const Error& wrong) {
-      if (is_told()) throw;
-      warn_once(name, wrong.what());
-      return std::nullopt;
+      if (!options_.models.empty() || options_.once) throw;
+      if (std::exchange(problems_[name], wrong.what()) != wrong.what())
+        log::warning("model {}: does not learn: {}", name, wrong.what());
     }
-  }
-
-  // Somebody waits for these models, or this round. Where nobody does, the others learn on.
-  bool is_told() const { return !options_.models.empty() || options_.once; }
-
-  void warn_once(const std::string& name, const std::string& problem) {
-    if (std::exchange(problems_[name], problem) != problem)
-      log::warning("model {}: does not learn: {}", name, problem);
   }
 
   bool is_wanted(const std::string& name) const {
@@ -109,13 +103,8 @@ class Learner {
       if (models_.contains(name) || !is_wanted(name) ||
           !fs::exists(entry.path() / kExamplesFile, ignored))
         continue;
-      try {
-        models_.emplace(name, std::make_unique<OnlineModel>(entry.path(), name));
-        problems_.erase(name);
-      } catch (const Error& wrong) {
-        if (is_told()) throw;
-        warn_once(name, wrong.what());
-      }
+      attempt(name,
+              [&] { models_.emplace(name, std::make_unique<OnlineModel>(entry.path(), name)); });
     }
     if (error)
       throw InputError(fmt::format("{}: {}", options_.repository.string(), error.message()));

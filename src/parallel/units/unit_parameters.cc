@@ -280,12 +280,12 @@ void UnitParameters::publish() {
   const torch::NoGradGuard guard;
   if (alone()) return publish_alone(all_, pieces_);
   drop_all();
-  cast_masters();
+  renew();
   order_.step_ended();
 }
 
-// What was computed with the old values is not to be computed backward with these.
-void UnitParameters::cast_masters() {
+// Parameters are what was updated by now; what was computed with the old values is not to be computed backward with these.
+void UnitParameters::renew() {
   for (const auto& unit : units_) unit->cast_masters();
   for (const PlannedParameter& parameter : all_)
     parameter.tensor.unsafeGetTensorImpl()->bump_version();
@@ -304,7 +304,7 @@ void UnitParameters::refresh() {
   const torch::NoGradGuard guard;
   if (alone()) return publish_alone(all_, pieces_);
   drop_all();
-  cast_masters();
+  renew();
 }
 
 }  // namespace sullae

@@ -77,7 +77,7 @@ class UnitParameters final : public ParameterStore {
   void forget(std::size_t unit);
   void drop(std::size_t unit);
   void drop_all();
-  void cast_masters();
+  void renew();
 
   World world_;
   std::optional<World> replicas_;  // of its own: gradients are averaged in the background

@@ -103,7 +103,7 @@ class ServedModel {
   void read_config();
   bool is_settled(std::int64_t number);
   std::string way_out() const;
-  void load(std::int64_t number);
+  void load(std::int64_t number, const std::set<std::int64_t>& found);
   std::vector<std::shared_ptr<Version>> settle(const std::set<std::int64_t>& found);
   void choose_default(const std::set<std::int64_t>& keep);
   void answer_with(std::int64_t number);

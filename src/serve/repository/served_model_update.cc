@@ -102,21 +102,22 @@ std::set<std::int64_t> ServedModel::wanted(const std::set<std::int64_t>& numbers
   std::set<std::int64_t> result;
   const auto& policy = config_.version_policy;
   const std::int64_t answering = reference(numbers);
+  const auto may_answer = [&](std::int64_t number) {
+    return is_promoted(number) && !is_new(number, answering);
+  };
   for (const std::int64_t number : policy.versions) {
     if (numbers.contains(number)) result.insert(number);
   }
   for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
     // A canary is one more version, and not the newest that is served.
-    const bool counts = is_promoted(*number) && !is_new(*number, answering);
-    if (policy.is_all() || (counts && result.size() < policy.latest)) result.insert(*number);
+    if (policy.is_all() || (may_answer(*number) && result.size() < policy.latest))
+      result.insert(*number);
   }
   if (canary_percent_ > 0 && numbers.contains(canary_)) result.insert(canary_);
   if (!numbers.empty() && is_new(*numbers.rbegin(), answering)) result.insert(*numbers.rbegin());
   // Canaries have a share of what another version answers.
-  const bool is_any_promoted = std::ranges::any_of(result, [&](std::int64_t number) {
-    return is_promoted(number) && !is_new(number, answering);
-  });
-  if (!is_any_promoted && numbers.contains(answering)) result.insert(answering);
+  if (std::ranges::none_of(result, may_answer) && numbers.contains(answering))
+    result.insert(answering);
   return result;
 }
 
@@ -130,7 +131,7 @@ std::vector<std::shared_ptr<Version>> ServedModel::update(bool at_once) {
   std::set<std::int64_t> tried;
   for (auto number = next_to_load(found, tried); number > 0; number = next_to_load(found, tried)) {
     tried.insert(number);
-    if (at_once || is_settled(number)) load(number);
+    if (at_once || is_settled(number)) load(number, found);
   }
   auto dropped = settle(found);
   try {
@@ -232,7 +233,7 @@ bool ServedModel::is_settled(std::int64_t number) {
   return true;
 }
 
-void ServedModel::load(std::int64_t number) {
+void ServedModel::load(std::int64_t number, const std::set<std::int64_t>& found) {
   const fs::path directory = directory_ / std::to_string(number);
   ModelConfig config;
   std::string reason;
@@ -266,7 +267,7 @@ void ServedModel::load(std::int64_t number) {
   }
   entry.version = std::move(version);
   entry.status = {.number = number, .state = VersionState::ready};
-  if (is_new(number, serving_ > 0 ? serving_ : answered_before_)) {
+  if (is_new(number, reference(candidates(found)))) {
     const bool is_newest = unpromoted_.empty() || number > *unpromoted_.rbegin();
     unpromoted_.insert(number);
     if (is_newest) {
