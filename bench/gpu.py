@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""On a GPU: training steps of ResNet-50 against plain PyTorch on the same GPU, in turn; medians of the rounds; and requests/s of the LSTM's
-server on the GPU and on the processors. scripts/gpu_check.sh runs it; it needs a build with a CUDA libtorch, torchvision and wrk.
+"""On a GPU: training steps of ResNet-50 and of GPT-2 against plain PyTorch on the same GPU, in turn; medians of the rounds; and requests/s of the
+LSTM's server on the GPU and on the processors. scripts/gpu_check.sh runs it; it needs a build with a CUDA libtorch, torchvision, transformers and wrk.
 
-    bench/gpu.py --build build/gpu/build [--rounds 3] [--batch 256] [--steps 40] [--seconds 6]
+    bench/gpu.py --build build/gpu [--models resnet50 gpt] [--rounds 3] [--steps 40] [--seconds 6]
 """
 
 import argparse
@@ -21,6 +21,8 @@ from figures import ROOT, Figures
 
 WORDS = "재미있는 영화 정말 지루함 최고 배우 연기 시간 아깝다 감동 음악 좋다 나쁘다 다시 보고 싶다".split()
 
+MODELS = {"resnet50": ("ResNet-50", 256), "gpt": ("GPT-2", 16)}  # and samples a step
+
 
 def samples_per_second(command):
     result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=900)
@@ -30,14 +32,16 @@ def samples_per_second(command):
 
 
 def steps(options, figures):
-    figures.print(f"{'ResNet-50, samples/s':24}{'sullae':>10}{'PyTorch':>10}{'ratio':>9}")
-    for precision in options.precisions:
-        arguments = [precision, options.batch, options.steps]
-        rounds = [(samples_per_second([options.build / "bin" / "bench_gpu_step", *arguments]),
-                   samples_per_second([sys.executable, f"{ROOT}/bench/gpu/peer.py", *arguments])) for _ in range(options.rounds)]
-        ours, peer = (statistics.median(side) for side in zip(*rounds))
-        figures[f"ResNet-50, {precision}, ratio"] = ours / peer
-        figures.print(f"{precision:24}{ours:>10.0f}{peer:>10.0f}{ours / peer:>7.2f} x")
+    for model in options.models:
+        title, batch = MODELS[model]
+        figures.print(f"{title + ', samples/s':24}{'sullae':>10}{'PyTorch':>10}{'ratio':>9}")
+        for precision in options.precisions:
+            arguments = [model, precision, batch, options.steps]
+            rounds = [(samples_per_second([options.build / "bin" / "bench_gpu_step", *arguments]),
+                       samples_per_second([sys.executable, f"{ROOT}/bench/gpu/peer.py", *arguments])) for _ in range(options.rounds)]
+            ours, peer = (statistics.median(side) for side in zip(*rounds))
+            figures[f"{title}, {precision}, ratio"] = ours / peer
+            figures.print(f"{precision:24}{ours:>10.0f}{peer:>10.0f}{ours / peer:>7.2f} x")
 
 
 def write_texts(folder, rows=2000):
@@ -92,7 +96,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--precisions", nargs="+", default=["float16", "bfloat16", "float32"])
-    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=6)

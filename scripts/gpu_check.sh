@@ -9,7 +9,7 @@
 #   scripts/gpu_check.sh         on the GPU's machine, with build/gpu-carry carried there
 #
 # PARTS="tests torch train python bench" runs some of it, TRAIN=FILTER some of the tests of training, within TRAIN_SECONDS; OUT=FOLDER takes
-# the logs, BENCH=OPTIONS go to bench/gpu.py. "python" builds the package there, with nvcc, CMake, ninja, scikit-build-core and pytest.
+# the logs, BENCH=OPTIONS go to bench/gpu.py, PYTEST=OPTIONS pick tests of Python. "python" builds the package there, with nvcc, CMake, ninja, scikit-build-core and pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 carry=$PWD/build/gpu-carry
@@ -139,7 +139,8 @@ test_python() {
   export PYTHONPATH=$tree/site PATH=$tree/site/bin:$PATH LD_LIBRARY_PATH=$tree/wheel/usr/lib/x86_64-linux-gnu:$tree/lib/mpi
   sullae --version
   cd python/tests
-  "$python" -m pytest -q -p no:cacheprovider test_gpu.py test_optimizer.py test_collectives.py
+  read -ra tests <<<"${PYTEST:-test_gpu.py test_optimizer.py test_collectives.py}"
+  "$python" -m pytest -q -p no:cacheprovider --durations=8 "${tests[@]}"
 }
 
 check() {
@@ -155,7 +156,7 @@ check() {
     case $part in
       tests)
         run nccl 60 "$tree/bin/collective_test" --gtest_filter='*Nccl*'
-        run devices 90 "$tree/bin/torch_test" --gtest_filter='Device*:Checkpoint*'
+        run devices 90 "$tree/bin/torch_test" --gtest_filter='Device*:Checkpoint*:AdamLike*'
         run serve 60 "$tree/bin/serve_test" --gtest_filter='ModelTest.*'
         ;;
       torch) run_tests torch_test 200 '*' ;;
@@ -168,7 +169,7 @@ check() {
         ;;
       bench)
         read -ra options <<<"${BENCH:-}"
-        run bench 300 "$python" bench/gpu.py --build "$tree" "${options[@]}"
+        run bench 300 env PATH="$tree/bin:$PATH" "$python" bench/gpu.py --build "$tree" "${options[@]}"
         cat "$out/bench.log"
         ;;
       *) echo "gpu_check: no part '$part': tests, torch, train, python, bench" >&2; exit 2 ;;

@@ -34,6 +34,12 @@ def on_ranks(*sizes: int, env: Optional[Dict[str, str]] = None) -> Callable:
     return decorate
 
 
+# NCCL takes ranks with such names of their own for ranks of hosts of their own, and so two on one GPU.
+THROUGH_NCCL = {"SULLAE_DEVICE_TRANSPORT": "nccl", "NCCL_HOSTID": "RANK", "NCCL_SOCKET_IFNAME": "lo"}
+
+
 if __name__ == "__main__":
+    if os.environ.get("NCCL_HOSTID") == "RANK":
+        os.environ["NCCL_HOSTID"] = "host" + os.environ["SULLAE_RANK"]
     sys.path.insert(0, HERE)
     getattr(importlib.import_module(sys.argv[1]), sys.argv[2]).on_a_rank()

@@ -2,14 +2,28 @@
 
 import copy
 import datetime
+import functools
 
 import pytest
 import torch
-from ranks import on_ranks
+from ranks import THROUGH_NCCL, on_ranks
 
 import sullae.torch as hvd
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU, or a torch without CUDA")
+
+
+def on_gpus(test):
+    """On one rank, on two that share a GPU through host memory, and on two that do through NCCL."""
+    test = on_ranks(1, 2)(test)
+    through_nccl = on_ranks(2, env=THROUGH_NCCL)(test.on_a_rank)
+
+    @functools.wraps(test)
+    def start():
+        test()
+        through_nccl()
+
+    return start
 
 
 def device():
@@ -30,7 +44,7 @@ def own(batch):
     return batch[hvd.rank() * count : (hvd.rank() + 1) * count].to(device())
 
 
-@on_ranks(1, 2)
+@on_gpus
 def test_collectives():
     hvd.init()
     size, rank = hvd.size(), hvd.rank()
@@ -54,7 +68,7 @@ def test_collectives():
         assert total.device.type == "cuda" and (total == (size + 1) / 2).all()
 
 
-@on_ranks(1, 2)
+@on_gpus
 def test_training_equals_one_process():
     hvd.init()
     reference = network().double()
@@ -75,7 +89,7 @@ def test_training_equals_one_process():
         assert (p.cpu() - q).abs().max() < 1e-8
 
 
-@on_ranks(1, 2)
+@on_gpus
 def test_scaler_and_autocast():
     hvd.init()
     model = network().to(device())
@@ -97,7 +111,19 @@ def test_scaler_and_autocast():
         assert torch.equal(hvd.broadcast(p.detach(), root_rank=0), p)
 
 
-@on_ranks(2)
+@on_ranks(2, env={**THROUGH_NCCL, "SULLAE_HIERARCHICAL_NCCL": "1"})
+def test_hierarchical_nccl():
+    hvd.init()
+    tensor = torch.arange(100000, device=device(), dtype=torch.float32) * (hvd.rank() + 1)
+    expected = torch.arange(100000, dtype=torch.float32) * 3
+    assert torch.equal(hvd.allreduce(tensor, op=hvd.Sum).cpu(), expected)
+    # Whose sum is more than float16 has.
+    half = torch.full((1001,), 40000.0, device=device(), dtype=torch.float16)
+    assert hvd.allreduce(half, op=hvd.Average).tolist() == [40000.0] * 1001
+    assert hvd.allgather(tensor[: hvd.rank() + 1]).tolist() == [0.0, 0.0, 2.0]
+
+
+@on_gpus
 def test_sync_batch_norm():
     hvd.init()
     reference = torch.nn.BatchNorm1d(6).double()

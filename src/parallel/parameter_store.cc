@@ -35,11 +35,16 @@ void check_divisible_parameters(const std::vector<PlannedParameter>& parameters,
     if (!parameter.tensor.is_floating_point())
       throw InputError(fmt::format("{}: parameter '{}' is {}, expected floating-point numbers", who,
                                    parameter.name, c10::toString(parameter.tensor.scalar_type())));
-    if (!parameter.tensor.is_cpu())
+    const torch::Device device = parameter.tensor.device();
+    if (!device.is_cpu() && !device.is_cuda())
       throw InputError(
-          fmt::format("{}: parameter '{}' is on {}: parameters are divided in host memory "
-                      "alone so far; use DistributedOptimizer",
-                      who, parameter.name, parameter.tensor.device().str()));
+          fmt::format("{}: parameter '{}' is on {}, expected it in host memory or on a GPU", who,
+                      parameter.name, device.str()));
+    if (device != parameters.front().tensor.device())
+      throw InputError(
+          fmt::format("{}: parameter '{}' is on {}, and '{}' on {}: expected one device", who,
+                      parameters.front().name, parameters.front().tensor.device().str(),
+                      parameter.name, device.str()));
     if (!parameter.tensor.is_non_overlapping_and_dense())
       throw InputError(fmt::format("{}: parameter '{}' is a view with gaps", who, parameter.name));
   }

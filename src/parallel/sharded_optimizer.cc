@@ -68,9 +68,7 @@ class ShardedOptimizer::Impl {
   double clip_grad_norm(double most) {
     synchronize();
     const torch::NoGradGuard guard;
-    double squares = 0;
-    for (const torch::Tensor& gradient : gradients())
-      squares += gradient.square().sum(torch::kFloat64).item<double>();
+    double squares = sum_of([](const torch::Tensor& gradient) { return gradient.square(); });
     sharded_.world().allreduce(&squares, &squares, 1, DataType::float64);
     const double norm = std::sqrt(squares);
     const double factor = clip_factor(norm, most);
@@ -84,11 +82,9 @@ class ShardedOptimizer::Impl {
     synchronize();
     const torch::NoGradGuard guard;
     std::int64_t finite = 1;
-    for (torch::Tensor& gradient : gradients()) {
-      gradient.div_(scale);
-      // Cheaper than looking at each value: a sum with an infinity or a NaN in it is one.
-      if (!std::isfinite(gradient.sum(torch::kFloat64).item<double>())) finite = 0;
-    }
+    // Cheaper than looking at each value: a sum with an infinity or a NaN in it is one.
+    const double sum = sum_of([&](torch::Tensor gradient) { return gradient.div_(scale); });
+    if (!std::isfinite(sum)) finite = 0;
     sharded_.world().allreduce(&finite, &finite, 1, DataType::int64, ReduceOp::min);
     return finite != 0;
   }
@@ -169,6 +165,17 @@ class ShardedOptimizer::Impl {
       }
     }
     return found;
+  }
+
+  // Of what `values` makes of all gradients. A GPU is waited for once.
+  template <class Values>
+  double sum_of(const Values& values) const {
+    torch::Tensor sum;
+    for (const torch::Tensor& gradient : gradients()) {
+      const torch::Tensor its = values(gradient).sum(torch::kFloat64);
+      sum = sum.defined() ? sum.add_(its) : its;
+    }
+    return sum.defined() ? sum.item<double>() : 0;
   }
 
   // On root the parameters, or their masters; nothing on others.

@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "collective/counts.h"
 #include "parallel/alone.h"
 #include "parallel/flat.h"
 #include "parallel/malloc_limits.h"
-#include "sullae/adapter.h"
-#include "torch/tensor_type.h"
 
 namespace sullae {
 namespace {
@@ -27,31 +24,12 @@ DistributedOptimizerOptions gradient_options(const ShardedOptimizerOptions& opti
           .overlap = options.overlap};
 }
 
-std::string text_of(const ShardedOptimizerOptions& options) {
-  return fmt::format("stage={} backward_passes_per_step={} bucket_bytes={}", options.stage,
-                     options.backward_passes_per_step, options.bucket_bytes);
+// What all ranks have alike.
+std::string text_of(const ShardedOptimizerOptions& options, torch::Device device) {
+  return fmt::format("stage={} backward_passes_per_step={} bucket_bytes={} device={}",
+                     options.stage, options.backward_passes_per_step, options.bucket_bytes,
+                     c10::DeviceTypeName(device.type(), /*lower_case=*/true));
 }
-
-// Operations that read this object: whatever is thrown meanwhile, they end before it does.
-class Pending {
- public:
-  Pending() = default;
-  ~Pending() {
-    for (const Handle& handle : handles_) {
-      while (!handle.done()) std::this_thread::yield();
-    }
-  }
-  Pending(const Pending&) = delete;
-  Pending& operator=(const Pending&) = delete;
-
-  void add(Handle handle) { handles_.push_back(std::move(handle)); }
-  void wait() const {
-    for (const Handle& handle : handles_) handle.wait();
-  }
-
- private:
-  std::vector<Handle> handles_;
-};
 
 void check(const ShardedOptimizerOptions& options) {
   if (options.stage != 1 && options.stage != 2)
@@ -76,7 +54,8 @@ ShardedParameters::ShardedParameters(
     throw InputError(fmt::format("{}: no parameter requires gradients", kShardedOptimizer));
   check_divisible_parameters(parameters_, kShardedOptimizer);
   if (world_.size() > 1)
-    check_same_parameters(parameters_, text_of(options_), world_, kShardedOptimizer);
+    check_same_parameters(parameters_, text_of(options_, parameters_.front().tensor.device()),
+                          world_, kShardedOptimizer);
   pieces_.resize(parameters_.size());
   place_.resize(parameters_.size());
   reducer_ = GradientReducer::make(
@@ -89,6 +68,7 @@ ShardedParameters::ShardedParameters(
   }
   const torch::NoGradGuard guard;
   limit_malloc();
+  exchange_.emplace(world_, parameters_.front().tensor.device());
   reducer_->plan_ahead();
 }
 
@@ -119,17 +99,20 @@ std::unique_ptr<BucketReduction> ShardedParameters::make_reduction(
     for (const PlannedParameter& parameter : parameters_)
       largest =
           std::max(largest, aligned_elements(parameter.tensor) * parameter.tensor.element_size());
-    buffers_.emplace(kReduceBuffers, largest, world_);
+    buffers_.emplace(kReduceBuffers, largest, world_, *exchange_);
   }
   buckets_.push_back(std::move(bucket));
-  return make_sharded_reduction(request, *buckets_.back(), buffers_ ? &*buffers_ : nullptr);
+  return make_sharded_reduction(request, *buckets_.back(), *exchange_,
+                                buffers_ ? &*buffers_ : nullptr);
 }
 
 void ShardedParameters::move_in(ShardedBucket& bucket) {
   const auto bytes = bucket.plan.gradient_elements * bucket.element_bytes();
-  const auto memory = world_.allocate_shared(std::max<std::size_t>(bytes, 64));
+  bucket.memory = exchange_->allocate(std::max<std::size_t>(bytes, 64));
   bucket.weights = torch::from_blob(
-      memory.get(), {length(bucket.plan.gradient_elements)}, [memory](void*) {}, bucket.plan.type);
+      bucket.memory.here.get(), {length(bucket.plan.gradient_elements)},
+      [memory = bucket.memory.here](void*) {},
+      torch::TensorOptions(bucket.plan.type).device(bucket.memory.device));
   const auto starts = starts_of(bucket.sizes, bucket.element_bytes());
   for (std::size_t place = 0; place < bucket.parameters.size(); ++place) {
     const torch::Tensor& parameter = bucket.parameters[place].tensor;
@@ -137,8 +120,8 @@ void ShardedParameters::move_in(ShardedBucket& bucket) {
     room.copy_(flat_of(parameter));
     // A tensor of its own: views share a count of changes.
     torch::Tensor inside = torch::from_blob(
-        room.data_ptr(), parameter.sizes(), parameter.strides(), [memory](void*) {},
-        parameter.options());
+        room.data_ptr(), parameter.sizes(), parameter.strides(),
+        [memory = bucket.memory.here](void*) {}, parameter.options());
     parameter.set_data(inside);
   }
 }
@@ -147,7 +130,8 @@ void ShardedParameters::make_pieces(ShardedBucket& bucket) {
   const auto offsets = offsets_of(bucket.counts);
   const auto own = static_cast<std::size_t>(world_.rank());
   bucket.shard = bucket.weights.narrow(0, length(offsets[own]), length(bucket.counts[own]));
-  bucket.gradient = torch::zeros_like(bucket.shard);
+  bucket.gradient =
+      torch::zeros(bucket.shard.sizes(), bucket.shard.options().device(exchange_->reduces_on()));
   bucket.pieces = pieces_of(bucket.sizes, bucket.element_bytes(), offsets[own], offsets[own + 1]);
   for (const ShardPiece& piece : bucket.pieces) {
     const torch::Tensor& parameter = bucket.parameters[piece.place].tensor;
@@ -193,7 +177,7 @@ void ShardedParameters::publish() {
   const torch::NoGradGuard guard;
   reducer_->begin_step();
   if (world_.size() == 1) return publish_alone(parameters_, pieces_);
-  Pending pending;
+  std::vector<PendingGather> pending;
   for (std::size_t number = 0; number < buckets_.size(); ++number) {
     ShardedBucket& bucket = *buckets_[number];
     if (updated_type(bucket.plan.type) != bucket.plan.type) {
@@ -203,15 +187,12 @@ void ShardedParameters::publish() {
             .copy_(bucket.updated[i].flatten());
       }
     }
-    pending.add(AdapterView(world_).submit(
-        [&bucket](Communicator& communicator) {
-          communicator.allgather(bucket.shard.data_ptr(), bucket.weights.data_ptr(), bucket.counts,
-                                 data_type(bucket.plan.type, "a bucket"));
-        },
-        {.name = fmt::format("parameters of bucket {}", number),
-         .bytes = bucket.plan.gradient_elements * bucket.element_bytes()}));
+    pending.push_back(exchange_->gather(bucket.memory,
+                                        {{.shard = bucket.shard, .counts = &bucket.counts}},
+                                        fmt::format("parameters of bucket {}", number)));
   }
-  pending.wait();
+  for (PendingGather& gather : pending) gather.wait();
+  exchange_->check();
   // What was computed with the old values is not to be computed backward with these.
   for (const PlannedParameter& parameter : parameters_)
     parameter.tensor.unsafeGetTensorImpl()->bump_version();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "parallel/parameter_store.h"
+#include "parallel/shard_exchange.h"
 #include "parallel/sharded_reduction.h"
 #include "sullae/parallel/sharded_optimizer.h"
 #include "sullae/sullae.h"
@@ -54,6 +55,7 @@ class ShardedParameters final : public ParameterStore {
   std::vector<std::pair<std::size_t, std::size_t>>
       place_;  // by parameter: its bucket, and where there
   std::vector<std::unique_ptr<ShardedBucket>> buckets_;  // stay where they are
+  std::optional<ShardExchange> exchange_;                // with others
   std::optional<GradientBuffers> buffers_;
   std::shared_ptr<GradientReducer> reducer_;  // reads what is above
 };

@@ -18,17 +18,26 @@ constexpr std::chrono::milliseconds kLookPeriod{100};
 // Memory of its own bucket, or of whoever has it in turn.
 class ShardedReduction final : public BucketReduction {
  public:
-  ShardedReduction(const ReductionRequest& request, ShardedBucket& bucket, GradientBuffers* buffers)
+  ShardedReduction(const ReductionRequest& request, ShardedBucket& bucket,
+                   const ShardExchange& exchange, GradientBuffers* buffers)
       : bucket_(bucket),
+        exchange_(exchange),
         buffers_(buffers),
         op_(request.options.op),
         ranks_(request.world.size()),
         starts_(starts_of(bucket.sizes, bucket.element_bytes())) {
-    if (buffers_ == nullptr) own_ = request.world.allocate_shared(bytes());
+    if (buffers_ == nullptr) own_ = exchange.allocate_sums(bytes());
     flags_memory_ = request.world.allocate_shared(bucket.plan.flags() * sizeof(float));
     flags_ = torch::from_blob(flags_memory_.get(), {length(bucket.plan.flags())}, torch::kFloat32);
     step_flags_.presence.resize(bucket.parameters.size(), Presence::everywhere);
   }
+
+  // The pool may still have the turn.
+  ~ShardedReduction() override {
+    if (turn_) turn_->settle();
+  }
+  ShardedReduction(const ShardedReduction&) = delete;
+  ShardedReduction& operator=(const ShardedReduction&) = delete;
 
   // The parameter's gradient is not needed any more.
   void take(std::size_t place) override {
@@ -52,16 +61,19 @@ class ShardedReduction final : public BucketReduction {
 
   void start(bool stepping) override {
     flags_[length(bucket_.plan.flags()) - 1].fill_(stepping ? 1 : 0);
-    if (buffers_ != nullptr && buffer_) buffers_->starts();
+    if (!exchange_.is_in_stream()) {
+      if (buffers_ != nullptr && buffer_) buffers_->starts();
+      return;
+    }
+    turn_ = exchange_.start_reduce(buffer_.get(), ranges(), op_);
+    if (buffers_ != nullptr && buffer_) buffers_->hand_on(std::exchange(buffer_, {}), turn_);
   }
 
+  // On a GPU of the flags alone, which tell of ranks that are gone.
   void reduce(Communicator& communicator) override {
-    const auto give_back = [this] {
-      if (buffers_ != nullptr && buffer_) buffers_->give_back(std::exchange(buffer_, {}));
-    };
     try {
-      communicator.reducescatter(buffer_.get(), bucket_.gradient.data_ptr(), bucket_.counts,
-                                 data_type(bucket_.plan.type, "a bucket"), op_);
+      if (!exchange_.is_in_stream())
+        ShardExchange::reduce(communicator, buffer_.get(), ranges(), op_);
       communicator.allreduce(flags_.data_ptr(), flags_.data_ptr(), bucket_.plan.flags(),
                              DataType::float32, op_);
     } catch (...) {  // rethrown
@@ -71,7 +83,10 @@ class ShardedReduction final : public BucketReduction {
     give_back();
   }
 
-  void finish() override { step_flags_.read(flags_, op_, ranks_); }
+  void finish() override {
+    if (turn_) turn_->await();
+    step_flags_.read(flags_, op_, ranks_);
+  }
 
   // To the piece that this rank has of it, if any.
   void give(std::size_t place) override {
@@ -86,7 +101,7 @@ class ShardedReduction final : public BucketReduction {
     }
     updated.mutable_grad() = bucket_.gradient.narrow(0, length(piece->at), updated.numel())
                                  .view(updated.sizes())
-                                 .to(updated.scalar_type());
+                                 .to(updated.device(), updated.scalar_type());
   }
 
   bool holds_gradient(std::size_t) const override { return false; }
@@ -95,20 +110,30 @@ class ShardedReduction final : public BucketReduction {
 
  private:
   std::size_t bytes() const { return bucket_.plan.gradient_elements * bucket_.element_bytes(); }
+  std::vector<ShardRange> ranges() const {
+    return {{.shard = bucket_.gradient, .counts = &bucket_.counts}};
+  }
+
+  void give_back() {
+    if (buffers_ != nullptr && buffer_) buffers_->give_back(std::exchange(buffer_, {}));
+  }
 
   torch::Tensor at_place(std::size_t place) const {
     const torch::Tensor& parameter = bucket_.parameters[place].tensor;
     return torch::from_blob(buffer_.get() + starts_[place] * bucket_.element_bytes(),
-                            parameter.sizes(), parameter.strides(), parameter.options());
+                            parameter.sizes(), parameter.strides(),
+                            parameter.options().device(exchange_.reduces_on()));
   }
 
   ShardedBucket& bucket_;
+  ShardExchange exchange_;
   GradientBuffers* buffers_;
   ReduceOp op_;
   int ranks_;
   std::vector<std::size_t> starts_;
   std::shared_ptr<std::byte> own_;
   std::shared_ptr<std::byte> buffer_;  // from the first gradient to the end of the reduction
+  std::shared_ptr<const DeviceTurn> turn_;
   std::shared_ptr<std::byte> flags_memory_;
   torch::Tensor flags_;
   StepFlags step_flags_;
@@ -116,11 +141,12 @@ class ShardedReduction final : public BucketReduction {
 
 }  // namespace
 
-GradientBuffers::GradientBuffers(std::size_t count, std::size_t bytes, const World& world)
-    : world_(world), bytes_(bytes) {
+GradientBuffers::GradientBuffers(std::size_t count, std::size_t bytes, const World& world,
+                                 const ShardExchange& exchange)
+    : world_(world), exchange_(exchange), bytes_(bytes) {
   for (std::size_t i = 0; i < count; ++i) {
-    free_.push_back(world.allocate_shared(bytes));
-    shared_.push_back(free_.back().get());
+    free_.push_back({.buffer = exchange.allocate_sums(bytes)});
+    shared_.push_back(free_.back().buffer.get());
   }
 }
 
@@ -129,10 +155,11 @@ std::shared_ptr<std::byte> GradientBuffers::take() {
   // Of a world that has failed nothing comes back.
   while (free_.empty() && under_way_ > 0 && !AdapterView(world_).has_failed())
     changed_.wait_for(lock, kLookPeriod);
-  if (free_.empty()) return {new std::byte[bytes_], std::default_delete<std::byte[]>()};
-  auto buffer = std::move(free_.back());
-  free_.pop_back();
-  return buffer;
+  if (free_.empty()) return exchange_.allocate_sums_alone(bytes_);
+  const Free taken = std::move(free_.front());
+  free_.pop_front();
+  if (taken.after) taken.after->await();
+  return taken.buffer;
 }
 
 void GradientBuffers::starts() {
@@ -140,17 +167,27 @@ void GradientBuffers::starts() {
   ++under_way_;
 }
 
+// The last one is still in the caches.
 void GradientBuffers::give_back(std::shared_ptr<std::byte> buffer) {
   const std::lock_guard lock(mutex_);
   --under_way_;
-  if (std::ranges::find(shared_, buffer.get()) != shared_.end()) free_.push_back(std::move(buffer));
+  if (std::ranges::find(shared_, buffer.get()) != shared_.end())
+    free_.push_front({.buffer = std::move(buffer)});
   changed_.notify_all();
+}
+
+// The first one is free first. All stay here, also those that were made later: let go of, they would be another's too soon.
+void GradientBuffers::hand_on(std::shared_ptr<std::byte> buffer,
+                              std::shared_ptr<const DeviceTurn> last) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back({.buffer = std::move(buffer), .after = std::move(last)});
 }
 
 std::unique_ptr<BucketReduction> make_sharded_reduction(const ReductionRequest& request,
                                                         ShardedBucket& bucket,
+                                                        const ShardExchange& exchange,
                                                         GradientBuffers* buffers) {
-  return std::make_unique<ShardedReduction>(request, bucket, buffers);
+  return std::make_unique<ShardedReduction>(request, bucket, exchange, buffers);
 }
 
 }  // namespace sullae

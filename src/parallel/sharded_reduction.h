@@ -4,11 +4,13 @@
 #include <torch/types.h>
 
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "parallel/parameter_shards.h"
+#include "parallel/shard_exchange.h"
 #include "torch/reduction/bucket_reduction.h"
 
 namespace sullae {
@@ -19,9 +21,10 @@ struct ShardedBucket {
   std::vector<PlannedParameter> parameters;  ///< by place
   std::vector<std::size_t> sizes;            ///< their elements
   std::vector<std::size_t> counts;           ///< elements of the bucket by rank
-  torch::Tensor weights;                     ///< of all parameters, which live in it
+  WholeMemory memory;                        ///< in which all parameters live
+  torch::Tensor weights;                     ///< what is there
   torch::Tensor shard;                       ///< this rank's part of them
-  torch::Tensor gradient;                    ///< of the shard
+  torch::Tensor gradient;                    ///< of the shard, where it is reduced
   std::vector<ShardPiece> pieces;            ///< of the shard
   std::vector<torch::Tensor>
       updated;  ///< by piece: what the optimizer updates, in float32 or wider
@@ -32,22 +35,31 @@ struct ShardedBucket {
 /// Memory for buckets' gradients on their way, which buckets take in turn. Any thread.
 class GradientBuffers {
  public:
-  /// `count` of `bytes` each, in memory that the host's ranks share. Collective.
-  GradientBuffers(std::size_t count, std::size_t bytes, const World& world);
+  /// `count` of `bytes` each, where `exchange` reduces. Collective.
+  GradientBuffers(std::size_t count, std::size_t bytes, const World& world,
+                  const ShardExchange& exchange);
 
   /// Waits for a bucket that is under way where there is none left, so that gradients do not pile up; where all that have one wait
-  /// for more gradients, makes another.
+  /// for more gradients, makes another. On a GPU the stream waits, and not the host.
   std::shared_ptr<std::byte> take();
   /// What has it is under way from here on, and gives it back by itself.
   void starts();
   void give_back(std::shared_ptr<std::byte> buffer);
+  /// Instead of both, on a GPU: whoever takes it has it after `last`, if any.
+  void hand_on(std::shared_ptr<std::byte> buffer, std::shared_ptr<const DeviceTurn> last);
 
  private:
+  struct Free {
+    std::shared_ptr<std::byte> buffer;
+    std::shared_ptr<const DeviceTurn> after = nullptr;
+  };
+
   World world_;
+  ShardExchange exchange_;
   std::size_t bytes_;
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  std::vector<std::shared_ptr<std::byte>> free_;
+  std::deque<Free> free_;
   std::vector<std::byte*> shared_;
   int under_way_ = 0;
 };
@@ -55,6 +67,7 @@ class GradientBuffers {
 /// `buffers`: null for a buffer of its own.
 std::unique_ptr<BucketReduction> make_sharded_reduction(const ReductionRequest& request,
                                                         ShardedBucket& bucket,
+                                                        const ShardExchange& exchange,
                                                         GradientBuffers* buffers);
 
 }  // namespace sullae

@@ -4,10 +4,10 @@
 #include <torch/serialize.h>
 
 #include "parallel/flat.h"
+#include "sullae/torch.h"
 #include "torch/archive_bytes.h"
 #include "torch/broadcast_text.h"
 #include "torch/optimizer_state.h"
-#include "torch/tensor_type.h"
 
 namespace sullae {
 namespace {
@@ -80,6 +80,7 @@ void set_state(torch::optim::Optimizer& optimizer, const torch::Tensor& paramete
     return;
   }
   auto archive = archive_of(to_bytes(tensors));
+  move_tensors(archive, parameter.device());
   auto state = prototype.clone();
   state->serialize(archive);
   states[key] = std::move(state);
@@ -91,18 +92,17 @@ torch::Tensor gather_piece(const ParameterStore& sharded, std::size_t index, int
   const torch::Tensor& own = sharded.piece_of(index);
   const torch::Tensor& parameter = sharded.all()[index].tensor;
   const auto updated = updated_type(parameter.scalar_type());
-  const DataType type = data_type(updated, "a parameter");
   torch::Tensor whole;
   if (world.rank() == root) whole = torch::empty_like(parameter, updated).set_requires_grad(true);
   for (const Part& part : sharded.parts_of(index)) {
     if (world.rank() == part.rank && part.rank != root) {
-      world.send(own.data_ptr(), part.to - part.from, type, root, kTag);
+      send(own, root, kTag, world);
     } else if (world.rank() == root) {
       torch::Tensor to = range_of(whole.detach(), part.from, part.to);
       if (part.rank == root) {
         to.copy_(own.flatten());
       } else {
-        world.receive(to.data_ptr(), part.to - part.from, type, part.rank, kTag);
+        receive(to, part.rank, kTag, world);
       }
     }
   }

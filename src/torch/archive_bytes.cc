@@ -18,4 +18,24 @@ torch::serialize::InputArchive archive_of(std::string bytes) {
   return archive;
 }
 
+void move_tensors(torch::serialize::InputArchive& archive, torch::Device device) {
+  if (device.is_cpu()) return;
+  for (const std::string& key : archive.keys()) {
+    torch::IValue value;
+    archive.read(key, value);
+    if (value.isTensor()) {
+      auto tensor = value.toTensor();  // which is the archive's own
+      if (tensor.defined()) tensor.set_data(tensor.to(device));
+    } else if (value.isTensorList()) {
+      for (torch::Tensor tensor : value.toTensorVector()) {
+        if (tensor.defined()) tensor.set_data(tensor.to(device));
+      }
+    } else if (value.isObject()) {
+      torch::serialize::InputArchive inner;
+      archive.read(key, inner);
+      move_tensors(inner, device);
+    }
+  }
+}
+
 }  // namespace sullae

@@ -2,7 +2,11 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <exception>
+
+#include "base/log.h"
 #include "sullae/adapter.h"
+
 namespace sullae {
 namespace {
 
@@ -32,8 +36,20 @@ DeviceTurn::DeviceTurn(const DeviceCommunicator& communicator, torch::Device dev
   before.block(stream_);
 }
 
-void DeviceTurn::end() { ended_.record(stream_); }
+void DeviceTurn::end() {
+  ended_.record(stream_);
+  has_ended_ = true;
+}
 
 void DeviceTurn::await() const { ended_.block(current_stream(device_)); }
+
+void DeviceTurn::settle() const noexcept {
+  if (!has_ended_) return;
+  try {
+    await();
+  } catch (const std::exception& error) {  // what is asked of that GPU next throws
+    log::warning("GPU {}: {}", device_.index(), error.what());
+  }
+}
 
 }  // namespace sullae

@@ -21,15 +21,23 @@ class DeviceTurn {
  public:
   /// The communicator's stream waits for all that the current stream has so far.
   DeviceTurn(const DeviceCommunicator& communicator, torch::Device device);
+  /// What the communicator still has to do is awaited by the stream that is current: the memory may be another's then.
+  ~DeviceTurn() { settle(); }
+  DeviceTurn(const DeviceTurn&) = delete;
+  DeviceTurn& operator=(const DeviceTurn&) = delete;
+
   /// The communicator's work ends here.
   void end();
   /// The stream that is current now waits for that.
   void await() const;
+  /// The same, for who lets go of the memory. Of a GPU that has failed, which what is asked of it next throws, too, there is a warning.
+  void settle() const noexcept;
 
  private:
   torch::Device device_;
   c10::Stream stream_;
   c10::Event ended_;
+  bool has_ended_ = false;
 };
 
 }  // namespace sullae

@@ -46,26 +46,6 @@ void check_fits(torch::serialize::InputArchive& archive, const torch::optim::Opt
                     groups.size()));
 }
 
-// To where the parameters are: an archive's tensors are in host memory.
-void move(torch::serialize::InputArchive& archive, torch::Device device) {
-  for (const std::string& key : archive.keys()) {
-    torch::IValue value;
-    archive.read(key, value);
-    if (value.isTensor()) {
-      auto tensor = value.toTensor();  // which is the archive's own
-      if (tensor.defined()) tensor.set_data(tensor.to(device));
-    } else if (value.isTensorList()) {
-      for (torch::Tensor tensor : value.toTensorVector()) {
-        if (tensor.defined()) tensor.set_data(tensor.to(device));
-      }
-    } else if (value.isObject()) {
-      torch::serialize::InputArchive inner;
-      archive.read(key, inner);
-      move(inner, device);
-    }
-  }
-}
-
 }  // namespace
 
 torch::Device device_of(const torch::optim::Optimizer& optimizer) {
@@ -103,7 +83,7 @@ void load_optimizer(torch::serialize::InputArchive& archive, torch::optim::Optim
   check_fits(archive, optimizer);
   torch::serialize::InputArchive state;
   archive.read("state", state);
-  if (const auto device = device_of(optimizer); !device.is_cpu()) move(state, device);
+  move_tensors(state, device_of(optimizer));
   try {
     optimizer.load(state);
   } catch (const c10::Error& error) {

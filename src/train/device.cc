@@ -3,17 +3,10 @@
 #include <fmt/format.h>
 
 #include "sullae/error.h"
-#include "train/ranks.h"
+#include "sullae/train/units.h"
 #include "train/update/weight_update.h"
 
 namespace sullae::train {
-
-std::string host_memory_reason(const TrainOptions& options) {
-  if (has_parameter_servers()) return "parameter servers";
-  if (options.shard != "none") return "--shard " + options.shard;
-  if (divides_model(options)) return "--mesh " + options.mesh;
-  return {};
-}
 
 torch::Device device_of(const torch::nn::Module& model) {
   const auto parameters = model.parameters();
@@ -21,15 +14,22 @@ torch::Device device_of(const torch::nn::Module& model) {
 }
 
 torch::Device device_of(const TrainOptions& options, torch::Device local) {
+  const bool in_host_memory = has_parameter_servers();
   if (options.device == "cpu") return torch::kCPU;
-  if (options.device == "auto" && !host_memory_reason(options).empty()) return torch::kCPU;
-  if (options.device == "auto") return local;
+  if (options.device == "auto") return in_host_memory ? torch::kCPU : local;
   if (!local.is_cuda())
     throw InputError("--device cuda: there is no GPU, or a libtorch without CUDA");
-  if (const auto reason = host_memory_reason(options); !reason.empty())
-    throw InputError(fmt::format(
-        "--device cuda: {} trains in host memory alone so far: expected --device cpu", reason));
+  if (in_host_memory)
+    throw InputError(
+        "--device cuda: parameter servers train in host memory alone so far: expected --device "
+        "cpu");
   return local;
+}
+
+torch::Device device_of(const TrainOptions& options, torch::Device local,
+                        torch::nn::Module& model) {
+  const ShardedUnits* const units = units_of(model);
+  return units != nullptr && options.device == "auto" ? units->device() : device_of(options, local);
 }
 
 }  // namespace sullae::train

@@ -14,6 +14,7 @@
 #include "sullae/error.h"
 #include "sullae/parallel/tensor_parallel.h"
 #include "sullae/torch.h"
+#include "train/device.h"
 #include "train/loss_scale.h"
 #include "train/tied_parameters.h"
 
@@ -44,6 +45,17 @@ void check_units(const torch::nn::Module& model, const ShardedUnits& units,
           "expected it in one, by that name, or without a gradient",
           item.key()));
   }
+}
+
+// Which may be so on this rank alone; empty for nothing.
+std::string wrong_device_of(torch::nn::Module& model, const ShardedUnits& units,
+                            const TrainOptions& options, const World& world) {
+  const auto device = device_of(options, local_device(world), model);
+  if (units.device() == device) return {};
+  return fmt::format(
+      "--device {}: the model's units are on {} on rank {}: expected their modules on {} before "
+      "ShardedUnits::shard()",
+      options.device, units.device().str(), world.rank(), device.str());
 }
 
 // Numbers that `world`'s ranks have among all.
@@ -123,9 +135,11 @@ HasStages* stages_of(torch::nn::Module& model) {
 
 Division make_division(const TrainOptions& options, const World& world) {
   Division division;
-  if (options.shard == "parameters")
+  if (options.shard == "parameters") {
     division.units =
         std::make_shared<ShardedUnits>(world, ShardedUnitsOptions{.type = low_precision(options)});
+    division.device = device_of(options, local_device(world));
+  }
   if (!divides_model(options)) return division;
   const Ranks ranks(options, world);
   division.tensor = ranks.tensor;
@@ -151,8 +165,10 @@ std::int64_t count_parameters(torch::nn::Module& model, const Ranks& ranks) {
 }
 
 void check_division(torch::nn::Module& model, const TrainOptions& options, const Ranks& ranks) {
-  if (const ShardedUnits* const units = units_of(model))
+  if (const ShardedUnits* const units = units_of(model)) {
     check_units(model, *units, options, ranks.data);
+    throw_on_all(ranks.all, wrong_device_of(model, *units, options, ranks.all));
+  }
   auto problem = wrong_ranks_of(kStages, ranks_of_stages(model), ranks.stages, options, ranks);
   throw_on_all(ranks.all, problem);
   // A stage may have no layer that is in parts.

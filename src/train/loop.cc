@@ -39,7 +39,7 @@ Loop::Loop(LoopParts parts, const TrainOptions& options)
 Report Loop::run(const World& world) {
   tell_failure([&] {
     enter(world);
-    begin(device_of(options_, local_device(world)));
+    begin(device_of(options_, local_device(world), parts_.model));
     const bool together = world.size() == 1 || stepper_->update().averages_gradients();
     if (options_.end_on_signals && together && !has_parameter_servers()) end_request_.emplace();
     train();

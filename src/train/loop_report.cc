@@ -28,10 +28,9 @@ void Loop::describe() {
 }
 
 void Loop::tell_of(torch::Device device) const {
-  const auto reason = host_memory_reason(options_);
-  if (device.is_cpu() && local_device(ranks_->all).is_cuda() && !reason.empty())
+  if (device.is_cpu() && options_.device == "auto" && local_device(ranks_->all).is_cuda())
     tell(&Observer::noted,
-         fmt::format("the GPU is left alone: {} trains in host memory alone so far", reason));
+         "the GPU is left alone: parameter servers train in host memory alone so far");
   // (P - 1) / (m + P - 1) of the time, with m parts.
   if (ranks_->stages && options_.accumulation_steps < ranks_->stages->size())
     tell(

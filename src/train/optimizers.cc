@@ -38,7 +38,7 @@ constexpr NamedOptimizer kOptimizers[] = {
      }},
     {"adamw",
      [](Parameters p, const TrainOptions& o) -> Made {
-       return std::make_unique<torch::optim::AdamW>(std::move(p), adamw_options(o));
+       return std::make_unique<AdamW>(std::move(p), adamw_options(o));
      }},
     {"sgd",
      [](Parameters p, const TrainOptions& o) -> Made {

@@ -6,6 +6,7 @@
 
 #include "sullae/torch.h"
 #include "train/checked_objective.h"
+#include "train/device.h"
 
 namespace sullae::train {
 namespace {
@@ -68,8 +69,9 @@ void StagedModel::begin(const std::vector<Batch>& batches, Last last) {
 torch::Tensor StagedModel::run(const torch::Tensor& arrived) {
   const std::size_t at = next_++;
   const Batch& batch = batches_->at(at);
-  if (!is_last()) return stages_.run_stage(batch, is_first() ? torch::Tensor() : arrived);
-  const Beginning beginning(stages_, arrived);
+  const auto here = is_first() ? torch::Tensor() : arrived.to(device_of(model_));
+  if (!is_last()) return stages_.run_stage(batch, here);
+  const Beginning beginning(stages_, here);
   return last_(batch, at);
 }
 

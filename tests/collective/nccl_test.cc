@@ -33,6 +33,8 @@ class OnGpu {
   explicit OnGpu(const std::vector<std::byte>& host) : bytes_(host.size()) {
     require(cudaMalloc(&memory_, std::max<std::size_t>(bytes_, 1)));
     require(cudaMemcpy(memory_, host.data(), bytes_, cudaMemcpyHostToDevice));
+    // From pageable memory it returns before all is there, and NCCL's stream waits for no other.
+    require(cudaDeviceSynchronize());
   }
   ~OnGpu() { cudaFree(memory_); }
   OnGpu(const OnGpu&) = delete;

@@ -90,15 +90,21 @@ TEST_F(TrainOnAGpu, TextsLearnWithSparseGradients) {
   }
 }
 
-TEST_F(TrainOnAGpu, IsLeftAloneByWhatTrainsInHostMemory) {
-  const auto sharded = train(2, {"--epochs", "1", "--shard", "optimizer"});
-  EXPECT_EQ(sharded.exit_code, 0) << sharded.standard_error;
-  EXPECT_TRUE(contains(sharded.standard_output,
-                       "the GPU is left alone: --shard optimizer trains in host memory alone"));
-  const auto refused = train(2, {"--shard", "optimizer", "--device", "cuda"});
+TEST_F(TrainOnAGpu, IsLeftAloneByParameterServers) {
+  const auto with_servers = [&](std::vector<std::string> options) {
+    options.insert(options.end(), {"--max-steps", "4"});
+    auto all = words(2, options);
+    all.insert(all.begin() + 2, {"--ps", "1"});
+    return run_program(all);
+  };
+  const auto trained = with_servers({});
+  EXPECT_EQ(trained.exit_code, 0) << trained.standard_error;
+  EXPECT_TRUE(contains(trained.standard_output,
+                       "the GPU is left alone: parameter servers train in host memory alone"));
+  const auto refused = with_servers({"--device", "cuda"});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_TRUE(contains(refused.standard_error,
-                       "--device cuda: --shard optimizer trains in host memory alone so far"))
+                       "--device cuda: parameter servers train in host memory alone so far"))
       << refused.standard_error;
 }
 

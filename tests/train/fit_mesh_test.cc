@@ -48,7 +48,7 @@ TensorData halves() {
 }
 
 TEST(FitMesh, TrainsWhatOneProcessTrains) {
-  TrainOptions options{.epochs = 3, .batch_size = 6, .lr = 0.01, .clip_norm = 0.1};
+  TrainOptions options{.epochs = 3, .batch_size = 6, .lr = 0.01, .clip_norm = 0.1, .device = "cpu"};
   double alone = 0;
   const auto trained = [&](World& world, const World& tensor) {
     PartsImpl model(tensor, world.rank());
@@ -80,8 +80,9 @@ TEST(FitMesh, TheModelsRanksAreThoseOfTheMesh) {
     const Mesh other(world, {{"tp", 2}, {"dp", 2}});
     PartsImpl model(other["tp"], 0);
     EXPECT_TRUE(contains(error_of<InputError>([&] {
-                           fit(model, objective, data, {.batch_size = 6, .mesh = "tp=2"}, "halves",
-                               {}, world);
+                           fit(model, objective, data,
+                               {.batch_size = 6, .device = "cpu", .mesh = "tp=2"}, "halves", {},
+                               world);
                          }),
                          "the model's layers are in parts on ranks 0, 2: expected them on 0, 1"));
   });
@@ -94,7 +95,8 @@ TEST(FitMesh, SaysWhatIsWrong) {
     const auto error = [&](const World& tensor, const std::string& mesh) {
       PartsImpl model(tensor, 0);
       return error_of<InputError>([&] {
-        fit(model, objective, data, {.batch_size = 6, .mesh = mesh}, "halves", {}, world);
+        fit(model, objective, data, {.batch_size = 6, .device = "cpu", .mesh = mesh}, "halves", {},
+            world);
       });
     };
     EXPECT_TRUE(contains(error(world, ""), "the model has layers in parts"));

@@ -41,6 +41,7 @@ TensorData waves(std::int64_t count) {
 
 TrainOptions options_of(double clip) {
   TrainOptions options;
+  options.device = "cpu";
   options.epochs = 3;
   options.batch_size = 6;
   options.optimizer = "sgd";

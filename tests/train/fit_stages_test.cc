@@ -63,8 +63,12 @@ const Regression kOfPiped(forward_of<PipedImpl>());
 
 TEST(FitStages, TrainWhatOneProcessTrains) {
   const TemporaryDirectory folder;
-  TrainOptions options{
-      .epochs = 3, .batch_size = 6, .accumulation_steps = 2, .lr = 0.01, .clip_norm = 0.1};
+  TrainOptions options{.epochs = 3,
+                       .batch_size = 6,
+                       .accumulation_steps = 2,
+                       .lr = 0.01,
+                       .clip_norm = 0.1,
+                       .device = "cpu"};
   Report alone;
   const auto trained = [&](World& world, const World& pipe) {
     // Different at first: the first rank's counts.
@@ -130,6 +134,7 @@ TEST(FitStages, MayLackAGroupOfTheOptimizer) {
                        .optimizer = "adamw",
                        .lr = 0.01,
                        .weight_decay = 0.1,
+                       .device = "cpu",
                        .checkpoint_dir = folder.path(),
                        .resume = true};
   const auto trained = [&](World& world, const World& pipe) {
@@ -162,7 +167,8 @@ TEST(FitStages, SayWhatIsWrong) {
     const auto error = [&](const World& pipe, const std::string& mesh, const Objective& objective) {
       PipedImpl model(pipe);
       return error_of([&] {
-        fit(model, objective, data, {.batch_size = 6, .mesh = mesh}, "halves", {}, world);
+        fit(model, objective, data, {.batch_size = 6, .device = "cpu", .mesh = mesh}, "halves", {},
+            world);
       });
     };
     const Mesh mesh(world, {{"dp", 2}, {"pp", 2}});
@@ -183,7 +189,8 @@ TEST(FitStages, SayWhatIsWrong) {
     Different different(mesh["pp"]);
     EXPECT_TRUE(contains(
         error_of<InputError>([&] {
-          fit(different, kOfPiped, data, {.batch_size = 6, .mesh = "pp=2"}, "halves", {}, world);
+          fit(different, kOfPiped, data, {.batch_size = 6, .device = "cpu", .mesh = "pp=2"},
+              "halves", {}, world);
         }),
         "parameter 'other' is Float [2] on the rank of stage 0, and Float [3] on that of stage 1"));
     // By two names here, and one there.
@@ -194,7 +201,8 @@ TEST(FitStages, SayWhatIsWrong) {
     };
     Twice twice(mesh["pp"]);
     const auto names = error_of<InputError>([&] {
-      fit(twice, kOfPiped, data, {.batch_size = 6, .mesh = "pp=2"}, "halves", {}, world);
+      fit(twice, kOfPiped, data, {.batch_size = 6, .device = "cpu", .mesh = "pp=2"}, "halves", {},
+          world);
     });
     EXPECT_TRUE(contains(names,
                          "parameter 'again' is 'scale' on the rank of stage 0, and 'again' on that "

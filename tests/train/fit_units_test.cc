@@ -41,12 +41,12 @@ struct DividedImpl : torch::nn::Module, HasUnits {
   torch::Tensor shift;
 };
 
-TensorData halves() {
+TensorData halved_rows() {
   const auto x = torch::sin(torch::arange(21 * 6).view({21, 6}) * 0.7);
   return TensorData({x, x * 0.5}, {x, x * 0.5});
 }
 
-const TrainOptions kOptions{.epochs = 2, .batch_size = 5, .shard = "parameters"};
+const TrainOptions kOptions{.epochs = 2, .batch_size = 5, .device = "cpu", .shard = "parameters"};
 
 TEST(FitUnits, TrainsThemAgainAndAgainAndSavesThem) {
   const TemporaryDirectory directory;
@@ -54,7 +54,7 @@ TEST(FitUnits, TrainsThemAgainAndAgainAndSavesThem) {
   run_ranks({.size = 3}, [&](World& world) {
     DividedImpl model(ShardedUnits(world), world.rank());
     const Regression objective(forward_of<DividedImpl>());
-    auto data = halves();
+    auto data = halved_rows();
     std::vector<double> losses;
     for (int i = 0; i < 3; ++i)
       losses.push_back(fit(model, objective, data, kOptions, "halves", {}, world).test_loss);
@@ -79,7 +79,7 @@ TEST(FitUnits, TrainsThemAgainAndAgainAndSavesThem) {
 TEST(FitUnits, SaysWhatIsWrong) {
   run_ranks({.size = 2}, [](World& world) {
     const Regression objective(forward_of<DividedImpl>());
-    auto data = halves();
+    auto data = halved_rows();
     const auto error = [&](const ShardedUnits& units, bool more) {
       DividedImpl model(units, 0);
       if (more) model.register_parameter("more", torch::ones({2}));

@@ -1,6 +1,8 @@
 // `sullae train` of small transformers, for tests of how they are divided among ranks.
 #pragma once
 
+#include <optional>
+
 #include "support/errors.h"
 #include "train/fixture.h"
 #include "train/small_prose.h"
@@ -27,7 +29,8 @@ class Transformers : public Train {
     all.insert(all.end(), options.begin(), options.end());
     return words(ranks, std::move(all), recipe);
   }
-  ProgramResult run(int ranks, const std::string& recipe, std::vector<std::string> options) {
+  virtual ProgramResult run(int ranks, const std::string& recipe,
+                            std::vector<std::string> options) {
     return run_program(transformer_words(ranks, recipe, std::move(options)));
   }
   nlohmann::json trained(int ranks, const std::string& recipe, std::vector<std::string> options) {
@@ -143,7 +146,7 @@ class Transformers : public Train {
   }
 
   std::string said_;
-  const HiddenGpus hidden_;
+  std::optional<HiddenGpus> hidden_{std::in_place};
 };
 
 }  // namespace sullae::testing

@@ -48,7 +48,8 @@ struct ShardedOptimizerOptions {
 /// parameter that this rank has a part of a piece, by the parameter's name, with as many dimensions, of which all but the
 /// last are 1. So it must treat each element by itself: SGD, Adam, AdamW, Adagrad, RMSprop. Weights in 16 bits are updated in float32, of which each rank keeps its part alone.
 ///
-/// Gradients are gone from the parameters once they are reduced; clip with clip_grad_norm(). Sparse gradients are refused, and parameters on GPUs.
+/// Gradients are gone from the parameters once they are reduced; clip with clip_grad_norm(). Sparse gradients are refused.
+/// Parameters may be on a GPU, all on one: gradients and weights travel as CUDA tensors do (sullae/torch.h).
 /// Used by the thread that trains. Errors of the background are thrown by synchronize() and step().
 class ShardedOptimizer {
  public:

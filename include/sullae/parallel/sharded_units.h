@@ -74,8 +74,9 @@ class ShardedUnits {
 
   /// Divides the parameters of `module` that require gradients, as they are on rank 0, and lets go of all but this rank's part: a
   /// model that is made unit by unit is nowhere whole. Their names are those in the module, after `name` and a dot.
-  /// What needs no gradient stays, as it is on rank 0. Collective. Throws InputError on every rank for parameters of two units, of
-  /// GPUs, for a type that libtorch does not compute in, and once a unit ran or an optimizer was made; MismatchError where units differ.
+  /// What needs no gradient stays, as it is on rank 0. On GPUs, where the module is by then and all others are, parts travel as CUDA
+  /// tensors do (sullae/torch.h). Collective. Throws InputError on every rank for parameters of two units, or on two devices, for a type
+  /// that libtorch does not compute in, and once a unit ran or an optimizer was made; MismatchError where units differ.
   template <class Contained>
   ShardedUnit<Contained> shard(torch::nn::ModuleHolder<Contained> module, const std::string& name) {
     ShardedUnit<Contained> unit;
@@ -90,6 +91,8 @@ class ShardedUnits {
   /// Whether ranks of other worlds have the same ones.
   bool has_replicas() const;
   const ShardedUnitsOptions& options() const;
+  /// Where they are; host memory while there are none.
+  torch::Device device() const;
   /// Of what is divided.
   std::vector<std::string> parameter_names() const;
 

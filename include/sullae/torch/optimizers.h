@@ -9,12 +9,19 @@ namespace sullae {
 
 /// Adam (D. P. Kingma, J. Ba, 2015) that also takes sparse gradients: of such a parameter only the
 /// touched rows and their moments are updated, as torch.optim.SparseAdam does in Python. Dense
-/// parameters of float32 and float64 in host memory are updated in one pass over memory. State and
-/// options are torch::optim::Adam's, so checkpoints of one load into the other. weight_decay is not
-/// defined for sparse gradients.
+/// parameters of float32 and float64 in host memory are updated in one pass over memory, those of a GPU
+/// together in one kernel. State and options are torch::optim::Adam's, so checkpoints of one load into the
+/// other. weight_decay is not defined for sparse gradients.
 class Adam : public torch::optim::Adam {
  public:
   using torch::optim::Adam::Adam;
+  torch::Tensor step(LossClosure closure = nullptr) override;
+};
+
+/// AdamW (I. Loshchilov, F. Hutter, 2019), in the same ways. State and options are torch::optim::AdamW's.
+class AdamW : public torch::optim::AdamW {
+ public:
+  using torch::optim::AdamW::AdamW;
   torch::Tensor step(LossClosure closure = nullptr) override;
 };
 

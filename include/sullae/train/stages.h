@@ -12,7 +12,8 @@ namespace sullae::train {
 /// What a model is, besides a torch::nn::Module, of which each rank has some layers, one behind the other's: TrainOptions::mesh = "pp=4". The
 /// parts of a step (TrainOptions::accumulation_steps) go through the ranks as in a Pipeline, and the last rank has the objective.
 /// Parameters have the names that they have in the whole model, which registers them in the order of the stages; what several ranks have by
-/// one name is one. To begin as one process does, a rank draws what others have, too, and drops it. In host memory.
+/// one name is one. To begin as one process does, a rank draws what others have, too, and drops it. What is between ranks goes through
+/// host memory, also from one GPU to another.
 class HasStages {
  public:
   virtual ~HasStages() = default;

@@ -14,8 +14,8 @@ namespace sullae::nccl {
 
 /// False in a build without NCCL.
 bool is_built();
-/// Which GPU it is, the same text for whoever on this host asks for the same one. Empty where there is
-/// none of that number.
+/// Which GPU it is, the same text for whoever on this host, or with this NCCL_HOSTID, asks for the same one.
+/// Empty where there is none of that number.
 std::string identity_of(int device);
 
 struct GroupOptions {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/log.h"
 #include "collective/counts.h"
 
 namespace sullae::nccl {
@@ -11,6 +12,8 @@ namespace {
 
 // How often to ask whether a call that NCCL has taken on is done.
 constexpr std::chrono::microseconds kNap{50};
+// For what is on its way to other ranks when the group ends.
+constexpr std::chrono::seconds kLeaving{10};
 
 ncclDataType_t type_of(DataType type) {
   switch (type) {
@@ -103,10 +106,28 @@ Group::Group(Rendezvous& rendezvous, const Options& options, std::shared_ptr<Str
 }
 
 Group::~Group() {
-  cudaStreamSynchronize(stream_->handle());  // ends by itself, or by the watchdog
-  const bool aborted = watchdog_->aborted();
-  watchdog_.reset();
-  if (!aborted) ncclCommAbort(handle_);  // does not wait for ranks that are gone
+  const bool is_done =
+      cudaStreamSynchronize(stream_->handle()) == cudaSuccess;  // or the watchdog ends it
+  watchdog_->stop();
+  if (watchdog_->aborted()) return;
+  if (is_done && finalize()) {
+    ncclCommDestroy(handle_);
+  } else {
+    ncclCommAbort(handle_);  // does not wait for ranks that are gone
+  }
+}
+
+// What this rank's kernels have handed to NCCL's threads is still on its way to others, which an abort would keep it from.
+bool Group::finalize() noexcept {
+  try {
+    const auto limit = std::min<std::chrono::milliseconds>(options_.timeout, kLeaving);
+    settle("leaving the ranks", ncclCommFinalize(handle_),
+           Deadline(limit, "SULLAE_TIMEOUT, and at most 10 s"));
+    return true;
+  } catch (const Error& error) {
+    log::warning("{}", error.what());
+    return false;
+  }
 }
 
 void Group::settle(const char* what, ncclResult_t result, const Deadline& deadline) {

@@ -39,6 +39,7 @@ class Group final : public DeviceCommunicator {
   /// Calls NCCL, and waits until it has put its work on the stream.
   void enqueue(const char* what, const std::function<ncclResult_t()>& call);
   void settle(const char* what, ncclResult_t result, const Deadline& deadline);
+  bool finalize() noexcept;
 
   Options options_;
   std::shared_ptr<Stream> stream_;

@@ -18,13 +18,15 @@ Watchdog::Watchdog(ncclComm_t communicator, std::shared_ptr<Stream> stream,
       timeout_(timeout),
       thread_([this] { run(); }) {}
 
-Watchdog::~Watchdog() {
+Watchdog::~Watchdog() { stop(); }
+
+void Watchdog::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Watchdog::note() {

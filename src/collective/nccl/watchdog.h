@@ -26,6 +26,8 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
+  /// It looks no more. What it has begun is done then: whether it has aborted is known.
+  void stop();
   /// Call after each operation was put on the stream.
   void note();
   /// Throws Error once the communicator is aborted.

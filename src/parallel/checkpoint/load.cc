@@ -17,7 +17,6 @@
 #include "torch/archive_bytes.h"
 #include "torch/broadcast_text.h"
 #include "torch/checkpoint_archive.h"
-#include "torch/tensor_type.h"
 
 namespace sullae {
 namespace {
@@ -54,9 +53,12 @@ class Load {
       if (sharded_ != nullptr) give_state(i, prototype.get());
     }
     for (std::size_t i = 0; i < model_.rest.size(); ++i) {
-      torch::Tensor values = model_.rest[i].tensor.detach();
+      // In host memory: a rank may have a copy there of what is on another's GPU.
+      torch::Tensor own = model_.rest[i].tensor.detach();
+      torch::Tensor values = own.to(torch::kCPU);
       if (source_) source_->copy_rest(i, values);
       broadcast(values, kCheckpointRoot, world());
+      if (!own.is_cpu()) own.copy_(values);
     }
     parts_.refresh();
     throw_on_all(world(), own_problem_);
@@ -156,13 +158,10 @@ class Load {
     if (source_ && is_mine) {
       into.copy_(values);
     } else if (source_ || is_mine) {
-      const torch::Tensor& travels = source_ ? values : into;
-      const auto elements = static_cast<std::size_t>(travels.numel());
-      const DataType type = data_type(travels.scalar_type(), "a parameter's state");
       if (source_)
-        world().send(travels.data_ptr(), elements, type, rank, kCheckpointTag);
+        send(values, rank, kCheckpointTag, world());
       else
-        world().receive(travels.data_ptr(), elements, type, kCheckpointRoot, kCheckpointTag);
+        receive(into, kCheckpointRoot, kCheckpointTag, world());
     }
   }
 

@@ -86,8 +86,9 @@ Crcs put_parts(const ParameterParts& parts, const Sharded* sharded, const Number
   // `elements` are what this rank has, one part behind the other.
   const auto put_own = [&](std::int64_t offset, const std::vector<Part>& writers,
                            const torch::Tensor& elements) {
-    const auto* from = static_cast<const char*>(elements.data_ptr());
-    const std::size_t element = elements.element_size();
+    const torch::Tensor written = elements.to(torch::kCPU);
+    const auto* from = static_cast<const char*>(written.data_ptr());
+    const std::size_t element = written.element_size();
     for (const Part& part : writers) {
       if (!is_own(part)) continue;
       const std::size_t bytes = (part.to - part.from) * element;
@@ -234,7 +235,7 @@ class Save {
   void put_own() {
     for (const Content& content : outline_->contents) {
       if (!content.own.defined()) continue;
-      const torch::Tensor flat = flat_of(content.own);
+      const torch::Tensor flat = flat_of(content.own).to(torch::kCPU);
       const auto bytes = static_cast<std::size_t>(flat.numel()) * content.element_bytes;
       output_->write_at(content.offset, flat.data_ptr(), bytes);
       own_crcs_.push_back(extend_crc(0, flat.data_ptr(), bytes));

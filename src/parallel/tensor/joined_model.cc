@@ -95,16 +95,17 @@ JoinedModel::JoinedModel(const std::vector<OwnModule>& own,
   for (const auto& [one, rank] : state_of_all(own, world)) {
     const auto kind = one.at("kind").get<std::string>();
     const auto name = one.at("name").get<std::string>();
-    if (kind == "parameter" && firsts.emplace(name, one.at("is")).first->second != one.at("is"))
+    const auto is = one.value("is", std::string());
+    if (kind == "parameter" && firsts.emplace(name, is).first->second != is)
       throw InputError(
           fmt::format("a checkpoint of a model in parts: parameter '{}' is also called '{}' on one "
                       "rank, and not on rank {}: expected the same names on all that have it",
-                      name, std::max(firsts.at(name), one.at("is").get<std::string>()), rank));
+                      name, std::max(firsts.at(name), is), rank));
     if (!there.emplace(kind, name).second) continue;
     if (kind == "module") {
       state.push_back({.kind = Kind::module, .name = name});
     } else if (kind == "parameter") {
-      state.push_back({Kind::parameter, name, parameters.at(one.at("is"))});
+      state.push_back({Kind::parameter, name, parameters.at(is)});
     } else {
       const auto found = own_buffers.find(name);
       const auto tensor =

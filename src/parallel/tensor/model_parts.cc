@@ -24,9 +24,6 @@ std::string about(const std::string& name) {
 
 // Why it has no place in a checkpoint; empty: it has.
 std::string problem_with(const OwnParameter& own) {
-  if (!own.updated.is_cpu())
-    return about(own.name) +
-           fmt::format("is on {}: expected it in host memory", own.updated.device().str());
   if (!own.updated.is_contiguous())
     return about(own.name) + "is a view with gaps, or laid out otherwise than row by row";
   for (std::size_t i = 1; own.part && i < own.part->ranges.size(); ++i) {

@@ -34,7 +34,7 @@ void add_parameters(std::vector<OwnParameter>& to, const torch::nn::Module& modu
 class ModelParts final : public ParameterParts {
  public:
   /// `own`: this rank's. Those of one name are one parameter's: its parts, or all alike. Collective over
-  /// `world`. Throws InputError, on every rank, for parameters that are on a GPU, or have gaps, or whose parts do not make up a whole.
+  /// `world`. Throws InputError, on every rank, for parameters that have gaps, or whose parts do not make up a whole.
   ModelParts(const std::vector<OwnParameter>& own, const World& world);
 
   const World& world() const override { return world_; }

@@ -16,6 +16,10 @@ std::size_t ShardedUnits::add(torch::nn::Module& module, const std::string& name
 
 const World& ShardedUnits::world() const { return parameters_->world(); }
 bool ShardedUnits::has_replicas() const { return parameters_->has_replicas(); }
+torch::Device ShardedUnits::device() const {
+  const auto& all = parameters_->all();
+  return all.empty() ? torch::Device(torch::kCPU) : all.front().tensor.device();
+}
 const ShardedUnitsOptions& ShardedUnits::options() const { return parameters_->options(); }
 
 std::vector<std::string> ShardedUnits::parameter_names() const {

@@ -13,9 +13,9 @@
 namespace sullae {
 namespace {
 
-c10::Storage storage_without_memory(std::size_t bytes) {
+c10::Storage storage_without_memory(std::size_t bytes, torch::Device device) {
   return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), bytes, c10::DataPtr(nullptr, c10::kCPU),
+      c10::StorageImpl::use_byte_size_t(), bytes, c10::DataPtr(nullptr, device),
       /*allocator=*/nullptr, /*resizable=*/false));
 }
 
@@ -57,13 +57,16 @@ Unit::Unit(std::string unit_name, std::vector<PlannedParameter> parameters_of_it
       places(parameters.size()),
       present(parameters.size(), 0) {
   const auto own = static_cast<std::size_t>(rank);
+  const auto on_device = [&](torch::ScalarType type) {
+    return torch::TensorOptions(type).device(device());
+  };
   for (std::size_t s = 0; s < sections.size(); ++s) {
     UnitSection& section = sections[s];
     for (std::size_t place = 0; place < section.members.size(); ++place)
       places[section.members[place]] = {.section = s, .place = place};
     section.counts = shard_counts(section.elements, section.element_bytes(), ranks);
     const auto offsets = offsets_of(section.counts);
-    section.shard = torch::zeros({length(section.counts[own])}, section.type);
+    section.shard = torch::zeros({length(section.counts[own])}, on_device(section.type));
     section.pieces =
         pieces_of(section.sizes, section.element_bytes(), offsets[own], offsets[own + 1]);
     const auto wide = updated_type(section.type);
@@ -77,26 +80,26 @@ Unit::Unit(std::string unit_name, std::vector<PlannedParameter> parameters_of_it
           parameters[member].tensor));
     }
   }
-  storage_ = storage_without_memory(bytes());
+  storage_ = storage_without_memory(bytes(), device());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const UnitSection& section = sections[places[i].section];
     const auto start = section.offset / section.element_bytes() + section.starts[places[i].place];
     torch::Tensor& parameter = parameters[i].tensor;
-    parameter.set_data(torch::empty({0}, section.type)
+    parameter.set_data(torch::empty({0}, on_device(section.type))
                            .set_(storage_, length(start), parameter.sizes(), parameter.strides()));
   }
 }
 
 void Unit::move_to(std::byte* memory) {
-  storage_.unsafeGetStorageImpl()->set_data_ptr(c10::DataPtr(memory, c10::kCPU));
+  storage_.unsafeGetStorageImpl()->set_data_ptr(c10::DataPtr(memory, device()));
 }
 
-torch::Tensor Unit::at(std::byte* memory, std::size_t parameter) const {
+torch::Tensor Unit::at(std::byte* memory, torch::Device on, std::size_t parameter) const {
   const UnitSection& section = sections[places[parameter].section];
   const torch::Tensor& like = parameters[parameter].tensor;
   return torch::from_blob(
       memory + section.offset + section.starts[places[parameter].place] * section.element_bytes(),
-      like.sizes(), like.strides(), like.options());
+      like.sizes(), like.strides(), like.options().device(on));
 }
 
 torch::Tensor Unit::piece_of(std::size_t parameter) const {
@@ -115,7 +118,7 @@ void Unit::give_gradients() {
       torch::Tensor& gradient = updated.mutable_grad();
       const auto more = section.gradient.narrow(0, length(piece.at), updated.numel())
                             .view(updated.sizes())
-                            .to(updated.scalar_type());
+                            .to(updated.device(), updated.scalar_type());
       if (gradient.defined())
         gradient.add_(more);
       else

@@ -50,11 +50,12 @@ struct Unit {
   Unit(std::string unit_name, std::vector<PlannedParameter> parameters_of_it,
        const std::vector<torch::Tensor>& values, int ranks, int rank);
 
+  torch::Device device() const { return parameters.front().tensor.device(); }
   std::size_t bytes() const { return sections.back().offset + sections.back().bytes(); }
   /// `memory` becomes that of all parameters; null for none.
   void move_to(std::byte* memory);
-  /// That of a parameter, in memory of all.
-  torch::Tensor at(std::byte* memory, std::size_t parameter) const;
+  /// That of a parameter, in memory of all, which is `on` a device.
+  torch::Tensor at(std::byte* memory, torch::Device on, std::size_t parameter) const;
   /// What this rank updates of one; undefined for nothing.
   torch::Tensor piece_of(std::size_t parameter) const;
   /// What was reduced becomes that of what is updated.

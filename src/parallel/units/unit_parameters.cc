@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <exception>
-#include <thread>
 #include <utility>
 
-#include "collective/counts.h"
 #include "parallel/agreement.h"
 #include "parallel/alone.h"
 #include "parallel/flat.h"
@@ -16,7 +14,6 @@
 #include "parallel/named_state.h"
 #include "sullae/adapter.h"
 #include "sullae/torch.h"
-#include "torch/tensor_type.h"
 #include "torch/trained_parameters.h"
 
 namespace sullae {
@@ -50,12 +47,7 @@ UnitParameters::UnitParameters(const World& world, const std::optional<World>& r
       options_(options),
       reductions_(world_, replicas_) {}
 
-// What is under way ends before what it writes to does.
-UnitParameters::~UnitParameters() {
-  for (const auto& residence : residences_) {
-    while (residence && !residence->arrival.done()) std::this_thread::yield();
-  }
-}
+UnitParameters::~UnitParameters() = default;
 
 void UnitParameters::give_to_optimizer() {
   if (all_.empty())
@@ -80,17 +72,31 @@ std::vector<PlannedParameter> UnitParameters::checked(torch::nn::Module& module,
       named.insert(name_in(name, item.key()), item.value());
     found = trained_of(named, kWho);
     check_unit(found.trained, name, seen_);
+    check_device(found.trained.front());
   } catch (const InputError& error) {
     problem = error.what();
   }
   throw_on_all(world_, problem);
-  if (!alone()) check_same_parameters(found.trained, "unit " + name, world_, kWho);
+  if (!alone()) {
+    const auto device = found.trained.front().tensor.device().type();
+    check_same_parameters(
+        found.trained,
+        fmt::format("unit {} device={}", name, c10::DeviceTypeName(device, /*lower_case=*/true)),
+        world_, kWho);
+  }
   frozen_.insert(frozen_.end(), found.frozen.begin(), found.frozen.end());
   for (const PlannedParameter& parameter : found.frozen)
     others_.push_back({NamedState::Kind::parameter, parameter.name, parameter.tensor});
   for (const auto& item : module.named_buffers())
     others_.push_back({NamedState::Kind::buffer, name_in(name, item.key()), item.value()});
   return std::move(found.trained);
+}
+
+void UnitParameters::check_device(const PlannedParameter& parameter) const {
+  if (all_.empty() || all_.front().tensor.device() == parameter.tensor.device()) return;
+  throw InputError(fmt::format("{}: parameter '{}' is on {}, and '{}' on {}: expected one device",
+                               kWho, all_.front().name, all_.front().tensor.device().str(),
+                               parameter.name, parameter.tensor.device().str()));
 }
 
 void UnitParameters::start_equal(const torch::nn::Module& module) const {
@@ -144,26 +150,27 @@ void UnitParameters::keep_alone(const std::vector<PlannedParameter>& parameters,
 }
 
 void UnitParameters::make_buffers() {
-  if (has_buffers_) return;
-  has_buffers_ = true;
+  if (exchange_) return;
+  const ShardExchange exchange(world_, all_.front().tensor.device());
   std::size_t largest = 0;
   for (const auto& unit : units_) largest = std::max(largest, unit->bytes());
-  for (std::size_t i = 0; i < kBuffers; ++i) free_.push_back(world_.allocate_shared(largest));
-  reductions_.make_buffers(largest);
+  std::vector<WholeMemory> made;
+  for (std::size_t i = 0; i < kBuffers; ++i) made.push_back(exchange.allocate(largest));
+  reductions_.make_buffers(exchange, largest);
+  free_ = std::move(made);
+  exchange_.emplace(exchange);
 }
 
-void UnitParameters::start_gather(std::size_t unit, std::shared_ptr<std::byte> memory,
-                                  bool shared) {
-  Unit& one = *units_[unit];
-  std::byte* const whole = memory.get();
-  const Handle arrival = AdapterView(world_).submit(
-      [&one, whole](Communicator& communicator) {
-        for (const UnitSection& section : one.sections)
-          communicator.allgather(section.shard.data_ptr(), whole + section.offset, section.counts,
-                                 data_type(section.type, "a unit"));
-      },
-      {.name = fmt::format("parameters of unit {}", one.name), .bytes = one.bytes()});
-  residences_[unit] = {.memory = std::move(memory), .shared = shared, .arrival = arrival};
+void UnitParameters::start_gather(std::size_t unit, WholeMemory memory, bool shared) {
+  const Unit& one = *units_[unit];
+  memory.bytes = one.bytes();
+  std::vector<ShardRange> ranges;
+  for (const UnitSection& section : one.sections)
+    ranges.push_back({.shard = section.shard, .counts = &section.counts, .offset = section.offset});
+  auto arrival =
+      exchange_->gather(memory, std::move(ranges), fmt::format("parameters of unit {}", one.name));
+  residences_[unit] = {
+      .memory = std::move(memory), .shared = shared, .arrival = std::move(arrival)};
 }
 
 void UnitParameters::gather(std::size_t unit, bool learns) {
@@ -180,31 +187,28 @@ void UnitParameters::gather(std::size_t unit, bool learns) {
     if (!free_.empty()) {
       start_gather(unit, take(), true);
     } else {
-      const std::size_t bytes = units_[unit]->bytes();
-      start_gather(unit, {new std::byte[bytes], std::default_delete<std::byte[]>()}, false);
+      start_gather(unit, exchange_->allocate_alone(units_[unit]->bytes()), false);
     }
   }
   try {
     residences_[unit]->arrival.wait();
   } catch (const MismatchError&) {  // rethrown: the world goes on, and may be asked again
-    forget(unit);
+    drop(unit);
     throw;
   }
-  units_[unit]->move_to(residences_[unit]->memory.get());
+  units_[unit]->move_to(residences_[unit]->memory.here.get());
   const auto next = learns ? order_.next() : std::nullopt;
   if (next && !residences_[*next] && !free_.empty()) start_gather(*next, take(), true);
 }
 
-void UnitParameters::forget(std::size_t unit) {
-  units_[unit]->move_to(nullptr);
-  if (residences_[unit]->shared) free_.push_back(std::move(residences_[unit]->memory));
-  residences_[unit].reset();
-}
-
+// What is under way ends before its memory is another's.
 void UnitParameters::drop(std::size_t unit) {
   if (!residences_[unit]) return;
-  while (!residences_[unit]->arrival.done()) std::this_thread::yield();
-  forget(unit);
+  units_[unit]->move_to(nullptr);
+  const auto memory = std::move(residences_[unit]->memory);
+  const bool shared = residences_[unit]->shared;
+  residences_[unit].reset();
+  if (shared) free_.push_back(memory);
 }
 
 void UnitParameters::drop_all() {
@@ -263,6 +267,7 @@ void UnitParameters::reduce() {
     if (left[i] != 0) reductions_.start(*units_[i]);
   }
   reductions_.wait();
+  exchange_->check();
   drop_all();
   for (const auto& unit : units_) unit->give_gradients();
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "parallel/parameter_store.h"
+#include "parallel/shard_exchange.h"
 #include "parallel/units/run_order.h"
 #include "parallel/units/unit.h"
 #include "parallel/units/unit_reductions.h"
@@ -62,19 +63,19 @@ class UnitParameters final : public ParameterStore {
  private:
   // A unit's parameters, whole, or on their way.
   struct Residence {
-    std::shared_ptr<std::byte> memory;
+    WholeMemory memory;
     bool shared = false;
-    Handle arrival;
+    PendingGather arrival;
   };
 
   bool alone() const { return world_.size() == 1 && !replicas_; }
   void keep_alone(const std::vector<PlannedParameter>& parameters,
                   const std::vector<torch::Tensor>& values);
   std::vector<PlannedParameter> checked(torch::nn::Module& module, const std::string& name);
+  void check_device(const PlannedParameter& parameter) const;
   void start_equal(const torch::nn::Module& module) const;
   void make_buffers();
-  void start_gather(std::size_t unit, std::shared_ptr<std::byte> memory, bool shared);
-  void forget(std::size_t unit);
+  void start_gather(std::size_t unit, WholeMemory memory, bool shared);
   void drop(std::size_t unit);
   void drop_all();
   void renew();
@@ -94,9 +95,9 @@ class UnitParameters final : public ParameterStore {
       places_;  // by parameter: its unit, and which of its
   RunOrder order_;
   std::vector<std::optional<Residence>> residences_;  // by unit
-  std::vector<int> expected_;  // by unit: runs that backward has yet to come to
-  bool has_buffers_ = false;
-  std::vector<std::shared_ptr<std::byte>> free_;
+  std::vector<int> expected_;              // by unit: runs that backward has yet to come to
+  std::optional<ShardExchange> exchange_;  // from the first run on
+  std::vector<WholeMemory> free_;
   UnitReductions reductions_;
 };
 

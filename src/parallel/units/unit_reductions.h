@@ -23,8 +23,8 @@ class UnitReductions {
   UnitReductions(const UnitReductions&) = delete;
   UnitReductions& operator=(const UnitReductions&) = delete;
 
-  /// Before the first; `most` bytes for a unit.
-  void make_buffers(std::size_t most);
+  /// Before the first; `most` bytes for a unit. Collective.
+  void make_buffers(const ShardExchange& exchange, std::size_t most);
   /// Takes the gradients of a unit's parameters. Throws InputError for one that is sparse. Collective.
   void start(Unit& unit);
   /// Throws the first thing that one of them threw, once all have ended.
@@ -35,6 +35,7 @@ class UnitReductions {
 
   World world_;
   std::optional<World> replicas_;
+  std::optional<ShardExchange> exchange_;
   std::optional<GradientBuffers> buffers_;
   std::vector<std::pair<Handle, std::shared_ptr<Reduction>>> under_way_;
 };

@@ -19,6 +19,8 @@ namespace sullae::train {
 struct Division {
   /// Who has their parameters when they do not run; null: they are there at all times.
   std::shared_ptr<ShardedUnits> units = nullptr;
+  /// Where those are; a network without them is moved when it is made.
+  torch::Device device = torch::kCPU;
   /// Those that have parts of each; none: they are whole.
   std::optional<World> tensor = std::nullopt;
   /// Those that have some each, one behind the other's; none: all are here.
@@ -36,8 +38,9 @@ class Layer {
   /// Those of `module`, which have their values by now. `name` is its place in the network; empty: the network itself.
   Layer(const std::string& name, const std::shared_ptr<torch::nn::Module>& module,
         const Division& division) {
-    if (division.units)
-      unit_ = division.units->shard(torch::nn::ModuleHolder<torch::nn::Module>(module), name);
+    if (!division.units) return;
+    module->to(division.device);
+    unit_ = division.units->shard(torch::nn::ModuleHolder<torch::nn::Module>(module), name);
   }
 
   torch::Tensor run(const torch::Tensor& input,

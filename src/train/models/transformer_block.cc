@@ -124,7 +124,7 @@ torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& input, const Pl
     return torch::dropout(x, dropout_, is_training());
   };
   const auto own = [&](torch::nn::LayerNorm& norm, const torch::Tensor& x) {
-    return for_each_part(normed(norm, x, qkv_->weight.scalar_type()));
+    return for_each_part(normed(norm, x, type()));
   };
   const auto x = input + drop(attend(own(norm1_, input), places));
   return x + drop(sum_of_parts(down_, torch::gelu(through(up_, own(norm2_, x)))));
@@ -145,6 +145,10 @@ torch::Tensor TransformerBlocks::operator()(torch::Tensor x, const Places& place
     x = layers_[i].run(x, [&](const torch::Tensor& input) { return block.forward(input, places); });
   }
   return x;
+}
+
+torch::ScalarType TransformerBlocks::type() const {
+  return modules_->children().front()->as<TransformerBlockImpl>()->type();
 }
 
 void TransformerStack::check() const {

@@ -45,6 +45,9 @@ class TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl>,
   void reset() override;
   torch::Tensor forward(const torch::Tensor& input, const Places& places);
 
+  /// What it computes in: 16 bits, where its weights are cast.
+  torch::ScalarType type() const { return qkv_->weight.scalar_type(); }
+
   /// Each of `ranks` keeps its heads, and its part of the network behind them, of what it has now. Throws InputError.
   void divide(const World& ranks);
   std::map<std::string, ParameterPart> parts() const override;
@@ -75,6 +78,8 @@ class TransformerBlocks {
   void add(std::int64_t number, TransformerBlock block, const Division& division);
   /// `x` through all.
   torch::Tensor operator()(torch::Tensor x, const Places& places);
+  /// What they compute in. There is one.
+  torch::ScalarType type() const;
   /// For the network, by the name that add() gives its parameters: "blocks".
   const torch::nn::ModuleDict& modules() const { return modules_; }
 

@@ -11,14 +11,18 @@
 namespace sullae::train {
 namespace {
 
-// Scores of so many numbers stay in the processor's cache from their matrix product to that of their gradients.
+// Scores of so many numbers stay in the processor's cache from their matrix product to that of their gradients. A GPU is at its
+// best with many, which take half a gigabyte here.
 constexpr std::int64_t kScoresTogether = 1 << 20;
+constexpr std::int64_t kScoresTogetherOnGpu = 1 << 27;
 constexpr std::int64_t kLeastPlaces = 64;
 
-// Calls `take` with the first place and the number of places of each part.
+// Calls `take` with the first of the places of `states` and the number of places of each part.
 template <class Take>
-void in_parts(std::int64_t places, std::int64_t pieces, const Take& take) {
-  const std::int64_t most = std::max(kLeastPlaces, kScoresTogether / pieces);
+void in_parts(const torch::Tensor& states, std::int64_t pieces, const Take& take) {
+  const std::int64_t places = states.size(0);
+  const std::int64_t together = states.is_cuda() ? kScoresTogetherOnGpu : kScoresTogether;
+  const std::int64_t most = std::max(kLeastPlaces, together / pieces);
   for (std::int64_t first = 0; first < places; first += most)
     take(first, std::min(most, places - first));
 }
@@ -84,7 +88,7 @@ struct Loss : torch::autograd::Function<Loss> {
     // Of many parts: 16 bits would lose the later ones.
     const auto vectors_gradient =
         torch::zeros(vectors.sizes(), vectors.options().dtype(torch::kFloat32));
-    in_parts(states.size(0), most_pieces(pieces), [&](std::int64_t first, std::int64_t count) {
+    in_parts(states, most_pieces(pieces), [&](std::int64_t first, std::int64_t count) {
       const auto state = states.narrow(0, first, count);
       const auto weight = weights.narrow(0, first, count).unsqueeze(1);
       auto scores = scores_of(state, vectors);
@@ -147,7 +151,7 @@ Tally NextPiece::measure(torch::nn::Module& model, const Batch& batch) const {
   Sum loss;
   Sum right;
   const auto measure_all = [&](const torch::Tensor& states, const PieceVectors& vectors) {
-    in_parts(states.size(0), most_pieces(vectors), [&](std::int64_t first, std::int64_t count) {
+    in_parts(states, most_pieces(vectors), [&](std::int64_t first, std::int64_t count) {
       const auto scores = scores_of(states.narrow(0, first, count), vectors.own);
       const auto label = labels.narrow(0, first, count);
       const auto is_label = label.ne(kNoToken);
