@@ -30,6 +30,8 @@ class ParameterParts {
   virtual ~ParameterParts() = default;
 
   virtual const World& world() const = 0;
+  /// The ranks that have the same parts in other worlds; null for none.
+  virtual const World* replicas() const { return nullptr; }
   /// Those that the optimizer is of, trained or not, in its order: their names, and the tensors that modules have.
   virtual const std::vector<PlannedParameter>& all() const = 0;
   /// One that is laid out as the whole of it; it need not be there.

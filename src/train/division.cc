@@ -27,11 +27,7 @@ std::set<std::string> names_of(const ShardedUnits& units) {
 }
 
 void check_units(const torch::nn::Module& model, const ShardedUnits& units,
-                 const TrainOptions& options, const World& world) {
-  if (units.world() != world || units.has_replicas())
-    throw InputError(
-        "--shard parameters: the model's units are divided among other ranks than those that train "
-        "it: expected ShardedUnits of their world, without replicas");
+                 const TrainOptions& options) {
   if (units.options().type != low_precision(options))
     throw InputError(
         fmt::format("--precision {}: the model's units compute in another type: expected "
@@ -64,6 +60,20 @@ std::vector<std::int64_t> members_of(const World& world, const Ranks& ranks) {
   std::vector<std::int64_t> members(static_cast<std::size_t>(world.size()));
   world.allgather(&own, members.data(), 1, DataType::int64);
   return members;
+}
+
+// What is wrong with the ranks that have the units' parts; empty for nothing. Collective over them, and over those that the options say.
+std::string wrong_ranks_of(const ShardedUnits& units, const TrainOptions& options,
+                           const Ranks& ranks) {
+  const auto wanted = members_of(ranks.units.value_or(ranks.data), ranks);
+  const auto there = members_of(units.world(), ranks);
+  const bool has_replicas = ranks.replicas && ranks.replicas->size() > 1;
+  if (there == wanted && units.has_replicas() == has_replicas) return {};
+  return fmt::format(
+      "--shard parameters{}: the model's units are divided among ranks {}{}: expected ranks {}{}",
+      options.mesh.empty() ? "" : " --mesh " + options.mesh, fmt::join(there, ", "),
+      units.has_replicas() ? ", with replicas" : "", fmt::join(wanted, ", "),
+      has_replicas ? ", with replicas" : "");
 }
 
 // Where a model has what `mesh` does not say, or the other way.
@@ -136,8 +146,11 @@ HasStages* stages_of(torch::nn::Module& model) {
 Division make_division(const TrainOptions& options, const World& world) {
   Division division;
   if (options.shard == "parameters") {
-    division.units =
-        std::make_shared<ShardedUnits>(world, ShardedUnitsOptions{.type = low_precision(options)});
+    const Ranks ranks(options, world);
+    const ShardedUnitsOptions how{.type = low_precision(options)};
+    division.units = ranks.units
+                         ? std::make_shared<ShardedUnits>(*ranks.units, *ranks.replicas, how)
+                         : std::make_shared<ShardedUnits>(world, how);
     division.device = device_of(options, local_device(world));
   }
   if (!divides_model(options)) return division;
@@ -166,7 +179,8 @@ std::int64_t count_parameters(torch::nn::Module& model, const Ranks& ranks) {
 
 void check_division(torch::nn::Module& model, const TrainOptions& options, const Ranks& ranks) {
   if (const ShardedUnits* const units = units_of(model)) {
-    check_units(model, *units, options, ranks.data);
+    throw_on_all(ranks.all, wrong_ranks_of(*units, options, ranks));
+    check_units(model, *units, options);
     throw_on_all(ranks.all, wrong_device_of(model, *units, options, ranks.all));
   }
   auto problem = wrong_ranks_of(kStages, ranks_of_stages(model), ranks.stages, options, ranks);

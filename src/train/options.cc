@@ -59,8 +59,13 @@ void check_shard(const TrainOptions& options) {
 // What goes with models that are whole on no rank.
 void check_mesh(const TrainOptions& options, int ranks) {
   mesh_of(options, ranks);
-  if (!divides_model(options)) return;
   const std::string mesh = "--mesh " + options.mesh + ": ";
+  if (divides_among_some(options)) {
+    require(options.shard == "parameters",
+            mesh + "shard is of --shard parameters: expected that, or another dimension");
+    require(!divides_model(options), mesh + "shard does not go with pp and tp yet");
+  }
+  if (!divides_model(options)) return;
   require(!has_parameter_servers(), mesh + "does not go with parameter servers");
   require(options.shard == "none", mesh + "does not go with --shard yet");
   require(!parse_local_sgd(options.local_sgd).enabled(), mesh + "does not go with --local-sgd");

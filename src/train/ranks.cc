@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* kDataParallel = "dp";
 constexpr const char* kPipeline = "pp";
+constexpr const char* kShard = "shard";
 constexpr const char* kTensorParallel = "tp";
 
 int size_of(const std::vector<Mesh::Dimension>& mesh, const char* name) {
@@ -33,9 +34,10 @@ std::vector<Mesh::Dimension> dimensions_of(const TrainOptions& options) {
     refuse(options, "expected dimensions and how many ranks each has, as in dp=2,tp=4");
   }
   for (const auto& [name, size] : given) {
-    if (name != kDataParallel && name != kPipeline && name != kTensorParallel)
+    if (name != kDataParallel && name != kPipeline && name != kTensorParallel && name != kShard)
       refuse(options, fmt::format("there is no dimension '{}': expected dp (samples), pp (layers "
-                                  "one behind the other) and tp (parts of layers)",
+                                  "one behind the other), tp (parts of layers) and shard (parts of "
+                                  "parameters, with --shard parameters)",
                                   name));
     if (std::ranges::count(given, name, &Mesh::Dimension::name) > 1)
       refuse(options, fmt::format("has '{}' twice", name));
@@ -50,7 +52,8 @@ std::optional<std::vector<Mesh::Dimension>> mesh_of(const TrainOptions& options,
   if (given.empty()) return std::nullopt;
   const int stages = size_of(given, kPipeline);
   const int tensor = size_of(given, kTensorParallel);
-  const std::int64_t of_a_model = static_cast<std::int64_t>(stages) * tensor;
+  const int shard = size_of(given, kShard);
+  const std::int64_t of_a_model = static_cast<std::int64_t>(stages) * tensor * shard;
   const bool says_data = std::ranges::count(given, kDataParallel, &Mesh::Dimension::name) > 0;
   const int data = says_data ? size_of(given, kDataParallel)
                              : static_cast<int>(std::max<std::int64_t>(ranks / of_a_model, 1));
@@ -62,7 +65,7 @@ std::optional<std::vector<Mesh::Dimension>> mesh_of(const TrainOptions& options,
                                           : fmt::format("a multiple of {}", of_a_model)));
   // Ranks of a host are neighbours along the last one, whose ranks wait for each other most.
   return std::vector<Mesh::Dimension>{
-      {kDataParallel, data}, {kPipeline, stages}, {kTensorParallel, tensor}};
+      {kDataParallel, data}, {kPipeline, stages}, {kShard, shard}, {kTensorParallel, tensor}};
 }
 
 bool divides_model(const TrainOptions& options) {
@@ -70,9 +73,13 @@ bool divides_model(const TrainOptions& options) {
   return size_of(mesh, kPipeline) > 1 || size_of(mesh, kTensorParallel) > 1;
 }
 
+bool divides_among_some(const TrainOptions& options) {
+  return size_of(dimensions_of(options), kShard) > 1;
+}
+
 int data_ranks(const TrainOptions& options, int ranks) {
   const auto mesh = mesh_of(options, ranks);
-  return mesh ? size_of(*mesh, kDataParallel) : ranks;
+  return mesh ? size_of(*mesh, kDataParallel) * size_of(*mesh, kShard) : ranks;
 }
 
 Ranks::Ranks(const TrainOptions& options, const World& world)
@@ -80,6 +87,11 @@ Ranks::Ranks(const TrainOptions& options, const World& world)
   const auto dimensions = mesh_of(options, world.size());
   if (!dimensions) return;
   const Mesh mesh(world, *dimensions);
+  if (mesh[kShard].size() > 1) {
+    units = mesh[kShard];
+    replicas = mesh[kDataParallel];
+    return;
+  }
   data = drawing = mesh[kDataParallel];
   if (mesh[kTensorParallel].size() > 1) model = tensor = mesh[kTensorParallel];
   if (mesh[kPipeline].size() == 1) return;

@@ -15,6 +15,8 @@ namespace sullae::train {
 std::optional<std::vector<Mesh::Dimension>> mesh_of(const TrainOptions& options, int ranks);
 /// Whether it has ranks that do not have the whole model.
 bool divides_model(const TrainOptions& options);
+/// Whether units' parameters are divided among some of the ranks, and others have the same: shard=N.
+bool divides_among_some(const TrainOptions& options);
 /// Those of them that divide the samples of a step.
 int data_ranks(const TrainOptions& options, int ranks);
 
@@ -30,6 +32,9 @@ struct Ranks {
   std::optional<World> tensor;
   /// Those that have the same samples, and other layers, in their order; none where each has all.
   std::optional<World> stages;
+  /// Those that have each unit's parameters together, and those that have the same parts of them; none where the first are all.
+  std::optional<World> units;
+  std::optional<World> replicas;
   /// Those that have the whole model together; none where each has all of it.
   std::optional<World> model;
   /// Those that have other samples, or other layers, and draw different numbers therefore.

@@ -88,10 +88,13 @@ TEST(FitUnits, SaysWhatIsWrong) {
     };
     EXPECT_TRUE(contains(error(ShardedUnits(world), true),
                          "parameter 'more' is of no unit, and nobody would train it"));
-    const std::string others = "divided among other ranks than those that train it";
     const Mesh mesh(world, {{"replicas", 2}, {"shard", 1}});
-    EXPECT_TRUE(contains(error(ShardedUnits(mesh["shard"]), false), others));
-    EXPECT_TRUE(contains(error(ShardedUnits(mesh["shard"], mesh["replicas"]), false), others));
+    EXPECT_EQ(
+        error(ShardedUnits(mesh["shard"]), false),
+        "--shard parameters: the model's units are divided among ranks 0: expected ranks 0, 1");
+    EXPECT_EQ(error(ShardedUnits(mesh["shard"], mesh["replicas"]), false),
+              "--shard parameters: the model's units are divided among ranks 0, with replicas: "
+              "expected ranks 0, 1");
     EXPECT_TRUE(contains(error(ShardedUnits(world, {.type = torch::kBFloat16}), false),
                          "--precision float32: the model's units compute in another type"));
   });

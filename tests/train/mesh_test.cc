@@ -100,7 +100,8 @@ TEST(MeshOptions, MistakesAreTold) {
             "--mesh tp: expected dimensions and how many ranks each has, as in dp=2,tp=4");
   EXPECT_EQ(mesh(2, "up=2"),
             "--mesh up=2: there is no dimension 'up': expected dp (samples), pp (layers one behind "
-            "the other) and tp (parts of layers)");
+            "the other), tp (parts of layers) and shard (parts of parameters, with --shard "
+            "parameters)");
   EXPECT_EQ(mesh(6, "pp=2,tp=2"), "--mesh pp=2,tp=2: there are 6 ranks: expected a multiple of 4");
   EXPECT_EQ(mesh(2, "tp=1,tp=2"), "--mesh tp=1,tp=2: has 'tp' twice");
   EXPECT_EQ(mesh(2, "dp=2,tp=2"), "--mesh dp=2,tp=2: there are 2 ranks: expected 4");

@@ -15,6 +15,11 @@ TEST_F(TrainedUnits, AreWhatOneProcessTrains) {
       expect_near(report, alone, std::string(recipe) + " on " + std::to_string(ranks));
       EXPECT_GT(report.at("test_accuracy").get<double>(), 0.9);
     }
+    // Twice the whole model.
+    const auto hybrid = trained(
+        4, recipe,
+        {"--epochs", "2", "--shard", "parameters", "--mesh", "dp=2,shard=2", "--clip-norm", "100"});
+    expect_near(hybrid, alone, std::string(recipe) + " on 2 x 2");
   }
 }
 
@@ -41,7 +46,9 @@ TEST_F(TrainedUnits, CheckpointsGoFromAnyRanksToAny) {
   const Job units = {3, "--shard", "parameters"};
   expect_checkpoints_to_go({{units, {1, "--shard", "none"}},
                             {{2, "--shard", "gradients"}, units},
-                            {units, {2, "--shard", "parameters"}}});
+                            {units, {2, "--shard", "parameters"}},
+                            {{4, "--shard=parameters", "--mesh=shard=2"}, {3, "--shard", "none"}},
+                            {units, {4, "--shard=parameters", "--mesh=dp=2,shard=2"}}});
 }
 
 TEST_F(TrainedUnits, GoOnEqualToTheBit) {
@@ -62,6 +69,13 @@ TEST_F(TrainedUnits, MistakesAreTold) {
                        "libtorch does not compute in float16 on the CPU"));
   EXPECT_TRUE(contains(refused(2, "gpt", {"--export", path("models"), "--export-name", "a/b"}),
                        "'a/b' cannot be the name of a model"));
+  for (const char* const shard : {"none", "gradients"})
+    EXPECT_TRUE(contains(refused(2, "gpt", {"--mesh", "shard=2", "--shard", shard}),
+                         "--mesh shard=2: shard is of --shard parameters: expected that, or"));
+  EXPECT_TRUE(contains(refused(4, "gpt", {"--mesh", "shard=2,tp=2", "--shard", "parameters"}),
+                       "--mesh shard=2,tp=2: shard does not go with pp and tp yet"));
+  EXPECT_TRUE(contains(refused(3, "gpt", {"--mesh", "shard=2", "--shard", "parameters"}),
+                       "--mesh shard=2: there are 3 ranks: expected a multiple of 2"));
   EXPECT_TRUE(contains(refused(2, "gpt", {"--shard", "parameters", "--no-overlap"}),
                        "--shard parameters: does not go with --no-overlap"));
   const auto result = train(2, {"--shard", "parameters"});

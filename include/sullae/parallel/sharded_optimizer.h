@@ -121,8 +121,7 @@ class ShardedOptimizer {
 /// way of rank 0. The file is the same as of one process, and appears when all of it is on the disk; a rank that dies before
 /// leaves the old one. Beside what training takes a rank needs the state of one parameter at a time. Buffers, and parameters
 /// that are not trained, also of units, are rank 0's. `module` may lack the parameters of units, which go by their units' names.
-/// Leave `options.weights` empty. Collective, over the optimizer's ranks; where those have replicas, call it in one of
-/// their worlds. Throws Error on every rank, with what any has met.
+/// Leave `options.weights` empty. Collective, over the optimizer's ranks and their replicas. Throws Error on every rank, with what any has met.
 void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
                      ShardedOptimizer& optimizer, const CheckpointOptions& options = {});
 
@@ -131,8 +130,7 @@ void save_weights(const std::filesystem::path& file, const torch::nn::Module& mo
                   ShardedOptimizer& optimizer, const CheckpointOptions& options = {});
 
 /// The opposite of save_checkpoint(), of a checkpoint of any number of ranks, sharded or not, which rank 0 reads part by part: every rank has the
-/// model, and its parts of the rest. Collective, over the optimizer's ranks; where those have replicas, call it in each of their
-/// worlds, whose rank 0 reads the file. Throws as load_checkpoint() of one process, on
+/// model, and its parts of the rest. Collective, over the optimizer's ranks and their replicas. Throws as load_checkpoint() of one process, on
 /// every rank.
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
                                    ShardedOptimizer& optimizer);

@@ -107,8 +107,8 @@ class ShardedUnits {
 };
 
 /// save_checkpoint() and load_checkpoint() (sharded_optimizer.h) of the weights alone, with or without an optimizer: each rank writes,
-/// and is given, its parts. `module` may lack the units' parameters. Collective, over the units' world; where that has replicas, save in
-/// one of their worlds, and load in each. Throw as those, on every rank.
+/// and is given, its parts. `module` may lack the units' parameters. Collective, over the units' world and its
+/// replicas. Throw as those, on every rank.
 void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
                   ShardedUnits& units, const CheckpointOptions& options = {});
 CheckpointMetadata load_weights(const std::filesystem::path& file, torch::nn::Module& module,

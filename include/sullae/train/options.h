@@ -77,8 +77,8 @@ struct TrainOptions {
   /// ("gradients"), or of all that and of the parameters ("parameters": of a model that HasUnits). See ShardedOptimizer.
   std::string shard = "none";
   /// Ranks as a grid, "dp=2,pp=2,tp=4": a rank has the layers of one of pp stages (of a model that HasStages), of each layer one of tp parts
-  /// (of a model that has TensorParallelLayer), and dp ranks have the same part, and other samples. What is not named is 1, but for dp, which is what
-  /// is left. Empty: all have other samples, and the whole model.
+  /// (of a model that has TensorParallelLayer), and dp ranks have the same part, and other samples; of units ("dp=2,shard=4") shard ranks have each parameter
+  /// together, dp times. What is not named is 1, but for dp, which is what is left. Empty: all have other samples, and the whole model.
   std::string mesh;
   /// What is on parameter servers, where the job has some: everything ("ps"), or the rows of tables with sparse gradients,
   /// and dense gradients are averaged among ranks ("ps-sparse").

@@ -13,7 +13,8 @@ namespace sullae::train {
 class HasUnits {
  public:
   virtual ~HasUnits() = default;
-  /// Of the world that trains it, without replicas, and of the type that TrainOptions::precision says; all of its trained parameters are of these, under the names that they have in the
+  /// Of the world that trains it, or, with TrainOptions::mesh = "dp=2,shard=4", of such ranks, with those of "dp" as replicas; and of the
+  /// type that TrainOptions::precision says; all of its trained parameters are of these, under the names that they have in the
   /// model. Null where it is whole on each rank.
   virtual ShardedUnits* units() = 0;
 };

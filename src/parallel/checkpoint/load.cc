@@ -34,6 +34,33 @@ torch::Tensor joined(const torch::Tensor& values, const std::vector<Part>& range
   return pieces.size() == 1 ? pieces.front() : torch::cat(pieces);
 }
 
+std::string bytes_of_metadata(const CheckpointMetadata& metadata) {
+  torch::serialize::OutputArchive written;
+  write_metadata(written, metadata);
+  return bytes_of(written);
+}
+
+CheckpointMetadata metadata_of(std::string bytes) {
+  auto archive = archive_of(std::move(bytes));
+  return read_metadata(archive);
+}
+
+// What the first of them was given.
+void give_to_replicas(const torch::nn::Module& module, ParameterParts& parts,
+                      const Sharded* sharded, const World& replicas) {
+  const torch::NoGradGuard guard;
+  const auto give = [&](const torch::Tensor& tensor) {
+    torch::Tensor values = tensor.detach();
+    broadcast(values, 0, replicas);
+  };
+  for (std::size_t i = 0; i < parts.all().size(); ++i) {
+    if (parts.piece_of(i).defined()) give(parts.piece_of(i));
+  }
+  for (const ModelTensor& one : ModelTensors(module, parts).rest) give(one.tensor);
+  if (sharded != nullptr) broadcast_optimizer_state(sharded->optimizer, 0, replicas);
+  parts.refresh();
+}
+
 class Load {
  public:
   Load(std::optional<CheckpointSource> source, ModelTensors model, ParameterParts& parts,
@@ -166,14 +193,8 @@ class Load {
   }
 
   CheckpointMetadata give_metadata() {
-    std::string bytes;
-    if (source_) {
-      torch::serialize::OutputArchive written;
-      write_metadata(written, source_->metadata());
-      bytes = bytes_of(written);
-    }
-    auto archive = archive_of(broadcast_text(std::move(bytes), kCheckpointRoot, world()));
-    return read_metadata(archive);
+    return metadata_of(broadcast_text(source_ ? bytes_of_metadata(source_->metadata()) : "",
+                                      kCheckpointRoot, world()));
   }
 
   std::optional<CheckpointSource> source_;  // on root
@@ -187,10 +208,18 @@ class Load {
 
 CheckpointMetadata load_parts(const std::filesystem::path& file, torch::nn::Module& module,
                               ParameterParts& parts, const Sharded* sharded) {
-  ModelTensors model(module, parts);
-  std::optional<CheckpointSource> source;
-  on_root(parts.world(), kCheckpointRoot, [&] { source.emplace(file, model, parts, sharded); });
-  return Load(std::move(source), std::move(model), parts, sharded).run();
+  const auto load = [&] {
+    ModelTensors model(module, parts);
+    std::optional<CheckpointSource> source;
+    on_root(parts.world(), kCheckpointRoot, [&] { source.emplace(file, model, parts, sharded); });
+    return Load(std::move(source), std::move(model), parts, sharded).run();
+  };
+  const World* const replicas = parts.replicas();
+  if (replicas == nullptr) return load();
+  std::string metadata;
+  on_root(*replicas, 0, [&] { metadata = bytes_of_metadata(load()); });
+  give_to_replicas(module, parts, sharded, *replicas);
+  return metadata_of(broadcast_text(std::move(metadata), 0, *replicas));
 }
 
 }  // namespace sullae

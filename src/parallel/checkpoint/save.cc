@@ -316,7 +316,12 @@ class Save {
 
 void save_parts(const std::filesystem::path& file, const torch::nn::Module& module,
                 ParameterParts& parts, const Sharded* sharded, const CheckpointOptions& options) {
-  Save(file, module, parts, sharded, options).run();
+  const auto save = [&] {
+    Save(file, module, parts, sharded, options).run();
+  };
+  // Replicas have the same: those of the first world save.
+  if (const World* const replicas = parts.replicas()) return on_root(*replicas, 0, save);
+  save();
 }
 
 }  // namespace sullae

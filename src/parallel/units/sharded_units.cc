@@ -15,7 +15,7 @@ std::size_t ShardedUnits::add(torch::nn::Module& module, const std::string& name
 }
 
 const World& ShardedUnits::world() const { return parameters_->world(); }
-bool ShardedUnits::has_replicas() const { return parameters_->has_replicas(); }
+bool ShardedUnits::has_replicas() const { return parameters_->replicas() != nullptr; }
 torch::Device ShardedUnits::device() const {
   const auto& all = parameters_->all();
   return all.empty() ? torch::Device(torch::kCPU) : all.front().tensor.device();

@@ -47,7 +47,7 @@ class UnitParameters final : public ParameterStore {
   void finish_backward(std::size_t unit);
 
   const World& world() const override { return world_; }
-  bool has_replicas() const { return replicas_.has_value(); }
+  const World* replicas() const override { return replicas_ ? &*replicas_ : nullptr; }
   const ShardedUnitsOptions& options() const { return options_; }
   const std::vector<PlannedParameter>& all() const override { return all_; }
   std::vector<NamedState> others() const override { return others_; }

@@ -6,15 +6,12 @@
 
 namespace sullae::train {
 
-/// Sums side by side, which the compiler may not make of one by itself. `a` is fetched so many bytes ahead: where it comes from
-/// memory, the processor by itself looks no further than some hundred.
-template <std::int64_t kAhead = 0>
-float dot_product(const float* a, const float* b, std::int64_t size) {
+/// Sums side by side, which the compiler may not make of one by itself.
+inline float dot_product(const float* a, const float* b, std::int64_t size) {
   constexpr std::int64_t kSums = 16;
   std::array<float, kSums> sums{};
   std::int64_t i = 0;
   for (; i + kSums <= size; i += kSums) {
-    if constexpr (kAhead > 0) __builtin_prefetch(reinterpret_cast<const char*>(a + i) + kAhead);
     for (std::int64_t j = 0; j < kSums; ++j)
       sums[static_cast<std::size_t>(j)] += a[i + j] * b[i + j];
   }

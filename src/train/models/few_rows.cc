@@ -3,17 +3,41 @@
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
 
-#include "train/models/dot_product.h"
+#include "train/models/dot_products.h"
 
 namespace sullae::train {
 namespace {
 
 // With more a matrix product is faster.
 constexpr std::int64_t kFew = 8;
-// Bytes: 1.2 times as fast where weights come from memory (docs/performance.md).
-constexpr std::int64_t kAhead = 4096;
 // Weights that are worth a thread.
 constexpr std::int64_t kGrain = 1 << 15;
+
+using Compute = void (*)(const float* weights, std::int64_t size, std::int64_t first,
+                         std::int64_t last, const float* inputs, std::int64_t rows, float* out,
+                         std::int64_t stride);
+
+void compute_anywhere(const float* weights, std::int64_t size, std::int64_t first,
+                      std::int64_t last, const float* inputs, std::int64_t rows, float* out,
+                      std::int64_t stride) {
+  DotProducts<4>::compute(weights, size, first, last, inputs, rows, out, stride);
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx2,fma")]] void compute_with_avx2(const float* weights, std::int64_t size,
+                                                   std::int64_t first, std::int64_t last,
+                                                   const float* inputs, std::int64_t rows,
+                                                   float* out, std::int64_t stride) {
+  DotProducts<8>::compute(weights, size, first, last, inputs, rows, out, stride);
+}
+
+Compute best() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? compute_with_avx2
+                                                                         : compute_anywhere;
+}
+#else
+Compute best() { return compute_anywhere; }
+#endif
 
 bool is_plain(const torch::Tensor& tensor) {
   return tensor.is_cpu() && tensor.scalar_type() == torch::kFloat32 && tensor.is_contiguous();
@@ -32,18 +56,13 @@ torch::Tensor linear_of_few(const torch::Tensor& x, const torch::Tensor& weight,
   auto result = torch::empty({rows, out}, x.options());
   const float* inputs = x.data_ptr<float>();
   const float* weights = weight.data_ptr<float>();
-  const float* biases = bias.defined() ? bias.data_ptr<float>() : nullptr;
   float* outputs = result.data_ptr<float>();
-  const auto compute = [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) {
-      const float more = biases != nullptr ? biases[i] : 0;
-      outputs[i] = more + dot_product<kAhead>(weights + i * in, inputs, in);
-      for (std::int64_t row = 1; row < rows; ++row)
-        outputs[row * out + i] = more + dot_product(weights + i * in, inputs + row * in, in);
-    }
-  };
-  at::parallel_for(0, out, std::max<std::int64_t>(kGrain / in, 1), compute);
-  return result;
+  static const Compute compute = best();
+  at::parallel_for(0, out, std::max<std::int64_t>(kGrain / in, 1),
+                   [&](std::int64_t first, std::int64_t last) {
+                     compute(weights, in, first, last, inputs, rows, outputs, out);
+                   });
+  return bias.defined() ? result.add_(bias) : result;
 }
 
 }  // namespace sullae::train

@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "parallel/checkpoint/saved_net.h"
+#include "sullae/parallel/mesh.h"
 #include "sullae/parallel/sharded_units.h"
 #include "support/errors.h"
 
@@ -26,10 +27,12 @@ TEST_F(ShardedCheckpoint, OfUnitsGoesToAnyRanksAndToOneProcess) {
     for (auto& parameter : block->frozen->parameters()) parameter.fill_(i).requires_grad_(false);
     return block;
   };
-  const auto run = [&](int ranks, const std::function<void(torch::nn::Module&, ShardedOptimizer&,
-                                                           const std::function<void()>&)>& body) {
-    run_ranks({.size = ranks}, [&](World& world) {
-      ShardedUnits units(world);
+  using Body =
+      std::function<void(torch::nn::Module&, ShardedOptimizer&, const std::function<void()>&)>;
+  const auto run = [&](int shards, int replicas, const Body& body) {
+    run_ranks({.size = shards * replicas}, [&](World& world) {
+      const Mesh mesh(world, {{"replicas", replicas}, {"shard", shards}});
+      ShardedUnits units(mesh["shard"], mesh["replicas"]);
       std::vector<ShardedUnit<BlockImpl>> blocks;
       for (int i = 0; i < 3; ++i)
         blocks.push_back(units.shard(torch::nn::ModuleHolder<BlockImpl>(make_block(i)),
@@ -46,7 +49,7 @@ TEST_F(ShardedCheckpoint, OfUnitsGoesToAnyRanksAndToOneProcess) {
       });
     });
   };
-  run(3, [&](auto& rest, auto& optimizer, const auto& step) {
+  run(3, 1, [&](auto& rest, auto& optimizer, const auto& step) {
     step();
     step();
     save_checkpoint(file_, rest, optimizer);
@@ -73,8 +76,8 @@ TEST_F(ShardedCheckpoint, OfUnitsGoesToAnyRanksAndToOneProcess) {
   const auto expected = load(whole_);
   const std::string weight = "blocks.0.linear.weight";
   EXPECT_FALSE(torch::equal(load(file_)[weight], expected[weight]));
-  for (const int ranks : {1, 2, 4}) {
-    run(ranks, [&](auto& rest, auto& optimizer, const auto& step) {
+  for (const auto& [shards, replicas] : {std::pair{1, 1}, {2, 1}, {4, 1}, {2, 2}, {1, 3}}) {
+    run(shards, replicas, [&](auto& rest, auto& optimizer, const auto& step) {
       rest.buffers()[0].fill_(9);
       load_checkpoint(file_, rest, optimizer);
       EXPECT_EQ(rest.buffers()[0].sum().template item<double>(), 1.5);
@@ -84,7 +87,7 @@ TEST_F(ShardedCheckpoint, OfUnitsGoesToAnyRanksAndToOneProcess) {
     const auto found = load(again_);
     for (const auto& item : expected)
       EXPECT_TRUE(torch::allclose(found[item.key()], item.value(), 0, 1e-6))
-          << ranks << ' ' << item.key();
+          << shards << " x " << replicas << ' ' << item.key();
   }
 }
 
