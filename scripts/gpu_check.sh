@@ -124,7 +124,7 @@ run_tests() {
   rm "$out/$name".?.log
   if grep -q '^exit code' "$out/$name.log"; then failed+=("$name"); fi
   echo "== $name"
-  grep -E '^\[ +(FAILED|PASSED) +\]|^exit code' "$out/$name.log" | sort | uniq -c | sort -rn | head -60 || true
+  grep -E '^\[ +(FAILED|PASSED|SKIPPED) +\]|^exit code|NO GPU' "$out/$name.log" | sort | uniq -c | sort -rn | head -60 || true
 }
 
 # The Python package with this machine's torch, in a folder of its own.

@@ -38,6 +38,8 @@ class DeviceCommunicator {
   virtual void broadcast(void* data, std::size_t count, DataType type, int root) = 0;
   virtual void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                         std::span<const std::size_t> receive_counts, DataType type) = 0;
+  /// The group has failed: when it ends it waits for no other rank.
+  virtual void abandon() {}
 };
 
 }  // namespace sullae

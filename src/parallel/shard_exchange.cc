@@ -100,10 +100,7 @@ PendingGather ShardExchange::gather_in_stream(const WholeMemory& whole,
     return pending;
   }
   // NCCL compares nothing.
-  while (!named_.empty() && named_.front().done()) {
-    named_.front().wait();
-    named_.pop_front();
-  }
+  while (!named_.empty() && named_.front().done()) check_first();
   named_.push_back(AdapterView(world_).submit([](Communicator&) {}, {.name = name}));
   auto turn = std::make_unique<DeviceTurn>(*nccl_, device_);
   for (const ShardRange& range : ranges)
@@ -115,7 +112,19 @@ PendingGather ShardExchange::gather_in_stream(const WholeMemory& whole,
 }
 
 void ShardExchange::check() {
-  for (const Handle& handle : std::exchange(named_, {})) handle.wait();
+  while (!named_.empty()) check_first();
+}
+
+// NCCL has begun different things by then, which nothing ends but the end of the world.
+void ShardExchange::check_first() {
+  const Handle first = std::move(named_.front());
+  named_.pop_front();
+  try {
+    first.wait();
+  } catch (const MismatchError& error) {
+    AdapterView(world_).fail(error.what());
+    throw;
+  }
 }
 
 std::shared_ptr<std::byte> ShardExchange::allocate_sums(std::size_t bytes) const {

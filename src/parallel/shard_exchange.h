@@ -68,7 +68,7 @@ class ShardExchange {
   /// which wait() throws, or, on a GPU, the next gather() or check().
   PendingGather gather(const WholeMemory& whole, std::vector<ShardRange> ranges,
                        const std::string& name);
-  /// Throws where ranks have gathered different things.
+  /// Throws where ranks have gathered different things on their GPUs, which ends the world.
   void check();
 
   /// Whether all is done in the GPU's streams: sums are made there, by start_reduce(), else in host memory, by reduce().
@@ -89,6 +89,7 @@ class ShardExchange {
  private:
   PendingGather gather_in_stream(const WholeMemory& whole, const std::vector<ShardRange>& ranges,
                                  const std::string& name);
+  void check_first();
 
   World world_;
   torch::Device device_;

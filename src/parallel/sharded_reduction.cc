@@ -48,7 +48,7 @@ class ShardedReduction final : public BucketReduction {
           "ShardedOptimizer: parameter '{}' has a sparse gradient, which is not divided among "
           "ranks: make the embedding with sparse(false), or use DistributedOptimizer",
           bucket_.parameters[place].name));
-    if (!buffer_) buffer_ = buffers_ == nullptr ? own_ : buffers_->take();
+    if (!buffer_) buffer_ = buffers_ == nullptr ? own_ : buffers_->take(bytes());
     torch::Tensor to = at_place(place);
     if (gradient.defined()) {
       to.copy_(gradient);
@@ -66,7 +66,7 @@ class ShardedReduction final : public BucketReduction {
       return;
     }
     turn_ = exchange_.start_reduce(buffer_.get(), ranges(), op_);
-    if (buffers_ != nullptr && buffer_) buffers_->hand_on(std::exchange(buffer_, {}), turn_);
+    if (buffers_ != nullptr && buffer_) buffers_->let_go(std::exchange(buffer_, {}), turn_);
   }
 
   // On a GPU of the flags alone, which tell of ranks that are gone.
@@ -143,23 +143,36 @@ class ShardedReduction final : public BucketReduction {
 
 GradientBuffers::GradientBuffers(std::size_t count, std::size_t bytes, const World& world,
                                  const ShardExchange& exchange)
-    : world_(world), exchange_(exchange), bytes_(bytes) {
+    : world_(world), exchange_(exchange), count_(count), bytes_(bytes) {
+  if (exchange.is_in_stream()) return;
   for (std::size_t i = 0; i < count; ++i) {
-    free_.push_back({.buffer = exchange.allocate_sums(bytes)});
-    shared_.push_back(free_.back().buffer.get());
+    free_.push_back(exchange.allocate_sums(bytes));
+    shared_.push_back(free_.back().get());
   }
 }
 
-std::shared_ptr<std::byte> GradientBuffers::take() {
+GradientBuffers::~GradientBuffers() {
+  for (const LetGo& one : let_go_) {
+    if (one.last) one.last->settle();
+  }
+}
+
+std::shared_ptr<std::byte> GradientBuffers::take(std::size_t bytes) {
   std::unique_lock lock(mutex_);
+  if (exchange_.is_in_stream()) {
+    // Memory that goes after this stream has waited may be taken again at once.
+    for (; let_go_.size() >= count_; let_go_.pop_front()) {
+      if (let_go_.front().last) let_go_.front().last->await();
+    }
+    return exchange_.allocate_sums_alone(bytes);
+  }
   // Of a world that has failed nothing comes back.
   while (free_.empty() && under_way_ > 0 && !AdapterView(world_).has_failed())
     changed_.wait_for(lock, kLookPeriod);
   if (free_.empty()) return exchange_.allocate_sums_alone(bytes_);
-  const Free taken = std::move(free_.front());
-  free_.pop_front();
-  if (taken.after) taken.after->await();
-  return taken.buffer;
+  auto buffer = std::move(free_.back());
+  free_.pop_back();
+  return buffer;
 }
 
 void GradientBuffers::starts() {
@@ -167,20 +180,17 @@ void GradientBuffers::starts() {
   ++under_way_;
 }
 
-// The last one is still in the caches.
 void GradientBuffers::give_back(std::shared_ptr<std::byte> buffer) {
   const std::lock_guard lock(mutex_);
   --under_way_;
-  if (std::ranges::find(shared_, buffer.get()) != shared_.end())
-    free_.push_front({.buffer = std::move(buffer)});
+  if (std::ranges::find(shared_, buffer.get()) != shared_.end()) free_.push_back(std::move(buffer));
   changed_.notify_all();
 }
 
-// The first one is free first. All stay here, also those that were made later: let go of, they would be another's too soon.
-void GradientBuffers::hand_on(std::shared_ptr<std::byte> buffer,
-                              std::shared_ptr<const DeviceTurn> last) {
+void GradientBuffers::let_go(std::shared_ptr<std::byte> buffer,
+                             std::shared_ptr<const DeviceTurn> last) {
   const std::lock_guard lock(mutex_);
-  free_.push_back({.buffer = std::move(buffer), .after = std::move(last)});
+  let_go_.push_back({.buffer = std::move(buffer), .last = std::move(last)});
 }
 
 std::unique_ptr<BucketReduction> make_sharded_reduction(const ReductionRequest& request,

@@ -35,32 +35,39 @@ struct ShardedBucket {
 /// Memory for buckets' gradients on their way, which buckets take in turn. Any thread.
 class GradientBuffers {
  public:
-  /// `count` of `bytes` each, where `exchange` reduces. Collective.
+  /// `count` of `bytes` each, where `exchange` reduces; on a GPU they are made when they are taken, and as large as that says.
+  /// Collective.
   GradientBuffers(std::size_t count, std::size_t bytes, const World& world,
                   const ShardExchange& exchange);
+  /// What is on its way on a GPU is there before the buffers go.
+  ~GradientBuffers();
+  GradientBuffers(const GradientBuffers&) = delete;
+  GradientBuffers& operator=(const GradientBuffers&) = delete;
 
   /// Waits for a bucket that is under way where there is none left, so that gradients do not pile up; where all that have one wait
   /// for more gradients, makes another. On a GPU the stream waits, and not the host.
-  std::shared_ptr<std::byte> take();
+  std::shared_ptr<std::byte> take(std::size_t bytes);
   /// What has it is under way from here on, and gives it back by itself.
   void starts();
   void give_back(std::shared_ptr<std::byte> buffer);
-  /// Instead of both, on a GPU: whoever takes it has it after `last`, if any.
-  void hand_on(std::shared_ptr<std::byte> buffer, std::shared_ptr<const DeviceTurn> last);
+  /// Instead of both, on a GPU: it is free after `last`, if any.
+  void let_go(std::shared_ptr<std::byte> buffer, std::shared_ptr<const DeviceTurn> last);
 
  private:
-  struct Free {
+  struct LetGo {
     std::shared_ptr<std::byte> buffer;
-    std::shared_ptr<const DeviceTurn> after = nullptr;
+    std::shared_ptr<const DeviceTurn> last;
   };
 
   World world_;
   ShardExchange exchange_;
+  std::size_t count_;
   std::size_t bytes_;
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  std::deque<Free> free_;
+  std::vector<std::shared_ptr<std::byte>> free_;
   std::vector<std::byte*> shared_;
+  std::deque<LetGo> let_go_;
   int under_way_ = 0;
 };
 

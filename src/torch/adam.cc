@@ -218,9 +218,27 @@ class Together {
   std::map<std::string, Group> all_;
 };
 
+// Before any has made a step.
+template <class Options>
+void check_sparse(torch::optim::Optimizer& optimizer, const char* who) {
+  for (const auto& group : optimizer.param_groups()) {
+    const auto& options = static_cast<const Options&>(group.options());
+    for (const torch::Tensor& parameter : group.params()) {
+      const torch::Tensor& gradient = parameter.grad();
+      if (!gradient.defined() || !gradient.is_sparse()) continue;
+      if (gradient.sparse_dim() != 1 || options.weight_decay() != 0)
+        throw InputError(fmt::format(
+            "sullae::{}: a sparse gradient must be sparse in dimension 0 alone, and excludes "
+            "weight_decay",
+            who));
+    }
+  }
+}
+
 // Of Adam, or of AdamW, which is `decoupled`.
 template <class State, class Options>
 void step_all(torch::optim::Optimizer& optimizer, bool decoupled) {
+  check_sparse<Options>(optimizer, decoupled ? "AdamW" : "Adam");
   for (auto& group : optimizer.param_groups()) {
     const auto& options = static_cast<const Options&>(group.options());
     const auto [beta1, beta2] = options.betas();
@@ -228,12 +246,6 @@ void step_all(torch::optim::Optimizer& optimizer, bool decoupled) {
     for (auto& parameter : group.params()) {
       if (!parameter.grad().defined()) continue;
       const torch::Tensor& gradient = parameter.grad();
-      if (gradient.is_sparse() && (gradient.sparse_dim() != 1 || options.weight_decay() != 0)) {
-        throw InputError(fmt::format(
-            "sullae::{}: a sparse gradient must be sparse in dimension 0 alone, and excludes "
-            "weight_decay",
-            decoupled ? "AdamW" : "Adam"));
-      }
       auto& state = adam_state<State>(optimizer, parameter, options.amsgrad());
       state.step(state.step() + 1);
       const Moments moments = moments_of(parameter, state);

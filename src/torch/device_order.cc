@@ -43,8 +43,20 @@ void DeviceTurn::end() {
 
 void DeviceTurn::await() const { ended_.block(current_stream(device_)); }
 
+// Also where a call of the communicator's has thrown, and others before it have not.
+DeviceTurn::~DeviceTurn() {
+  if (!has_ended_) {
+    try {
+      end();
+    } catch (const std::exception& error) {  // as in settle()
+      log::warning("GPU {}: {}", device_.index(), error.what());
+      return;
+    }
+  }
+  settle();
+}
+
 void DeviceTurn::settle() const noexcept {
-  if (!has_ended_) return;
   try {
     await();
   } catch (const std::exception& error) {  // what is asked of that GPU next throws

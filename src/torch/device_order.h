@@ -22,7 +22,7 @@ class DeviceTurn {
   /// The communicator's stream waits for all that the current stream has so far.
   DeviceTurn(const DeviceCommunicator& communicator, torch::Device device);
   /// What the communicator still has to do is awaited by the stream that is current: the memory may be another's then.
-  ~DeviceTurn() { settle(); }
+  ~DeviceTurn();
   DeviceTurn(const DeviceTurn&) = delete;
   DeviceTurn& operator=(const DeviceTurn&) = delete;
 
@@ -30,7 +30,7 @@ class DeviceTurn {
   void end();
   /// The stream that is current now waits for that.
   void await() const;
-  /// The same, for who lets go of the memory. Of a GPU that has failed, which what is asked of it next throws, too, there is a warning.
+  /// The same, after end(), for who lets go of the memory. Of a GPU that has failed, which what is asked of it next throws, too, there is a warning.
   void settle() const noexcept;
 
  private:

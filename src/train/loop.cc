@@ -84,7 +84,7 @@ void Loop::begin(torch::Device device) {
   describe();
   is_first_of_monitors_ = false;
   parts_.model.to(device);
-  tell_of(device);
+  tell_of_ranks();
   const auto loaded = resume();
   start_equal(parts_.model, *ranks_);
   make_stepper(device);

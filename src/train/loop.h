@@ -74,7 +74,7 @@ class Loop {
   void track(elastic::State& kept);
   void note_change();
   void describe();
-  void tell_of(torch::Device device) const;
+  void tell_of_ranks() const;
   std::optional<LoadedCheckpoint> resume();
   void adapt_to_batch_size(std::int64_t steps_per_epoch);
   void make_stepper(torch::Device device);

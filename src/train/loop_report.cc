@@ -7,9 +7,9 @@
 #include "base/error_text.h"
 #include "base/host.h"
 #include "sullae/train/fit.h"
-#include "train/device.h"
 #include "train/division.h"
 #include "train/loop.h"
+#include "train/update/weight_update.h"
 
 namespace sullae::train {
 
@@ -27,8 +27,8 @@ void Loop::describe() {
   tell(&Observer::started, report_);
 }
 
-void Loop::tell_of(torch::Device device) const {
-  if (device.is_cpu() && options_.device == "auto" && local_device(ranks_->all).is_cuda())
+void Loop::tell_of_ranks() const {
+  if (has_parameter_servers() && options_.device == "auto" && local_device(ranks_->all).is_cuda())
     tell(&Observer::noted,
          "the GPU is left alone: parameter servers train in host memory alone so far");
   // (P - 1) / (m + P - 1) of the time, with m parts.

@@ -200,6 +200,7 @@ void World::Impl::leave() {
   if (engine_) engine_->leave();
   {
     const std::lock_guard lock(device_mutex_);
+    if (device_ && has_failed()) device_->abandon();
     device_.reset();
   }
   const std::lock_guard lock(foreground_mutex_);

@@ -181,7 +181,11 @@ TEST_F(RunAnswers, FiftyWritersSomeOfThemKilled) {
     const auto said = writers[static_cast<std::size_t>(i)]->wait().standard_output;
     const long last = std::stol(said.substr(said.rfind('\n', said.size() - 2) + 1));
     const auto id = std::to_string(i);
-    wait_until([&] { return get("/api/run?id=" + id).at("over") == true; });
+    // What is in the folder is known a second late.
+    wait_until([&] {
+      const auto answer = ask("/api/run?id=" + id);
+      return answer.status == 200 && answer.json().at("over") == true;
+    });
     const auto found = get("/api/run?id=" + id);
     EXPECT_EQ(found.at("state"), i % 2 == 0 ? "completed" : "killed");
     EXPECT_EQ(found.at("damaged"), 0);

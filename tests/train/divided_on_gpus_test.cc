@@ -10,6 +10,7 @@ namespace {
 class DividedOnGpus : public Transformers, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
+    hidden_.reset();  // or CUDA, when it is first asked, sees none
     if (!torch::cuda::is_available())
       GTEST_SKIP() << "NO GPU, OR A LIBTORCH WITHOUT CUDA: parts of models on GPUs are not tested";
   }

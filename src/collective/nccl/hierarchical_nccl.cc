@@ -45,6 +45,10 @@ class HierarchicalNccl final : public DeviceCommunicator {
   HierarchicalNccl(const HierarchicalNccl&) = delete;
   HierarchicalNccl& operator=(const HierarchicalNccl&) = delete;
 
+  void abandon() override {
+    all_.abandon();
+    local_.abandon();
+  }
   int rank() const override { return all_.rank(); }
   int size() const override { return all_.size(); }
   std::string backend() const override { return "nccl+" + cross_->backend(); }

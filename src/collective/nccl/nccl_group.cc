@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
+#include <memory>
+#include <system_error>
 #include <thread>
 
 #include "base/log.h"
@@ -106,27 +109,34 @@ Group::Group(Rendezvous& rendezvous, const Options& options, std::shared_ptr<Str
 }
 
 Group::~Group() {
-  const bool is_done =
-      cudaStreamSynchronize(stream_->handle()) == cudaSuccess;  // or the watchdog ends it
+  // Ends by itself, or by the watchdog.
+  const bool is_done = cudaStreamSynchronize(stream_->handle()) == cudaSuccess;
   watchdog_->stop();
   if (watchdog_->aborted()) return;
-  if (is_done && finalize()) {
-    ncclCommDestroy(handle_);
-  } else {
-    ncclCommAbort(handle_);  // does not wait for ranks that are gone
-  }
+  if (is_done && !abandoned_)
+    destroy();
+  else
+    ncclCommAbort(handle_);  // waits for nobody
 }
 
-// What this rank's kernels have handed to NCCL's threads is still on its way to others, which an abort would keep it from.
-bool Group::finalize() noexcept {
+// What this rank's kernels have handed to NCCL's threads is still on its way to others, which an abort would keep it from. NCCL waits for that,
+// and for ranks of this host, without a limit.
+void Group::destroy() noexcept {
+  const auto limit = std::min<std::chrono::milliseconds>(options_.timeout, kLeaving);
+  const auto left = std::make_shared<std::promise<void>>();
+  const auto done = left->get_future();
   try {
-    const auto limit = std::min<std::chrono::milliseconds>(options_.timeout, kLeaving);
-    settle("leaving the ranks", ncclCommFinalize(handle_),
-           Deadline(limit, "SULLAE_TIMEOUT, and at most 10 s"));
-    return true;
-  } catch (const Error& error) {
-    log::warning("{}", error.what());
-    return false;
+    std::thread([handle = handle_, stream = stream_, left] {
+      cudaSetDevice(stream->device());
+      ncclCommDestroy(handle);
+      left->set_value();
+    }).detach();
+    if (done.wait_for(limit) == std::future_status::ready) return;
+    log::warning("NCCL: leaving the ranks was not done {}; it goes on in the background",
+                 Deadline(limit, "SULLAE_TIMEOUT, and at most 10 s").describe());
+  } catch (const std::system_error& error) {  // there are no more threads
+    log::warning("NCCL: leaving the ranks: {}", error.what());
+    ncclCommAbort(handle_);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <nccl.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,17 +35,19 @@ class Group final : public DeviceCommunicator {
   void broadcast(void* data, std::size_t count, DataType type, int root) override;
   void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                 std::span<const std::size_t> receive_counts, DataType type) override;
+  void abandon() override { abandoned_ = true; }
 
  private:
   /// Calls NCCL, and waits until it has put its work on the stream.
   void enqueue(const char* what, const std::function<ncclResult_t()>& call);
   void settle(const char* what, ncclResult_t result, const Deadline& deadline);
-  bool finalize() noexcept;
+  void destroy() noexcept;
 
   Options options_;
   std::shared_ptr<Stream> stream_;
   ncclComm_t handle_ = nullptr;
   std::optional<Watchdog> watchdog_;
+  std::atomic<bool> abandoned_ = false;
 };
 
 }  // namespace sullae::nccl

@@ -167,10 +167,14 @@ void UnitParameters::start_gather(std::size_t unit, WholeMemory memory, bool sha
   std::vector<ShardRange> ranges;
   for (const UnitSection& section : one.sections)
     ranges.push_back({.shard = section.shard, .counts = &section.counts, .offset = section.offset});
-  auto arrival =
-      exchange_->gather(memory, std::move(ranges), fmt::format("parameters of unit {}", one.name));
-  residences_[unit] = {
-      .memory = std::move(memory), .shared = shared, .arrival = std::move(arrival)};
+  try {
+    auto arrival = exchange_->gather(memory, std::move(ranges),
+                                     fmt::format("parameters of unit {}", one.name));
+    residences_[unit] = {.memory = memory, .shared = shared, .arrival = std::move(arrival)};
+  } catch (...) {  // rethrown
+    if (shared) free_.push_back(std::move(memory));
+    throw;
+  }
 }
 
 void UnitParameters::gather(std::size_t unit, bool learns) {

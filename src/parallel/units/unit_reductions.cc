@@ -121,7 +121,7 @@ void UnitReductions::start(Unit& unit) {
   auto reduction = std::make_shared<Reduction>(Reduction{.unit = unit,
                                                          .buffers = *buffers_,
                                                          .replicas = replicas_,
-                                                         .gradients = buffers_->take(),
+                                                         .gradients = buffers_->take(unit.bytes()),
                                                          .in_stream = exchange_->is_in_stream()});
   for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
     torch::Tensor& gradient = unit.parameters[i].tensor.mutable_grad();
@@ -141,7 +141,7 @@ void UnitReductions::start(Unit& unit) {
   if (exchange_->is_in_stream()) {
     reduction->turn =
         exchange_->start_reduce(reduction->gradients.get(), reduction->ranges(), ReduceOp::average);
-    buffers_->hand_on(std::move(reduction->gradients), reduction->turn);
+    buffers_->let_go(std::move(reduction->gradients), reduction->turn);
   } else {
     buffers_->starts();
   }
