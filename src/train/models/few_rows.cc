@@ -9,7 +9,7 @@ namespace sullae::train {
 namespace {
 
 // With more a matrix product is faster.
-constexpr std::int64_t kFew = 8;
+constexpr std::int64_t kFew = 16;
 // Weights that are worth a thread.
 constexpr std::int64_t kGrain = 1 << 15;
 

@@ -13,7 +13,7 @@ TEST(FewRows, AreAsLibtorchsOnes) {
   torch::manual_seed(5);
   for (const bool gradients : {false, true}) {
     const torch::AutoGradMode mode(gradients);
-    for (const std::int64_t rows : {0, 1, 2, 3, 4, 5, 7, 8, 9}) {
+    for (const std::int64_t rows : {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17}) {
       for (const auto& [in, out] : {std::pair{1, 1}, {15, 3}, {16, 7}, {37, 1}, {300, 501}}) {
         const auto x = torch::randn({rows, in});
         const auto weight = torch::randn({out, in});
