@@ -40,13 +40,18 @@ const CLI::App* deepest_parsed(const CLI::App* app) {
   return app;
 }
 
+// The name of a command, with those before it.
+std::string name_of(const CLI::App* command) {
+  std::string name = command->get_name();
+  for (const CLI::App* part = command->get_parent(); part != nullptr; part = part->get_parent())
+    name.insert(0, part->get_name() + " ");
+  return name;
+}
+
 // "--epoch is not an option of sullae train mnist (did you mean --epochs?); see …"
 std::string describe_extra(const CLI::App& program, const std::vector<std::string>& words) {
   const CLI::App* const app = deepest_parsed(&program);
   const auto extras = program.remaining(/*recurse=*/true);
-  std::string command;
-  for (const CLI::App* part = app; part != nullptr; part = part->get_parent())
-    command.insert(0, part->get_name() + (part == app ? "" : " "));
   // In the order in which they were typed. What looks like an option comes before a value that may be its own, and that
   // may stand earlier, too, as the value of a known option: --epochs 1 --threads 1.
   const auto first_extra = [&](std::string_view start) {
@@ -57,17 +62,19 @@ std::string describe_extra(const CLI::App& program, const std::vector<std::strin
   auto extra = first_extra("--");
   if (extra == words.end()) extra = first_extra("");
   const std::string name = extra == words.end() ? "an argument" : *extra;
-  return sullae::cli::describe_unknown(*app, name, command);
+  return sullae::cli::describe_unknown(*app, name, name_of(app));
 }
 
-// The word that stands where a command should and is none; empty if there is no such word.
-std::string unknown_command(CLI::App* app, const std::vector<std::string>& words) {
+// What is said of the word that stands where a command should and is none; empty if there is no such word.
+std::string describe_no_command(CLI::App* app, const std::vector<std::string>& words) {
   for (const auto& word : words) {
     if (word.starts_with('-')) return {};
     const auto commands = app->get_subcommands({});
+    if (commands.empty()) return {};
     const auto command =
         std::ranges::find(commands, word, [](const CLI::App* c) { return c->get_name(); });
-    if (command == commands.end()) return commands.empty() ? std::string() : word;
+    if (command == commands.end())
+      return sullae::cli::describe_unknown_command(*app, word, name_of(app));
     app = *command;
   }
   return {};
@@ -110,8 +117,8 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "sullae: %s\n", describe_extra(program, words).c_str());
     return 2;
   } catch (const CLI::ParseError& error) {
-    if (const auto word = unknown_command(&program, words); !word.empty()) {
-      std::fprintf(stderr, "sullae: '%s' is not a command; see sullae --help\n", word.c_str());
+    if (const auto problem = describe_no_command(&program, words); !problem.empty()) {
+      std::fprintf(stderr, "sullae: %s\n", problem.c_str());
       return 2;
     }
     // 2 for a wrong command line, as other programs; 0 for --help and --version.

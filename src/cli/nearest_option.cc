@@ -26,30 +26,46 @@ std::size_t distance(const std::string& one, const std::string& other) {
   return cost.back().back();
 }
 
-// The option that was probably meant; empty for none.
-std::string nearest_option(const CLI::App& app, const std::string& name) {
+// The one that was probably meant; empty for none.
+std::string nearest(const std::vector<std::string>& all, const std::string& name) {
   constexpr std::size_t kMostMistakes = 2;
-  std::string nearest;
+  std::string found;
   std::size_t least = kMostMistakes + 1;
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_lnames().empty()) continue;  // a positional
-    const auto full = "--" + option->get_lnames().front();
-    const auto mistakes = full.starts_with(name) ? 1 : distance(name, full);
+  for (const std::string& one : all) {
+    const auto mistakes = one.starts_with(name) ? 1 : distance(name, one);
     if (mistakes < least) {
       least = mistakes;
-      nearest = full;
+      found = one;
     }
   }
-  return nearest;
+  return found;
+}
+
+std::vector<std::string> options_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (!option->get_lnames().empty()) names.push_back("--" + option->get_lnames().front());
+  }
+  return names;
+}
+
+std::string hint(const std::string& meant, const std::string& command) {
+  return (meant.empty() ? "" : " (did you mean " + meant + "?)") + "; see " + command + " --help";
 }
 
 }  // namespace
 
 std::string describe_unknown(const CLI::App& app, const std::string& name,
                              const std::string& command) {
-  const auto meant = name.starts_with("--") ? nearest_option(app, name) : "";
-  return name + " is not an option of " + command +
-         (meant.empty() ? "" : " (did you mean " + meant + "?)") + "; see " + command + " --help";
+  const auto meant = name.starts_with("--") ? nearest(options_of(app), name) : "";
+  return name + " is not an option of " + command + hint(meant, command);
+}
+
+std::string describe_unknown_command(const CLI::App& app, const std::string& name,
+                                     const std::string& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* const one : app.get_subcommands({})) names.push_back(one->get_name());
+  return "'" + name + "' is not a command of " + command + hint(nearest(names, name), command);
 }
 
 }  // namespace sullae::cli

@@ -1,4 +1,4 @@
-// What is said of an option that there is not.
+// What is said of an option, or a command, that there is not.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,5 +10,8 @@ namespace sullae::cli {
 /// `app` with those before it.
 std::string describe_unknown(const CLI::App& app, const std::string& name,
                              const std::string& command);
+/// "'mnst' is not a command of sullae train (did you mean mnist?); see sullae train --help".
+std::string describe_unknown_command(const CLI::App& app, const std::string& name,
+                                     const std::string& command);
 
 }  // namespace sullae::cli

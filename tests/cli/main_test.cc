@@ -22,7 +22,10 @@ TEST(CommandLine, SaysWhichOptionWasProbablyMeant) {
       {{"train", "mnist", "--epochs", "1", "--threads", "1"},
        "--threads is not an option of sullae train mnist; see"},
       {{"serve", "models", "more"}, "more is not an option of sullae serve; see"},
-      {{"server"}, "'server' is not a command; see sullae --help"},
+      {{"server"}, "'server' is not a command of sullae (did you mean serve?); see sullae --help"},
+      {{"train", "mnst"},
+       "'mnst' is not a command of sullae train (did you mean mnist?); see sullae train --help"},
+      {{"jobs", "sue"}, "'sue' is not a command of sullae jobs; see sullae jobs --help"},
   };
   for (const auto& [words, message] : cases) {
     std::vector<std::string> all{sullae_program()};
