@@ -30,6 +30,14 @@ torch::OrderedDict<std::string, torch::Tensor> ParameterStore::pieces() const {
   return found;
 }
 
+void check_one_device(const PlannedParameter& one, const PlannedParameter& other, const char* who) {
+  const torch::Device first = one.tensor.device();
+  const torch::Device second = other.tensor.device();
+  if (first == second) return;
+  throw InputError(fmt::format("{}: parameter '{}' is on {}, and '{}' on {}: expected one device",
+                               who, one.name, first.str(), other.name, second.str()));
+}
+
 void check_divisible_parameters(const std::vector<PlannedParameter>& parameters, const char* who) {
   for (const PlannedParameter& parameter : parameters) {
     if (!parameter.tensor.is_floating_point())
@@ -40,11 +48,7 @@ void check_divisible_parameters(const std::vector<PlannedParameter>& parameters,
       throw InputError(
           fmt::format("{}: parameter '{}' is on {}, expected it in host memory or on a GPU", who,
                       parameter.name, device.str()));
-    if (device != parameters.front().tensor.device())
-      throw InputError(
-          fmt::format("{}: parameter '{}' is on {}, and '{}' on {}: expected one device", who,
-                      parameters.front().name, parameters.front().tensor.device().str(),
-                      parameter.name, device.str()));
+    check_one_device(parameters.front(), parameter, who);
     if (!parameter.tensor.is_non_overlapping_and_dense())
       throw InputError(fmt::format("{}: parameter '{}' is a view with gaps", who, parameter.name));
   }

@@ -32,7 +32,10 @@ class ParameterStore : public ParameterParts {
   virtual void take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights) = 0;
 };
 
-/// Throws InputError, which begins with `who`, for parameters that cannot be divided.
+/// Throws InputError, which begins with `who`, for two that are on different devices.
+void check_one_device(const PlannedParameter& one, const PlannedParameter& other, const char* who);
+
+/// The same for parameters that cannot be divided.
 void check_divisible_parameters(const std::vector<PlannedParameter>& parameters, const char* who);
 
 /// This rank's part of `whole` becomes `piece`.

@@ -2,7 +2,6 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -33,14 +32,6 @@ void copy_to_device(const WholeMemory& whole) {
 }
 
 }  // namespace
-
-PendingGather& PendingGather::operator=(PendingGather&& other) noexcept {
-  PendingGather before(std::move(*this));  // which ends with this call
-  handle_ = std::exchange(other.handle_, {});
-  turn_ = std::move(other.turn_);
-  lands_ = std::move(other.lands_);
-  return *this;
-}
 
 PendingGather::~PendingGather() {
   while (!handle_.done()) std::this_thread::yield();

@@ -39,7 +39,7 @@ class PendingGather {
  public:
   PendingGather() = default;
   PendingGather(PendingGather&& other) noexcept = default;
-  PendingGather& operator=(PendingGather&& other) noexcept;
+  PendingGather& operator=(PendingGather&& other) = delete;
   ~PendingGather();
 
   /// Until they are there, on a GPU: for what comes next in its stream. Throws what the gather threw.
@@ -59,6 +59,8 @@ class ShardExchange {
  public:
   /// Of memory on `device`, of which all ranks have the same kind. Collective.
   ShardExchange(const World& world, torch::Device device);
+  ShardExchange(const ShardExchange&) = delete;
+  ShardExchange& operator=(const ShardExchange&) = delete;
 
   /// Collective: memory of the host that its ranks reach.
   WholeMemory allocate(std::size_t bytes) const;
@@ -80,8 +82,7 @@ class ShardExchange {
   /// Each rank's part of `sums`, added up, or averaged, becomes its shards; in an operation of the engine.
   static void reduce(Communicator& communicator, const std::byte* sums,
                      const std::vector<ShardRange>& ranges, ReduceOp op);
-  /// The same in the GPU's streams.
-  /// Null where there is nobody else.
+  /// The same in the GPU's streams; null where there is nobody else.
   std::shared_ptr<const DeviceTurn> start_reduce(const std::byte* sums,
                                                  const std::vector<ShardRange>& ranges,
                                                  ReduceOp op) const;

@@ -126,7 +126,7 @@ class ShardedReduction final : public BucketReduction {
   }
 
   ShardedBucket& bucket_;
-  ShardExchange exchange_;
+  const ShardExchange& exchange_;
   GradientBuffers* buffers_;
   ReduceOp op_;
   int ranks_;

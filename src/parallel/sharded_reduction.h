@@ -36,7 +36,7 @@ struct ShardedBucket {
 class GradientBuffers {
  public:
   /// `count` of `bytes` each, where `exchange` reduces; on a GPU they are made when they are taken, and as large as that says.
-  /// Collective.
+  /// Which outlives this. Collective.
   GradientBuffers(std::size_t count, std::size_t bytes, const World& world,
                   const ShardExchange& exchange);
   /// What is on its way on a GPU is there before the buffers go.
@@ -60,7 +60,7 @@ class GradientBuffers {
   };
 
   World world_;
-  ShardExchange exchange_;
+  const ShardExchange& exchange_;
   std::size_t count_;
   std::size_t bytes_;
   std::mutex mutex_;  // guards all below

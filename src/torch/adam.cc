@@ -204,10 +204,12 @@ class Together {
     all.squares.push_back(moments.second);
     if (moments.largest_second.defined()) all.largest_squares.push_back(moments.largest_second);
   }
-  void update(bool decoupled, double lr, double beta1, double beta2, double weight_decay,
-              double eps) const {
+  template <class Options>
+  void update(bool decoupled, const Options& options) const {
+    const auto [beta1, beta2] = options.betas();
     for (const auto& [key, group] : all_)
-      sullae::update(group.all, decoupled, lr, beta1, beta2, weight_decay, eps);
+      update_fused(group.all, decoupled, options.lr(), beta1, beta2, options.weight_decay(),
+                   options.eps());
   }
 
  private:
@@ -263,7 +265,7 @@ void step_all(torch::optim::Optimizer& optimizer, bool decoupled) {
                   .correction1 = 1 - std::pow(beta1, state.step()),
                   .correction2 = 1 - std::pow(beta2, state.step())});
     }
-    together.update(decoupled, options.lr(), beta1, beta2, options.weight_decay(), options.eps());
+    together.update(decoupled, options);
   }
 }
 

@@ -41,7 +41,10 @@ void DeviceTurn::end() {
   has_ended_ = true;
 }
 
-void DeviceTurn::await() const { ended_.block(current_stream(device_)); }
+void DeviceTurn::await() const {
+  ended_.block(current_stream(device_));
+  was_awaited_ = true;
+}
 
 // Also where a call of the communicator's has thrown, and others before it have not.
 DeviceTurn::~DeviceTurn() {
@@ -57,6 +60,7 @@ DeviceTurn::~DeviceTurn() {
 }
 
 void DeviceTurn::settle() const noexcept {
+  if (was_awaited_) return;
   try {
     await();
   } catch (const std::exception& error) {  // what is asked of that GPU next throws

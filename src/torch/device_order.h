@@ -38,6 +38,7 @@ class DeviceTurn {
   c10::Stream stream_;
   c10::Event ended_;
   bool has_ended_ = false;
+  mutable bool was_awaited_ = false;
 };
 
 }  // namespace sullae

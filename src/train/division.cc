@@ -145,16 +145,15 @@ HasStages* stages_of(torch::nn::Module& model) {
 
 Division make_division(const TrainOptions& options, const World& world) {
   Division division;
+  if (options.shard != "parameters" && !divides_model(options)) return division;
+  const Ranks ranks(options, world);
   if (options.shard == "parameters") {
-    const Ranks ranks(options, world);
     const ShardedUnitsOptions how{.type = low_precision(options)};
     division.units = ranks.units
                          ? std::make_shared<ShardedUnits>(*ranks.units, *ranks.replicas, how)
                          : std::make_shared<ShardedUnits>(world, how);
     division.device = device_of(options, local_device(world));
   }
-  if (!divides_model(options)) return division;
-  const Ranks ranks(options, world);
   division.tensor = ranks.tensor;
   division.stages = ranks.stages;
   return division;

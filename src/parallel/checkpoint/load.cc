@@ -53,11 +53,22 @@ void give_to_replicas(const torch::nn::Module& module, ParameterParts& parts,
     torch::Tensor values = tensor.detach();
     broadcast(values, 0, replicas);
   };
+  const bool is_first = replicas.rank() == 0;
+  std::unique_ptr<torch::optim::OptimizerParamState> prototype;
+  if (sharded != nullptr) {
+    scatter_options(is_first ? &sharded->optimizer : nullptr, sharded->optimizer, replicas, 0);
+    prototype = make_prototype(sharded->make, sharded->optimizer);
+  }
   for (std::size_t i = 0; i < parts.all().size(); ++i) {
-    if (parts.piece_of(i).defined()) give(parts.piece_of(i));
+    const torch::Tensor& piece = parts.piece_of(i);
+    if (!piece.defined()) continue;
+    give(piece);
+    if (!prototype) continue;
+    const auto state =
+        broadcast_text(is_first ? to_bytes(state_of(sharded->optimizer, piece)) : "", 0, replicas);
+    if (!is_first) set_state(sharded->optimizer, piece, from_bytes(state), *prototype);
   }
   for (const ModelTensor& one : ModelTensors(module, parts).rest) give(one.tensor);
-  if (sharded != nullptr) broadcast_optimizer_state(sharded->optimizer, 0, replicas);
   parts.refresh();
 }
 

@@ -72,7 +72,7 @@ std::vector<PlannedParameter> UnitParameters::checked(torch::nn::Module& module,
       named.insert(name_in(name, item.key()), item.value());
     found = trained_of(named, kWho);
     check_unit(found.trained, name, seen_);
-    check_device(found.trained.front());
+    if (!all_.empty()) check_one_device(all_.front(), found.trained.front(), kWho);
   } catch (const InputError& error) {
     problem = error.what();
   }
@@ -90,13 +90,6 @@ std::vector<PlannedParameter> UnitParameters::checked(torch::nn::Module& module,
   for (const auto& item : module.named_buffers())
     others_.push_back({NamedState::Kind::buffer, name_in(name, item.key()), item.value()});
   return std::move(found.trained);
-}
-
-void UnitParameters::check_device(const PlannedParameter& parameter) const {
-  if (all_.empty() || all_.front().tensor.device() == parameter.tensor.device()) return;
-  throw InputError(fmt::format("{}: parameter '{}' is on {}, and '{}' on {}: expected one device",
-                               kWho, all_.front().name, all_.front().tensor.device().str(),
-                               parameter.name, parameter.tensor.device().str()));
 }
 
 void UnitParameters::start_equal(const torch::nn::Module& module) const {
@@ -151,14 +144,14 @@ void UnitParameters::keep_alone(const std::vector<PlannedParameter>& parameters,
 
 void UnitParameters::make_buffers() {
   if (exchange_) return;
-  const ShardExchange exchange(world_, all_.front().tensor.device());
+  auto exchange = std::make_unique<ShardExchange>(world_, all_.front().tensor.device());
   std::size_t largest = 0;
   for (const auto& unit : units_) largest = std::max(largest, unit->bytes());
   std::vector<WholeMemory> made;
-  for (std::size_t i = 0; i < kBuffers; ++i) made.push_back(exchange.allocate(largest));
-  reductions_.make_buffers(exchange, largest);
+  for (std::size_t i = 0; i < kBuffers; ++i) made.push_back(exchange->allocate(largest));
+  reductions_.make_buffers(*exchange, largest);
   free_ = std::move(made);
-  exchange_.emplace(exchange);
+  exchange_ = std::move(exchange);
 }
 
 void UnitParameters::start_gather(std::size_t unit, WholeMemory memory, bool shared) {
@@ -170,7 +163,8 @@ void UnitParameters::start_gather(std::size_t unit, WholeMemory memory, bool sha
   try {
     auto arrival = exchange_->gather(memory, std::move(ranges),
                                      fmt::format("parameters of unit {}", one.name));
-    residences_[unit] = {.memory = memory, .shared = shared, .arrival = std::move(arrival)};
+    residences_[unit].emplace(
+        Residence{.memory = memory, .shared = shared, .arrival = std::move(arrival)});
   } catch (...) {  // rethrown
     if (shared) free_.push_back(std::move(memory));
     throw;

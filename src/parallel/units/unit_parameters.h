@@ -72,7 +72,6 @@ class UnitParameters final : public ParameterStore {
   void keep_alone(const std::vector<PlannedParameter>& parameters,
                   const std::vector<torch::Tensor>& values);
   std::vector<PlannedParameter> checked(torch::nn::Module& module, const std::string& name);
-  void check_device(const PlannedParameter& parameter) const;
   void start_equal(const torch::nn::Module& module) const;
   void make_buffers();
   void start_gather(std::size_t unit, WholeMemory memory, bool shared);
@@ -95,8 +94,8 @@ class UnitParameters final : public ParameterStore {
       places_;  // by parameter: its unit, and which of its
   RunOrder order_;
   std::vector<std::optional<Residence>> residences_;  // by unit
-  std::vector<int> expected_;              // by unit: runs that backward has yet to come to
-  std::optional<ShardExchange> exchange_;  // from the first run on
+  std::vector<int> expected_;                // by unit: runs that backward has yet to come to
+  std::unique_ptr<ShardExchange> exchange_;  // from the first run on
   std::vector<WholeMemory> free_;
   UnitReductions reductions_;
 };

@@ -102,7 +102,7 @@ UnitReductions::~UnitReductions() {
 void UnitReductions::make_buffers(const ShardExchange& exchange, std::size_t most) {
   buffers_.emplace(exchange.is_in_stream() ? kGradientBuffersInStream : kGradientBuffers, most,
                    world_, exchange);
-  exchange_.emplace(exchange);
+  exchange_ = &exchange;
 }
 
 void UnitReductions::start(Unit& unit) {

@@ -23,7 +23,7 @@ class UnitReductions {
   UnitReductions(const UnitReductions&) = delete;
   UnitReductions& operator=(const UnitReductions&) = delete;
 
-  /// Before the first; `most` bytes for a unit. Collective.
+  /// Before the first; `most` bytes for a unit. `exchange` outlives this. Collective.
   void make_buffers(const ShardExchange& exchange, std::size_t most);
   /// Takes the gradients of a unit's parameters. Throws InputError for one that is sparse. Collective.
   void start(Unit& unit);
@@ -35,7 +35,7 @@ class UnitReductions {
 
   World world_;
   std::optional<World> replicas_;
-  std::optional<ShardExchange> exchange_;
+  const ShardExchange* exchange_ = nullptr;
   std::optional<GradientBuffers> buffers_;
   std::vector<std::pair<Handle, std::shared_ptr<Reduction>>> under_way_;
 };

@@ -23,8 +23,8 @@ struct FusedAdam {
 inline constexpr bool kHasFusedAdam = true;
 
 /// `decoupled`: AdamW.
-inline void update(const FusedAdam& all, bool decoupled, double lr, double beta1, double beta2,
-                   double weight_decay, double eps) {
+inline void update_fused(const FusedAdam& all, bool decoupled, double lr, double beta1,
+                         double beta2, double weight_decay, double eps) {
   const bool amsgrad = !all.largest_squares.empty();
   if (decoupled)
     at::_fused_adamw_(all.parameters, all.gradients, all.moments, all.squares, all.largest_squares,
@@ -36,7 +36,7 @@ inline void update(const FusedAdam& all, bool decoupled, double lr, double beta1
 #else
 inline constexpr bool kHasFusedAdam = false;
 
-inline void update(const FusedAdam&, bool, double, double, double, double, double) {}
+inline void update_fused(const FusedAdam&, bool, double, double, double, double, double) {}
 #endif
 
 }  // namespace sullae

@@ -1,7 +1,6 @@
 // Products of weights that come from memory with a few rows, as fast as they come.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 namespace sullae::train {

@@ -89,6 +89,13 @@ TEST_F(ShardedCheckpoint, OfUnitsGoesToAnyRanksAndToOneProcess) {
       EXPECT_TRUE(torch::allclose(found[item.key()], item.value(), 0, 1e-6))
           << shards << " x " << replicas << ' ' << item.key();
   }
+  // What those who read or write meet, their replicas are told, too.
+  run(2, 2, [&](auto& rest, auto& optimizer, const auto&) {
+    const auto nowhere = file_.string() + ".none/model.ckpt";
+    for (const auto& error : {error_of([&] { load_checkpoint(nowhere, rest, optimizer); }),
+                              error_of([&] { save_checkpoint(nowhere, rest, optimizer); })})
+      EXPECT_TRUE(contains(error, nowhere)) << error;
+  });
 }
 
 struct LineImpl : torch::nn::Module {
