@@ -107,6 +107,8 @@ class DataCommand final : public Command {
     reading_.damage = &damage;
     settle_topics(world);
     const auto set = data::open_dataset({paths_.begin(), paths_.end()}, reading_);
+    // All ranks open all files, and read some of the records.
+    if (world.rank() > 0) met_by_all_ = damage.count();
     if (convert_->parsed() || shard_->parsed()) return write(*set, damage, world);
     return show(*set, damage, world);
   }
@@ -145,9 +147,10 @@ class DataCommand final : public Command {
     ProgressBar bar("writing", samples, world.rank() == 0);
     const auto done =
         data::convert(set, writing_, damage, [&](std::size_t count) { bar.show(count); });
-    std::int64_t sums[] = {
-        static_cast<std::int64_t>(done.samples), static_cast<std::int64_t>(done.files),
-        static_cast<std::int64_t>(done.bytes), static_cast<std::int64_t>(damage.count())};
+    std::int64_t sums[] = {static_cast<std::int64_t>(done.samples),
+                           static_cast<std::int64_t>(done.files),
+                           static_cast<std::int64_t>(done.bytes),
+                           static_cast<std::int64_t>(damage.count() - met_by_all_)};
     world.allreduce(sums, sums, 4, DataType::int64);
     if (world.rank() == 0) {
       fmt::print("wrote {} samples to {} file{} in {} ({:.1f} MB){}\n", sums[0], sums[1],
@@ -192,7 +195,7 @@ class DataCommand final : public Command {
         set,
         {.threads = workers_, .decode = verifying, .rank = world.rank(), .ranks = world.size()},
         damage, [&](std::size_t count) { bar.show(count); });
-    std::int64_t damaged = static_cast<std::int64_t>(damage.count());
+    std::int64_t damaged = static_cast<std::int64_t>(damage.count() - met_by_all_);
     std::int64_t samples = static_cast<std::int64_t>(seen.samples);
     world.allreduce(&damaged, &damaged, 1, DataType::int64);
     world.allreduce(&samples, &samples, 1, DataType::int64);
@@ -246,6 +249,7 @@ class DataCommand final : public Command {
   data::DatasetOptions reading_;
   data::ConvertOptions writing_{.files = 0};
   bool skip_damaged_ = false;
+  std::size_t met_by_all_ = 0;  // damage in files, which rank 0 counts
   bool has_topic_ = false;
   std::size_t workers_ = std::max(1U, std::thread::hardware_concurrency());
 };

@@ -68,7 +68,7 @@ class PipelineCommand final : public Command {
     if (list_->parsed()) return list();
     const Pipeline pipeline = read_pipeline(file_);
     if (show_->parsed()) return show(pipeline);
-    if (submit_->parsed()) return submit(pipeline, next_of(pipeline));
+    if (submit_->parsed()) return submit(pipeline, next_of(pipeline), /*again=*/true);
     return repeat_ ? repeat(pipeline) : run_once(pipeline);
   }
 
@@ -96,7 +96,7 @@ class PipelineCommand final : public Command {
   int run_once(const Pipeline& pipeline) {
     const Time scheduled = scheduled_of(pipeline);
     const auto submit_next = [&] {
-      submit(pipeline, schedule_of(pipeline).next(scheduled));
+      submit(pipeline, schedule_of(pipeline).next(scheduled), /*again=*/false);
     };
     bool is_submitted = !submits_next_;
     try {
@@ -133,7 +133,7 @@ class PipelineCommand final : public Command {
         if (before && before->state == RunState::done) continue;
         try {
           run_one(pipeline, due, signals);
-        } catch (const Error& error) {
+        } catch (const std::exception& error) {
           // The next one may be otherwise.
           log::warning("{}: {}", pipeline.name, error.what());
         }
@@ -207,7 +207,8 @@ class PipelineCommand final : public Command {
     }
   }
 
-  int submit(const Pipeline& pipeline, Time scheduled) const {
+  // `again`: also what was cancelled, or failed, before its time.
+  int submit(const Pipeline& pipeline, Time scheduled, bool again) const {
     OpenCluster cluster;
     const std::string when = pipeline::to_text(scheduled);
     const cluster::Job job{
@@ -222,9 +223,15 @@ class PipelineCommand final : public Command {
       return 0;
     }
     const auto submitted = cluster.jobs.submit(job);
+    bool will_run = submitted.is_new;
+    if (again && !will_run) {
+      const auto state = cluster.jobs.view(submitted.folder).state;
+      will_run = cluster::is_over(state) && state != cluster::JobState::completed;
+      if (will_run) cluster.jobs.retry(submitted.folder);
+    }
     fmt::print("{} {} as {}\n", pipeline.name,
-               submitted.is_new ? fmt::format("will run at {}", when)
-                                : fmt::format("was submitted before for {}", when),
+               will_run ? fmt::format("will run at {}", when)
+                        : fmt::format("was submitted before for {}", when),
                submitted.folder.id());
     std::fflush(stdout);
     return 0;

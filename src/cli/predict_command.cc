@@ -166,6 +166,7 @@ class PredictCommand final : public Command {
     const auto done = predict::predict_stream(
         options_, stream, [&] { return signals.come_within(std::chrono::milliseconds{0}); },
         [&](const predict::StreamProgress& progress) { monitor.show(progress); });
+    monitor.finish(done);
     fmt::print("predicted {} messages{}\n", done.predicted,
                done.damaged > 0 ? fmt::format("; left out {} damaged ones", done.damaged) : "");
     shutdown();

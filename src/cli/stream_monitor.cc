@@ -50,6 +50,10 @@ void StreamMonitor::show(const predict::StreamProgress& progress) {
   std::fflush(stderr);
 }
 
+void StreamMonitor::finish(const predict::StreamProgress& progress) const {
+  if (!metrics_.empty()) write(progress);
+}
+
 void StreamMonitor::write(const predict::StreamProgress& progress) const {
   const auto labels = fmt::format("{{source=\"{}\",rank=\"{}\"}}", source_, rank_);
   std::string text;

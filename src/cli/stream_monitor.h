@@ -22,6 +22,8 @@ class StreamMonitor {
 
   /// A line every ten seconds while something goes on; on a terminal one that changes.
   void show(const predict::StreamProgress& progress);
+  /// Writes what there is at the end, however short the run was.
+  void finish(const predict::StreamProgress& progress) const;
 
  private:
   using Clock = std::chrono::steady_clock;

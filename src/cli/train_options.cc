@@ -166,7 +166,8 @@ void declare_parallelism(CLI::App& app, RecipeOptions& o) {
       "--mesh", o.mesh,
       "Ranks as a grid, as dp=2,pp=2,tp=2: pp ranks have layers one behind the other, through "
       "which the parts of a step go (--accumulation-steps), tp ranks have parts of each "
-      "layer, and dp ranks divide the samples; dp may be left out. With --shard parameters "
+      "layer, and dp ranks divide the samples; dp may be left out. With --shard dp ranks "
+      "divide the optimizer of their parts; --shard parameters goes with tp, and with "
       "dp=2,shard=4: four ranks each have the parameters together, and twice (transformer, gpt)",
       "DIMENSIONS");
   group.add("--ps-mode", o.ps_mode,

@@ -240,9 +240,11 @@ std::vector<std::string> command_of_attempt(const Job& job, const std::filesyste
   for (auto& word : words) {
     for (const auto& [name, path] : job.mounts) {
       const auto mark = "{" + name + "}";
-      for (auto at = word.find(mark); at != std::string::npos;
-           at = word.find(mark, at + path.size()))
-        word.replace(at, mark.size(), path);
+      for (auto at = word.find(mark); at != std::string::npos;) {
+        const bool is_the_shells = at > 0 && word[at - 1] == '$';
+        if (!is_the_shells) word.replace(at, mark.size(), path);
+        at = word.find(mark, at + (is_the_shells ? mark : path).size());
+      }
     }
   }
   const bool trains = words.size() > 1 && std::filesystem::path(words[0]).filename() == "sullae" &&

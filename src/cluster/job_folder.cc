@@ -17,6 +17,7 @@
 #include "base/deadline.h"
 #include "base/file.h"
 #include "base/json_message.h"
+#include "base/log.h"
 #include "base/system_error.h"
 #include "sullae/error.h"
 
@@ -202,7 +203,13 @@ JobFolders::Made JobFolders::make(const Job& job) const {
   for (const JobFolder& folder : all()) {
     last = std::max(last, number_of(folder.id()));
     if (job.idempotency_key.empty()) continue;
-    Job known = folder.job();
+    Job known;
+    try {
+      known = folder.job();
+    } catch (const Error& error) {  // what is left of one that was removed, say
+      log::warning("{}", error.what());
+      continue;
+    }
     if (known.idempotency_key != job.idempotency_key) continue;
     if (known != job) {
       throw InputError(fmt::format("--idempotency-key {}: job {} has this key, and is another one",

@@ -111,7 +111,8 @@ Jobs::Submitted Jobs::submit(const Job& job) {
   if (made.folder.submission().number > 0) {
     // Whoever asked for it with this key may have been killed before the engine had it.
     const JobFacts facts = read_facts(made.folder);
-    if (facts.result || facts.attempts > 0 || !engine_jobs(made.folder.id()).empty())
+    if (facts.result || facts.cancelled || facts.attempts > 0 ||
+        !engine_jobs(made.folder.id()).empty())
       return {made.folder, false};
   }
   try {

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/deadline.h"
+#include "base/descriptors.h"
 #include "base/fd.h"
 #include "base/system_error.h"
 #include "launch/binding.h"
@@ -36,6 +37,9 @@ struct Process {
   bool over = false;              // its end has been reported, after all that it wrote
 };
 
+// After which what does not end, although it was killed, is left to itself.
+constexpr std::chrono::seconds kKillLimit{10};
+
 class Agent {
  public:
   Agent(int input, int output) : input_(input), output_(output) {
@@ -56,7 +60,7 @@ class Agent {
     } catch (const Error& error) {
       write_frame(output_, FrameType::failed, -1, error.what());
     }
-    kill_descendants();
+    kill_descendants(kKillLimit);
     return 0;
   }
 
@@ -169,6 +173,9 @@ class Agent {
       for (int slot = 0; slot < spec.host_slots; ++slot) spec.slots.push_back(slot);
     }
     const auto cpus = divide_cpus(allowed_cpus(), spec.host_slots, spec.cpus_per_rank);
+    // Two pipes a rank.
+    constexpr std::size_t kOwn = 256;
+    allow_descriptors(kOwn + 2 * (processes_.size() + spec.ranks.size()));
     std::erase_if(processes_, &Process::over);
     for (std::size_t i = 0; i < spec.ranks.size(); ++i) {
       RankCpus own = cpus[static_cast<std::size_t>(spec.slots[i])];
@@ -245,12 +252,42 @@ class Agent {
   bool launcher_gone_ = false;
 };
 
+// Arguments, folders and variables are bytes, and JSON has texts: each byte is the letter of its number.
+std::string text_of(const std::string& bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80) {
+      text += c;
+    } else {
+      text += static_cast<char>(0xC0 | byte >> 6);
+      text += static_cast<char>(0x80 | (byte & 0x3F));
+    }
+  }
+  return text;
+}
+
+std::string bytes_of(const std::string& text) {
+  std::string bytes;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool is_two = byte >= 0x80 && i + 1 < text.size();
+    bytes += is_two ? static_cast<char>(byte << 6 | (static_cast<unsigned char>(text[++i]) & 0x3F))
+                    : text[i];
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::string AgentSpec::to_json() const {
-  return nlohmann::json{{"command", command},
-                        {"directory", directory},
-                        {"environment", environment},
+  std::vector<std::string> words;
+  for (const auto& word : command) words.push_back(text_of(word));
+  std::map<std::string, std::string> variables;
+  for (const auto& [name, value] : environment) variables.emplace(text_of(name), text_of(value));
+  return nlohmann::json{{"command", words},
+                        {"directory", text_of(directory)},
+                        {"environment", variables},
                         {"ranks", ranks},
                         {"size", size},
                         {"slots", slots},
@@ -264,9 +301,10 @@ std::string AgentSpec::to_json() const {
 AgentSpec AgentSpec::from_json(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
   AgentSpec spec;
-  json.at("command").get_to(spec.command);
-  json.at("directory").get_to(spec.directory);
-  json.at("environment").get_to(spec.environment);
+  for (const auto& word : json.at("command")) spec.command.push_back(bytes_of(word));
+  spec.directory = bytes_of(json.at("directory"));
+  for (const auto& [name, value] : json.at("environment").items())
+    spec.environment.emplace(bytes_of(name), bytes_of(value));
   json.at("ranks").get_to(spec.ranks);
   json.at("size").get_to(spec.size);
   json.at("slots").get_to(spec.slots);

@@ -1,6 +1,7 @@
 #include "launch/descendants.h"
 
 #include <dirent.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 #include <fstream>
 #include <memory>
 #include <string>
+
+#include "base/deadline.h"
 
 namespace sullae {
 namespace {
@@ -42,13 +45,18 @@ std::vector<pid_t> child_processes() {
   return children;
 }
 
-void kill_descendants() {
+std::vector<pid_t> kill_descendants(std::chrono::milliseconds limit) {
+  const Deadline deadline(limit, "the grace period");
   for (;;) {
-    for (const pid_t child : child_processes()) ::kill(child, SIGKILL);
+    const auto children = child_processes();
+    for (const pid_t child : children) ::kill(child, SIGKILL);
     // Each child's end hands its own children to this process.
-    if (::waitpid(-1, nullptr, 0) < 0 && errno == ECHILD) return;
-    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    pid_t ended = 0;
+    while ((ended = ::waitpid(-1, nullptr, WNOHANG)) > 0) {
     }
+    if (ended < 0 && errno == ECHILD) return {};
+    if (deadline.passed()) return children;
+    ::poll(nullptr, 0, 2);
   }
 }
 

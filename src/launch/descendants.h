@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <vector>
 
 namespace sullae {
@@ -14,7 +15,7 @@ void adopt_orphans();
 std::vector<pid_t> child_processes();
 
 /// Kills all children and, as they are adopted, theirs, until there are none, and reaps them. Needs
-/// adopt_orphans().
-void kill_descendants();
+/// adopt_orphans(). Returns those that have not ended within `limit`: a process that waits for a disk that does not answer cannot.
+std::vector<pid_t> kill_descendants(std::chrono::milliseconds limit);
 
 }  // namespace sullae

@@ -103,9 +103,14 @@ std::optional<WorldOptions> from_open_mpi(const Reader& reader) {
   return options;
 }
 
-// MPICH's Hydra and its kin. Slurm's PMI sets these too, and Slurm's own variables say more.
+// MPICH's Hydra and its kin, also where Slurm has started it, or its proxies. Slurm's own PMI sets these too, to the same as Slurm's
+// own variables, which say more.
 std::optional<WorldOptions> from_pmi(const Reader& reader) {
-  if (!reader.has("PMI_RANK") || reader.has("SLURM_PROCID")) return std::nullopt;
+  const auto rank = reader.find("PMI_RANK");
+  if (!rank) return std::nullopt;
+  if (rank == reader.find("SLURM_PROCID") &&
+      reader.find("PMI_SIZE") == reader.find("SLURM_STEP_NUM_TASKS"))
+    return std::nullopt;
   WorldOptions options = place(reader, "PMI_RANK", "PMI_SIZE");
   const bool one_host = reader.find("MPI_LOCALNRANKS") == fmt::to_string(options.size);
   options.store = store_for(
@@ -118,13 +123,16 @@ std::optional<WorldOptions> from_pmi(const Reader& reader) {
 std::optional<WorldOptions> from_slurm(const Reader& reader) {
   if (!reader.has("SLURM_PROCID") || !reader.has("SLURM_STEP_NUM_TASKS")) return std::nullopt;
   WorldOptions options = place(reader, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  if (options.size == 1) return options;
   if (auto store = named_store(reader)) {
     options.store = *store;
     return options;
   }
   const auto job =
       parse_integer(reader.text("SLURM_JOB_ID", "SLURM_PROCID"), "SLURM_JOB_ID", 0, LLONG_MAX / 64);
-  const auto step = reader.integer("SLURM_STEP_ID", "SLURM_PROCID", 0, INT_MAX);
+  // Those of interactive shells are large.
+  const auto step =
+      parse_integer(reader.text("SLURM_STEP_ID", "SLURM_PROCID"), "SLURM_STEP_ID", 0, UINT32_MAX);
   if (reader.find("SLURM_STEP_NUM_NODES") == "1") {
     options.store = local_store("slurm", fmt::format("{}.{}", job, step));
     return options;

@@ -64,11 +64,14 @@ Job::~Job() {
     agent.channel.output.reset();
   }
   wait_for_agents();
-  kill_descendants();
+  const auto left = kill_descendants(options_.grace);
+  if (!left.empty())
+    say(fmt::format("processes {} have not ended although they were killed",
+                    fmt::join(left, ", ")));
 }
 
 int Job::run() {
-  if (options_.timeout.count() > 0) job_deadline_.emplace(options_.timeout, "--timeout");
+  job_deadline_ = options_.deadline;
   start();
   while (!finished() && !nothing_started_) turn();
   return exit_code_;
@@ -148,7 +151,8 @@ void Job::turn() {
 
 int Job::time_to_wait() const {
   auto limit = poll_limit();
-  for (const auto* deadline : {&connect_deadline_, &job_deadline_, &kill_deadline_}) {
+  for (const auto* deadline :
+       {&connect_deadline_, &job_deadline_, &kill_deadline_, &killed_deadline_}) {
     if (*deadline) limit = std::min(limit, (*deadline)->remaining());
   }
   return static_cast<int>(limit.count());
@@ -181,8 +185,28 @@ void Job::check_deadlines() {
   }
   if (kill_deadline_ && kill_deadline_->passed()) {
     kill_deadline_.reset();
-    signal_all(SIGKILL);
+    kill_all();
   }
+  if (killed_deadline_ && killed_deadline_->passed()) {
+    killed_deadline_.reset();
+    std::vector<RunningAgent*> silent;
+    for (RunningAgent& agent : agents_) {
+      if (!agent.gone && !agent.ranks.empty()) silent.push_back(&agent);
+    }
+    for (RunningAgent* const agent : silent) {
+      const auto why = fmt::format(
+          "host {} has not said that its ranks, which were killed, have ended", agent->host);
+      say(why);
+      give_up(*agent, why);
+    }
+  }
+}
+
+// Of a host that lost its power, or its network, nothing is heard any more, and nothing of a rank that waits for a disk.
+void Job::kill_all() {
+  signal_all(SIGKILL);
+  // To kill them, and to say so, takes moments.
+  if (!killed_deadline_) killed_deadline_.emplace(2 * options_.grace, "the grace period");
 }
 
 void Job::on_signals() {
@@ -195,7 +219,7 @@ void Job::on_signals() {
       say(fmt::format("{}; ending all ranks (once more kills them)", ::strsignal(*signal)));
       end_all(*signal, 128 + *signal, options_.grace_when_asked);
     } else {
-      signal_all(SIGKILL);
+      kill_all();
     }
   }
 }

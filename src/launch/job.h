@@ -82,6 +82,7 @@ class Job {
   void start_processes(RunningAgent& agent, AgentSpec spec);
   void send_signal(RunningAgent& agent, int rank, int signal);
   void signal_all(int signal);
+  void kill_all();
   /// The first reason to end decides the exit code.
   void end_all(int signal, int exit_code) { end_all(signal, exit_code, options_.grace); }
   void end_all(int signal, int exit_code, std::chrono::milliseconds grace);
@@ -125,6 +126,7 @@ class Job {
   std::optional<Deadline> connect_deadline_;
   std::optional<Deadline> job_deadline_;
   std::optional<Deadline> kill_deadline_;
+  std::optional<Deadline> killed_deadline_;
 };
 
 }  // namespace sullae

@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/descriptors.h"
 #include "launch/elastic/elastic_job.h"
 #include "launch/fixed_job.h"
 
@@ -24,10 +29,28 @@ Outcome run_once(const JobOptions& options) {
 }  // namespace
 
 int run_job(JobOptions options) {
+  // Of each rank three connections to the store, at most, and what its host's agent needs of this process.
+  constexpr std::size_t kOwn = 256;
+  const int most = options.elastic ? options.elastic->most : options.ranks;
+  allow_descriptors(kOwn + 4 * static_cast<std::size_t>(most));
+  if (options.timeout.count() > 0) options.deadline.emplace(options.timeout, "--timeout");
+  std::chrono::seconds pause{0};
   for (int restarts = 0;; ++restarts) {
-    const Outcome outcome = run_once(options);
+    Outcome outcome{.exit_code = 1};
+    try {
+      outcome = run_once(options);
+      pause = {};
+    } catch (const InputError&) {
+      throw;
+    } catch (const Error& error) {
+      // A host may be about to start again.
+      if (restarts == 0 || restarts == options.restarts) throw;
+      say(error.what());
+      pause = std::min(std::max(2 * pause, std::chrono::seconds{1}), std::chrono::seconds{30});
+    }
     if (outcome.exit_code == 0 || outcome.asked_for || restarts == options.restarts)
       return outcome.exit_code;
+    std::this_thread::sleep_for(pause);
     say(fmt::format("starting the job again ({} of {} restarts)", restarts + 1, options.restarts));
     // Why it failed is in what it wrote.
     options.append_output = true;

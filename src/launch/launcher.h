@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
 #include "launch/hosts.h"
 
 namespace sullae {
@@ -26,8 +27,10 @@ struct JobOptions {
   std::vector<Host> hosts;
   /// Variables for every rank.
   std::map<std::string, std::string> environment;
-  /// Ends the job when it has run this long; zero sets no limit.
+  /// Ends the job when it has run this long, with all its restarts; zero sets no limit.
   std::chrono::milliseconds timeout{0};
+  /// run_job() makes it of that.
+  std::optional<Deadline> deadline = {};
   std::filesystem::path output_directory;
   /// To what is in its files, by an earlier run of the job.
   bool append_output = false;

@@ -23,7 +23,11 @@ std::string shell_word(const std::string& word) {
 }
 
 std::string own_program(const std::string& name) {
-  const fs::path running = fs::read_symlink("/proc/self/exe");
+  fs::path running = fs::read_symlink("/proc/self/exe");
+  // It was installed anew since: what stands in its place now.
+  constexpr std::string_view kDeleted = " (deleted)";
+  if (const std::string text = running; text.ends_with(kDeleted))
+    running = text.substr(0, text.size() - kDeleted.size());
   const std::string own = running.filename();
   // Also where it was renamed.
   if (own == name || (name == "sullae" && !own.starts_with("sullae-"))) return running.string();

@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
 
 #include "base/log.h"
 #include "base/request_error.h"
@@ -17,6 +22,17 @@ std::pair<dev_t, ino_t> place_of(const std::string& file) {
   struct stat now {};
   if (::stat(file.c_str(), &now) != 0) return {};
   return {now.st_dev, now.st_ino};
+}
+
+// Whether other hosts may have the file open, with which a log's index, in memory, cannot be shared
+// (https://www.sqlite.org/wal.html): NFS, SMB, FUSE, 9P, AFS, Ceph, Lustre, GPFS.
+bool is_on_network(const std::string& file) {
+  constexpr std::array<std::uint32_t, 10> kTypes = {0x6969,     0x517B,     0xFF534D42, 0xFE534D42,
+                                                    0x65735546, 0x01021997, 0x5346414F, 0x00C36400,
+                                                    0x0BD00BD0, 0x47504653};
+  struct statfs system {};
+  return ::statfs(file.c_str(), &system) == 0 &&
+         std::ranges::find(kTypes, static_cast<std::uint32_t>(system.f_type)) != kTypes.end();
 }
 
 }  // namespace
@@ -36,7 +52,9 @@ Database::Database(const std::filesystem::path& file) : name_(file.string()) {
   const auto real = std::filesystem::canonical(file, error);
   log_ = (error ? name_ : real.string()) + "-wal";
   try {
-    execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
+    execute(fmt::format(
+        "PRAGMA journal_mode = {}; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;",
+        is_on_network(name_) ? "DELETE" : "WAL"));
   } catch (const Error&) {
     ::sqlite3_close(connection_);
     throw;

@@ -14,8 +14,8 @@ struct sqlite3_stmt;
 
 namespace sullae::online {
 
-/// A connection in WAL mode with full synchronisation: what was committed outlives the process and the power. Used
-/// by one thread at a time.
+/// A connection with full synchronisation: what was committed outlives the process and the power. In WAL mode, but where other
+/// hosts may have the file open, too. Used by one thread at a time.
 class Database {
  public:
   /// Makes the file where there is none. Throws Error that names it.

@@ -59,6 +59,8 @@ class Learner {
   bool ended(const std::stop_token& stop) const { return options_.once || stop.stop_requested(); }
 
   std::optional<Job> next() {
+    // A server writes into the file that has taken another's place.
+    std::erase_if(models_, [](const auto& one) { return !one.second->is_in_place(); });
     find_models();
     // From the one after the last, so that none waits for ever while another has much to learn.
     auto next = models_.upper_bound(last_);

@@ -29,6 +29,8 @@ class OnlineModel {
   /// A round that is due now; it has begun then. With `always`, what has changed is reason enough. A round
   /// that fails before it can begin is recorded and logged. Throws Error where records cannot be written.
   std::optional<Job> begin(bool always);
+  /// Whether its file of samples is still the one that was opened.
+  bool is_in_place() const { return examples_.is_in_place(); }
   /// The checkpoint that the round starts from.
   std::filesystem::path parent_file() const;
   /// A step is done; kept once a second.

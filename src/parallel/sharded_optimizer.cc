@@ -14,6 +14,7 @@
 #include "parallel/gradient_norm.h"
 #include "parallel/sharded_parameters.h"
 #include "parallel/sharded_state.h"
+#include "parallel/sharded_within.h"
 #include "parallel/units/unit_parameters.h"
 #include "sullae/parallel/sharded_units.h"
 #include "sullae/torch.h"
@@ -140,19 +141,8 @@ class ShardedOptimizer::Impl {
 
   void take_weights(const Pieces& weights) { sharded_.take_weights(weights); }
 
-  void save(const std::filesystem::path& file, const torch::nn::Module& module,
-            const CheckpointOptions& options) {
-    const Sharded self{*optimizer_, make_};
-    save_parts(file, module, sharded_, &self, options);
-  }
-  void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
-                    const CheckpointOptions& options) {
-    save_parts(file, module, sharded_, nullptr, options);
-  }
-  CheckpointMetadata load(const std::filesystem::path& file, torch::nn::Module& module) {
-    const Sharded self{*optimizer_, make_};
-    return load_parts(file, module, sharded_, &self);
-  }
+  Pieces pieces() const { return sharded_.pieces(); }
+  ShardedWithin within() { return {.store = sharded_, .sharded = {*optimizer_, make_}}; }
 
  private:
   bool is(int rank) const { return sharded_.world().rank() == rank; }
@@ -255,21 +245,27 @@ void ShardedOptimizer::scatter(torch::optim::Optimizer* whole, int root) {
 std::map<std::string, torch::Tensor> ShardedOptimizer::master_weights(int root) {
   return impl_->master_weights(root);
 }
-void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
-                     ShardedOptimizer& optimizer, const CheckpointOptions& options) {
-  optimizer.impl_->save(file, module, options);
-}
-void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
-                  ShardedOptimizer& optimizer, const CheckpointOptions& options) {
-  optimizer.impl_->save_weights(file, module, options);
-}
-CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
-                                   ShardedOptimizer& optimizer) {
-  return optimizer.impl_->load(file, module);
-}
 bool ShardedOptimizer::unscale(double scale) { return impl_->unscale(scale); }
 void ShardedOptimizer::take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights) {
   impl_->take_weights(weights);
+}
+ShardedOptimizer::Pieces ShardedOptimizer::pieces() const { return impl_->pieces(); }
+
+ShardedWithin within(ShardedOptimizer& optimizer) { return optimizer.impl_->within(); }
+
+void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
+                     ShardedOptimizer& optimizer, const CheckpointOptions& options) {
+  const auto [store, sharded] = within(optimizer);
+  save_parts(file, module, store, &sharded, options);
+}
+void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
+                  ShardedOptimizer& optimizer, const CheckpointOptions& options) {
+  save_parts(file, module, within(optimizer).store, nullptr, options);
+}
+CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
+                                   ShardedOptimizer& optimizer) {
+  const auto [store, sharded] = within(optimizer);
+  return load_parts(file, module, store, &sharded);
 }
 
 }  // namespace sullae

@@ -1,6 +1,7 @@
 #include "parallel/sharded_parameters.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -26,9 +27,11 @@ DistributedOptimizerOptions gradient_options(const ShardedOptimizerOptions& opti
 
 // What all ranks have alike.
 std::string text_of(const ShardedOptimizerOptions& options, torch::Device device) {
-  return fmt::format("stage={} backward_passes_per_step={} bucket_bytes={} device={}",
-                     options.stage, options.backward_passes_per_step, options.bucket_bytes,
-                     c10::DeviceTypeName(device.type(), /*lower_case=*/true));
+  return fmt::format(
+      "stage={} backward_passes_per_step={} bucket_bytes={} own_buckets=[{}] device={}",
+      options.stage, options.backward_passes_per_step, options.bucket_bytes,
+      fmt::join(options.own_buckets, ", "),
+      c10::DeviceTypeName(device.type(), /*lower_case=*/true));
 }
 
 void check(const ShardedOptimizerOptions& options) {
@@ -53,6 +56,8 @@ ShardedParameters::ShardedParameters(
   if (parameters_.empty())
     throw InputError(fmt::format("{}: no parameter requires gradients", kShardedOptimizer));
   check_divisible_parameters(parameters_, kShardedOptimizer);
+  for (PlannedParameter& parameter : parameters_)
+    parameter.alone = options_.own_buckets.contains(parameter.name);
   if (world_.size() > 1)
     check_same_parameters(parameters_, text_of(options_, parameters_.front().tensor.device()),
                           world_, kShardedOptimizer);

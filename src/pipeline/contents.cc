@@ -38,7 +38,9 @@ std::optional<std::string> of_absent(const fs::path& file) {
 
 Contents::Contents(fs::path cache, std::function<bool()> is_to_end)
     : cache_(std::move(cache)), is_to_end_(std::move(is_to_end)) {
-  if (!fs::exists(cache_) || fs::file_size(cache_) > kMostCacheBytes) return;
+  std::error_code error;
+  const auto size = fs::file_size(cache_, error);
+  if (error || size > kMostCacheBytes) return;
   const auto saved = json::parse(read_file(cache_, kMostCacheBytes), nullptr, false);
   if (!saved.is_object()) return;
   for (const auto& [file, one] : saved.items()) {
@@ -51,7 +53,8 @@ Contents::Contents(fs::path cache, std::function<bool()> is_to_end)
 void Contents::save() const {
   json saved = json::object();
   for (const auto& [file, one] : known_) {
-    if (fs::exists(file)) saved[file] = {one.bytes, one.time, one.hash};
+    std::error_code error;  // of a place that cannot be seen any more
+    if (fs::exists(file, error)) saved[file] = {one.bytes, one.time, one.hash};
   }
   write_file(cache_, saved.dump(-1, ' ', false, json::error_handler_t::replace));
 }

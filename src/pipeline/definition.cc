@@ -91,8 +91,13 @@ void read_tell(const TomlFile& file, const toml::node& node, Tell& tell) {
 
 // Whether one is the other, or a folder above it.
 bool holds(const std::string& above, const std::string& path) {
-  const fs::path a = fs::path(above).lexically_normal();
-  const fs::path b = fs::path(path).lexically_normal();
+  // A slash at the end says nothing more.
+  const auto normal = [](const std::string& text) {
+    const fs::path path = fs::path(text).lexically_normal();
+    return path.has_filename() || path == path.root_path() ? path : path.parent_path();
+  };
+  const fs::path a = normal(above);
+  const fs::path b = normal(path);
   return a == b || std::ranges::mismatch(a, b).in1 == a.end();
 }
 

@@ -11,6 +11,7 @@
 #include "base/file_lock.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "base/system_error.h"
 #include "sullae/error.h"
 
@@ -66,6 +67,19 @@ fs::path State::run_folder(Time scheduled) const {
 
 fs::path State::log(Time scheduled, const std::string& step) const {
   return run_folder(scheduled) / (step + ".log");
+}
+
+std::string State::id() const {
+  const fs::path file = folder_ / "id";
+  constexpr std::size_t kLength = 32;
+  if (fs::exists(file)) {
+    const auto id = read_file(file, kMostBytes);
+    if (id.size() == kLength) return id;
+  }
+  make_folder(folder_);
+  const auto id = draw_secret();
+  write_file(file, id);
+  return id;
 }
 
 std::optional<RunRecord> State::run(Time scheduled) const {

@@ -5,6 +5,7 @@
 //     runs/…/prepare.log                       what a step has written
 //     steps/prepare.json                       what was done, of which contents: not done again
 //     contents.json                            hashes of files
+//     id                                       of this folder: jobs of one that was removed are none of its
 //     lock                                     held by whoever runs it; says who
 #pragma once
 
@@ -38,6 +39,8 @@ class State {
   std::filesystem::path run_folder(Time scheduled) const;
   std::filesystem::path log(Time scheduled, const std::string& step) const;
   std::filesystem::path contents() const { return folder_ / "contents.json"; }
+  /// Made when it is first asked for.
+  std::string id() const;
 
   /// Nothing where there is none, or a damaged one.
   std::optional<RunRecord> run(Time scheduled) const;

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "data/format/format.h"
+#include "data/text/utf8.h"
 #include "kafka/address.h"
 #include "storage/storage.h"
 #include "torch/checkpoint_file.h"
@@ -40,8 +41,10 @@ std::uint64_t checksum_of(const train::FoundModel& model, const serve::ModelConf
   return sum;
 }
 
+// As JSON can hold it.
 std::string name_of(const fs::path& path) {
-  return kafka::is_address(path.native()) ? path.string() : storage::absolute(path).string();
+  return data::replace_invalid_utf8(
+      kafka::is_address(path.native()) ? path.string() : storage::absolute(path).string());
 }
 
 json describe_file(const fs::path& file, const storage::Status& status) {
@@ -88,6 +91,7 @@ json describe_run(const PredictOptions& options, const train::FoundModel& model,
           {"labels", options.labels},
           {"rows_per_file", options.rows_per_file},
           {"batch_size", options.batch_size},
+          {"device", config.device.substr(0, config.device.find(':'))},
           {"data_format", options.reading.format},
           {"text_columns", options.reading.text_columns},
           {"label_column", options.reading.label_column}};

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "base/descriptors.h"
 #include "storage/spool.h"
@@ -18,15 +20,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Nothing where there is nothing, also at the end of a link.
+bool is_absent(int error) {
+  return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG;
+}
+
+// Nothing where there is nothing, also at the end of a link. Throws InputError where that cannot be seen.
 std::optional<Status> local_status(const fs::path& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  if (::stat(path.c_str(), &status) != 0) {
+    if (is_absent(errno)) return std::nullopt;
+    throw InputError(fmt::format("{}: {}", path.string(), std::strerror(errno)));
+  }
   if (S_ISDIR(status.st_mode)) {
-    struct stat own {};
-    const bool is_link = ::lstat(path.c_str(), &own) == 0 && S_ISLNK(own.st_mode);
-    return Status{
-        .is_folder = true, .is_file = false, .is_link = is_link, .bytes = 0, .version = {}};
+    return Status{.is_folder = true, .is_file = false, .bytes = 0, .version = {}};
   }
   const auto nanoseconds =
       std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
@@ -34,6 +40,41 @@ std::optional<Status> local_status(const fs::path& path) {
                 .is_file = S_ISREG(status.st_mode),
                 .bytes = static_cast<std::uint64_t>(status.st_size),
                 .version = std::to_string(nanoseconds)};
+}
+
+// Also of what cannot be seen: a folder may hold such things.
+Status status_in_list(const fs::path& path) {
+  const Status none{.is_file = false, .version = {}};
+  try {
+    return local_status(path).value_or(none);
+  } catch (const InputError&) {
+    return none;
+  }
+}
+
+// A folder, by whatever path.
+using FolderId = std::pair<dev_t, ino_t>;
+
+std::optional<FolderId> id_of(const fs::path& folder) {
+  struct stat status {};
+  if (is_remote(folder) || ::stat(folder.c_str(), &status) != 0) return std::nullopt;
+  return FolderId{status.st_dev, status.st_ino};
+}
+
+// `above`: the folders that this one was come to through, to which a link may lead back.
+void walk(const fs::path& folder, const std::function<void(const fs::path&, const Status&)>& act,
+          std::vector<FolderId>& above) {
+  const auto id = id_of(folder);
+  if (id && std::ranges::count(above, *id) > 0) return;
+  if (id) above.push_back(*id);
+  for (const auto& entry : list(folder)) {
+    if (entry.status.is_folder) {
+      walk(folder / entry.name, act, above);
+    } else {
+      act(folder / entry.name, entry.status);
+    }
+  }
+  if (id) above.pop_back();
 }
 
 Status file_status(Store& store, const Location& location) {
@@ -67,22 +108,14 @@ std::vector<Entry> list(const fs::path& folder) {
     throw InputError(fmt::format("{}: cannot be read: {}", folder.string(), error.message()));
   std::vector<Entry> entries;
   for (const auto& path : *paths)
-    entries.push_back(
-        {.name = path.filename().string(),
-         .status = local_status(path).value_or(Status{.is_file = false, .version = {}})});
+    entries.push_back({.name = path.filename().string(), .status = status_in_list(path)});
   return entries;
 }
 
 void for_each_file(const fs::path& folder,
                    const std::function<void(const fs::path&, const Status&)>& act) {
-  for (const auto& entry : list(folder)) {
-    if (entry.status.is_link) continue;
-    if (entry.status.is_folder) {
-      for_each_file(folder / entry.name, act);
-    } else {
-      act(folder / entry.name, entry.status);
-    }
-  }
+  std::vector<FolderId> above;
+  walk(folder, act, above);
 }
 
 void remove(const fs::path& path) {

@@ -20,13 +20,14 @@ namespace sullae::storage {
 /// Whether it is in a store.
 bool is_remote(const std::filesystem::path& path);
 
-/// What there is; nothing where there is nothing. Other things than files and folders are files.
+/// What there is; nothing where there is nothing. Other things than files and folders are files. Throws InputError where that cannot be
+/// seen.
 std::optional<Status> status(const std::filesystem::path& path);
 bool exists(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 /// What is in a folder, in the order of names.
 std::vector<Entry> list(const std::filesystem::path& folder);
-/// Those in a folder and in the folders in it, but for folders that are links.
+/// Those in a folder and in the folders in it, also in those that are links.
 void for_each_file(const std::filesystem::path& folder,
                    const std::function<void(const std::filesystem::path&, const Status&)>& act);
 /// A file, or a folder with all in it; nothing where there is none.

@@ -22,8 +22,7 @@ class AccessDenied : public Error {
 
 struct Status {
   bool is_folder = false;
-  bool is_file = true;   ///< neither a folder, nor a pipe, a device, or a link to nothing
-  bool is_link = false;  ///< a folder that is elsewhere
+  bool is_file = true;  ///< neither a folder, nor a pipe, a device, or a link to nothing
   std::uint64_t bytes = 0;
   /// Differs when the content does: an entity tag, a time.
   std::string version;

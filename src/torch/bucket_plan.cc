@@ -51,6 +51,11 @@ std::vector<PlannedBucket> plan_buckets(const std::vector<PlannedParameter>& par
       continue;
     }
     const std::size_t elements = aligned_elements(parameter.tensor);
+    if (parameter.alone) {
+      buckets.push_back(
+          {.parameters = {index}, .type = type, .device = device, .gradient_elements = elements});
+      continue;
+    }
     const auto found = open.find(kind);
     const bool fits = found != open.end() && (buckets[found->second].gradient_elements + elements) *
                                                      parameter.tensor.element_size() <=

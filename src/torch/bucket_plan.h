@@ -23,6 +23,8 @@ struct PlannedParameter {
   bool sparse = false;
   /// It is, and travels as a dense one.
   bool made_dense = false;
+  /// In a bucket of its own.
+  bool alone = false;
 };
 
 /// One unit of reduction, started when all of its gradients are ready: several dense gradients of

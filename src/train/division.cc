@@ -151,7 +151,7 @@ Division make_division(const TrainOptions& options, const World& world) {
     const ShardedUnitsOptions how{.type = low_precision(options)};
     division.units = ranks.units
                          ? std::make_shared<ShardedUnits>(*ranks.units, *ranks.replicas, how)
-                         : std::make_shared<ShardedUnits>(world, how);
+                         : std::make_shared<ShardedUnits>(ranks.data, how);
     division.device = device_of(options, local_device(world));
   }
   division.tensor = ranks.tensor;

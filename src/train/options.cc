@@ -63,11 +63,11 @@ void check_mesh(const TrainOptions& options, int ranks) {
   if (divides_among_some(options)) {
     require(options.shard == "parameters",
             mesh + "shard is of --shard parameters: expected that, or another dimension");
-    require(!divides_model(options), mesh + "shard does not go with pp and tp yet");
   }
   if (!divides_model(options)) return;
   require(!has_parameter_servers(), mesh + "does not go with parameter servers");
-  require(options.shard == "none", mesh + "does not go with --shard yet");
+  require(options.shard != "parameters" || !has_stages(options),
+          mesh + "pp does not go with --shard parameters: expected --shard gradients, or tp alone");
   require(!parse_local_sgd(options.local_sgd).enabled(), mesh + "does not go with --local-sgd");
   require(options.scale_up == 1, mesh + "does not go with --scale-up");
   require(!options.channels_last, mesh + "does not go with --channels-last");

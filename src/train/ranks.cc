@@ -69,8 +69,11 @@ std::optional<std::vector<Mesh::Dimension>> mesh_of(const TrainOptions& options,
 }
 
 bool divides_model(const TrainOptions& options) {
-  const auto mesh = dimensions_of(options);
-  return size_of(mesh, kPipeline) > 1 || size_of(mesh, kTensorParallel) > 1;
+  return has_stages(options) || size_of(dimensions_of(options), kTensorParallel) > 1;
+}
+
+bool has_stages(const TrainOptions& options) {
+  return size_of(dimensions_of(options), kPipeline) > 1;
 }
 
 bool divides_among_some(const TrainOptions& options) {
@@ -90,9 +93,9 @@ Ranks::Ranks(const TrainOptions& options, const World& world)
   if (mesh[kShard].size() > 1) {
     units = mesh[kShard];
     replicas = mesh[kDataParallel];
-    return;
   }
-  data = drawing = mesh[kDataParallel];
+  if (!divides_model(options)) return;
+  data = drawing = mesh.across({kDataParallel, kShard});
   if (mesh[kTensorParallel].size() > 1) model = tensor = mesh[kTensorParallel];
   if (mesh[kPipeline].size() == 1) return;
   stages = mesh[kPipeline];

@@ -93,11 +93,19 @@ void TiedParameters::start_equal() const {
   }
 }
 
-void TiedParameters::add_up_gradients(const std::map<std::string, torch::Tensor>& masters) const {
+std::set<std::string> TiedParameters::names() const {
+  std::set<std::string> names;
+  for (const Tied& tied : own_) names.insert(tied.name);
+  return names;
+}
+
+void TiedParameters::add_up_gradients(
+    const torch::OrderedDict<std::string, torch::Tensor>& updated) const {
   const torch::NoGradGuard guard;
   for (const Tied& tied : own_) {
-    const auto master = masters.find(tied.name);
-    const torch::Tensor& weight = master == masters.end() ? tied.parameter : master->second;
+    const torch::Tensor* const found = updated.find(tied.name);
+    if (found == nullptr) continue;
+    const torch::Tensor& weight = *found;
     torch::Tensor& gradient = weight.mutable_grad();
     std::int64_t is_there = gradient.defined() ? 1 : 0;
     tied.holders.allreduce(&is_there, &is_there, 1, DataType::int64, ReduceOp::max);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <torch/nn/module.h>
+#include <torch/ordered_dict.h>
 #include <torch/types.h>
 
 #include <map>
@@ -24,8 +25,11 @@ class TiedParameters {
 
   /// They become those of the first that has them.
   void start_equal() const;
-  /// Gradients become their sum: those of `masters` where these have the name.
-  void add_up_gradients(const std::map<std::string, torch::Tensor>& masters) const;
+  /// Gradients of `updated`, which stands for the parameters by their names, become their sum: of the whole, or of the same elements on all. What
+  /// is not in it has no elements here.
+  void add_up_gradients(const torch::OrderedDict<std::string, torch::Tensor>& updated) const;
+  /// Of this rank's.
+  std::set<std::string> names() const;
   /// Those of this rank's that ranks before it have, too.
   const std::set<std::string>& of_ranks_before() const { return of_ranks_before_; }
 

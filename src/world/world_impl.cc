@@ -6,6 +6,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/own_thread.h"
 #include "collective/make_communicator.h"
@@ -41,6 +42,10 @@ void check_compressible(const Signature& signature, const engine::Submission& su
 std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
   check_rank(options);
   log::set_rank(options.size > 1 ? options.rank : -1);
+  // Others connect to the store here.
+  constexpr std::size_t kOwn = 512;
+  if (options.rank == 0 && options.serve_store)
+    allow_descriptors(kOwn + 4 * static_cast<std::size_t>(options.size));
   auto session = std::make_shared<Session>(options);
   Topology topology;
   if (options.size > 1) {

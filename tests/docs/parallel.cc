@@ -93,6 +93,21 @@ TEST(ParallelPage, SavesLayersInParts) {
     sullae::load_checkpoint("model.ckpt", model, {*adam, make}, mesh["tp"]);   // on all
     // clang-format on
   });
+  run_ranks({.size = 4}, [](World& world) {
+    const Mesh mesh(world, {{"dp", 2}, {"tp", 2}});
+    MlpImpl model(mesh["tp"]);
+    const auto make = [](const auto& pieces) {
+      return std::make_unique<torch::optim::Adam>(pieces.values(), 1e-3);
+    };
+    // clang-format off
+    sullae::ShardedOptimizer sharded(model.named_parameters(), make, {.stage = 2}, mesh["dp"]);
+    model.forward(torch::ones({3, 64})).sum().backward();
+    sullae::clip_grad_norm(model, sharded, 1.0, world);                        // of the whole model
+    sharded.step();
+    sullae::save_checkpoint("model.ckpt", model, sharded, world);              // on all, as the next
+    sullae::load_checkpoint("model.ckpt", model, sharded, world);
+    // clang-format on
+  });
   std::filesystem::current_path("/");
 }
 

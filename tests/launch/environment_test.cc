@@ -118,6 +118,31 @@ TEST(DetectWorld, UnderstandsSlurm) {
   EXPECT_EQ(detect(values).store, local("slurm-" + std::to_string(::getuid()) + "-1000.2"));
 }
 
+// Hydra in a batch script forks there, or has its proxies started by srun: Slurm counts others than its ranks.
+TEST(DetectWorld, UnderstandsPmiWithinAJobOfSlurms) {
+  std::map<std::string, std::string> values{{"SLURM_PROCID", "0"},
+                                            {"SLURM_JOB_ID", "1000"},
+                                            {"PMI_RANK", "3"},
+                                            {"PMI_SIZE", "4"},
+                                            {"MPI_LOCALNRANKS", "4"}};
+  EXPECT_EQ(detect(values).rank, 3);
+  EXPECT_EQ(detect(values).size, 4);
+  values["SLURM_STEP_NUM_TASKS"] = "1";
+  values["SLURM_STEP_ID"] = "0";
+  EXPECT_EQ(detect(values).rank, 3);
+  EXPECT_EQ(detect(values).size, 4);
+}
+
+// As salloc gives one, with use_interactive_step.
+TEST(DetectWorld, TakesASlurmShellForOneProcess) {
+  EXPECT_EQ(detect({{"SLURM_PROCID", "0"},
+                    {"SLURM_STEP_NUM_TASKS", "1"},
+                    {"SLURM_JOB_ID", "1000"},
+                    {"SLURM_STEP_ID", "4294967290"}})
+                .size,
+            1);
+}
+
 TEST(DetectWorld, TakesASlurmBatchScriptForOneProcess) {
   EXPECT_EQ(detect({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "16"}, {"SLURM_JOB_ID", "1000"}}).size,
             1);

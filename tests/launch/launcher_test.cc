@@ -95,6 +95,28 @@ TEST(Run, AddsToTheFilesWhenItStartsTheJobAgain) {
   EXPECT_EQ(std::string((std::istreambuf_iterator<char>(fresh)), {}), "other\n");
 }
 
+TEST(Run, ItsTimeoutIsOneForAllRestarts) {
+  const auto result = sullae_run(
+      {"-np", "1", "--restarts", "50", "--timeout", "1.5", "sh", "-c", "sleep 0.5; exit 3"});
+  EXPECT_EQ(result.exit_code, 124) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "the job did not end within 1.5 s (--timeout)"))
+      << result.standard_error;
+}
+
+// Korean in the encoding of many years, say.
+TEST(Run, PassesOnBytesThatAreNoText) {
+  TemporaryDirectory directory;
+  const auto folder = directory.path() / "\xb0\xa1";
+  std::filesystem::create_directory(folder);
+  const auto result = run_program(
+      {"sh", "-c",
+       "cd $1; exec $0 run -np 1 --no-tag --env \"HERE=$2\" sh -c 'echo $0 $HERE; pwd' $2",
+       sullae_program(), folder, "\xc7\xd1\xed\x95\x9c"});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_EQ(result.standard_output,
+            "\xc7\xd1\xed\x95\x9c \xc7\xd1\xed\x95\x9c\n" + folder.string() + "\n");
+}
+
 TEST(Run, GoesOnWhereItsOutputCannotBeWritten) {
   TemporaryDirectory directory;
   const std::string mark = directory.path() / "mark";
@@ -286,6 +308,46 @@ TEST_F(OtherHosts, ThoseThatDoNotAnswerAreNamed) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_TRUE(contains(result.standard_error,
                        "silent, mute did not answer within 0.5 s (--connect-timeout)"))
+      << result.standard_error;
+}
+
+// As one does that has lost its power, until TCP gives it up.
+TEST_F(OtherHosts, OneThatFallsSilentIsNotWaitedForForEver) {
+  const auto mark = unique_mark();
+  const auto pid_file = directory_.path() / "pid";
+  Program program({sullae_program(), "run", "-H", "nodeA:1,nodeB:1", "--store-host", "127.0.0.1",
+                   "--rsh",
+                   shell("[ $1 = nodeB ] && echo $$ > " + pid_file.string() +
+                         "; shift; exec sh -c \"exec $*\""),
+                   "sh", "-c", "echo up; sleep 600", mark});
+  ASSERT_TRUE(program.wait_for_output("[0] up"));
+  ASSERT_TRUE(program.wait_for_output("[1] up"));
+  pid_t agent = 0;
+  std::ifstream(pid_file) >> agent;
+  ASSERT_EQ(::kill(agent, SIGSTOP), 0);
+  program.signal(SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds{300});
+  program.signal(SIGINT);
+  const auto result = program.wait();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_TRUE(contains(result.standard_error,
+                       "host nodeB has not said that its ranks, which were killed, have ended"))
+      << result.standard_error;
+  EXPECT_FALSE(contains(result.standard_error, "host nodeA has not said")) << result.standard_error;
+  EXPECT_TRUE(vanish(mark));
+}
+
+// It is being started again, say.
+TEST_F(OtherHosts, OneThatIsAwayWhenTheJobIsStartedAgainIsTriedOnceMore) {
+  const std::string count = directory_.path() / "count";
+  const auto result =
+      sullae_run({"-H", "away:1", "--restarts", "3", "--store-host", "127.0.0.1", "--rsh",
+                  shell("echo x >> " + count + "; [ $(wc -l < " + count +
+                        ") = 2 ] && exit 255; shift; exec sh -c \"$*\""),
+                  "sh", "-c", "[ $(wc -l < $0) = 3 ] || exit 7", count});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "host away cannot be used")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "starting the job again (2 of 3 restarts)"))
       << result.standard_error;
 }
 

@@ -191,6 +191,21 @@ TEST_F(Online, ANewFileOfSamplesBeginsAnew) {
   EXPECT_EQ(last_round().result.changed.samples, 10U);
 }
 
+// A server writes into the new one.
+TEST_F(Online, AFileOfSamplesMayTakeTheOthersPlaceMeanwhile) {
+  configure(std::string(kLearning) + "min_examples = 1\ntolerance = 10\n");
+  give(praised_twists(20));
+  Program program({sullae_program(), "online", repository_, "--poll-secs", "0.05"});
+  wait_until([&] { return versions().contains(2); });
+  for (const char* end : {"", "-wal", "-shm"}) std::filesystem::remove(database_.string() + end);
+  give(praised_twists(10));
+  wait_until([&] { return RoundStore(database_).counts()["published"] == 1; });
+  program.signal(SIGTERM);
+  program.wait();
+  EXPECT_EQ(versions(), (std::set<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(last_round().result.changed.samples, 10U);
+}
+
 TEST_F(Online, SaysWhatIsWrong) {
   const auto refusal = [](const OnlineOptions& options) {
     return run_ranks_catching({.size = 1}, [&](World& world) { learn_online(options, world); })[0];

@@ -45,6 +45,23 @@ TEST_F(AContent, IsEqualWhereFilesAre) {
   EXPECT_EQ(seen.of(path("c")), std::nullopt);
 }
 
+// A folder of releases, say, of which one is the current one; a link that leads back ends there.
+TEST_F(AContent, IsAlsoWhatIsBehindLinks) {
+  write("releases/1/a", "one");
+  write("releases/2/a", "two");
+  fs::create_directories(path("data"));
+  fs::create_directory_symlink(path("releases/1"), path("data/current"));
+  fs::create_directory_symlink(path("data"), path("data/itself"));
+  auto seen = contents();
+  const auto first = seen.of(path("data"));
+  fs::remove(path("data/current"));
+  fs::create_directory_symlink(path("releases/2"), path("data/current"));
+  const auto second = seen.of(path("data"));
+  EXPECT_NE(second, first);
+  write("releases/2/a", "ten");
+  EXPECT_NE(seen.of(path("data")), second);
+}
+
 TEST_F(AContent, ThatIsYoungIsNotKnownByItsTime) {
   write("a", "one");
   auto seen = contents();

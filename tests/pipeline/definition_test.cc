@@ -78,6 +78,9 @@ TEST_F(PipelineFile, StepsFollowThoseThatMakeWhatTheyNeed) {
   EXPECT_EQ(after("x", "./x/y.csv"), 1U);
   EXPECT_EQ(after("x/y.csv", "x"), 1U);
   EXPECT_EQ(after("x", "xy"), 0U);
+  EXPECT_EQ(after("x/", "x/y"), 1U);
+  EXPECT_EQ(after("x/y", "x/"), 1U);
+  EXPECT_EQ(after("x/", "x"), 1U);
   EXPECT_EQ(after("{date}/x", "{date}/x"), 1U);
   EXPECT_EQ(after("s3://b/x", "s3://b/x/part-0"), 1U);
 }

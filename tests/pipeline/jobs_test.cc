@@ -58,6 +58,31 @@ job = []
   EXPECT_TRUE(std::filesystem::exists(work_.path() / "b.out"));
 }
 
+// The folder of what was done may be removed: then all is done again, jobs, too.
+TEST_F(PipelineJobs, StepsAreSubmittedAgainWhereNothingIsKnownOfThem) {
+  define("[steps.a]\nrun = \"echo x >> trace\"\njob = []\n");
+  const Words run{"pipeline", "run", "nightly.toml", "--scheduled", "2026-11-24"};
+  ASSERT_EQ(sullae(run).exit_code, 0);
+  std::filesystem::remove_all(work_.path() / ".sullae");
+  ASSERT_EQ(sullae(run).exit_code, 0);
+  EXPECT_EQ(read("trace"), "x\nx\n");
+}
+
+TEST_F(PipelineJobs, WhatWasCancelledIsSubmittedAgain) {
+  define("every = \"day at 02:00\"\n[steps.a]\nrun = \"true\"\n");
+  const Words submit{"pipeline", "submit", "nightly.toml"};
+  const auto first = sullae(submit);
+  const auto id = first.standard_output.substr(first.standard_output.rfind(' ') + 1);
+  EXPECT_TRUE(contains(sullae(submit).standard_output, "was submitted before for "));
+  ASSERT_EQ(sullae({"jobs", "cancel", id.substr(0, id.size() - 1)}).exit_code, 0);
+  const auto again = sullae(submit);
+  EXPECT_EQ(again.exit_code, 0) << again.standard_error;
+  EXPECT_TRUE(contains(again.standard_output, "nightly will run at ")) << again.standard_output;
+  EXPECT_TRUE(
+      contains(sullae({"jobs", "show", id.substr(0, id.size() - 1)}).standard_output, "pending"));
+  sullae({"jobs", "cancel", id.substr(0, id.size() - 1)});
+}
+
 TEST_F(PipelineJobs, ARunSubmitsTheOneAfterIt) {
   define("every = \"15 seconds\"\n[steps.a]\nrun = \"echo {time} >> trace\"\n");
   const auto shown = sullae({"pipeline", "submit", "nightly.toml", "--dry-run"});

@@ -39,6 +39,15 @@ TEST_F(Predict, AnyRanksWorkersAndInterruptionsGiveTheSame) {
   EXPECT_EQ(contents(out_), expected);
 }
 
+// Of a Windows of some years ago, say.
+TEST_F(Predict, FilesMayHaveNamesThatAreNoText) {
+  put_reviews(30, "\xc7\xd1.csv");
+  const std::vector<std::string> options = {"--data", directory_.path() / "\xc7\xd1.csv"};
+  const auto first = predict(options);
+  ASSERT_EQ(first.exit_code, 0) << first.standard_error;
+  EXPECT_EQ(predict(options).exit_code, 0);
+}
+
 // Where there are no locks and no renames.
 TEST_F(Predict, AStoreTakesTheSameAlsoAfterInterruptions) {
   const auto& server = StoreServer::empty();

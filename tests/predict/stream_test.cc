@@ -133,6 +133,18 @@ TEST_F(PredictStream, GoesOnUntilItIsToldToEnd) {
   EXPECT_TRUE(contains(text, "sullae_source_idle_seconds{")) << text;
 }
 
+// Too short to have shown anything meanwhile.
+TEST_F(PredictStream, LeavesItsLastFigures) {
+  const auto metrics = directory_.path() / "predict.prom";
+  put(0, 20);
+  ASSERT_EQ(predict({"--columns", "id", "--metrics-file", metrics.string()}).exit_code, 0);
+  std::ifstream stream(metrics);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  EXPECT_TRUE(contains(text, "sullae_predict_messages_total{source=\"" +
+                                 cluster_.address("reviews") + "\",rank=\"0\"} 20\n"))
+      << text;
+}
+
 TEST_F(PredictStream, RanksShareThePartitions) {
   put(0, 300);
   const auto result = predict({"--columns", "id"}, 2);

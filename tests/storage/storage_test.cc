@@ -2,6 +2,7 @@
 #include "storage/storage.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -27,6 +28,23 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
   for (const auto& entry : list(folder))
     names.push_back(entry.name + (entry.status.is_folder ? "/" : ""));
   return names;
+}
+
+// What cannot be seen is not taken for what is not there.
+TEST(LocalFiles, ThatOthersHaveForThemselvesAreNotAbsent) {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directory(directory.path() / "own");
+  const auto file = directory.path() / "own" / "file";
+  EXPECT_FALSE(storage::status(file).has_value());
+  EXPECT_FALSE(storage::status(file / "below").has_value());
+  std::filesystem::permissions(directory.path() / "own", std::filesystem::perms::none);
+  const auto user = ::geteuid();
+  constexpr uid_t kNobody = 65534;
+  if (user == 0) ASSERT_EQ(::seteuid(kNobody), 0);
+  const auto error = error_of<InputError>([&] { storage::status(file); });
+  if (user == 0) ASSERT_EQ(::seteuid(user), 0);
+  std::filesystem::permissions(directory.path() / "own", std::filesystem::perms::owner_all);
+  EXPECT_EQ(error, file.string() + ": Permission denied");
 }
 
 class Stores : public ::testing::TestWithParam<const char*> {

@@ -1,4 +1,6 @@
 // `sullae train --mesh`: models of whose layers ranks have parts are those that one process trains.
+#include <fmt/format.h>
+
 #include "support/errors.h"
 #include "support/ranks.h"
 #include "train/models/transformer_block.h"
@@ -14,17 +16,22 @@ using TrainedMesh = Transformers;
 
 TEST_F(TrainedMesh, IsWhatOneProcessTrains) {
   for (const char* const recipe : {"gpt", "transformer"}) {
-    const auto alone = trained(1, recipe, {"--epochs", "1"});
+    const auto alone = trained(1, recipe, {"--epochs", "1", "--clip-norm", "0.5"});
     struct Case {
       int ranks;
       const char* mesh;
       const char* parts;
+      const char* shard = "none";
     };
     // Heads that divide evenly, and such that do not.
-    for (const auto& [ranks, mesh, parts] : {Case{3, "tp=3", "1"}, {4, "dp=2,tp=2", "2"}}) {
-      const auto report =
-          trained(ranks, recipe, {"--epochs", "1", "--mesh", mesh, "--accumulation-steps", parts});
-      expect_near(report, alone, std::string(recipe) + " with " + mesh);
+    for (const auto& [ranks, mesh, parts, shard] : {Case{3, "tp=3", "1"},
+                                                    {4, "dp=2,tp=2", "2"},
+                                                    {4, "dp=2,tp=2", "2", "optimizer"},
+                                                    {4, "tp=2", "1", "parameters"}}) {
+      const auto report = trained(ranks, recipe,
+                                  {"--epochs", "1", "--mesh", mesh, "--accumulation-steps", parts,
+                                   "--shard", shard, "--clip-norm", "0.5"});
+      expect_near(report, alone, fmt::format("{} with {} {}", recipe, mesh, shard));
       EXPECT_EQ(report.at("parameters"), alone.at("parameters"));
       EXPECT_EQ(report.at("world_size"), ranks);
     }
@@ -39,14 +46,23 @@ TEST_F(TrainedMesh, DropsWhatOneProcessDrops) {
 }
 
 // Gradients in 16 bits, weights updated in float32, a norm of all.
-TEST_F(TrainedMesh, TrainsIn16Bits) { expect_to_train_in_16_bits({"--mesh", "tp=2"}); }
+TEST_F(TrainedMesh, TrainsIn16Bits) {
+  for (const char* const shard : {"none", "gradients"}) {
+    std::filesystem::remove_all(checkpoints_);
+    expect_to_train_in_16_bits({"--mesh", "tp=2", "--shard", shard});
+  }
+}
 
 TEST_F(TrainedMesh, CheckpointsGoFromAnyRanksToAny) {
   const Job divided = {4, "--mesh", "dp=2,tp=2"};
-  expect_checkpoints_to_go({{divided, {1, "--shard", "none"}},
-                            {{2, "--shard", "gradients"}, divided},
-                            {divided, {3, "--mesh", "tp=3"}},
-                            {{2, "--mesh", "tp=2"}, {3, "--shard", "parameters"}}});
+  expect_checkpoints_to_go(
+      {{divided, {1, "--shard", "none"}},
+       {{2, "--shard", "gradients"}, divided},
+       {divided, {3, "--mesh", "tp=3"}},
+       {{2, "--mesh", "tp=2"}, {3, "--shard", "parameters"}},
+       {{4, "--shard=gradients", "--mesh=tp=2"}, {6, "--shard=parameters", "--mesh=tp=3"}},
+       {{8, "--shard=parameters", "--mesh=dp=2,shard=2,tp=2"},
+        {4, "--shard=optimizer", "--mesh=tp=2"}}});
 }
 
 TEST_F(TrainedMesh, CheckpointsGoByWayOfRank0WhereOthersDoNotSeeThem) {
@@ -108,8 +124,6 @@ TEST(MeshOptions, MistakesAreTold) {
   EXPECT_EQ(mesh(3, "tp=2"), "--mesh tp=2: there are 3 ranks: expected a multiple of 2");
   EXPECT_EQ(mesh(1, "tp=2"), "--mesh tp=2: there is 1 rank: expected a multiple of 2");
   const std::string parts = "--mesh tp=2: ";
-  EXPECT_EQ(error(2, {.batch_size = 8, .shard = "gradients", .mesh = "tp=2"}),
-            parts + "does not go with --shard yet");
   EXPECT_EQ(error(2, {.batch_size = 8, .mesh = "tp=2", .local_sgd = "4"}),
             parts + "does not go with --local-sgd");
   EXPECT_EQ(error(2, {.batch_size = 8, .mesh = "tp=2", .scale_up = 2}),

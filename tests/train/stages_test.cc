@@ -1,4 +1,5 @@
 // `sullae train --mesh pp=N`: models of whose layers ranks have some each are those that one process trains.
+#include <fmt/format.h>
 #include <torch/torch.h>
 
 #include "support/errors.h"
@@ -15,18 +16,22 @@ using TrainedStages = Transformers;
 
 TEST_F(TrainedStages, AreWhatOneProcessTrains) {
   for (const char* const recipe : {"gpt", "transformer"}) {
-    const auto alone = trained(1, recipe, {"--epochs", "1", "--layers", "3"});
+    const auto alone = trained(1, recipe, {"--epochs", "1", "--layers", "3", "--clip-norm", "0.5"});
     struct Case {
       int ranks;
       const char* mesh;
       const char* parts;
+      const char* shard = "none";
     };
-    for (const auto& [ranks, mesh, parts] :
-         {Case{3, "pp=3", "4"}, {4, "dp=2,pp=2", "3"}, {4, "pp=2,tp=2", "1"}}) {
-      const auto report = trained(
-          ranks, recipe,
-          {"--epochs", "1", "--layers", "3", "--mesh", mesh, "--accumulation-steps", parts});
-      expect_near(report, alone, std::string(recipe) + " with " + mesh);
+    for (const auto& [ranks, mesh, parts, shard] : {Case{3, "pp=3", "4"},
+                                                    {4, "dp=2,pp=2", "3"},
+                                                    {4, "pp=2,tp=2", "1"},
+                                                    {8, "dp=2,pp=2,tp=2", "2", "gradients"}}) {
+      const auto report =
+          trained(ranks, recipe,
+                  {"--epochs", "1", "--layers", "3", "--mesh", mesh, "--accumulation-steps", parts,
+                   "--shard", shard, "--clip-norm", "0.5"});
+      expect_near(report, alone, fmt::format("{} with {} {}", recipe, mesh, shard));
       EXPECT_EQ(report.at("parameters"), alone.at("parameters"));
       EXPECT_EQ(report.at("world_size"), ranks);
       EXPECT_EQ(contains(said_, "its ranks wait for each other"), std::string(parts) == "1")
@@ -41,9 +46,11 @@ TEST_F(TrainedStages, TrainIn16Bits) {
 
 TEST_F(TrainedStages, CheckpointsGoFromAnyRanksToAny) {
   const Job divided = {4, "--mesh", "dp=2,pp=2"};
-  expect_checkpoints_to_go({{divided, {1, "--shard", "none"}},
-                            {{2, "--shard", "gradients"}, divided},
-                            {{4, "--mesh", "pp=2,tp=2"}, {2, "--mesh", "pp=2"}}});
+  expect_checkpoints_to_go(
+      {{divided, {1, "--shard", "none"}},
+       {{2, "--shard", "gradients"}, divided},
+       {{4, "--mesh", "pp=2,tp=2"}, {2, "--mesh", "pp=2"}},
+       {{4, "--shard=optimizer", "--mesh=pp=2"}, {6, "--shard=gradients", "--mesh=pp=2"}}});
 }
 
 TEST_F(TrainedStages, GoOnEqualToTheBit) {

@@ -71,8 +71,9 @@ TEST_F(TrainedUnits, MistakesAreTold) {
   for (const char* const shard : {"none", "gradients"})
     EXPECT_TRUE(contains(refused(2, "gpt", {"--mesh", "shard=2", "--shard", shard}),
                          "--mesh shard=2: shard is of --shard parameters: expected that, or"));
-  EXPECT_TRUE(contains(refused(4, "gpt", {"--mesh", "shard=2,tp=2", "--shard", "parameters"}),
-                       "--mesh shard=2,tp=2: shard does not go with pp and tp yet"));
+  EXPECT_TRUE(contains(refused(4, "gpt", {"--mesh", "shard=2,pp=2", "--shard", "parameters"}),
+                       "--mesh shard=2,pp=2: pp does not go with --shard parameters: expected "
+                       "--shard gradients, or tp alone"));
   EXPECT_TRUE(contains(refused(3, "gpt", {"--mesh", "shard=2", "--shard", "parameters"}),
                        "--mesh shard=2: there are 3 ranks: expected a multiple of 2"));
   EXPECT_TRUE(contains(refused(2, "gpt", {"--shard", "parameters", "--no-overlap"}),

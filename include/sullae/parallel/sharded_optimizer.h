@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "sullae/sullae.h"
@@ -18,6 +19,7 @@
 namespace sullae {
 
 class ShardedUnits;
+struct ShardedWithin;
 class UnitParameters;
 
 struct ShardedOptimizerOptions {
@@ -30,6 +32,9 @@ struct ShardedOptimizerOptions {
   std::size_t bucket_bytes = std::size_t{4} << 20;
   /// Reduces while backward goes on.
   bool overlap = true;
+  /// Names of parameters whose division among ranks is to depend on their size alone: each has a bucket of its own. Where stages
+  /// of a model share them, their gradients can be added up piece by piece.
+  std::set<std::string> own_buckets = {};
 };
 
 /// What DistributedOptimizer does, with less memory: gradients are averaged over ranks, each rank updates its part of the
@@ -86,6 +91,8 @@ class ShardedOptimizer {
 
   /// That of this rank's pieces: for learning rates, and to look at. It is stepped by step() alone.
   torch::optim::Optimizer& optimizer();
+  /// What it updates, by the names of parameters; after synchronize() these have gradients.
+  Pieces pieces() const;
 
   /// What save_checkpoint() takes, whatever the number of ranks.
   struct Whole {
@@ -106,12 +113,7 @@ class ShardedOptimizer {
   void take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights);
 
  private:
-  friend void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
-                              ShardedOptimizer& optimizer, const CheckpointOptions& options);
-  friend void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
-                           ShardedOptimizer& optimizer, const CheckpointOptions& options);
-  friend CheckpointMetadata load_checkpoint(const std::filesystem::path& file,
-                                            torch::nn::Module& module, ShardedOptimizer& optimizer);
+  friend ShardedWithin within(ShardedOptimizer& optimizer);
   class Impl;
   std::shared_ptr<UnitParameters> units_;  // null where there are none
   std::unique_ptr<Impl> impl_;

@@ -195,4 +195,26 @@ CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn:
 CheckpointMetadata load_weights(const std::filesystem::path& file, torch::nn::Module& module,
                                 const World& world);
 
+// The same of a model whose optimizer is sharded among the ranks that have the same parts:
+//
+//   ShardedOptimizer optimizer(model->named_parameters(), make, {.stage = 2}, mesh["dp"]);
+//   ...
+//   clip_grad_norm(*model, optimizer, 1.0, world);
+//
+// Collective over `world`, in which are all that have parts and pieces: the mesh's.
+
+/// After synchronize(), which it calls. Returns the norm before.
+double clip_grad_norm(const torch::nn::Module& module, ShardedOptimizer& optimizer, double most,
+                      const World& world);
+/// Each rank writes its pieces of its parts. Throws InputError, on every rank, where ranks have not all of them, and for an optimizer of other
+/// parameters than the module's.
+void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
+                     ShardedOptimizer& optimizer, const World& world,
+                     const CheckpointOptions& options = {});
+void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
+                  ShardedOptimizer& optimizer, const World& world,
+                  const CheckpointOptions& options = {});
+CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
+                                   ShardedOptimizer& optimizer, const World& world);
+
 }  // namespace sullae

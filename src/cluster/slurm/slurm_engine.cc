@@ -52,10 +52,12 @@ class SlurmEngine final : public Engine {
   std::string name() const override { return "slurm"; }
 
   std::string describe(const Submission& submission) const override {
+    constexpr const char* kPlain =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
     std::string text;
     for (const auto& word : words(submission))
       text += (text.empty() ? "" : " ") +
-              (word.find_first_of(" '\"$*") == std::string::npos ? word : shell_word(word));
+              (word.find_first_not_of(kPlain) == std::string::npos ? word : shell_word(word));
     return text + " <<'END'\n" + script(submission) + "END\n";
   }
 

@@ -16,8 +16,8 @@ void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature
   const std::size_t bytes = reduction.count * reduction.width();
   Message mine(signature, reduction.in, bytes);
   Message theirs(bytes);
-  constexpr std::uint64_t kFoldStep = 1000;
-  constexpr std::uint64_t kUnfoldStep = 1001;
+  constexpr std::uint64_t kFoldStep = 0x8001;
+  constexpr std::uint64_t kUnfoldStep = 0x8002;
 
   const bool folded = rank < 2 * extra && rank % 2 == 1;
   if (folded) {

@@ -82,7 +82,7 @@ class Exchange {
   const Labels& labels_;
 };
 
-/// Steps at and above this number are for signatures; algorithms number theirs from 0.
+/// Steps at and above this number are for signatures; algorithms number theirs from 0 and from 0x4000, by ranks, and a few from 0x8000.
 inline constexpr std::uint64_t kSignatureStep = 0xfff0;
 inline constexpr std::uint64_t kAlarmStep = 0xfffe;
 

@@ -67,8 +67,15 @@ std::unique_ptr<Values> reals(const ArrayPtr& array) {
         if constexpr (std::is_same_v<Array, arrow::HalfFloatArray>) {
           return arrow::util::Float16::FromBits(of.Value(i)).ToFloat();
         } else {
-          return static_cast<float>(of.Value(i));
+          return real_of(of.Value(i), false);
         }
+      });
+}
+
+std::unique_ptr<Values> real_keys(const ArrayPtr& array) {
+  return std::make_unique<PlainValues<arrow::DoubleArray, float>>(
+      array, +[](const arrow::DoubleArray& of, std::int64_t i) -> float {
+        return real_of(of.Value(i), true);
       });
 }
 
@@ -112,7 +119,7 @@ class DictionaryValues final : public Values {
   std::unique_ptr<Values> dictionary_;
 };
 
-std::unique_ptr<Values> make_values(const ArrayPtr& array) {
+std::unique_ptr<Values> make_values(const ArrayPtr& array, bool is_key) {
   switch (array->type_id()) {
     case arrow::Type::BOOL:
       return integers<arrow::BooleanArray>(array);
@@ -137,7 +144,7 @@ std::unique_ptr<Values> make_values(const ArrayPtr& array) {
     case arrow::Type::FLOAT:
       return reals<arrow::FloatArray>(array);
     case arrow::Type::DOUBLE:
-      return reals<arrow::DoubleArray>(array);
+      return is_key ? real_keys(array) : reals<arrow::DoubleArray>(array);
     case arrow::Type::STRING:
     case arrow::Type::BINARY:
       return bytes<arrow::BinaryArray>(array);
@@ -151,7 +158,8 @@ std::unique_ptr<Values> make_values(const ArrayPtr& array) {
       return bytes<arrow::FixedSizeBinaryArray>(array);
     case arrow::Type::DICTIONARY:
       return std::make_unique<DictionaryValues>(
-          array, make_values(static_cast<const arrow::DictionaryArray&>(*array).dictionary()));
+          array,
+          make_values(static_cast<const arrow::DictionaryArray&>(*array).dictionary(), is_key));
     default:
       return std::make_unique<PlainValues<arrow::Array, std::string>>(array, &as_text);
   }
@@ -176,7 +184,7 @@ bool holds_lists(arrow::Type::type type) {
 
 class ColumnOfFeatures final : public FeatureColumn {
  public:
-  explicit ColumnOfFeatures(const ArrayPtr& array) : array_(array) {
+  ColumnOfFeatures(const ArrayPtr& array, bool is_key) : array_(array) {
     ArrayPtr below = array;
     while (holds_lists(below->type_id())) {
       lists_.push_back(below);
@@ -191,7 +199,7 @@ class ColumnOfFeatures final : public FeatureColumn {
         below = static_cast<const arrow::FixedSizeListArray&>(*below).values();
       }
     }
-    values_ = make_values(below);
+    values_ = make_values(below, is_key);
   }
 
   std::optional<Feature> at(std::int64_t row) const override {
@@ -307,11 +315,11 @@ TypedColumn describe(const Leaf& leaf) {
 }
 
 std::unique_ptr<FeatureColumn> make_feature_column(const arrow::RecordBatch& batch,
-                                                   const std::vector<int>& path) {
+                                                   const std::vector<int>& path, bool is_key) {
   ArrayPtr array = batch.column(path.front());
   for (std::size_t depth = 1; depth < path.size(); ++depth)
     array = value_of(static_cast<const arrow::StructArray&>(*array).GetFlattenedField(path[depth]));
-  return std::make_unique<ColumnOfFeatures>(array);
+  return std::make_unique<ColumnOfFeatures>(array, is_key);
 }
 
 }  // namespace sullae::data

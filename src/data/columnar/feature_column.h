@@ -35,8 +35,9 @@ class FeatureColumn {
   /// are too large.
   virtual std::optional<Feature> at(std::int64_t row) const = 0;
 };
-/// `path` of a Leaf, whose first number is that of the column in the batch here. Throws DamagedRecord.
+/// `path` of a Leaf, whose first number is that of the column in the batch here. Throws DamagedRecord. `is_key`: see real_of().
 std::unique_ptr<FeatureColumn> make_feature_column(const arrow::RecordBatch& batch,
-                                                   const std::vector<int>& path);
+                                                   const std::vector<int>& path,
+                                                   bool is_key = false);
 
 }  // namespace sullae::data

@@ -90,7 +90,8 @@ class ColumnarDataset final : public TypedTable {
         std::int64_t begin = 0;
         for (const auto& batch : file_->read(piece, fields_)) {
           Decoded::Batch own{.begin = begin, .columns = {}};
-          for (const auto& path : paths_) own.columns.push_back(make_feature_column(*batch, path));
+          for (std::size_t k = 0; k < paths_.size(); ++k)
+            own.columns.push_back(make_feature_column(*batch, paths_[k], is_kept(k)));
           decoded->batches.push_back(std::move(own));
           begin += batch->num_rows();
           bytes += static_cast<std::size_t>(arrow::util::TotalBufferSize(*batch));

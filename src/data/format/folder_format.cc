@@ -16,7 +16,10 @@ using storage::Entry;
 
 std::vector<Entry> seen_entries(const fs::path& folder) {
   auto entries = storage::list(folder);
-  std::erase_if(entries, [](const Entry& entry) { return entry.name.starts_with('.'); });
+  // Cameras call images _DSC0001.jpg, too.
+  std::erase_if(entries, [](const Entry& entry) {
+    return entry.name.starts_with('.') || (entry.name.starts_with('_') && entry.status.is_folder);
+  });
   return entries;
 }
 
@@ -79,6 +82,7 @@ class FolderDataset final : public Dataset {
       meet_damage(options, fmt::format("{}: the folder of a class has no images, expected files "
                                        "named *.jpg or *.jpeg",
                                        folder.string()));
+      return;
     }
     classes_.push_back(folder.filename().string());
   }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -87,6 +88,12 @@ void append_shape(const json& value, std::string& shape) {
   shape += value.is_array() ? '[' : '=';
   shape.append(kinds.begin(), kinds.end());
   shape += ';';
+}
+
+bool is_beyond_int64(const json& value) {
+  return value.is_number_unsigned() &&
+         value.get<std::uint64_t>() >
+             static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 }
 
 class JsonLinesDataset final : public TypedTable {
@@ -209,7 +216,11 @@ class JsonLinesDataset final : public TypedTable {
         values.push_back(Value());
         if constexpr (!std::is_same_v<Value, std::string>)
           values.back() = static_cast<Value>(one.get<bool>());
+      } else if constexpr (std::is_same_v<Value, float>) {
+        values.push_back(real_of(one.get<double>(), is_kept(k)));
       } else {
+        if (std::is_same_v<Value, std::int64_t> && is_beyond_int64(one))
+          throw DamagedRecord(fmt::format("{} is larger than an int64", one.dump()));
         values.push_back(one.get<Value>());
       }
     });

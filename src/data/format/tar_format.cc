@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "data/format/format.h"
@@ -16,17 +17,30 @@ namespace {
 
 struct Name {
   std::string_view folder;     // the last one; empty where there is none
-  std::string_view key;        // path up to the first dot of the file's own name
+  std::string_view key;        // path up to the dot in the file's own name before its extension
   std::string_view extension;  // what follows it
   std::string_view file;       // own name, with extension
 };
+
+// In the layout the first dot, but for numbers in names, as in cat.0.jpg, which would all be one sample's.
+std::size_t extension_of(std::string_view file) {
+  std::size_t dot = file.find('.');
+  while (dot != std::string_view::npos) {
+    const std::size_t next = file.find('.', dot + 1);
+    if (next == std::string_view::npos) break;
+    const auto between = file.substr(dot + 1, next - dot - 1);
+    if (between.empty() || between.find_first_not_of("0123456789") != std::string_view::npos) break;
+    dot = next;
+  }
+  return dot;
+}
 
 Name split(std::string_view path) {
   Name name;
   const auto slash = path.rfind('/');
   const std::size_t own = slash == std::string_view::npos ? 0 : slash + 1;
   name.file = path.substr(own);
-  const auto dot = name.file.find('.');
+  const auto dot = extension_of(name.file);
   name.key = path.substr(0, own + std::min(dot, name.file.size()));
   if (dot != std::string_view::npos) name.extension = name.file.substr(dot + 1);
   if (own > 1) {
@@ -78,9 +92,11 @@ class TarDataset final : public Dataset {
 
   Example read(std::size_t i) const override {
     Example example;
+    const auto picture = picture_of(i);
     for (const std::size_t member : samples_[i]) {
       const TarMember& m = members_[member];
       const Name name = split(m.name);
+      if (picture && member != *picture && is_picture(name)) continue;
       try {
         add_webdataset_member(example, name.extension,
                               file_->read(m.offset, static_cast<std::size_t>(m.bytes)));
@@ -95,11 +111,33 @@ class TarDataset final : public Dataset {
   }
 
  private:
+  static bool is_picture(const Name& name) {
+    return is_jpeg_name(fmt::format(".{}", name.extension));
+  }
+
   bool holds_data(const std::vector<std::size_t>& sample) const {
     return std::ranges::any_of(sample, [&](std::size_t member) {
-      const auto extension = split(members_[member].name).extension;
-      return extension == "txt" || is_jpeg_name(fmt::format(".{}", extension));
+      const Name name = split(members_[member].name);
+      return name.extension == "txt" || is_picture(name);
     });
+  }
+
+  // The one that a sample has, or, of several, the one that is called no more than jpg; none where it has none.
+  std::optional<std::size_t> picture_of(std::size_t i) const {
+    std::vector<std::size_t> pictures;
+    std::vector<std::size_t> plain;
+    for (const std::size_t member : samples_[i]) {
+      const Name name = split(members_[member].name);
+      if (!is_picture(name)) continue;
+      pictures.push_back(member);
+      if (name.extension.find('.') == std::string_view::npos) plain.push_back(member);
+    }
+    if (pictures.empty()) return std::nullopt;
+    if (pictures.size() == 1 || plain.size() == 1)
+      return pictures.size() == 1 ? pictures.front() : plain.front();
+    throw DamagedRecord(fmt::format("{}: '{}' and '{}' are images of one sample, expected one",
+                                    place(i), members_[pictures[0]].name,
+                                    members_[pictures[1]].name));
   }
 
   std::string_view class_of(std::size_t i) const {

@@ -46,7 +46,11 @@ void TypedTable::choose(const std::vector<TypedColumn>& columns, const DatasetOp
     return static_cast<std::size_t>(std::ranges::find(used_, column) - used_.begin());
   };
   for (auto& column : roles_.texts) column = place_of(column);
-  for (auto& [feature, column] : roles_.features) column = place_of(column);
+  kept_.resize(used_.size());
+  for (auto& [name, column] : roles_.features) {
+    column = place_of(column);
+    if (name.starts_with(feature::kColumn)) kept_[column] = true;
+  }
   if (roles_.label) roles_.label = place_of(*roles_.label);
 }
 

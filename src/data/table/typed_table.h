@@ -28,6 +28,8 @@ class TypedTable : public Dataset {
   /// Says what columns are; `used()` are the numbers of those that samples are made of, rising.
   void choose(const std::vector<TypedColumn>& columns, const DatasetOptions& options);
   const std::vector<std::size_t>& used() const { return used_; }
+  /// Whether used()[k] stands beside predictions, as a key.
+  bool is_kept(std::size_t k) const { return kept_[k]; }
   std::optional<std::size_t> label() const { return label_; }
   /// The classes are `named`, whose numbers whole numbers are, or those that occur: `for_each_label(act)` calls act with each.
   using Act = std::function<void(const Feature&)>;
@@ -76,6 +78,7 @@ class TypedTable : public Dataset {
   Roles roles_;  // of the columns in used_, by their places there
   std::vector<std::size_t> used_;
   std::vector<TypedColumn> columns_;  // those in used_
+  std::vector<bool> kept_;            // of those
   std::optional<std::size_t> label_;  // of all columns
   std::vector<std::string> classes_;
   std::vector<std::int64_t> numbers_;  // of classes_, where labels are numbers, rising

@@ -12,6 +12,7 @@
 #include "parallel/agreement.h"
 #include "parallel/checkpoint/checkpoint.h"
 #include "parallel/checkpoint/outline.h"
+#include "parallel/checkpoint/put_parts.h"
 #include "parallel/flat.h"
 #include "parallel/sharded_state.h"
 #include "torch/broadcast_text.h"
@@ -19,9 +20,6 @@
 
 namespace sullae {
 namespace {
-
-using Numbers = std::vector<std::int64_t>;
-using Crcs = std::vector<std::uint32_t>;
 
 template <class Number>
 std::string as_text(const std::vector<Number>& numbers) {
@@ -56,70 +54,9 @@ Numbers places_of(const CheckpointOutline& outline, const ParameterParts& parts,
   return places;
 }
 
-// Somewhere into the file. On the way to root each part is announced, or that there are no more.
-using Put = std::function<void(std::uint64_t offset, const void* data, std::size_t bytes)>;
+// On the way to root each part is announced, or that there are no more.
 constexpr std::int64_t kComes = 1;
 constexpr std::int64_t kFailed = 0;
-
-// What the optimizer keeps of this rank's piece, number for number.
-std::vector<torch::Tensor> moments_of(const torch::optim::Optimizer& optimizer,
-                                      const torch::Tensor& piece) {
-  std::vector<torch::Tensor> moments;
-  for (const auto& [name, value] : state_of(optimizer, piece)) {
-    if (!is_moment(value, piece.numel())) continue;
-    torch::Tensor moment = value.toTensor();
-    if (moment.strides() != piece.strides())
-      moment = torch::empty_like(piece, moment.scalar_type()).copy_(moment);
-    moments.push_back(flat_of(moment));
-  }
-  return moments;
-}
-
-// What this rank has, in the order of the contents. Returns the checksum of each part.
-Crcs put_parts(const ParameterParts& parts, const Sharded* sharded, const Numbers& places,
-               const Put& put) {
-  const int own = parts.world().rank();
-  const auto is_own = [&](const Part& part) {
-    return part.rank == own;
-  };
-  Crcs crcs;
-  // `elements` are what this rank has, one part behind the other.
-  const auto put_own = [&](std::int64_t offset, const std::vector<Part>& writers,
-                           const torch::Tensor& elements) {
-    const torch::Tensor written = elements.to(torch::kCPU);
-    const auto* from = static_cast<const char*>(written.data_ptr());
-    const std::size_t element = written.element_size();
-    for (const Part& part : writers) {
-      if (!is_own(part)) continue;
-      const std::size_t bytes = (part.to - part.from) * element;
-      put(static_cast<std::uint64_t>(offset) + part.from * element, from, bytes);
-      crcs.push_back(extend_crc(0, from, bytes));
-      from += bytes;
-    }
-  };
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < parts.all().size(); ++i) {
-    const std::int64_t weights = places[next++];
-    auto writers = writers_of(parts, i);
-    if (const auto first = std::ranges::find_if(writers, is_own); first != writers.end())
-      put_own(weights, writers,
-              parts.is_whole(i) ? range_of(parts.all()[i].tensor, first->from, first->to)
-                                : flat_of(parts.piece_of(i)));
-    const auto count = static_cast<std::size_t>(places[next++]);
-    writers = moment_writers_of(parts, i);
-    if (count > 0 && std::ranges::any_of(writers, is_own)) {
-      const auto moments = moments_of(sharded->optimizer, parts.piece_of(i));
-      if (moments.size() != count)
-        throw Error(
-            fmt::format("the optimizer keeps {} tensors of a part of '{}', and {} of another",
-                        moments.size(), parts.all()[i].name, count));
-      for (std::size_t moment = 0; moment < count; ++moment)
-        put_own(places[next + moment], writers, moments[moment]);
-    }
-    next += count;
-  }
-  return crcs;
-}
 
 // Runs `what`; what it throws is for all ranks to hear of.
 std::string problem_of(const std::function<void()>& what) {

@@ -40,7 +40,7 @@ JoinedModel joined(const Stages& stages, const std::map<std::string, torch::Tens
     const PipelineStage& stage = stages.own()[static_cast<std::size_t>(chunk)];
     own.push_back({*stage.module, stage.name, stages.stage_of(chunk)});
   }
-  return {own, masters, world};
+  return {own, updated_of(masters), world};
 }
 
 }  // namespace

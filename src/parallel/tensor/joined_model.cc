@@ -75,13 +75,13 @@ std::optional<Sharded> sharded(const PartsOptimizer* optimizer) {
 
 }  // namespace
 
-JoinedModel::JoinedModel(const std::vector<OwnModule>& own,
-                         const std::map<std::string, torch::Tensor>& masters, const World& world)
+JoinedModel::JoinedModel(const std::vector<OwnModule>& own, const UpdatedByName& updated,
+                         const World& world)
     : world_(world) {
   std::vector<OwnParameter> own_parameters;
   std::map<std::string, torch::Tensor> own_buffers;
   for (const OwnModule& one : own) {
-    add_parameters(own_parameters, one.module, masters, one.name);
+    add_parameters(own_parameters, one.module, updated, one.name);
     for (const auto& item : one.module.named_buffers())
       own_buffers[name_in(one.name, item.key())] = item.value();
   }

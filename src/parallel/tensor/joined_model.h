@@ -30,9 +30,8 @@ struct OwnModule {
 /// tensors without memory, and of their buffers copies.
 class JoinedModel {
  public:
-  /// `masters`: see add_parameters(). Collective over `world`. Throws as ModelParts.
-  JoinedModel(const std::vector<OwnModule>& own,
-              const std::map<std::string, torch::Tensor>& masters, const World& world);
+  /// `updated`: see add_parameters(). Collective over `world`. Throws as ModelParts.
+  JoinedModel(const std::vector<OwnModule>& own, const UpdatedByName& updated, const World& world);
 
   /// See save_parts() and load_parts(); `optimizer`: null for weights alone. Collective.
   void save(const std::filesystem::path& file, const PartsOptimizer* optimizer,

@@ -11,6 +11,7 @@
 
 #include "parallel/agreement.h"
 #include "parallel/named_state.h"
+#include "parallel/tensor/part_ranges.h"
 #include "parallel/tensor/parts.h"
 
 namespace sullae {
@@ -24,7 +25,8 @@ std::string about(const std::string& name) {
 
 // Why it has no place in a checkpoint; empty: it has.
 std::string problem_with(const OwnParameter& own) {
-  if (!own.updated.is_contiguous())
+  const torch::Tensor& updated = own.updated.tensor;
+  if (!own.tensor.is_contiguous() || (updated.defined() && !updated.is_contiguous()))
     return about(own.name) + "is a view with gaps, or laid out otherwise than row by row";
   for (std::size_t i = 1; own.part && i < own.part->ranges.size(); ++i) {
     if (own.part->ranges[i].from < own.part->ranges[i - 1].to)
@@ -41,17 +43,37 @@ struct Told {
   std::vector<std::int64_t> shape;  // of the whole
   std::optional<std::int64_t> dim;
   std::vector<IndexRange> ranges;
+  std::optional<IndexRange> elements;  // that the rank updates; none: all that it has
 };
+
+std::vector<std::pair<std::int64_t, std::int64_t>> as_pairs(const std::vector<IndexRange>& ranges) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  for (const auto& [from, to] : ranges) pairs.emplace_back(from, to);
+  return pairs;
+}
+
+std::vector<IndexRange> as_ranges(const std::vector<std::pair<std::int64_t, std::int64_t>>& pairs) {
+  std::vector<IndexRange> ranges;
+  for (const auto& [from, to] : pairs) ranges.push_back({from, to});
+  return ranges;
+}
+
+// What a rank's is updated in, be it that this one updates none of it.
+torch::ScalarType type_of(const OwnParameter& own) {
+  return own.updated.elements ? updated_type(own.tensor.scalar_type())
+                              : own.updated.tensor.scalar_type();
+}
 
 Json to_json(const OwnParameter& own) {
   const ParameterPart* const part = own.part ? &*own.part : nullptr;
   Json json{{"name", own.name},
-            {"type", static_cast<int>(own.updated.scalar_type())},
+            {"type", static_cast<int>(type_of(own))},
             {"is_trained", own.tensor.requires_grad()},
-            {"shape", whole_shape(own.updated, part)}};
+            {"shape", whole_shape(own.tensor, part)}};
+  if (own.updated.elements) json["elements"] = as_pairs({*own.updated.elements});
   if (part == nullptr) return json;
   json["dim"] = part->dim;
-  for (const auto& [from, to] : part->ranges) json["ranges"].push_back(std::pair(from, to));
+  json["ranges"] = as_pairs(part->ranges);
   return json;
 }
 
@@ -60,11 +82,10 @@ Told told_of(const Json& json) {
             .type = static_cast<torch::ScalarType>(json.at("type").get<int>()),
             .is_trained = json.at("is_trained"),
             .shape = json.at("shape")};
+  if (json.contains("elements")) told.elements = as_ranges(json.at("elements")).front();
   if (!json.contains("dim")) return told;
   told.dim = json.at("dim").get<std::int64_t>();
-  for (const auto& [from, to] :
-       json.value("ranges", std::vector<std::pair<std::int64_t, std::int64_t>>{}))
-    told.ranges.push_back({from, to});
+  told.ranges = as_ranges(json.at("ranges"));
   return told;
 }
 
@@ -91,19 +112,14 @@ std::vector<std::vector<Told>> told_by_all(const std::vector<OwnParameter>& own,
   return all;
 }
 
-// The product of the sizes in [from, to).
-std::int64_t elements_of(const torch::Tensor& of, std::int64_t from, std::int64_t to) {
-  std::int64_t elements = 1;
-  for (std::int64_t dim = from; dim < to; ++dim) elements *= of.size(dim);
-  return elements;
-}
-
 torch::Tensor without_memory(const Told& told) {
   return torch::empty(told.shape, torch::device(torch::kMeta).dtype(told.type));
 }
 
 // Each element one rank's, or several that have the same range.
-void check_whole(const Told& told, const std::vector<std::pair<IndexRange, int>>& ranges) {
+void check_whole(const Told& told, std::vector<std::pair<IndexRange, int>> ranges) {
+  std::ranges::stable_sort(ranges, {},
+                           [](const auto& one) { return std::pair(one.first.from, one.first.to); });
   const std::int64_t size = told.shape.at(static_cast<std::size_t>(*told.dim));
   std::int64_t next = 0;
   bool fits = true;
@@ -126,11 +142,28 @@ void check_whole(const Told& told, const std::vector<std::pair<IndexRange, int>>
           size, *told.dim, fmt::join(texts, ", ")));
 }
 
+// Each element of what ranks have is updated by one, or by several that have the same.
+void check_updated(const std::string& name, const std::vector<Part>& parts, std::size_t elements) {
+  if (are_whole(parts, elements)) return;
+  std::vector<std::string> texts;
+  for (const Part& part : parts)
+    texts.push_back(fmt::format("rank {} [{}, {})", part.rank, part.from, part.to));
+  throw InputError(
+      about(name) +
+      fmt::format("has {} elements, of which {}: expected a world whose ranks update all of them",
+                  elements, fmt::join(texts, ", ")));
+}
+
 }  // namespace
 
+UpdatedByName updated_of(const std::map<std::string, torch::Tensor>& masters) {
+  UpdatedByName updated;
+  for (const auto& [name, master] : masters) updated[name] = {.tensor = master};
+  return updated;
+}
+
 void add_parameters(std::vector<OwnParameter>& to, const torch::nn::Module& module,
-                    const std::map<std::string, torch::Tensor>& masters,
-                    const std::string& called) {
+                    const UpdatedByName& updated, const std::string& called) {
   const auto parts = parts_of(module);
   for (const auto& item : module.named_parameters()) {
     // One that has several names is one, also of several modules.
@@ -138,10 +171,10 @@ void add_parameters(std::vector<OwnParameter>& to, const torch::nn::Module& modu
         to, [&](const OwnParameter& own) { return own.tensor.is_same(item.value()); });
     if (is_there) continue;
     const auto name = name_in(called, item.key());
-    const auto master = masters.find(name);
+    const auto found = updated.find(name);
     to.push_back({.name = name,
                   .tensor = item.value(),
-                  .updated = master == masters.end() ? item.value() : master->second});
+                  .updated = found == updated.end() ? Updated{item.value()} : found->second});
     if (const ParameterPart* const part = find_part(parts, item.key())) to.back().part = *part;
   }
 }
@@ -159,30 +192,26 @@ ModelParts::ModelParts(const std::vector<OwnParameter>& own, const World& world)
   }
   for (const Told* const told : order) {
     Division division{.dim = told->dim};
+    std::vector<std::pair<IndexRange, int>> ranges;
     for (const auto& [its, rank] : holders[told->name]) {
       if (what_it_is(*its) != what_it_is(*told))
         throw InputError(about(told->name) + fmt::format("is {} on one rank, and {} on rank {}",
                                                          what_it_is(*told), what_it_is(*its),
                                                          rank));
-      if (!told->dim)
-        division.ranges.emplace_back(IndexRange{}, rank);
-      else
-        for (const IndexRange& range : its->ranges) division.ranges.emplace_back(range, rank);
+      division.holders.push_back({.rank = rank, .ranges = its->ranges, .elements = its->elements});
+      for (const IndexRange& range : its->ranges) ranges.emplace_back(range, rank);
     }
-    if (told->dim) {
-      std::ranges::stable_sort(division.ranges, {}, [](const auto& one) {
-        return std::pair(one.first.from, one.first.to);
-      });
-      check_whole(*told, division.ranges);
-    }
+    if (told->dim) check_whole(*told, std::move(ranges));
     const auto mine = std::ranges::find(own, told->name, &OwnParameter::name);
     all_.push_back({.name = told->name,
                     .tensor = mine != own.end()
                                   ? mine->tensor
                                   : without_memory(*told).set_requires_grad(told->is_trained)});
-    pieces_.push_back(mine != own.end() ? mine->updated : torch::Tensor());
+    pieces_.push_back(mine != own.end() ? mine->updated.tensor : torch::Tensor());
     outlines_.push_back(without_memory(*told));
     divisions_.push_back(std::move(division));
+    check_updated(told->name, parts_of(all_.size() - 1),
+                  static_cast<std::size_t>(outlines_.back().numel()));
   }
 }
 
@@ -211,24 +240,18 @@ std::vector<Part> ModelParts::parts_of(std::size_t parameter) const {
   const Division& division = divisions_[parameter];
   const torch::Tensor& whole = outlines_[parameter];
   std::vector<Part> parts;
-  const auto add = [&](int rank, std::int64_t from, std::int64_t to) {
-    if (from < to)
-      parts.push_back({.rank = rank,
-                       .from = static_cast<std::size_t>(from),
-                       .to = static_cast<std::size_t>(to)});
-  };
-  if (!division.dim) {
-    for (const auto& [all, rank] : division.ranges) add(rank, 0, whole.numel());
-    return parts;
+  for (const Holder& holder : division.holders) {
+    auto ranges = division.dim ? elements_in(whole.sizes(), *division.dim, holder.ranges)
+                               : std::vector<IndexRange>{{.from = 0, .to = whole.numel()}};
+    if (holder.elements) ranges = some_of(ranges, *holder.elements);
+    for (const auto& [from, to] : ranges) {
+      if (from < to)
+        parts.push_back({.rank = holder.rank,
+                         .from = static_cast<std::size_t>(from),
+                         .to = static_cast<std::size_t>(to)});
+    }
   }
-  const std::int64_t before = elements_of(whole, 0, *division.dim);
-  const std::int64_t behind = elements_of(whole, *division.dim + 1, whole.dim());
-  for (std::int64_t row = 0; row < before; ++row) {
-    const std::int64_t start = row * whole.size(*division.dim) * behind;
-    for (const auto& [range, rank] : division.ranges)
-      add(rank, start + range.from * behind, start + range.to * behind);
-  }
-  return parts;
+  return cut_alike(std::move(parts));
 }
 
 }  // namespace sullae

@@ -58,7 +58,8 @@ Client::~Client() {
     server.socket.set(zmq::sockopt::linger, kLeaveMilliseconds);
     try {
       const bool fails = std::uncaught_exceptions() > exceptions_;
-      send_message(server.socket, header_of(fails ? Kind::fail : Kind::leave));
+      send_message(server.socket, header_of(fails ? Kind::fail : Kind::leave),
+                   message_of(options_.name));
     } catch (const zmq::error_t& error) {
       log::warning("leaving a parameter server: {}", error.what());
     }

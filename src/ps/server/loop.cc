@@ -65,7 +65,19 @@ void ServerLoop::turn(std::chrono::milliseconds limit) {
   }
   // Else they may have been heard of in what has not been read yet.
   if (has_heard_all) expire();
-  if (changed_ && Clock::now() - *changed_ >= options_.save_every) save();
+  if (changed_ && Clock::now() - *changed_ >= options_.save_every) try_to_save();
+}
+
+// A disk may be full for a moment, and nothing is wrong with what is in memory.
+void ServerLoop::try_to_save() {
+  try {
+    save();
+    problem_.clear();
+  } catch (const Error& error) {
+    if (std::exchange(problem_, error.what()) != problem_)
+      log::warning("parameter server {}: {}; it is tried again", endpoint_, error.what());
+    changed_ = Clock::now();
+  }
 }
 
 void ServerLoop::expire() {
@@ -144,9 +156,15 @@ void ServerLoop::answer(Message& message) {
     return;
   }
   // Of a group that a server before this one had. A worker at rest says nothing else; the rest say hello.
-  if (header.kind == Kind::leave) gone(header.worker, true);
+  if (header.kind == Kind::leave && is_of_this_job(message)) gone(header.worker, true);
   if (needs_answer(header.kind))
     replies_.send(message.from, {.kind = Kind::unknown, .item = header.item});
+}
+
+// Who says the name that has this number with the job's secret knows that.
+bool ServerLoop::is_of_this_job(const Message& message) const {
+  return !message.parts.empty() &&
+         message.header.group == group_of(message.parts[0].to_string_view(), options_.secret);
 }
 
 // Whoever was not expected is let in where the others are: in each group at another moment.

@@ -41,6 +41,8 @@ class ServerLoop {
   void died(int worker);
   void expire();
   std::uint64_t job() const;
+  void try_to_save();
+  bool is_of_this_job(const Message& message) const;
 
   ServerOptions options_;
   zmq::context_t context_;
@@ -54,6 +56,7 @@ class ServerLoop {
   std::set<int> dead_;    // workers for which a group that is new need not wait
   Clock::time_point last_gone_;
   std::optional<Clock::time_point> changed_;  // since what is on the disk
+  std::string problem_;                       // of the last time that it was to be saved
 };
 
 }  // namespace sullae::ps

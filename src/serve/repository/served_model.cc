@@ -64,6 +64,15 @@ void ServedModel::write_state() {
   repository::write_serving_state(directory_, state);
 }
 
+// A repository that cannot be written to is served all the same.
+void ServedModel::keep_state() {
+  try {
+    write_state();
+  } catch (const Error& error) {
+    log::warning("model {}: what is served cannot be noted down: {}", name_, error.what());
+  }
+}
+
 void ServedModel::report(const std::string& problem) {
   const std::lock_guard lock(mutex_);
   if (std::exchange(problem_, problem) != problem && !problem.empty())
@@ -178,7 +187,7 @@ std::int64_t ServedModel::roll_back() {
     log::info("model {}: version {} answers now", name_, serving_);
   }
   lock.unlock();
-  write_state();
+  keep_state();
   return *before;
 }
 
@@ -202,7 +211,7 @@ void ServedModel::set_canary(std::int64_t number, int percent) {
   canary_percent_ = percent == 100 ? 0 : percent;
   log::info("model {}: {} % of the requests go to version {}", name_, percent, number);
   lock.unlock();
-  write_state();
+  keep_state();
 }
 
 void ServedModel::forget_refusals() {
@@ -212,7 +221,7 @@ void ServedModel::forget_refusals() {
   });
   withdrawn_.clear();
   lock.unlock();
-  write_state();
+  keep_state();
 }
 
 }  // namespace sullae::serve

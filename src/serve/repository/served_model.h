@@ -111,6 +111,7 @@ class ServedModel {
   std::int64_t next_to_load(const std::set<std::int64_t>& found,
                             const std::set<std::int64_t>& tried);
   void write_state();
+  void keep_state();
 
   std::string name_;
   std::filesystem::path repository_;

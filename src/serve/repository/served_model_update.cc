@@ -134,12 +134,7 @@ std::vector<std::shared_ptr<Version>> ServedModel::update(bool at_once) {
     if (at_once || is_settled(number)) load(number, found);
   }
   auto dropped = settle(found);
-  try {
-    write_state();
-  } catch (const Error& error) {
-    // A repository that cannot be written to is served all the same.
-    log::warning("model {}: what is served cannot be noted down: {}", name_, error.what());
-  }
+  keep_state();
   return dropped;
 }
 

@@ -1,15 +1,14 @@
 #include <torch/torch.h>
 
+#include <memory>
 #include <optional>
 #include <utility>
 
-#include "parallel/agreement.h"
 #include "parallel/gradient_norm.h"
 #include "sullae/parallel/tensor_parallel.h"
-#include "sullae/torch.h"
 #include "train/loss_scale.h"
-#include "train/optimizers.h"
 #include "train/tied_parameters.h"
+#include "train/update/part.h"
 #include "train/update/weight_update.h"
 
 namespace sullae::train {
@@ -20,88 +19,64 @@ class PartsUpdate final : public WeightUpdate {
  public:
   // `model` has the weights to start from.
   PartsUpdate(torch::nn::Module& model, const TrainOptions& options, const Ranks& ranks)
-      : model_(model),
-        options_(options),
-        ranks_(ranks),
-        own_(make_replicated_update(model, options)) {
+      : model_(model), options_(options), ranks_(ranks) {
     if (ranks.stages) tied_.emplace(model, *ranks.stages);
+    part_ = options.shard == "none"
+                ? make_replicated_part(model, options, ranks)
+                : make_sharded_part(model, options, ranks,
+                                    tied_ ? tied_->names() : std::set<std::string>());
   }
 
-  void enter(const World& world) override {
-    world_ = world;
-    own_->enter(world);
-  }
-
-  torch::optim::Optimizer& optimizer() override { return own_->optimizer(); }
+  void enter(const World& world) override { own().enter(world); }
+  torch::optim::Optimizer& optimizer() override { return own().optimizer(); }
   bool averages_gradients() const override { return true; }
-  torch::ScalarType input_type() const override { return own_->input_type(); }
-  void zero_grad() override { own_->zero_grad(); }
+  torch::ScalarType input_type() const override { return part_->update().input_type(); }
+  void zero_grad() override { own().zero_grad(); }
 
   bool reduce(double scale) override {
-    std::int64_t finite = own_->reduce(scale) ? 1 : 0;
-    waiting_ = own_->seconds_waiting();
-    if (tied_) tied_->add_up_gradients(own_->master_weights());
+    std::int64_t finite = own().reduce(scale) ? 1 : 0;
+    waiting_ = own().seconds_waiting();
+    if (tied_) tied_->add_up_gradients(part_->updated());
     if (low_precision(options_))
-      parts_world().allreduce(&finite, &finite, 1, DataType::int64, ReduceOp::min);
+      ranks_.model->allreduce(&finite, &finite, 1, DataType::int64, ReduceOp::min);
     return finite != 0;
   }
 
   void clip(double norm) override {
-    const auto weights = with_masters(model_.named_parameters(), own_->master_weights());
+    const auto updated = part_->updated();
+    // Replicas of units have the same.
+    const bool counts = !ranks_.replicas || ranks_.replicas->rank() == 0;
     const double squares =
-        own_squares(weights, parts_of(model_), !ranks_.tensor || ranks_.tensor->rank() == 0,
+        own_squares(updated, parts_of(model_), !ranks_.tensor || ranks_.tensor->rank() == 0,
                     tied_ ? tied_->of_ranks_before() : std::set<std::string>());
-    clip_to_norm(weights, squares, norm, parts_world());
+    // Ranks that have the same parts have all of these, or divide them.
+    clip_to_norm(updated, counts ? squares : 0, norm,
+                 options_.shard == "none" ? *ranks_.model : ranks_.all);
   }
-  void step() override { own_->step(); }
+  void step() override { own().step(); }
 
   std::optional<SerializedCheckpoint> save(const std::filesystem::path& file,
                                            CheckpointMetadata metadata) override {
-    on_first_of_each_part([&] {
-      save_checkpoint(file, model_, as_parts(), parts_world(), {.metadata = std::move(metadata)});
-    });
+    part_->save(file, std::move(metadata));
     return std::nullopt;
   }
   std::optional<SerializedCheckpoint> save_weights(const std::filesystem::path& file,
                                                    CheckpointMetadata metadata) override {
-    on_first_of_each_part([&] {
-      sullae::save_weights(file, model_, parts_world(), {.metadata = std::move(metadata)},
-                           own_->master_weights());
-    });
+    part_->save_weights(file, std::move(metadata));
     return std::nullopt;
   }
-  void load(const LoadedCheckpoint& loaded) override {
-    on_first_of_each_part([&] { load_checkpoint(loaded.file, model_, as_parts(), parts_world()); });
-    for (auto& [name, weight] : own_->master_weights()) {
-      torch::Tensor values = weight.detach();
-      broadcast(values, 0, *world_);
-    }
-    own_->take_master_weights();
-    broadcast_parameters(model_, 0, *world_);
-    broadcast_optimizer_state(own_->optimizer(), 0, *world_);
-  }
+  void load(const LoadedCheckpoint& loaded) override { part_->load(loaded.file); }
 
-  MasterWeights master_weights() override { return own_->master_weights(); }
+  MasterWeights master_weights() override { return own().master_weights(); }
 
  private:
-  // Those that have the model together.
-  const World& parts_world() const { return *ranks_.model; }
-
-  PartsOptimizer as_parts() {
-    return {.optimizer = own_->optimizer(),
-            .make = [this](const auto& pieces) { return make_optimizer(options_, pieces); },
-            .masters = own_->master_weights()};
-  }
-
-  // Of the ranks that have the same part. What it throws, all throw.
-  void on_first_of_each_part(const std::function<void()>& what) { on_root(*world_, 0, what); }
+  WeightUpdate& own() { return part_->update(); }
 
   torch::nn::Module& model_;
   TrainOptions options_;
   Ranks ranks_;
-  std::unique_ptr<GatheredUpdate> own_;
   std::optional<TiedParameters> tied_;  // of stages
-  std::optional<World> world_;
+  std::unique_ptr<Part> part_;
 };
 
 }  // namespace

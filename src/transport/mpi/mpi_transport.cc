@@ -17,6 +17,7 @@
 #include "base/own_thread.h"
 #include "base/stall_warning.h"
 #include "sullae/error.h"
+#include "transport/mpi/short_tags.h"
 
 namespace sullae {
 namespace {
@@ -28,9 +29,6 @@ constexpr int kYields = 20;
 constexpr std::chrono::microseconds kMpiNap{50};
 // So long what was to be sent may take to arrive after its collective has failed.
 constexpr std::chrono::milliseconds kSendLimit{100};
-
-// MPI promises tags up to 32767; every implementation in use has 31 bits.
-constexpr std::uint64_t kTagMask = 0x7fffffff;
 
 std::string describe(int code) {
   char text[MPI_MAX_ERROR_STRING];
@@ -99,6 +97,16 @@ MPI_Comm make_group(const TransportOptions& options) {
   return communicator;
 }
 
+ShortTags make_tags(MPI_Comm communicator, std::size_t ranks) {
+  void* most = nullptr;  // to an int
+  int is_there = 0;
+  check(MPI_Comm_get_attr(communicator, MPI_TAG_UB, static_cast<void*>(&most), &is_there),
+        "asking for the largest tag");
+  constexpr int kPromised = 32767;
+  return {static_cast<std::uint64_t>(is_there != 0 ? *static_cast<int*>(most) : kPromised),
+          static_cast<int>(ranks)};
+}
+
 // MPI counts in int: what is larger is counted in blocks.
 class ByteType {
  public:
@@ -132,7 +140,9 @@ class ByteType {
 class MpiTransport final : public Transport {
  public:
   explicit MpiTransport(TransportOptions options)
-      : options_(std::move(options)), communicator_(make_group(options_)) {}
+      : options_(std::move(options)),
+        communicator_(make_group(options_)),
+        tags_(make_tags(communicator_, options_.ranks.size())) {}
   // A communicator is freed by all its ranks together, which a rank that has failed does not live
   // to do.
   ~MpiTransport() override {
@@ -228,7 +238,7 @@ class MpiTransport final : public Transport {
   }
 
  private:
-  static int short_tag(std::uint64_t tag) { return static_cast<int>(tag & kTagMask); }
+  int short_tag(std::uint64_t tag) const { return tags_.of(tag); }
 
   bool finish(Request& request) {
     auto* const native = static_cast<MPI_Request*>(request.native);
@@ -279,6 +289,7 @@ class MpiTransport final : public Transport {
 
   TransportOptions options_;
   MPI_Comm communicator_;
+  ShortTags tags_;
   std::vector<Pending> pending_;  // requests that have not completed
 };
 

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/copy.h"
+#include "base/descriptors.h"
 #include "base/host.h"
 #include "base/own_thread.h"
 #include "base/stall_warning.h"
@@ -50,6 +51,9 @@ void Group::leave() {
 
 // The end of a member without a descriptor would never be noticed.
 void Group::watch_members() {
+  // Of a member one here, and one in each of the other channels that its world has.
+  constexpr std::size_t kOthers = 512;
+  allow_descriptors(kOthers + 8 * static_cast<std::size_t>(size()));
   for (int i = 0; i < size(); ++i) {
     UniqueFd process = open_process(members_[i].pid);
     const int error = process ? 0 : errno;

@@ -255,6 +255,24 @@ TEST_F(Parquet, PicturesAreKnownByTheirUsualNames) {
   EXPECT_EQ(*sample.integer(feature::kLabel), 1);
 }
 
+// As pandas writes whole numbers some of which are missing.
+TEST_F(Parquet, KeysAmongRealsAreWhatTheyAreOrRefused) {
+  const auto file = write_parquet(
+      "r.parquet", *make_table({{"id", arrow::float64(), "[7, 0.1, 123456789, 16777216]"},
+                                {"text", arrow::utf8(), R"(["a", "b", "c", "d"])"}}));
+  const auto set = open_dataset({file}, {.unlabelled = true, .kept_columns = {"id"}});
+  EXPECT_EQ(set->read(0).features.at("column/id"), Feature(std::vector<float>{7}));
+  EXPECT_EQ(set->read(1).features.at("column/id"), Feature(std::vector<float>{0.1F}));
+  EXPECT_EQ(set->read(3).features.at("column/id"), Feature(std::vector<float>{16777216}));
+  const auto error = error_of<DamagedRecord>([&] { set->read(2); });
+  EXPECT_TRUE(contains(error,
+                       "has 123456789, in a column of reals, which are float32 here and hold "
+                       "whole numbers up to 16777216: expected a column of whole numbers"))
+      << error;
+  // What is no key may be rounded.
+  EXPECT_NO_THROW(open_dataset({file}, {.unlabelled = true})->read(2));
+}
+
 TEST_F(Parquet, SaysWhichColumnsItHas) {
   const auto file = write_parquet("r.parquet", *reviews());
   EXPECT_EQ(error_of<InputError>([&] { open_dataset({file}, {.label_column = "stars"}); }),

@@ -63,6 +63,13 @@ TEST_F(DataFiles, AFolderOfClassesIsRead) {
   EXPECT_EQ(set->classes(), (std::vector<std::string>{"ant", "dog"}));
   EXPECT_EQ(*set->read(1).integer(feature::kLabel), 1);
   EXPECT_EQ(*set->read(1).bytes(feature::kImage), "D");
+  // Of who has looked at it, and what a Mac leaves; cameras begin so, too.
+  write("set/_rejected/c.jpg", "C");
+  write("set/__MACOSX/x", "x");
+  write("set/ant/_DSC0001.jpg", "E");
+  const auto again = open_dataset({path("set")});
+  EXPECT_EQ(again->size(), 3U);
+  EXPECT_EQ(again->classes(), set->classes());
   std::filesystem::create_directory(path("set/empty"));
   EXPECT_TRUE(contains(error_of([&] { open_dataset({path("set")}); }),
                        "set/empty: the folder of a class has no images"));

@@ -54,6 +54,39 @@ TEST_F(Tar, WebDatasetSamplesAreFilesWithOneKey) {
                "b.tar, record 0 (1.jpg), offset 512: its label is 'cat', expected a number"));
 }
 
+// As in archives of other programs: of cats and dogs, or of cameras.
+TEST_F(Tar, NumbersBehindDotsAreOfTheName) {
+  const auto set = open_dataset({write_tar("a.tar", {{"train/cat.0.jpg", "C"},
+                                                     {"train/cat.1.jpg", "D"},
+                                                     {"train/IMG.2020.01.jpg", "E"},
+                                                     {"train/x.7.jpg", "F"},
+                                                     {"train/x.7.cls", "3"},
+                                                     {"train/x.8.cls", "4"},
+                                                     {"train/x.8.jpg", "G"}})});
+  ASSERT_EQ(set->size(), 5U);
+  EXPECT_EQ(*set->read(1).bytes(feature::kImage), "D");
+  EXPECT_EQ(*set->read(2).bytes(feature::kFileName), "IMG.2020.01.jpg");
+  EXPECT_EQ(*set->read(3).integer(feature::kLabel), 3);
+  EXPECT_EQ(*set->read(4).bytes(feature::kImage), "G");
+  EXPECT_EQ(*set->read(4).integer(feature::kLabel), 4);
+}
+
+TEST_F(Tar, ASampleHasOneImage) {
+  const auto set = open_dataset({write_tar("a.tar", {{"1.left.jpg", "L"},
+                                                     {"1.jpg", "J"},
+                                                     {"2.left.jpg", "L"},
+                                                     {"2.cls", "0"},
+                                                     {"3.left.jpg", "L"},
+                                                     {"3.right.jpg", "R"}})});
+  ASSERT_EQ(set->size(), 3U);
+  EXPECT_EQ(*set->read(0).bytes(feature::kImage), "J");
+  EXPECT_EQ(*set->read(1).bytes(feature::kImage), "L");
+  EXPECT_TRUE(contains(error_of<DamagedRecord>([&] { set->read(2); }),
+                       "record 2 (3.left.jpg), offset 4608: '3.left.jpg' and '3.right.jpg' are "
+                       "images of one sample, expected one"))
+      << error_of<DamagedRecord>([&] { set->read(2); });
+}
+
 TEST_F(Tar, NamesBeforeAnUnderscoreAreClasses) {
   const auto set =
       open_dataset({write_tar("a.tar", {{"n02_dog.JPEG", "D"}, {"n01_tench.JPEG", "T"}})});
