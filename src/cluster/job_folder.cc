@@ -206,8 +206,12 @@ JobFolders::Made JobFolders::make(const Job& job) const {
     Job known;
     try {
       known = folder.job();
-    } catch (const Error& error) {  // what is left of one that was removed, say
-      log::warning("{}", error.what());
+    } catch (const InputError& damaged) {
+      log::warning("{}", damaged.what());
+      continue;
+    } catch (const Error&) {
+      // What is left of one that was removed has no key; of one that cannot be seen it is not known.
+      if (fs::exists(folder.path() / "job.toml")) throw;
       continue;
     }
     if (known.idempotency_key != job.idempotency_key) continue;

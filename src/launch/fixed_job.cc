@@ -118,12 +118,14 @@ void FixedJob::on_host_lost(RunningAgent& agent, const std::string& why) {
   if (servers.empty() &&
       std::ranges::all_of(ranks, [&](int rank) { return ended_.contains(rank); }))
     return;
-  if (!agent.ready) throw Error(why);
+  if (!agent.ready && !ending()) throw Error(why);
   const bool is_end = !servers.empty() || needs(agent);
   if (!ending()) say(why + (is_end ? "; ending all ranks" : "; the other workers go on"));
   for (const int rank : ranks) {
     note_end(rank);
   }
+  // What servers hold is lost, and they were to save it.
+  if (ending() && running_ == 0 && !servers.empty()) fail_with(1);
   if (is_end) end_all(SIGTERM, 1);
   end_servers();
 }

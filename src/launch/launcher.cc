@@ -16,12 +16,24 @@ namespace {
 struct Outcome {
   int exit_code = 0;
   bool asked_for = false;  // by a signal, or by a limit of the whole job
+  bool could_not = false;  // begin, or go on
 };
 
-Outcome run_once(const JobOptions& options) {
-  const auto run = [](Job&& job) {
-    const int exit_code = job.run();
-    return Outcome{.exit_code = exit_code, .asked_for = job.asked_to_end()};
+// `may_begin_again`: where it cannot begin, nor go on, it says why; else it throws Error.
+Outcome run_once(const JobOptions& options, bool may_begin_again) {
+  const auto run = [&](Job&& job) {
+    Outcome outcome{.exit_code = 1};
+    try {
+      outcome.exit_code = job.run();
+    } catch (const InputError&) {
+      throw;
+    } catch (const Error& error) {
+      if (!may_begin_again || job.asked_to_end()) throw;
+      say(error.what());
+      outcome.could_not = true;
+    }
+    outcome.asked_for = job.asked_to_end();
+    return outcome;
   };
   return options.elastic ? run(elastic::ElasticJob(options)) : run(FixedJob(options));
 }
@@ -36,20 +48,13 @@ int run_job(JobOptions options) {
   if (options.timeout.count() > 0) options.deadline.emplace(options.timeout, "--timeout");
   std::chrono::seconds pause{0};
   for (int restarts = 0;; ++restarts) {
-    Outcome outcome{.exit_code = 1};
-    try {
-      outcome = run_once(options);
-      pause = {};
-    } catch (const InputError&) {
-      throw;
-    } catch (const Error& error) {
-      // A host may be about to start again.
-      if (restarts == 0 || restarts == options.restarts) throw;
-      say(error.what());
-      pause = std::min(std::max(2 * pause, std::chrono::seconds{1}), std::chrono::seconds{30});
-    }
-    if (outcome.exit_code == 0 || outcome.asked_for || restarts == options.restarts)
-      return outcome.exit_code;
+    const bool is_last = restarts == options.restarts;
+    const Outcome outcome = run_once(options, restarts > 0 && !is_last);
+    if (outcome.exit_code == 0 || outcome.asked_for || is_last) return outcome.exit_code;
+    // A host may be about to start again.
+    pause = outcome.could_not
+                ? std::min(std::max(2 * pause, std::chrono::seconds{1}), std::chrono::seconds{30})
+                : std::chrono::seconds{0};
     std::this_thread::sleep_for(pause);
     say(fmt::format("starting the job again ({} of {} restarts)", restarts + 1, options.restarts));
     // Why it failed is in what it wrote.

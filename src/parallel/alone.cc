@@ -14,7 +14,8 @@ void give_gradients_alone(const std::vector<PlannedParameter>& parameters,
                           const std::vector<torch::Tensor>& updated) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     torch::Tensor& gradient = parameters[i].tensor.mutable_grad();
-    if (updated[i].is_same(parameters[i].tensor) || !gradient.defined()) continue;
+    if (!updated[i].defined() || updated[i].is_same(parameters[i].tensor) || !gradient.defined())
+      continue;
     updated[i].mutable_grad() = gradient.to(updated[i].scalar_type());
     gradient = torch::Tensor();
   }
@@ -23,7 +24,8 @@ void give_gradients_alone(const std::vector<PlannedParameter>& parameters,
 void publish_alone(const std::vector<PlannedParameter>& parameters,
                    const std::vector<torch::Tensor>& updated) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (!updated[i].is_same(parameters[i].tensor)) parameters[i].tensor.detach().copy_(updated[i]);
+    if (updated[i].defined() && !updated[i].is_same(parameters[i].tensor))
+      parameters[i].tensor.detach().copy_(updated[i]);
   }
 }
 

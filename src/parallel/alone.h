@@ -12,7 +12,7 @@ namespace sullae {
 /// What is updated of `parameter`: itself, or a master beside it, which begins with `value`.
 torch::Tensor updated_alone(const torch::Tensor& parameter, const torch::Tensor& value);
 
-// Of parameters and what is updated of each, in the same order.
+// Of parameters and what is updated of each, in the same order; undefined for nothing.
 
 /// Masters take the gradients.
 void give_gradients_alone(const std::vector<PlannedParameter>& parameters,

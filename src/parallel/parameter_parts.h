@@ -19,6 +19,13 @@ struct Part {
   std::size_t to = 0;
 };
 
+/// All of it, of the first rank; nothing of what has no elements.
+inline std::vector<Part> of_first(const torch::Tensor& whole) {
+  const auto elements = static_cast<std::size_t>(whole.numel());
+  if (elements == 0) return {};
+  return {{.rank = 0, .from = 0, .to = elements}};
+}
+
 /// What weights of a type are updated in.
 inline torch::ScalarType updated_type(torch::ScalarType type) {
   return type == torch::kBFloat16 || type == torch::kFloat16 ? torch::kFloat32 : type;
@@ -36,8 +43,12 @@ class ParameterParts {
   virtual const std::vector<PlannedParameter>& all() const = 0;
   /// One that is laid out as the whole of it; it need not be there.
   virtual torch::Tensor outline_of(std::size_t parameter) const { return all()[parameter].tensor; }
-  /// What belongs to them, and is not trained: whole on every rank, under the names that it has with them.
+  /// What else belongs to them, buffers above all: whole on every rank, under the names that it has with them.
   virtual std::vector<NamedState> others() const { return {}; }
+  /// Those that are not are the first rank's, and nobody has a piece of them.
+  virtual bool is_trained(std::size_t parameter) const {
+    return all()[parameter].tensor.requires_grad();
+  }
   /// Whether every rank has all of it, as it is updated, in its tensor, and may write any part.
   virtual bool is_whole(std::size_t parameter) const = 0;
   /// What it is updated in, and stored.

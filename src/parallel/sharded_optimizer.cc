@@ -127,6 +127,7 @@ class ShardedOptimizer::Impl {
     scatter_options(whole, *optimizer_, sharded_.world(), root);
     const auto prototype = make_prototype(make_, *optimizer_);
     for (std::size_t i = 0; i < sharded_.all().size(); ++i) {
+      if (!sharded_.is_trained(i)) continue;
       StateTensors tensors;
       if (is(root)) tensors = state_of(*whole, parameters[i]);
       tensors = scatter_state(sharded_, i, tensors, root);

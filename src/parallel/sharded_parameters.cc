@@ -55,6 +55,16 @@ ShardedParameters::ShardedParameters(
   frozen_ = std::move(found.frozen);
   if (parameters_.empty())
     throw InputError(fmt::format("{}: no parameter requires gradients", kShardedOptimizer));
+  for (const auto& item : each_once(parameters)) {
+    // A frozen one that has gaps goes as buffers do.
+    if (!item.value().requires_grad() && !item.value().is_non_overlapping_and_dense()) continue;
+    all_.push_back({.name = item.key(), .tensor = item.value()});
+    const auto trained = std::ranges::find_if(
+        parameters_, [&](const auto& one) { return one.tensor.is_same(item.value()); });
+    numbers_.push_back(trained == parameters_.end()
+                           ? std::nullopt
+                           : std::optional<std::size_t>(trained - parameters_.begin()));
+  }
   check_divisible_parameters(parameters_, kShardedOptimizer);
   for (PlannedParameter& parameter : parameters_)
     parameter.alone = options_.own_buckets.contains(parameter.name);
@@ -152,16 +162,22 @@ void ShardedParameters::make_pieces(ShardedBucket& bucket) {
 }
 
 std::vector<Part> ShardedParameters::parts_of(std::size_t parameter) const {
-  const auto elements = static_cast<std::size_t>(parameters_[parameter].tensor.numel());
-  if (world_.size() == 1) return {{.rank = 0, .from = 0, .to = elements}};
-  const auto& [number, place] = place_[parameter];
+  const auto trained = numbers_[parameter];
+  if (world_.size() == 1 || !trained) return of_first(all_[parameter].tensor);
+  const auto& [number, place] = place_[*trained];
   const ShardedBucket& bucket = *buckets_[number];
   return parts_at(place, bucket.sizes, bucket.element_bytes(), bucket.counts);
 }
 
 bool ShardedParameters::is_whole(std::size_t parameter) const {
-  const auto type = parameters_[parameter].tensor.scalar_type();
-  return updated_type(type) == type;
+  const auto type = all_[parameter].tensor.scalar_type();
+  return !numbers_[parameter] || updated_type(type) == type;
+}
+
+const torch::Tensor& ShardedParameters::piece_of(std::size_t parameter) const {
+  static const torch::Tensor kNone;
+  const auto trained = numbers_[parameter];
+  return trained ? pieces_[*trained] : kNone;
 }
 
 void ShardedParameters::reduce() {
@@ -206,9 +222,9 @@ void ShardedParameters::publish() {
 void ShardedParameters::take_weights(
     const torch::OrderedDict<std::string, torch::Tensor>& weights) {
   const torch::NoGradGuard guard;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const torch::Tensor* const whole = weights.find(parameters_[i].name);
-    if (whole != nullptr && pieces_[i].defined()) copy_parts(*this, i, *whole);
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    const torch::Tensor* const whole = weights.find(all_[i].name);
+    if (whole != nullptr && piece_of(i).defined()) copy_parts(*this, i, *whole);
   }
 }
 

@@ -31,10 +31,11 @@ class ShardedParameters final : public ParameterStore {
   ShardedParameters& operator=(const ShardedParameters&) = delete;
 
   const World& world() const override { return world_; }
-  const std::vector<PlannedParameter>& all() const override { return parameters_; }
+  const std::vector<PlannedParameter>& all() const override { return all_; }
   bool is_whole(std::size_t parameter) const override;
   std::vector<Part> parts_of(std::size_t parameter) const override;
-  const torch::Tensor& piece_of(std::size_t parameter) const override { return pieces_[parameter]; }
+  const torch::Tensor& piece_of(std::size_t parameter) const override;
+  bool is_trained(std::size_t parameter) const override { return numbers_[parameter].has_value(); }
   void reduce() override;
   void clear_gradients() override;
   void publish() override;
@@ -49,11 +50,13 @@ class ShardedParameters final : public ParameterStore {
 
   ShardedOptimizerOptions options_;
   World world_;
-  std::vector<PlannedParameter> parameters_;
+  std::vector<PlannedParameter> all_;                // each once, as they were given
+  std::vector<std::optional<std::size_t>> numbers_;  // of those, among the trained ones
+  std::vector<PlannedParameter> parameters_;         // trained
   std::vector<PlannedParameter> frozen_;
-  std::vector<torch::Tensor> pieces_;  // by parameter
+  std::vector<torch::Tensor> pieces_;  // by trained parameter
   std::vector<std::pair<std::size_t, std::size_t>>
-      place_;  // by parameter: its bucket, and where there
+      place_;  // by trained parameter: its bucket, and where there
   std::vector<std::unique_ptr<ShardedBucket>> buckets_;  // stay where they are
   std::optional<ShardExchange> exchange_;                // with others
   std::optional<GradientBuffers> buffers_;

@@ -63,6 +63,7 @@ bool is_moment(const c10::IValue& value, std::int64_t elements) {
 
 // Through libtorch's own serialization, which knows every kind of state.
 StateTensors state_of(const torch::optim::Optimizer& optimizer, const torch::Tensor& parameter) {
+  if (!parameter.defined()) return {};
   const auto& states = optimizer.state();
   const auto found = states.find(key_of(states, parameter));
   if (found == states.end() || found->second == nullptr) return {};

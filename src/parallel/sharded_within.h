@@ -1,9 +1,10 @@
-// What a ShardedOptimizer has, from within.
+// What a ShardedOptimizer, or ShardedUnits, have, from within.
 #pragma once
 
 #include "parallel/checkpoint/checkpoint.h"
 #include "parallel/parameter_store.h"
 #include "sullae/parallel/sharded_optimizer.h"
+#include "sullae/parallel/sharded_units.h"
 
 namespace sullae {
 
@@ -13,5 +14,6 @@ struct ShardedWithin {
   Sharded sharded;
 };
 ShardedWithin within(ShardedOptimizer& optimizer);
+ParameterStore& store_of(ShardedUnits& units);
 
 }  // namespace sullae

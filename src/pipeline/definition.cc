@@ -93,8 +93,8 @@ void read_tell(const TomlFile& file, const toml::node& node, Tell& tell) {
 bool holds(const std::string& above, const std::string& path) {
   // A slash at the end says nothing more.
   const auto normal = [](const std::string& text) {
-    const fs::path path = fs::path(text).lexically_normal();
-    return path.has_filename() || path == path.root_path() ? path : path.parent_path();
+    const fs::path whole = fs::path(text).lexically_normal();
+    return whole.has_filename() || whole == whole.root_path() ? whole : whole.parent_path();
   };
   const fs::path a = normal(above);
   const fs::path b = normal(path);

@@ -26,6 +26,16 @@ FoundModel find_model(const fs::path& path) {
     throw InputError(fmt::format(
         "{}: expected a checkpoint, a model's folder in a repository, or a --checkpoint-dir",
         path.string()));
+  const auto name_of = [](const fs::path& file) {
+    const auto name = file.filename().string();
+    return name.substr(0, name.rfind("-step-"));
+  };
+  for (const auto& file : checkpoints) {
+    if (name_of(file) != name_of(checkpoints.front()))
+      throw InputError(fmt::format(
+          "{}: has checkpoints of {} and of {}: expected one of its files, as {}", path.string(),
+          name_of(checkpoints.front()), name_of(file), checkpoints.front().string()));
+  }
   return {.file = checkpoints.front()};
 }
 

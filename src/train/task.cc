@@ -49,7 +49,10 @@ std::unique_ptr<Task> make_task(const Recipe& recipe, const RecipeOptions& optio
                                  file.string(), known.recipe, recipe.name()));
   auto task = recipe.make(options, world, &known);
   const auto model = task->model();
-  if (ShardedUnits* const units = units_of(*model))
+  ShardedUnits* const units = units_of(*model);
+  if (units != nullptr && is_in_parts(*model))
+    load_weights(file, *model, *units, world);
+  else if (units != nullptr)
     load_weights(file, *model, *units);
   else if (is_in_parts(*model))
     load_weights(file, *model, *Ranks(options, world).model);

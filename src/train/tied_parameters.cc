@@ -28,8 +28,10 @@ std::map<std::string, Holders> holders_of(const torch::nn::Module& model, const 
   std::map<const void*, std::string> firsts;
   for (const auto& item : model.named_parameters()) {
     const auto first = firsts.emplace(item.value().unsafeGetTensorImpl(), item.key()).first;
-    mine += fmt::format("{}\n{} [{}]\n{}\n", item.key(), c10::toString(item.value().scalar_type()),
-                        fmt::join(item.value().sizes(), ", "), first->second);
+    mine +=
+        fmt::format("{}\n{} [{}]{}\n{}\n", item.key(), c10::toString(item.value().scalar_type()),
+                    fmt::join(item.value().sizes(), ", "),
+                    item.value().requires_grad() ? "" : ", frozen", first->second);
   }
   std::map<std::string, Holders> holders;
   const auto all = texts_of_all(stages, mine);

@@ -69,6 +69,12 @@ void check_run_dir(const TrainOptions& options, const World& world) {
   if (elastic::is_elastic() || world.rank() == 0) runs::expect_new_run(options.run_dir);
 }
 
+bool has_batch_norms(const torch::nn::Module& model) {
+  return std::ranges::any_of(model.modules(/*include_self=*/false), [](const auto& module) {
+    return dynamic_cast<const torch::nn::BatchNorm2dImpl*>(module.get()) != nullptr;
+  });
+}
+
 // The weights as they are now, as a version of a model repository.
 void export_model(Loop& loop, const Recipe& recipe, const RecipeOptions& options,
                   const ModelDescription& description) {
@@ -99,6 +105,9 @@ std::optional<Report> train(const Recipe& recipe, const RecipeOptions& options,
   require_samples(*task);
   const auto objective = task->objective(checked.label_smoothing);
   const auto model = task->model();
+  if (checked.sync_batch_norm && !has_batch_norms(*model))
+    throw InputError(
+        fmt::format("--sync-batch-norm: {}'s network has no batch norms", recipe.name()));
   Loop loop({.model = *model,
              .objective = *objective,
              .data = *task,

@@ -318,7 +318,7 @@ TEST_F(OtherHosts, OneThatFallsSilentIsNotWaitedForForEver) {
   Program program({sullae_program(), "run", "-H", "nodeA:1,nodeB:1", "--store-host", "127.0.0.1",
                    "--rsh",
                    shell("[ $1 = nodeB ] && echo $$ > " + pid_file.string() +
-                         "; shift; exec sh -c \"exec $*\""),
+                         "; shift; exec sh -c \"$*\""),
                    "sh", "-c", "echo up; sleep 600", mark});
   ASSERT_TRUE(program.wait_for_output("[0] up"));
   ASSERT_TRUE(program.wait_for_output("[1] up"));

@@ -198,6 +198,11 @@ TEST_F(Predict, MistakesAreTold) {
       contains(error_of_predict({"--data", reviews()}), "models/no: there is no such model"));
   model_ = directory_.path() / "models";
   EXPECT_TRUE(contains(error_of_predict({"--data", reviews()}), "expected a checkpoint"));
+  model_ = directory_.path() / "run";
+  put_text(model_ / "gpt-step-000000001.ckpt", "");
+  put_text(model_ / "nsmc-step-000000007.ckpt", "");
+  EXPECT_TRUE(contains(error_of_predict({"--data", reviews()}),
+                       "run: has checkpoints of nsmc and of gpt: expected one of its files, as "));
 }
 
 }  // namespace

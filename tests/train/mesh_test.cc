@@ -87,7 +87,9 @@ TEST_F(TrainedMesh, GoesOnEqualToTheBit) {
 
 TEST_F(TrainedMesh, IsServedAndTrainedFurther) {
   expect_to_be_served_and_trained_further(4, {"--mesh", "tp=2"},
-                                          {{2, {"--mesh", "tp=2"}}, {3, {"--mesh", "tp=3"}}});
+                                          {{2, {"--mesh", "tp=2"}},
+                                           {3, {"--mesh", "tp=3"}},
+                                           {4, {"--mesh", "tp=2", "--shard", "parameters"}}});
 }
 
 TEST_F(TrainedMesh, TakesMemoryOfParts) { expect_memory_of_parts("--mesh", "dp=4", "tp=4"); }

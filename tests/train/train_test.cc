@@ -178,6 +178,8 @@ TEST_F(Train, SaysWhatIsWrong) {
       {{"mnist", "--data", mnist_, "--loss-scale", "8"}, "--loss-scale 8: needs --precision"},
       {{"mnist", "--data", mnist_, "--precision", "bfloat16", "--loss-scale", "much"},
        "--loss-scale much: expected dynamic, or a number above 0"},
+      {{"mnist", "--data", mnist_, "--sync-batch-norm"},
+       "--sync-batch-norm: mnist's network has no batch norms"},
       {{"mnist", "--data", mnist_, "--lr-schedule", "step"}, "needs --lr-steps"},
       {{"mnist", "--data", mnist_, "--lr-schedule", "step", "--lr-steps", "3,x"}, "--lr-steps 3,x"},
       {{"mnist", "--data", mnist_, "--local-sgd", "often"}, "--local-sgd"},

@@ -19,6 +19,7 @@
 
 namespace sullae {
 
+class ParameterStore;
 class UnitParameters;
 
 struct ShardedUnitsOptions {
@@ -98,10 +99,7 @@ class ShardedUnits {
 
  private:
   friend class ShardedOptimizer;
-  friend void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
-                           ShardedUnits& units, const CheckpointOptions& options);
-  friend CheckpointMetadata load_weights(const std::filesystem::path& file,
-                                         torch::nn::Module& module, ShardedUnits& units);
+  friend ParameterStore& store_of(ShardedUnits& units);
   std::size_t add(torch::nn::Module& module, const std::string& name);
   std::shared_ptr<UnitParameters> parameters_;
 };

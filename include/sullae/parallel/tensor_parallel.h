@@ -16,6 +16,7 @@
 #include "sullae/parallel/differentiable_collectives.h"
 #include "sullae/parallel/index_range.h"
 #include "sullae/parallel/parts_optimizer.h"
+#include "sullae/parallel/sharded_units.h"
 #include "sullae/sullae.h"
 #include "sullae/torch/checkpoint.h"
 #include "sullae/torch/precision.h"
@@ -203,6 +204,8 @@ CheckpointMetadata load_weights(const std::filesystem::path& file, torch::nn::Mo
 //
 // Collective over `world`, in which are all that have parts and pieces: the mesh's.
 
+/// See ShardedOptimizer::unscale(); whether gradients are finite on all.
+bool unscale(ShardedOptimizer& optimizer, double scale, const World& world);
 /// After synchronize(), which it calls. Returns the norm before.
 double clip_grad_norm(const torch::nn::Module& module, ShardedOptimizer& optimizer, double most,
                       const World& world);
@@ -216,5 +219,8 @@ void save_weights(const std::filesystem::path& file, const torch::nn::Module& mo
                   const CheckpointOptions& options = {});
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
                                    ShardedOptimizer& optimizer, const World& world);
+/// Of units whose modules, which `module` has registered, have layers in parts.
+CheckpointMetadata load_weights(const std::filesystem::path& file, torch::nn::Module& module,
+                                ShardedUnits& units, const World& world);
 
 }  // namespace sullae

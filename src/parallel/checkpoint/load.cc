@@ -61,6 +61,7 @@ void give_to_replicas(const torch::nn::Module& module, ParameterParts& parts,
   }
   for (std::size_t i = 0; i < parts.all().size(); ++i) {
     const torch::Tensor& piece = parts.piece_of(i);
+    if (!parts.is_trained(i)) give(parts.all()[i].tensor);
     if (!piece.defined()) continue;
     give(piece);
     if (!prototype) continue;
@@ -128,6 +129,7 @@ class Load {
   }
 
   void give_state(std::size_t parameter, const torch::optim::OptimizerParamState* prototype) {
+    if (!parts_.is_trained(parameter)) return;
     const torch::Tensor whole = parts_.outline_of(parameter);
     const torch::Tensor& piece = parts_.piece_of(parameter);
     StateTensors outline;

@@ -184,7 +184,8 @@ std::vector<Part> moment_writers_of(const ParameterParts& parts, std::size_t par
 }
 
 std::vector<Part> writers_of(const ParameterParts& parts, std::size_t parameter) {
-  if (!parts.is_whole(parameter)) return moment_writers_of(parts, parameter);
+  if (!parts.is_whole(parameter) || !parts.is_trained(parameter))
+    return moment_writers_of(parts, parameter);
   std::vector<Part> writers;
   for (int rank = 0; rank < parts.world().size(); ++rank) {
     const auto range = even_part(parts.all()[parameter].tensor.numel(), parts.world().size(), rank);
@@ -203,7 +204,7 @@ std::unique_ptr<torch::optim::Optimizer> make_outline(const ParameterParts& part
     parameters.insert(parts.all()[i].name,
                       torch::empty(parts.outline_of(i).sizes(),
                                    torch::device(torch::kMeta).dtype(parts.type_of(i)))
-                          .set_requires_grad(true));
+                          .set_requires_grad(parts.is_trained(i)));
   return make(parameters);
 }
 

@@ -37,7 +37,7 @@ std::vector<OwnPart> own_parts(const std::vector<Part>& all, const std::vector<P
   auto writer = writers.begin();
   std::size_t at = 0;
   for (const Part& part : all) {
-    if (part.rank != rank) continue;
+    if (part.rank != rank || part.from == part.to) continue;
     while (writer != writers.end() && writer->from < part.from) ++writer;
     const bool writes =
         writer != writers.end() && writer->from == part.from && writer->rank == rank;

@@ -1,5 +1,8 @@
 // Models in parts, whose ranks divide the optimizer of each part among those that have it.
 #include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <map>
 
 #include "parallel/agreement.h"
 #include "parallel/gradient_norm.h"
@@ -11,20 +14,21 @@
 namespace sullae {
 namespace {
 
-// Of each parameter that the optimizer has, trained or not, this rank's piece, by the module's name of it. Collective over `world`.
+// Of what is trained this rank's piece, by the module's first name of it. Collective over `world`.
 UpdatedByName pieces_by_name(const torch::nn::Module& module, const ParameterStore& store,
                              const World& world) {
   UpdatedByName updated;
   std::string problem;
-  const auto parameters = module.named_parameters();
+  std::map<const void*, std::string> names;
+  for (const auto& item : module.named_parameters())
+    names.emplace(item.value().unsafeGetTensorImpl(), item.key());
   for (std::size_t i = 0; i < store.all().size(); ++i) {
+    if (!store.is_trained(i)) continue;
     const PlannedParameter& one = store.all()[i];
-    const torch::Tensor* const found = parameters.find(one.name);
-    if (found == nullptr || !found->is_same(one.tensor)) {
-      problem = fmt::format(
-          "a checkpoint of a model in parts: the optimizer has a parameter '{}', which the module "
-          "has not: expected an optimizer of module.named_parameters()",
-          one.name);
+    const auto name = names.find(one.tensor.unsafeGetTensorImpl());
+    if (name == names.end()) {
+      problem =
+          fmt::format("the optimizer has a parameter '{}', which the module has not", one.name);
       break;
     }
     IndexRange elements;
@@ -32,8 +36,17 @@ UpdatedByName pieces_by_name(const torch::nn::Module& module, const ParameterSto
       if (part.rank == store.world().rank())
         elements = {static_cast<std::int64_t>(part.from), static_cast<std::int64_t>(part.to)};
     }
-    updated[one.name] = {.tensor = store.piece_of(i), .elements = elements};
+    updated[name->second] = {.tensor = store.piece_of(i), .elements = elements};
   }
+  for (const auto& item : module.named_parameters()) {
+    const auto name = names.at(item.value().unsafeGetTensorImpl());
+    if (problem.empty() && item.value().requires_grad() && !updated.contains(name))
+      problem = fmt::format("the module has a parameter '{}', which the optimizer has not", name);
+  }
+  if (!problem.empty())
+    problem = fmt::format(
+        "a checkpoint of a model in parts: {}: expected an optimizer of module.named_parameters()",
+        problem);
   throw_on_all(world, problem);
   return updated;
 }
@@ -48,6 +61,12 @@ PartsOptimizer as_parts(const Sharded& sharded) {
 }
 
 }  // namespace
+
+bool unscale(ShardedOptimizer& optimizer, double scale, const World& world) {
+  std::int64_t finite = optimizer.unscale(scale) ? 1 : 0;
+  world.allreduce(&finite, &finite, 1, DataType::int64, ReduceOp::min);
+  return finite != 0;
+}
 
 double clip_grad_norm(const torch::nn::Module& module, ShardedOptimizer& optimizer, double most,
                       const World& world) {
@@ -79,6 +98,14 @@ CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn:
   const auto [store, sharded] = within(optimizer);
   const auto parts = as_parts(sharded);
   auto metadata = joined(module, store, world).load(file, &parts);
+  store.refresh();
+  return metadata;
+}
+
+CheckpointMetadata load_weights(const std::filesystem::path& file, torch::nn::Module& module,
+                                ShardedUnits& units, const World& world) {
+  ParameterStore& store = store_of(units);
+  auto metadata = joined(module, store, world).load(file, nullptr);
   store.refresh();
   return metadata;
 }

@@ -1,6 +1,7 @@
 #include "sullae/parallel/sharded_units.h"
 
 #include "parallel/checkpoint/checkpoint.h"
+#include "parallel/sharded_within.h"
 #include "parallel/units/unit_parameters.h"
 
 namespace sullae {
@@ -24,18 +25,22 @@ const ShardedUnitsOptions& ShardedUnits::options() const { return parameters_->o
 
 std::vector<std::string> ShardedUnits::parameter_names() const {
   std::vector<std::string> names;
-  for (const PlannedParameter& parameter : parameters_->all()) names.push_back(parameter.name);
+  for (std::size_t i = 0; i < parameters_->all().size(); ++i) {
+    if (parameters_->is_trained(i)) names.push_back(parameters_->all()[i].name);
+  }
   return names;
 }
 
+ParameterStore& store_of(ShardedUnits& units) { return *units.parameters_; }
+
 void save_weights(const std::filesystem::path& file, const torch::nn::Module& module,
                   ShardedUnits& units, const CheckpointOptions& options) {
-  save_parts(file, module, *units.parameters_, nullptr, options);
+  save_parts(file, module, store_of(units), nullptr, options);
 }
 
 CheckpointMetadata load_weights(const std::filesystem::path& file, torch::nn::Module& module,
                                 ShardedUnits& units) {
-  return load_parts(file, module, *units.parameters_, nullptr);
+  return load_parts(file, module, store_of(units), nullptr);
 }
 
 }  // namespace sullae

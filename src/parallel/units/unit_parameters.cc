@@ -58,19 +58,16 @@ void UnitParameters::give_to_optimizer() {
   closed_ = true;
 }
 
-// Those that require gradients. What is wrong on one rank is so on all, which would wait for it.
-std::vector<PlannedParameter> UnitParameters::checked(torch::nn::Module& module,
-                                                      const std::string& name) {
+// Those that require gradients, of all. What is wrong on one rank is so on all, which would wait for it.
+std::vector<PlannedParameter> UnitParameters::checked(
+    const torch::OrderedDict<std::string, torch::Tensor>& all, const std::string& name) {
   TrainedParameters found;
   std::string problem;
   try {
     if (closed_)
       throw InputError(fmt::format(
           "{}: unit '{}' comes after a unit ran, or the optimizer was made", kWho, name));
-    torch::OrderedDict<std::string, torch::Tensor> named;
-    for (const auto& item : module.named_parameters())
-      named.insert(name_in(name, item.key()), item.value());
-    found = trained_of(named, kWho);
+    found = trained_of(all, kWho);
     check_unit(found.trained, name, seen_);
     if (!all_.empty()) check_one_device(all_.front(), found.trained.front(), kWho);
   } catch (const InputError& error) {
@@ -85,10 +82,6 @@ std::vector<PlannedParameter> UnitParameters::checked(torch::nn::Module& module,
         world_, kWho);
   }
   frozen_.insert(frozen_.end(), found.frozen.begin(), found.frozen.end());
-  for (const PlannedParameter& parameter : found.frozen)
-    others_.push_back({NamedState::Kind::parameter, parameter.name, parameter.tensor});
-  for (const auto& item : module.named_buffers())
-    others_.push_back({NamedState::Kind::buffer, name_in(name, item.key()), item.value()});
   return std::move(found.trained);
 }
 
@@ -103,7 +96,12 @@ void UnitParameters::start_equal(const torch::nn::Module& module) const {
 }
 
 std::size_t UnitParameters::add(torch::nn::Module& module, const std::string& name) {
-  auto parameters = checked(module, name);
+  torch::OrderedDict<std::string, torch::Tensor> named;
+  for (const auto& item : each_once(module.named_parameters()))
+    named.insert(name_in(name, item.key()), item.value());
+  auto parameters = checked(named, name);
+  for (const auto& item : module.named_buffers())
+    others_.push_back({NamedState::Kind::buffer, name_in(name, item.key()), item.value()});
   const std::size_t number = residences_.size();
   residences_.emplace_back();
   expected_.push_back(0);
@@ -116,35 +114,37 @@ std::size_t UnitParameters::add(torch::nn::Module& module, const std::string& na
   std::vector<torch::Tensor> values;  // as they are before they are cast
   for (const PlannedParameter& parameter : parameters) values.push_back(parameter.tensor.detach());
   if (options_.type) cast_to_16_bits(module, *options_.type);
-  if (alone()) {
-    keep_alone(parameters, values);
-    return number;
-  }
   const torch::NoGradGuard guard;
-  units_.push_back(
-      std::make_unique<Unit>(name, std::move(parameters), values, world_.size(), world_.rank()));
-  const Unit& unit = *units_.back();
-  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-    all_.push_back(unit.parameters[i]);
-    places_.emplace_back(number, i);
-    pieces_.push_back(unit.piece_of(i));
+  if (!alone())
+    units_.push_back(
+        std::make_unique<Unit>(name, parameters, values, world_.size(), world_.rank()));
+  // Where a rank is alone, what is updated are the parameters themselves, or their masters.
+  std::size_t next = 0;
+  for (const auto& item : named) {
+    const bool is_trained =
+        next < parameters.size() && parameters[next].tensor.is_same(item.value());
+    // One that has gaps goes as buffers do.
+    if (!is_trained && !item.value().is_non_overlapping_and_dense()) {
+      others_.push_back({NamedState::Kind::parameter, item.key(), item.value()});
+      continue;
+    }
+    all_.push_back(is_trained ? parameters[next]
+                              : PlannedParameter{.name = item.key(), .tensor = item.value()});
+    places_.push_back(is_trained ? std::optional(std::pair(number, next)) : std::nullopt);
+    if (!is_trained)
+      pieces_.emplace_back();
+    else if (alone())
+      pieces_.push_back(updated_alone(parameters[next].tensor, values[next]));
+    else
+      pieces_.push_back(units_.back()->piece_of(next));
+    if (is_trained) ++next;
   }
   return number;
 }
 
-// What is updated are the parameters themselves, or their masters.
-void UnitParameters::keep_alone(const std::vector<PlannedParameter>& parameters,
-                                const std::vector<torch::Tensor>& values) {
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    all_.push_back(parameters[i]);
-    places_.emplace_back(0, 0);
-    pieces_.push_back(updated_alone(parameters[i].tensor, values[i]));
-  }
-}
-
 void UnitParameters::make_buffers() {
   if (exchange_) return;
-  auto exchange = std::make_unique<ShardExchange>(world_, all_.front().tensor.device());
+  auto exchange = std::make_unique<ShardExchange>(world_, units_.front()->device());
   std::size_t largest = 0;
   for (const auto& unit : units_) largest = std::max(largest, unit->bytes());
   std::vector<WholeMemory> made;
@@ -226,13 +226,12 @@ void UnitParameters::finish_backward(std::size_t unit) {
 }
 
 bool UnitParameters::is_whole(std::size_t parameter) const {
-  return alone() && pieces_[parameter].is_same(all_[parameter].tensor);
+  return !is_trained(parameter) || (alone() && pieces_[parameter].is_same(all_[parameter].tensor));
 }
 
 std::vector<Part> UnitParameters::parts_of(std::size_t parameter) const {
-  const auto elements = static_cast<std::size_t>(all_[parameter].tensor.numel());
-  if (alone()) return {{.rank = 0, .from = 0, .to = elements}};
-  const auto& [number, member] = places_[parameter];
+  if (alone() || !is_trained(parameter)) return of_first(all_[parameter].tensor);
+  const auto& [number, member] = *places_[parameter];
   const auto& [section, place] = units_[number]->places[member];
   const UnitSection& one = units_[number]->sections[section];
   return parts_at(place, one.sizes, one.element_bytes(), one.counts);

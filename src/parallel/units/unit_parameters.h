@@ -51,6 +51,7 @@ class UnitParameters final : public ParameterStore {
   const ShardedUnitsOptions& options() const { return options_; }
   const std::vector<PlannedParameter>& all() const override { return all_; }
   std::vector<NamedState> others() const override { return others_; }
+  bool is_trained(std::size_t parameter) const override { return places_[parameter].has_value(); }
   bool is_whole(std::size_t parameter) const override;
   std::vector<Part> parts_of(std::size_t parameter) const override;
   const torch::Tensor& piece_of(std::size_t parameter) const override { return pieces_[parameter]; }
@@ -69,9 +70,8 @@ class UnitParameters final : public ParameterStore {
   };
 
   bool alone() const { return world_.size() == 1 && !replicas_; }
-  void keep_alone(const std::vector<PlannedParameter>& parameters,
-                  const std::vector<torch::Tensor>& values);
-  std::vector<PlannedParameter> checked(torch::nn::Module& module, const std::string& name);
+  std::vector<PlannedParameter> checked(const torch::OrderedDict<std::string, torch::Tensor>& all,
+                                        const std::string& name);
   void start_equal(const torch::nn::Module& module) const;
   void make_buffers();
   void start_gather(std::size_t unit, WholeMemory memory, bool shared);
@@ -88,10 +88,10 @@ class UnitParameters final : public ParameterStore {
   std::set<const void*> seen_;                // parameters
   std::vector<PlannedParameter> all_;
   std::vector<PlannedParameter> frozen_;
-  std::vector<NamedState> others_;     // of units: what is frozen, and buffers
+  std::vector<NamedState> others_;     // of units: buffers, and what is frozen and has gaps
   std::vector<torch::Tensor> pieces_;  // by parameter
-  std::vector<std::pair<std::size_t, std::size_t>>
-      places_;  // by parameter: its unit, and which of its
+  // By parameter: its unit, and which of its; none: it is not trained.
+  std::vector<std::optional<std::pair<std::size_t, std::size_t>>> places_;
   RunOrder order_;
   std::vector<std::optional<Residence>> residences_;  // by unit
   std::vector<int> expected_;                // by unit: runs that backward has yet to come to

@@ -59,18 +59,23 @@ void ServedModel::write_state() {
              .canary = canary_percent_ > 0 ? canary_ : 0,
              .canary_percent = canary_percent_};
   }
-  // Tried once for each change, also where it cannot be written.
-  if (std::exchange(written_, state) == state) return;
+  if (written_ == state) return;
   repository::write_serving_state(directory_, state);
+  written_ = state;
 }
 
 // A repository that cannot be written to is served all the same.
 void ServedModel::keep_state() {
+  std::string problem;
   try {
     write_state();
   } catch (const Error& error) {
-    log::warning("model {}: what is served cannot be noted down: {}", name_, error.what());
+    problem = error.what();
   }
+  // It is tried again with each look, and said once.
+  const std::lock_guard writing(state_mutex_);
+  if (std::exchange(unwritten_, problem) != problem && !problem.empty())
+    log::warning("model {}: what is served cannot be noted down: {}", name_, problem);
 }
 
 void ServedModel::report(const std::string& problem) {

@@ -120,6 +120,7 @@ class ServedModel {
   std::mutex update_mutex_;  // held by update(): one at a time
   std::mutex state_mutex_;
   repository::ServingState written_;  // guarded by state_mutex_: what the file says
+  std::string unwritten_;             // guarded by state_mutex_: why it does not say what is now
   mutable std::mutex mutex_;
   ModelConfig config_;  // guarded by mutex_, as all below
   std::filesystem::file_time_type config_time_{};

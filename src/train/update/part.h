@@ -23,6 +23,8 @@ class Part {
  public:
   virtual ~Part() = default;
 
+  /// Parameters of these names are to be divided as other stages divide theirs of these names. Before update() is entered.
+  virtual void divide_alike(const std::set<std::string>& names) = 0;
   /// As if the parts were a model. It is entered with the ranks that have the same ones.
   virtual WeightUpdate& update() = 0;
   /// What this rank's optimizer is of, by the names of the parameters; after reduce() these have gradients.
@@ -37,8 +39,8 @@ class Part {
 /// Each rank has the whole optimizer of its parts.
 std::unique_ptr<Part> make_replicated_part(torch::nn::Module& model, const TrainOptions& options,
                                            const Ranks& ranks);
-/// Each rank has a part of it: --shard. Parameters called `tied` are divided alike wherever they are.
+/// Each rank has a part of it: --shard.
 std::unique_ptr<Part> make_sharded_part(torch::nn::Module& model, const TrainOptions& options,
-                                        const Ranks& ranks, const std::set<std::string>& tied);
+                                        const Ranks& ranks);
 
 }  // namespace sullae::train

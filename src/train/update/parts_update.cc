@@ -20,11 +20,11 @@ class PartsUpdate final : public WeightUpdate {
   // `model` has the weights to start from.
   PartsUpdate(torch::nn::Module& model, const TrainOptions& options, const Ranks& ranks)
       : model_(model), options_(options), ranks_(ranks) {
-    if (ranks.stages) tied_.emplace(model, *ranks.stages);
-    part_ = options.shard == "none"
-                ? make_replicated_part(model, options, ranks)
-                : make_sharded_part(model, options, ranks,
-                                    tied_ ? tied_->names() : std::set<std::string>());
+    part_ = options.shard == "none" ? make_replicated_part(model, options, ranks)
+                                    : make_sharded_part(model, options, ranks);
+    if (!ranks.stages) return;
+    tied_.emplace(model, *ranks.stages);  // of the types that they have by now
+    part_->divide_alike(tied_->names());
   }
 
   void enter(const World& world) override { own().enter(world); }

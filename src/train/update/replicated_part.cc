@@ -21,6 +21,7 @@ class ReplicatedPart final : public Part {
         ranks_(ranks),
         update_(make_replicated_update(model, options)) {}
 
+  void divide_alike(const std::set<std::string>&) override {}  // they are whole
   WeightUpdate& update() override { return *update_; }
   torch::OrderedDict<std::string, torch::Tensor> updated() override {
     return with_masters(model_.named_parameters(), update_->master_weights());

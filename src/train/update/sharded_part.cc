@@ -9,10 +9,10 @@ namespace {
 
 class ShardedPart final : public Part {
  public:
-  ShardedPart(torch::nn::Module& model, const TrainOptions& options, const Ranks& ranks,
-              const std::set<std::string>& tied)
-      : model_(model), ranks_(ranks), update_(model, options, tied) {}
+  ShardedPart(torch::nn::Module& model, const TrainOptions& options, const Ranks& ranks)
+      : model_(model), ranks_(ranks), update_(model, options) {}
 
+  void divide_alike(const std::set<std::string>& names) override { update_.set_own_buckets(names); }
   WeightUpdate& update() override { return update_; }
   torch::OrderedDict<std::string, torch::Tensor> updated() override {
     return update_.sharded().pieces();
@@ -38,8 +38,8 @@ class ShardedPart final : public Part {
 }  // namespace
 
 std::unique_ptr<Part> make_sharded_part(torch::nn::Module& model, const TrainOptions& options,
-                                        const Ranks& ranks, const std::set<std::string>& tied) {
-  return std::make_unique<ShardedPart>(model, options, ranks, tied);
+                                        const Ranks& ranks) {
+  return std::make_unique<ShardedPart>(model, options, ranks);
 }
 
 }  // namespace sullae::train

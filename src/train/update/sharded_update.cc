@@ -12,13 +12,8 @@
 
 namespace sullae::train {
 
-ShardedUpdate::ShardedUpdate(torch::nn::Module& model, const TrainOptions& options,
-                             std::set<std::string> own_buckets)
-    : model_(model),
-      options_(options),
-      own_buckets_(std::move(own_buckets)),
-      units_(units_of(model)),
-      names_(model.named_parameters()) {
+ShardedUpdate::ShardedUpdate(torch::nn::Module& model, const TrainOptions& options)
+    : model_(model), options_(options), units_(units_of(model)), names_(model.named_parameters()) {
   for (const auto& weight : names_.values()) {
     if (weight.is_floating_point()) type_ = weight.scalar_type();
   }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "sullae/parallel/sharded_optimizer.h"
 #include "sullae/train/units.h"
@@ -20,10 +21,11 @@ namespace sullae::train {
 
 class ShardedUpdate final : public WeightUpdate {
  public:
-  /// `model` has the weights to start from, and outlives this object. `own_buckets`: see ShardedOptimizerOptions.
-  ShardedUpdate(torch::nn::Module& model, const TrainOptions& options,
-                std::set<std::string> own_buckets = {});
+  /// `model` has the weights to start from, and outlives this object.
+  ShardedUpdate(torch::nn::Module& model, const TrainOptions& options);
 
+  /// See ShardedOptimizerOptions. Before enter().
+  void set_own_buckets(std::set<std::string> names) { own_buckets_ = std::move(names); }
   void enter(const World& world) override;
   torch::optim::Optimizer& optimizer() override { return sharded_->optimizer(); }
   bool averages_gradients() const override { return true; }

@@ -197,18 +197,19 @@ TEST_F(ShardedParts, HaveFloat32OfWhatIsIn16Bits) {
   });
 }
 
-// Parameters that nobody trains are whole on all that have them.
+// Parameters that nobody trains are whole on all that have them, and the optimizer's as one process's has them.
 TEST_F(ShardedParts, HaveWhatIsFrozen) {
   const auto& make = kMakers.at("Adam");
+  const auto make_model = [](const World& tensor) {
+    Writer model(tensor);
+    model->up->weight.requires_grad_(false);
+    model->norm->bias.requires_grad_(false);
+    return model;
+  };
+  Weights saved;
   run_ranks({.size = 4}, [&](World& world) {
     const Mesh mesh(world, {{"dp", 2}, {"tp", 2}});
-    const auto make_model = [&] {
-      Writer model(mesh["tp"]);
-      model->up->weight.requires_grad_(false);
-      model->norm->bias.requires_grad_(false);
-      return model;
-    };
-    Writer model = make_model();
+    Writer model = make_model(mesh["tp"]);
     {
       const torch::NoGradGuard guard;
       model->up->weight.add_(1);
@@ -216,11 +217,44 @@ TEST_F(ShardedParts, HaveWhatIsFrozen) {
     }
     ShardedOptimizer optimizer(model->named_parameters(), make, {}, mesh["dp"]);
     save_checkpoint(file_, *model, optimizer, world);
-    Writer other = make_model();
+    Writer other = make_model(mesh["tp"]);
     ShardedOptimizer its(other->named_parameters(), make, {}, mesh["dp"]);
     load_checkpoint(file_, *other, its, world);
-    expect_near(gather_parameters(*other, mesh["tp"]), gather_parameters(*model, mesh["tp"]), 0);
+    const auto whole = gather_parameters(*model, mesh["tp"]);
+    expect_near(gather_parameters(*other, mesh["tp"]), whole, 0);
+    if (world.rank() == 0) saved = whole;
   });
+  run_ranks({.size = 2}, [&](World& world) {
+    Writer model = make_model(World::create({}));
+    ShardedOptimizer optimizer(model->named_parameters(), make, {}, world);
+    load_checkpoint(file_, *model, optimizer);
+    expect_near(gather_parameters(*model, World::create({})), saved, 0);
+    save_checkpoint(again_, *model, optimizer);
+  });
+  const Writer model = make_model(World::create({}));
+  const auto optimizer = make(model->named_parameters());
+  for (const auto& file : {file_, again_}) {
+    load_checkpoint(file, *model, &*optimizer);
+    expect_near(gather_parameters(*model, World::create({})), saved, 0);
+  }
+}
+
+// In one process, with 16 bits, there are masters; and what has no elements has no part.
+TEST_F(ShardedParts, MayBeOfOneRankAndHaveNoElements) {
+  const auto& make = kMakers.at("Adam");
+  const World alone = World::create({});
+  struct EmptyImpl : torch::nn::Module {
+    EmptyImpl() { to(torch::kBFloat16); }
+    torch::Tensor none{register_parameter("none", torch::zeros({0, 3}))};
+    torch::nn::Linear linear{register_module("linear", torch::nn::Linear(3, 2))};
+  };
+  EmptyImpl model;
+  ShardedOptimizer optimizer(model.named_parameters(), make, {}, alone);
+  save_checkpoint(file_, model, optimizer);
+  EmptyImpl found;
+  ShardedOptimizer its(found.named_parameters(), make, {}, alone);
+  load_checkpoint(file_, found, its);
+  EXPECT_TRUE(torch::equal(found.linear->weight, model.linear->weight));
 }
 
 TEST_F(ShardedParts, MistakesAreTold) {
@@ -238,6 +272,12 @@ TEST_F(ShardedParts, MistakesAreTold) {
     EXPECT_EQ(error_of<InputError>([&] { save_weights(file_, *other, job.optimizer, world); }),
               "a checkpoint of a model in parts: the optimizer has a parameter 'tokens.weight', "
               "which the module has not: expected an optimizer of module.named_parameters()");
+    auto some = other->named_parameters();
+    some.erase("norm.bias");
+    ShardedOptimizer of_some(some, make, {}, job.mesh["dp"]);
+    EXPECT_EQ(error_of<InputError>([&] { save_weights(file_, *other, of_some, world); }),
+              "a checkpoint of a model in parts: the module has a parameter 'norm.bias', which the "
+              "optimizer has not: expected an optimizer of module.named_parameters()");
     EXPECT_FALSE(std::filesystem::exists(file_));
   });
 }

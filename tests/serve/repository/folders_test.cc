@@ -142,6 +142,12 @@ TEST_F(Folders, LinksInCirclesAndNotesThatAreFoldersAreStood) {
   EXPECT_TRUE(answers("m"));
 }
 
+TEST_F(Folders, NotesThatCannotBeAreIgnored) {
+  put_text(model_ / ".serving.json", R"({"withdrawn": [1], "canary": 1, "canary_percent": 300})");
+  start();
+  EXPECT_TRUE(answers("m"));
+}
+
 TEST_F(Folders, WhatALinkStandsForNeedNotBeThereYet) {
   const TemporaryDirectory outside;
   fs::create_symlink(outside.path() / "later", model_ / "examples.db");
