@@ -13,6 +13,9 @@
 
 namespace sullae::online {
 
+/// Of samples of a model that has no classes.
+inline constexpr const char* kNoLabel = "-";
+
 /// A sample as an operator gives it.
 struct Example {
   /// What it is known by: another one of this key takes its place. Empty takes a hash of the input.

@@ -40,7 +40,8 @@ SampleSource::SampleSource(const OnlineSource& source, const std::filesystem::pa
       reading_(data::alone({.format = source.format,
                             .classes = description_.classes,
                             .text_columns = source.text_columns,
-                            .label_column = source.label_column})),
+                            .label_column = source.label_column,
+                            .unlabelled = !description_.has_classes()})),
       consumer_(topic_,
                 source.group.empty() ? "sullae-online-" + model.filename().string() : source.group),
       thread_([this](const std::stop_token& stop) { read(stop); }) {}
@@ -144,6 +145,7 @@ Example SampleSource::example_of(const data::Example& sample) const {
     throw InputError(fmt::format("its text has {} bytes, expected at most {}", input->size(),
                                  train::kMostTextBytes));
   if (!is_text) data::decode_jpeg(*input);
+  if (!description_.has_classes()) return {.key = {}, .input = *input, .label = kNoLabel};
   const auto* const number = sample.label();
   const auto* const name = sample.bytes(data::feature::kClass);
   if (number == nullptr && name == nullptr) throw InputError("has no label");

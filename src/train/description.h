@@ -42,6 +42,8 @@ struct ModelDescription {
   std::int64_t integer(const std::string& name) const;
   /// The class of this name, or, where classes have no names, of this number; empty for none.
   std::optional<std::int64_t> class_number(const std::string& name) const;
+  /// Whether its samples have labels; those of one that learns to write are texts alone.
+  bool has_classes() const { return numbers.contains("classes"); }
 };
 
 /// What class `number` is called: its name, or the number where `names` has none.

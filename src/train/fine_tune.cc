@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <numeric>
 #include <optional>
 
 #include "train/evaluation.h"
@@ -86,8 +88,9 @@ class FineTuning {
         task_(*refinement.task),
         options_(options),
         world_(world),
-        earlier_(range(refinement.first_added, refinement.first_added + first_changed)),
-        changed_(range(refinement.first_added + first_changed, task_.size(Split::train))),
+        objective_(task_.objective(/*label_smoothing=*/0)),
+        earlier_(range(refinement.first_added, first_of(refinement, first_changed))),
+        changed_(range(first_of(refinement, first_changed), task_.size(Split::train))),
         test_(draw(refinement.old_test, options.test_samples, options.seed)) {
     result_.changed.samples = changed_.size();
     result_.earlier.samples = earlier_.size();
@@ -103,6 +106,14 @@ class FineTuning {
   }
 
  private:
+  // Of an added sample, among those for training.
+  static std::size_t first_of(const Refinement& refinement, std::size_t added) {
+    const auto& samples = refinement.samples_of_added;
+    if (samples.empty()) return refinement.first_added + added;
+    return std::accumulate(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(added),
+                           refinement.first_added);
+  }
+
   void train(torch::nn::Module& model, const StepCount::Progress& progress) {
     TrainOptions training;
     training.lr = options_.lr;
@@ -114,7 +125,7 @@ class FineTuning {
     StepCount count(progress);
     const Report report =
         Loop({.model = model,
-              .objective = objective_,
+              .objective = *objective_,
               .data = task_,
               .plan =
                   [&](const World& world, const TrainOptions& scaled, Position begun) {
@@ -136,7 +147,7 @@ class FineTuning {
 
   void measure(torch::nn::Module& model, Accuracy Measured::*when) {
     const auto on = [&](const std::vector<std::size_t>& samples) -> Accuracy {
-      const auto measured = evaluate({model, objective_, task_}, Split::test, samples, 0, world_);
+      const auto measured = evaluate({model, *objective_, task_}, Split::test, samples, 0, world_);
       return {.loss = measured.loss, .accuracy = measured.metrics.at("accuracy")};
     };
     const std::size_t first_earlier = refinement_.old_test;
@@ -150,7 +161,7 @@ class FineTuning {
   Task& task_;
   const FineTuneOptions& options_;
   World world_;
-  const Classification objective_ = classification();
+  std::unique_ptr<Objective> objective_;
   std::vector<std::size_t> earlier_;
   std::vector<std::size_t> changed_;
   std::vector<std::size_t> test_;

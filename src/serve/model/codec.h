@@ -52,6 +52,8 @@ class Codec {
   virtual std::vector<InferTensor> encode(const std::vector<torch::Tensor>& outputs) const = 0;
   /// The labels of its classes; none where it does not classify.
   virtual std::vector<std::string> labels() const { return {}; }
+  /// Whether what it learns from are texts without labels.
+  virtual bool learns_to_write() const { return false; }
   /// A request to warm up with, of `rows` rows; empty where nothing is known of what the model takes.
   virtual InferRequest example(std::int64_t rows) const = 0;
 };

@@ -14,6 +14,7 @@ class NextPieceCodec final : public WordsCodec {
   explicit NextPieceCodec(train::Language language) : language_(std::move(language)) {}
 
   const std::vector<TensorSignature>& outputs() const override { return outputs_; }
+  bool learns_to_write() const override { return true; }
 
   std::vector<InferTensor> encode(const std::vector<torch::Tensor>& outputs) const override {
     const auto probabilities = torch::softmax(outputs.at(0).to(torch::kFloat32), 1);

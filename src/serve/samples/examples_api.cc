@@ -52,6 +52,24 @@ std::string image(const json& example, std::size_t index, const Codec& codec,
   return std::move(tensor.strings[0]);
 }
 
+std::string label_of(const json& example, std::size_t index, const Codec& codec,
+                     const std::vector<std::string>& labels) {
+  if (codec.learns_to_write()) {
+    if (example.contains("label"))
+      throw RequestError(
+          Refusal::invalid,
+          fmt::format("example {}: \"label\": the model learns from texts without labels: expected "
+                      "none, or null, which takes the text back",
+                      index));
+    return online::kNoLabel;
+  }
+  auto label = member(example, "label", index);
+  if (std::ranges::find(labels, label) == labels.end())
+    throw RequestError(Refusal::invalid,
+                       fmt::format("example {}: the model has no label '{}'", index, label));
+  return label;
+}
+
 online::Example parse_example(const json& example, std::size_t index, const std::string& input,
                               const Codec& codec, const std::vector<std::string>& labels,
                               std::chrono::steady_clock::time_point until) {
@@ -78,11 +96,7 @@ online::Example parse_example(const json& example, std::size_t index, const std:
   if (!removes || result.key.empty())
     result.input =
         input == kText ? member(example, kText, index) : image(example, index, codec, until);
-  if (removes) return result;
-  result.label = member(example, "label", index);
-  if (std::ranges::find(labels, result.label) == labels.end())
-    throw RequestError(Refusal::invalid,
-                       fmt::format("example {}: the model has no label '{}'", index, result.label));
+  if (!removes) result.label = label_of(example, index, codec, labels);
   return result;
 }
 
@@ -90,9 +104,10 @@ online::Example parse_example(const json& example, std::size_t index, const std:
 std::string input_of(const Codec& codec) {
   const auto& inputs = codec.inputs();
   if (inputs.size() != 1 || (inputs[0].name != kText && inputs[0].name != kImage) ||
-      codec.labels().empty())
-    throw RequestError(Refusal::conflict,
-                       "the model does not classify texts or images: it takes no examples");
+      (codec.labels().empty() && !codec.learns_to_write()))
+    throw RequestError(
+        Refusal::conflict,
+        "the model neither classifies texts or images nor writes texts: it takes no examples");
   return inputs[0].name;
 }
 
@@ -101,9 +116,9 @@ std::vector<online::Example> parse_examples(const http::Request& request, const 
   const json parsed = parse_json(request.body, request.memory.get());
   const auto list = parsed.is_object() ? parsed.find("examples") : parsed.end();
   if (!parsed.is_object() || list == parsed.end() || !list->is_array())
-    throw RequestError(
-        Refusal::invalid,
-        fmt::format(R"(expected {{"examples": [{{"{}": …, "label": …}}, …]}})", input));
+    throw RequestError(Refusal::invalid,
+                       fmt::format(R"(expected {{"examples": [{{"{}": …{}}}, …]}})", input,
+                                   codec.learns_to_write() ? "" : R"(, "label": …)"));
   if (list->size() > static_cast<std::size_t>(kMostAtOnce))
     throw RequestError(Refusal::too_large,
                        fmt::format("{} examples, expected at most {}", list->size(), kMostAtOnce));

@@ -5,6 +5,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -60,6 +62,19 @@ std::shared_ptr<torch::nn::Module> make_network(const Division& division,
                                               .division = division});
 }
 
+// A text as samples of so many pieces and the next, with an end before and behind it.
+std::vector<Tokens> cut_up(const std::string& text, const data::Pieces& pieces,
+                           std::size_t context) {
+  const Tokens all = join({text}, pieces);
+  std::vector<Tokens> samples;
+  for (std::size_t first = 0; first + 1 < all.size(); first += context) {
+    const auto from = all.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto count = std::min(context + 1, all.size() - first);
+    samples.emplace_back(from, from + static_cast<std::ptrdiff_t>(count));
+  }
+  return samples;
+}
+
 class GptTask final : public Task {
  public:
   GptTask(const Recipe& recipe, const RecipeOptions& options, const World& world,
@@ -97,9 +112,18 @@ class GptTask final : public Task {
   std::size_t test_batch_size() const override { return test_batch_; }
 
   // A sample is so many pieces as the model sees, and what follows each of them.
-  std::size_t size(Split split) const override {
-    const auto context = static_cast<std::size_t>(context_);
-    return (of(split).size() - 2) / context + 1;
+  std::size_t size(Split split) const override { return joined_size(split) + added_.size(); }
+
+  // Behind the others, in both splits. Returns how many samples each of `texts` is.
+  std::vector<std::size_t> add(const std::vector<AddedSample>& texts) {
+    const auto pieces = data::Pieces::of_list(model_description_.words);
+    std::vector<std::size_t> counts;
+    for (const AddedSample& text : texts) {
+      auto samples = cut_up(text.input, pieces, static_cast<std::size_t>(context_));
+      counts.push_back(samples.size());
+      std::ranges::move(samples, std::back_inserter(added_));
+    }
+    return counts;
   }
 
   // Each epoch cuts the training text in other places, so that a piece is seen in all of them.
@@ -108,28 +132,33 @@ class GptTask final : public Task {
         split == Split::test
             ? 0
             : data::Random(seed_, epoch, 0).below(static_cast<std::uint64_t>(context_));
-    return assemble(std::move(plan),
-                    [&tokens = of(split), shift, this](const std::vector<std::size_t>& samples) {
-                      return batch(tokens, samples, static_cast<std::size_t>(shift));
-                    });
+    return assemble(std::move(plan), [split, shift, this](const std::vector<std::size_t>& samples) {
+      return batch(split, samples, static_cast<std::size_t>(shift));
+    });
   }
 
  private:
   const Tokens& of(Split split) const { return split == Split::train ? train_ : test_; }
+  // Without what was added.
+  std::size_t joined_size(Split split) const {
+    return (of(split).size() - 2) / static_cast<std::size_t>(context_) + 1;
+  }
 
   // Where the text is shorter than a sample, and behind the last one for testing, is padding.
-  Batch batch(const Tokens& tokens, const std::vector<std::size_t>& samples,
-              std::size_t shift) const {
+  Batch batch(Split split, const std::vector<std::size_t>& samples, std::size_t shift) const {
     const auto rows = static_cast<std::int64_t>(samples.size());
     const auto context = static_cast<std::size_t>(context_);
-    const std::size_t pairs = tokens.size() - 1;  // of a piece and the next
     const auto inputs = torch::full({rows, context_}, data::Pieces::kPadding, torch::kInt64);
     const auto next = torch::full({rows, context_}, LanguageModelling::kNoToken, torch::kInt64);
     auto* input = inputs.data_ptr<std::int64_t>();
     auto* label = next.data_ptr<std::int64_t>();
     for (const std::size_t sample : samples) {
-      std::size_t first = sample * context;
-      if (shift > 0) first = std::min(first + shift, pairs - std::min(pairs, context));
+      const std::size_t joined = joined_size(split);
+      const bool is_added = sample >= joined;
+      const Tokens& tokens = is_added ? added_[sample - joined] : of(split);
+      const std::size_t pairs = tokens.size() - 1;  // of a piece and the next
+      std::size_t first = is_added ? 0 : sample * context;
+      if (shift > 0 && !is_added) first = std::min(first + shift, pairs - std::min(pairs, context));
       const auto count = static_cast<std::ptrdiff_t>(std::min(context, pairs - first));
       const auto from = tokens.begin() + static_cast<std::ptrdiff_t>(first);
       std::copy_n(from, count, input);
@@ -148,6 +177,7 @@ class GptTask final : public Task {
   std::size_t damaged_ = 0;
   Tokens train_;
   Tokens test_;
+  std::vector<Tokens> added_;
   std::string description_;
 };
 
@@ -186,6 +216,20 @@ class GptRecipe final : public Recipe {
   std::unique_ptr<Task> make(const RecipeOptions& options, const World& world,
                              const ModelDescription* known) const override {
     return std::make_unique<GptTask>(*this, options, world, known);
+  }
+
+  Refinement refine(const ModelDescription& description, const RecipeOptions& options,
+                    const std::vector<AddedSample>& added, const World& world) const override {
+    auto task = std::make_unique<GptTask>(*this, options, world, &description);
+    Refinement refinement;
+    refinement.first_added = task->size(Split::train);
+    refinement.old_test = task->size(Split::test);
+    // Of one kind, as there are no classes.
+    refinement.old_by_class.emplace_back(refinement.first_added);
+    std::iota(refinement.old_by_class[0].begin(), refinement.old_by_class[0].end(), std::size_t{0});
+    refinement.samples_of_added = task->add(added);
+    refinement.task = std::move(task);
+    return refinement;
   }
 };
 

@@ -231,7 +231,7 @@ TEST_F(ShardedParts, HaveWhatIsFrozen) {
     expect_near(gather_parameters(*model, World::create({})), saved, 0);
     save_checkpoint(again_, *model, optimizer);
   });
-  const Writer model = make_model(World::create({}));
+  Writer model = make_model(World::create({}));
   const auto optimizer = make(model->named_parameters());
   for (const auto& file : {file_, again_}) {
     load_checkpoint(file, *model, &*optimizer);

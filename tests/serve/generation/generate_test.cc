@@ -218,6 +218,26 @@ TEST_F(Generate, SaysWhatItCannotDo) {
   EXPECT_EQ(http.post("/v2/models/none/generate", json{{"text_input", "x"}}).status, 404);
 }
 
+// To learn from: texts, without labels.
+TEST_F(Generate, TakesTextsToLearnFrom) {
+  auto http = ready();
+  const auto put = [&](const char* examples) {
+    return http.post("/v1/models/writer/examples", json::parse(examples));
+  };
+  EXPECT_EQ(
+      put(R"({"examples": [{"text": "one two"}, {"text": "three", "key": "k"}]})").json()["added"],
+      2);
+  const auto kept = http.get("/v1/models/writer/examples").json();
+  EXPECT_EQ(kept["examples"][0]["text"], "one two");
+  EXPECT_EQ(kept["examples"][0]["label"], "-");
+  EXPECT_EQ(put(R"({"examples": [{"key": "k", "label": null}]})").json()["removed"], 1);
+  const auto labelled = put(R"({"examples": [{"text": "four", "label": "good"}]})");
+  EXPECT_EQ(labelled.status, 400);
+  EXPECT_EQ(labelled.json()["error"],
+            "example 0: \"label\": the model learns from texts without labels: expected none, or "
+            "null, which takes the text back");
+}
+
 TEST_F(Generate, NoMoreTextsGoOnThanMay) {
   put_text(directory_.path() / "writer" / "config.toml", "max_queue_size = 1\n");
   auto http = ready();
