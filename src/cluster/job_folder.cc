@@ -204,14 +204,16 @@ JobFolders::Made JobFolders::make(const Job& job) const {
     last = std::max(last, number_of(folder.id()));
     if (job.idempotency_key.empty()) continue;
     Job known;
+    // What is left of one that was removed has no key; of one that cannot be read it is not known.
+    const auto file = folder.path() / "job.toml";
+    if (::access(file.c_str(), R_OK) != 0) {
+      if (errno == ENOENT || errno == ENOTDIR) continue;
+      throw system_error("{}", file.string());
+    }
     try {
       known = folder.job();
     } catch (const InputError& damaged) {
       log::warning("{}", damaged.what());
-      continue;
-    } catch (const Error&) {
-      // What is left of one that was removed has no key; of one that cannot be seen it is not known.
-      if (fs::exists(folder.path() / "job.toml")) throw;
       continue;
     }
     if (known.idempotency_key != job.idempotency_key) continue;

@@ -114,7 +114,8 @@ bool FixedJob::needs(const RunningAgent& agent) const {
 void FixedJob::on_host_lost(RunningAgent& agent, const std::string& why) {
   const auto& ranks = ranks_[&agent];
   const auto servers = std::exchange(servers_[&agent], {});
-  for (const int server : servers) living_servers_.erase(server);
+  const auto lost =
+      std::ranges::count_if(servers, [&](int server) { return living_servers_.erase(server) > 0; });
   if (servers.empty() &&
       std::ranges::all_of(ranks, [&](int rank) { return ended_.contains(rank); }))
     return;
@@ -125,7 +126,7 @@ void FixedJob::on_host_lost(RunningAgent& agent, const std::string& why) {
     note_end(rank);
   }
   // What servers hold is lost, and they were to save it.
-  if (ending() && running_ == 0 && !servers.empty()) fail_with(1);
+  if (ending() && running_ == 0 && lost > 0) fail_with(1);
   if (is_end) end_all(SIGTERM, 1);
   end_servers();
 }

@@ -39,10 +39,10 @@ double percent(double accuracy) { return 100 * accuracy; }
 // Accuracy on what the round was not done for.
 double elsewhere(const train::FineTuneResult& result, train::Accuracy train::Measured::*when) {
   const auto correct = [&](const train::Measured& measured) {
-    return (measured.*when).accuracy * static_cast<double>(measured.samples);
+    return (measured.*when).accuracy * (measured.*when).counted;
   };
-  const auto samples = static_cast<double>(result.test.samples + result.earlier.samples);
-  return samples == 0 ? 1 : (correct(result.test) + correct(result.earlier)) / samples;
+  const double counted = (result.test.*when).counted + (result.earlier.*when).counted;
+  return counted == 0 ? 1 : (correct(result.test) + correct(result.earlier)) / counted;
 }
 
 }  // namespace

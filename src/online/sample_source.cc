@@ -40,8 +40,7 @@ SampleSource::SampleSource(const OnlineSource& source, const std::filesystem::pa
       reading_(data::alone({.format = source.format,
                             .classes = description_.classes,
                             .text_columns = source.text_columns,
-                            .label_column = source.label_column,
-                            .unlabelled = !description_.has_classes()})),
+                            .label_column = source.label_column})),
       consumer_(topic_,
                 source.group.empty() ? "sullae-online-" + model.filename().string() : source.group),
       thread_([this](const std::stop_token& stop) { read(stop); }) {}

@@ -45,7 +45,7 @@ class ParameterParts {
   virtual torch::Tensor outline_of(std::size_t parameter) const { return all()[parameter].tensor; }
   /// What else belongs to them, buffers above all: whole on every rank, under the names that it has with them.
   virtual std::vector<NamedState> others() const { return {}; }
-  /// Those that are not are the first rank's, and nobody has a piece of them.
+  /// Nothing is kept of those that are not. What is whole of them is the first rank's, and nobody has a piece of it.
   virtual bool is_trained(std::size_t parameter) const {
     return all()[parameter].tensor.requires_grad();
   }

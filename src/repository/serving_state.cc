@@ -1,13 +1,10 @@
 #include "repository/serving_state.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "base/json_message.h"
 #include "base/log.h"
-#include "sullae/error.h"
 
 namespace sullae::repository {
 namespace {
@@ -31,9 +28,9 @@ ServingState read_serving_state(const fs::path& directory) {
              .canary = json.value("canary", std::int64_t{0}),
              .canary_percent = json.value("canary_percent", 0)};
     if (state.canary_percent < 0 || state.canary_percent > 100) {
-      const auto percent = state.canary_percent;
-      state = {};
-      throw InputError(fmt::format("its canary_percent is {}, expected 0 to 100", percent));
+      log::warning("{}: its canary_percent is {}, expected 0 to 100: there is no canary",
+                   (directory / kFile).string(), state.canary_percent);
+      state.canary_percent = 0;
     }
   } catch (const std::exception& wrong) {
     log::warning("{}: cannot be read, and is ignored: {}", (directory / kFile).string(),

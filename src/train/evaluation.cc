@@ -78,9 +78,10 @@ Evaluation evaluate(const Tested& tested, Split split, const std::vector<std::si
   tested.model.train(was_training);
   static_assert(sizeof(Sum) == 2 * sizeof(double));
   world.allreduce(sums.data(), sums.data(), 2 * sums.size(), DataType::float64);
-  Evaluation result{.loss = mean(sums[0]), .metrics = {}};
+  Evaluation result{.loss = mean(sums[0]), .metrics = {}, .counts = {}};
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     const double value = mean(sums[i + 1]);
+    result.counts[metrics[i].name] = sums[i + 1].count;
     result.metrics[metrics[i].name] =
         metrics[i].of_mean == nullptr ? value : metrics[i].of_mean(value);
   }

@@ -14,6 +14,7 @@ namespace sullae::train {
 struct Evaluation {
   double loss = 0;
   std::map<std::string, double> metrics;  ///< of the objective, by name
+  std::map<std::string, double> counts;   ///< over how much each is a mean
 };
 
 class StagedModel;

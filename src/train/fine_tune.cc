@@ -148,7 +148,9 @@ class FineTuning {
   void measure(torch::nn::Module& model, Accuracy Measured::*when) {
     const auto on = [&](const std::vector<std::size_t>& samples) -> Accuracy {
       const auto measured = evaluate({model, *objective_, task_}, Split::test, samples, 0, world_);
-      return {.loss = measured.loss, .accuracy = measured.metrics.at("accuracy")};
+      return {.loss = measured.loss,
+              .accuracy = measured.metrics.at("accuracy"),
+              .counted = measured.counts.at("accuracy")};
     };
     const std::size_t first_earlier = refinement_.old_test;
     const std::size_t first_changed = first_earlier + earlier_.size();

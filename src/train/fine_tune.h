@@ -12,6 +12,7 @@ namespace sullae::train {
 struct Accuracy {
   double loss = 0;
   double accuracy = 0;  ///< from 0 to 1
+  double counted = 0;   ///< over so many: samples, or pieces of texts
 };
 
 struct Measured {

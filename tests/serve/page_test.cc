@@ -150,6 +150,17 @@ TEST_F(PageTest, ALanguageModelGoesOnWithWhatIsTyped) {
   ASSERT_TRUE(browser_->wait_for("document.querySelector('.written')"));
   EXPECT_EQ(browser_->run("return document.querySelector('.written').textContent.slice(0, 13)"),
             "one two three");
+  // What it is to write instead.
+  const auto says = [](const std::string& selector, const std::string& words) {
+    return "document.querySelector('" + selector + "').textContent.startsWith('" + words + "')";
+  };
+  browser_->click(".learn");
+  EXPECT_TRUE(browser_->wait_for(says(".saved", "Saved.")));
+  EXPECT_TRUE(browser_->wait_for(says(".online-state", "1 sample, 1 not")));
+  browser_->click(".learn");
+  EXPECT_TRUE(browser_->wait_for(says(".saved", "It is known already.")));
+  browser_->click(".take-back");
+  EXPECT_TRUE(browser_->wait_for(says(".online-state", "0 samples, 0 not")));
 }
 
 }  // namespace

@@ -118,11 +118,14 @@ void CheckpointSource::read_states(torch::serialize::InputArchive& optimizer) {
   const std::set<std::string> keys(listed.begin(), listed.end());
   std::map<const void*, StateTensors> found;
   for (std::size_t group = 0; group < outline_->param_groups().size(); ++group) {
-    const auto& parameters = outline_->param_groups()[group].params();
+    auto parameters = outline_->param_groups()[group].params();
     torch::serialize::InputArchive its;
     groups.read(fmt::format("param_groups/{}", group), its);
     torch::Tensor count;
     its.read("params/size", count);
+    // Of an optimizer that was given what is trained alone; earlier versions of this one listed no more, either.
+    if (count.item<std::int64_t>() < length(parameters.size()))
+      std::erase_if(parameters, [](const torch::Tensor& one) { return !one.requires_grad(); });
     if (count.item<std::int64_t>() != length(parameters.size()))
       throw InputError(
           fmt::format("the optimizer's state does not fit: group {} has {} parameters, this one "

@@ -105,8 +105,6 @@ std::size_t UnitParameters::add(torch::nn::Module& module, const std::string& na
   const std::size_t number = residences_.size();
   residences_.emplace_back();
   expected_.push_back(0);
-  for (const PlannedParameter& parameter : parameters)
-    seen_.insert(parameter.tensor.unsafeGetTensorImpl());
   if (!alone()) {
     limit_malloc();
     start_equal(module);
@@ -123,8 +121,9 @@ std::size_t UnitParameters::add(torch::nn::Module& module, const std::string& na
   for (const auto& item : named) {
     const bool is_trained =
         next < parameters.size() && parameters[next].tensor.is_same(item.value());
-    // One that has gaps goes as buffers do.
-    if (!is_trained && !item.value().is_non_overlapping_and_dense()) {
+    // One that has gaps, or is another unit's, too, goes as buffers do.
+    const bool is_new = seen_.insert(item.value().unsafeGetTensorImpl()).second;
+    if (!is_trained && (!is_new || !item.value().is_non_overlapping_and_dense())) {
       others_.push_back({NamedState::Kind::parameter, item.key(), item.value()});
       continue;
     }

@@ -79,7 +79,8 @@ async function ask(view, name) {
   const input = await given(view);
   if (view.writes) {
     const written = await call(`/v2/models/${name}/generate`, {text_input: input, parameters: {seed: Math.floor(Math.random() * 1e9)}});
-    view.answer.replaceChildren(make('div', {class: 'written'}, input, make('strong', {}, written.text_output)));
+    view.answer.replaceChildren(make('div', {class: 'written'}, input, make('strong', {}, written.text_output)),
+      makeLesson(view, name, input + written.text_output));
     return;
   }
   const answer = await call(`/v1/models/${name}:predict`, {instances: [input]});
@@ -128,7 +129,7 @@ function show(model, now) {
   view.text.hidden = view.input !== 'text';
   view.chooser.hidden = view.input !== 'image';
   view.form.hidden = view.text.hidden && view.chooser.hidden;
-  view.online.root.hidden = view.form.hidden || model.labels.length === 0;
+  view.online.root.hidden = view.form.hidden || (model.labels.length === 0 && !view.writes);
   if (!view.online.root.hidden) showOnline(view, encodeURIComponent(model.name));
 }
 async function refresh() {

@@ -33,6 +33,27 @@ function makeCorrection(view, name, input, label) {
   return make('div', {class: 'row'}, make('span', {}, 'The right label is'), choice, save, done, takeBack);
 }
 
+// What a model that writes is to have written, to learn from.
+function makeLesson(view, name, text) {
+  const wanted = make('textarea', {'aria-label': 'text to learn from'});
+  wanted.value = text;
+  const done = make('span', {class: 'note saved'});
+  const say = example => call(`/v1/models/${name}/examples`, {examples: [example]});
+  let saved = '';
+  const learn = make('button', {class: 'learn', onclick: () => act(view, async () => {
+    const answer = await say({text: wanted.value});
+    saved = wanted.value;
+    done.textContent = answer.unchanged ? 'It is known already.' : 'Saved.';
+    takeBack.hidden = false;
+  })}, 'Learn from this');
+  const takeBack = make('button', {class: 'take-back', hidden: true, onclick: () => act(view, async () => {
+    await say({text: saved, label: null});
+    done.textContent = 'Taken back.';
+    takeBack.hidden = true;
+  })}, 'Take back');
+  return make('div', {}, make('span', {class: 'note'}, 'It should have been:'), wanted, make('div', {class: 'row'}, learn, done, takeBack));
+}
+
 function makeRound(round) {
   const {changed, test} = round.result;
   const running = round.state === 'training' && round.steps ? ` ${round.step}/${round.steps}` : '';

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sullae/torch.h"
+#include "torch/trained_parameters.h"
 #include "train/loss_scale.h"
 #include "train/optimizers.h"
 #include "train/update/stopwatch.h"
@@ -74,8 +75,13 @@ std::unique_ptr<torch::optim::Optimizer> ShardedUpdate::make(
     const ShardedOptimizer::Pieces& pieces) const {
   if (units_ == nullptr) return make_optimizer(options_, pieces);
   ShardedOptimizer::Pieces ordered;
-  for (const std::string& name : names_.keys()) {
-    if (const torch::Tensor* const piece = pieces.find(name)) ordered.insert(name, *piece);
+  // Files list also what is frozen, in units and beside them, as one process's do.
+  const bool is_of_file = !pieces.is_empty() && pieces.front().value().is_meta();
+  for (const auto& item : each_once(names_)) {
+    if (const torch::Tensor* const piece = pieces.find(item.key()))
+      ordered.insert(item.key(), *piece);
+    else if (is_of_file && !item.value().requires_grad())
+      ordered.insert(item.key(), torch::empty(item.value().sizes(), torch::kMeta));
   }
   for (const auto& item : pieces) {
     if (!ordered.contains(item.key())) ordered.insert(item.key(), item.value());

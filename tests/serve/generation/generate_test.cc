@@ -269,15 +269,18 @@ TEST_F(Generate, TheServerEndsWhileTextsGoOn) {
   for (int i = 0; i < 6; ++i) {
     clients.emplace_back([&] {
       HttpClient own(server.port());
-      ++begun;
+      const auto write = [&](int tokens) {
+        return own
+            .post("/v2/models/writer/generate",
+                  json{{"text_input", "one"}, {"temperature", 0}, {"max_tokens", tokens}})
+            .status;
+      };
       try {
+        EXPECT_EQ(write(1), 200);
+        ++begun;
         // Texts one after the other, until the server refuses or is gone.
         int status = 200;
-        while (status == 200) {
-          status = own.post("/v2/models/writer/generate",
-                            json{{"text_input", "one"}, {"temperature", 0}, {"max_tokens", 8192}})
-                       .status;
-        }
+        while (status == 200) status = write(8192);
         EXPECT_EQ(status, 503);
         ++refused;
       } catch (const std::runtime_error&) {  // the connection ended

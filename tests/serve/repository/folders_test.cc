@@ -143,7 +143,7 @@ TEST_F(Folders, LinksInCirclesAndNotesThatAreFoldersAreStood) {
 }
 
 TEST_F(Folders, NotesThatCannotBeAreIgnored) {
-  put_text(model_ / ".serving.json", R"({"withdrawn": [1], "canary": 1, "canary_percent": 300})");
+  put_text(model_ / ".serving.json", R"({"withdrawn": [], "canary": 1, "canary_percent": 300})");
   start();
   EXPECT_TRUE(answers("m"));
 }
