@@ -41,6 +41,22 @@ struct DividedImpl : torch::nn::Module, HasUnits {
   torch::Tensor shift;
 };
 
+// The same in one piece.
+struct UndividedImpl : torch::nn::Module {
+  UndividedImpl() {
+    register_module("one", first);
+    register_module("two", second);
+    scale = register_buffer("scale", torch::ones({6}));
+    shift = register_parameter("shift", torch::zeros({6}), /*requires_grad=*/false);
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return second(first(x * scale)) + shift; }
+
+  Layer first;
+  Layer second;
+  torch::Tensor scale;
+  torch::Tensor shift;
+};
+
 TensorData halved_rows() {
   const auto x = torch::sin(torch::arange(21 * 6).view({21, 6}) * 0.7);
   return TensorData({x, x * 0.5}, {x, x * 0.5});
@@ -74,6 +90,43 @@ TEST(FitUnits, TrainsThemAgainAndAgainAndSavesThem) {
     load_checkpoint(file, alone);
     EXPECT_TRUE(torch::allclose(alone.forward(x), expected, 1e-5, 1e-6));
   });
+}
+
+// What is frozen stands beside the units, and is the optimizer's in files, as one process has it.
+TEST(FitUnits, GoOnInOneProcessAndTheOtherWayRound) {
+  const TemporaryDirectory one;
+  const TemporaryDirectory other;
+  // Returns the loss after so many epochs, of which those in the folder are done.
+  const auto go_on = [](int ranks, int epochs, const TemporaryDirectory& folder, auto make,
+                        const char* shard) {
+    double loss = 0;
+    run_ranks({.size = ranks}, [&](World& world) {
+      auto model = make(world);
+      auto data = halved_rows();
+      auto options = kOptions;
+      options.optimizer = "adam";
+      options.lr = 0.01;
+      options.shard = shard;
+      options.epochs = epochs;
+      options.checkpoint_dir = folder.path();
+      options.resume = true;
+      const Regression objective(forward_of<std::remove_reference_t<decltype(model)>>());
+      const auto report = fit(model, objective, data, options, "halves", {}, world);
+      EXPECT_EQ(report.epochs, epochs);
+      if (world.rank() == 0) loss = report.test_loss;
+    });
+    return loss;
+  };
+  const auto divided = [](const World& world) {
+    return DividedImpl(ShardedUnits(world), 0);
+  };
+  const auto undivided = [](const World&) {
+    return UndividedImpl();
+  };
+  go_on(2, 1, one, divided, "parameters");
+  std::filesystem::copy(one.path(), other.path(), std::filesystem::copy_options::recursive);
+  EXPECT_NEAR(go_on(1, 2, one, undivided, "none"), go_on(3, 2, other, divided, "parameters"), 1e-5);
+  EXPECT_NEAR(go_on(2, 3, one, divided, "parameters"), go_on(1, 3, other, undivided, "none"), 1e-5);
 }
 
 TEST(FitUnits, SaysWhatIsWrong) {
