@@ -48,7 +48,8 @@ class RunCommand final : public Command {
                    "Variable for every rank; without a value, this environment's. May be repeated")
         ->type_name("NAME[=VALUE]")
         ->allow_extra_args(false);
-    app.add_option("--timeout", timeout_, "End the job when it has run this long, restarts and all (exit code 124)")
+    app.add_option("--timeout", timeout_,
+                   "End the job when it has run this long, restarts and all (exit code 124)")
         ->check(number(Zero::refused))
         ->type_name("SECONDS");
     app.add_option("--timeline", timeline_,
