@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 
 #include "base/failpoint.h"
+#include "base/file_system.h"
 #include "base/system_error.h"
 #include "sullae/error.h"
 
@@ -18,13 +18,6 @@ namespace {
 
 std::filesystem::path directory_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-}
-
-// Each host has pages of its own, and writes whole ones (https://docs.kernel.org/filesystems/nfs/; mount's noalignwrite).
-bool keeps_pages(std::uint32_t type) {
-  constexpr std::array<std::uint32_t, 5> kTypes = {0x6969, 0x517B, 0xFF534D42, 0xFE534D42,
-                                                   0x65735546};
-  return std::ranges::find(kTypes, type) != kTypes.end();
 }
 
 void write_all_at(int fd, std::size_t offset, const void* data, std::size_t bytes,

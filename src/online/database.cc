@@ -5,10 +5,9 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 
+#include "base/file_system.h"
 #include "base/log.h"
 #include "base/request_error.h"
 
@@ -24,15 +23,11 @@ std::pair<dev_t, ino_t> place_of(const std::string& file) {
   return {now.st_dev, now.st_ino};
 }
 
-// Whether other hosts may have the file open, with which a log's index, in memory, cannot be shared
-// (https://www.sqlite.org/wal.html): NFS, SMB, FUSE, 9P, AFS, Ceph, Lustre, GPFS.
+// Whether hosts may have the file open with which a log's index, in memory, cannot be shared (https://www.sqlite.org/wal.html).
 bool is_on_network(const std::string& file) {
-  constexpr std::array<std::uint32_t, 10> kTypes = {0x6969,     0x517B,     0xFF534D42, 0xFE534D42,
-                                                    0x65735546, 0x01021997, 0x5346414F, 0x00C36400,
-                                                    0x0BD00BD0, 0x47504653};
   struct statfs system {};
   return ::statfs(file.c_str(), &system) == 0 &&
-         std::ranges::find(kTypes, static_cast<std::uint32_t>(system.f_type)) != kTypes.end();
+         is_of_several_hosts(static_cast<std::uint32_t>(system.f_type));
 }
 
 }  // namespace

@@ -133,8 +133,8 @@ class TarDataset final : public Dataset {
       if (name.extension.find('.') == std::string_view::npos) plain.push_back(member);
     }
     if (pictures.empty()) return std::nullopt;
-    if (pictures.size() == 1 || plain.size() == 1)
-      return pictures.size() == 1 ? pictures.front() : plain.front();
+    if (pictures.size() == 1) return pictures.front();
+    if (plain.size() == 1) return plain.front();
     throw DamagedRecord(fmt::format("{}: '{}' and '{}' are images of one sample, expected one",
                                     place(i), members_[pictures[0]].name,
                                     members_[pictures[1]].name));

@@ -37,6 +37,11 @@ std::unique_ptr<torch::optim::Optimizer> make_outline(const ParameterParts& part
                                                       const ShardedOptimizer::Maker& make,
                                                       ShardedOptimizer::Pieces& parameters);
 
+/// Of ranks that have the same elements the first writes them: whether it is part number `i` that is written, of ParameterParts::parts_of().
+inline bool is_written(const std::vector<Part>& parts, std::size_t i) {
+  return i == 0 || parts[i - 1].from != parts[i].from;
+}
+
 /// Who writes which elements of a parameter, and who of what an optimizer keeps of it: each element one rank.
 std::vector<Part> writers_of(const ParameterParts& parts, std::size_t parameter);
 std::vector<Part> moment_writers_of(const ParameterParts& parts, std::size_t parameter);

@@ -176,9 +176,10 @@ class Outliner {
 }  // namespace
 
 std::vector<Part> moment_writers_of(const ParameterParts& parts, std::size_t parameter) {
+  const auto all = parts.parts_of(parameter);
   std::vector<Part> writers;
-  for (const Part& part : parts.parts_of(parameter)) {
-    if (writers.empty() || writers.back().from != part.from) writers.push_back(part);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (is_written(all, i)) writers.push_back(all[i]);
   }
   return writers;
 }

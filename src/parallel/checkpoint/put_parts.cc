@@ -30,18 +30,14 @@ std::vector<torch::Tensor> moments_of(const torch::optim::Optimizer& optimizer,
   return moments;
 }
 
-// Of what this rank has of a parameter, one part behind the other, what it writes.
-std::vector<OwnPart> own_parts(const std::vector<Part>& all, const std::vector<Part>& writers,
-                               int rank) {
+// Of what a rank has of a parameter, one part behind the other, what it writes.
+std::vector<OwnPart> own_parts(const std::vector<Part>& parts, int rank) {
   std::vector<OwnPart> own;
-  auto writer = writers.begin();
   std::size_t at = 0;
-  for (const Part& part : all) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Part& part = parts[i];
     if (part.rank != rank || part.from == part.to) continue;
-    while (writer != writers.end() && writer->from < part.from) ++writer;
-    const bool writes =
-        writer != writers.end() && writer->from == part.from && writer->rank == rank;
-    if (writes) own.push_back({.part = part, .at = at});
+    if (is_written(parts, i)) own.push_back({.part = part, .at = at});
     at += part.to - part.from;
   }
   return own;
@@ -67,8 +63,7 @@ Crcs put_parts(const ParameterParts& parts, const Sharded* sharded, const Number
   std::size_t next = 0;
   for (std::size_t i = 0; i < parts.all().size(); ++i) {
     const std::int64_t weights = places[next++];
-    const auto all = parts.parts_of(i);
-    const auto written = own_parts(all, moment_writers_of(parts, i), own);
+    const auto written = own_parts(parts.parts_of(i), own);
     if (parts.is_whole(i)) {
       for (const Part& part : writers_of(parts, i)) {
         if (part.rank == own)
