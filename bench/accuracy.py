@@ -13,21 +13,13 @@ import argparse
 import os
 import re
 import statistics
-import subprocess
 import sys
 
-from figures import ROOT, Figures, train_report
+from figures import BUILD, ROOT, Figures, output_of, train_report
 
 FOLDERS = {"text": "ag_news", "lstm": "ag_news", "resnet18": "cifar10", "transformer": "nsmc", "gpt": "ag_news"}
-SULLAE = os.path.join(ROOT, "build", "release", "bin", "sullae")
+SULLAE = BUILD / "bin" / "sullae"
 PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
-
-
-def run(command):
-    result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}\n{result.stdout}{result.stderr}")
-    return result.stdout
 
 
 def ours(model, data, ranks, seed, options):
@@ -36,7 +28,7 @@ def ours(model, data, ranks, seed, options):
 
 
 def peer(model, data, seed):
-    output = run([PYTHON, f"{ROOT}/bench/training/peer.py", model, "--data", data, "--seed", str(seed), "--epochs", "2", "--sparse"])
+    output = output_of([PYTHON, f"{ROOT}/bench/training/peer.py", model, "--data", data, "--seed", str(seed), "--epochs", "2", "--sparse"])
     return 100 * float(re.findall(r"accuracy\D*([0-9.]+)", output)[-1])
 
 

@@ -16,19 +16,16 @@ import subprocess
 import tempfile
 import time
 
-from figures import ROOT, Figures
+from figures import BUILD, ROOT, Figures, output_of
 
-BIN = os.path.join(ROOT, "build", "release", "bin")
+BIN = BUILD / "bin"
 PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
 
 
 def run(command, env=None, timeout=600, key=int):
     """The lines "key number" that `command` prints, by key."""
-    result = subprocess.run(command, env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=timeout)
-    if result.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}\n{result.stdout}{result.stderr}")
     times = {}
-    for line in result.stdout.splitlines():
+    for line in output_of(command, env, timeout).splitlines():
         words = line.split()
         if words and words[0].startswith("["):
             words = words[1:]

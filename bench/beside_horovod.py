@@ -11,10 +11,9 @@ import importlib
 import json
 import os
 import statistics
-import subprocess
 import tempfile
 
-from figures import ROOT, Figures
+from figures import ROOT, Figures, output_of
 from steps import linears, step_time, timed
 
 SIZES = {"4 B": 4, "64 KiB": 65536, "16 MiB": 16 << 20}
@@ -62,10 +61,7 @@ def rank_main(module, output):
 def run(words, module):
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "found.json")
-        words = [*words, os.path.abspath(__file__), "--rank", module, output]
-        result = subprocess.run(words, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
-        if result.returncode != 0:
-            raise SystemExit(f"{' '.join(words)}\n{result.stdout}{result.stderr}")
+        output_of([*words, os.path.abspath(__file__), "--rank", module, output], {"OMP_NUM_THREADS": "1"})
         with open(output) as file:
             return json.load(file)
 

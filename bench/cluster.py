@@ -11,12 +11,10 @@ import re
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from figures import Figures  # noqa: E402
+from figures import BUILD, Figures
 
 
 class Cluster:
@@ -56,7 +54,7 @@ def first_step(folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     parser.add_argument("--jobs", type=int, default=1000, help="of `sullae jobs list`")
     options = parser.parse_args()
     build = options.build.absolute()

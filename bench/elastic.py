@@ -18,12 +18,10 @@ import re
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from figures import Figures  # noqa: E402
+from figures import BUILD, Figures
 
 BATCH = 12
 SHARED = pathlib.Path(__file__).parents[2] / "shared" / "data"
@@ -231,7 +229,7 @@ def main():
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--state", type=int, default=0, help="megabytes that a rank that comes is given beside the network")
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--torture", type=int, metavar="SECONDS", help="kill ranks at any moment for so long, and measure nothing")
     parser.add_argument("--accuracy", metavar="RECIPE", help="compare what is trained with and without kills, and measure nothing else")

@@ -9,18 +9,14 @@ each operation.
 import argparse
 import json
 import statistics
-import subprocess
 
 from allreduce import BIN, run
-from figures import Figures
+from figures import Figures, output_of
 
 
 def measured(*options):
     words = [f"{BIN}/sullae", "bench", "allreduce", "--np", "2", "--sizes", "4", "--json", *options]
-    result = subprocess.run(words, capture_output=True, text=True, timeout=600)
-    if result.returncode != 0:
-        raise SystemExit(f"{' '.join(words)}\n{result.stdout}{result.stderr}")
-    return json.loads(result.stdout)["results"][0]["latency_us"]
+    return json.loads(output_of(words, timeout=600))["results"][0]["latency_us"]
 
 
 def main():

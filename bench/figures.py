@@ -4,11 +4,13 @@ figures by name in that JSON file, with the command, commit, day and processors 
 import datetime
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = pathlib.Path(ROOT, "build", "release")
 
 
 def processors():
@@ -35,24 +37,26 @@ def share_blas_kernels():
 share_blas_kernels()
 
 
+def output_of(words, env=None, timeout=None):
+    """What a program prints, which ends well, or the benchmark with all that it has said."""
+    words = [str(word) for word in words]
+    result = subprocess.run(words, capture_output=True, text=True, timeout=timeout, env={**os.environ, **(env or {})})
+    if result.returncode != 0:
+        raise SystemExit(f"{' '.join(words)}\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
 def train_report(*words, timeout=None):
     """The report of a `sullae train`, perhaps behind a `sullae run`."""
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
-        words = [*map(str, words), "--report", report.name]
-        result = subprocess.run(words, capture_output=True, text=True, timeout=timeout)
-        if result.returncode != 0:
-            raise SystemExit(f"{' '.join(words)}\n{result.stdout}{result.stderr}")
+        output_of([*words, "--report", report.name], timeout=timeout)
         with open(report.name) as written:  # by a rename, so not the file that is open
             return json.load(written)
 
 
 def run_json(*words):
     """What a program, with a thread for each of its processes, prints last: JSON."""
-    words = [str(word) for word in words]
-    result = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    if result.returncode != 0:
-        raise SystemExit(f"{' '.join(words)}\n{result.stdout}{result.stderr}")
-    return json.loads(result.stdout.strip().splitlines()[-1])
+    return json.loads(output_of(words, env={"OMP_NUM_THREADS": "1"}).strip().splitlines()[-1])
 
 
 def torchrun(python, ranks, *words):

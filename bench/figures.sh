@@ -4,8 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Parts that take long are run where they are named: accuracy, keras, ps_tables.
 usual=(allreduce messages sets engine hosts gradients wrapper training overlap scaling libtorch python horovod pipeline serving elastic cluster parquet kafka dashboard sharding units stages ps ps_hosts language)
+long=(accuracy keras ps_tables)  # run where they are named
 
 root_only() {
   ((EUID == 0)) || { echo "SKIPPED: $1 (two hosts are network namespaces, which need root)"; return 1; }
@@ -105,7 +105,7 @@ part() {
       bench/accuracy.py text --ranks 1 --seeds 1 2 3 -- --epochs 10
       ;;
     *)
-      echo "bench/figures.sh: no part \"$1\", expected of: ${usual[*]} accuracy keras" >&2
+      echo "bench/figures.sh: no part \"$1\", expected of: ${usual[*]} ${long[*]}" >&2
       exit 2
       ;;
   esac

@@ -17,7 +17,7 @@ import tempfile
 import time
 import urllib.request
 
-from figures import ROOT, Figures
+from figures import ROOT, Figures, output_of
 
 WORDS = "재미있는 영화 정말 지루함 최고 배우 연기 시간 아깝다 감동 음악 좋다 나쁘다 다시 보고 싶다".split()
 
@@ -25,10 +25,7 @@ MODELS = {"resnet50": ("ResNet-50", 256), "gpt": ("GPT-2", 16)}  # and samples a
 
 
 def samples_per_second(command):
-    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=900)
-    if result.returncode != 0:
-        raise SystemExit(f"{command}\n{result.stdout}{result.stderr}")
-    return float(result.stdout.split("samples_per_second")[1].split()[0])
+    return float(output_of(command, timeout=900).split("samples_per_second")[1].split()[0])
 
 
 def steps(options, figures):

@@ -5,23 +5,18 @@
 """
 
 import argparse
-import os
 import shutil
 import statistics
-import subprocess
 import tempfile
 
-from figures import ROOT, Figures
+from figures import BUILD, ROOT, Figures, output_of
 
-BIN = os.path.join(ROOT, "build", "release", "bin")
+BIN = BUILD / "bin"
 PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
 
 
 def times(command, env=None):
-    result = subprocess.run(command, env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=600)
-    if result.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}\n{result.stdout}{result.stderr}")
-    return {line.split()[0]: float(line.split()[1]) for line in result.stdout.splitlines() if len(line.split()) == 2}
+    return {line.split()[0]: float(line.split()[1]) for line in output_of(command, env, timeout=600).splitlines() if len(line.split()) == 2}
 
 
 def one_round(ranks, model):

@@ -12,10 +12,8 @@ import os
 import pathlib
 import statistics
 import subprocess
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from figures import Figures, run_json  # noqa: E402
+from figures import BUILD, Figures, run_json
 
 PARTITIONS, EACH, BYTES = 64, 4500, 1024
 
@@ -23,7 +21,7 @@ PARTITIONS, EACH, BYTES = 64, 4500, 1024
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     options = parser.parse_args()
     program = options.build / "bin/bench_kafka"
     cores = sorted(os.sched_getaffinity(0))

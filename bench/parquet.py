@@ -10,11 +10,9 @@ import argparse
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from figures import Figures, run_json  # noqa: E402
+from figures import BUILD, Figures, run_json
 
 WAYS = {"texts": ("samples", "rows", "columns"), "pictures": ("samples", "columns")}
 
@@ -23,7 +21,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="../shared/data/nsmc/ratings_train.txt.gz")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     options = parser.parse_args()
     program = options.build / "bin/pipeline_parquet"
     with tempfile.TemporaryDirectory() as folder, Figures("parquet") as figures:

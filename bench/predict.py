@@ -11,11 +11,9 @@ import pathlib
 import re
 import statistics
 import subprocess
-import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from figures import Figures, run_json  # noqa: E402
+from figures import BUILD, Figures, run_json
 
 
 def predict(build, model, data, ranks, workers):
@@ -35,7 +33,7 @@ def main():
     parser.add_argument("model")
     parser.add_argument("--data", default="../shared/data/nsmc/ratings_train.txt.gz")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     options = parser.parse_args()
     ways = {
         "model alone, 2 threads": lambda: run_json(options.build / "bin/bench_model_speed", options.model, options.data, 64, 2)["samples_per_second"],

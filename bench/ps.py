@@ -9,10 +9,8 @@ Workers of the first two are threads of one process (bench_ps), and servers are 
 import argparse
 import pathlib
 import statistics
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from figures import Figures, run_json, train_report  # noqa: E402
+from figures import BUILD, Figures, run_json, train_report
 
 # Megabytes, workers, servers, steps.
 SIZES = [(1, 1, 1, 200), (64, 1, 1, 20), (64, 1, 2, 20), (16, 4, 2, 20)]
@@ -21,7 +19,7 @@ SIZES = [(1, 1, 1, 200), (64, 1, 1, 20), (64, 1, 2, 20), (16, 4, 2, 20)]
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("../shared/data/mnist"))
     options = parser.parse_args()
     program = options.build / "bin/bench_ps"

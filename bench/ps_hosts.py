@@ -12,10 +12,8 @@ import os
 import pathlib
 import statistics
 import subprocess
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from figures import Figures, run_json  # noqa: E402
+from figures import BUILD, Figures, run_json
 
 PREFIX = "sullae-ps"
 
@@ -71,7 +69,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rate", default="1gbit")
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     options = parser.parse_args()
     with Figures("ps_hosts") as figures, hosts(2, options.rate) as addresses:
         rounds = [[step(options.build, addresses[:count]) for count in (1, 2)] for _ in range(options.rounds)]

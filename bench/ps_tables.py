@@ -10,10 +10,8 @@ without servers."""
 import argparse
 import pathlib
 import statistics
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from figures import Figures, run_json, train_report  # noqa: E402
+from figures import BUILD, Figures, run_json, train_report
 
 ROWS = [1_000_000, 10_000_000]
 
@@ -21,7 +19,7 @@ ROWS = [1_000_000, 10_000_000]
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("../shared/data/nsmc"))
     parser.add_argument("--seeds", default="1,2,3", type=lambda text: [int(seed) for seed in text.split(",")])
     options = parser.parse_args()

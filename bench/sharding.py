@@ -10,11 +10,9 @@ too, 16/P with the parameters. A checkpoint is saved and loaded again, with the 
 import argparse
 import pathlib
 import statistics
-import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from figures import Figures, run_json, torchrun  # noqa: E402
+from figures import BUILD, Figures, run_json, torchrun
 
 HERE = pathlib.Path(__file__).parent
 WAYS = ["replicated", "optimizer", "gradients", "parameters"]
@@ -29,7 +27,7 @@ def run(build, ranks, *words):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     parser.add_argument("--python", type=pathlib.Path, default=pathlib.Path("build/python/bin/python"))
     options = parser.parse_args()
     step = (24, 512, 64, 60)

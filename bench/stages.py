@@ -10,10 +10,8 @@ micro-batches where nothing is lost. PyTorch's is measured where `make python` h
 import argparse
 import pathlib
 import statistics
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from figures import Figures, run_json, torchrun  # noqa: E402
+from figures import BUILD, Figures, run_json, torchrun
 
 HERE = pathlib.Path(__file__).parent
 MICRO_BATCHES = 8
@@ -30,7 +28,7 @@ def theirs(python, ranks, schedule, steps):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     parser.add_argument("--python", type=pathlib.Path, default=pathlib.Path("build/python/bin/python"))
     options = parser.parse_args()
     with Figures("stages") as figures:

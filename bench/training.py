@@ -8,21 +8,16 @@ import argparse
 import os
 import shutil
 import statistics
-import subprocess
 import tempfile
 
-from figures import ROOT, Figures, train_report
+from figures import BUILD, ROOT, Figures, output_of, train_report
 
-SULLAE = os.path.join(ROOT, "build", "release", "bin", "sullae")
+SULLAE = BUILD / "bin" / "sullae"
 PYTHON = "/usr/bin/python3"  # Debian's, which has python3-torch
 
 
-def run(ranks, words, env=None):
-    command = [SULLAE, "run", "-np", str(ranks), "--cpus-per-rank", "1", *words]
-    result = subprocess.run(command, env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=3000)
-    if result.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}\n{result.stdout}{result.stderr}")
-    return result.stdout
+def on_ranks(ranks, words, env=None):
+    return output_of([SULLAE, "run", "-np", ranks, "--cpus-per-rank", "1", *words], env, timeout=3000)
 
 
 def ours(ranks, model, data, steps):
@@ -32,7 +27,7 @@ def ours(ranks, model, data, steps):
 
 def peer(ranks, model, data, steps, *options):
     store = tempfile.mkdtemp()
-    output = run(ranks, [PYTHON, f"{ROOT}/bench/training/peer.py", model, "--data", data, "--steps", str(steps), *options],
+    output = on_ranks(ranks, [PYTHON, f"{ROOT}/bench/training/peer.py", model, "--data", data, "--steps", str(steps), *options],
                  {"GLOO_STORE": store})
     shutil.rmtree(store)
     return float(next(line for line in output.splitlines() if "samples_per_second" in line).split()[-1])

@@ -6,21 +6,16 @@ and wrapped, in turn; medians of the rounds.
 """
 
 import argparse
-import os
 import statistics
-import subprocess
 
-from figures import ROOT, Figures
+from figures import BUILD, Figures, output_of
 
-STEP = os.path.join(ROOT, "build", "release", "bin", "bench_step")
+STEP = BUILD / "bin" / "bench_step"
 WAYS = {"plain": "libtorch, gradients filled with zeros", "to_none": "libtorch, gradients removed", "wrapped": "DistributedOptimizer"}
 
 
 def milliseconds(way):
-    result = subprocess.run([STEP, way], env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=600)
-    if result.returncode != 0:
-        raise SystemExit(f"{STEP} {way}\n{result.stdout}{result.stderr}")
-    return float(result.stdout.split()[1])
+    return float(output_of([STEP, way], {"OMP_NUM_THREADS": "1"}, timeout=600).split()[1])
 
 
 def main():

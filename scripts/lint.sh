@@ -15,10 +15,5 @@ scripts/unity_names.py
 sed -i -E 's/-(Winvalid-pch|fpch-preprocess)//g; s/-include [^ ]*cmake_pch\.hxx//g; s/-Wno-(restrict|subobject-linkage)//g; s/-Wno-maybe-uninitialized//g' \
   build/lint/compile_commands.json
 
-without_libtorch='src/(base|storage|kafka|http|runs|transport|collective|engine|world|launch|cluster|pipeline|data|repository|dashboard)/|src/cli/(agent_command|bench_command|cluster_command|commands|dashboard_command|hosts_command|jobs_command|jobs_logs|jobs_submit|main|open_cluster|online_command|online_process|pipeline_command|run_command|serve_command|timeline_command)\.cc'
-without_libtorch+='|src/serve/(metrics|tensors|grpc/(grpc_tensors|reflection|wire)|model/config|protocol/(base64|infer_json|json_tensors))\.cc|src/online/(config|database|example_store|example_writer|lock|trigger)\.cc'
-# Left out: the kernels (one source compiled for several instruction sets), and their choice, whose
-# __builtin_cpu_supports("f16c") clang 14 does not know; and what stands in for libraries that this build has.
-git ls-files 'src/*.cc' | grep -E "$without_libtorch" | grep -v 'reduce/kernel' |
-  while read -r file; do if grep -q "/$file\"" build/lint/compile_commands.json; then echo "$file"; fi; done |
+scripts/tidy_sources.py build/lint/compile_commands.json |
   xargs -P "$(nproc)" -n 4 clang-tidy -p build/lint --quiet --warnings-as-errors='*'
