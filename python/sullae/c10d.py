@@ -4,10 +4,13 @@
     torch.distributed.init_process_group("sullae")            # or "cpu:sullae,cuda:nccl"
 
 Every collective of torch.distributed, blocking and asynchronous, with point-to-point messages and groups. Groups' limit is
-``timeout=`` of init_process_group() and new_group(). Errors are sullae's: PeerError knows the rank, of the group."""
+``timeout=`` of init_process_group() and new_group(). Errors are sullae's: PeerError knows the rank, of the group. What DDP meets
+in backward() leaves that as torch's RuntimeError, whatever the backend; the next call of torch.distributed raises it again."""
 
 import atexit
+import contextlib
 import datetime
+import ipaddress
 import os
 import socket
 from typing import Optional
@@ -25,22 +28,34 @@ _LOOPBACK = "127.0.0.1"
 
 
 def _address_towards(host: str) -> Optional[str]:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((host, 9))  # sends nothing
-        except OSError:
-            return None
-        return probe.getsockname()[0]
+    try:
+        known = socket.getaddrinfo(host.strip("[]"), 9, type=socket.SOCK_DGRAM)
+    except OSError:
+        return None
+    for family, kind, protocol, _, address in known:
+        with contextlib.suppress(OSError), socket.socket(family, kind, protocol) as probe:
+            probe.connect(address)  # sends nothing
+            return probe.getsockname()[0].partition("%")[0]
+    return None
+
+
+def _is_loopback(address: str) -> bool:
+    return ipaddress.ip_address(address).is_loopback
+
+
+def _with_port(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _own_address(master: Optional[str]) -> str:
     """By which ranks that reach ``master`` reach this host: what is no loopback, unless ``master`` is, or there is no other."""
     if master in ("localhost", _LOOPBACK, "::1"):
         return _LOOPBACK
-    # A host may know itself by 127.0.1.1. 192.0.2.1 is nobody's (RFC 5737): the way there is that of the default route.
-    for host in (master, socket.gethostname(), "192.0.2.1"):
+    # A host may know itself by 127.0.1.1. 192.0.2.1 and 2001:db8::1 are nobody's (RFC 5737, 3849): the way there is that of the
+    # default route.
+    for host in (master, socket.gethostname(), "192.0.2.1", "2001:db8::1"):
         address = _address_towards(host) if host else None
-        if address is not None and not address.startswith("127."):
+        if address is not None and not _is_loopback(address):
             return address
     return _LOOPBACK
 
@@ -48,7 +63,7 @@ def _own_address(master: Optional[str]) -> str:
 def _told_address(told: str) -> str:
     """Of what the first rank has told: its address and its host's name."""
     address, host = told.split()
-    if address.startswith("127.") and host != socket.gethostname():
+    if _is_loopback(address.rpartition(":")[0].strip("[]")) and host != socket.gethostname():
         raise InputError(
             f"torch.distributed with sullae: the group's first rank, on {host}, has found no address but {address}, by which "
             f"{socket.gethostname()} does not reach it: set MASTER_ADDR to one of its addresses that does"
@@ -60,13 +75,15 @@ def _create(options, _backend_options):
     store, rank, size = options.store, options.group_rank, options.group_size
     server, address = None, ""
     if size > 1:
+        # torchrun's store outlives groups, and numbers them anew after destroy_process_group().
+        key = f"sullae/store/{store.add(f'sullae/joined/{rank}', 1)}"
         if rank == 0:
             host = _own_address(os.environ.get("MASTER_ADDR"))
-            server = _core.StoreServer(f"{host}:0")
-            address = f"{host}:{server.port}"
-            store.set("sullae/store", f"{address} {socket.gethostname()}")
+            server = _core.StoreServer(_with_port(host, 0))
+            address = _with_port(host, server.port)
+            store.set(key, f"{address} {socket.gethostname()}")
         else:
-            address = _told_address(store.get("sullae/store").decode())
+            address = _told_address(store.get(key).decode())
     # The first group is the job's world; others are parts of it.
     return _core.c10d_backend(rank, size, address, options.timeout, server, is_job=not dist.is_initialized())
 
@@ -86,12 +103,13 @@ def _describe_job() -> None:
         host = "localhost" if address.startswith("unix:") or not address else _own_address(address.rsplit(":", 1)[0])
         with socket.socket() as free:
             free.bind(("", 0))
-            master = f"{host}:{free.getsockname()[1]}"
+            master = _with_port(host, free.getsockname()[1])
         if store is not None:
             store.set("torch/master", master)
     else:
         master = store.get("torch/master")
-    place["MASTER_ADDR"], place["MASTER_PORT"] = master.rsplit(":", 1)
+    host, _, place["MASTER_PORT"] = master.rpartition(":")
+    place["MASTER_ADDR"] = host.strip("[]")
 
 
 # Those of a program that ends with an exception, or without destroy_process_group().

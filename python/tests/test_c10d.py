@@ -2,6 +2,7 @@
 
 import copy
 import datetime
+import os
 import time
 
 import pytest
@@ -336,9 +337,35 @@ def test_own_address(monkeypatch):
     assert c10d._own_address("127.0.1.1") == "10.9.9.9"
     del own["192.0.2.1"]
     assert c10d._own_address(None) == "127.0.0.1"
+    own = {"fd00::7": "fd00::2"}  # a network without IPv4
+    monkeypatch.setattr(c10d, "_address_towards", own.get)
+    assert c10d._own_address("fd00::7") == "fd00::2"
+    assert c10d._with_port("fd00::2", 5) == "[fd00::2]:5"
+    assert c10d._told_address("[fd00::2]:5 other") == "[fd00::2]:5"
+    with pytest.raises(sullae.InputError, match="no address but .::1.:5"):
+        c10d._told_address("[::1]:5 other")
     assert c10d._told_address("127.0.0.1:5 host") == "127.0.0.1:5"
     with pytest.raises(sullae.InputError, match="on other, has found no address but 127.0.0.1:5.*set MASTER_ADDR"):
         c10d._told_address("127.0.0.1:5 other")
+
+
+@on_ranks(2)
+def test_groups_come_again_in_a_store_that_stays():
+    """torchrun's is its agent's, and outlives them."""
+    import sullae.c10d  # noqa: F401
+
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    store = dist.TCPStore(host, port, size, rank == 0, datetime.timedelta(seconds=60))
+    for _ in range(3):
+        again = dist.PrefixStore("job", store)
+        dist.init_process_group("sullae", store=again, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=30))
+        tensor = torch.ones(3)
+        dist.all_reduce(tensor)
+        assert tensor.tolist() == [2, 2, 2]
+        dist.destroy_process_group()
+    store.set(f"done/{rank}", "")
+    store.wait([f"done/{1 - rank}"])
 
 
 @on_ranks(2)

@@ -51,6 +51,9 @@ def test_gathers_and_scatters():
     output, received = hvd.alltoall(torch.arange(float(size * size)), splits=torch.arange(size))
     assert received.tolist() == [rank] * size and output.numel() == rank * size
     assert hvd.alltoall(torch.arange(float(2 * size))).numel() == 2 * size
+    output, received = hvd.synchronize(hvd.alltoall_async(torch.arange(float(2 * size))))
+    assert output.numel() == 2 * size and received.tolist() == [2] * size and received.dtype == torch.int32
+    assert hvd.alltoall(torch.zeros(size), splits=[1] * size)[1].dtype == torch.int32
     assert hvd.broadcast(torch.tensor([rank]), root_rank=size - 1).item() == size - 1
     assert hvd.allgather_object({"rank": rank}) == [{"rank": r} for r in range(size)]
     assert hvd.broadcast_object([rank, "a"], root_rank=0) == [0, "a"]

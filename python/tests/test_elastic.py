@@ -63,6 +63,28 @@ def test_sampler_shares_what_is_left():
     sampler.num_replicas = 4
     assert hvd.elastic.ElasticSampler([], shuffle=False).indices == []
 
+    # At the end of an epoch, by its own number.
+    sampler = hvd.elastic.ElasticSampler(range(8), shuffle=False)
+    sampler.record_batch(0, 8)
+    sampler.set_epoch(0)
+    assert sampler.processed_num == 0 and sampler.indices == list(range(8))
+    # One that was done before a rank was lost is not done again.
+    sampler.load_state_dict({"epoch": 0, "processed_num": 8})
+    sampler.set_epoch(0)
+    assert sampler.indices == []
+
+
+def test_what_takes_the_place_of_a_part_is_kept():
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    state = hvd.elastic.TorchState(model, optimizer, scheduler=torch.optim.lr_scheduler.StepLR(optimizer, 3))
+    state.save()
+    state.scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)
+    state.save()
+    state.scheduler.last_epoch = 7
+    state.restore()
+    assert state.scheduler.step_size == 5 and state.scheduler.last_epoch == 0
+
 
 def test_states_go_back():
     state = hvd.elastic.ObjectState(epoch=0, history=[])

@@ -147,6 +147,22 @@ def test_layers_of_ones_own_that_are_built_later():
 
 
 @on_ranks(2)
+def test_a_model_is_compiled_again():
+    """As fine-tuning does, which sets what is trained anew."""
+    hvd.init()
+    model = network()
+    x, y = own(*data(steps=2))
+    held = []
+    for trained, rate in ((False, 0.1), (True, 0.01)):
+        model.layers[0].trainable = trained
+        held.append(hvd.DistributedOptimizer(keras.optimizers.SGD(rate)))
+        model.compile(held[-1], "mse")
+        fit(model, x, y, 2)
+    for weight in model.get_weights():
+        assert numpy.array_equal(hvd.broadcast(weight, root_rank=0), weight)
+
+
+@on_ranks(2)
 def test_gradients_of_both_kinds_in_turn():
     """A backward() leaves gradients behind, which are none of the next step's."""
     hvd.init()

@@ -192,6 +192,21 @@ def test_batch_norm_over_ranks():
         assert (reference(whole) - model(whole)).abs().max() < 1e-10
 
 
+@on_ranks(2)
+def test_batch_norm_in_16_bits_sums_in_32():
+    hvd.init()
+    torch.manual_seed(hvd.rank())
+    x = (torch.randn(512, 8) + 20).to(torch.bfloat16).requires_grad_()
+    norm = hvd.SyncBatchNorm(8)
+    y = norm(x)
+    assert y.dtype == torch.bfloat16
+    whole = hvd.allgather(x.detach().double())
+    expected = (x.detach().double() - whole.mean(0)) / (whole.var(0, unbiased=False) + norm.eps).sqrt()
+    assert (y.detach().double() - expected).mean(0).abs().max() < 2e-3
+    (y.float() * torch.linspace(-1, 1, 8)).sum().backward()
+    assert x.grad.dtype == torch.bfloat16 and x.grad.double().sum(0).abs().max() < 1e-2
+
+
 @on_ranks(1, 3)
 def test_sampler():
     hvd.init()

@@ -1,5 +1,6 @@
 """Gradients averaged over ranks around any optimizer of Keras."""
 
+import weakref
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Union
 
 import keras
@@ -8,6 +9,9 @@ from .. import _core
 from .. import torch as hvd
 from ..errors import InputError
 from ..torch.optimizer import compression_name
+
+
+_attached: "weakref.WeakSet[_Distribution]" = weakref.WeakSet()
 
 
 class _Distribution:
@@ -21,6 +25,7 @@ class _Distribution:
         self._local: Set[int] = set()
         self._scale_local = scale_local
         self._gradients: Optional[_core.DistributedGradients] = None
+        self._variables: Set[int] = set()
         self._optimizer = optimizer
         self._build, self._apply = optimizer.build, optimizer.apply
         if optimizer.built:
@@ -43,9 +48,11 @@ class _Distribution:
             share = 1.0 / self._process_set.size()
             grads = [g * share if g is not None and id(v) in self._local else g for g, v in zip(grads, variables)]
         self._apply(grads, trainable_variables)
-        self._gradients.stepped()
+        if self._gradients is not None:
+            self._gradients.stepped()
 
     def _attach(self, variables: Iterable[keras.Variable]) -> None:
+        variables = list(variables)
         for layer in self._local_layers:
             if not layer.built:
                 raise InputError(f"local_layers: '{layer.name}' is not built when the optimizer is: expected a layer of its model")
@@ -56,6 +63,13 @@ class _Distribution:
             for number, variable in enumerate(variables)
             if id(variable) not in self._local and variable.value.requires_grad
         ]
+        # A model that is compiled again has another optimizer, and the one before may live on for a while.
+        self._variables = {id(variable) for variable in variables}
+        for other in _attached:
+            if other is not self and not other._variables.isdisjoint(self._variables):
+                other._gradients, other._variables = None, set()
+        _attached.add(self)
+        self._gradients = None
         self._gradients = _core.DistributedGradients(named, world=self._process_set.world(), **self._options)
 
     def _average(self, grads: Sequence, variables: Sequence) -> List:

@@ -1,7 +1,6 @@
 """A module of PyTorch or Keras as a version of a model that ``sullae serve`` answers from."""
 
 import contextlib
-import inspect
 import io
 import pathlib
 import warnings

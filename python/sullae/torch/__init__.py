@@ -79,11 +79,11 @@ def init(comm: Optional[Sequence[int]] = None, process_sets: Union[Sequence[Proc
     always be added. ``comm``: none but the whole world."""
     if comm is not None and len(comm) > 0:
         raise InputError("init: comm: expected none: sub-worlds are process sets (process_sets=[…])")
-    if is_initialized():
-        return
-    _init()
+    if not is_initialized():
+        forget_all()  # those of a world that sullae.shutdown() has left
+        _init()
     if process_sets and not isinstance(process_sets, str):
-        make_all(process_sets)
+        make_all(one for one in process_sets if not isinstance(one, ProcessSet) or one.process_set_id is None)
 
 
 def shutdown() -> None:
@@ -115,7 +115,7 @@ def mpi_built() -> bool:
 
 def mpi_enabled() -> bool:
     """Whether MPI moves them now."""
-    return "mpi" in world().backend
+    return is_initialized() and "mpi" in world().backend
 
 
 def mpi_threads_supported() -> bool:

@@ -49,8 +49,9 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """At the beginning of an epoch; of the one that is under way it changes nothing."""
-        if epoch == self.epoch:
+        """At the beginning of an epoch, or at the end of one, with whichever number; of the one that is under way it changes nothing."""
+        is_over = self._has_recorded and self.processed_num >= len(self.dataset)
+        if epoch == self.epoch and not is_over:
             return
         self.epoch = epoch
         self.processed_num = 0
@@ -59,6 +60,7 @@ class ElasticSampler(torch.utils.data.Sampler):
     def record_batch(self, batch_idx: int, batch_size: int) -> None:
         """All ranks have done a batch of so many samples each. Before ``commit()``."""
         self.processed_num += batch_size * self.num_replicas
+        self._has_recorded = True
 
     def reset(self) -> None:
         """Shares what is left among the ranks that there are now."""
@@ -66,6 +68,7 @@ class ElasticSampler(torch.utils.data.Sampler):
         from .. import is_initialized
 
         self.rank, self.num_replicas = (rank(), size()) if is_initialized() else (0, 1)
+        self._has_recorded = False  # what was recorded before, of an epoch that was done then, is not done again
         if self.shuffle:
             generator = torch.Generator().manual_seed(self.seed + self.epoch)
             order = torch.randperm(len(self.dataset), generator=generator).tolist()
@@ -165,11 +168,16 @@ class TorchState(State):
         self, model: Optional[torch.nn.Module] = None, optimizer: Optional[torch.optim.Optimizer] = None, **attributes: Any
     ):
         self.model, self.optimizer = model, optimizer
-        self._samplers = {name: value for name, value in attributes.items() if hasattr(value, "load_state_dict")}
+        samplers = {name: value for name, value in attributes.items() if hasattr(value, "load_state_dict")}
+        self._sampler_names = list(samplers)  # another may take its place
         self._saved_parts: Dict[str, Any] = {}  # nothing before the first save(), which the first sync() may not reach
-        super().__init__(**{name: value for name, value in attributes.items() if name not in self._samplers})
-        for name, sampler in self._samplers.items():
+        super().__init__(**{name: value for name, value in attributes.items() if name not in samplers})
+        for name, sampler in samplers.items():
             setattr(self, name, sampler)
+
+    @property
+    def _samplers(self) -> Dict[str, Any]:
+        return {name: getattr(self, name) for name in self._sampler_names}
 
     def _parts(self) -> Dict[str, Any]:
         parts = {"model": self.model, "optimizer": self.optimizer, **self._samplers}

@@ -229,7 +229,8 @@ def DistributedOptimizer(  # noqa: N802
 
     ``compression``: Compression.fp16, .bf16, or a name such as "topk:0.01". ``op``: Average, Sum or Adasum.
     ``sparse_as_dense``: sparse gradients travel as dense ones. ``bucket_bytes``: see docs/tuning.md. ``after_backward=False`` leaves
-    the wait to ``step()`` or ``synchronize()``, which call before you look at gradients.
+    the wait to ``step()`` or ``synchronize()``, which call before you look at gradients: the way for models of which all trained
+    layers are in reentrant activation checkpoints, whose every segment is a backward() of its own.
     ``gradient_predivide_factor``, ``groups`` and ``num_groups`` are taken for Horovod's sake: sums of 16-bit values are
     formed in 32 bits here, and buckets make groups by themselves."""
     if not isinstance(optimizer, torch.optim.Optimizer):

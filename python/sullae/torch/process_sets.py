@@ -1,6 +1,6 @@
 """Groups of ranks that compute together, with Horovod's names."""
 
-from typing import List, Optional, Sequence, Union
+from typing import Iterable, List, Optional, Sequence, Union
 
 from .. import _core
 from ..errors import Error, InputError
@@ -114,7 +114,7 @@ def _end(process_set: ProcessSet) -> None:
             pass  # the world has failed; what it said was said where it failed
 
 
-def make_all(process_sets: Sequence[Union[ProcessSet, Sequence[int]]]) -> None:
+def make_all(process_sets: Iterable[Union[ProcessSet, Sequence[int]]]) -> None:
     for process_set in process_sets:
         add_process_set(process_set)
 

@@ -33,27 +33,29 @@ class _Normalise(torch.autograd.Function):
             running_var.mul_(1 - momentum).add_(unbiased.to(running_var.dtype), alpha=momentum)
         inverse = torch.rsqrt(variance + eps)
         shape = (1, channels) + (1,) * (input.dim() - 2)
-        normal = (input - mean.view(shape).to(input.dtype)) * inverse.view(shape).to(input.dtype)
-        ctx.save_for_backward(normal, inverse, weight)
+        # In the type of the sums, also where the input is in 16 bits.
+        normal = (input - mean.view(shape)) * inverse.view(shape)
+        ctx.save_for_backward(input, mean, inverse, weight)
         ctx.total, ctx.process_set, ctx.shape = total, process_set, shape
-        if weight is None:
-            return normal
-        return normal * weight.view(shape).to(input.dtype) + bias.view(shape).to(input.dtype)
+        if weight is not None:
+            normal = normal * weight.view(shape) + bias.view(shape)
+        return normal.to(input.dtype)
 
     @staticmethod
     def backward(ctx, gradient):
-        normal, inverse, weight = ctx.saved_tensors
+        input, mean, inverse, weight = ctx.saved_tensors
         over = [0, *range(2, gradient.dim())]
         wide = gradient.to(inverse.dtype)
+        normal = (input - mean.view(ctx.shape)) * inverse.view(ctx.shape)
         sum_of = wide.sum(over)
-        sum_with = (wide * normal.to(inverse.dtype)).sum(over)
+        sum_with = (wide * normal).sum(over)
         sums = torch.stack([sum_of, sum_with])
         grad_weight = sum_with.to(weight.dtype) if weight is not None else None
         grad_bias = sum_of.to(weight.dtype) if weight is not None else None
         allreduce_(sums, op=Sum, process_set=ctx.process_set)
-        mean_of, mean_with = (part.view(ctx.shape).to(gradient.dtype) for part in sums / ctx.total)
+        mean_of, mean_with = (part.view(ctx.shape) for part in sums / ctx.total)
         factor = inverse if weight is None else inverse * weight
-        grad_input = (gradient - mean_of - normal * mean_with) * factor.view(ctx.shape).to(gradient.dtype)
+        grad_input = ((wide - mean_of - normal * mean_with) * factor.view(ctx.shape)).to(gradient.dtype)
         return grad_input, grad_weight, grad_bias, None, None, None, None, None
 
 

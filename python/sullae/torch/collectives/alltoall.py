@@ -7,7 +7,7 @@ import torch
 from ... import _core
 from ...errors import InputError
 from ..process_sets import ProcessSet, global_process_set
-from .handle import Handle, check, first
+from .handle import Handle, check
 
 Splits = Union[torch.Tensor, Sequence[int], None]
 
@@ -28,19 +28,19 @@ def alltoall_async(
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
 ) -> Handle:
-    """Sends ``splits[r]`` rows to rank r, or equally many to each; the result is what arrives, in the order of ranks, and,
-    where splits were given, how many rows came from each rank."""
+    """Sends ``splits[r]`` rows to rank r, or equally many to each; the result is what arrives, in the order of ranks, and how many
+    rows came from each rank, as int32 unless ``splits`` is a tensor of another type."""
     check(tensor)
     rows = _as_list(splits)
     handle = _core.alltoall_async(process_set.world(), tensor, rows, name or "")
-    return Handle(handle, first if splits is None else lambda results: _with_splits(results, splits))
+    return Handle(handle, lambda results: _with_splits(results, splits))
 
 
 def _with_splits(results, splits) -> Tuple[torch.Tensor, torch.Tensor]:
     output, received = results
     if isinstance(splits, torch.Tensor):
-        received = received.to(dtype=splits.dtype, device=splits.device)
-    return output, received
+        return output, received.to(dtype=splits.dtype, device=splits.device)
+    return output, received.to(torch.int32)
 
 
 class _Alltoall(torch.autograd.Function):
