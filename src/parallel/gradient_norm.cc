@@ -34,19 +34,19 @@ torch::OrderedDict<std::string, torch::Tensor> with_masters(
 }
 
 double clip_to_norm(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
-                    double squares, double most, const World& world) {
+                    double squares, double max_norm, const World& world) {
   world.allreduce(&squares, &squares, 1, DataType::float64);
   const double norm = std::sqrt(squares);
-  scale_to_norm(parameters, norm, most);
+  scale_to_norm(parameters, norm, max_norm);
   return norm;
 }
 
-double clip_factor(double norm, double most) { return most / (norm + 1e-6); }
+double clip_factor(double norm, double max_norm) { return max_norm / (norm + 1e-6); }
 
 void scale_to_norm(const torch::OrderedDict<std::string, torch::Tensor>& parameters, double norm,
-                   double most) {
+                   double max_norm) {
   const torch::NoGradGuard guard;
-  const double factor = clip_factor(norm, most);
+  const double factor = clip_factor(norm, max_norm);
   if (factor >= 1) return;
   std::set<const void*> there;
   for (const auto& item : parameters) {

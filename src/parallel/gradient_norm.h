@@ -18,21 +18,21 @@ double own_squares(const torch::OrderedDict<std::string, torch::Tensor>& paramet
                    const std::map<std::string, ParameterPart>& parts, bool is_first,
                    const std::set<std::string>& elsewhere = {});
 
-/// What gradients of norm `norm` are multiplied by, so that it is at most `most`; as torch::nn::utils::clip_grad_norm_ has it.
-double clip_factor(double norm, double most);
+/// What gradients of norm `norm` are multiplied by, so that it is at most `max_norm`; as torch::nn::utils::clip_grad_norm_ has it.
+double clip_factor(double norm, double max_norm);
 
 /// `parameters`, with `masters` in the place of those of their names.
 torch::OrderedDict<std::string, torch::Tensor> with_masters(
     torch::OrderedDict<std::string, torch::Tensor> parameters,
     const std::map<std::string, torch::Tensor>& masters);
 
-/// Scales the gradients of `parameters`, of which own_squares() are `squares`, so that the norm over all of `world` is at most `most`.
+/// Scales the gradients of `parameters`, of which own_squares() are `squares`, so that the norm over all of `world` is at most `max_norm`.
 /// Returns the norm before. Collective.
 double clip_to_norm(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
-                    double squares, double most, const World& world);
+                    double squares, double max_norm, const World& world);
 
-/// Scales gradients of norm `norm` down to `most`.
+/// Scales gradients of norm `norm` down to `max_norm`.
 void scale_to_norm(const torch::OrderedDict<std::string, torch::Tensor>& parameters, double norm,
-                   double most);
+                   double max_norm);
 
 }  // namespace sullae

@@ -13,8 +13,8 @@
 #include <sstream>
 #include <utility>
 
-#include "parallel/agreement.h"
 #include "parallel/grid.h"
+#include "torch/agreement.h"
 
 namespace sullae {
 namespace {

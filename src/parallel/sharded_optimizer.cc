@@ -9,7 +9,6 @@
 #include <typeinfo>
 #include <utility>
 
-#include "parallel/agreement.h"
 #include "parallel/checkpoint/checkpoint.h"
 #include "parallel/gradient_norm.h"
 #include "parallel/sharded_parameters.h"
@@ -18,6 +17,7 @@
 #include "parallel/units/unit_parameters.h"
 #include "sullae/parallel/sharded_units.h"
 #include "sullae/torch.h"
+#include "torch/agreement.h"
 
 namespace sullae {
 namespace {
@@ -66,13 +66,13 @@ class ShardedOptimizer::Impl {
 
   void synchronize() { sharded_.reduce(); }
 
-  double clip_grad_norm(double most) {
+  double clip_grad_norm(double max_norm) {
     synchronize();
     const torch::NoGradGuard guard;
     double squares = sum_of([](const torch::Tensor& gradient) { return gradient.square(); });
     sharded_.world().allreduce(&squares, &squares, 1, DataType::float64);
     const double norm = std::sqrt(squares);
-    const double factor = clip_factor(norm, most);
+    const double factor = clip_factor(norm, max_norm);
     if (factor < 1) {
       for (torch::Tensor& gradient : gradients()) gradient.mul_(factor);
     }
@@ -235,7 +235,7 @@ ShardedOptimizer::~ShardedOptimizer() {
 }
 
 void ShardedOptimizer::synchronize() { impl_->synchronize(); }
-double ShardedOptimizer::clip_grad_norm(double most) { return impl_->clip_grad_norm(most); }
+double ShardedOptimizer::clip_grad_norm(double max_norm) { return impl_->clip_grad_norm(max_norm); }
 void ShardedOptimizer::step() { impl_->step(); }
 void ShardedOptimizer::zero_grad() { impl_->zero_grad(); }
 torch::optim::Optimizer& ShardedOptimizer::optimizer() { return impl_->optimizer(); }

@@ -58,7 +58,9 @@ ShardedParameters::ShardedParameters(
   for (const auto& item : each_once(parameters)) {
     // A frozen one that has gaps goes as buffers do.
     if (!item.value().requires_grad() && !item.value().is_non_overlapping_and_dense()) continue;
-    all_.push_back({.name = item.key(), .tensor = item.value()});
+    all_.push_back({.name = item.key(),
+                    .tensor = item.value(),
+                    .alone = options_.own_buckets.contains(item.key())});
     const auto trained = std::ranges::find_if(
         parameters_, [&](const auto& one) { return one.tensor.is_same(item.value()); });
     numbers_.push_back(trained == parameters_.end()

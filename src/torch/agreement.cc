@@ -1,28 +1,40 @@
-#include "parallel/agreement.h"
+#include "torch/agreement.h"
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <utility>
 
-#include "collective/gather_texts.h"
+#include "base/hash.h"
+#include "collective/allgather_texts.h"
 #include "sullae/adapter.h"
 #include "sullae/communicator.h"
 #include "torch/broadcast_text.h"
 
 namespace sullae {
 
-std::vector<std::string> texts_of_all(const World& world, const std::string& mine) {
+std::vector<std::string> allgather_texts(const World& world, const std::string& mine) {
   std::vector<std::string> all;
   AdapterView(world).run(
-      [&](Communicator& communicator) { all = gather_texts(communicator, mine); },
+      [&](Communicator& communicator) { all = allgather_texts(communicator, mine); },
       {.name = "agreement"});
   return all;
 }
 
+std::optional<std::vector<std::string>> texts_where_different(const World& world,
+                                                              const std::string& mine) {
+  const auto digest = static_cast<std::int64_t>(fnv1a(mine));
+  std::vector<std::int64_t> digests(static_cast<std::size_t>(world.size()));
+  world.allgather(&digest, digests.data(), 1, DataType::int64);
+  if (std::ranges::count(digests, digest) == world.size()) return std::nullopt;
+  return allgather_texts(world, mine);
+}
+
 void throw_on_all(const World& world, const std::string& problem) {
-  for (const std::string& text : texts_of_all(world, problem)) {
+  for (const std::string& text : allgather_texts(world, problem)) {
     if (!text.empty()) throw InputError(text);
   }
 }
@@ -63,7 +75,7 @@ World own_world_like(const World& world) {
 }
 
 void check_same_on_all(const World& world, const std::string& what, const std::string& mine) {
-  const auto all = texts_of_all(world, mine);
+  const auto all = allgather_texts(world, mine);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] != all[0])
       throw MismatchError(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,11 @@
 namespace sullae {
 
 /// Every rank's text. Collective.
-std::vector<std::string> texts_of_all(const World& world, const std::string& mine);
+std::vector<std::string> allgather_texts(const World& world, const std::string& mine);
+
+/// The same where any differ, and nothing where all are `mine`, which costs a number of each. Collective.
+std::optional<std::vector<std::string>> texts_where_different(const World& world,
+                                                              const std::string& mine);
 
 /// Throws InputError on all ranks, with the problem of the first that has one; none is empty. Before anything else: the others would wait
 /// for that rank. Collective.

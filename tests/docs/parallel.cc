@@ -147,6 +147,31 @@ TEST(ParallelPage, PutsLayersOneAfterTheOther) {
     const auto loaded = pipe.forward(inputs);
     EXPECT_TRUE(!trained.defined() || torch::equal(loaded, trained));
   });
+  run_ranks({.size = 4}, [](World& world) {
+    const torch::nn::Sequential layers(torch::nn::Linear(8, 8), torch::nn::Linear(8, 8));
+    const auto inputs = torch::ones({16, 8});
+    const auto targets = torch::zeros({16, 8});
+    const auto mean_square = [](const torch::Tensor& output, const torch::Tensor& target) {
+      return (output - target).square().mean();
+    };
+    const auto make = [](const auto& parameters) {
+      return std::make_unique<torch::optim::Adam>(parameters.values(), 1e-3);
+    };
+    const Mesh mesh(world, {{"dp", 2}, {"pp", 2}});
+    auto stages = divide(layers, inputs, mesh);
+    for (auto& stage : stages) broadcast_parameters(*stage.module, 0, mesh["dp"]);
+    Pipeline pipe(std::move(stages), mesh["pp"], {.micro_batches = 8});
+    // clang-format off
+    sullae::ShardedOptimizer sharded(pipe.parameters(), make, {.backward_passes_per_step = 8, .own_buckets = pipe.tied_parameters()}, mesh["dp"]);
+    const double loss = pipe.step(inputs, targets, mean_square);
+    pipe.synchronize_tied(sharded);                                     // where any are
+    pipe.clip_grad_norm(1.0, sharded);                                  // of the whole model
+    sharded.step();
+    sullae::save_checkpoint("model.ckpt", pipe, sharded, world);        // on all, as the next
+    sullae::load_checkpoint("model.ckpt", pipe, sharded, world);
+    // clang-format on
+    EXPECT_LT(pipe.step(inputs, targets, mean_square), loss);
+  });
   std::filesystem::current_path("/");
 }
 

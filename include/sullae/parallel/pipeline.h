@@ -11,12 +11,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sullae/parallel/mesh.h"
 #include "sullae/parallel/parts_optimizer.h"
+#include "sullae/parallel/sharded_optimizer.h"
 #include "sullae/sullae.h"
 #include "sullae/torch/checkpoint.h"
 
@@ -72,7 +74,7 @@ struct PipelineOptions {
 /// With several stages a rank ("interleaved"), rank r of P has stages r, P + r, 2P + r, …, in this order. Between stages
 /// there is one tensor, of any shape and type, which may differ between micro-batches. Gradients add up in the order of the
 /// micro-batches, as in one process that accumulates them. With DistributedOptimizer over the ranks that have the same
-/// stages, give it backward_passes_per_step = micro_batches.
+/// stages, give it backward_passes_per_step = micro_batches; ShardedOptimizer, too, and own_buckets = tied_parameters().
 ///
 /// What a stage throws ends the step, and is thrown on all ranks, with the stage's number; the pipeline can go on with the
 /// next step then. Used by the thread that trains; all calls but those that say otherwise are collective.
@@ -99,6 +101,11 @@ class Pipeline {
   /// any, and after DistributedOptimizer::synchronize(). A step() after one that lacked it throws Error: what is to be added
   /// up over several steps is a batch with more micro-batches.
   void synchronize_tied();
+  /// The same of gradients that `optimizer`, of parameters(), has divided among the ranks that have the same stages; after its
+  /// synchronize(), which it calls. Its own_buckets are tied_parameters(); throws InputError where these are not.
+  void synchronize_tied(ShardedOptimizer& optimizer);
+  /// Of this rank's parameters that are trained, the names of those that are tied. Not collective.
+  std::set<std::string> tied_parameters() const;
   /// Without gradients: the last stage's outputs, on its rank; undefined on others.
   torch::Tensor forward(const torch::Tensor& inputs, int micro_batches = 0);
 
@@ -106,10 +113,13 @@ class Pipeline {
   torch::OrderedDict<std::string, torch::Tensor> parameters() const;
   /// Of all stages: training or evaluation. Not collective.
   void train(bool on = true);
-  /// After synchronize_tied(): scales gradients so that their norm over the whole model is at most `most`. Returns the norm
+  /// After synchronize_tied(): scales gradients so that their norm over the whole model is at most `max_norm`. Returns the norm
   /// before. Where stages have tensor parallel layers, `tensor` is their world; throws InputError without it.
-  double clip_grad_norm(double most);
-  double clip_grad_norm(double most, const World& tensor);
+  double clip_grad_norm(double max_norm);
+  double clip_grad_norm(double max_norm, const World& tensor);
+  /// The same of a sharded optimizer's gradients; collective over its ranks, too.
+  double clip_grad_norm(double max_norm, ShardedOptimizer& optimizer);
+  double clip_grad_norm(double max_norm, ShardedOptimizer& optimizer, const World& tensor);
 
   /// The parameters and buffers of all stages, by their names, as a module, which is as large as all of them: on `root`; null on
   /// others. Checkpoints need none, see save_checkpoint() below.
@@ -129,6 +139,12 @@ class Pipeline {
   friend CheckpointMetadata load_checkpoint(const std::filesystem::path&, Pipeline&,
                                             const PartsOptimizer&, const World&);
   friend CheckpointMetadata load_weights(const std::filesystem::path&, Pipeline&, const World&);
+  friend void save_checkpoint(const std::filesystem::path&, const Pipeline&, ShardedOptimizer&,
+                              const World&, const CheckpointOptions&);
+  friend void save_weights(const std::filesystem::path&, const Pipeline&, ShardedOptimizer&,
+                           const World&, const CheckpointOptions&);
+  friend CheckpointMetadata load_checkpoint(const std::filesystem::path&, Pipeline&,
+                                            ShardedOptimizer&, const World&);
   const pipeline::Stages& stages() const;
 
   class Impl;
@@ -155,6 +171,17 @@ CheckpointMetadata load_checkpoint(const std::filesystem::path& file, Pipeline& 
 /// Weights alone.
 CheckpointMetadata load_weights(const std::filesystem::path& file, Pipeline& pipeline,
                                 const World& world);
+
+/// The same of a pipeline whose optimizer is sharded among the ranks that have the same stages, each of which writes its pieces. Collective over
+/// `world`, in which are all that have stages and pieces: the mesh's.
+void save_checkpoint(const std::filesystem::path& file, const Pipeline& pipeline,
+                     ShardedOptimizer& optimizer, const World& world,
+                     const CheckpointOptions& options = {});
+void save_weights(const std::filesystem::path& file, const Pipeline& pipeline,
+                  ShardedOptimizer& optimizer, const World& world,
+                  const CheckpointOptions& options = {});
+CheckpointMetadata load_checkpoint(const std::filesystem::path& file, Pipeline& pipeline,
+                                   ShardedOptimizer& optimizer, const World& world);
 
 struct DivisionOptions {
   /// Stages that each rank gets.

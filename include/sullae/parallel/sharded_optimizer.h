@@ -78,9 +78,9 @@ class ShardedOptimizer {
 
   /// Waits until gradients are reduced; optimizer()'s pieces have them then.
   void synchronize();
-  /// After synchronize(), which it calls: scales gradients so that their norm over all parameters is at most `most`.
+  /// After synchronize(), which it calls: scales gradients so that their norm over all parameters is at most `max_norm`.
   /// Returns the norm before. Collective.
-  double clip_grad_norm(double most);
+  double clip_grad_norm(double max_norm);
   /// After synchronize(), which it calls: divides gradients by `scale`. Returns whether all are finite, the same on every
   /// rank. Collective.
   bool unscale(double scale);

@@ -170,9 +170,9 @@ std::map<std::string, torch::Tensor> gather_parameters(const torch::nn::Module& 
 /// Each rank takes its parts of `whole`. Throws InputError for a name or shape that is missing or does not fit; nothing
 /// is taken then.
 void load_parameters(torch::nn::Module& module, const std::map<std::string, torch::Tensor>& whole);
-/// Scales gradients so that their norm over the whole model is at most `most`. Returns the norm before. After
+/// Scales gradients so that their norm over the whole model is at most `max_norm`. Returns the norm before. After
 /// synchronize(). Collective over `world`, the layers'. `masters`: see PartsOptimizer.
-double clip_grad_norm(torch::nn::Module& module, double most, const World& world,
+double clip_grad_norm(torch::nn::Module& module, double max_norm, const World& world,
                       const std::map<std::string, torch::Tensor>& masters = {});
 
 /// save_checkpoint() of a module with layers in parts: each rank writes its own, as with a ShardedOptimizer (see there), and the file is
@@ -207,7 +207,7 @@ CheckpointMetadata load_weights(const std::filesystem::path& file, torch::nn::Mo
 /// See ShardedOptimizer::unscale(); whether gradients are finite on all.
 bool unscale(ShardedOptimizer& optimizer, double scale, const World& world);
 /// After synchronize(), which it calls. Returns the norm before.
-double clip_grad_norm(const torch::nn::Module& module, ShardedOptimizer& optimizer, double most,
+double clip_grad_norm(const torch::nn::Module& module, ShardedOptimizer& optimizer, double max_norm,
                       const World& world);
 /// Each rank writes its pieces of its parts. Throws InputError, on every rank, where ranks have not all of them, and for an optimizer of other
 /// parameters than the module's.

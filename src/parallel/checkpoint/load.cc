@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "parallel/agreement.h"
 #include "parallel/checkpoint/checkpoint.h"
 #include "parallel/checkpoint/source.h"
 #include "parallel/flat.h"
 #include "parallel/sharded_state.h"
 #include "sullae/torch.h"
+#include "torch/agreement.h"
 #include "torch/archive_bytes.h"
 #include "torch/broadcast_text.h"
 #include "torch/checkpoint_archive.h"

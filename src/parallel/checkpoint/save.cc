@@ -9,12 +9,12 @@
 
 #include "base/file.h"
 #include "base/secret.h"
-#include "parallel/agreement.h"
 #include "parallel/checkpoint/checkpoint.h"
 #include "parallel/checkpoint/outline.h"
 #include "parallel/checkpoint/put_parts.h"
 #include "parallel/flat.h"
 #include "parallel/sharded_state.h"
+#include "torch/agreement.h"
 #include "torch/broadcast_text.h"
 #include "torch/checkpoint_file.h"
 
@@ -79,7 +79,7 @@ std::string problem_of(const std::function<void()>& what) {
 // All ranks throw what any has met.
 void throw_together(const World& world, const std::filesystem::path& file,
                     const std::string& problem) {
-  const auto all = texts_of_all(world, problem);
+  const auto all = allgather_texts(world, problem);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;
     const auto who = world.size() == 1 ? "" : fmt::format(" (rank {})", rank);
@@ -154,7 +154,7 @@ class Save {
       }
     }
     throw_together(world(), file_, problem);
-    const auto all = texts_of_all(world(), as_text(crcs));
+    const auto all = allgather_texts(world(), as_text(crcs));
     if (!is_root()) return;
     for (const std::string& its : all) crcs_.push_back(from_text<std::uint32_t>(its));
   }

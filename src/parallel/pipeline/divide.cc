@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "parallel/agreement.h"
 #include "parallel/pipeline/layer_cost.h"
 #include "parallel/pipeline/partition.h"
 #include "sullae/parallel/pipeline.h"
+#include "torch/agreement.h"
 
 namespace sullae {
 namespace {
@@ -25,7 +25,7 @@ std::vector<LayerCost> measured(const torch::nn::Sequential& layers, const torch
       failure = error.what();
     }
   }
-  failure = texts_of_all(world, failure)[0];
+  failure = allgather_texts(world, failure)[0];
   if (!failure.empty()) throw InputError(failure);
   world.broadcast(costs.data(), costs.size() * 3, DataType::float64, 0);
   return costs;

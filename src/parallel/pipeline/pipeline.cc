@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <chrono>
 
-#include "parallel/agreement.h"
+#include "parallel/gradient_norm.h"
 #include "parallel/pipeline/messages.h"
 #include "parallel/pipeline/run.h"
 #include "parallel/pipeline/schedule.h"
 #include "parallel/pipeline/stages.h"
+#include "parallel/sharded_within.h"
 #include "sullae/adapter.h"
+#include "torch/agreement.h"
 
 namespace sullae {
 namespace {
@@ -49,6 +51,19 @@ Schedule checked_schedule(const World& world, const std::vector<PipelineStage>& 
   return schedule;
 }
 
+// Why gradients of `tied` cannot be added up piece by piece; empty: they can.
+std::string problem_with(const std::set<std::string>& tied, const ParameterStore& store) {
+  auto others = tied;
+  for (const PlannedParameter& one : store.all()) {
+    if (one.alone) others.erase(one.name);
+  }
+  if (others.empty()) return {};
+  return fmt::format(
+      "Pipeline: tied parameter '{}' has no bucket of its own in the sharded optimizer: expected "
+      "ShardedOptimizerOptions::own_buckets = pipeline.tied_parameters()",
+      *others.begin());
+}
+
 }  // namespace
 
 class Pipeline::Impl {
@@ -74,10 +89,17 @@ class Pipeline::Impl {
     return loss;
   }
 
-  void synchronize_tied() {
+  void synchronize_tied(const Stages::Tensors& updated) {
     if (!tied_are_due_) return;
-    stages_.sum_tied_gradients();
+    stages_.sum_tied_gradients(updated);
     tied_are_due_ = false;
+  }
+  void synchronize_tied(ShardedOptimizer& optimizer) {
+    if (!tied_are_due_) return;
+    if (stages_.has_tied())
+      throw_on_all(own_world_, problem_with(stages_.tied_parameters(), within(optimizer).store));
+    optimizer.synchronize();
+    synchronize_tied(optimizer.pieces());
   }
 
   torch::Tensor forward(Batch batch) {
@@ -87,10 +109,12 @@ class Pipeline::Impl {
     return outputs.empty() ? torch::Tensor() : torch::cat(outputs, 0);
   }
 
-  double clip(double most, const World* tensor) {
-    if (stages_.has_tied() && tied_are_due_)
-      throw Error("Pipeline: clip_grad_norm() comes after synchronize_tied()");
-    return stages_.clip(most, tensor);
+  double clip(double max_norm, const World* tensor) {
+    return clip(stages_.parameters(), max_norm, tensor);
+  }
+  double clip(double max_norm, ShardedOptimizer& optimizer, const World* tensor) {
+    optimizer.synchronize();
+    return clip(optimizer.pieces(), max_norm, tensor, &within(optimizer).store.world());
   }
 
   Stages& stages() { return stages_; }
@@ -104,6 +128,22 @@ class Pipeline::Impl {
   int most_alive() const { return most_alive_; }
 
  private:
+  // `data`: the ranks that divide gradients among themselves; null where each has all of its stages'.
+  double clip(const Stages::Tensors& updated, double max_norm, const World* tensor,
+              const World* data = nullptr) {
+    if (stages_.has_tied() && tied_are_due_)
+      throw Error("Pipeline: clip_grad_norm() comes after synchronize_tied()");
+    if (tensor == nullptr && stages_.have_parts())
+      throw InputError(
+          "Pipeline: clip_grad_norm() of stages with tensor parallel layers: expected their world, "
+          "too");
+    double squares = stages_.squares_of(updated, tensor == nullptr || tensor->rank() == 0);
+    for (const World* const others : {tensor, data}) {
+      if (others != nullptr) others->allreduce(&squares, &squares, 1, DataType::float64);
+    }
+    return clip_to_norm(updated, squares, max_norm, own_world_);
+  }
+
   struct Result {
     double loss = 0;
     std::vector<torch::Tensor> outputs;
@@ -147,7 +187,7 @@ class Pipeline::Impl {
     } catch (const Error& error) {
       mine = error.what();
     }
-    const auto all = texts_of_all(own_world_, mine);
+    const auto all = allgather_texts(own_world_, mine);
     if (own) std::rethrow_exception(own);
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       if (!all[rank].empty())
@@ -179,7 +219,11 @@ double Pipeline::step(const torch::Tensor& inputs, const torch::Tensor& targets,
                       .loss_scale = loss_scale,
                       .micro_batches = impl_->micro_batches(micro_batches)});
 }
-void Pipeline::synchronize_tied() { impl_->synchronize_tied(); }
+void Pipeline::synchronize_tied() { impl_->synchronize_tied(parameters()); }
+void Pipeline::synchronize_tied(ShardedOptimizer& optimizer) { impl_->synchronize_tied(optimizer); }
+std::set<std::string> Pipeline::tied_parameters() const {
+  return impl_->stages().tied_parameters();
+}
 torch::Tensor Pipeline::forward(const torch::Tensor& inputs, int micro_batches) {
   return impl_->forward({.inputs = inputs, .micro_batches = impl_->micro_batches(micro_batches)});
 }
@@ -189,9 +233,15 @@ torch::OrderedDict<std::string, torch::Tensor> Pipeline::parameters() const {
 void Pipeline::train(bool on) {
   for (const PipelineStage& stage : impl_->stages().own()) stage.module->train(on);
 }
-double Pipeline::clip_grad_norm(double most) { return impl_->clip(most, nullptr); }
-double Pipeline::clip_grad_norm(double most, const World& tensor) {
-  return impl_->clip(most, &tensor);
+double Pipeline::clip_grad_norm(double max_norm) { return impl_->clip(max_norm, nullptr); }
+double Pipeline::clip_grad_norm(double max_norm, const World& tensor) {
+  return impl_->clip(max_norm, &tensor);
+}
+double Pipeline::clip_grad_norm(double max_norm, ShardedOptimizer& optimizer) {
+  return impl_->clip(max_norm, optimizer, nullptr);
+}
+double Pipeline::clip_grad_norm(double max_norm, ShardedOptimizer& optimizer, const World& tensor) {
+  return impl_->clip(max_norm, optimizer, &tensor);
 }
 std::shared_ptr<torch::nn::Module> Pipeline::gather(int root) {
   return impl_->stages().gather(root);

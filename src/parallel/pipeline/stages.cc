@@ -9,10 +9,10 @@
 #include <set>
 #include <sstream>
 
-#include "parallel/agreement.h"
 #include "parallel/gradient_norm.h"
 #include "sullae/parallel/tensor_parallel.h"
 #include "sullae/torch.h"
+#include "torch/agreement.h"
 
 namespace sullae::pipeline {
 namespace {
@@ -100,10 +100,10 @@ Stages::Stages(std::vector<PipelineStage> own, const World& world, const Pipelin
   for (const NamedState& one : state()) {
     if (one.kind == NamedState::Kind::parameter) mine += line_of(one) + '\n';
   }
-  for (const std::string& text : texts_of_all(world_, mine)) {
+  for (const std::string& text : allgather_texts(world_, mine)) {
     all_.emplace_back();
     auto lines = lines_of(text);
-    has_parts_ |= lines.front() == "parts";
+    have_parts_ |= lines.front() == "parts";
     lines.erase(lines.begin());
     for (const std::string& line : lines) {
       const auto name = name_of(line);
@@ -160,42 +160,56 @@ void Stages::tie(const std::vector<std::string>& group) {
   if (members.size() > 1) tied.holders = world_.process_set(members);
   const auto own = parameters();
   for (const std::string& name : group) {
-    if (!own.contains(name)) continue;
-    const torch::Tensor& parameter = own[name];
-    const bool is_new = std::ranges::none_of(
-        tied.own, [&](const torch::Tensor& other) { return other.is_same(parameter); });
-    if (is_new) tied.own.push_back(parameter);
+    const torch::Tensor* const parameter = own.find(name);
+    if (parameter == nullptr) continue;
+    const auto first = std::ranges::find_if(
+        own, [&](const auto& item) { return item.value().is_same(*parameter); });
+    if (!tied.own.contains(first->key())) tied.own.insert(first->key(), *parameter);
   }
   tied.has_first = is_first_holder(group.front());
-  if (tied.own.empty()) return;
+  if (tied.own.is_empty()) return;
   const torch::NoGradGuard guard;
-  torch::Tensor start = tied.own.front().detach();
+  torch::Tensor start = tied.own.front().value().detach();
   if (tied.holders) {
     const int first = holders_of(group.front(), all_).front();
     const auto root = std::ranges::find(members, first) - members.begin();
     broadcast(start, static_cast<int>(root), *tied.holders);
   }
-  for (torch::Tensor& other : tied.own) {
-    if (!other.is_same(tied.own.front())) other.copy_(start);
-  }
+  for (std::size_t i = 1; i < tied.own.size(); ++i) torch::Tensor(tied.own[i].value()).copy_(start);
   tied_.push_back(std::move(tied));
+}
+
+std::set<std::string> Stages::tied_parameters() const {
+  std::set<std::string> names;
+  for (const Tied& tied : tied_) {
+    for (const auto& item : tied.own) {
+      if (item.value().requires_grad()) names.insert(item.key());
+    }
+  }
+  return names;
 }
 
 void Stages::begin_step() {
   const torch::NoGradGuard guard;
   for (Tied& tied : tied_) {
     for (std::size_t i = tied.has_first ? 1 : 0; i < tied.own.size(); ++i) {
-      if (tied.own[i].grad().defined()) tied.own[i].mutable_grad().zero_();
+      const torch::Tensor& one = tied.own[i].value();
+      if (one.grad().defined()) one.mutable_grad().zero_();
     }
   }
 }
 
-void Stages::sum_tied_gradients() {
+void Stages::sum_tied_gradients(const Tensors& updated) {
   const torch::NoGradGuard guard;
-  for (Tied& tied : tied_) {
-    torch::Tensor sum = torch::zeros_like(tied.own.front());
+  for (const Tied& tied : tied_) {
+    std::vector<torch::Tensor> own;
+    for (const auto& item : tied.own) {
+      if (const torch::Tensor* const found = updated.find(item.key())) own.push_back(*found);
+    }
+    if (own.empty()) continue;
+    torch::Tensor sum = torch::zeros_like(own.front());
     std::int64_t are_there = 0;
-    for (const torch::Tensor& one : tied.own) {
+    for (const torch::Tensor& one : own) {
       if (!one.grad().defined()) continue;
       sum += one.grad();
       are_there = 1;
@@ -205,7 +219,7 @@ void Stages::sum_tied_gradients() {
       if (are_there != 0) allreduce(sum, ReduceOp::sum, *tied.holders);
     }
     // What nobody has one of stays as it is.
-    for (torch::Tensor& one : tied.own) {
+    for (const torch::Tensor& one : own) {
       if (are_there == 0 || !one.requires_grad()) continue;
       if (one.grad().defined())
         one.mutable_grad().copy_(sum);
@@ -215,39 +229,30 @@ void Stages::sum_tied_gradients() {
   }
 }
 
-double Stages::clip(double most, const World* tensor) {
-  if (tensor == nullptr && has_parts_)
-    throw InputError(
-        "Pipeline: clip_grad_norm() of stages with tensor parallel layers: expected their world, "
-        "too");
-  std::set<std::string> again;
-  std::set<const void*> first;  // tensors that count here, also by a name that is another's, too
+double Stages::squares_of(const Tensors& updated, bool is_first) const {
   const auto own = parameters();
+  std::set<const void*> again;  // tensors that count elsewhere
   for (const auto& group : tied_names_) {
-    const bool is_first = is_first_holder(group.front());
-    if (is_first) first.insert(own[group.front()].unsafeGetTensorImpl());
-    again.insert(group.begin() + (is_first ? 1 : 0), group.end());
-  }
-  double squares = 0;
-  for (const auto& stage : own_) {
-    std::set<std::string> elsewhere;
-    for (const auto& item : stage.module->named_parameters()) {
-      if (again.contains(name_in(stage.name, item.key())) &&
-          !first.contains(item.value().unsafeGetTensorImpl()))
-        elsewhere.insert(item.key());
+    for (const std::string& name : group) {
+      if (const torch::Tensor* const one = own.find(name)) again.insert(one->unsafeGetTensorImpl());
     }
-    squares += own_squares(stage.module->named_parameters(), parts_of(*stage.module),
-                           tensor == nullptr || tensor->rank() == 0, elsewhere);
   }
-  if (tensor != nullptr) tensor->allreduce(&squares, &squares, 1, DataType::float64);
-  world_.allreduce(&squares, &squares, 1, DataType::float64);
-  const double norm = std::sqrt(squares);
-  for (const auto& stage : own_) scale_to_norm(stage.module->named_parameters(), norm, most);
-  return norm;
+  for (const auto& group : tied_names_) {
+    if (is_first_holder(group.front())) again.erase(own[group.front()].unsafeGetTensorImpl());
+  }
+  std::set<std::string> elsewhere;
+  for (const auto& item : own) {
+    if (again.contains(item.value().unsafeGetTensorImpl())) elsewhere.insert(item.key());
+  }
+  std::map<std::string, ParameterPart> parts;
+  for (const auto& stage : own_) {
+    for (auto& [name, part] : parts_of(*stage.module)) parts[name_in(stage.name, name)] = part;
+  }
+  return own_squares(updated, parts, is_first, elsewhere);
 }
 
-torch::OrderedDict<std::string, torch::Tensor> Stages::parameters() const {
-  torch::OrderedDict<std::string, torch::Tensor> all;
+Stages::Tensors Stages::parameters() const {
+  Tensors all;
   for (const auto& stage : own_) {
     for (const auto& item : stage.module->named_parameters())
       all.insert(name_in(stage.name, item.key()), item.value());
@@ -271,7 +276,7 @@ std::shared_ptr<torch::nn::Module> Stages::gather(int root) const {
   const auto own = state();
   std::string mine;
   for (const NamedState& one : own) mine += line_of(one) + '\n';
-  const auto lines = texts_of_all(world_, mine);
+  const auto lines = allgather_texts(world_, mine);
   if (world_.rank() != root) {
     for (const NamedState& one : own) {
       if (one.tensor.defined()) send(one.tensor, root, 0, world_);

@@ -75,7 +75,7 @@ ClientOptions client_options(const WorkerOptions& given, const char* name, const
   if (given.timeout.count() > 0)
     options.timeout = given.timeout;
   else
-    read_seconds(environment, "SULLAE_TIMEOUT", Zero::forbidden, options.timeout);
+    read_seconds(environment, "SULLAE_TIMEOUT", ZeroMeans::error, options.timeout);
   return options;
 }
 

@@ -31,7 +31,7 @@ TableShape table_shape_of(const EmbeddingOptions& options, const std::string& na
       fmt::format("rows that deviate by {}: expected 0 or more", options.deviation));
   return {.dimension = options.dimension,
           .deviation = options.deviation,
-          .seed = mix(options.seed ^ fnv1a(name))};
+          .seed = mix64(options.seed ^ fnv1a(name))};
 }
 
 std::span<const std::uint64_t> numbers_of(const torch::Tensor& ids) {

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "parallel/agreement.h"
 #include "parallel/checkpoint/checkpoint.h"
 #include "parallel/named_state.h"
 #include "sullae/torch.h"
+#include "torch/agreement.h"
 #include "torch/tensor_type.h"
 
 namespace sullae {
@@ -57,7 +57,7 @@ Json told_by(const std::vector<OwnModule>& modules) {
 std::vector<std::pair<Json, int>> state_of_all(const std::vector<OwnModule>& own,
                                                const World& world) {
   std::vector<std::pair<Json, int>> all;
-  const auto texts = texts_of_all(world, told_by(own).dump());
+  const auto texts = allgather_texts(world, told_by(own).dump());
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     const Json its = Json::parse(texts[rank]);
     if (its.at("problem") != "") throw InputError(its.at("problem").get<std::string>());

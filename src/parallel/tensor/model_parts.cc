@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "parallel/agreement.h"
 #include "parallel/named_state.h"
 #include "parallel/tensor/part_ranges.h"
 #include "parallel/tensor/parts.h"
+#include "torch/agreement.h"
 
 namespace sullae {
 namespace {
@@ -103,7 +103,7 @@ std::vector<std::vector<Told>> told_by_all(const std::vector<OwnParameter>& own,
     mine["parameters"].push_back(to_json(one));
   }
   std::vector<std::vector<Told>> all;
-  for (const std::string& text : texts_of_all(world, mine.dump())) {
+  for (const std::string& text : allgather_texts(world, mine.dump())) {
     const Json its = Json::parse(text);
     if (its.at("problem") != "") throw InputError(its.at("problem").get<std::string>());
     all.emplace_back();

@@ -96,11 +96,11 @@ void load_parameters(torch::nn::Module& module, const std::map<std::string, torc
   }
 }
 
-double clip_grad_norm(torch::nn::Module& module, double most, const World& world,
+double clip_grad_norm(torch::nn::Module& module, double max_norm, const World& world,
                       const std::map<std::string, torch::Tensor>& masters) {
   const auto trained = with_masters(module.named_parameters(), masters);
   const double squares = own_squares(trained, parts_of(module), world.rank() == 0);
-  return clip_to_norm(trained, squares, most, world);
+  return clip_to_norm(trained, squares, max_norm, world);
 }
 
 }  // namespace sullae

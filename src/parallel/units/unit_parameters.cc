@@ -7,13 +7,14 @@
 #include <exception>
 #include <utility>
 
-#include "parallel/agreement.h"
+#include "base/interruption.h"
 #include "parallel/alone.h"
 #include "parallel/flat.h"
 #include "parallel/malloc_limits.h"
 #include "parallel/named_state.h"
 #include "sullae/adapter.h"
 #include "sullae/torch.h"
+#include "torch/agreement.h"
 #include "torch/trained_parameters.h"
 
 namespace sullae {
@@ -248,6 +249,7 @@ void UnitParameters::reduce() {
     left.push_back(std::ranges::any_of(
         unit->parameters, [](const auto& parameter) { return parameter.tensor.grad().defined(); }));
   // Behind reductions that are under way: nobody calls two collectives of the replicas at a time.
+  const Interruptible by_nothing(nullptr);  // what is submitted uses this frame
   AdapterView(world_)
       .submit(
           [&](Communicator& communicator) {

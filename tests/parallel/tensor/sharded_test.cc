@@ -269,15 +269,16 @@ TEST_F(ShardedParts, MistakesAreTold) {
         [&] { save_checkpoint(file_, *job.model, job.optimizer, job.mesh["dp"]); });
     EXPECT_TRUE(contains(parts, "expected a world whose ranks have all of it, in parts")) << parts;
     const Writer other(job.mesh["tp"]);
-    EXPECT_EQ(error_of<InputError>([&] { save_weights(file_, *other, job.optimizer, world); }),
-              "a checkpoint of a model in parts: the optimizer has a parameter 'tokens.weight', "
-              "which the module has not: expected an optimizer of module.named_parameters()");
+    EXPECT_EQ(
+        error_of<InputError>([&] { save_weights(file_, *other, job.optimizer, world); }),
+        "a checkpoint of a model in parts: the optimizer has a parameter 'tokens.weight', "
+        "which the model has not: expected an optimizer of all parameters that this rank has");
     auto some = other->named_parameters();
     some.erase("norm.bias");
     ShardedOptimizer of_some(some, make, {}, job.mesh["dp"]);
     EXPECT_EQ(error_of<InputError>([&] { save_weights(file_, *other, of_some, world); }),
-              "a checkpoint of a model in parts: the module has a parameter 'norm.bias', which the "
-              "optimizer has not: expected an optimizer of module.named_parameters()");
+              "a checkpoint of a model in parts: the model has a parameter 'norm.bias', which the "
+              "optimizer has not: expected an optimizer of all parameters that this rank has");
     EXPECT_FALSE(std::filesystem::exists(file_));
   });
 }
