@@ -4,7 +4,7 @@
 #include <numeric>
 #include <string>
 
-#include "collective/gather_texts.h"
+#include "collective/allgather_texts.h"
 
 namespace sullae::python {
 namespace {
@@ -15,7 +15,7 @@ std::string described(const at::Tensor& tensor) {
 }
 
 void check_same(Communicator& ranks, const at::Tensor& tensor) {
-  const auto all = gather_texts(ranks, described(tensor));
+  const auto all = allgather_texts(ranks, described(tensor));
   for (std::size_t r = 1; r < all.size(); ++r) {
     if (all[r] == all[0]) continue;
     throw MismatchError(fmt::format("all_reduce: ranks disagree: rank 0 has {}, but rank {} {}",

@@ -17,6 +17,20 @@
 
 namespace sullae {
 
+/// Until there are EndSignals: the first one ends the program at once, also where it is process 1 of a container, whose default is to ignore them.
+inline void end_at_once_on_signals() {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction action {};
+    ::sigaction(signal, nullptr, &action);
+    if (action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = [](int number) {
+      ::_exit(128 + number);
+    };
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
 /// Whichever thread gets the signal: blocking it is not enough, since libraries have threads (OpenBLAS) before main()
 /// begins, which would end the program. A signal that the program was started to ignore it goes on ignoring. One at a time.
 class EndSignals {

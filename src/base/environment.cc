@@ -37,10 +37,10 @@ Environment process_environment() {
   };
 }
 
-void read_seconds(const Environment& environment, const char* variable, Zero zero,
+void read_seconds(const Environment& environment, const char* variable, ZeroMeans zero,
                   std::chrono::milliseconds& into) {
   const auto seconds =
-      zero == Zero::never
+      zero == ZeroMeans::no_limit
           ? read_number(environment, variable, "a number of seconds, 0 for never", 0)
           : read_number(environment, variable, "a positive number of seconds",
                         std::numeric_limits<double>::min());

@@ -20,10 +20,10 @@ Environment process_environment();
 // Each of these throws InputError that names the variable, its value and what was expected, and leaves `into` as it is
 // where the variable is not set.
 
-enum class Zero { forbidden, never };
+enum class ZeroMeans { error, no_limit };
 
 /// Seconds, with fractions, rounded up.
-void read_seconds(const Environment& environment, const char* variable, Zero zero,
+void read_seconds(const Environment& environment, const char* variable, ZeroMeans zero,
                   std::chrono::milliseconds& into);
 /// Milliseconds, with fractions, from 0.01 on.
 void read_milliseconds(const Environment& environment, const char* variable,

@@ -8,6 +8,8 @@
 #include <array>
 #include <fstream>
 
+#include "base/cpu_quota.h"
+
 namespace sullae {
 namespace {
 
@@ -32,10 +34,19 @@ std::string host_identity() {
   return host_name() + '/' + boot_id + '/' + namespace_of("net") + '/' + namespace_of("pid");
 }
 
-int available_cpus() {
+std::vector<int> allowed_cpus() {
   cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
+  std::vector<int> cpus;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &set)) cpus.push_back(i);
+  }
+  return cpus;
+}
+
+int available_cpus() {
+  const auto cpus = static_cast<int>(allowed_cpus().size());
+  return std::min(cpus, cpu_quota().value_or(cpus));
 }
 
 std::int64_t peak_memory() {

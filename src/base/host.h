@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace sullae {
 
@@ -14,7 +15,10 @@ std::string host_name();
 /// as hosts.
 std::string host_identity();
 
-/// Processors on which this thread may run (its affinity mask), at least 1.
+/// The processors on which this thread may run (its affinity mask).
+std::vector<int> allowed_cpus();
+
+/// How many of them it may use at a time, at least 1: a container's quota may be less than there are.
 int available_cpus();
 
 /// The most memory that this process has had so far, in bytes, what it shares with others included (proc(5), VmHWM); 0 where

@@ -12,23 +12,25 @@ int hex(char c) {
   return -1;
 }
 
-}  // namespace
-
-std::string percent_encode(std::string_view text, bool keep_slashes) {
+// `plain`: what stays, beside letters and digits.
+std::string encode(std::string_view text, std::string_view plain) {
   std::string encoded;
   for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_plain = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
-                          (byte >= 'A' && byte <= 'Z') || byte == '-' || byte == '.' ||
-                          byte == '_' || byte == '~' || (keep_slashes && byte == '/');
+    const bool is_plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                          (c >= 'A' && c <= 'Z') || plain.find(c) != std::string_view::npos;
     if (is_plain) {
       encoded += c;
     } else {
-      encoded += fmt::format("%{:02X}", byte);
+      encoded += fmt::format("%{:02X}", static_cast<unsigned char>(c));
     }
   }
   return encoded;
 }
+
+}  // namespace
+
+std::string percent_encode(std::string_view text) { return encode(text, "-._~"); }
+std::string percent_encode_path(std::string_view path) { return encode(path, "-._~/"); }
 
 std::string percent_decode(std::string_view text) {
   std::string result;

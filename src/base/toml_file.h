@@ -60,6 +60,17 @@ class TomlFile {
     };
   }
 
+  Setting texts_into(std::vector<std::string>& target) const {
+    return [this, &target](const toml::node& node) {
+      target = texts(node);
+    };
+  }
+  Setting pairs_into(std::map<std::string, std::string>& target) const {
+    return [this, &target](const toml::node& node) {
+      target = pairs(node);
+    };
+  }
+
   /// Throws for a key of `table` that is none of `known`.
   void expect_keys(const toml::table& table, const std::vector<std::string>& known) const;
 

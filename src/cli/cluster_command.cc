@@ -92,9 +92,7 @@ class ClusterCommand final : public Command {
     try {
       const auto engine = cluster::make_engine("slurm", settings);
       cluster::Jobs jobs(settings, *engine);
-      std::vector<std::string> unreadable;
-      jobs.end_all(unreadable);
-      warn_of(unreadable);
+      print_warnings(jobs.end_all());
     } catch (const Error& error) {
       fmt::print(stderr, "sullae cluster: {}\n", error.what());
     }
@@ -115,7 +113,7 @@ class ClusterCommand final : public Command {
     print_nodes(engine->nodes());
     fmt::print("\n");
     cluster::Jobs jobs(settings, *engine);
-    print_jobs(views_of(jobs), Which::not_over);
+    print_jobs(views_of(jobs), JobFilter::active);
     return 0;
   }
 

@@ -11,10 +11,10 @@
 #include "data/tools/inspect.h"
 #include "data/tools/work.h"
 #include "kafka/window.h"
-#include "parallel/agreement.h"
 #include "storage/storage.h"
 #include "sullae/data.h"
 #include "sullae/sullae.h"
+#include "torch/agreement.h"
 #include "torch/broadcast_text.h"
 
 namespace sullae::cli {

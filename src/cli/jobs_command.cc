@@ -159,7 +159,7 @@ class JobsCommand final : public Command {
   int list(OpenCluster& cluster) const {
     const auto views = views_of(cluster.jobs);
     if (!json_) {
-      print_jobs(views, active_ ? Which::not_over : Which::all);
+      print_jobs(views, active_ ? JobFilter::active : JobFilter::all);
       return 0;
     }
     std::vector<std::string> lines;
@@ -212,15 +212,15 @@ class JobsCommand final : public Command {
 int watch_job(OpenCluster& cluster, const cluster::JobFolder& folder) {
   std::string last;
   for (;;) {
-    std::string line;
-    const auto view = view_if_answered(cluster, folder, line);
-    if (view) line = line_of(*view);
+    const auto answer = view_or_problem(cluster, folder);
+    const auto* const view = std::get_if<cluster::JobView>(&answer);
+    const std::string line = view != nullptr ? line_of(*view) : std::get<std::string>(answer);
     if (line != last) {
       fmt::print("{}\n", line);
       std::fflush(stdout);
     }
     last = line;
-    if (view && is_over(view->state)) return view->exit_code;
+    if (view != nullptr && is_over(view->state)) return view->exit_code;
     std::this_thread::sleep_for(kWatchPeriod);
   }
 }

@@ -138,9 +138,9 @@ class LogsCommand final : public Command {
 
  private:
   static bool is_job_over(OpenCluster& cluster, const cluster::JobFolder& folder) {
-    std::string problem;
-    const auto view = view_if_answered(cluster, folder, problem);
-    return view && is_over(view->state);
+    const auto answer = view_or_problem(cluster, folder);
+    const auto* const view = std::get_if<cluster::JobView>(&answer);
+    return view != nullptr && is_over(view->state);
   }
 
   std::string id_;

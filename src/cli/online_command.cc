@@ -32,7 +32,7 @@ class OnlineCommand final : public Command {
   }
 
   int run() override {
-    options_.poll = std::chrono::milliseconds(static_cast<std::int64_t>(poll_seconds_ * 1000));
+    options_.poll = to_milliseconds(poll_seconds_);
     const World world = init();
     learn_online(options_, world);
     shutdown();

@@ -74,7 +74,16 @@ void OnlineProcess::reap(int status) {
 void OnlineProcess::watch() {
   int status = 0;
   if (pid_ > 0 && ::waitpid(pid_, &status, WNOHANG) == pid_) reap(status);
-  if (pid_ == 0 && Clock::now() >= restart_) start();
+  if (pid_ > 0 || Clock::now() < restart_) return;
+  try {
+    start();
+  } catch (
+      const Error& error) {  // there may be room for it later; those who are served need it not
+    log::warning("sullae online cannot be started, and is tried again in {} s: {}", pause_.count(),
+                 error.what());
+    restart_ = Clock::now() + pause_;
+    pause_ = std::min(pause_ * 2, kLongestPause);
+  }
 }
 
 OnlineProcess::~OnlineProcess() {

@@ -45,28 +45,25 @@ OpenCluster::OpenCluster(const std::string& engine_name)
       engine(cluster::make_engine(engine_name, settings)),
       jobs(settings, *engine) {}
 
-std::optional<cluster::JobView> view_if_answered(OpenCluster& cluster,
-                                                 const cluster::JobFolder& folder,
-                                                 std::string& problem) {
+std::variant<cluster::JobView, std::string> view_or_problem(OpenCluster& cluster,
+                                                            const cluster::JobFolder& folder) {
   try {
     return cluster.jobs.view(folder);
   } catch (const Error& error) {
     const auto& settings = cluster.settings;
     if (settings.is_private && cluster::running_daemons(settings.folder).empty()) throw;
-    problem = error.what();
-    return std::nullopt;
+    return error.what();
   }
 }
 
-void warn_of(const std::vector<std::string>& unreadable) {
-  for (const auto& why : unreadable) fmt::print(stderr, "warning: {}\n", why);
+void print_warnings(const std::vector<std::string>& problems) {
+  for (const auto& why : problems) fmt::print(stderr, "warning: {}\n", why);
 }
 
 std::vector<cluster::JobView> views_of(cluster::Jobs& jobs) {
-  std::vector<std::string> unreadable;
-  auto views = jobs.views(unreadable);
-  warn_of(unreadable);
-  return views;
+  auto list = jobs.list();
+  print_warnings(list.problems);
+  return std::move(list.jobs);
 }
 
 std::string format_time(std::int64_t time) {
@@ -82,10 +79,10 @@ std::string format_nodes(const cluster::JobView& view) {
   return cluster::is_over(view.state) ? may : fmt::format("{}/{}", view.nodes, may);
 }
 
-void print_jobs(std::span<const cluster::JobView> views, Which which) {
+void print_jobs(std::span<const cluster::JobView> views, JobFilter filter) {
   std::vector<Row> rows{{"JOB", "STATE", "NODES", "ATTEMPTS", "SUBMITTED", "TIME", "WHY"}};
   for (const auto& view : views) {
-    if (which == Which::not_over && cluster::is_over(view.state)) continue;
+    if (filter == JobFilter::active && cluster::is_over(view.state)) continue;
     rows.push_back({view.facts.id, to_text(view.state), format_nodes(view),
                     fmt::to_string(view.facts.attempts), format_time(view.submitted), time_of(view),
                     view.reason});

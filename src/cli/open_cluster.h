@@ -2,9 +2,9 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "cluster/engine.h"
@@ -22,17 +22,16 @@ struct OpenCluster {
   cluster::Jobs jobs;
 };
 
-/// Empty, with why in `problem`, where the engine is too busy to answer. Throws where nobody is there to answer.
-std::optional<cluster::JobView> view_if_answered(OpenCluster& cluster,
-                                                 const cluster::JobFolder& folder,
-                                                 std::string& problem);
-/// On standard error, what is wrong with folders that are no jobs.
-void warn_of(const std::vector<std::string>& unreadable);
+/// Or why the engine, too busy, does not answer. Throws where nobody is there to answer.
+std::variant<cluster::JobView, std::string> view_or_problem(OpenCluster& cluster,
+                                                            const cluster::JobFolder& folder);
+/// On standard error.
+void print_warnings(const std::vector<std::string>& problems);
 /// Of all jobs; folders that are none are named on standard error.
 std::vector<cluster::JobView> views_of(cluster::Jobs& jobs);
 
-enum class Which { all, not_over };
-void print_jobs(std::span<const cluster::JobView> views, Which which);
+enum class JobFilter { all, active };
+void print_jobs(std::span<const cluster::JobView> views, JobFilter filter);
 void print_nodes(std::span<const cluster::Node> nodes);
 
 /// "2026-11-25 06:00:00", local; "-" for 0.

@@ -88,7 +88,7 @@ class PipelineCommand final : public Command {
   }
 
   Time scheduled_of(const Pipeline& pipeline) const {
-    if (!scheduled_.empty()) return pipeline::parse_time(scheduled_, "--scheduled");
+    if (!scheduled_.empty()) return parse_time(scheduled_, "--scheduled");
     const Time now = std::time(nullptr);
     return pipeline.every ? pipeline.every->latest(now) : now;
   }
@@ -177,8 +177,7 @@ class PipelineCommand final : public Command {
   static std::optional<UniqueFd> lock_of(const Pipeline& pipeline, const State& state,
                                          Time scheduled, const std::function<bool()>& is_to_end) {
     std::chrono::milliseconds limit{std::chrono::hours{24}};
-    read_seconds(process_environment(), "SULLAE_PIPELINE_QUEUE_TIMEOUT", sullae::Zero::forbidden,
-                 limit);
+    read_seconds(process_environment(), "SULLAE_PIPELINE_QUEUE_TIMEOUT", ZeroMeans::error, limit);
     const Deadline deadline(limit, "SULLAE_PIPELINE_QUEUE_TIMEOUT");
     bool is_told = false;
     for (;;) {
@@ -243,7 +242,7 @@ class PipelineCommand final : public Command {
     const auto runs = state.runs(50);
     const auto run = scheduled_.empty()
                          ? (runs.empty() ? std::nullopt : std::optional(runs.front()))
-                         : state.run(pipeline::parse_time(scheduled_, "--scheduled"));
+                         : state.run(parse_time(scheduled_, "--scheduled"));
     if (!run && !scheduled_.empty())
       throw InputError(fmt::format("{}: there is no run of {}", pipeline.name, scheduled_));
     if (json_) {

@@ -85,8 +85,8 @@ class PsCommand final : public Command {
     const bool registers = index_ >= 0 && registration.is_in_a_job();
     read_text(environment, "SULLAE_JOB_SECRET", options_.secret);
     if (staleness_->count() == 0) options_.staleness = staleness_of(environment);
-    options_.lease = std::chrono::milliseconds{static_cast<std::int64_t>(lease_ * 1e3)};
-    options_.save_every = std::chrono::milliseconds{static_cast<std::int64_t>(save_every_ * 1e3)};
+    options_.lease = to_milliseconds(lease_);
+    options_.save_every = to_milliseconds(save_every_);
     if (registers) {
       options_.endpoint = registration.where();
     } else {

@@ -20,10 +20,6 @@
 namespace sullae::cli {
 namespace {
 
-std::chrono::milliseconds to_milliseconds(double seconds) {
-  return std::chrono::milliseconds{static_cast<std::int64_t>(seconds * 1e3)};
-}
-
 class RunCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
@@ -87,12 +83,12 @@ class RunCommand final : public Command {
                    "Port of the rendezvous store; by default a free one")
         ->check(CLI::Range(1, 65535))
         ->type_name("PORT");
-    app.add_option("--min-np", elastic_.least,
+    app.add_option("--min-np", elastic_.min_ranks,
                    "Elastic: go on as long as there are so many ranks, whoever comes and goes")
         ->check(positive_integer())
         ->type_name("N")
         ->group("Elastic jobs");
-    app.add_option("--max-np", elastic_.most, "Elastic: grow up to so many; by default -np")
+    app.add_option("--max-np", elastic_.max_ranks, "Elastic: grow up to so many; by default -np")
         ->check(positive_integer())
         ->type_name("N")
         ->group("Elastic jobs");
@@ -163,7 +159,7 @@ class RunCommand final : public Command {
     if (options_.command.front() == "sullae") options_.command.front() = own_program();
     if (!hosts_.empty()) options_.hosts = parse_hosts(hosts_);
     if (!hostfile_.empty()) options_.hosts = read_hostfile(hostfile_);
-    if (ranks_ == 0 && options_.hosts.empty()) ranks_ = elastic_.least;
+    if (ranks_ == 0 && options_.hosts.empty()) ranks_ = elastic_.min_ranks;
     if (ranks_ == 0 && options_.hosts.empty())
       throw InputError("how many ranks? Give -np N, or hosts with slots (-H, --hostfile)");
     if (ranks_ == 0) {
@@ -183,7 +179,7 @@ class RunCommand final : public Command {
     options_.timeout = to_milliseconds(timeout_);
     options_.connect_timeout = to_milliseconds(connect_timeout_);
     options_.bind = bind_to_ == "core";
-    if (elastic_.least > 0 || elastic_.most > 0 || !discover_.empty()) set_elastic();
+    if (elastic_.min_ranks > 0 || elastic_.max_ranks > 0 || !discover_.empty()) set_elastic();
     if (parameter_servers_ > 0) {
       if (options_.elastic)
         throw InputError(
@@ -203,8 +199,8 @@ class RunCommand final : public Command {
  private:
   void set_elastic() {
     JobOptions::Elastic& elastic = options_.elastic.emplace(elastic_);
-    if (elastic.most == 0) elastic.most = std::max(ranks_, elastic.least);
-    if (elastic.least == 0) elastic.least = 1;
+    if (elastic.max_ranks == 0) elastic.max_ranks = std::max(ranks_, elastic.min_ranks);
+    if (elastic.min_ranks == 0) elastic.min_ranks = 1;
     if (!discover_.empty()) elastic.source = std::make_shared<elastic::Discovery>(discover_);
     if (!options_.hosts.empty()) {
       try {
@@ -214,9 +210,9 @@ class RunCommand final : public Command {
                      error.what());
       }
     }
-    if (elastic.least > ranks_ || ranks_ > elastic.most) {
+    if (elastic.min_ranks > ranks_ || ranks_ > elastic.max_ranks) {
       throw InputError(fmt::format("--min-np {}, -np {}, --max-np {}: expected them in this order",
-                                   elastic.least, ranks_, elastic.most));
+                                   elastic.min_ranks, ranks_, elastic.max_ranks));
     }
     const auto colon = cooldown_.find(':');
     const auto seconds = [&](const std::string& text) {
@@ -245,7 +241,7 @@ class RunCommand final : public Command {
   std::string autotune_log_;
   double timeout_ = 0;
   double connect_timeout_ = 30;
-  JobOptions::Elastic elastic_{.least = 0, .most = 0};
+  JobOptions::Elastic elastic_{.min_ranks = 0, .max_ranks = 0};
   int parameter_servers_ = 0;
   int staleness_ = 0;
   std::filesystem::path servers_directory_;

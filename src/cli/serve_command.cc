@@ -89,16 +89,15 @@ class ServeCommand final : public Command {
   }
 
   int run() override {
-    const auto milliseconds = [](double seconds) {
-      return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-    };
-    options_.poll = milliseconds(poll_seconds_);
-    options_.read_timeout = milliseconds(read_seconds_);
-    options_.drain_timeout = milliseconds(drain_seconds_);
+    options_.poll = to_milliseconds(poll_seconds_);
+    options_.read_timeout = to_milliseconds(read_seconds_);
+    options_.drain_timeout = to_milliseconds(drain_seconds_);
     options_.max_body_bytes = static_cast<std::size_t>(max_body_megabytes_) << 20;
     options_.max_inflight_bytes = static_cast<std::size_t>(max_inflight_megabytes_) << 20;
-    EndSignals signals;
+    // Models may take minutes to load: whoever ends it meanwhile is not kept waiting.
+    end_at_once_on_signals();
     InferenceServer server(options_);
+    EndSignals signals;
     const char* const scheme = options_.tls_certificate.empty() ? "http" : "https";
     fmt::print("serving {} at {}://{}:{}/ and gRPC at {}:{}\n", options_.repository.string(),
                scheme, options_.host, server.http_port(), options_.host, server.grpc_port());

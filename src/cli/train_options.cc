@@ -111,7 +111,7 @@ void declare_optimizer(CLI::App& app, RecipeOptions& o) {
       "--weight-decay", o.weight_decay,
       "L2 penalty of sgd and adam, decoupled decay of adamw and lamb; not of biases and norms",
       "X");
-  group.flag("--decay-all", o.decay_all, "Decay biases and norms too");
+  group.flag("--decay-all", o.decay_all, "Decay biases and norms too (lars and lamb never do)");
   group.add("--label-smoothing", o.label_smoothing, "Part of the target spread over all classes",
             "X");
   group.add("--clip-norm", o.clip_norm, "Scale gradients down to this norm; 0 leaves them", "X");

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -59,6 +60,10 @@ inline CLI::Validator any_number() {
             return good ? std::string() : "'" + text + "' is not a number";
           },
           ""};
+}
+
+inline std::chrono::milliseconds to_milliseconds(double seconds) {
+  return std::chrono::milliseconds{static_cast<std::int64_t>(seconds * 1e3)};
 }
 
 /// A number, with or without a fraction: above 0, or 0 too.

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/environment.h"
 #include "base/system_error.h"
 #include "launch/process.h"
 #include "sullae/error.h"
@@ -23,17 +24,16 @@
 namespace sullae::cluster {
 namespace {
 
-pid_t start(const Question& question, const UniqueFd& input, const Pipe& output,
-            const Pipe& errors) {
+pid_t start(const Command& command, const UniqueFd& input, const Pipe& output, const Pipe& errors) {
   const pid_t pid = ::fork();
-  if (pid < 0) throw system_error("{}: fork", question.words.front());
+  if (pid < 0) throw system_error("{}: fork", command.words.front());
   if (pid > 0) return pid;
   reset_signals();
   ::dup2(input.get(), STDIN_FILENO);
   ::dup2(output.write.get(), STDOUT_FILENO);
   ::dup2(errors.write.get(), STDERR_FILENO);
-  if (question.kept >= 0) ::fcntl(question.kept, F_SETFD, 0);
-  execute(question.words);
+  if (command.inherited_fd >= 0) ::fcntl(command.inherited_fd, F_SETFD, 0);
+  execute(command.words);
   ::_exit(127);
 }
 
@@ -59,22 +59,28 @@ UniqueFd input_of(const std::string& text) {
 
 }  // namespace
 
-Answer ask(const Question& question) {
-  const UniqueFd input = input_of(question.input);
+std::chrono::milliseconds command_timeout() {
+  std::chrono::milliseconds timeout{std::chrono::seconds{30}};
+  read_seconds(process_environment(), kCommandTimeout, ZeroMeans::error, timeout);
+  return timeout;
+}
+
+CommandResult run_command(const Command& command) {
+  const UniqueFd input = input_of(command.input);
   Pipe output = make_pipe();
   Pipe errors = make_pipe();
-  const pid_t pid = start(question, input, output, errors);
+  const pid_t pid = start(command, input, output, errors);
   output.write.reset();
   errors.write.reset();
 
-  const Deadline deadline(question.limit, question.setting);
-  Answer answer;
+  const Deadline deadline(command.timeout, command.timeout_setting);
+  CommandResult result;
   while (output.read || errors.read) {
     std::array<pollfd, 2> polled{{{output.read.get(), POLLIN, 0}, {errors.read.get(), POLLIN, 0}}};
     if (deadline.passed()) break;
     ::poll(polled.data(), polled.size(), static_cast<int>(deadline.remaining().count()));
-    if (polled[0].revents != 0) drain(output.read, answer.output);
-    if (polled[1].revents != 0) drain(errors.read, answer.errors);
+    if (polled[0].revents != 0) drain(output.read, result.output);
+    if (polled[1].revents != 0) drain(errors.read, result.errors);
   }
   const bool late = output.read || errors.read;
   if (late) ::kill(pid, SIGKILL);
@@ -84,13 +90,13 @@ Answer ask(const Question& question) {
     ended = ::waitpid(pid, &status, 0);
   } while (ended < 0 && errno == EINTR);
   // Somebody else has waited for it: what it has written may be a part.
-  if (ended < 0 && !late) throw system_error("{}: waitpid", question.words.front());
+  if (ended < 0 && !late) throw system_error("{}: waitpid", command.words.front());
   if (late) {
     throw TimeoutError(
-        fmt::format("{} did not answer {}", question.words.front(), deadline.describe()));
+        fmt::format("{} did not answer {}", command.words.front(), deadline.describe()));
   }
-  answer.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  return answer;
+  result.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return result;
 }
 
 bool is_installed(const std::string& program) {

@@ -1,4 +1,4 @@
-// Programs of other people's that are asked something.
+// Programs of other people's, and what they answer.
 #pragma once
 
 #include <chrono>
@@ -9,23 +9,27 @@
 
 namespace sullae::cluster {
 
-struct Answer {
+struct CommandResult {
   int exit_code = 0;  ///< 128 + the signal of what was killed; 127 where there is no such program
   std::string output;
   std::string errors;
 };
 
-/// Runs `words` to their end, with `input`, and gives what they have written. `limit` is what the messages call
-/// `setting`. The child has `kept`, if that is a file descriptor, open, and does not know of it. Any thread. Throws
-/// TimeoutError, after which the child has been killed, and Error.
-struct Question {
+inline constexpr const char* kCommandTimeout = "SULLAE_CLUSTER_TIMEOUT";
+/// What that says, or 30 seconds. Throws InputError.
+std::chrono::milliseconds command_timeout();
+
+struct Command {
   std::vector<std::string> words;
   std::string input = {};
-  std::chrono::milliseconds limit{std::chrono::seconds{30}};
-  const char* setting = "SULLAE_CLUSTER_TIMEOUT";
-  int kept = -1;
+  std::chrono::milliseconds timeout = command_timeout();
+  const char* timeout_setting = kCommandTimeout;  ///< what messages call it
+  int inherited_fd = -1;  ///< that the child has open, and does not know of; -1: none
 };
-Answer ask(const Question& question);
+
+/// Runs a command to its end, and gives what it has written. Any thread. Throws TimeoutError, after which the child has been killed, and
+/// Error.
+CommandResult run_command(const Command& command);
 
 /// True where the shell would find it.
 bool is_installed(const std::string& program);

@@ -135,13 +135,14 @@ class Attempt {
                        .ranks = size.min_nodes * job_.ranks_per_node,
                        .environment = job_.environment,
                        .cpus_per_rank = job_.cpus_per_rank,
+                       .bind = engine_->gives_own_cpus(),
                        .store_host = address_};
     options.environment.insert_or_assign("SULLAE_JOB", folder_.id());
     options.environment.insert_or_assign("SULLAE_JOB_FOLDER", folder_.path().string());
     options.environment.insert_or_assign("SULLAE_JOB_ATTEMPT", fmt::to_string(number_));
     if (job_.is_elastic()) {
-      options.elastic = {.least = options.ranks,
-                         .most = size.max_nodes * job_.ranks_per_node,
+      options.elastic = {.min_ranks = options.ranks,
+                         .max_ranks = size.max_nodes * job_.ranks_per_node,
                          .timeout = kForever};
     }
     options.on_started = [file = std::make_shared<std::ofstream>(
@@ -205,8 +206,7 @@ class Attempt {
     try {
       std::vector<std::string> ids;
       for (const EngineJob& job : engine_->jobs_of(folder_.path())) {
-        const bool is_live = job.state == EngineState::pending || job.state == EngineState::running;
-        if (is_live && job.mark.role == Role::workers) ids.push_back(job.id);
+        if (is_live(job) && job.mark.role == Role::workers) ids.push_back(job.id);
       }
       engine_->cancel(ids);
     } catch (const Error& error) {

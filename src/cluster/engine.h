@@ -44,7 +44,7 @@ struct Submission {
   int attempt = 0;               ///< of workers
   std::string after;             ///< the engine's job that must have ended well
   /// A file descriptor that the engine's command holds open, so that its lock outlives a client that is killed; -1 for none.
-  int kept = -1;
+  int inherited_fd = -1;
 };
 
 enum class EngineState {
@@ -76,6 +76,9 @@ struct EngineJob {
   std::optional<std::chrono::seconds> time_left;
   int restarts = 0;
 };
+inline bool is_live(const EngineJob& job) {
+  return job.state == EngineState::pending || job.state == EngineState::running;
+}
 
 struct Node {
   std::string name;
@@ -93,6 +96,8 @@ class Engine {
  public:
   virtual ~Engine() = default;
   virtual std::string name() const = 0;
+  /// Whether a job's processors are its own, so that ranks may be bound to them.
+  virtual bool gives_own_cpus() const { return true; }
   /// What submit() would hand to it.
   virtual std::string describe(const Submission& submission) const = 0;
   /// Gives the engine's id. Throws InputError where the engine would never start it.

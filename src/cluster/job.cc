@@ -8,6 +8,7 @@
 #include <regex>
 #include <sstream>
 
+#include "base/local_time.h"
 #include "base/name.h"
 #include "base/split.h"
 #include "base/toml_file.h"
@@ -125,10 +126,7 @@ Job read_job(const std::filesystem::path& path, Job job) {
   const TomlFile file(path);
   const toml::table table = file.parse();
   file.apply(table, {{"name", file.text_into(job.name)},
-                     {"command",
-                      [&](const toml::node& node) {
-                        job.command = file.texts(node);
-                      }},
+                     {"command", file.texts_into(job.command)},
                      {"directory", file.text_into(job.directory)},
                      {"nodes",
                       [&](const toml::node& node) {
@@ -158,17 +156,9 @@ Job read_job(const std::filesystem::path& path, Job job) {
                      {"deadline", file.text_into(job.deadline)},
                      {"after", file.text_into(job.after)},
                      {"idempotency-key", file.text_into(job.idempotency_key)},
-                     {"engine-options",
-                      [&](const toml::node& node) {
-                        job.engine_options = file.texts(node);
-                      }},
-                     {"env",
-                      [&](const toml::node& node) {
-                        job.environment = file.pairs(node);
-                      }},
-                     {"mount", [&](const toml::node& node) {
-                        job.mounts = file.pairs(node);
-                      }}});
+                     {"engine-options", file.texts_into(job.engine_options)},
+                     {"env", file.pairs_into(job.environment)},
+                     {"mount", file.pairs_into(job.mounts)}});
   return job;
 }
 
@@ -218,20 +208,6 @@ std::string format_time_limit(std::chrono::seconds limit) {
   const auto rest = limit.count() % 86400;
   const auto clock = fmt::format("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
   return days > 0 ? fmt::format("{}-{}", days, clock) : clock;
-}
-
-std::int64_t parse_time(std::string_view text, std::string_view what) {
-  std::tm time{};
-  for (const char* const form :
-       {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"}) {
-    time = {};
-    const std::string copy(text);
-    const char* const end = ::strptime(copy.c_str(), form, &time);
-    if (end == nullptr || *end != '\0') continue;
-    time.tm_isdst = -1;
-    return ::mktime(&time);
-  }
-  throw InputError(fmt::format("{} '{}': expected a time such as 2026-11-25T06:00:00", what, text));
 }
 
 std::vector<std::string> command_of_attempt(const Job& job, const std::filesystem::path& folder,

@@ -59,10 +59,6 @@ std::chrono::seconds parse_time_limit(std::string_view text, std::string_view wh
 /// As Slurm and people read it: "1-02:03:04", "02:03:04".
 std::string format_time_limit(std::chrono::seconds limit);
 
-/// The seconds since 1970 of "2026-11-25T06:00:00" or "2026-11-25 06:00", in local time. Throws InputError that begins
-/// with `what`.
-std::int64_t parse_time(std::string_view text, std::string_view what);
-
 /// The words that ranks run in attempt number `attempt`: mounts are put in, and `sullae train` keeps its checkpoints and its report
 /// in `folder`, and goes on after the newest checkpoint of an attempt before, unless the command says otherwise.
 std::vector<std::string> command_of_attempt(const Job& job, const std::filesystem::path& folder,

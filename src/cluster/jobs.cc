@@ -10,14 +10,11 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/local_time.h"
 #include "sullae/error.h"
 
 namespace sullae::cluster {
 namespace {
-
-bool is_live(const EngineJob& job) {
-  return job.state == EngineState::pending || job.state == EngineState::running;
-}
 
 // The coordinator lets workers that run go.
 std::vector<std::string> to_cancel(const JobView& view, std::span<const EngineJob> jobs) {
@@ -132,7 +129,7 @@ void Jobs::submit_to_engine(const JobFolder& folder, const Job& job, int number,
   check_deadline(job);
   Submission submission = submission_of(job, folder, number);
   submission.after = engine_job_before(job);
-  submission.kept = lock;
+  submission.inherited_fd = lock;
   folder.set_submission(
       {.number = number, .time = std::time(nullptr), .first_attempt = folder.attempts() + 1});
   engine_.submit(submission);
@@ -147,17 +144,17 @@ void Jobs::cancel(const JobFolder& folder) {
   engine_.cancel(to_cancel(before, engine_jobs(folder.id())));
 }
 
-void Jobs::end_all(std::vector<std::string>& unreadable) {
-  if (std::ranges::all_of(folders_.all(), has_result)) return;
+std::vector<std::string> Jobs::end_all() {
+  if (std::ranges::all_of(folders_.all(), has_result)) return {};
   const Deadline deadline(std::chrono::seconds{45}, "the limit for jobs to end");
   std::set<std::string> cancelled;  // of the engine's
   std::set<std::string> ran;        // until now
   for (;;) {
     const auto of_job = engine_jobs_by_id();
-    unreadable.clear();
+    const JobList list = this->list(of_job);
     std::vector<std::string> ids;
     bool is_any_live = false;
-    for (const JobView& view : views_of(of_job, unreadable)) {
+    for (const JobView& view : list.jobs) {
       const auto& id = view.facts.id;
       if (view.facts.result || view.state == JobState::unsubmitted) continue;
       const JobFolder folder = find(id);
@@ -176,7 +173,7 @@ void Jobs::end_all(std::vector<std::string>& unreadable) {
       }
     }
     engine_.cancel(ids);
-    if (!is_any_live) return;
+    if (!is_any_live) return list.problems;
     if (deadline.passed()) throw TimeoutError("jobs did not end " + deadline.describe());
     std::this_thread::sleep_for(std::chrono::milliseconds{200});
   }
@@ -230,9 +227,9 @@ JobView Jobs::view(const JobFolder& folder) {
   return view_of(read_facts(folder), jobs);
 }
 
-std::vector<JobView> Jobs::views(std::vector<std::string>& unreadable) {
+JobList Jobs::list() {
   const bool is_all_over = std::ranges::all_of(folders_.all(), has_result);
-  return views_of(is_all_over ? JobsById{} : engine_jobs_by_id(), unreadable);
+  return list(is_all_over ? JobsById{} : engine_jobs_by_id());
 }
 
 Jobs::JobsById Jobs::engine_jobs_by_id() {
@@ -241,18 +238,19 @@ Jobs::JobsById Jobs::engine_jobs_by_id() {
   return of_job;
 }
 
-std::vector<JobView> Jobs::views_of(const JobsById& of_job, std::vector<std::string>& unreadable) {
+JobList Jobs::list(const JobsById& of_job) {
   static const std::vector<EngineJob> none;
-  std::vector<JobView> views;
+  JobList list;
   for (const JobFolder& folder : folders_.all()) {
     try {
       const auto found = of_job.find(folder.id());
-      views.push_back(view_of(read_facts(folder), found == of_job.end() ? none : found->second));
+      list.jobs.push_back(
+          view_of(read_facts(folder), found == of_job.end() ? none : found->second));
     } catch (const std::exception& error) {
-      unreadable.emplace_back(error.what());
+      list.problems.emplace_back(error.what());
     }
   }
-  return views;
+  return list;
 }
 
 }  // namespace sullae::cluster

@@ -12,6 +12,12 @@
 
 namespace sullae::cluster {
 
+/// What there is in the folder of jobs.
+struct JobList {
+  std::vector<JobView> jobs;          ///< the oldest first
+  std::vector<std::string> problems;  ///< with folders that are no jobs
+};
+
 /// Any process may do any of it at the same time. All functions throw InputError for what cannot be done, and Error where storage or
 /// engine do not answer; nothing is half-submitted then.
 class Jobs {
@@ -29,8 +35,8 @@ class Jobs {
   /// Ends it, or keeps it from beginning.
   void cancel(const JobFolder& folder);
   /// Cancels all that were submitted, waits until they are over, and leaves a result in their folders: for an engine that ends, and
-  /// forgets them. What is wrong with folders that are no jobs is in `unreadable`. Throws TimeoutError after 45 seconds.
-  void end_all(std::vector<std::string>& unreadable);
+  /// forgets them. Returns what is wrong with folders that are no jobs. Throws TimeoutError after 45 seconds.
+  std::vector<std::string> end_all();
   /// Submits one that is over again; it goes on from its checkpoint.
   void retry(const JobFolder& folder);
   /// Of an elastic job.
@@ -38,15 +44,15 @@ class Jobs {
 
   JobFolder find(const std::string& id) const { return folders_.find(id); }
   JobView view(const JobFolder& folder);
-  /// Of all, the oldest first, with at most one question to the engine. What is wrong with folders that are no jobs is in `unreadable`.
-  std::vector<JobView> views(std::vector<std::string>& unreadable);
+  /// All of them, with at most one question to the engine.
+  JobList list();
 
  private:
   Submission submission_of(const Job& job, const JobFolder& folder, int number);
   std::vector<EngineJob> engine_jobs(const std::string& id = {});
   using JobsById = std::map<std::string, std::vector<EngineJob>>;
   JobsById engine_jobs_by_id();
-  std::vector<JobView> views_of(const JobsById& of_job, std::vector<std::string>& unreadable);
+  JobList list(const JobsById& of_job);
   void submit_to_engine(const JobFolder& folder, const Job& job, int number, int lock);
   std::string engine_job_before(const Job& job);
   static void check_mounts(const Job& job);

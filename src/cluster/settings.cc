@@ -44,16 +44,17 @@ Settings read_settings(const std::filesystem::path& folder) {
                        {"coordinator", file.text_into(settings.coordinator)},
                        {"address", file.text_into(settings.address)},
                        {"private", file.truth_into(settings.is_private)},
-                       {"sbatch", [&](const toml::node& node) {
-                          const auto* const words = node.as_array();
-                          if (words == nullptr) file.fail(node, "expected a list of options");
-                          for (const auto& word : *words)
-                            settings.sbatch.push_back(file.text(word));
-                        }}});
+                       {"sbatch", file.texts_into(settings.sbatch)}});
   }
   if (const auto variable = process_environment()("SULLAE_JOBS")) jobs = *variable;
   settings.jobs = jobs.empty() ? folder / "jobs" : std::filesystem::absolute(jobs);
   return settings;
+}
+
+std::string name_of_priority(const Settings& settings, const std::string& priority) {
+  if (priority != "high" && priority != "low") return {};
+  const std::string& name = priority == "high" ? settings.high : settings.low;
+  return name.empty() ? priority : name;
 }
 
 std::string to_toml(const Settings& settings) {

@@ -33,4 +33,7 @@ std::filesystem::path cluster_folder();
 Settings read_settings(const std::filesystem::path& folder);
 std::string to_toml(const Settings& settings);
 
+/// What the engine calls "high" and "low" by these settings; empty for any other priority.
+std::string name_of_priority(const Settings& settings, const std::string& priority);
+
 }  // namespace sullae::cluster

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/local_time.h"
 #include "launch/job.h"
 #include "launch/job_signals.h"
 #include "sullae/error.h"

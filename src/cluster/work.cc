@@ -89,7 +89,7 @@ int work(const std::filesystem::path& path, int attempt) {
   const Job job = folder.job();
   // In an allocation of a fixed size the launcher begins at the same time, perhaps behind a slow file system.
   std::chrono::milliseconds limit{std::chrono::seconds{attempt == 0 ? 300 : 60}};
-  read_seconds(process_environment(), "SULLAE_CONNECT_TIMEOUT", Zero::forbidden, limit);
+  read_seconds(process_environment(), "SULLAE_CONNECT_TIMEOUT", ZeroMeans::error, limit);
   const Deadline deadline(limit, "SULLAE_CONNECT_TIMEOUT");
   std::string why = "it has not begun";
   for (;;) {

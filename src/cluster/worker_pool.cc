@@ -289,8 +289,8 @@ elastic::Supply WorkerPool::supply() const {
   }
   std::ranges::sort(oldest, {}, &std::pair<std::int64_t, Host>::first);
   for (auto& [number, host] : oldest) supply.hosts.push_back(std::move(host));
-  supply.least = size_.min_nodes * options_.job.ranks_per_node;
-  supply.most = size_.max_nodes * options_.job.ranks_per_node;
+  supply.min_ranks = size_.min_nodes * options_.job.ranks_per_node;
+  supply.max_ranks = size_.max_nodes * options_.job.ranks_per_node;
   return supply;
 }
 

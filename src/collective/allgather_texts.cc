@@ -1,4 +1,4 @@
-#include "collective/gather_texts.h"
+#include "collective/allgather_texts.h"
 
 #include <cstdint>
 
@@ -6,7 +6,7 @@
 
 namespace sullae {
 
-std::vector<std::string> gather_texts(Communicator& communicator, const std::string& mine) {
+std::vector<std::string> allgather_texts(Communicator& communicator, const std::string& mine) {
   const auto size = static_cast<std::size_t>(communicator.size());
   std::vector<std::int64_t> lengths(size);
   const auto length = static_cast<std::int64_t>(mine.size());

@@ -9,6 +9,6 @@
 namespace sullae {
 
 /// Every rank's text, in the order of ranks. Collective.
-std::vector<std::string> gather_texts(Communicator& communicator, const std::string& mine);
+std::vector<std::string> allgather_texts(Communicator& communicator, const std::string& mine);
 
 }  // namespace sullae

@@ -69,10 +69,9 @@ http::Response json_or_unchanged(const json& body, std::string_view known) {
 
 }  // namespace
 
-Api::Api(const std::filesystem::path& folder, http::Access access,
-         const std::vector<std::string>& hosts)
+Api::Api(const std::filesystem::path& folder, http::Access access, http::KnownHosts hosts)
     : access_(std::move(access)),
-      hosts_(hosts),
+      hosts_(std::move(hosts)),
       catalogue_(folder, cluster_.jobs_folder()),
       histories_(kMostHistoryBytes) {
   const auto need_cluster = [this] {

@@ -21,8 +21,7 @@ namespace sullae::dashboard {
 /// Any thread may call it.
 class Api final : public http::JsonHandler {
  public:
-  Api(const std::filesystem::path& folder, http::Access access,
-      const std::vector<std::string>& hosts);
+  Api(const std::filesystem::path& folder, http::Access access, http::KnownHosts hosts);
   /// Ends what is being answered.
   ~Api() override;
 

@@ -22,7 +22,7 @@ std::string id_of(const std::string& name) {
     static_cast<void>(nlohmann::json(name).dump());
     return name;
   } catch (const nlohmann::json::exception&) {
-    return percent_encode(name, /*keep_slashes=*/true);
+    return percent_encode_path(name);
   }
 }
 

@@ -49,7 +49,9 @@ ClusterState ClusterView::ask() {
   ClusterState state{.engine = engine_->name()};
   state.coordinator_partition = settings_.coordinator;
   try {
-    state.jobs = cluster::Jobs(settings_, *engine_).views(state.problems);
+    auto list = cluster::Jobs(settings_, *engine_).list();
+    state.jobs = std::move(list.jobs);
+    state.problems = std::move(list.problems);
     for (std::size_t i = 0; i < state.jobs.size(); ++i) state.places[state.jobs[i].facts.id] = i;
     state.nodes = engine_->nodes();
   } catch (const std::exception& error) {  // a folder that is no job's may be anything

@@ -14,12 +14,6 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-std::vector<std::string> hosts_of(const Options& options) {
-  auto hosts = options.allowed_hosts;
-  hosts.push_back(options.host);
-  return hosts;
-}
-
 }  // namespace
 
 class Dashboard::Impl {
@@ -28,7 +22,7 @@ class Dashboard::Impl {
       : token_(options.tokens_file.empty() && (options.draws_token || !is_loopback(options.host))
                    ? draw_secret()
                    : ""),
-        api_(existing(options.folder), access_of(options), hosts_of(options)) {
+        api_(existing(options.folder), access_of(options), {options.host, options.allowed_hosts}) {
     server_ = std::make_unique<http::Server>(
         http::ServerOptions{.host = options.host,
                             .port = options.port,

@@ -53,7 +53,7 @@ std::optional<RunRecord> run_of(const State& state, const std::vector<RunRecord>
   const auto wanted = http::text_of(query, "run");
   if (!wanted) return runs.empty() ? std::nullopt : std::optional(runs.front());
   try {
-    if (auto run = state.run(pipeline::parse_time(*wanted, "run"))) return run;
+    if (auto run = state.run(parse_time(*wanted, "run"))) return run;
   } catch (const InputError& error) {
     throw RequestError(Refusal::invalid, error.what());
   }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstddef>
 #include <ctime>
@@ -14,6 +13,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/host.h"
 #include "base/request_error.h"
 #include "dashboard/run_state.h"
@@ -72,11 +72,6 @@ json row_json(const Row& row) {
           {"latest", std::move(latest)}};
 }
 
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 // All words are somewhere in what the run is called and was started with.
 bool matches(const Row& row, const std::vector<std::string>& words) {
   if (words.empty()) return true;
@@ -84,7 +79,7 @@ bool matches(const Row& row, const std::vector<std::string>& words) {
   std::string text = row.name + '\n' + record.name + '\n' + record.job + '\n' + record.host + '\n' +
                      row.state.text;
   for (const auto& [key, value] : record.settings) text += '\n' + key + '=' + value;
-  text = lower(std::move(text));
+  text = to_lower(text);
   return std::ranges::all_of(
       words, [&](const std::string& word) { return text.find(word) != std::string::npos; });
 }
@@ -115,7 +110,7 @@ void sort(std::vector<Row>& rows, const std::string& by, bool descending) {
 
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
-  std::istringstream stream(lower(text));
+  std::istringstream stream(to_lower(text));
   for (std::string word; stream >> word;) words.push_back(word);
   return words;
 }

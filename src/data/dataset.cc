@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "base/descriptors.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "data/decorators.h"
 #include "data/format/format.h"
@@ -213,9 +214,24 @@ std::vector<std::string> union_of_classes(const std::vector<DatasetPtr>& parts) 
 void DamageLog::report(const std::string& message) {
   if (!skip_) throw DamagedRecord(message);
   constexpr std::size_t kReported = 10;
-  const std::size_t before = count_++;
+  std::size_t before = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    before = messages_.size();
+    if (!messages_.insert(fnv1a(message)).second) return;  // in an epoch before
+  }
   if (before < kReported) log::warning("skipped: {}", message);
   if (before == kReported) log::warning("skipped more damaged records; the rest is only counted");
+}
+
+std::size_t DamageLog::count() const {
+  const std::lock_guard lock(mutex_);
+  return messages_.size();
+}
+
+std::set<std::uint64_t> DamageLog::records() const {
+  const std::lock_guard lock(mutex_);
+  return messages_;
 }
 
 const std::vector<std::string>& Dataset::classes() const {

@@ -6,14 +6,10 @@
 #include <numeric>
 #include <span>
 
+#include "base/hash.h"
+
 namespace sullae::data {
 namespace {
-
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
 
 constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15U;
 
@@ -25,9 +21,9 @@ void shuffle(std::span<Value> values, Random& random) {
 }  // namespace
 
 Random::Random(std::uint64_t seed, std::uint64_t stream, std::uint64_t position)
-    : state_(mix(mix(mix(seed + kStep) ^ (stream + 2 * kStep)) ^ (position + 3 * kStep))) {}
+    : state_(mix64(mix64(mix64(seed + kStep) ^ (stream + 2 * kStep)) ^ (position + 3 * kStep))) {}
 
-std::uint64_t Random::next() { return mix(state_ += kStep); }
+std::uint64_t Random::next() { return mix64(state_ += kStep); }
 
 std::uint64_t Random::below(std::uint64_t bound) {
   // Values below the remainder of 2^64 would make the first results likelier.

@@ -2,6 +2,9 @@
 
 #include <pthread.h>
 
+#include <chrono>
+
+#include "base/interruption.h"
 #include "base/log.h"
 #include "base/own_thread.h"
 #include "sullae/error.h"
@@ -42,7 +45,7 @@ void BackgroundQueue::submit(std::function<void()> operation,
   completion->finish(std::make_exception_ptr(Error("this rank has left the world")));
 }
 
-void BackgroundQueue::run(std::function<void()> operation) {
+void BackgroundQueue::run(std::function<void()> operation, const std::function<void()>& withdrawn) {
   bool now = false;
   {
     const std::lock_guard lock(mutex_);
@@ -52,7 +55,12 @@ void BackgroundQueue::run(std::function<void()> operation) {
   if (!now) {
     const auto completion = std::make_shared<Completion>();
     submit(std::move(operation), completion);
-    return completion->wait();
+    try {
+      return completion->wait();
+    } catch (...) {  // rethrown: what the operation threw, or an interruption of the wait alone
+      if (withdraw(*completion) && withdrawn) withdrawn();
+      throw;
+    }
   }
   const LentThread lent;
   try {
@@ -62,6 +70,23 @@ void BackgroundQueue::run(std::function<void()> operation) {
     throw;
   }
   end_turn();
+}
+
+// Its caller's memory goes when this returns. True where it had not begun.
+bool BackgroundQueue::withdraw(const Completion& completion) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto is_it = [&](const Entry& entry) {
+      return entry.completion.get() == &completion;
+    };
+    if (std::erase_if(entries_, is_it) > 0) return true;
+  }
+  const Interruptible by_nothing(nullptr);
+  try {
+    completion.wait();
+  } catch (...) {  // its own error: what ended the wait is thrown
+  }
+  return false;
 }
 
 BackgroundQueue::Entry BackgroundQueue::take() {

@@ -27,7 +27,8 @@ class BackgroundQueue final : public Worker, public std::enable_shared_from_this
   /// Any thread may call. `completion` finishes when `operation` has returned or thrown.
   void submit(std::function<void()> operation, std::shared_ptr<Completion> completion);
   /// The same, and waits: in the calling thread, where nothing comes before it. Rethrows what it throws.
-  void run(std::function<void()> operation);
+  /// Where an interruption ends the wait before it has begun it never runs, and `withdrawn` is called: others may wait for it.
+  void run(std::function<void()> operation, const std::function<void()>& withdrawn = {});
   /// Runs what is to run before `completion`'s operation, and that, as long as none runs elsewhere.
   void work_for(const Completion& completion, Clock::time_point until) override;
 
@@ -38,6 +39,7 @@ class BackgroundQueue final : public Worker, public std::enable_shared_from_this
   };
   void work();
   bool await_entry(std::unique_lock<std::mutex>& lock);
+  bool withdraw(const Completion& completion);
   // With mutex_ held; the caller has the turn.
   Entry take();
   void perform(const Entry& entry);

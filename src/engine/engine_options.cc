@@ -9,7 +9,7 @@ EngineOptions EngineOptions::from(const Environment& environment, const WaitSett
   read_milliseconds(environment, "SULLAE_CYCLE_TIME", options.cycle_time);
   read_count(environment, "SULLAE_FUSION_THRESHOLD", options.fusion_threshold);
   read_count(environment, "SULLAE_CACHE_CAPACITY", options.cache_capacity);
-  read_seconds(environment, "SULLAE_STALL_TIMEOUT", Zero::never, options.stall_timeout);
+  read_seconds(environment, "SULLAE_STALL_TIMEOUT", ZeroMeans::no_limit, options.stall_timeout);
   return options;
 }
 

@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "collective/gather_texts.h"
+#include "collective/allgather_texts.h"
 #include "sullae/error.h"
 
 namespace sullae::engine {
@@ -102,7 +102,7 @@ void Timeline::start(Communicator& communicator, Place place) {
   } catch (const Error& error) {
     said["problem"] = error.what();
   }
-  said = nlohmann::json::parse(gather_texts(communicator, said.dump())[0]);
+  said = nlohmann::json::parse(allgather_texts(communicator, said.dump())[0]);
   if (said.contains("problem")) throw Error(said["problem"].get<std::string>());
   const std::lock_guard lock(mutex_);
   events_.clear();
@@ -126,7 +126,7 @@ void Timeline::stop(Communicator& communicator) {
   }
   std::vector<std::string> parts{mine};
   try {
-    parts = gather_texts(communicator, mine);
+    parts = allgather_texts(communicator, mine);
   } catch (const Error& error) {
     if (communicator.rank() == 0)
       log::warning("{} holds rank 0's events alone: {}", place.file.string(), error.what());

@@ -1,12 +1,12 @@
 #include "http/access.h"
 
 #include <fmt/format.h>
-#include <openssl/crypto.h>
 
 #include <algorithm>
 
 #include "base/log.h"
 #include "base/request_error.h"
+#include "base/secret.h"
 #include "base/toml_file.h"
 
 namespace sullae::http {
@@ -20,11 +20,6 @@ Role parse_role(const std::string& text) {
     if (text == kRoles[role]) return static_cast<Role>(role);
   }
   return Role::none;
-}
-
-// Takes equally long for all tokens of a length, so that none can be guessed character by character.
-bool equal(std::string_view one, std::string_view other) {
-  return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
 }
 
 // Who can read the file can do all that its tokens allow.
@@ -54,11 +49,7 @@ Access::Access(const std::filesystem::path& file) {
     throw InputError(fmt::format("{}: expected [[token]] tables", file.string()));
   for (const auto& node : *list) {
     const auto* entry = node.as_table();
-    for (const auto& [key, value] : entry == nullptr ? toml::table() : *entry) {
-      if (key != "name" && key != "role" && key != "token")
-        source.fail(value,
-                    fmt::format("'{}' is no setting; there are: name, role, token", key.str()));
-    }
+    if (entry != nullptr) source.expect_keys(*entry, {"name", "role", "token"});
     const auto field = [&](const char* name) {
       return entry == nullptr ? std::string() : (*entry)[name].value_or(std::string());
     };
@@ -91,7 +82,7 @@ std::string Access::check(std::string_view authorization, Role needed) const {
   authorization.remove_prefix(kBearer.size());
   authorization.remove_prefix(std::min(authorization.find_first_not_of(' '), authorization.size()));
   for (const Token& token : tokens_) {
-    if (!equal(token.token, authorization)) continue;
+    if (!equal_in_constant_time(token.token, authorization)) continue;
     if (token.role >= needed) return token.name;
     throw RequestError(
         Refusal::forbidden,

@@ -5,19 +5,12 @@
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
 
+#include "base/ascii.h"
 #include "base/host.h"
 #include "base/request_error.h"
 
 namespace sullae::http {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return result;
-}
 
 // Of "name:8000", "[::1]:8000" and "name".
 std::string_view without_port(std::string_view host) {
@@ -31,14 +24,14 @@ std::string_view without_port(std::string_view host) {
 
 }  // namespace
 
-KnownHosts::KnownHosts(const std::vector<std::string>& more) {
-  names_ = {"localhost", lower(host_name())};
-  for (const auto& name : more) names_.insert(lower(name));
+KnownHosts::KnownHosts(const std::string& own, const std::vector<std::string>& more) {
+  names_ = {"localhost", to_lower(host_name()), to_lower(own)};
+  for (const auto& name : more) names_.insert(to_lower(name));
 }
 
 // What leads here by an address cannot be another site's name.
 bool KnownHosts::knows(std::string_view host) const {
-  const std::string name = lower(without_port(host));
+  const std::string name = to_lower(without_port(host));
   boost::system::error_code error;
   boost::asio::ip::make_address(name, error);
   return !error || names_.contains(name);
@@ -52,7 +45,7 @@ std::string KnownHosts::objection(std::string_view host, std::string_view origin
         without_port(host));
   if (origin.empty()) return {};
   const auto scheme = origin.find("://");
-  if (scheme != std::string_view::npos && lower(origin.substr(scheme + 3)) == lower(host))
+  if (scheme != std::string_view::npos && to_lower(origin.substr(scheme + 3)) == to_lower(host))
     return {};
   return fmt::format("pages of '{}' may not send requests to this server", origin);
 }

@@ -14,8 +14,8 @@ namespace sullae::http {
 /// Any thread may call it.
 class KnownHosts {
  public:
-  /// Addresses, localhost, this machine's name and `more` are known.
-  explicit KnownHosts(const std::vector<std::string>& more);
+  /// Addresses, localhost, this machine's name, `own`, which the server listens at, and `more` are known.
+  KnownHosts(const std::string& own, const std::vector<std::string>& more);
 
   /// Why a request with these headers is refused, or an empty text. `host` and `origin` may be empty: no browser
   /// leaves Host out.

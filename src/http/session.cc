@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/ascii.h"
 #include "http/framing.h"
 #include "http/pieces.h"
 
@@ -37,14 +38,6 @@ constexpr auto kLinger = std::chrono::seconds(2);
 constexpr std::size_t kMaxDiscarded = std::size_t{64} << 20;
 
 constexpr const char* kTooSlow = "the request took too long to arrive";
-
-std::string lower(beast::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
 
 // What a client is told of a request that cannot be read.
 std::pair<int, std::string> explain(const ErrorCode& error, const ServerOptions& options) {
@@ -153,7 +146,8 @@ class StreamSession final : public Session,
     request_.path = std::move(target->path);
     request_.query = std::move(target->query);
     for (const auto& field : header) {
-      auto& value = request_.headers[lower(field.name_string())];
+      auto& value =
+          request_.headers[to_lower({field.name_string().data(), field.name_string().size()})];
       if (!value.empty()) value += ", ";
       value += std::string(field.value());
     }

@@ -63,7 +63,7 @@ std::string Client::last_problem() const {
   return problem_.empty() ? "" : ": " + problem_;
 }
 
-bool Client::may_pass(rd_kafka_resp_err_t error) {
+bool Client::is_retryable(rd_kafka_resp_err_t error) {
   switch (error) {
     case RD_KAFKA_RESP_ERR__TRANSPORT:
     case RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN:
@@ -90,7 +90,7 @@ std::string Client::describe(const std::string& what, rd_kafka_resp_err_t error)
       rd_kafka_fatal_error(handle_, fatal.data(), fatal.size()) != RD_KAFKA_RESP_ERR_NO_ERROR)
     return fmt::format("{}: {}: {}", address_.name(), what, fatal.data());
   return fmt::format("{}: {}: {}{}", address_.name(), what, rd_kafka_err2str(error),
-                     may_pass(error) ? last_problem() : "");
+                     is_retryable(error) ? last_problem() : "");
 }
 
 void Client::ask(
@@ -100,7 +100,7 @@ void Client::ask(
   for (;;) {
     const auto error = request(limit.remaining());
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
-    if (!may_pass(error)) throw Error(describe(what, error));
+    if (!is_retryable(error)) throw Error(describe(what, error));
     if (limit.passed()) throw Error(fmt::format("{} {}", describe(what, error), limit.describe()));
     std::this_thread::sleep_for(std::chrono::milliseconds{100});
   }
@@ -139,7 +139,7 @@ std::int32_t Client::count_partitions() const {
     if (is_missing && Clock::now() - start > kMaking)
       throw InputError(fmt::format("{}: there is no topic '{}': expected {}", address_.name(),
                                    address_.topic, all_topics()));
-    if (!is_missing && !may_pass(error)) throw InputError(describe("the topic", error));
+    if (!is_missing && !is_retryable(error)) throw InputError(describe("the topic", error));
     if (limit.passed())
       throw Error(fmt::format("{}: no broker has answered {}{}", address_.name(), limit.describe(),
                               last_problem()));

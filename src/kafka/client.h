@@ -58,7 +58,7 @@ class Client {
   /// ": Connection refused …", what went wrong last between here and a broker; empty where nothing did.
   std::string last_problem() const;
   /// Whether it may be otherwise in a moment.
-  static bool may_pass(rd_kafka_resp_err_t error);
+  static bool is_retryable(rd_kafka_resp_err_t error);
   /// "kafka://…: what: why", with the last problem where the error alone does not say.
   std::string describe(const std::string& what, rd_kafka_resp_err_t error) const;
 

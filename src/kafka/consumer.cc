@@ -118,7 +118,7 @@ class Consumer::Impl : private Client {
           address().name(), event.partition, group_, rd_kafka_message_errstr(&event)));
     } else if (event.err == RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED) {
       log::warning("{}: {}", address().name(), rd_kafka_message_errstr(&event));
-    } else if (!may_pass(event.err)) {
+    } else if (!is_retryable(event.err)) {
       throw Error(fmt::format("{}: {}", address().name(), rd_kafka_message_errstr(&event)));
     }
   }

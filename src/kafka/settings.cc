@@ -40,7 +40,7 @@ Properties read_properties(const std::string& file) {
 
 Settings read_settings(const Environment& environment) {
   Settings settings;
-  read_seconds(environment, "SULLAE_KAFKA_TIMEOUT", Zero::forbidden, settings.timeout);
+  read_seconds(environment, "SULLAE_KAFKA_TIMEOUT", ZeroMeans::error, settings.timeout);
   read_text(environment, "SULLAE_KAFKA_CONFIG", settings.file);
   if (!settings.file.empty()) settings.properties = read_properties(settings.file);
   return settings;

@@ -116,7 +116,7 @@ class Reader : private Client {
     const bool is_end = error == RD_KAFKA_RESP_ERR__PARTITION_EOF;
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR && !is_end) {
       // Who is member of no group need not be allowed one.
-      if (may_pass(error) || error == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED) return;
+      if (is_retryable(error) || error == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED) return;
       throw Error(fmt::format("{}: partition {}: {}", address().name(), received->partition,
                               rd_kafka_message_errstr(received.get())));
     }

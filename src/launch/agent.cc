@@ -17,6 +17,7 @@
 #include "base/deadline.h"
 #include "base/descriptors.h"
 #include "base/fd.h"
+#include "base/host.h"
 #include "base/system_error.h"
 #include "launch/binding.h"
 #include "launch/blas_kernels.h"
@@ -172,7 +173,8 @@ class Agent {
       spec.host_slots = static_cast<int>(spec.ranks.size());
       for (int slot = 0; slot < spec.host_slots; ++slot) spec.slots.push_back(slot);
     }
-    const auto cpus = divide_cpus(allowed_cpus(), spec.host_slots, spec.cpus_per_rank);
+    const auto cpus =
+        divide_cpus(allowed_cpus(), available_cpus(), spec.host_slots, spec.cpus_per_rank);
     // Two pipes a rank.
     constexpr std::size_t kOwn = 256;
     allow_descriptors(kOwn + 2 * (processes_.size() + spec.ranks.size()));

@@ -8,28 +8,22 @@
 #include <set>
 #include <string>
 
+#include "base/host.h"
+
 namespace sullae {
 
-std::vector<RankCpus> divide_cpus(const std::vector<int>& available, int ranks, int cpus_per_rank) {
-  const int cpus = static_cast<int>(available.size());
+std::vector<RankCpus> divide_cpus(const std::vector<int>& allowed, int available, int ranks,
+                                  int cpus_per_rank) {
+  const int cpus = std::min(available, static_cast<int>(allowed.size()));
   const int share = cpus_per_rank > 0 ? cpus_per_rank : std::max(1, cpus / ranks);
   std::vector<RankCpus> result(static_cast<std::size_t>(ranks), RankCpus{.threads = share});
-  if (share * ranks > cpus) return result;
+  const bool has_quota = cpus < static_cast<int>(allowed.size());
+  if (share * ranks > cpus || has_quota) return result;
   for (int r = 0; r < ranks; ++r) {
-    const auto first = available.begin() + static_cast<std::ptrdiff_t>(r) * share;
+    const auto first = allowed.begin() + static_cast<std::ptrdiff_t>(r) * share;
     result[static_cast<std::size_t>(r)].cpus.assign(first, first + share);
   }
   return result;
-}
-
-std::vector<int> allowed_cpus() {
-  cpu_set_t set;
-  std::vector<int> cpus;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(i, &set)) cpus.push_back(i);
-  }
-  return cpus;
 }
 
 int allowed_cores() {
@@ -41,7 +35,7 @@ int allowed_cores() {
         siblings;
     cores.insert(siblings.empty() ? fmt::to_string(cpu) : siblings);
   }
-  return static_cast<int>(cores.size());
+  return std::min(static_cast<int>(cores.size()), available_cpus());
 }
 
 void use_all_cores() {

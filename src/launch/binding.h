@@ -14,15 +14,13 @@ struct RankCpus {
   int threads = 1;
 };
 
-/// Divides `available` among `ranks` ranks in order: `cpus_per_rank` each, or an equal share where
-/// that is 0. With fewer processors than ranks need, nobody is bound, since the scheduler shares
-/// better than a fixed division.
-std::vector<RankCpus> divide_cpus(const std::vector<int>& available, int ranks, int cpus_per_rank);
+/// Divides the `allowed` processors, of which `available` may be used at a time, among `ranks` ranks in order: `cpus_per_rank` each, or an
+/// equal share where that is 0. With fewer processors than ranks need, nobody is bound, since the scheduler shares
+/// better than a fixed division; nor where a quota keeps some free, which other containers may be bound to.
+std::vector<RankCpus> divide_cpus(const std::vector<int>& allowed, int available, int ranks,
+                                  int cpus_per_rank);
 
-/// The processors that this process may run on.
-std::vector<int> allowed_cpus();
-
-/// Of how many cores those are: hyperthreads of one core count once.
+/// Of how many cores this process may use the processors: hyperthreads of one core count once, and a container's quota counts.
 int allowed_cores();
 
 /// For the program that this process becomes, and that computes by itself: libtorch 1 takes half of any x86 host's processors for

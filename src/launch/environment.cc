@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <vector>
 
@@ -202,16 +203,20 @@ World create_job_world(const WorldOptions& options) {
 }
 
 std::string first_slurm_host(std::string_view node_list) {
-  const auto bracket = node_list.find('[');
-  const auto comma = node_list.find(',');
-  if (bracket == std::string_view::npos || comma < bracket)
-    return std::string(node_list.substr(0, comma));
-  const auto end = node_list.find_first_of(",-]", bracket);
-  if (end == std::string_view::npos || end == bracket + 1) {
-    throw InputError(fmt::format("node list '{}': expected a form such as node[01-04]", node_list));
+  // "rack[0-3]-blade[0-41]": of each bracket the first number.
+  std::string host;
+  for (auto rest = node_list;;) {
+    const auto end = std::min(rest.find_first_of(",["), rest.size());
+    host += rest.substr(0, end);
+    if (end == rest.size() || rest[end] == ',') return host;
+    const auto first = rest.find_first_of(",-]", end + 1);
+    const auto close = rest.find(']', end + 1);
+    if (close == std::string_view::npos || first == end + 1)
+      throw InputError(
+          fmt::format("node list '{}': expected a form such as node[01-04]", node_list));
+    host += rest.substr(end + 1, first - end - 1);
+    rest.remove_prefix(close + 1);
   }
-  return std::string(node_list.substr(0, bracket)) +
-         std::string(node_list.substr(bracket + 1, end - bracket - 1));
 }
 
 }  // namespace sullae

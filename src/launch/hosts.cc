@@ -1,5 +1,6 @@
 #include "launch/hosts.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,15 +18,32 @@ namespace {
 
 constexpr int kMostSlots = 100000;
 
+bool is_ipv6(const std::string& text) {
+  in6_addr address{};
+  return ::inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
 Host parse_host(std::string_view text, const std::string& where) {
   Host host;
-  const auto colon = text.find(':');
-  host.name = text.substr(0, colon);
+  auto colon = text.find(':');
+  const auto end = text.find(']');
+  if (text.starts_with('[') && end != std::string_view::npos) {
+    host.name = text.substr(1, end - 1);
+    colon = end + 1 < text.size() ? end + 1 : std::string_view::npos;
+    if (!is_ipv6(host.name) || (colon != std::string_view::npos && text[colon] != ':'))
+      host.name.clear();
+  } else {
+    // An address of IPv6 has no slots but in brackets.
+    if (is_ipv6(std::string(text))) colon = std::string_view::npos;
+    host.name = text.substr(0, colon);
+  }
   // A name that starts with a dash would be an option to ssh.
   if (host.name.empty() || host.name.front() == '-' ||
-      host.name.find_first_of(" \t'\"$;|&<>") != std::string::npos) {
+      host.name.find_first_of(" \t'\"$;|&<>[]") != std::string::npos) {
     throw InputError(
-        fmt::format("{}: '{}' is not a host: expected NAME or NAME:SLOTS", where, text));
+        fmt::format("{}: '{}' is not a host: expected NAME or NAME:SLOTS, and "
+                    "[ADDRESS]:SLOTS of IPv6",
+                    where, text));
   }
   if (colon != std::string_view::npos) {
     host.slots = static_cast<int>(

@@ -20,6 +20,7 @@
 #include "base/system_error.h"
 #include "launch/descendants.h"
 #include "launch/remote_shell.h"
+#include "transport/store/listen.h"
 
 namespace sullae {
 namespace {
@@ -79,13 +80,14 @@ int Job::run() {
 
 void Job::start_store(bool all_here, StoreServer::Listener listener) {
   if (all_here && options_.store_port == 0) {
-    store_address_ = fmt::format("unix:sullae-run-{}-{}", ::getuid(), ::getpid());
+    // Containers that share the host's network share these names, and have process numbers of their own.
+    store_address_ = fmt::format("unix:sullae-run-{}-{}-{}", ::getuid(), ::getpid(), draw_secret());
     store_address_here_ = store_address_;
     store_.emplace(StoreAddress::parse(store_address_), secret_, std::move(listener));
     return;
   }
   StoreAddress everywhere;
-  everywhere.host = "0.0.0.0";
+  everywhere.host = kEverywhere;
   everywhere.port = options_.store_port;
   store_.emplace(everywhere, secret_, std::move(listener));
   store_address_ = fmt::format(

@@ -43,8 +43,8 @@ Outcome run_once(const JobOptions& options, bool may_begin_again) {
 int run_job(JobOptions options) {
   // Of each rank three connections to the store, at most, and what its host's agent needs of this process.
   constexpr std::size_t kOwn = 256;
-  const int most = options.elastic ? options.elastic->most : options.ranks;
-  allow_descriptors(kOwn + 4 * static_cast<std::size_t>(most));
+  const int ranks = options.elastic ? options.elastic->max_ranks : options.ranks;
+  allow_descriptors(kOwn + 4 * static_cast<std::size_t>(ranks));
   if (options.timeout.count() > 0) options.deadline.emplace(options.timeout, "--timeout");
   std::chrono::seconds pause{0};
   for (int restarts = 0;; ++restarts) {

@@ -54,8 +54,8 @@ struct JobOptions {
   /// Of a job whose ranks come and go while it runs.
   struct Elastic {
     /// Ranks at least and at most; the job starts with JobOptions::ranks of them.
-    int least = 1;
-    int most = 1;
+    int min_ranks = 1;
+    int max_ranks = 1;
     /// Where hosts come from, in place of JobOptions::hosts; null: those are all.
     std::shared_ptr<elastic::HostSource> source;
     /// How long a host that lost a rank gets no other: the first time, and at last, doubling.

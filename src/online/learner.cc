@@ -24,6 +24,7 @@ using namespace online;
 
 constexpr const char* kNothing = "nothing";
 constexpr const char* kEnd = "end";
+constexpr const char* kJob = "job";
 
 class Learner {
  public:
@@ -42,7 +43,9 @@ class Learner {
         // What is there is stored first.
         const bool waits = options_.once && source_ && !source_->is_drained();
         if (!waits) job = next();
-        message = job ? to_text(*job) : ended(stop) && !waits ? kEnd : kNothing;
+        // Samples are many: nobody else needs them where there is nobody else.
+        const bool is_alone = world_.size() == 1;
+        message = job ? is_alone ? kJob : to_text(*job) : ended(stop) && !waits ? kEnd : kNothing;
       }
       // Also a sign of life: the other ranks wait in it.
       message = broadcast_text(std::move(message), 0, world_);
@@ -51,7 +54,9 @@ class Learner {
         if (world_.rank() == 0) std::this_thread::sleep_for(options_.poll);
         continue;
       }
-      train(job ? *job : job_from(message));
+      if (!job) job = job_from(message);
+      message = {};
+      train(*job);
     }
   }
 

@@ -178,7 +178,7 @@ Job OnlineModel::prepare() {
   if (!config_.data.empty()) job.data.data = config_.data;
   if (!config_.test_data.empty()) job.data.test_data = config_.test_data;
   job.training.seed = job.data.seed + static_cast<std::uint64_t>(round_.revision);
-  for (const StoredExample& stored : examples_.all()) {
+  for (StoredExample& stored : examples_.all()) {
     // What came in the meantime is for the next round.
     if (stored.revision > round_.revision) continue;
     if (stored.revision <= round_.since) {
@@ -186,7 +186,7 @@ Job OnlineModel::prepare() {
     } else {
       ++round_.authors[stored.author];
     }
-    job.added.push_back({stored.example.input, stored.example.label});
+    job.added.push_back({std::move(stored.example.input), std::move(stored.example.label)});
   }
   return job;
 }
@@ -278,13 +278,15 @@ void OnlineModel::remove_old() const {
   if (config_.keep_versions == 0) return;
   const auto state = repository::read_serving_state(directory_);
   const auto there = repository::versions_in(directory_);
-  std::int64_t kept = 0;
+  std::set<std::int64_t> kept;  // or removed: a number may have been given again
   for (const Round& round : rounds_.newest(std::numeric_limits<std::int64_t>::max())) {
     if (round.state != RoundState::published || !there.contains(round.version)) continue;
-    if (++kept <= config_.keep_versions || round.version == state.serving ||
-        round.version == state.canary)
+    if (!kept.insert(round.version).second ||
+        std::cmp_less_equal(kept.size(), config_.keep_versions))
       continue;
-    repository::remove_version(directory_, round.version);
+    const bool is_served = round.version == state.serving || round.version == state.canary ||
+                           state.loaded.contains(round.version);
+    if (!is_served) repository::remove_version(directory_, round.version);
   }
 }
 

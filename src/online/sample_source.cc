@@ -7,6 +7,7 @@
 
 #include "base/deadline.h"
 #include "base/log.h"
+#include "base/request_error.h"
 #include "data/record/topic_records.h"
 #include "kafka/end_of_source.h"
 #include "online/model_stores.h"
@@ -35,7 +36,8 @@ SampleSource::SampleSource(const OnlineSource& source, const std::filesystem::pa
     : once_(until == Until::end),
       topic_(kafka::parse_address(source.topic)),
       description_(describe(model)),
-      examples_(model / kExamplesFile),
+      file_(model / kExamplesFile),
+      examples_(std::in_place, file_),
       damage_(source.skip_damaged),
       reading_(data::alone({.format = source.format,
                             .classes = description_.classes,
@@ -69,7 +71,7 @@ void SampleSource::read(const std::stop_token& stop) {
       auto messages = consumer_.poll(kTogether, kTurn);
       const bool has_come = !messages.empty();
       if (has_come) {
-        stored += store(std::move(messages));
+        stored += store(std::move(messages), stop);
         consumer_.commit();
         const auto lag = consumer_.standing().lag;
         if (lag == 0 || Clock::now() - told > kBetween) {
@@ -88,7 +90,7 @@ void SampleSource::read(const std::stop_token& stop) {
 }
 
 // In their order: of two of one key the last one counts.
-std::size_t SampleSource::store(std::vector<kafka::Message> messages) {
+std::size_t SampleSource::store(std::vector<kafka::Message> messages, const std::stop_token& stop) {
   std::vector<Example> examples;
   const data::Messages all = messages;
   for (std::size_t begin = 0; begin < all.size();) {
@@ -103,9 +105,27 @@ std::size_t SampleSource::store(std::vector<kafka::Message> messages) {
     begin = end;
   }
   const std::size_t count = examples.size();
-  if (count > 0)
-    examples_.put({{.examples = std::move(examples), .author = "kafka: " + topic_.topic}});
+  if (count > 0) put({.examples = std::move(examples), .author = "kafka: " + topic_.topic}, stop);
   return count;
+}
+
+// As often as it takes: another process may hold the file for long, or a disk be full for a while.
+void SampleSource::put(const ExampleChange& change, const std::stop_token& stop) {
+  constexpr std::chrono::milliseconds kPause{1000};
+  for (bool is_told = false;; is_told = true) {
+    try {
+      if (!examples_ || !examples_->is_in_place())
+        examples_.emplace(file_);  // a backup has been put there
+      examples_->put(std::vector<ExampleChange>{change});
+      return;
+    } catch (const RequestError& error) {
+      if (error.refusal() != Refusal::unavailable || stop.stop_requested()) throw;
+      if (!is_told)
+        log::warning("{}: {} samples wait: {}", topic_.name(), change.examples.size(),
+                     error.what());
+    }
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 void SampleSource::add(const data::DatasetPtr& set, data::Messages messages,

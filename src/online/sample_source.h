@@ -37,7 +37,8 @@ class SampleSource {
 
  private:
   void read(const std::stop_token& stop);
-  std::size_t store(std::vector<kafka::Message> messages);
+  std::size_t store(std::vector<kafka::Message> messages, const std::stop_token& stop);
+  void put(const ExampleChange& change, const std::stop_token& stop);
   void add(const data::DatasetPtr& set, data::Messages messages, std::vector<Example>& examples);
   Example example_of(const data::Example& sample) const;
   void forget(const kafka::Message& message, std::vector<Example>& examples);
@@ -45,7 +46,8 @@ class SampleSource {
   bool once_;
   kafka::Address topic_;
   train::ModelDescription description_;
-  ExampleStore examples_;
+  std::filesystem::path file_;
+  std::optional<ExampleStore> examples_;
   data::DamageLog damage_;
   data::DatasetOptions reading_;
   kafka::Consumer consumer_;

@@ -12,11 +12,12 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <sstream>
+#include <string>
 #include <thread>
 #include <utility>
 
 #include "base/fd.h"
+#include "base/processes.h"
 #include "base/system_error.h"
 #include "launch/process.h"
 
@@ -45,15 +46,11 @@ namespace fs = std::filesystem;
 std::vector<pid_t> marked(const std::string& mark) {
   const std::string wanted = std::string(kMark) + "=" + mark;
   std::vector<pid_t> found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/proc", error)) {
-    const auto name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream stream(entry.path() / "environ", std::ios::binary);
+  for (const pid_t pid : all_processes()) {
+    std::ifstream stream(fs::path("/proc") / std::to_string(pid) / "environ", std::ios::binary);
     const std::string all{std::istreambuf_iterator<char>(stream), {}};
     const auto at = all.find(wanted + '\0');
     const bool is_whole = at == 0 || (at != std::string::npos && all[at - 1] == '\0');
-    const pid_t pid = std::stoi(name);
     if (is_whole && pid != ::getpid()) found.push_back(pid);
   }
   return found;
@@ -62,20 +59,9 @@ std::vector<pid_t> marked(const std::string& mark) {
 // Of a process group, those that run.
 std::vector<pid_t> members_of(pid_t group) {
   std::vector<pid_t> found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/proc", error)) {
-    const auto name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream stream(entry.path() / "stat");
-    std::string line;
-    std::getline(stream, line);
-    // "pid (name) state parent group …"
-    std::istringstream rest(line.substr(std::min(line.size(), line.rfind(')') + 1)));
-    char state = 'Z';
-    pid_t parent = 0;
-    pid_t its = 0;
-    rest >> state >> parent >> its;
-    if (its == group && state != 'Z') found.push_back(std::stoi(name));
+  for (const pid_t pid : all_processes()) {
+    const auto state = state_of_process(pid);
+    if (state && state->group == group && state->state != 'Z') found.push_back(pid);
   }
   return found;
 }

@@ -18,13 +18,6 @@ constexpr Time kDay = 24 * 3600;
 constexpr std::array<const char*, 7> kDays = {"sunday",   "monday", "tuesday", "wednesday",
                                               "thursday", "friday", "saturday"};
 
-std::tm local(Time time) {
-  const std::time_t seconds = time;
-  std::tm parts{};
-  ::localtime_r(&seconds, &parts);
-  return parts;
-}
-
 // Days that are a number of minutes old, on the clock.
 struct Moment {
   int year;
@@ -33,7 +26,7 @@ struct Moment {
   auto operator<=>(const Moment&) const = default;
 };
 Moment moment_of(Time time) {
-  const std::tm parts = local(time);
+  const std::tm parts = local_time(time);
   return {parts.tm_year, parts.tm_yday, parts.tm_hour * 60 + parts.tm_min};
 }
 
@@ -47,7 +40,7 @@ Time at(const std::tm& day, int minutes) {
     parts.tm_sec = 0;
     parts.tm_isdst = is_summer;
     const Time time = ::mktime(&parts);
-    const std::tm shown = local(time);
+    const std::tm shown = local_time(time);
     if (shown.tm_mday == day.tm_mday && shown.tm_hour * 60 + shown.tm_min == minutes)
       first = std::min(first, time);
   }
@@ -57,7 +50,7 @@ Time at(const std::tm& day, int minutes) {
   noon.tm_min = noon.tm_sec = 0;
   noon.tm_isdst = -1;
   const Time middle = ::mktime(&noon);
-  const std::tm of_noon = local(middle);
+  const std::tm of_noon = local_time(middle);
   const Moment wanted{of_noon.tm_year, of_noon.tm_yday, minutes};
   // The clock does not go back on such a day.
   Time before = middle - kDay;
@@ -70,12 +63,12 @@ Time at(const std::tm& day, int minutes) {
 }
 
 std::tm day_of(Time time, int later) {
-  std::tm parts = local(time);
+  std::tm parts = local_time(time);
   parts.tm_mday += later;
   parts.tm_hour = 12;
   parts.tm_min = parts.tm_sec = 0;
   parts.tm_isdst = -1;
-  return local(::mktime(&parts));
+  return local_time(::mktime(&parts));
 }
 
 std::optional<int> minutes_of(const std::string& text) {
@@ -132,7 +125,7 @@ Time Schedule::next(Time after) const {
   if (kind_ == Kind::hourly) {
     constexpr Time kMinute = 60;
     Time time = (after / kMinute + 1) * kMinute;
-    while (local(time).tm_min != minutes_) time += kMinute;
+    while (local_time(time).tm_min != minutes_) time += kMinute;
     return time;
   }
   for (int later = 0;; ++later) {
@@ -168,33 +161,7 @@ Time deadline_after(Time scheduled, std::string_view text, std::string_view what
                   what, text));
 }
 
-std::string format_local(Time time, const std::string& form) {
-  const std::tm parts = local(time);
-  std::array<char, 256> text{};
-  return {text.data(), std::strftime(text.data(), text.size(), form.c_str(), &parts)};
-}
-
 std::string to_text(Time time) { return format_local(time, "%Y-%m-%dT%H:%M:%S%z"); }
-
-Time parse_time(std::string_view text, std::string_view what) {
-  const std::string copy(text);
-  for (const char* const form :
-       {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d"}) {
-    std::tm parts{};
-    const char* const end = ::strptime(copy.c_str(), form, &parts);
-    if (end == nullptr) continue;
-    parts.tm_isdst = -1;
-    const Time time = ::mktime(&parts);
-    if (*end == '\0') return time;
-    std::tm with_zone{};
-    const char* const behind = ::strptime(end, "%z", &with_zone);
-    if (behind == nullptr || *behind != '\0') continue;
-    std::tm utc = parts;
-    ::strptime(copy.c_str(), form, &utc);
-    return ::timegm(&utc) - with_zone.tm_gmtoff;
-  }
-  throw InputError(fmt::format("{} '{}': expected a time such as 2026-11-25T02:00:00", what, text));
-}
 
 std::string format_seconds(double seconds) {
   const auto whole = static_cast<Time>(std::llround(std::max(0.0, seconds)));

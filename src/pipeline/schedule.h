@@ -1,16 +1,12 @@
 // When something is due, again and again.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 
-namespace sullae::pipeline {
+#include "base/local_time.h"
 
-/// Seconds since 1970, UTC.
-using Time = std::int64_t;
+namespace sullae::pipeline {
 
 /// Times on this host's clock (TZ). On a night when clocks change a time that is not there is the moment at which they are set forward,
 /// and of one that is there twice the first one counts; hours count both. A value.
@@ -37,11 +33,8 @@ class Schedule {
 /// begins with `what`.
 Time deadline_after(Time scheduled, std::string_view text, std::string_view what);
 
-/// strftime() of local time.
-std::string format_local(Time time, const std::string& form);
-/// "2026-11-24T02:00:00+0900", and back; the zone may be left out. Throws InputError that begins with `what`.
+/// "2026-11-24T02:00:00+0900".
 std::string to_text(Time time);
-Time parse_time(std::string_view text, std::string_view what);
 /// "3m 20s".
 std::string format_seconds(double seconds);
 

@@ -79,7 +79,7 @@ std::string StepsOfRun::cancel_job(const Step& step, const fs::path& log,
     if (is_name) job = line;
   }
   if (job.empty()) return "";
-  const auto answer = cluster::ask({.words = {program.string(), "jobs", "cancel", job}});
+  const auto answer = cluster::run_command({.words = {program.string(), "jobs", "cancel", job}});
   return answer.exit_code == 0 ? "" : answer.errors;
 }
 

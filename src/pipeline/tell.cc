@@ -14,15 +14,15 @@ namespace {
 
 constexpr const char* kTimeout = "SULLAE_PIPELINE_TELL_TIMEOUT";
 
-void ask(std::vector<std::string> words, const std::string& input) {
+void run_and_warn(std::vector<std::string> words, const std::string& input) {
   std::chrono::milliseconds limit{60'000};
   try {
-    read_seconds(process_environment(), kTimeout, Zero::forbidden, limit);
-    const auto answer =
-        cluster::ask({.words = words, .input = input, .limit = limit, .setting = kTimeout});
-    if (answer.exit_code != 0)
-      log::warning("tell: {} ended with exit code {}: {}", words.front(), answer.exit_code,
-                   answer.errors);
+    read_seconds(process_environment(), kTimeout, ZeroMeans::error, limit);
+    const auto result = cluster::run_command(
+        {.words = words, .input = input, .timeout = limit, .timeout_setting = kTimeout});
+    if (result.exit_code != 0)
+      log::warning("tell: {} ended with exit code {}: {}", words.front(), result.exit_code,
+                   result.errors);
   } catch (const Error& error) {
     log::warning("tell: {}", error.what());
   }
@@ -38,14 +38,14 @@ void tell(const Tell& tell, const Pipeline& pipeline, const std::string& event,
   said["message"] = message;
   const std::string text = said.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (!tell.command.empty())
-    ask({"/usr/bin/env", "-C", pipeline.folder.string(), "SULLAE_PIPELINE_EVENT=" + event,
-         "SULLAE_PIPELINE_MESSAGE=" + message, "/bin/sh", "-c",
-         expand(tell.command, pipeline, run.scheduled)},
-        text);
+    run_and_warn({"/usr/bin/env", "-C", pipeline.folder.string(), "SULLAE_PIPELINE_EVENT=" + event,
+                  "SULLAE_PIPELINE_MESSAGE=" + message, "/bin/sh", "-c",
+                  expand(tell.command, pipeline, run.scheduled)},
+                 text);
   if (!tell.webhook.empty())
-    ask({"curl", "-sS", "--fail-with-body", "-o", "/dev/null", "-H",
-         "Content-Type: application/json", "--data-binary", "@-", tell.webhook},
-        text);
+    run_and_warn({"curl", "-sS", "--fail-with-body", "-o", "/dev/null", "-H",
+                  "Content-Type: application/json", "--data-binary", "@-", tell.webhook},
+                 text);
 }
 
 }  // namespace sullae::pipeline

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "data/tools/work.h"
-#include "parallel/agreement.h"
 #include "predict/description.h"
 #include "predict/names.h"
 #include "predict/open_model.h"
@@ -18,6 +17,7 @@
 #include "predict/part.h"
 #include "storage/storage.h"
 #include "sullae/error.h"
+#include "torch/agreement.h"
 #include "torch/broadcast_text.h"
 
 namespace sullae::predict {

@@ -6,6 +6,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
+#include "base/hash.h"
+
 namespace sullae::ps {
 
 /// What a table is, the same for all workers.
@@ -28,16 +30,9 @@ struct Rows {
 nlohmann::json to_json(const TableShape& shape);
 TableShape table_shape_of(const nlohmann::json& json);
 
-/// A finalizer of D. Stafford's ("mix13", as in SplitMix64).
-inline std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
-
 /// Among so many, by other bits than those that hash tables take first.
 inline std::size_t server_of(std::uint64_t id, std::size_t servers) {
-  return static_cast<std::size_t>((mix(id) >> 32) * servers >> 32);
+  return static_cast<std::size_t>((mix64(id) >> 32) * servers >> 32);
 }
 
 }  // namespace sullae::ps

@@ -26,7 +26,8 @@ ServingState read_serving_state(const fs::path& directory) {
              .withdrawn = json.at("withdrawn").get<std::set<std::int64_t>>(),
              .unpromoted = json.value("unpromoted", std::set<std::int64_t>()),
              .canary = json.value("canary", std::int64_t{0}),
-             .canary_percent = json.value("canary_percent", 0)};
+             .canary_percent = json.value("canary_percent", 0),
+             .loaded = json.value("loaded", std::set<std::int64_t>())};
     if (state.canary_percent < 0 || state.canary_percent > 100) {
       log::warning("{}: its canary_percent is {}, expected 0 to 100: there is no canary",
                    (directory / kFile).string(), state.canary_percent);
@@ -44,7 +45,8 @@ void write_serving_state(const fs::path& directory, const ServingState& state) {
                                {"withdrawn", state.withdrawn},
                                {"unpromoted", state.unpromoted},
                                {"canary", state.canary},
-                               {"canary_percent", state.canary_percent}};
+                               {"canary_percent", state.canary_percent},
+                               {"loaded", state.loaded}};
   write_file(directory / kFile, json.dump(2) + "\n");
 }
 

@@ -22,6 +22,8 @@ struct ServingState {
   /// The one of them that has a share, of so many in a hundred requests; 0 for none.
   std::int64_t canary = 0;
   int canary_percent = 0;
+  /// Those that a server has loaded, by its model's version_policy.
+  std::set<std::int64_t> loaded = {};
 
   bool operator==(const ServingState&) const = default;
 };

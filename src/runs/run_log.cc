@@ -160,7 +160,7 @@ class RunLog::Impl {
     fd_.reset(::open(metrics_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
     if (!fd_) throw system_error("{}", metrics_.string());
     std::chrono::milliseconds limit{10000};
-    read_seconds(process_environment(), kTimeout, Zero::forbidden, limit);
+    read_seconds(process_environment(), kTimeout, ZeroMeans::error, limit);
     if (earlier != Earlier::continued) limit = std::chrono::milliseconds{0};
     const Deadline deadline(limit, kTimeout);
     while (!lock()) {

@@ -36,17 +36,6 @@ double Histogram::sum_seconds() const {
   return static_cast<double>(nanoseconds_.load(std::memory_order_relaxed)) * 1e-9;
 }
 
-double Histogram::quantile(double q) const {
-  const auto wanted = q * static_cast<double>(count());
-  if (wanted == 0) return 0;
-  std::uint64_t sum = 0;
-  for (int bucket = 0; bucket < kBuckets; ++bucket) {
-    sum += buckets_[static_cast<std::size_t>(bucket)].load(std::memory_order_relaxed);
-    if (static_cast<double>(sum) >= wanted) return bound(bucket);
-  }
-  return bound(kBuckets - 1);
-}
-
 std::vector<std::pair<double, std::uint64_t>> Histogram::buckets() const {
   std::vector<std::pair<double, std::uint64_t>> list;
   for (int bucket = 0; bucket < kBuckets; ++bucket) {

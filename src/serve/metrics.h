@@ -18,8 +18,6 @@ class Histogram {
   void add(std::chrono::nanoseconds duration);
   std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
   double sum_seconds() const;
-  /// The duration below which the part `q` of all is, in seconds; 0 where there are none.
-  double quantile(double q) const;
   /// The buckets that hold something: their upper bounds in seconds, and how many they hold.
   std::vector<std::pair<double, std::uint64_t>> buckets() const;
   /// Bounds in seconds for which it is counted exactly how many took at most so long.

@@ -22,13 +22,6 @@ void limit_arenas(int http_threads) {
   ::mallopt(M_ARENA_MAX, http_threads + available_cpus() + kOthers);
 }
 
-// What the server listens at is a name of its own.
-std::vector<std::string> hosts_of(const ServeOptions& options) {
-  auto hosts = options.allowed_hosts;
-  hosts.push_back(options.host);
-  return hosts;
-}
-
 }  // namespace
 
 class InferenceServer::Impl {
@@ -38,7 +31,7 @@ class InferenceServer::Impl {
         access_(options.tokens_file.empty() ? http::Access() : http::Access(options.tokens_file)),
         repository_({.directory = options.repository, .poll = options.poll}),
         stores_(options.repository),
-        rest_(repository_, stores_, access_, hosts_of(options)) {
+        rest_(repository_, stores_, access_, {options.host, options.allowed_hosts}) {
     if (access_.open() && options.host != "127.0.0.1" && options.host != "localhost")
       log::warning(
           "{} can be reached from other machines, and without --tokens-file everybody may "

@@ -31,7 +31,7 @@ using Easy = std::unique_ptr<CURL, EasyDeleter>;
 struct Exchange {
   const HttpRequest& request;
   CURL* easy;
-  HttpAnswer answer;
+  HttpResponse answer;
   std::uint64_t sent = 0;
   std::exception_ptr failure;
 };
@@ -103,7 +103,7 @@ bool is_final(CURLcode code) {
 
 class Http::Impl {
  public:
-  HttpAnswer send(const HttpRequest& request) {
+  HttpResponse send(const HttpRequest& request) {
     Easy easy = take();
     CURL* const curl = easy.get();
     ::curl_easy_reset(curl);
@@ -181,20 +181,20 @@ class Http::Impl {
 
 Http::Http() : impl_(std::make_unique<Impl>()) {}
 Http::~Http() = default;
-HttpAnswer Http::send(const HttpRequest& request) { return impl_->send(request); }
+HttpResponse Http::send(const HttpRequest& request) { return impl_->send(request); }
 
 std::chrono::milliseconds storage_timeout() {
   std::chrono::milliseconds timeout = std::chrono::seconds{120};
-  read_seconds(process_environment(), "SULLAE_STORAGE_TIMEOUT", Zero::forbidden, timeout);
+  read_seconds(process_environment(), "SULLAE_STORAGE_TIMEOUT", ZeroMeans::error, timeout);
   return timeout;
 }
 
-bool is_not_now(long status) {
+bool is_retryable(long status) {
   return status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
 }
 
-HttpAnswer send_with_retries(Http& http, const std::string& name,
-                             const std::function<HttpRequest()>& make, const Retries& retries) {
+HttpResponse send_with_retries(Http& http, const std::string& name,
+                               const std::function<HttpRequest()>& make, const Retries& retries) {
   constexpr std::chrono::milliseconds kFirstPause{100};
   constexpr std::chrono::milliseconds kLongestPause{10'000};
   const auto timeout = storage_timeout();
@@ -205,8 +205,8 @@ HttpAnswer send_with_retries(Http& http, const std::string& name,
   for (;;) {
     std::string reason;
     try {
-      HttpAnswer answer = http.send(make());
-      if (!retries.may_pass(answer)) return answer;
+      HttpResponse answer = http.send(make());
+      if (!retries.retryable(answer)) return answer;
       reason = retries.problem(answer);
     } catch (const ConnectionError& error) {
       reason = error.what();

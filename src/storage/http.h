@@ -37,11 +37,11 @@ struct HttpRequest {
   long connect_seconds = 10;
 };
 
-struct HttpAnswer {
+struct HttpResponse {
   long status = 0;
   std::map<std::string, std::string> headers;  ///< names in lower case
   std::string body;
-  bool is_good() const { return status >= 200 && status < 300; }
+  bool ok() const { return status >= 200 && status < 300; }
 };
 
 /// Connections, which stay open between requests. Any thread.
@@ -52,7 +52,7 @@ class Http {
   Http(const Http&) = delete;
   Http& operator=(const Http&) = delete;
   /// Throws ConnectionError.
-  HttpAnswer send(const HttpRequest& request);
+  HttpResponse send(const HttpRequest& request);
 
  private:
   class Impl;
@@ -63,7 +63,7 @@ class Http {
 std::chrono::milliseconds storage_timeout();
 
 /// 429, 500, 502, 503, 504: what may be otherwise in a moment.
-bool is_not_now(long status);
+bool is_retryable(long status);
 
 struct Retries {
   /// When it changes, the time begins anew.
@@ -71,17 +71,17 @@ struct Retries {
     return std::uint64_t{0};
   };
   /// What an answer says, for messages.
-  std::function<std::string(const HttpAnswer&)> problem;
+  std::function<std::string(const HttpResponse&)> problem;
   /// Whether it is worth another attempt.
-  std::function<bool(const HttpAnswer&)> may_pass = [](const HttpAnswer& answer) {
-    return is_not_now(answer.status);
+  std::function<bool(const HttpResponse&)> retryable = [](const HttpResponse& answer) {
+    return is_retryable(answer.status);
   };
 };
 
 /// Sends until there is an answer that is none of "not now", with longer and longer pauses, until storage_timeout() has passed without
 /// one; then throws Error: `name` (what is read or written), and the last reason. `make` is asked for each attempt, so that it may go
 /// on where the last one ended.
-HttpAnswer send_with_retries(Http& http, const std::string& name,
-                             const std::function<HttpRequest()>& make, const Retries& retries);
+HttpResponse send_with_retries(Http& http, const std::string& name,
+                               const std::function<HttpRequest()>& make, const Retries& retries);
 
 }  // namespace sullae::storage

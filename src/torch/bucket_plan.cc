@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "collective/counts.h"
-#include "collective/gather_texts.h"
 #include "sullae/adapter.h"
+#include "torch/agreement.h"
 
 namespace sullae {
 
@@ -94,24 +94,16 @@ void check_same_parameters(const std::vector<PlannedParameter>& parameters,
             ? ""
             : fmt::format(" with strides [{}]", fmt::join(parameter.strides, ", ")));
   }
-  const auto ranks = static_cast<std::size_t>(world.size());
-  const auto digest = static_cast<std::int64_t>(std::hash<std::string>{}(mine));
-  std::vector<std::int64_t> digests(ranks);
-  world.allgather(&digest, digests.data(), 1, DataType::int64);
-  if (std::ranges::count(digests, digest) == world.size()) return;
-
-  std::vector<std::string> all;
-  AdapterView(world)
-      .submit([&](Communicator& communicator) { all = gather_texts(communicator, mine); })
-      .wait();
+  const auto all = texts_where_different(world, mine);
+  if (!all) return;
   const auto lines_of = [&](std::size_t rank) {
     std::vector<std::string> lines;
-    std::istringstream stream(all[rank]);
+    std::istringstream stream(all->at(rank));
     for (std::string line; std::getline(stream, line);) lines.push_back(line);
     return lines;
   };
   const auto first = lines_of(0);
-  for (std::size_t rank = 1; rank < ranks; ++rank) {
+  for (std::size_t rank = 1; rank < all->size(); ++rank) {
     const auto other = lines_of(rank);
     const auto [one, two] = std::ranges::mismatch(first, other);
     if (one == first.end() && two == other.end()) continue;

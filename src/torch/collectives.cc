@@ -7,10 +7,10 @@
 #include <type_traits>
 
 #include "base/hash.h"
-#include "collective/gather_texts.h"
 #include "sullae/adapter.h"
 #include "sullae/communicator.h"
 #include "sullae/torch.h"
+#include "torch/agreement.h"
 #include "torch/device_order.h"
 #include "torch/tensor_checks.h"
 #include "torch/tensor_type.h"
@@ -99,19 +99,14 @@ std::int64_t divide_rows(const torch::Tensor& tensor, int size, const char* what
 void check_same_names(const std::map<std::string, double>& metrics, const World& world) {
   std::string names;
   for (const auto& [name, value] : metrics) names += (names.empty() ? "" : ", ") + name;
-  auto digest = static_cast<std::int64_t>(fnv1a(names, kFnvStart));
-  std::vector<std::int64_t> digests(static_cast<std::size_t>(world.size()));
-  world.allgather(&digest, digests.data(), 1, DataType::int64);
-  if (std::ranges::count(digests, digest) == world.size()) return;
-  std::vector<std::string> all;
-  AdapterView(world)
-      .submit([&](Communicator& communicator) { all = gather_texts(communicator, names); })
-      .wait();
-  const auto other = std::ranges::find_if(all, [&](const auto& one) { return one != all[0]; });
+  const auto all = texts_where_different(world, names);
+  if (!all) return;
+  const auto other =
+      std::ranges::find_if(*all, [&](const auto& one) { return one != all->front(); });
   throw MismatchError(
       fmt::format("average_metrics: ranks have different metrics: rank 0 has ({}), but rank {} has "
                   "({}): expected the same names on every rank",
-                  all[0], other - all.begin(), *other));
+                  all->front(), other - all->begin(), *other));
 }
 
 }  // namespace

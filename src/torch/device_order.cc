@@ -2,7 +2,9 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <chrono>
 #include <exception>
+#include <thread>
 
 #include "base/log.h"
 #include "sullae/adapter.h"
@@ -44,6 +46,11 @@ void DeviceTurn::end() {
 void DeviceTurn::await() const {
   ended_.block(current_stream(device_));
   was_awaited_ = true;
+}
+
+void DeviceTurn::wait_in_host() const {
+  constexpr std::chrono::microseconds kNap{50};
+  while (!ended_.query()) std::this_thread::sleep_for(kNap);
 }
 
 // Also where a call of the communicator's has thrown, and others before it have not.

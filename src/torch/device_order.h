@@ -30,6 +30,8 @@ class DeviceTurn {
   void end();
   /// The stream that is current now waits for that.
   void await() const;
+  /// The host does.
+  void wait_in_host() const;
   /// The same, after end(), for who lets go of the memory. Of a GPU that has failed, which what is asked of it next throws, too, there is a warning.
   void settle() const noexcept;
 

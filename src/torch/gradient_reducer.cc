@@ -14,9 +14,6 @@ namespace {
 
 using Change = GradientMark::Change;
 
-// After so many steps alike the planned path is taken again.
-constexpr int kAlikeSteps = 10;
-
 }  // namespace
 
 GradientReducer::GradientReducer(std::vector<PlannedParameter> parameters,
@@ -118,11 +115,7 @@ void GradientReducer::before_gradient(std::size_t index) {
     state.reduced = false;
   } else if (options_.op == ReduceOp::adasum &&
              (state.reduced || state.passes >= options_.backward_passes_per_step)) {
-    throw Error(fmt::format(
-        "parameter '{}' got another gradient after those of {} backward pass{} were combined, "
-        "which op adasum cannot add to: call zero_grad() before, or set backward_passes_per_step",
-        parameters_[index].name, options_.backward_passes_per_step,
-        options_.backward_passes_per_step == 1 ? "" : "es"));
+    throw_late(index, "combined, which op adasum cannot add to: call zero_grad()");
   }
   share_out(index);
   state.fresh = !gradient(index).defined();
@@ -148,7 +141,7 @@ void GradientReducer::on_gradient(std::size_t index) {
   if (!options_.overlap)
     return;  // gradients may be written to until synchronize(), which takes them
   take(index);
-  if (!negotiated_) {
+  if (!path_.is_negotiated()) {
     start_in_order();
   } else if (GradientBucket& bucket = *buckets_[state.bucket];
              bucket.full() && bucket.is_single_allreduce()) {
@@ -262,11 +255,17 @@ void GradientReducer::throw_changed(std::size_t index) const {
 void GradientReducer::check_can_add(std::size_t index) const {
   if (way_.adds) return;
   if (!synchronized_ && states_[index].passes < options_.backward_passes_per_step) return;
-  throw Error(fmt::format(
-      "parameter '{}' got another gradient after those of {} backward pass{} were divided among "
-      "the ranks: call step() or zero_grad() before, or set backward_passes_per_step",
-      parameters_[index].name, options_.backward_passes_per_step,
-      options_.backward_passes_per_step == 1 ? "" : "es"));
+  throw_late(index, "divided among the ranks: call step() or zero_grad()");
+}
+
+// `what` was done with gradients, and the way out.
+void GradientReducer::throw_late(std::size_t index, const char* what) const {
+  const int passes = options_.backward_passes_per_step;
+  throw Error(
+      fmt::format("parameter '{}' got another gradient after those of {} backward pass{} were {} "
+                  "before, or set "
+                  "backward_passes_per_step",
+                  parameters_[index].name, passes, passes == 1 ? "" : "es", what));
 }
 
 void GradientReducer::plan_ahead() {
@@ -323,7 +322,7 @@ void GradientReducer::start_in_order() {
   for (; next_start_ < buckets_.size() && buckets_[next_start_]->full(); ++next_start_) {
     GradientBucket& bucket = *buckets_[next_start_];
     if (bucket.started()) continue;
-    if (negotiated_ && bucket.is_single_allreduce()) {
+    if (path_.is_negotiated() && bucket.is_single_allreduce()) {
       bucket.start_negotiated(stepping_);
     } else {
       bucket.start_planned(stepping_);
@@ -331,23 +330,13 @@ void GradientReducer::start_in_order() {
   }
 }
 
-// The planned path starts buckets in one order, so one gradient that a rank lacks holds back all
-// behind it until that rank's step(). Where steps differ in which gradients there are, buckets are
-// negotiated instead, in whatever order they become full, until steps are alike again. Every rank
-// sees the same flags and so chooses the same.
 void GradientReducer::choose_path() {
-  std::vector<Presence> now;
+  std::vector<Presence> presence;
   for (const auto& bucket : buckets_) {
     if (const StepFlags* flags = bucket->flags())
-      now.insert(now.end(), flags->presence.begin(), flags->presence.end());
+      presence.insert(presence.end(), flags->presence.begin(), flags->presence.end());
   }
-  const bool alike =
-      now == presence_ && std::ranges::find(now, Presence::on_some_ranks) == now.end();
-  const bool first = presence_.empty();
-  presence_ = std::move(now);
-  if (first || !anyone_stepped()) return;
-  alike_steps_ = alike ? alike_steps_ + 1 : 0;
-  negotiated_ = !alike || (negotiated_ && alike_steps_ < kAlikeSteps);
+  path_.step(std::move(presence), anyone_stepped());
 }
 
 bool GradientReducer::anyone_stepped() const {

@@ -20,6 +20,7 @@
 #include "torch/gradient_hooks.h"
 #include "torch/gradient_mark.h"
 #include "torch/kept_gradients.h"
+#include "torch/reduction/path_choice.h"
 
 namespace sullae {
 
@@ -90,6 +91,7 @@ class GradientReducer final : public GradientListener,
   void reopen(std::size_t number);
   void settle();
   [[noreturn]] void throw_changed(std::size_t index) const;
+  [[noreturn]] void throw_late(std::size_t index, const char* what) const;
   void check_can_add(std::size_t index) const;
   void learn_kinds();
   void make_plan();
@@ -117,9 +119,7 @@ class GradientReducer final : public GradientListener,
   int backward_passes_ = 0;   // that have ended since the last step
   std::exception_ptr error_;  // of the wait at the end of a backward
   bool stepping_ = true;      // this rank has not joined
-  bool negotiated_ = false;
-  int alike_steps_ = 0;
-  std::vector<Presence> presence_;  // of the last step's gradients
+  PathChoice path_;
   std::optional<std::chrono::steady_clock::time_point> backward_start_;
 };
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "sullae/torch/parallel.h"
 #include "torch/trained_parameters.h"
 
 namespace sullae {
@@ -17,6 +18,7 @@ void collect_kept(const torch::nn::Module& module, std::set<const void*>& kept) 
   const bool keep = module.as<torch::nn::BatchNorm1d>() != nullptr ||
                     module.as<torch::nn::BatchNorm2d>() != nullptr ||
                     module.as<torch::nn::BatchNorm3d>() != nullptr ||
+                    module.as<SyncBatchNorm2d>() != nullptr ||
                     module.as<torch::nn::LayerNorm>() != nullptr ||
                     module.as<torch::nn::GroupNorm>() != nullptr ||
                     module.as<torch::nn::Embedding>() != nullptr ||

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "sullae/torch/parallel.h"
@@ -113,6 +114,7 @@ class ReplicaSet::Impl {
       auto own = replica->parameters();
       for (std::size_t i = 0; i < own.size(); ++i) {
         own[i].mutable_grad() = torch::Tensor();
+        own[i].set_requires_grad(parameters[i].requires_grad());  // a clone's is as it was made
         if (own[i].device() == parameters[i].device()) {
           own[i].set_data(parameters[i].detach());
         } else {
@@ -130,8 +132,10 @@ class ReplicaSet::Impl {
     auto parameters = module_.parameters();
     for (const auto& replica : replicas_) {
       auto own = replica->parameters();
+      std::set<const void*> added;  // one that has several names is one
       for (std::size_t i = 0; i < own.size(); ++i) {
-        if (!own[i].grad().defined()) continue;
+        if (!own[i].grad().defined() || !added.insert(own[i].unsafeGetTensorImpl()).second)
+          continue;
         const auto gradient = own[i].grad().to(parameters[i].device());
         torch::Tensor& sum = parameters[i].mutable_grad();
         sum = sum.defined() ? sum + gradient : gradient;

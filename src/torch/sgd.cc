@@ -42,10 +42,24 @@ void update_together(std::vector<torch::Tensor> parameters, std::vector<torch::T
   torch::_foreach_add_(parameters, gradients, -options.lr());
 }
 
+// libtorch's momenta would have a row more for each row of a sparse gradient that is there twice, at every step.
+torch::Tensor SGD::step_one_by_one(const LossClosure& closure) {
+  const torch::Tensor loss = loss_of(closure);
+  for (const auto& group : param_groups()) {
+    if (static_cast<const torch::optim::SGDOptions&>(group.options()).momentum() == 0) continue;
+    for (const torch::Tensor& parameter : group.params()) {
+      const torch::Tensor& gradient = parameter.grad();
+      if (gradient.defined() && gradient.is_sparse())
+        parameter.mutable_grad() = gradient.coalesce();
+    }
+  }
+  torch::optim::SGD::step();
+  return loss;
+}
+
 torch::Tensor SGD::step(LossClosure closure) {
   for (const auto& group : param_groups()) {
-    if (!std::ranges::all_of(group.params(), is_on_device))
-      return torch::optim::SGD::step(std::move(closure));
+    if (!std::ranges::all_of(group.params(), is_on_device)) return step_one_by_one(closure);
   }
   const torch::Tensor loss = loss_of(closure);
   const torch::NoGradGuard guard;

@@ -73,13 +73,17 @@ SparseRows sum_runs(const std::int64_t* indices, const torch::Tensor& values, do
 }  // namespace
 
 bool is_row_sparse(const torch::Tensor& gradient) {
-  return gradient.is_sparse() && gradient.sparse_dim() == 1 && gradient.device().is_cpu() &&
-         (gradient.scalar_type() == torch::kFloat32 || gradient.scalar_type() == torch::kFloat64);
+  return gradient.is_sparse() && gradient.sparse_dim() == 1 && gradient.is_floating_point();
+}
+
+torch::ScalarType row_type(torch::ScalarType type) {
+  return type == torch::kFloat64 ? type : torch::kFloat32;
 }
 
 SparseRows SparseRows::from(const torch::Tensor& gradient) {
-  const torch::Tensor indices = gradient._indices().contiguous();
-  const torch::Tensor values = gradient._values().contiguous();
+  const torch::Tensor indices = gradient._indices().to(torch::kCPU).contiguous();
+  const torch::Tensor values =
+      gradient._values().to(torch::kCPU, row_type(gradient.scalar_type())).contiguous();
   const auto* numbers = indices.data_ptr<std::int64_t>();
   if (gradient.is_coalesced()) return {{numbers, numbers + indices.size(1)}, values};
   return sum_runs(numbers, values, 1.0);

@@ -12,16 +12,19 @@ namespace sullae {
 
 class Communicator;
 
-/// True for gradients that can travel as rows: sparse in dimension 0 alone, in host memory, of
-/// float32 or float64.
+/// True for gradients that can travel as rows: sparse in dimension 0 alone, of floating point.
 bool is_row_sparse(const torch::Tensor& gradient);
+
+/// What rows of gradients of a type are summed in.
+torch::ScalarType row_type(torch::ScalarType type);
 
 /// Rows of a [rows, …] tensor: ascending, distinct row numbers, and `values` [indices.size(), …].
 struct SparseRows {
   std::vector<std::int64_t> indices;
   torch::Tensor values;
 
-  /// From a sparse gradient, which may name a row several times: those are summed.
+  /// From a sparse gradient, on whatever device, which may name a row several times: those are summed. In host memory, and in float32 where it is
+  /// in 16 bits.
   static SparseRows from(const torch::Tensor& gradient);
   /// A coalesced sparse tensor of the given shape, sharing the values.
   torch::Tensor to_tensor(torch::IntArrayRef shape) const;

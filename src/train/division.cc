@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "parallel/agreement.h"
 #include "parallel/tensor/parts.h"
 #include "sullae/error.h"
 #include "sullae/parallel/tensor_parallel.h"
 #include "sullae/torch.h"
+#include "torch/agreement.h"
 #include "train/device.h"
 #include "train/loss_scale.h"
 #include "train/tied_parameters.h"

@@ -37,7 +37,7 @@ class Evaluator {
         objective_(task.objective(options.label_smoothing)),
         monitors_(make_monitors(options, world.rank())) {
     model_->to(device_of(options, local_device(world)));
-    read_seconds(process_environment(), kTimeout, Zero::forbidden, timeout_);
+    read_seconds(process_environment(), kTimeout, ZeroMeans::error, timeout_);
     report_ = {.recipe = name_,
                .data = task.data_description(),
                .threads = torch::get_num_threads(),

@@ -13,6 +13,7 @@
 #include "sullae/train/fit.h"
 #include "train/device.h"
 #include "train/division.h"
+#include "train/loss_scale.h"
 #include "train/optimizers.h"
 
 namespace sullae::train {
@@ -132,10 +133,7 @@ std::optional<LoadedCheckpoint> Loop::resume() {
 // Steps are counted as if all had had the samples that they have now.
 void Loop::adapt_to_batch_size(std::int64_t steps_per_epoch) {
   if (state_.samples_a_step == options_.batch_size) return;
-  const auto before = std::exchange(state_.step, state_.samples / options_.batch_size);
-  // Its mean stays as it is.
-  state_.loss_sum *=
-      before == 0 ? 0 : static_cast<double>(state_.step) / static_cast<double>(before);
+  state_.step = state_.samples / options_.batch_size;
   state_.steps = (state_.epoch - 1) * steps_per_epoch + state_.step;
   state_.samples_a_step = options_.batch_size;
 }
@@ -155,7 +153,8 @@ void Loop::put_master_weights_back() {
 
 void Loop::take_up(const LoadedCheckpoint& loaded) {
   stepper_->update().load(loaded);
-  if (!state_.scaler.empty()) stepper_->scaler().load_state(state_.scaler);
+  if (!state_.scaler.empty() && parse_loss_scale(options_).dynamic)
+    stepper_->scaler().load_state(state_.scaler);
 }
 
 void Loop::train_epoch() {
@@ -181,14 +180,17 @@ void Loop::step(BatchStream& stream, double data_before) {
   }
   const double lr = schedule_(state_.steps);
   const StepResult result = stepper_->step(parts, lr, samples, idle_parts(parts));
-  state_.loss_sum += result.loss;
+  // On average over ranks the sum over all their samples.
+  state_.loss_sum +=
+      result.own_loss * static_cast<double>(result.own_samples) * ranks_->data.size();
+  if (result.own_samples > 0) own_loss_ = result.own_loss;
   ++state_.step;
   ++state_.steps;
   state_.samples += static_cast<std::int64_t>(samples);
   step_done();
   throughput_.step(samples, data_before + stream.seconds_waited(),
                    stepper_->update().seconds_waiting());
-  tell(&Observer::stepped, moment(result.own_loss, lr));
+  tell(&Observer::stepped, moment(own_loss_, lr));
   if (end_request_ && !ended()) end_where_asked();
 }
 
@@ -221,9 +223,9 @@ void Loop::end_where_asked() {
 // Or its part, where --max-steps ended it.
 void Loop::end_epoch() {
   stepper_->update().join_weights();
-  const auto steps = static_cast<double>(std::max<std::int64_t>(state_.step, 1));
+  const auto samples = static_cast<double>(std::max<std::int64_t>(state_.samples, 1));
   state_.train_loss =
-      average_metrics({{"loss", state_.loss_sum / steps}}, 1, ranks_->data).at("loss");
+      average_metrics({{"loss", state_.loss_sum / samples}}, 1, ranks_->data).at("loss");
   const auto epoch = state_.epoch;
   if (const auto observed = stepper_->update().observed(); !observed.empty())
     tell(&Observer::noted, observed);

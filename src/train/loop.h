@@ -110,6 +110,7 @@ class Loop {
   RunState state_;
   Report report_;
   std::optional<Stepper> stepper_;
+  double own_loss_ = 0;  // of this rank's last step with samples
   enum class Unsaved { nothing, last, best };
   Unsaved unsaved_ = Unsaved::nothing;  // of an epoch that has ended
   std::vector<std::unique_ptr<Observer>> monitors_;

@@ -3,15 +3,33 @@
 #include <torch/torch.h>
 
 #include <chrono>
+#include <cstdint>
+#include <set>
 
 #include "base/error_text.h"
 #include "base/host.h"
+#include "base/split.h"
 #include "sullae/train/fit.h"
+#include "torch/agreement.h"
 #include "train/division.h"
 #include "train/loop.h"
 #include "train/update/weight_update.h"
 
 namespace sullae::train {
+namespace {
+
+// Those of several ranks, each once: ranks read the same records, all at once or in different epochs. Collective.
+std::int64_t count_together(const std::set<std::uint64_t>& own, const World& world) {
+  std::string mine;
+  for (const std::uint64_t one : own) mine += fmt::format("{:x}\n", one);
+  std::set<std::string> all;
+  for (const std::string& text : allgather_texts(world, mine)) {
+    for (auto& one : split(text, '\n')) all.insert(std::move(one));
+  }
+  return static_cast<std::int64_t>(all.size());
+}
+
+}  // namespace
 
 void Loop::describe() {
   report_.recipe = parts_.name;
@@ -72,9 +90,7 @@ void Loop::finish_report() {
   report_.skipped_steps = stepper_->scaler().skipped();
   report_.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  auto damaged = static_cast<std::int64_t>(parts_.data.damaged());
-  ranks_->data.allreduce(&damaged, &damaged, 1, DataType::int64);
-  report_.damaged_records = damaged;
+  report_.damaged_records = count_together(parts_.data.damaged_records(), ranks_->data);
   report_.peak_memory = peak_memory();
   ranks_->all.allreduce(&report_.peak_memory, &report_.peak_memory, 1, DataType::int64,
                         ReduceOp::max);

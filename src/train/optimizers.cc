@@ -88,6 +88,15 @@ Made make_optimizer(const TrainOptions& options,
   return optimizer;
 }
 
+KeptOptions::KeptOptions(torch::optim::Optimizer& optimizer) : optimizer_(optimizer) {
+  for (const auto& group : optimizer.param_groups()) options_.push_back(group.options().clone());
+}
+
+KeptOptions::~KeptOptions() {
+  for (std::size_t i = 0; i < options_.size(); ++i)
+    optimizer_.param_groups()[i].set_options(std::move(options_[i]));
+}
+
 void move_optimizer_state(torch::optim::Optimizer& from, torch::optim::Optimizer& to) {
   for (std::size_t group = 0; group < from.param_groups().size(); ++group) {
     const auto& sources = from.param_groups()[group].params();

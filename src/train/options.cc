@@ -133,6 +133,15 @@ void check_options(const TrainOptions& options, int world_size) {
   require_one_of(options.precision, {"float32", "bfloat16", "float16"}, "precision");
   require_one_of(options.allreduce_precision, {"same", "float32"}, "allreduce-precision");
   parse_loss_scale(options);
+  require(options.compression == "none" || options.precision == "float32" ||
+              options.allreduce_precision == "float32",
+          fmt::format("--compression {}: gradients in {} travel as they are: expected --precision "
+                      "float32, or --allreduce-precision float32",
+                      options.compression, options.precision));
+  require(!options.compression.starts_with("topk") || options.precision != "float16",
+          fmt::format("--compression {}: does not go with --precision float16, whose gradients "
+                      "overflow now and then: what is left for later steps would keep that",
+                      options.compression));
   const auto local = parse_local_sgd(options.local_sgd);
   require(!local.enabled() || options.compression == "none",
           "--local-sgd: weights are averaged, there are no gradients for --compression");
@@ -172,6 +181,10 @@ void check_elastic(const TrainOptions& options) {
           "with it");
   require(!divides_model(options),
           "--mesh: an elastic job (--min-np, --max-np) would lose parts of the model with a rank");
+  require(options.mesh.empty(),
+          fmt::format("--mesh {}: says how many ranks there are, which changes in an elastic job "
+                      "(--min-np, --max-np)",
+                      options.mesh));
   require(!options.sync_batch_norm,
           "--sync-batch-norm: its ranks are those of one world, and an elastic job (--min-np, "
           "--max-np) has several");
@@ -189,6 +202,9 @@ void check_options(const RecipeOptions& options, int world_size) {
   require_writable_folder(options.export_dir, "export");
   if (!options.export_name.empty()) repository::check_model_name(options.export_name);
   require(options.group.empty() || !options.source.empty(), "--group: needs --source");
+  require(options.group.empty() || options.max_steps == 0,
+          "--group: does not go with --max-steps: what training has not come to would be marked as "
+          "read");
   check_options(static_cast<const TrainOptions&>(options), world_size);
 }
 

@@ -14,15 +14,16 @@ namespace sullae::train {
 
 namespace {
 
-#define SULLAE_STATE_FIELDS(way)                                                              \
-  NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(way, epoch, step, steps, samples_a_step, loss_sum, \
-                                           train_loss, test_loss, scaler))
+#define SULLAE_STATE_FIELDS(way) \
+  NLOHMANN_JSON_EXPAND(          \
+      NLOHMANN_JSON_PASTE(way, epoch, step, steps, samples_a_step, train_loss, test_loss, scaler))
 
 constexpr const char* kBest = "best_";
 
 nlohmann::json to_json(const RunState& nlohmann_json_t) {
   nlohmann::json nlohmann_json_j;
   SULLAE_STATE_FIELDS(NLOHMANN_JSON_TO)
+  nlohmann_json_j["loss_of_samples"] = nlohmann_json_t.loss_sum;
   nlohmann_json_j["samples"] = nlohmann_json_t.samples;
   nlohmann_json_j["of_epoch"] = nlohmann_json_t.of_epoch;
   put_test_metrics(nlohmann_json_j, nlohmann_json_t.test_metrics);
@@ -33,6 +34,10 @@ nlohmann::json to_json(const RunState& nlohmann_json_t) {
 RunState from_json(const nlohmann::json& nlohmann_json_j) {
   RunState nlohmann_json_t;
   SULLAE_STATE_FIELDS(NLOHMANN_JSON_FROM)
+  // Earlier versions added up the means of steps.
+  nlohmann_json_t.loss_sum = nlohmann_json_j.value(
+      "loss_of_samples",
+      nlohmann_json_j.value("loss_sum", 0.0) * static_cast<double>(nlohmann_json_t.samples_a_step));
   // Earlier versions did not count them.
   nlohmann_json_t.samples =
       nlohmann_json_j.value("samples", nlohmann_json_t.step * nlohmann_json_t.samples_a_step);

@@ -22,7 +22,8 @@ struct RunState {
   std::int64_t of_epoch = 0;  ///< samples of an epoch; 0: an earlier version has not noted it
   std::int64_t steps = 0;     ///< in all
   std::int64_t samples_a_step = 0;
-  double loss_sum = 0;    ///< of this epoch's steps on this rank; saved, on average
+  double loss_sum =
+      0;  ///< whose average over ranks is the sum over those samples; saved, on average
   double train_loss = 0;  ///< of the last whole epoch
   double test_loss = 0;
   std::map<std::string, double> test_metrics;

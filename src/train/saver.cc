@@ -1,9 +1,10 @@
 #include "train/saver.h"
 
-#include "parallel/agreement.h"
 #include "sullae/torch.h"
+#include "torch/agreement.h"
 #include "train/description.h"
 #include "train/device.h"
+#include "train/loss_scale.h"
 
 namespace sullae::train {
 
@@ -47,7 +48,9 @@ std::string Saver::save(const RunState& state, const torch::nn::Module& model, S
   if (options_.checkpoint_dir.empty()) return {};
   stepper.update().join_weights();
   RunState saved = state;
-  saved.scaler = stepper.scaler().state();
+  // One that is set by hand is this run's, whatever a run after it says.
+  saved.scaler =
+      parse_loss_scale(options_).dynamic ? stepper.scaler().state() : std::vector<double>();
   // Ranks that go on have one state, whatever their number.
   ranks_.all.allreduce(&saved.loss_sum, &saved.loss_sum, 1, DataType::float64);
   saved.loss_sum /= ranks_.all.size();

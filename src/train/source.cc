@@ -7,8 +7,8 @@
 
 #include "base/log.h"
 #include "kafka/window.h"
-#include "parallel/agreement.h"
 #include "sullae/torch/checkpoint.h"
+#include "torch/agreement.h"
 #include "torch/broadcast_text.h"
 #include "train/checkpoints.h"
 #include "train/trained_on.h"

@@ -60,6 +60,7 @@ StepResult Stepper::step(const std::vector<Batch>& parts, double lr,
   for (const torch::Tensor& loss : losses.of_parts) sum += loss.item<double>();
   return {.loss = sum,
           .own_loss = losses.own > 0 ? sum * losses.total / losses.own : 0,
+          .own_samples = static_cast<std::int64_t>(losses.own),
           .skipped = !finite};
 }
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <sstream>
 
-#include "parallel/agreement.h"
 #include "sullae/error.h"
 #include "sullae/torch.h"
+#include "torch/agreement.h"
 
 namespace sullae::train {
 namespace {
@@ -34,7 +34,7 @@ std::map<std::string, Holders> holders_of(const torch::nn::Module& model, const 
                     item.value().requires_grad() ? "" : ", frozen", first->second);
   }
   std::map<std::string, Holders> holders;
-  const auto all = texts_of_all(stages, mine);
+  const auto all = allgather_texts(stages, mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     std::istringstream lines(all[rank]);
     for (std::string name, kind, first;

@@ -10,10 +10,10 @@
 #include <optional>
 #include <string_view>
 
-#include "parallel/agreement.h"
 #include "runs/record.h"
 #include "sullae/torch/parallel.h"
 #include "sullae/train/fit.h"
+#include "torch/agreement.h"
 #include "train/export.h"
 #include "train/loop.h"
 #include "train/monitor/monitors.h"

@@ -39,7 +39,9 @@ void Transport::sleep(std::chrono::microseconds limit) {
 
 void Transport::raise_alarm(std::string_view text) {
   std::array<char, kAlarmBytes> message{};
-  std::ranges::copy(text.substr(0, kAlarmBytes - 1), message.begin());
+  std::memcpy(message.data(), &alarm_number_, sizeof alarm_number_);
+  std::ranges::copy(text.substr(0, kAlarmBytes - sizeof alarm_number_ - 1),
+                    message.begin() + sizeof alarm_number_);
   std::vector<Request> sending;
   try {
     for (int peer = 0; peer < size(); ++peer) {
@@ -52,8 +54,10 @@ void Transport::raise_alarm(std::string_view text) {
   }
 }
 
-void Transport::throw_alarm(const std::array<char, kAlarmBytes>& message) {
-  throw Alarm(std::string(message.data(), strnlen(message.data(), kAlarmBytes)));
+void Transport::take_alarm(const std::array<char, kAlarmBytes>& message) const {
+  std::uint64_t number = 0;
+  std::memcpy(&number, message.data(), sizeof number);
+  if (number == alarm_number_) throw Alarm(message.data() + sizeof number);  // which ends with a 0
 }
 
 MismatchError Transport::other_length(const Request& request, std::string_view sent) const {

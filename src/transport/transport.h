@@ -86,16 +86,19 @@ class Transport {
   virtual void sleep(std::chrono::microseconds limit);
   virtual void wake() noexcept {}
 
-  /// Alarms for the messages to come have this tag, until the next call.
-  void set_alarm_tag(std::uint64_t tag) { alarm_tag_ = tag; }
+  /// Alarms for the messages to come have this tag, until the next call, and this number, since tags come again.
+  void set_alarm(std::uint64_t tag, std::uint64_t number) {
+    alarm_tag_ = tag;
+    alarm_number_ = number;
+  }
   /// Makes every peer's wait() throw Alarm with `text`, now or when it comes to set this alarm tag.
   void raise_alarm(std::string_view text);
 
  protected:
   static constexpr std::size_t kAlarmBytes = 1024;
   std::uint64_t alarm_tag() const { return alarm_tag_; }
-  /// Throws the Alarm in a message of kAlarmBytes.
-  [[noreturn]] static void throw_alarm(const std::array<char, kAlarmBytes>& message);
+  /// Throws the Alarm in a message of kAlarmBytes, unless its number is another.
+  void take_alarm(const std::array<char, kAlarmBytes>& message) const;
 
   // The errors of wait() after which the transport is of no further use. `reason` is the library's own word for
   // what happened.
@@ -112,6 +115,7 @@ class Transport {
   static constexpr std::uint64_t kNoAlarm = make_tag(0xffffff, 0xfffe);
 
   std::uint64_t alarm_tag_ = kNoAlarm;
+  std::uint64_t alarm_number_ = 0;
   bool broken_ = false;
 };
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "collective/gather_texts.h"
+#include "collective/allgather_texts.h"
 #include "collective/make_communicator.h"
 #include "collective/nccl/nccl_communicator.h"
 #include "world/world_impl.h"
@@ -45,7 +45,7 @@ std::unique_ptr<DeviceCommunicator> World::Impl::make_device_communicator(int de
   const CollectiveSettings& settings = session_->settings.collective;
   std::vector<std::string> gpus;
   run("DEVICES", 0, [&](Communicator& communicator) {
-    gpus = gather_texts(communicator, nccl::identity_of(device));
+    gpus = allgather_texts(communicator, nccl::identity_of(device));
   });
   if (const std::string reason = obstacle(gpus, topology_.names); !reason.empty()) {
     if (settings.device_transport == DeviceTransport::nccl)
@@ -57,7 +57,8 @@ std::unique_ptr<DeviceCommunicator> World::Impl::make_device_communicator(int de
       .group = {.name = name_ + "all", .ranks = topology_.names, .index = topology_.rank},
       .device = device,
       .timeout = settings.waits.timeout,
-      .rendezvous_timeout = session_->settings.rendezvous.timeout};
+      .rendezvous_timeout = session_->settings.rendezvous.timeout,
+      .failure = failure_};
   if (!settings.hierarchical_nccl) return nccl::make(*rendezvous_, options);
   return nccl::make_hierarchical(
       *rendezvous_, options,

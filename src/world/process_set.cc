@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "collective/gather_texts.h"
+#include "collective/allgather_texts.h"
 #include "world/world_impl.h"
 
 namespace sullae {
@@ -44,7 +44,7 @@ void World::Impl::tell_addresses() {
   run("PROCESS_SET", 0, [&](Communicator& communicator) {
     if (std::exchange(addresses_told_, true)) return;
     messages::Messenger& messenger = *session_->messenger;
-    const auto addresses = gather_texts(communicator, messenger.address());
+    const auto addresses = allgather_texts(communicator, messenger.address());
     for (std::size_t r = 0; r < addresses.size(); ++r)
       messenger.learn(topology_.names[r], addresses[r]);
   });

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "base/interruption.h"
 #include "world/world_impl.h"
 
 namespace sullae {
@@ -279,6 +280,7 @@ std::shared_ptr<std::byte> World::allocate_shared(std::size_t bytes) const {
         fmt::format("allocate_shared: {} bytes, expected at most {}", bytes, kMostShared));
   }
   std::shared_ptr<std::byte> memory;
+  const Interruptible by_nothing(nullptr);  // what is submitted uses this frame
   impl_->submit([&](Communicator& c) { memory = c.allocate_shared(bytes); }, {.name = "allocate"})
       ->wait();
   return memory;

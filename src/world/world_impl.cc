@@ -289,7 +289,8 @@ std::shared_ptr<Completion> World::Impl::submit(std::function<void(Communicator&
 
 void World::Impl::run_planned(std::function<void(Communicator&)> call,
                               const PlannedOptions& options) {
-  queue().run(planned_operation(std::move(call), options));
+  queue().run(planned_operation(std::move(call), options),
+              [this] { fail(std::current_exception()); });
 }
 
 std::shared_ptr<Completion> World::Impl::submit(Signature signature, const AsyncOptions& options,

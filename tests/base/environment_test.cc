@@ -13,11 +13,11 @@ namespace {
 
 TEST(Environment, SecondsMayHaveFractions) {
   std::chrono::milliseconds time{3};
-  read_seconds(environment_of("T", "2.5"), "T", Zero::forbidden, time);
+  read_seconds(environment_of("T", "2.5"), "T", ZeroMeans::error, time);
   EXPECT_EQ(time, std::chrono::milliseconds{2500});
-  read_seconds(environment_of("T", "0"), "T", Zero::never, time);
+  read_seconds(environment_of("T", "0"), "T", ZeroMeans::no_limit, time);
   EXPECT_EQ(time, std::chrono::milliseconds{0});
-  read_seconds(environment_of("other", "7"), "T", Zero::never, time);
+  read_seconds(environment_of("other", "7"), "T", ZeroMeans::no_limit, time);
   EXPECT_EQ(time, std::chrono::milliseconds{0});
 }
 
@@ -25,7 +25,7 @@ TEST(Environment, NamesTheVariableThatIsWrong) {
   std::chrono::milliseconds time{3};
   for (const char* value : {"", "x", "-1", "0", "1s", "nan", "inf"}) {
     EXPECT_EQ(
-        error_of([&] { read_seconds(environment_of("T", value), "T", Zero::forbidden, time); }),
+        error_of([&] { read_seconds(environment_of("T", value), "T", ZeroMeans::error, time); }),
         "T='" + std::string(value) + "': expected a positive number of seconds");
   }
   EXPECT_EQ(time, std::chrono::milliseconds{3});

@@ -12,18 +12,19 @@ using testing::error_of;
 
 TEST(Command, IsGivenItsInputAndGivesWhatItWrites) {
   const std::string large(1 << 20, 'x');
-  const Answer answer = ask({.words = {"sh", "-c", "cat; echo wrong >&2; exit 3"}, .input = large});
-  EXPECT_EQ(answer.output, large);
-  EXPECT_EQ(answer.errors, "wrong\n");
-  EXPECT_EQ(answer.exit_code, 3);
-  EXPECT_EQ(ask({.words = {"cat"}}).output, "");
-  EXPECT_EQ(ask({.words = {"sh", "-c", "kill -9 $$"}}).exit_code, 128 + 9);
-  EXPECT_EQ(ask({.words = {"sullae-has-no-such-program"}}).exit_code, 127);
+  const CommandResult result =
+      run_command({.words = {"sh", "-c", "cat; echo wrong >&2; exit 3"}, .input = large});
+  EXPECT_EQ(result.output, large);
+  EXPECT_EQ(result.errors, "wrong\n");
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(run_command({.words = {"cat"}}).output, "");
+  EXPECT_EQ(run_command({.words = {"sh", "-c", "kill -9 $$"}}).exit_code, 128 + 9);
+  EXPECT_EQ(run_command({.words = {"sullae-has-no-such-program"}}).exit_code, 127);
 }
 
 TEST(Command, ThatDoesNotAnswerIsKilledAndNamed) {
   const auto error = error_of([] {
-    ask({.words = {"sleep", "100"}, .limit = std::chrono::milliseconds{50}});
+    run_command({.words = {"sleep", "100"}, .timeout = std::chrono::milliseconds{50}});
   });
   EXPECT_TRUE(contains(error, "sleep did not answer within 0.05 s (SULLAE_CLUSTER_TIMEOUT)"))
       << error;

@@ -192,10 +192,7 @@ TEST_P(Nccl, RefusesWhatItCannotReduce) {
   });
 }
 
-TEST(NcclWithoutGpus, IsSaidPlainly) {
-  EXPECT_TRUE(nccl::is_built());
-  EXPECT_EQ(nccl::identity_of(10000), "");
-}
+TEST(NcclWithoutGpus, IsSaidPlainly) { EXPECT_EQ(nccl::identity_of(10000), ""); }
 
 }  // namespace
 }  // namespace sullae::testing

@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 
+#include "base/host.h"
 #include "support/variable.h"
 
 namespace sullae::testing {

@@ -207,6 +207,8 @@ TEST(SlurmHosts, FirstOfAList) {
   EXPECT_EQ(first_slurm_host("node[003-007,9],gpu1"), "node003");
   EXPECT_EQ(first_slurm_host("a[5,7]"), "a5");
   EXPECT_EQ(first_slurm_host("login,node[1-2]"), "login");
+  EXPECT_EQ(first_slurm_host("rack[0-3]_blade[07-41],x"), "rack0_blade07");
+  EXPECT_EQ(first_slurm_host("node[01-04]-ib,login"), "node01-ib");
   EXPECT_THROW(first_slurm_host("node["), InputError);
 }
 

@@ -92,7 +92,7 @@ TEST_F(HostLauncherTest, AnElasticJobFailsWhereAHostIsLostWhileItEnds) {
   std::vector<std::string> gone;
   JobOptions options = job({{"pretended-a"}, {"pretended-b"}}, "");
   options.command = {INIT_PROGRAM, "lose-host"};
-  options.elastic = JobOptions::Elastic{.least = 1, .most = 2};
+  options.elastic = JobOptions::Elastic{.min_ranks = 1, .max_ranks = 2};
   options.timeout = std::chrono::minutes{1};
   options.on_host_gone = [&](const std::string& host) {
     gone.push_back(host);

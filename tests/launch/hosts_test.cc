@@ -14,8 +14,11 @@ namespace {
 
 TEST(Hosts, AreParsed) {
   EXPECT_EQ(parse_hosts("node1:4,node2"), (std::vector<Host>{{"node1", 4}, {"node2", 1}}));
-  for (const char* text : {"", "node1:", "node1:0", "node1:x", "node1,,node2",
-                           "-oProxyCommand=evil:2", "a b:2", "$(x):1"}) {
+  EXPECT_EQ(parse_hosts("[2001:db8::1]:4,2001:db8::2,[::1]"),
+            (std::vector<Host>{{"2001:db8::1", 4}, {"2001:db8::2", 1}, {"::1", 1}}));
+  for (const char* text :
+       {"[::1", "[::1]:", "[]", "[::1]4", "[::1]x:4", "node1:4:2", "", "node1:", "node1:0",
+        "node1:x", "node1,,node2", "-oProxyCommand=evil:2", "a b:2", "$(x):1"}) {
     EXPECT_THROW(parse_hosts(text), InputError) << text;
   }
 }
@@ -55,16 +58,20 @@ TEST(Placement, RefusesMoreRanksThanSlots) {
 }
 
 TEST(Binding, DividesProcessors) {
-  const auto two = divide_cpus({0, 1, 2, 3}, 2, 0);
+  const auto two = divide_cpus({0, 1, 2, 3}, 4, 2, 0);
   EXPECT_EQ(two[0].cpus, (std::vector<int>{0, 1}));
   EXPECT_EQ(two[1].cpus, (std::vector<int>{2, 3}));
   EXPECT_EQ(two[1].threads, 2);
-  const auto one_each = divide_cpus({4, 6, 7}, 2, 1);
+  const auto one_each = divide_cpus({4, 6, 7}, 3, 2, 1);
   EXPECT_EQ(one_each[1].cpus, (std::vector<int>{6}));
-  const auto crowded = divide_cpus({0, 1}, 5, 0);
+  const auto crowded = divide_cpus({0, 1}, 2, 5, 0);
   EXPECT_TRUE(crowded[4].cpus.empty());
   EXPECT_EQ(crowded[4].threads, 1);
-  EXPECT_TRUE(divide_cpus({0, 1}, 2, 2)[0].cpus.empty());
+  EXPECT_TRUE(divide_cpus({0, 1}, 2, 2, 2)[0].cpus.empty());
+  // A container's quota.
+  const auto limited = divide_cpus({0, 1, 2, 3, 4, 5, 6, 7}, 4, 2, 0);
+  EXPECT_TRUE(limited[0].cpus.empty());
+  EXPECT_EQ(limited[1].threads, 2);
 }
 
 }  // namespace

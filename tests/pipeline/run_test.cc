@@ -270,7 +270,7 @@ TEST_F(PipelineRun, MistakesAreNamed) {
   EXPECT_TRUE(contains(error({"run", file_, "--repeat"}),
                        "does not say when it is due: expected every = \"day at 02:00\""));
   EXPECT_TRUE(contains(error({"run", file_, "--scheduled", "noon"}),
-                       "--scheduled 'noon': expected a time such as 2026-11-25T02:00:00"));
+                       "--scheduled 'noon': expected a time such as 2026-11-25T06:00:00"));
   EXPECT_TRUE(contains(error({"show", file_, "--scheduled", "2026-11-25"}),
                        "there is no run of 2026-11-25"));
   EXPECT_TRUE(contains(error({}), "A subcommand is required"));

@@ -113,7 +113,7 @@ TEST_F(ScheduleIn, TimesComeBack) {
     EXPECT_EQ(to_text(at(text)), text);
   EXPECT_EQ(to_text(at("2026-11-24T02:00:00+0900")), "2026-11-23T18:00:00+0100");
   EXPECT_EQ(error_of([&] { at("tonight"); }),
-            "time 'tonight': expected a time such as 2026-11-25T02:00:00");
+            "time 'tonight': expected a time such as 2026-11-25T06:00:00");
 }
 
 TEST(Schedule, IsRefusedWithWhatWasExpected) {

@@ -123,5 +123,29 @@ TEST(DistributedGradients, OfTablesMayTravelAsDenseOnes) {
   }
 }
 
+// Whatever their type: rows of 16 bits are summed in 32.
+TEST(DistributedGradients, OfTablesIn16BitsStaySparse) {
+  run_ranks({.size = 2}, [&](World& world) {
+    torch::nn::Embedding table(torch::nn::EmbeddingOptions(10, 2).sparse(true));
+    table->to(torch::kBFloat16);
+    DistributedGradients gradients(table->named_parameters(), small_buckets(ReduceOp::average),
+                                   world);
+    for (int step = 0; step < 3; ++step) {
+      table->forward(torch::tensor({1, 1, 2 + 3 * world.rank()})).sum().backward();
+      gradients.synchronize();
+      const auto gradient = table->weight.grad();
+      ASSERT_TRUE(gradient.is_sparse());
+      EXPECT_EQ(gradient.scalar_type(), torch::kBFloat16);
+      auto expected = torch::zeros({10, 2});
+      expected[1] = 2;
+      expected[2] = 0.5;
+      expected[5] = 0.5;
+      EXPECT_TRUE(torch::equal(gradient.to(torch::kFloat32).to_dense(), expected));
+      gradients.stepped();
+      gradients.zero_grad();
+    }
+  });
+}
+
 }  // namespace
 }  // namespace sullae::testing

@@ -127,6 +127,8 @@ TEST(MeshOptions, MistakesAreTold) {
             parts + "does not go with --channels-last");
   EXPECT_TRUE(contains(error_of<InputError>([] { check_elastic({.mesh = "tp=2"}); }),
                        "--mesh: an elastic job (--min-np, --max-np) would lose parts"));
+  EXPECT_TRUE(contains(error_of<InputError>([] { check_elastic({.mesh = "dp=2"}); }),
+                       "--mesh dp=2: says how many ranks there are"));
   EXPECT_EQ(error(2, {.batch_size = 8, .optimizer = "lamb", .mesh = "tp=2"}),
             parts + "--optimizer lamb needs norms of whole tensors, and a rank has a part of them");
   // Ranks that have the same samples do not divide them.

@@ -83,6 +83,21 @@ TEST_F(Recipes, DamagedImagesEndTheRunOrAreCounted) {
   EXPECT_GE(read_json(report_).at("damaged_records").get<int>(), 1);
 }
 
+// Texts are read by all ranks, and in one epoch only.
+TEST_F(Recipes, DamagedTextsAreCountedOnce) {
+  std::ofstream csv(path("texts.csv"));
+  for (int i = 0; i < 200; ++i) csv << 1 + i % 2 << ",item " << i % 17 << "\n";
+  csv << "1,a \"bare\" quote\n1,another \"bare\" quote\n";
+  csv.close();
+  const auto result =
+      run_program(words(2,
+                        {"--data", path("texts.csv"), "--epochs", "3", "--batch-size", "20",
+                         "--skip-damaged", "--embedding-size", "8", "--report", report_},
+                        "text"));
+  ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_EQ(read_json(report_).at("damaged_records"), 2);
+}
+
 TEST_F(Recipes, TextsComeFromAnyTable) {
   std::ofstream csv(path("news.csv"));
   for (int i = 0; i < 300; ++i) {

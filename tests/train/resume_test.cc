@@ -107,6 +107,20 @@ TEST_F(Resume, WithAnotherNumberOfRanks) {
   EXPECT_GT(read_json(report_).at("test_accuracy").get<double>(), 0.6);
 }
 
+// The scale of losses is of the run, and nothing of what it has learnt.
+TEST_F(Resume, InAnotherPrecisionGradientsAreNotScaled) {
+  const std::vector<std::string> common = {"--optimizer", "sgd",      "--lr",
+                                           "0.05",        "--report", report_};
+  auto first = common;
+  first.insert(first.end(), {"--precision", "bfloat16", "--loss-scale", "4096"});
+  ASSERT_EQ(train_mlp(1, stopped_, 1, first).exit_code, 0);
+  const auto before = read_json(report_).at("train_loss").get<double>();
+  const auto resumed = train_mlp(1, stopped_, 2, common);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.standard_error;
+  EXPECT_TRUE(contains(resumed.standard_output, "resuming after epoch 1"));
+  EXPECT_LT(read_json(report_).at("train_loss").get<double>(), before);
+}
+
 // Larger batches make fewer steps, and so lower numbers of the files that are new.
 TEST_F(Resume, WithAnotherBatchSizeTheNewCheckpointsStay) {
   ASSERT_EQ(train_mlp(1, stopped_, 4).exit_code, 0);

@@ -73,6 +73,24 @@ TEST_F(Shard, GoesOnEqualToTheBit) {
   }
 }
 
+// Of a run that goes on, whatever the checkpoint's said.
+TEST_F(Shard, FlagsCountBesideACheckpoint) {
+  const auto goes_on = [&](const std::string& shard) {
+    std::filesystem::remove_all(checkpoints_);
+    const std::vector<std::string> common = {"--checkpoint-dir", checkpoints_.string(), "--shard",
+                                             shard, "--resume"};
+    auto first = common;
+    first.insert(first.end(), {"--epochs", "1"});
+    trained(2, first);
+    auto then = common;
+    then.insert(then.end(), {"--epochs", "2", "--beta1", "0.5"});
+    return trained(2, then).at("train_loss").get<double>();
+  };
+  const double expected = goes_on("none");
+  for (const char* const shard : {"optimizer", "gradients"})
+    EXPECT_NEAR(goes_on(shard), expected, 1e-4) << shard;
+}
+
 // As on hosts that have no folder in common: the same relative path is another one on each rank.
 TEST_F(Shard, CheckpointsGoByWayOfRank0WhereOthersDoNotSeeIt) {
   const auto trained_apart = [&](std::vector<std::string> options) {

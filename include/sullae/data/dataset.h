@@ -1,10 +1,12 @@
 // Data sets of any format, as samples that can be read in any order.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,13 +26,16 @@ class DamageLog {
  public:
   /// With `skip` false, report() throws.
   explicit DamageLog(bool skip) : skip_(skip) {}
-  /// Throws DamagedRecord with `message`, or counts it. The first ten are reported as warnings.
+  /// Throws DamagedRecord with `message`, or counts it, once, however often it comes. The first ten are reported as warnings.
   void report(const std::string& message);
-  std::size_t count() const { return count_; }
+  std::size_t count() const;
+  /// A number for each, which depends on its message alone.
+  std::set<std::uint64_t> records() const;
 
  private:
   bool skip_;
-  std::atomic<std::size_t> count_ = 0;
+  mutable std::mutex mutex_;
+  std::set<std::uint64_t> messages_;  // guarded by mutex_; their hashes
 };
 
 /// Samples by number. All functions may be called from any thread.

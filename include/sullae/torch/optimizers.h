@@ -31,6 +31,9 @@ class SGD : public torch::optim::SGD {
  public:
   using torch::optim::SGD::SGD;
   torch::Tensor step(LossClosure closure = nullptr) override;
+
+ private:
+  torch::Tensor step_one_by_one(const LossClosure& closure);
 };
 
 /// LARS (Y. You, I. Gitman, B. Ginsburg, 2017): SGD whose learning rate for each parameter is scaled by

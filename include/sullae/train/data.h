@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,8 +55,10 @@ class Data {
   virtual std::size_t test_batch_size() const { return 250; }
   /// Where the data came from, for people.
   virtual std::string data_description() const { return "data of its own"; }
-  /// Records that were left out so far.
+  /// Records that were left out so far, on this rank.
   virtual std::size_t damaged() const { return 0; }
+  /// A number for each of them, by which several ranks' are told apart: see DamageLog::records().
+  virtual std::set<std::uint64_t> damaged_records() const { return {}; }
 };
 
 /// Samples in memory: the rows of tensors.

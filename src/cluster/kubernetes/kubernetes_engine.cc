@@ -59,6 +59,8 @@ class KubernetesEngine final : public Engine {
   explicit KubernetesEngine(Settings settings) : settings_(std::move(settings)) {}
 
   std::string name() const override { return "kubernetes"; }
+  // Each pod sees all of its node's.
+  bool gives_own_cpus() const override { return false; }
 
   std::string describe(const Submission& submission) const override {
     const Job& job = submission.job;
@@ -156,9 +158,7 @@ spec:
         job.time && pods.is_coordinator
             ? fmt::format("        activeDeadlineSeconds: {}\n", job.time->count())
             : "";
-    std::string priority_class;
-    if (job.priority == "high") priority_class = settings_.high.empty() ? "high" : settings_.high;
-    if (job.priority == "low") priority_class = settings_.low.empty() ? "low" : settings_.low;
+    const auto priority_class = name_of_priority(settings_, job.priority);
     const std::string priority =
         priority_class.empty()
             ? ""

@@ -137,10 +137,10 @@ void remove_files(const fs::path& folder) {
 }
 
 void start_daemon(const std::vector<std::string>& words) {
-  const Answer answer = ask({.words = words});
-  if (answer.exit_code != 0) {
+  const CommandResult result = run_command({.words = words});
+  if (result.exit_code != 0) {
     throw Error(fmt::format("{} could not be started (exit code {}): {}{}", words.front(),
-                            answer.exit_code, answer.output, answer.errors));
+                            result.exit_code, result.output, result.errors));
   }
 }
 
@@ -183,15 +183,13 @@ void start_daemons(const fs::path& folder) {
 }
 
 void wait_until_it_answers(const fs::path& folder) {
-  std::chrono::milliseconds limit{std::chrono::seconds{30}};
-  read_seconds(process_environment(), "SULLAE_CLUSTER_TIMEOUT", Zero::forbidden, limit);
-  const Deadline deadline(limit, "SULLAE_CLUSTER_TIMEOUT");
+  const Deadline deadline(command_timeout(), kCommandTimeout);
   for (;;) {
-    const Answer answer = ask({.words = {"sinfo", "-h", "-n", "head", "-o", "%T"}});
-    if (answer.exit_code == 0 && answer.output.starts_with("idle")) return;
+    const CommandResult result = run_command({.words = {"sinfo", "-h", "-n", "head", "-o", "%T"}});
+    if (result.exit_code == 0 && result.output.starts_with("idle")) return;
     if (deadline.passed()) {
       throw TimeoutError(fmt::format("Slurm did not answer {}: {}{}\n{}", deadline.describe(),
-                                     answer.output, answer.errors,
+                                     result.output, result.errors,
                                      tail_of(folder / "log/slurmctld.log")));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds{100});
@@ -249,14 +247,14 @@ UniqueFd lock_folder(const fs::path& folder) {
 
 // Steps outlive the daemons of their nodes.
 void cancel_all_jobs() {
-  ask({.words = {"scancel", "--quiet", "--user=" + user_name()}});
+  run_command({.words = {"scancel", "--quiet", "--user=" + user_name()}});
   const Deadline deadline(std::chrono::seconds{45}, "the limit for jobs to end");
   for (;;) {
-    const Answer answer = ask({.words = {"squeue", "-h", "-o", "%i"}});
-    if (answer.exit_code == 0 && answer.output.empty()) return;
+    const CommandResult result = run_command({.words = {"squeue", "-h", "-o", "%i"}});
+    if (result.exit_code == 0 && result.output.empty()) return;
     if (deadline.passed())
       throw TimeoutError(fmt::format("jobs did not end {}: {}{}", deadline.describe(),
-                                     answer.output, answer.errors));
+                                     result.output, result.errors));
     std::this_thread::sleep_for(std::chrono::milliseconds{100});
   }
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/local_time.h"
 #include "cluster/slurm/slurm_engine.h"
 #include "sullae/error.h"
 

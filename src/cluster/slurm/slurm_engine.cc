@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/environment.h"
+#include "base/local_time.h"
 #include "cluster/command.h"
 #include "launch/remote_shell.h"
 #include "sullae/error.h"
@@ -17,10 +18,15 @@
 namespace sullae::cluster {
 namespace {
 
-std::chrono::milliseconds answer_limit() {
-  std::chrono::milliseconds limit{std::chrono::seconds{30}};
-  read_seconds(process_environment(), "SULLAE_CLUSTER_TIMEOUT", Zero::forbidden, limit);
-  return limit;
+template <class Which>
+void unset_variables(const Which& which) {
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view entry(*variable);
+    const auto name = entry.substr(0, entry.find('='));
+    if (which(name)) names.emplace_back(name);
+  }
+  for (const auto& name : names) ::unsetenv(name.c_str());
 }
 
 // Slurm's commands begin their lines with their names.
@@ -39,14 +45,10 @@ class SlurmEngine final : public Engine {
     if (!settings_.slurm_conf.empty())
       ::setenv("SLURM_CONF", settings_.slurm_conf.c_str(), /*overwrite=*/1);
     // A user's defaults for these commands would hide jobs, or wait for them.
-    std::vector<std::string> defaults;
-    for (char** variable = environ; *variable != nullptr; ++variable) {
-      const std::string_view entry(*variable);
-      for (const char* const prefix : {"SBATCH_", "SQUEUE_", "SCANCEL_", "SINFO_"}) {
-        if (entry.starts_with(prefix)) defaults.emplace_back(entry.substr(0, entry.find('=')));
-      }
-    }
-    for (const auto& name : defaults) ::unsetenv(name.c_str());
+    unset_variables([](std::string_view name) {
+      return name.starts_with("SBATCH_") || name.starts_with("SQUEUE_") ||
+             name.starts_with("SCANCEL_") || name.starts_with("SINFO_");
+    });
   }
 
   std::string name() const override { return "slurm"; }
@@ -62,12 +64,11 @@ class SlurmEngine final : public Engine {
   }
 
   std::string submit(const Submission& submission) override {
-    const Answer answer = ask({.words = words(submission),
-                               .input = script(submission),
-                               .limit = answer_limit(),
-                               .kept = submission.kept});
-    if (answer.exit_code != 0) refuse(submission, answer);
-    std::string id = first_line(answer.output);
+    const CommandResult result = run_command({.words = words(submission),
+                                              .input = script(submission),
+                                              .inherited_fd = submission.inherited_fd});
+    if (result.exit_code != 0) refuse(submission, result);
+    std::string id = first_line(result.output);
     id.resize(std::min(id.find(';'), id.size()));  // on a federation, the cluster's name follows
     return id;
   }
@@ -76,14 +77,14 @@ class SlurmEngine final : public Engine {
     std::vector<std::string> words = {"squeue",   "--noheader", "--all",  "--states=all",
                                       "--format", kQueueFormat, "--user", user()};
     if (!id.empty()) words.push_back("--name=" + id);
-    return parse_queue(asked(words).output, jobs);
+    return parse_queue(run_or_throw(words).output, jobs);
   }
 
   void cancel(const std::vector<std::string>& ids) override {
     if (ids.empty()) return;
     std::vector<std::string> words = {"scancel", "--quiet"};
     words.insert(words.end(), ids.begin(), ids.end());
-    asked(words);
+    run_or_throw(words);
   }
 
   std::string this_job() const override {
@@ -95,13 +96,8 @@ class SlurmEngine final : public Engine {
   }
 
   void forget_this_job() override {
-    std::vector<std::string> names;
-    for (char** variable = environ; *variable != nullptr; ++variable) {
-      const std::string_view entry(*variable);
-      if (entry.starts_with("SLURM_") && !entry.starts_with("SLURM_CONF="))
-        names.emplace_back(entry.substr(0, entry.find('=')));
-    }
-    for (const auto& name : names) ::unsetenv(name.c_str());
+    unset_variables(
+        [](std::string_view name) { return name.starts_with("SLURM_") && name != "SLURM_CONF"; });
   }
 
   void check(const Submission& submission) override {
@@ -133,21 +129,23 @@ class SlurmEngine final : public Engine {
         counted(nodes_of(submission), "node"), counted(cpus, "processor"), name, fitting));
   }
 
-  void requeue(const std::string& id) override { asked({"scontrol", "requeue", "Incomplete", id}); }
+  void requeue(const std::string& id) override {
+    run_or_throw({"scontrol", "requeue", "Incomplete", id});
+  }
 
   std::vector<Node> nodes() override {
     return parse_nodes(
-        asked({"sinfo", "--noheader", "--all", "--Node", "--format", kNodeFormat}).output);
+        run_or_throw({"sinfo", "--noheader", "--all", "--Node", "--format", kNodeFormat}).output);
   }
 
  private:
   static std::string user() { return fmt::to_string(::getuid()); }
 
-  Answer asked(const std::vector<std::string>& words) const {
+  CommandResult run_or_throw(const std::vector<std::string>& words) const {
     check_configuration();
-    Answer answer = ask({.words = words, .limit = answer_limit()});
-    if (answer.exit_code == 0) return answer;
-    throw no_answer(words.front(), answer);
+    CommandResult result = run_command({.words = words});
+    if (result.exit_code == 0) return result;
+    throw no_answer(words.front(), result);
   }
 
   // For a file that is not there Slurm's commands would wait a minute.
@@ -161,15 +159,15 @@ class SlurmEngine final : public Engine {
                     *file));
   }
 
-  Error no_answer(const std::string& program, const Answer& answer) const {
-    if (answer.exit_code == 127) {
+  Error no_answer(const std::string& program, const CommandResult& result) const {
+    if (result.exit_code == 127) {
       return Error(
           fmt::format("{} is not installed: there is no Slurm here. sullae cluster up starts one "
                       "on this machine",
                       program));
     }
     const auto says = [&](const char* text) {
-      return answer.errors.find(text) != std::string::npos;
+      return result.errors.find(text) != std::string::npos;
     };
     std::string remedy;
     if (settings_.is_private && says("Unable to contact slurm controller"))
@@ -177,21 +175,21 @@ class SlurmEngine final : public Engine {
     if (says("Could not establish a configuration source"))
       remedy = ": there is no Slurm here; sullae cluster up starts one on this machine";
     return Error(
-        fmt::format("the cluster does not answer: {}{}", first_line(answer.errors), remedy));
+        fmt::format("the cluster does not answer: {}{}", first_line(result.errors), remedy));
   }
 
   // Throws what sbatch's refusal is: the job's fault, or that of a cluster that may have taken it all the same.
-  [[noreturn]] void refuse(const Submission& submission, const Answer& answer) const {
+  [[noreturn]] void refuse(const Submission& submission, const CommandResult& result) const {
     const auto says = [&](const char* text) {
-      return answer.errors.find(text) != std::string::npos;
+      return result.errors.find(text) != std::string::npos;
     };
     if (says("Socket timed out") || says("receive failure") || says("Zero Bytes"))
-      throw TimeoutError("the cluster's answer did not come: " + first_line(answer.errors));
-    if (answer.exit_code == 127 || says("Unable to contact") || says("Connection") ||
+      throw TimeoutError("the cluster's answer did not come: " + first_line(result.errors));
+    if (result.exit_code == 127 || says("Unable to contact") || says("Connection") ||
         says("establish a configuration source"))
-      throw no_answer("sbatch", answer);
+      throw no_answer("sbatch", result);
     if (says("invalid partition")) throw no_partition(partition_of(submission));
-    throw InputError("Slurm refuses the job: " + answer.errors);
+    throw InputError("Slurm refuses the job: " + result.errors);
   }
 
   InputError no_partition(const std::string& partition) const {
@@ -207,9 +205,8 @@ class SlurmEngine final : public Engine {
   std::string partition_of(const Submission& submission) const {
     const Job& job = submission.job;
     if (submission.mark.role == Role::coordinator && job.is_elastic()) return settings_.coordinator;
-    if (job.priority == "high") return settings_.high.empty() ? "high" : settings_.high;
-    if (job.priority == "low") return settings_.low.empty() ? "low" : settings_.low;
-    return settings_.partition;
+    const auto name = name_of_priority(settings_, job.priority);
+    return name.empty() ? settings_.partition : name;
   }
 
   static int nodes_of(const Submission& submission) {
@@ -239,7 +236,9 @@ class SlurmEngine final : public Engine {
     if (!job.priority.empty() && job.priority != "high" && job.priority != "low")
       words.push_back("--priority=" + job.priority);
     if (job.time) words.push_back("--time=" + format_time_limit(*job.time));
-    if (!job.deadline.empty() && !is_workers) words.push_back("--deadline=" + deadline_of(job));
+    if (!job.deadline.empty() && !is_workers)
+      words.push_back("--deadline=" +
+                      format_local(parse_time(job.deadline, "--deadline"), "%Y-%m-%dT%H:%M:%S"));
     if (!submission.after.empty()) {
       words.push_back("--dependency=afterok:" + submission.after);
       words.emplace_back("--kill-on-invalid-dep=yes");
@@ -250,12 +249,6 @@ class SlurmEngine final : public Engine {
     words.insert(words.end(), settings_.sbatch.begin(), settings_.sbatch.end());
     if (has_ranks) words.insert(words.end(), job.engine_options.begin(), job.engine_options.end());
     return words;
-  }
-
-  static std::string deadline_of(const Job& job) {
-    std::string text = job.deadline;
-    std::ranges::replace(text, ' ', 'T');
-    return text;
   }
 
   // What the batch script replaces itself by is what Slurm's signals to it reach.

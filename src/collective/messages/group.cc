@@ -26,8 +26,10 @@ Group::Group(std::shared_ptr<Messenger> messenger, std::string_view name, const 
                .failure = failure_.get(),
                .is_set = !name.empty()} {}
 
-void Group::check(const char* what, const void* memory, std::size_t count, DataType type, int peer,
-                  int tag, bool may_be_any) const {
+void Group::check(Direction direction, const void* memory, std::size_t count, DataType type,
+                  int peer, int tag) const {
+  const bool may_be_any = direction == Direction::receive;
+  const char* const what = direction == Direction::send ? "send to" : "receive from";
   const bool known = peer >= 0 && peer < static_cast<int>(context_.members.size());
   if (!known && !(may_be_any && peer == kAnyPeer)) {
     throw InputError(fmt::format("{} rank {}: expected a rank between 0 and {}{}", what, peer,
@@ -44,8 +46,8 @@ void Group::check(const char* what, const void* memory, std::size_t count, DataT
 
 Operation Group::send_of(const void* data, std::size_t count, DataType type, int to,
                          int tag) const {
-  check("send to", data, count, type, to, tag, false);
-  return {true,
+  check(Direction::send, data, count, type, to, tag);
+  return {Direction::send,
           context_,
           context_.members[static_cast<std::size_t>(to)],
           tag,
@@ -55,9 +57,9 @@ Operation Group::send_of(const void* data, std::size_t count, DataType type, int
 }
 
 Operation Group::receive_of(void* data, std::size_t count, DataType type, int from, int tag) const {
-  check("receive from", data, count, type, from, tag, true);
+  check(Direction::receive, data, count, type, from, tag);
   const int peer = from == kAnyPeer ? kAnyPeer : context_.members[static_cast<std::size_t>(from)];
-  return {false, context_, peer, tag, type, data, count * element_size(type)};
+  return {Direction::receive, context_, peer, tag, type, data, count * element_size(type)};
 }
 
 void Group::send(const void* data, std::size_t count, DataType type, int to, int tag) {
@@ -91,10 +93,11 @@ void Group::start(Operation described, Finished finished) {
 
 void Group::put(int rank, std::string_view key, std::string_view value, const Failure& failure) {
   auto bytes = static_cast<std::int64_t>(value.size());
-  Operation size(true, context_, rank, bootstrap_tag(key), DataType::int64, &bytes, sizeof bytes);
+  Operation size(Direction::send, context_, rank, bootstrap_tag(key), DataType::int64, &bytes,
+                 sizeof bytes);
   size.failure = &failure;
   messenger_->run(size);
-  Operation text(true, context_, rank, bootstrap_tag(key), DataType::uint8,
+  Operation text(Direction::send, context_, rank, bootstrap_tag(key), DataType::uint8,
                  const_cast<char*>(value.data()), value.size());
   text.failure = &failure;
   messenger_->run(text);
@@ -102,12 +105,13 @@ void Group::put(int rank, std::string_view key, std::string_view value, const Fa
 
 std::string Group::get(int rank, std::string_view key, const Failure& failure) {
   std::int64_t bytes = 0;
-  Operation size(false, context_, rank, bootstrap_tag(key), DataType::int64, &bytes, sizeof bytes);
+  Operation size(Direction::receive, context_, rank, bootstrap_tag(key), DataType::int64, &bytes,
+                 sizeof bytes);
   size.failure = &failure;
   messenger_->run(size);
   std::string value(static_cast<std::size_t>(bytes), '\0');
-  Operation text(false, context_, rank, bootstrap_tag(key), DataType::uint8, value.data(),
-                 value.size());
+  Operation text(Direction::receive, context_, rank, bootstrap_tag(key), DataType::uint8,
+                 value.data(), value.size());
   text.failure = &failure;
   messenger_->run(text);
   return value;

@@ -43,8 +43,8 @@ class Group {
   void want() { messenger_->want(context_); }
 
  private:
-  void check(const char* what, const void* memory, std::size_t count, DataType type, int peer,
-             int tag, bool may_be_any) const;
+  void check(Direction direction, const void* memory, std::size_t count, DataType type, int peer,
+             int tag) const;
   Operation send_of(const void* data, std::size_t count, DataType type, int to, int tag) const;
   Operation receive_of(void* data, std::size_t count, DataType type, int from, int tag) const;
   void start(Operation operation, Finished finished);

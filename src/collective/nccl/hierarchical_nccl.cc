@@ -45,6 +45,11 @@ class HierarchicalNccl final : public DeviceCommunicator {
   HierarchicalNccl(const HierarchicalNccl&) = delete;
   HierarchicalNccl& operator=(const HierarchicalNccl&) = delete;
 
+  void check() const override {
+    rethrow();
+    all_.check();
+    local_.check();
+  }
   void abandon() override {
     all_.abandon();
     local_.abandon();
@@ -69,14 +74,14 @@ class HierarchicalNccl final : public DeviceCommunicator {
       const OnDevice on(device_);
       const std::size_t bytes = mine.size() * width;
       void* const host = staging_.at_least(bytes, stream_->handle());
-      check(cudaMemcpyAsync(host, slice, bytes, cudaMemcpyDeviceToHost, stream_->handle()),
-            "copying to the host");
+      nccl::check(cudaMemcpyAsync(host, slice, bytes, cudaMemcpyDeviceToHost, stream_->handle()),
+                  "copying to the host");
       auto crossing = std::make_unique<Crossing>(Crossing{this, host, mine.size(), type, op});
-      check(cudaLaunchHostFunc(stream_->handle(), &HierarchicalNccl::cross, crossing.get()),
-            "calling the host");
+      nccl::check(cudaLaunchHostFunc(stream_->handle(), &HierarchicalNccl::cross, crossing.get()),
+                  "calling the host");
       static_cast<void>(crossing.release());  // cross() owns it now
-      check(cudaMemcpyAsync(slice, host, bytes, cudaMemcpyHostToDevice, stream_->handle()),
-            "copying from the host");
+      nccl::check(cudaMemcpyAsync(slice, host, bytes, cudaMemcpyHostToDevice, stream_->handle()),
+                  "copying from the host");
     }
     local_.allgather(slice, out, counts, type);
   }
@@ -134,7 +139,7 @@ class HierarchicalNccl final : public DeviceCommunicator {
     }
   }
 
-  void rethrow() {
+  void rethrow() const {
     const std::lock_guard lock(mutex_);
     if (error_) std::rethrow_exception(error_);
   }
@@ -145,7 +150,7 @@ class HierarchicalNccl final : public DeviceCommunicator {
   Group local_;
   std::unique_ptr<Communicator> cross_;
   PinnedMemory staging_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::exception_ptr error_;  // of cross(), for the next call
 };
 

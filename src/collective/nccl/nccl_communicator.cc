@@ -8,8 +8,6 @@
 
 namespace sullae::nccl {
 
-bool is_built() { return true; }
-
 std::string identity_of(int device) {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || device < 0 || device >= devices) return {};

@@ -8,12 +8,11 @@
 
 #include "sullae/communicator.h"
 #include "sullae/device.h"
+#include "transport/failure.h"
 #include "transport/rendezvous.h"
 
 namespace sullae::nccl {
 
-/// False in a build without NCCL.
-bool is_built();
 /// Which GPU it is, the same text for whoever on this host, or with this NCCL_HOSTID, asks for the same one.
 /// Empty where there is none of that number.
 std::string identity_of(int device);
@@ -29,6 +28,8 @@ struct Options {
   int device = 0;
   std::chrono::milliseconds timeout{};             ///< of each operation
   std::chrono::milliseconds rendezvous_timeout{};  ///< of making the communicator
+  /// What has ended the world ends what is on the stream. Null: nothing does.
+  std::shared_ptr<const Failure> failure = nullptr;
 };
 
 /// Collective. Throws Error when NCCL cannot join the ranks.

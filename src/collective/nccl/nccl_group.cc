@@ -101,19 +101,19 @@ Group::Group(Rendezvous& rendezvous, const Options& options, std::shared_ptr<Str
   try {
     settle("joining the ranks", ncclCommInitRankConfig(&handle_, size(), id, rank(), &config),
            deadline);
-  } catch (const Error&) {
+  } catch (...) {  // also what has ended the world
     if (handle_ != nullptr) ncclCommAbort(handle_);
     throw;
   }
-  watchdog_.emplace(handle_, stream_, options.timeout);
+  watchdog_.emplace(handle_, stream_, options.timeout, options.failure);
 }
 
 Group::~Group() {
-  // Ends by itself, or by the watchdog.
-  const bool is_done = cudaStreamSynchronize(stream_->handle()) == cudaSuccess;
+  // Ends by itself, or by the watchdog; of a group that has failed nothing is waited for.
+  const bool is_done = !abandoned_ && cudaStreamSynchronize(stream_->handle()) == cudaSuccess;
   watchdog_->stop();
   if (watchdog_->aborted()) return;
-  if (is_done && !abandoned_)
+  if (is_done)
     destroy();
   else
     ncclCommAbort(handle_);  // waits for nobody
@@ -145,6 +145,7 @@ void Group::settle(const char* what, ncclResult_t result, const Deadline& deadli
     if (deadline.passed()) {
       throw TimeoutError(fmt::format("NCCL: {} was not done {}", what, deadline.describe()));
     }
+    if (options_.failure != nullptr) options_.failure->check();
     std::this_thread::sleep_for(kNap);
     if (ncclCommGetAsyncError(handle_, &result) != ncclSuccess) break;
   }

@@ -35,6 +35,7 @@ class Group final : public DeviceCommunicator {
   void broadcast(void* data, std::size_t count, DataType type, int root) override;
   void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                 std::span<const std::size_t> receive_counts, DataType type) override;
+  void check() const override { watchdog_->check(); }
   void abandon() override { abandoned_ = true; }
 
  private:

@@ -12,10 +12,11 @@ constexpr std::chrono::milliseconds kPeriod{100};
 }  // namespace
 
 Watchdog::Watchdog(ncclComm_t communicator, std::shared_ptr<Stream> stream,
-                   std::chrono::milliseconds timeout)
+                   std::chrono::milliseconds timeout, std::shared_ptr<const Failure> failure)
     : communicator_(communicator),
       stream_(std::move(stream)),
       timeout_(timeout),
+      failure_(std::move(failure)),
       thread_([this] { run(); }) {}
 
 Watchdog::~Watchdog() { stop(); }
@@ -58,9 +59,12 @@ void Watchdog::run() {
     lock.unlock();
     try {
       const OnDevice on(stream_->device());
+      if (failure_ != nullptr) failure_->check();
       look();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       abort(error.what());
+    } catch (...) {  // what ended the world may be anything of the user's
+      abort("the world has failed");
     }
     lock.lock();
   }
@@ -91,9 +95,12 @@ void Watchdog::look() {
 
 void Watchdog::abort(const std::string& reason) {
   const std::lock_guard calling(calls_);
+  {
+    // Before the kernels return: whoever waits for them finds it.
+    const std::lock_guard lock(mutex_);
+    reason_ = reason;
+  }
   ncclCommAbort(communicator_);
-  const std::lock_guard lock(mutex_);
-  reason_ = reason;
 }
 
 }  // namespace sullae::nccl

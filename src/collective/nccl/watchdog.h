@@ -12,16 +12,17 @@
 #include <thread>
 
 #include "collective/nccl/cuda.h"
+#include "transport/failure.h"
 
 namespace sullae::nccl {
 
-/// Looks from a thread of its own whether the oldest operation on the stream ends within the limit, and
-/// whether NCCL has found an error. If not, or if so, it aborts the communicator: the kernels return,
-/// and whoever uses it next gets the reason.
+/// Looks from a thread of its own whether the oldest operation on the stream ends within the limit, whether NCCL has found an error, and whether
+/// the world has failed: of a peer on the same host NCCL notices nothing. If not, or if so, it aborts the communicator: the kernels return,
+/// and whoever uses it next, or asks once they have returned, gets the reason.
 class Watchdog {
  public:
   Watchdog(ncclComm_t communicator, std::shared_ptr<Stream> stream,
-           std::chrono::milliseconds timeout);
+           std::chrono::milliseconds timeout, std::shared_ptr<const Failure> failure);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -50,6 +51,7 @@ class Watchdog {
   ncclComm_t communicator_;
   std::shared_ptr<Stream> stream_;
   std::chrono::milliseconds timeout_;
+  std::shared_ptr<const Failure> failure_;
   std::mutex calls_;
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;

@@ -13,7 +13,7 @@ using namespace p2p;
 template <class Collective>
 void P2pCommunicator::run(const Collective& collective) {
   const std::uint64_t sequence = sequence_++;
-  transport_->set_alarm_tag(make_tag(sequence, kAlarmStep));
+  transport_->set_alarm(make_tag(sequence, kAlarmStep), sequence);
   Exchange exchange(*transport_, sequence, scratch_, labels_);
   try {
     collective(exchange);
@@ -40,7 +40,7 @@ std::vector<std::string> P2pCommunicator::allreduce_algorithms() const {
 
 void P2pCommunicator::fail(std::string_view reason) {
   for (const std::uint64_t sequence : {sequence_ - 1, sequence_}) {
-    transport_->set_alarm_tag(make_tag(sequence, kAlarmStep));
+    transport_->set_alarm(make_tag(sequence, kAlarmStep), sequence);
     transport_->raise_alarm(reason);
   }
 }
@@ -144,12 +144,12 @@ void P2pCommunicator::alltoall(const void* in, std::span<const std::size_t> send
   const auto me = static_cast<std::size_t>(rank());
   const auto* from = static_cast<const std::byte*>(in);
   auto* into = static_cast<std::byte*>(out);
-  if (send_counts[me] != receive_counts[me]) {
-    throw MismatchError("alltoall: a rank's send and receive counts for itself differ");
-  }
-  copy_bytes(into + receive_offsets[me] * width, from + send_offsets[me] * width,
-             send_counts[me] * width);
   run([&](Exchange& exchange) {
+    // Of which the others hear, too.
+    if (send_counts[me] != receive_counts[me])
+      throw MismatchError("alltoall: a rank's send and receive counts for itself differ");
+    copy_bytes(into + receive_offsets[me] * width, from + send_offsets[me] * width,
+               send_counts[me] * width);
     exchange.check_neighbours(labels_.stamp({.operation = Operation::alltoall, .type = type}));
     const auto ranks = static_cast<std::size_t>(size());
     for (std::size_t i = 1; i < ranks; ++i) {

@@ -52,7 +52,13 @@ std::vector<std::string> classes_beside(const std::filesystem::path& path) {
   // Who may not see whether it is there is told: numbers would lose their names without a word.
   if (!storage::exists(file)) return classes;
   std::istringstream stream(storage::read_file(file, kMost));
-  for (std::string line; std::getline(stream, line);) classes.push_back(line);
+  constexpr std::string_view kMark = "\xef\xbb\xbf";  // that some editors begin a file with
+  for (std::string line; std::getline(stream, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (classes.empty() && line.starts_with(kMark)) line.erase(0, kMark.size());
+    classes.push_back(line);
+  }
+  while (!classes.empty() && classes.back().empty()) classes.pop_back();
   return classes;
 }
 

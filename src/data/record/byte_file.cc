@@ -108,7 +108,7 @@ std::string ByteFile::first(std::size_t bytes) const {
 
 std::shared_ptr<const ByteFile> ByteFile::open(const std::filesystem::path& file) {
   auto opened = open_in_place(file);
-  if (opened->first(2) != "\x1f\x8b") return opened;
+  if (!is_gzip(opened->first(kGzipStart))) return opened;
   return std::make_shared<FileInMemory>(file.string(), read_whole(file));
 }
 

@@ -1,13 +1,16 @@
 #include "data/record/input_file.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 
+#include "data/record/tfrecord_frame.h"
 #include "storage/storage.h"
 #include "sullae/error.h"
 
@@ -32,6 +35,10 @@ std::string inflate_start(const std::string& compressed, std::size_t bytes) {
 
 }  // namespace
 
+bool is_gzip(std::string_view start) {
+  return start.starts_with("\x1f\x8b\x08") && !begins_as_tfrecord(start);
+}
+
 std::filesystem::path find_file(const std::filesystem::path& file) {
   if (storage::exists(file)) return file;
   auto compressed = file;
@@ -44,6 +51,13 @@ std::filesystem::path find_file(const std::filesystem::path& file) {
 InputFile::InputFile(const std::filesystem::path& file)
     : name_(file.string()), stream_(nullptr, ::gzclose) {
   UniqueFd fd = storage::open_whole(file);
+  std::array<char, kGzipStart> start{};
+  const auto there = ::pread(fd.get(), start.data(), start.size(), 0);  // not of a pipe
+  const std::string_view first(start.data(), static_cast<std::size_t>(std::max<ssize_t>(there, 0)));
+  if (first.starts_with("\x1f\x8b") && !is_gzip(first)) {
+    plain_ = std::move(fd);
+    return;
+  }
   stream_.reset(::gzdopen(fd.get(), "rb"));
   if (!stream_) throw InputError(fmt::format("{}: cannot be opened", name_));
   (void)fd.release();
@@ -52,6 +66,7 @@ InputFile::InputFile(const std::filesystem::path& file)
 
 std::size_t InputFile::read(void* into, std::size_t bytes) {
   constexpr std::size_t kMost = std::size_t{1} << 30;  // of one gzread
+  if (plain_) return read_plain(into, bytes);
   std::size_t done = 0;
   while (done < bytes) {
     const int n = ::gzread(stream_.get(), static_cast<char*>(into) + done,
@@ -75,12 +90,24 @@ std::size_t InputFile::read(void* into, std::size_t bytes) {
   return done;
 }
 
+std::size_t InputFile::read_plain(void* into, std::size_t bytes) {
+  std::size_t done = 0;
+  while (done < bytes) {
+    const auto n = ::read(plain_.get(), static_cast<char*>(into) + done, bytes - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw InputError(fmt::format("{}: cannot be read: {}", name_, std::strerror(errno)));
+    if (n == 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  return done;
+}
+
 std::string read_start(const std::filesystem::path& file, const storage::Status& status,
                        std::size_t bytes) {
   std::string start;
   if (storage::is_remote(file)) {
     start = storage::read_start(file, status, bytes);
-    return start.starts_with("\x1f\x8b") ? inflate_start(start, bytes) : start;
+    return is_gzip(start) ? inflate_start(start, bytes) : start;
   }
   start.resize(bytes);
   start.resize(InputFile(file).read(start.data(), start.size()));

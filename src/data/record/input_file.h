@@ -6,12 +6,19 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "base/fd.h"
 #include "storage/store.h"
 
 struct gzFile_s;
 
 namespace sullae::data {
+
+/// Bytes by which is_gzip() tells.
+inline constexpr std::size_t kGzipStart = 12;
+/// Whether a file that begins with `start` is compressed. A TFRecord's first length may be the two bytes by which zlib tells.
+bool is_gzip(std::string_view start);
 
 /// The content of a plain or gzip-compressed file, in sequence. Used by one thread.
 class InputFile {
@@ -23,7 +30,10 @@ class InputFile {
   std::size_t read(void* into, std::size_t bytes);
 
  private:
+  std::size_t read_plain(void* into, std::size_t bytes);
+
   std::string name_;
+  UniqueFd plain_;  // of a file that is not compressed, and that zlib takes for one that is
   std::unique_ptr<gzFile_s, int (*)(gzFile_s*)> stream_;
   std::uint64_t position_ = 0;
 };

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <numeric>
 
+#include "base/ascii.h"
+
 namespace sullae::data {
 namespace {
 
@@ -17,14 +19,9 @@ constexpr std::array<std::string_view, 14> kTextNames = {
     "text", "document", "title",    "description", "sentence", "review", "content",
     "body", "comment",  "comments", "message",     "tweet",    "phrase", "reviews"};
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 template <class Names>
 bool is_one_of(const std::string& name, const Names& names) {
-  return std::ranges::find(names, lower(name)) != names.end();
+  return std::ranges::find(names, to_lower(name)) != names.end();
 }
 
 std::vector<std::string> split_names(std::string_view list) {

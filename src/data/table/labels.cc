@@ -18,7 +18,7 @@ bool LabelOrder::operator()(const std::string& a, const std::string& b) const {
   };
   const auto x = number(a);
   const auto y = number(b);
-  if (x && y) return *x < *y;
+  if (x && y && *x != *y) return *x < *y;
   return x.has_value() != y.has_value() ? x.has_value() : a < b;
 }
 

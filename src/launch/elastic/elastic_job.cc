@@ -22,8 +22,8 @@ constexpr Milliseconds kSilenceLimit = kDrainLimit + Milliseconds{500};
 Limits limits_of(const JobOptions& options) {
   const auto& elastic = options.elastic.value();
   return {.start = options.ranks,
-          .least = elastic.least,
-          .most = elastic.most,
+          .min_ranks = elastic.min_ranks,
+          .max_ranks = elastic.max_ranks,
           .first_cooldown = elastic.first_cooldown,
           .last_cooldown = elastic.last_cooldown,
           .changes = elastic.reset_limit,
@@ -44,31 +44,32 @@ ElasticJob::~ElasticJob() { stop_store(); }
 void ElasticJob::start() {
   std::vector<Host> hosts = options().hosts;
   if (hosts.empty() && source_ == nullptr)
-    hosts.push_back({"localhost", std::max(options().ranks, options().elastic->most)});
+    hosts.push_back({"localhost", std::max(options().ranks, options().elastic->max_ranks)});
   const bool all_here = source_ == nullptr && std::ranges::all_of(hosts, [&](const Host& host) {
                           return make_host_launcher(host.name, options())->is_here();
                         });
   start_store(all_here, {.on_set = [this](const std::string& key,
-                                          const std::string& value) { hear(key, value); },
+                                          const std::string& value) { on_key(key, value); },
                          .on_gone =
                              [this](const std::string& key) {
-                               hear(key, "");
+                               on_key(key, "");
                              }});
   set_supply(source_ == nullptr ? Supply{.hosts = std::move(hosts)} : source_->first());
 }
 
 // In the store's thread.
-void ElasticJob::hear(const std::string& key, const std::string& value) {
+void ElasticJob::on_key(const std::string& key, const std::string& value) {
   const int worker = worker_of(key);
   if (worker < 0) return;
   const std::lock_guard lock(mutex_);
-  said_.emplace_back(worker, value);
+  received_.emplace_back(worker, value);
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(heard_.get(), &one, sizeof one);
 }
 
 void ElasticJob::set_supply(Supply supply) {
-  if (supply.least && supply.most) membership_.set_limits(*supply.least, *supply.most);
+  if (supply.min_ranks && supply.max_ranks)
+    membership_.set_limits(*supply.min_ranks, *supply.max_ranks);
   supplied_ = std::move(supply.hosts);
   std::erase_if(taken_back_, [&](const std::string& host) {
     return std::ranges::find(supplied_, host, &Host::name) == supplied_.end();
@@ -179,20 +180,20 @@ void ElasticJob::after_poll(std::span<const pollfd> polled) {
     std::uint64_t count = 0;
     [[maybe_unused]] const auto read = ::read(heard_.get(), &count, sizeof count);
   }
-  std::deque<std::pair<int, std::string>> said;
+  std::deque<std::pair<int, std::string>> received;
   {
     const std::lock_guard lock(mutex_);
-    said.swap(said_);
+    received.swap(received_);
   }
-  for (const auto& [worker, text] : said) {
+  for (const auto& [worker, text] : received) {
     if (text.empty()) {
       silent_since_.try_emplace(worker, Clock::now());
       continue;
     }
     try {
-      on_said(worker, Said::from_json(text));
+      on_message(worker, WorkerMessage::from_json(text));
     } catch (const nlohmann::json::exception& error) {
-      say(fmt::format("worker {} said what is not understood: {}", worker, json_message(error)));
+      say(fmt::format("worker {} sent what is not understood: {}", worker, json_message(error)));
     }
   }
   act();
@@ -245,21 +246,21 @@ void ElasticJob::kill_late_ones() {
   }
 }
 
-void ElasticJob::on_said(int id, const Said& said) {
+void ElasticJob::on_message(int id, const WorkerMessage& message) {
   const auto found = workers_.find(id);
   if (found == workers_.end()) return;
-  switch (said.kind) {
-    case Said::Kind::leaves:
+  switch (message.kind) {
+    case WorkerMessage::Kind::leaving:
       return membership_.leaves(id, Clock::now());
-    case Said::Kind::left:
+    case WorkerMessage::Kind::left:
       found->second.left = true;
       membership_.leaves(id, Clock::now());
       return membership_.ready(id, "", Clock::now());
-    case Said::Kind::exits:
+    case WorkerMessage::Kind::exiting:
       found->second.exits = true;
       return;
-    case Said::Kind::ready:
-      return membership_.ready(id, said.reason, Clock::now());
+    case WorkerMessage::Kind::ready:
+      return membership_.ready(id, message.reason, Clock::now());
   }
 }
 

@@ -25,7 +25,7 @@ class ElasticJob final : public Job {
  private:
   struct Worker {
     RunningAgent* agent = nullptr;
-    int told = 0;                      // so many things
+    int messages = 0;                  // sent to it
     bool left = false;                 // it has said so
     std::optional<Time> kill_at = {};  // since it has been asked to end
     bool exits = false;                // it has said so
@@ -43,8 +43,8 @@ class ElasticJob final : public Job {
   void after_poll(std::span<const pollfd> polled) override;
   Milliseconds poll_limit() const override;
 
-  void hear(const std::string& key, const std::string& value);
-  void on_said(int worker, const Said& said);
+  void on_key(const std::string& key, const std::string& value);
+  void on_message(int worker, const WorkerMessage& message);
   void give_silent_ones_up();
   void kill_late_ones();
   void act();
@@ -55,8 +55,8 @@ class ElasticJob final : public Job {
   void act_on(const Form& form);
   void act_on(const Note& note);
   void act_on(const Fail& fail);
-  void tell(int worker, const Told& told);
-  void tell_members(const Generation& generation, Told told);
+  void send(int worker, const LauncherMessage& message);
+  void send_to_members(const Generation& generation, LauncherMessage message);
   RunningAgent& agent_on(const std::string& host);
   void set_supply(Supply supply);
   void set_hosts();
@@ -73,7 +73,7 @@ class ElasticJob final : public Job {
 
   UniqueFd heard_;  // readable when the two below are to be looked at
   std::mutex mutex_;
-  std::deque<std::pair<int, std::string>> said_;  // nothing by whose connection is broken
+  std::deque<std::pair<int, std::string>> received_;  // nothing by whose connection is broken
 };
 
 }  // namespace sullae::elastic

@@ -36,7 +36,7 @@ void ElasticJob::act_on(const Start& start) {
   }
   workers_[start.worker] = {.agent = agent};
   AgentSpec spec{.ranks = {start.worker},
-                 .size = options().elastic->most,
+                 .size = options().elastic->max_ranks,
                  .slots = {start.slot},
                  .host_slots = start.slots,
                  .more_to_come = true};
@@ -64,13 +64,15 @@ void ElasticJob::act_on(const Stop& stop) {
 }
 
 void ElasticJob::act_on(const Interrupt& interrupt) {
-  tell_members(interrupt.generation, {.kind = Told::Kind::interrupt, .reason = interrupt.reason});
+  send_to_members(interrupt.generation,
+                  {.kind = LauncherMessage::Kind::interrupt, .reason = interrupt.reason});
 }
 
 void ElasticJob::act_on(const Abandon& abandon) {
   say(fmt::format("generation {}: {}; the other ranks go on without it", abandon.generation.number,
                   abandon.reason));
-  tell_members(abandon.generation, {.kind = Told::Kind::abandon, .reason = abandon.reason});
+  send_to_members(abandon.generation,
+                  {.kind = LauncherMessage::Kind::abandon, .reason = abandon.reason});
   // Whoever makes its world waits in vain.
   store().give_up(generation_prefix(abandon.generation.number));
 }
@@ -85,7 +87,7 @@ void ElasticJob::act_on(const Form& form) {
                     size == 1 ? "" : "s", form.reason, pause));
   }
   for (int rank = 0; rank < size; ++rank) {
-    tell(made.workers[static_cast<std::size_t>(rank)], {.kind = Told::Kind::form,
+    send(made.workers[static_cast<std::size_t>(rank)], {.kind = LauncherMessage::Kind::form,
                                                         .generation = made.number,
                                                         .rank = rank,
                                                         .size = size,
@@ -100,15 +102,15 @@ void ElasticJob::act_on(const Fail& fail) {
   end_all(SIGTERM, failure_code_);
 }
 
-void ElasticJob::tell(int id, const Told& told) {
+void ElasticJob::send(int id, const LauncherMessage& message) {
   const auto found = workers_.find(id);
   if (found == workers_.end()) return;
-  store().set(told_key(id, found->second.told++), told.to_json());
+  store().set(launcher_message_key(id, found->second.messages++), message.to_json());
 }
 
-void ElasticJob::tell_members(const Generation& generation, Told told) {
-  told.generation = generation.number;
-  for (const int worker : generation.workers) tell(worker, told);
+void ElasticJob::send_to_members(const Generation& generation, LauncherMessage message) {
+  message.generation = generation.number;
+  for (const int worker : generation.workers) send(worker, message);
 }
 
 }  // namespace sullae::elastic

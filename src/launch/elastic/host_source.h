@@ -14,8 +14,8 @@ namespace sullae::elastic {
 struct Supply {
   std::vector<Host> hosts;
   /// Ranks at least and at most, where they are not what the job began with.
-  std::optional<int> least = {};
-  std::optional<int> most = {};
+  std::optional<int> min_ranks = {};
+  std::optional<int> max_ranks = {};
 };
 
 /// Used by one thread, which never waits for it once the job runs.

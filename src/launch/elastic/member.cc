@@ -32,7 +32,7 @@ extern "C" void on_termination(int signal) {
 }
 
 // The launcher's end closes the connection: until then there may be something to hear.
-constexpr std::chrono::hours kListens{24 * 24};
+constexpr std::chrono::hours kListens{24 * 365 * 100};
 constexpr std::chrono::milliseconds kSignalPeriod{100};
 // Worlds in a row, without one that could be joined.
 constexpr int kMostNotJoined = 5;
@@ -57,12 +57,12 @@ Member* Member::of_this_process() {
 Member::Member(const Environment& environment, int worker)
     : worker_(worker), timeout_(std::chrono::seconds{600}) {
   read_text(environment, "SULLAE_STORE", address_);
-  read_seconds(environment, kTimeoutVariable, Zero::forbidden, timeout_);
+  read_seconds(environment, kTimeoutVariable, ZeroMeans::error, timeout_);
   secret_ = RendezvousSettings::from(environment).job_secret;
   const Deadline connects(std::chrono::minutes{1}, "the limit of a minute");
-  says_ = std::make_unique<Store>(StoreAddress::parse(address_), connects, "", secret_);
-  hears_ = std::make_unique<Store>(StoreAddress::parse(address_), connects, "", secret_);
-  for (const auto* store : {says_.get(), hears_.get()}) store->watch();
+  outgoing_ = std::make_unique<Store>(StoreAddress::parse(address_), connects, "", secret_);
+  incoming_ = std::make_unique<Store>(StoreAddress::parse(address_), connects, "", secret_);
+  for (const auto* store : {outgoing_.get(), incoming_.get()}) store->watch();
   member_process = process_;
   struct sigaction action {};
   action.sa_handler = on_termination;
@@ -74,11 +74,11 @@ Member::Member(const Environment& environment, int worker)
 void Member::stop_listening() {
   if (process_ != ::getpid()) return;  // a fork has no such thread
   try {
-    say(Said::Kind::exits);
+    send(WorkerMessage::Kind::exiting);
   } catch (const Error& error) {
     log::info("the launcher was not told of the end: {}", error.what());
   }
-  hears_->cancel();
+  incoming_->cancel();
   listener_.join();
 }
 
@@ -99,13 +99,13 @@ std::optional<World> Member::join() {
       if (world_) last = std::exchange(world_, {});
     }
     if (last) last->leave();
-    say(Said::Kind::ready, std::exchange(reason_, {}));
-    const auto told = wait_for_world();
-    if (!told) {
+    send(WorkerMessage::Kind::ready, std::exchange(reason_, {}));
+    const auto message = wait_for_world();
+    if (!message) {
       leave();
       return std::nullopt;
     }
-    if (auto world = try_to_join(*told)) {
+    if (auto world = try_to_join(*message)) {
       if (last) AdapterView(*world).go_on_from(*last);
       if (last && why_changed_.empty()) {
         const std::lock_guard lock(mutex_);
@@ -120,40 +120,41 @@ std::optional<World> Member::join() {
   }
 }
 
-std::optional<Told> Member::wait_for_world() {
+std::optional<LauncherMessage> Member::wait_for_world() {
   std::unique_lock lock(mutex_);
   // The launcher, which knows why, gives up first.
   const auto limit = timeout_ + std::chrono::seconds{30};
   const Deadline deadline(limit, kTimeoutVariable);
   // A signal's handler can wake nobody.
-  const auto is_told = [this] {
+  const auto has_message = [this] {
     return !worlds_.empty() || listener_error_ || asked_to_go;
   };
-  while (!changed_.wait_for(lock, kSignalPeriod, is_told) && !deadline.passed()) {
+  while (!changed_.wait_for(lock, kSignalPeriod, has_message) && !deadline.passed()) {
   }
   if (listener_error_) std::rethrow_exception(listener_error_);
   if (asked_to_go) return std::nullopt;
   if (worlds_.empty())
     throw TimeoutError(fmt::format("worker {} waited for a world, and none came {}", worker_,
                                    deadline.describe()));
-  Told next = std::move(worlds_.front());
+  LauncherMessage next = std::move(worlds_.front());
   worlds_.pop_front();
   return next;
 }
 
-std::optional<World> Member::try_to_join(const Told& told) {
-  generation_ = told.generation;
+std::optional<World> Member::try_to_join(const LauncherMessage& message) {
+  generation_ = message.generation;
   const auto is_abandoned = [&] {
     const std::lock_guard lock(mutex_);
-    return abandoned_ >= told.generation;
+    return abandoned_ >= message.generation;
   };
   if (is_abandoned()) return std::nullopt;
-  WorldOptions options{.rank = told.rank, .size = told.size, .generation = told.generation};
-  if (told.size > 1) options.store = address_;
+  WorldOptions options{
+      .rank = message.rank, .size = message.size, .generation = message.generation};
+  if (message.size > 1) options.store = address_;
   try {
     World world = create_job_world(options);
     std::unique_lock lock(mutex_);
-    if (abandoned_ < told.generation) {
+    if (abandoned_ < message.generation) {
       world_ = world;
       not_joined_ = 0;
       return world;
@@ -165,7 +166,7 @@ std::optional<World> Member::try_to_join(const Told& told) {
   } catch (const Error& error) {
     // Where the launcher has said so, the others have gone for the same reason.
     if (!is_abandoned()) {
-      log::warning("generation {} was not joined: {}", told.generation, error.what());
+      log::warning("generation {} was not joined: {}", message.generation, error.what());
       reason_ = error.what();
       if (++not_joined_ == kMostNotJoined) throw;
     }
@@ -175,19 +176,20 @@ std::optional<World> Member::try_to_join(const Told& told) {
 
 bool Member::wants_out() {
   // Before the others hear of it, and come out for a reason that the launcher does not know.
-  if (asked_to_go && !std::exchange(said_leaves_, true)) say(Said::Kind::leaves);
+  if (asked_to_go && !std::exchange(is_leaving_, true)) send(WorkerMessage::Kind::leaving);
   return interrupted_ >= generation_ || asked_to_go;
 }
 bool Member::leaves() const { return asked_to_go; }
 
-void Member::leave() { say(Said::Kind::left); }
+void Member::leave() { send(WorkerMessage::Kind::left); }
 
 void Member::listen() {
   ::pthread_setname_np(::pthread_self(), "sullae-elastic");
   try {
     for (int number = 0;; ++number) {
-      const Deadline deadline(kListens, "the limit of 24 days");
-      on_told(Told::from_json(hears_->get(told_key(worker_, number), deadline)));
+      const Deadline deadline(kListens, "the limit of a hundred years");
+      on_message(LauncherMessage::from_json(
+          incoming_->get(launcher_message_key(worker_, number), deadline)));
     }
   } catch (const std::exception& error) {
     const auto failed = [&] {
@@ -204,33 +206,33 @@ void Member::listen() {
   }
 }
 
-void Member::on_told(const Told& told) {
+void Member::on_message(const LauncherMessage& message) {
   std::optional<World> failed;
   {
     const std::lock_guard lock(mutex_);
-    switch (told.kind) {
-      case Told::Kind::interrupt:
-        interrupted_ = told.generation;
-        interrupt_reason_ = told.reason;
+    switch (message.kind) {
+      case LauncherMessage::Kind::interrupt:
+        interrupted_ = message.generation;
+        interrupt_reason_ = message.reason;
         break;
-      case Told::Kind::abandon:
-        abandoned_ = told.generation;
+      case LauncherMessage::Kind::abandon:
+        abandoned_ = message.generation;
         failed = world_;
         break;
-      case Told::Kind::form:
-        worlds_.push_back(told);
+      case LauncherMessage::Kind::form:
+        worlds_.push_back(message);
         break;
     }
     changed_.notify_all();
   }
   // What waits in it for a rank that is gone waits no longer.
-  if (failed) AdapterView(*failed).abandon(told.reason);
+  if (failed) AdapterView(*failed).abandon(message.reason);
 }
 
-void Member::say(Said::Kind kind, std::string reason) {
+void Member::send(WorkerMessage::Kind kind, std::string reason) {
   const Deadline deadline(timeout_, kTimeoutVariable);
-  says_->set(said_key(worker_, said_++), Said{.kind = kind, .reason = std::move(reason)}.to_json(),
-             deadline);
+  outgoing_->set(worker_message_key(worker_, sent_++),
+                 WorkerMessage{.kind = kind, .reason = std::move(reason)}.to_json(), deadline);
 }
 
 }  // namespace sullae::elastic

@@ -57,10 +57,10 @@ class Member {
   Member(const Environment& environment, int worker);
   void listen();
   void stop_listening();
-  void on_told(const Told& told);
-  std::optional<Told> wait_for_world();
-  std::optional<World> try_to_join(const Told& told);
-  void say(Said::Kind kind, std::string reason = {});
+  void on_message(const LauncherMessage& message);
+  std::optional<LauncherMessage> wait_for_world();
+  std::optional<World> try_to_join(const LauncherMessage& message);
+  void send(WorkerMessage::Kind kind, std::string reason = {});
 
   int worker_;
   std::string address_;
@@ -69,23 +69,23 @@ class Member {
   std::string reason_;
   std::string why_changed_;
   std::optional<std::chrono::steady_clock::time_point> ended_;
-  int said_ = 0;
-  std::unique_ptr<Store> says_;
+  int sent_ = 0;
+  std::unique_ptr<Store> outgoing_;
   int generation_ = -1;
-  bool said_leaves_ = false;
+  bool is_leaving_ = false;
   int not_joined_ = 0;  // worlds since the last one
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  std::deque<Told> worlds_;     // that this worker is told to join
-  std::optional<World> world_;  // that it is in
+  std::deque<LauncherMessage> worlds_;  // that this worker is told to join
+  std::optional<World> world_;          // that it is in
   std::string interrupt_reason_;
   int abandoned_ = -1;  // the last generation whose world has failed
   std::exception_ptr listener_error_;
 
   std::atomic<int> interrupted_{-1};  // the last generation that is to come out of its world
   pid_t process_ = ::getpid();
-  std::unique_ptr<Store> hears_;
+  std::unique_ptr<Store> incoming_;
   std::thread listener_;
 };
 

@@ -27,10 +27,10 @@ void Membership::set_hosts(std::vector<Host> hosts, Time now) {
   advance(now);
 }
 
-void Membership::set_limits(int least, int most) {
-  limits_.least = least;
-  limits_.most = most;
-  limits_.start = std::clamp(limits_.start, least, most);
+void Membership::set_limits(int min_ranks, int max_ranks) {
+  limits_.min_ranks = min_ranks;
+  limits_.max_ranks = max_ranks;
+  limits_.start = std::clamp(limits_.start, min_ranks, max_ranks);
 }
 
 void Membership::ready(int id, const std::string& reason, Time now) {
@@ -41,8 +41,8 @@ void Membership::ready(int id, const std::string& reason, Time now) {
   worker.since = now;
   // Others have all that there was to do behind them.
   if (finishing_) return stop(id);
-  if (came_out && world_ == World::running) {
-    // One member's failure is all members'.
+  if (came_out && (world_ == World::running || (world_ == World::ending && !reason.empty()))) {
+    // One member's failure is all members', also of those who were asked to come out, and do not.
     abandon(reason.empty() ? fmt::format("worker {} has come out of it", id) : reason, now);
   }
   advance(now);
@@ -131,7 +131,7 @@ void Membership::release_hosts() {
 void Membership::release_youngest() {
   int stay = 0;
   for (auto& [id, worker] : workers_) {
-    if (worker.goes || worker.stopped || ++stay <= limits_.most) continue;
+    if (worker.goes || worker.stopped || ++stay <= limits_.max_ranks) continue;
     if (worker.phase == Phase::member) {
       worker.goes = true;
     } else {
@@ -147,7 +147,7 @@ void Membership::start_workers(Time now) {
   };
   for (const Host& host : hosts_) {
     const HostState& state = host_states_[host.name];
-    while (alive() < limits_.most) {
+    while (alive() < limits_.max_ranks) {
       const auto busy = std::ranges::count_if(
           workers_, [&](const auto& one) { return one.second.host == host.name; });
       if (busy >= host.slots) break;
@@ -187,7 +187,7 @@ void Membership::change_running_world(Time now) {
     }
     if (worker.phase != Phase::waiting || worker.stopped) continue;
     first_ready = first_ready ? std::min(*first_ready, worker.since) : worker.since;
-    if (members - going + joining < limits_.most) ++joining;
+    if (members - going + joining < limits_.max_ranks) ++joining;
   }
   const bool all_ready = count(Phase::starting) == 0;
   if (joining > 0 && !all_ready && now < *first_ready + kJoinWindow) {
@@ -215,8 +215,8 @@ std::vector<int> Membership::candidates() const {
   };
   for (const int id : generation_.workers) add(id);
   for (const auto& [id, worker] : workers_) add(id);
-  if (chosen.size() > static_cast<std::size_t>(limits_.most))
-    chosen.resize(static_cast<std::size_t>(limits_.most));
+  if (chosen.size() > static_cast<std::size_t>(limits_.max_ranks))
+    chosen.resize(static_cast<std::size_t>(limits_.max_ranks));
   return chosen;
 }
 
@@ -225,7 +225,7 @@ void Membership::form(Time now) {
   // failed nothing is left to be done.
   if (count(Phase::member) > 0) {
     if (world_ != World::none || !since_) return;
-    if (now < *since_ + limits_.timeout) return wake_at(*since_ + limits_.timeout);
+    if (now < abandoned_ + limits_.timeout) return wake_at(abandoned_ + limits_.timeout);
     for (const auto& [id, worker] : workers_) {
       if (worker.phase == Phase::member) stop(id);
     }
@@ -249,17 +249,17 @@ void Membership::form(Time now) {
     for (const int id : chosen) first = std::min(first, workers_.at(id).since);
     return first;
   };
-  const bool may_grow = static_cast<int>(chosen.size()) < limits_.most;
+  const bool may_grow = static_cast<int>(chosen.size()) < limits_.max_ranks;
   if (is_first && may_grow && count(Phase::starting) > 0 && now < first_ready() + kJoinWindow)
     return wake_at(first_ready() + kJoinWindow);
-  const int wanted = is_first ? std::max(limits_.start, limits_.least) : limits_.least;
+  const int wanted = is_first ? std::max(limits_.start, limits_.min_ranks) : limits_.min_ranks;
   if (static_cast<int>(chosen.size()) < wanted) {
     if (!below_) {
       below_ = now;
       if (!is_first)
         actions_.push_back(
             Note{fmt::format("{}: {} of at least {} ranks are left; waiting for others", reason_,
-                             chosen.size(), limits_.least)});
+                             chosen.size(), limits_.min_ranks)});
     }
     if (now >= *below_ + limits_.timeout)
       return fail(fmt::format("only {} rank{} came within {:g} s (--elastic-timeout), expected {}",
@@ -290,6 +290,7 @@ void Membership::abandon(const std::string& reason, Time now) {
   const bool was_ending = world_ == World::ending;
   reason_ = was_ending ? fmt::format("{}, {}", reason_, reason) : reason;
   if (!was_ending) since_ = now;
+  abandoned_ = now;
   actions_.push_back(Abandon{.generation = generation_, .reason = reason});
   world_ = World::none;
 }

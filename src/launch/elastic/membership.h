@@ -19,8 +19,8 @@ using Milliseconds = std::chrono::milliseconds;
 
 struct Limits {
   int start = 1;  ///< ranks of the first world
-  int least = 1;
-  int most = 1;
+  int min_ranks = 1;
+  int max_ranks = 1;
   /// How long a host that lost a worker gets no other: the first time, and doubled each time up to the last.
   Milliseconds first_cooldown{1000};
   Milliseconds last_cooldown{100000};
@@ -92,7 +92,7 @@ class Membership {
   void set_hosts(std::vector<Host> hosts, Time now);
   const std::vector<Host>& hosts() const { return hosts_; }
   /// From the next decision on. With fewer at most, the youngest go after the step.
-  void set_limits(int least, int most);
+  void set_limits(int min_ranks, int max_ranks);
 
   /// A worker waits to become a member. Where it is one, its world has ended for it: `reason` says why, where that was no
   /// interrupt.
@@ -161,6 +161,7 @@ class Membership {
   bool finishing_ = false;
   bool failed_ = false;
   std::string reason_;         // of the change that is under way
+  Time abandoned_{};           // when the last world that failed did
   std::optional<Time> since_;  // since when
   std::optional<Time> below_;  // since when there are too few
   std::optional<Time> wake_;

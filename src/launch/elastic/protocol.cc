@@ -11,11 +11,11 @@
 namespace sullae::elastic {
 namespace {
 
-constexpr std::string_view kSaid = "elastic/said/";
-constexpr std::string_view kTold = "elastic/told/";
+constexpr std::string_view kFromWorkers = "elastic/said/";
+constexpr std::string_view kToWorkers = "elastic/told/";
 
-constexpr std::array<std::string_view, 4> kSaidKinds = {"ready", "leaves", "left", "exits"};
-constexpr std::array<std::string_view, 3> kToldKinds = {"interrupt", "abandon", "form"};
+constexpr std::array<std::string_view, 4> kWorkerKinds = {"ready", "leaves", "left", "exits"};
+constexpr std::array<std::string_view, 3> kLauncherKinds = {"interrupt", "abandon", "form"};
 
 // Throws nlohmann's exception, as its own parts do, for what is none of `names`.
 template <class Kind, std::size_t count>
@@ -34,43 +34,43 @@ std::string text_of(const nlohmann::json& json) {
 
 }  // namespace
 
-std::string Said::to_json() const {
-  return text_of({{"kind", kSaidKinds.at(static_cast<std::size_t>(kind))}, {"reason", reason}});
+std::string WorkerMessage::to_json() const {
+  return text_of({{"kind", kWorkerKinds.at(static_cast<std::size_t>(kind))}, {"reason", reason}});
 }
 
-Said Said::from_json(const std::string& text) {
+WorkerMessage WorkerMessage::from_json(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
-  return {.kind = kind_of<Kind>(json, kSaidKinds), .reason = json.at("reason")};
+  return {.kind = kind_of<Kind>(json, kWorkerKinds), .reason = json.at("reason")};
 }
 
-std::string Told::to_json() const {
-  return text_of({{"kind", kToldKinds.at(static_cast<std::size_t>(kind))},
+std::string LauncherMessage::to_json() const {
+  return text_of({{"kind", kLauncherKinds.at(static_cast<std::size_t>(kind))},
                   {"generation", generation},
                   {"rank", rank},
                   {"size", size},
                   {"reason", reason}});
 }
 
-Told Told::from_json(const std::string& text) {
+LauncherMessage LauncherMessage::from_json(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
-  return {.kind = kind_of<Kind>(json, kToldKinds),
+  return {.kind = kind_of<Kind>(json, kLauncherKinds),
           .generation = json.at("generation"),
           .rank = json.at("rank"),
           .size = json.at("size"),
           .reason = json.at("reason")};
 }
 
-std::string said_key(int worker, int number) {
-  return fmt::format("{}{}/{}", kSaid, worker, number);
+std::string worker_message_key(int worker, int number) {
+  return fmt::format("{}{}/{}", kFromWorkers, worker, number);
 }
-std::string told_key(int worker, int number) {
-  return fmt::format("{}{}/{}", kTold, worker, number);
+std::string launcher_message_key(int worker, int number) {
+  return fmt::format("{}{}/{}", kToWorkers, worker, number);
 }
 
 int worker_of(const std::string& key) {
-  if (!key.starts_with(kSaid)) return -1;
+  if (!key.starts_with(kFromWorkers)) return -1;
   int worker = -1;
-  std::from_chars(key.data() + kSaid.size(), key.data() + key.size(), worker);
+  std::from_chars(key.data() + kFromWorkers.size(), key.data() + key.size(), worker);
   return worker;
 }
 

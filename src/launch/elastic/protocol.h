@@ -6,23 +6,23 @@
 
 namespace sullae::elastic {
 
-/// What a worker says under said_key(worker, n), n = 0, 1, 2, ….
-struct Said {
+/// What a worker says under worker_message_key(worker, n), n = 0, 1, 2, ….
+struct WorkerMessage {
   enum class Kind {
     ready,  ///< it waits for the next world; `reason` says what ended the last one, empty where it was asked to come out
-    leaves,  ///< it wants to go after the step
-    left,    ///< it has come out and ends
-    exits,   ///< its process ends by itself, and its agent will say how
+    leaving,  ///< it wants to go after the step
+    left,     ///< it has come out and ends
+    exiting,  ///< its process ends by itself, and its agent will say how
   };
   Kind kind = Kind::ready;
   std::string reason;
 
   std::string to_json() const;
-  static Said from_json(const std::string& text);
+  static WorkerMessage from_json(const std::string& text);
 };
 
-/// What it is told under told_key(worker, n).
-struct Told {
+/// What it is told under launcher_message_key(worker, n).
+struct LauncherMessage {
   enum class Kind {
     interrupt,  ///< come out of the world of this generation after the step
     abandon,    ///< that world has failed
@@ -35,12 +35,12 @@ struct Told {
   std::string reason;
 
   std::string to_json() const;
-  static Told from_json(const std::string& text);
+  static LauncherMessage from_json(const std::string& text);
 };
 
-std::string said_key(int worker, int number);
-std::string told_key(int worker, int number);
-/// The worker whose said_key() `key` is; -1 for other keys.
+std::string worker_message_key(int worker, int number);
+std::string launcher_message_key(int worker, int number);
+/// The worker whose worker_message_key() `key` is; -1 for other keys.
 int worker_of(const std::string& key);
 /// What the keys of a generation's world start with.
 std::string generation_prefix(int generation);

@@ -19,8 +19,8 @@ using nlohmann::json;
 
 constexpr std::chrono::milliseconds kPoll{100};
 // After so long without a word a server is asked whether it has the question, and then less and less often.
-constexpr std::chrono::milliseconds kPatience{100};
-constexpr std::chrono::milliseconds kMostPatience{1000};
+constexpr std::chrono::milliseconds kFirstRetry{100};
+constexpr std::chrono::milliseconds kLongestRetry{1000};
 constexpr std::chrono::seconds kWarning{10};
 constexpr int kLeaveMilliseconds = 1000;
 
@@ -41,7 +41,7 @@ Client::Client(ClientOptions options, const std::vector<int>& on)
       items_(on.size()),
       heartbeat_(context_, options_.servers, header_of(Kind::alive), rests_) {
   for (const std::string& server : options_.servers)
-    servers_.push_back({.socket = connect(context_, server, 0), .patience = kPatience});
+    servers_.push_back({.socket = connect(context_, server, 0), .retry_interval = kFirstRetry});
   for (std::size_t i = 0; i < on.size(); ++i) {
     items_[i].server = static_cast<std::size_t>(on[i]);
     servers_[items_[i].server].items.push_back(static_cast<std::uint32_t>(i));
@@ -80,7 +80,7 @@ void Client::greet(Server& server) {
   said["secret"] = options_.secret;
   said["group"] = options_.name;
   server.greeted = false;
-  server.spoken = Clock::now();
+  server.last_activity = Clock::now();
   send_message(server.socket, header_of(Kind::hello), message_of(said.dump()));
 }
 
@@ -90,32 +90,32 @@ void Client::give_first_values() {
 
 void Client::give_first_values(Server& server) {
   if (!std::exchange(server.needs_values, false)) return;
-  for (const auto item : server.items) send_first_values(question_of(item, Kind::first));
+  for (const auto item : server.items) send_first_values(header_of(item, Kind::first));
 }
 
 void Client::pull_all() {
   rests_ = false;
-  ask_all(Asked::values, "the servers' values");
+  ask_all(Request::values, "the servers' values");
   step_ = next_step_;
 }
 
 void Client::rest() {
-  ask_all(Asked::rest, "leave to rest");
+  ask_all(Request::rest, "leave to rest");
   rests_ = true;
 }
 
 void Client::push_all(double learning_rate) {
   learning_rate_ = learning_rate;
-  ask_all(Asked::push, "the values to go on with");
+  ask_all(Request::push, "the values to go on with");
   step_ = next_step_;
 }
 
-void Client::ask(Asked what, std::span<const std::uint32_t> items, const char* for_what) {
-  ++questions_;
+void Client::ask(Request what, std::span<const std::uint32_t> items, const char* for_what) {
+  ++last_request_id_;
   for (const auto item : items) {
-    items_[item].asked = what;
-    items_[item].question = questions_;
-    put(item, false);
+    items_[item].request = what;
+    items_[item].request_id = last_request_id_;
+    send_first(item);
   }
   wait(for_what);
 }
@@ -132,7 +132,7 @@ void Client::wait(const char* for_what) {
   std::vector<zmq::pollitem_t> polled;
   for (Server& server : servers_) {
     server.waits_for = -1;
-    server.patience = kPatience;
+    server.retry_interval = kFirstRetry;
     polled.push_back({server.socket.handle(), 0, ZMQ_POLLIN, 0});
   }
   const auto has_answered = [&](const Server& server) {
@@ -144,7 +144,7 @@ void Client::wait(const char* for_what) {
     for (std::size_t i = 0; i < servers_.size(); ++i) {
       while (receive(i)) {
       }
-      ask_again(servers_[i]);
+      resend_if_late(servers_[i]);
     }
     if (warned || Clock::now() - began < kWarning) continue;
     warned = true;
@@ -156,51 +156,54 @@ void Client::wait(const char* for_what) {
   }
 }
 
-Header Client::question_of(std::uint32_t item, Kind kind) const {
+Header Client::header_of(std::uint32_t item, Kind kind) const {
   Header header = header_of(kind);
   header.item = item;
   header.step = step_;
   header.learning_rate = learning_rate_;
-  header.question = items_[item].question;
+  header.question = items_[item].request_id;
   return header;
 }
 
-void Client::put(std::uint32_t item, bool again) {
-  switch (items_[item].asked) {
-    case Asked::nothing:
+void Client::send_first(std::uint32_t item) {
+  switch (items_[item].request) {
+    case Request::nothing:
       return;
-    case Asked::values:
-      return send(question_of(item, Kind::pull));
-    case Asked::rest:
-      return send(question_of(item, Kind::rest));
-    case Asked::push:
-      if (again) return send(question_of(item, Kind::query));
-      return send_push(question_of(item, Kind::push), false);
-    case Asked::rows:
-      return send_question(question_of(item, Kind::look_up));
-    case Asked::state:
-      return send_question(question_of(item, Kind::pull_state));
-    case Asked::store:
-      return send_question(question_of(item, Kind::put_state));
-    case Asked::clear:
-      return send_question(question_of(item, Kind::clear));
+    case Request::values:
+      return send(header_of(item, Kind::pull));
+    case Request::rest:
+      return send(header_of(item, Kind::rest));
+    case Request::push:
+      return send_push(header_of(item, Kind::push), Attempt::first);
+    case Request::rows:
+      return send_request(header_of(item, Kind::look_up));
+    case Request::state:
+      return send_request(header_of(item, Kind::pull_state));
+    case Request::store:
+      return send_request(header_of(item, Kind::put_state));
+    case Request::clear:
+      return send_request(header_of(item, Kind::clear));
   }
 }
 
-void Client::ask_again(Server& server) {
-  if (answered(server) || Clock::now() - server.spoken < server.patience) return;
-  server.patience = std::min(server.patience * 2, kMostPatience);
+// Of a gradient it is asked first whether it was taken.
+void Client::resend(std::uint32_t item) {
+  if (items_[item].request == Request::push) return send(header_of(item, Kind::query));
+  send_first(item);
+}
+
+void Client::resend_if_late(Server& server) {
+  if (answered(server) || Clock::now() - server.last_activity < server.retry_interval) return;
+  server.retry_interval = std::min(server.retry_interval * 2, kLongestRetry);
   if (!server.greeted) return greet(server);
-  for (const auto item : server.items) {
-    put(item, true);
-  }
+  for (const auto item : server.items) resend(item);
 }
 
 bool Client::receive(std::size_t number) {
   Server& server = servers_[number];
   zmq::message_t head;
   if (!server.socket.recv(head, zmq::recv_flags::dontwait)) return false;
-  server.spoken = Clock::now();
+  server.last_activity = Clock::now();
   std::vector<zmq::message_t> parts;
   for (bool more = head.more(); more; more = parts.back().more()) {
     parts.emplace_back();
@@ -210,11 +213,11 @@ bool Client::receive(std::size_t number) {
   if (head.size() != sizeof header)
     throw Error(name_of(number) + " answers what no parameter server answers");
   copy_bytes(&header, head.data(), sizeof header);
-  hear(number, header, parts);
+  handle(number, header, parts);
   return true;
 }
 
-void Client::hear(std::size_t number, const Header& header, std::vector<zmq::message_t>& parts) {
+void Client::handle(std::size_t number, const Header& header, std::vector<zmq::message_t>& parts) {
   Server& server = servers_[number];
   switch (header.kind) {
     case Kind::welcome:
@@ -229,8 +232,8 @@ void Client::hear(std::size_t number, const Header& header, std::vector<zmq::mes
       return;
     case Kind::again: {
       const Item& item = items_.at(header.item);
-      if (item.asked == Asked::push && item.question == header.question)
-        send_push(question_of(header.item, Kind::push), true);
+      if (item.request == Request::push && item.request_id == header.question)
+        send_push(header_of(header.item, Kind::push), Attempt::again);
       return;
     }
     case Kind::unknown:
@@ -255,14 +258,14 @@ void Client::welcome(std::size_t number, const json& said) {
   if (!before.empty() && before != server.group) lost(number);
   for (const json& pair : said.at("taken")) {
     Item& item = items_.at(pair.at(0).get<std::uint32_t>());
-    item.taken = pair.at(1).get<std::uint64_t>() >= item.question;
+    item.taken = pair.at(1).get<std::uint64_t>() >= item.request_id;
   }
   if (std::ranges::none_of(items_, &Item::is_asked)) step_ = next_step_;
   if (answered(server)) return;
   give_first_values(server);
   for (const auto item : server.items) {
-    const bool is_lost = items_[item].asked == Asked::push && !items_[item].taken;
-    is_lost ? send_push(question_of(item, Kind::push), true) : put(item, true);
+    const bool is_lost = items_[item].request == Request::push && !items_[item].taken;
+    is_lost ? send_push(header_of(item, Kind::push), Attempt::again) : resend(item);
   }
 }
 
@@ -272,27 +275,27 @@ void Client::take_answer(const Header& header, std::vector<zmq::message_t>& part
   const auto fits = [&] {
     switch (header.kind) {
       case Kind::values:
-        return item.asked == Asked::values || item.asked == Asked::push ||
-               item.asked == Asked::rows;
+        return item.request == Request::values || item.request == Request::push ||
+               item.request == Request::rows;
       case Kind::state:
-        return item.asked == Asked::state;
+        return item.request == Request::state;
       case Kind::stored:
-        return item.asked == Asked::store || item.asked == Asked::clear;
+        return item.request == Request::store || item.request == Request::clear;
       default:
-        return item.asked == Asked::rest;
+        return item.request == Request::rest;
     }
   };
-  if (header.question != item.question || !fits()) return;
-  const bool is_at_a_step = item.asked == Asked::values || item.asked == Asked::push;
+  if (header.question != item.request_id || !fits()) return;
+  const bool is_at_a_step = item.request == Request::values || item.request == Request::push;
   if (is_at_a_step) next_step_ = std::max(next_step_, header.step);
-  if (item.asked == Asked::push) {
+  if (item.request == Request::push) {
     ++delays_.items;
     delays_.leads += header.lead;
     delays_.most_lead = std::max(delays_.most_lead, header.lead);
     delays_.updates += header.updates;
     delays_.most_updates = std::max(delays_.most_updates, header.updates);
   }
-  take(header.item, std::exchange(item.asked, Asked::nothing), parts);
+  take(header.item, std::exchange(item.request, Request::nothing), parts);
 }
 
 std::string Client::name_of(std::size_t server) const {

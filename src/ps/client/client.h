@@ -52,7 +52,7 @@ class Client {
   const Delays& delays() const { return delays_; }
 
  protected:
-  enum class Asked { nothing, values, push, rows, rest, state, store, clear };
+  enum class Request { nothing, values, push, rows, rest, state, store, clear };
   using Items = std::vector<std::uint32_t>;
 
   /// `on` says by item which server it is on. greet_all() is to follow.
@@ -61,8 +61,8 @@ class Client {
   void greet_all();
 
   /// Asks for all items, or for those, and returns with the answers. Throws TimeoutError, Error.
-  void ask_all(Asked what, const char* for_what) { ask(what, turns_, for_what); }
-  void ask(Asked what, std::span<const std::uint32_t> items, const char* for_what);
+  void ask_all(Request what, const char* for_what) { ask(what, turns_, for_what); }
+  void ask(Request what, std::span<const std::uint32_t> items, const char* for_what);
   void push_all(double learning_rate);
   void pull_all();
   /// Where a server said that it has no values.
@@ -74,7 +74,7 @@ class Client {
   template <class... Parts>
   void send(const Header& header, Parts... parts) {
     Server& server = servers_[items_[header.item].server];
-    server.spoken = Clock::now();
+    server.last_activity = Clock::now();
     send_message(server.socket, header, std::move(parts)...);
   }
 
@@ -83,43 +83,45 @@ class Client {
   /// What to say of these items, beside who it is.
   virtual nlohmann::json description(std::span<const std::uint32_t> items) const = 0;
   virtual void send_first_values(const Header&) {}
-  /// The gradient; what is sent `again` may still be on its way when the step ends.
-  virtual void send_push(const Header& header, bool again) = 0;
+  /// The gradient; what is sent again may still be on its way when the step ends.
+  enum class Attempt { first, again };
+  virtual void send_push(const Header& header, Attempt attempt) = 0;
   /// For rows or a state, or to store or forget them, as the header says.
-  virtual void send_question(const Header& header) = 0;
+  virtual void send_request(const Header& header) = 0;
   /// What was asked for has come.
-  virtual void take(std::uint32_t item, Asked asked, std::vector<zmq::message_t>& parts) = 0;
+  virtual void take(std::uint32_t item, Request request, std::vector<zmq::message_t>& parts) = 0;
 
  private:
   struct Item {
     std::size_t server = 0;
-    std::uint64_t question = 0;
-    Asked asked = Asked::nothing;
+    std::uint64_t request_id = 0;
+    Request request = Request::nothing;
     bool taken = false;  // as the server said when it welcomed this worker
 
-    bool is_asked() const { return asked != Asked::nothing; }
+    bool is_asked() const { return request != Request::nothing; }
   };
   struct Server {
     zmq::socket_t socket;
     Items items;
     bool greeted = false;
     bool needs_values = false;
-    std::string group;         // what it calls what it holds: another name where that is another
-    Clock::time_point spoken;  // when it was asked, or answered, last
-    std::chrono::milliseconds patience{};
+    std::string group;  // what it calls what it holds: another name where that is another
+    Clock::time_point last_activity;  // when it was asked, or answered, last
+    std::chrono::milliseconds retry_interval{};
     int waits_for = -1;  // the worker that it said it waits for
   };
 
   Header header_of(Kind kind) const;
-  Header question_of(std::uint32_t item, Kind kind) const;
+  Header header_of(std::uint32_t item, Kind kind) const;
   void greet(Server& server);
   void give_first_values(Server& server);
   void wait(const char* for_what);
   bool answered(const Server& server) const;
-  void put(std::uint32_t item, bool again);
-  void ask_again(Server& server);
+  void send_first(std::uint32_t item);
+  void resend(std::uint32_t item);
+  void resend_if_late(Server& server);
   bool receive(std::size_t server);
-  void hear(std::size_t server, const Header& header, std::vector<zmq::message_t>& parts);
+  void handle(std::size_t server, const Header& header, std::vector<zmq::message_t>& parts);
   void welcome(std::size_t server, const nlohmann::json& said);
   void take_answer(const Header& header, std::vector<zmq::message_t>& parts);
   std::string describe(std::size_t server) const;
@@ -133,7 +135,7 @@ class Client {
   std::vector<Server> servers_;
   std::vector<Item> items_;
   Items turns_;  // one of each server in turn, so that all have work
-  std::uint64_t questions_ = 0;
+  std::uint64_t last_request_id_ = 0;
   std::int64_t step_ = 0;
   std::int64_t next_step_ = 0;  // the furthest of the clocks that servers have of this worker
   double learning_rate_ = 0;

@@ -53,21 +53,21 @@ void SliceClient::send_first_values(const Header& header) {
   send(header, zmq::message_t(values.data(), values.size()));
 }
 
-void SliceClient::send_push(const Header& header, bool again) {
+void SliceClient::send_push(const Header& header, Attempt attempt) {
   const SliceState& state = states_[header.item];
   send(header, copy_of(state.present),
-       again ? copy_of(*state.gradient) : message_on(state.gradient));
+       attempt == Attempt::again ? copy_of(*state.gradient) : message_on(state.gradient));
 }
 
-void SliceClient::send_question(const Header& header) {
+void SliceClient::send_request(const Header& header) {
   header.kind == Kind::put_state ? send(header, copy_of(states_[header.item].state)) : send(header);
 }
 
-void SliceClient::take(std::uint32_t item, Asked asked, std::vector<zmq::message_t>& parts) {
+void SliceClient::take(std::uint32_t item, Request request, std::vector<zmq::message_t>& parts) {
   SliceState& state = states_[item];
-  if (asked == Asked::state) {
+  if (request == Request::state) {
     state.state = vector_of<std::byte>(parts.at(0));
-  } else if (asked == Asked::values || asked == Asked::push) {
+  } else if (request == Request::values || request == Request::push) {
     zmq::message_t& values = parts.at(0);
     if (values.size() != state.values.size())
       throw Error(fmt::format("a parameter server gives {} bytes of a slice that has {}",

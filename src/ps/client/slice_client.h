@@ -34,9 +34,9 @@ class SliceClient final : public Client {
 
   /// The rule's state of a slice, as pack() gives it: what pull_state() receives and put_state() sends.
   std::vector<std::byte>& state(std::size_t slice) { return states_[slice].state; }
-  void pull_state() { ask_all(Asked::state, "the optimizer's state"); }
+  void pull_state() { ask_all(Request::state, "the optimizer's state"); }
   /// To be called by worker 0, while nobody pushes.
-  void put_state() { ask_all(Asked::store, "the optimizer's state to be stored"); }
+  void put_state() { ask_all(Request::store, "the optimizer's state to be stored"); }
 
  private:
   struct SliceState {
@@ -48,9 +48,9 @@ class SliceClient final : public Client {
 
   nlohmann::json description(std::span<const std::uint32_t> items) const override;
   void send_first_values(const Header& header) override;
-  void send_push(const Header& header, bool again) override;
-  void send_question(const Header& header) override;
-  void take(std::uint32_t item, Asked asked, std::vector<zmq::message_t>& parts) override;
+  void send_push(const Header& header, Attempt attempt) override;
+  void send_request(const Header& header) override;
+  void take(std::uint32_t item, Request request, std::vector<zmq::message_t>& parts) override;
 
   std::vector<Slice> slices_;
   Rule rule_;

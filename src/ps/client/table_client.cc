@@ -78,7 +78,7 @@ TableClient::Items TableClient::with_ids() const {
 void TableClient::look_up(std::span<const std::uint64_t> ids, float* to) {
   divide(ids);
   to_ = to;
-  ask(Asked::rows, with_ids(), "rows of a table");
+  ask(Request::rows, with_ids(), "rows of a table");
 }
 
 void TableClient::push(std::span<const std::uint64_t> ids, const float* gradients,
@@ -94,12 +94,12 @@ void TableClient::push(std::span<const std::uint64_t> ids, const float* gradient
   push_all(learning_rate);
 }
 
-void TableClient::send_push(const Header& header, bool) {
+void TableClient::send_push(const Header& header, Attempt) {
   const Part& part = parts_[header.item];
   send(header, copy_of(part.ids), copy_of(part.gradient));
 }
 
-void TableClient::send_question(const Header& header) {
+void TableClient::send_request(const Header& header) {
   const Part& part = parts_[header.item];
   if (header.kind == Kind::look_up) return send(header, copy_of(part.ids));
   if (header.kind == Kind::pull_state) return send(header, number_message(part.first));
@@ -107,9 +107,9 @@ void TableClient::send_question(const Header& header) {
   send(header, copy_of(part.rows.ids), copy_of(part.rows.data));
 }
 
-void TableClient::take(std::uint32_t item, Asked asked, std::vector<zmq::message_t>& parts) {
+void TableClient::take(std::uint32_t item, Request request, std::vector<zmq::message_t>& parts) {
   Part& part = parts_[item];
-  if (asked == Asked::rows) {
+  if (request == Request::rows) {
     const std::size_t bytes = dimension() * sizeof(float);
     if (parts.size() != 1 || parts[0].size() != part.ids.size() * bytes)
       throw Error(fmt::format("a parameter server gives other rows of '{}' than were asked for",
@@ -119,7 +119,7 @@ void TableClient::take(std::uint32_t item, Asked asked, std::vector<zmq::message
       copy_bytes(to_ + place * dimension(), from, bytes);
       from += bytes;
     }
-  } else if (asked == Asked::state) {
+  } else if (request == Request::state) {
     part.rows = {.ids = vector_of<std::uint64_t>(parts.at(0)),
                  .data = vector_of<float>(parts.at(1))};
     part.steps = vector_of<std::int64_t>(parts.at(2)).at(0);
@@ -133,7 +133,7 @@ std::int64_t TableClient::pull_rows(const std::function<void(const Rows&)>& take
     items.push_back(static_cast<std::uint32_t>(i));
   }
   while (!items.empty()) {
-    ask(Asked::state, items, "a table's rows");
+    ask(Request::state, items, "a table's rows");
     std::erase_if(items, [&](auto item) {
       const Part& part = parts_[item];
       if (part.rows.ids.empty()) return true;
@@ -147,7 +147,7 @@ std::int64_t TableClient::pull_rows(const std::function<void(const Rows&)>& take
 
 void TableClient::clear(std::int64_t steps) {
   for (Part& part : parts_) part.steps = steps;
-  ask_all(Asked::clear, "a table to be emptied");
+  ask_all(Request::clear, "a table to be emptied");
 }
 
 void TableClient::put_rows(const Rows& rows) {
@@ -161,7 +161,7 @@ void TableClient::put_rows(const Rows& rows) {
     }
   }
   has_given_ = true;
-  ask(Asked::store, with_ids(), "a table's rows to be stored");
+  ask(Request::store, with_ids(), "a table's rows to be stored");
 }
 
 }  // namespace sullae::ps

@@ -47,9 +47,9 @@ class TableClient final : public Client {
   };
 
   nlohmann::json description(std::span<const std::uint32_t> items) const override;
-  void send_push(const Header& header, bool again) override;
-  void send_question(const Header& header) override;
-  void take(std::uint32_t item, Asked asked, std::vector<zmq::message_t>& parts) override;
+  void send_push(const Header& header, Attempt attempt) override;
+  void send_request(const Header& header) override;
+  void take(std::uint32_t item, Request request, std::vector<zmq::message_t>& parts) override;
   void lost(std::size_t server) override;
   void divide(std::span<const std::uint64_t> ids);
   Items with_ids() const;

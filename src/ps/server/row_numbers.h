@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash.h"
 #include "ps/rows.h"
 #include "ps/server/huge_pages.h"
 
@@ -49,7 +50,7 @@ class RowNumbers {
   using Slots = std::vector<Slot, HugePages<Slot>>;
   static constexpr std::size_t kLeastSlots = 16;
 
-  std::size_t place_of(std::uint64_t id) const { return mix(id) & (slots_.size() - 1); }
+  std::size_t place_of(std::uint64_t id) const { return mix64(id) & (slots_.size() - 1); }
   // Its own, or the empty one where it belongs.
   std::size_t slot_of(std::uint64_t id) const {
     std::size_t at = place_of(id);

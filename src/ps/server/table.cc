@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "base/hash.h"
+
 namespace sullae::ps {
 namespace {
 
@@ -44,9 +46,9 @@ const float* Table::row(std::uint32_t number) const {
 
 // By G. Box and M. Muller.
 void Table::begin(std::uint64_t id, float* values) const {
-  std::uint64_t state = mix(shape_.seed ^ mix(id + 0x9e3779b97f4a7c15U));
+  std::uint64_t state = mix64(shape_.seed ^ mix64(id + 0x9e3779b97f4a7c15U));
   const auto next = [&] {
-    return fraction(mix(state += 0x9e3779b97f4a7c15U));
+    return fraction(mix64(state += 0x9e3779b97f4a7c15U));
   };
   for (std::size_t i = 0; i < dimension_; i += 2) {
     const double radius = shape_.deviation * std::sqrt(-2 * std::log(next()));

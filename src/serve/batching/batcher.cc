@@ -30,7 +30,9 @@ class Batcher::Impl {
   };
   using Queue = std::deque<Work>;
 
-  std::map<std::uint64_t, Queue>::iterator oldest();
+  bool is_full(const Queue& queue) const;
+  std::map<std::uint64_t, Queue>::iterator next_batch();
+  Clock::time_point next_change() const;
   std::vector<Work> take(Queue& queue);
   void fail_expired(std::unique_lock<std::mutex>& lock);
   void compute(std::vector<Work> batch) const;
@@ -102,9 +104,32 @@ std::int64_t Batcher::Impl::waiting() const {
   return waiting_;
 }
 
-std::map<std::uint64_t, Batcher::Impl::Queue>::iterator Batcher::Impl::oldest() {
-  return std::ranges::min_element(queues_, {},
-                                  [](const auto& entry) { return entry.second.front().enqueued; });
+bool Batcher::Impl::is_full(const Queue& queue) const {
+  std::int64_t rows = 0;
+  return std::ranges::any_of(queue, [&](const Work& work) {
+    rows += work.rows.count;
+    return rows >= options_.max_batch_size;
+  });
+}
+
+// The oldest of those that are full or have waited for long enough.
+std::map<std::uint64_t, Batcher::Impl::Queue>::iterator Batcher::Impl::next_batch() {
+  const auto due = Clock::now() - options_.max_queue_delay;
+  auto next = queues_.end();
+  for (auto entry = queues_.begin(); entry != queues_.end(); ++entry) {
+    const Queue& queue = entry->second;
+    const auto enqueued = queue.front().enqueued;
+    if (next != queues_.end() && enqueued >= next->second.front().enqueued) continue;
+    if (ending_ || enqueued <= due || is_full(queue)) next = entry;
+  }
+  return next;
+}
+
+// When one has waited for long enough, or for too long.
+Clock::time_point Batcher::Impl::next_change() const {
+  auto oldest = Clock::time_point::max();
+  for (const auto& [key, queue] : queues_) oldest = std::min(oldest, queue.front().enqueued);
+  return oldest + std::min<Clock::duration>(options_.max_queue_delay, options_.timeout);
 }
 
 std::vector<Batcher::Impl::Work> Batcher::Impl::take(Queue& queue) {
@@ -158,13 +183,9 @@ void Batcher::Impl::serve() {
       if (ending_) return;
       continue;
     }
-    const auto next = oldest();
-    std::int64_t rows = 0;
-    for (const Work& work : next->second) rows += work.rows.count;
-    const auto until = next->second.front().enqueued + options_.max_queue_delay;
-    if (!ending_ && rows < options_.max_batch_size && Clock::now() < until) {
-      const auto expires = next->second.front().enqueued + options_.timeout;
-      filled_.wait_until(lock, std::min<Clock::time_point>(until, expires));
+    const auto next = next_batch();
+    if (next == queues_.end()) {
+      filled_.wait_until(lock, next_change());
       continue;
     }
     auto batch = take(next->second);

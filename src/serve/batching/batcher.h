@@ -32,8 +32,8 @@ struct BatcherOptions {
   int instances = 1;
 };
 
-/// A queue and the threads that empty it. Rows of equal keys make batches; the oldest request decides which
-/// batch is next. Any thread may call submit().
+/// A queue and the threads that empty it. Rows of equal keys make batches; of those that are full or whose
+/// first request has waited for max_queue_delay, the one with the oldest request is next. Any thread may call submit().
 class Batcher {
  public:
   /// A request's part of the network's output, or why there is none.

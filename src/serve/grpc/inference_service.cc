@@ -140,7 +140,10 @@ InferenceService::Reactor* InferenceService::ModelReady(Context* context, const 
           repository_.look_up(model.name(), model.version());
           ready.set_ready(true);
         } catch (const RequestError& error) {
-          if (error.refusal() != Refusal::unavailable) throw;
+          // Triton's server says so of a model that there is not, too.
+          const bool is_known =
+              error.refusal() == Refusal::unavailable || error.refusal() == Refusal::not_found;
+          if (!is_known) throw;
           ready.set_ready(false);
         }
       });

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/request_error.h"
 #include "serve/protocol/json_tensors.h"
@@ -107,8 +109,47 @@ HttpInferRequest parse_infer_request(std::string_view body, std::optional<std::s
   return parsed;
 }
 
+HttpInferRequest parse_raw_request(std::string_view body,
+                                   const std::vector<TensorSignature>& inputs) {
+  if (inputs.size() != 1)
+    refuse(fmt::format(
+        "Inference-Header-Content-Length is 0: the body is the only input, but the model "
+        "has {}",
+        inputs.size()));
+  InferTensor tensor{.name = inputs.front().name,
+                     .datatype = inputs.front().datatype,
+                     .shape = inputs.front().shape};
+  const bool is_bytes = tensor.datatype == Datatype::bytes;
+  const std::size_t elements = is_bytes ? 1 : body.size() / size_of(tensor.datatype);
+  std::int64_t row = 1;  // without the size that is open
+  for (const std::int64_t size : tensor.shape) row *= std::max<std::int64_t>(size, 1);
+  std::int64_t left = static_cast<std::int64_t>(elements) / row;
+  for (std::int64_t& size : tensor.shape) {
+    if (size < 0) size = std::exchange(left, 1);
+  }
+  if (is_bytes) {
+    tensor.strings.emplace_back(body);
+  } else {
+    tensor.data = body;
+  }
+  check_element_count(tensor);
+  HttpInferRequest parsed;
+  parsed.binary_by_default = true;
+  parsed.request.inputs.push_back(std::move(tensor));
+  return parsed;
+}
+
 HttpInferResponse write_infer_response(const InferResponse& response,
-                                       const HttpInferRequest& request) {
+                                       const HttpInferRequest& request, http::Reservation* memory) {
+  const auto is_binary = [&](const InferTensor& tensor) {
+    const auto asked = request.binary_outputs.find(tensor.name);
+    return asked == request.binary_outputs.end() ? request.binary_by_default : asked->second;
+  };
+  std::size_t elements = 0;
+  for (const InferTensor& tensor : response.outputs) {
+    if (!is_binary(tensor)) elements += element_count(tensor.shape, tensor.name);
+  }
+  if (memory != nullptr) reserve_answer(*memory, elements);
   json body = {{"model_name", response.model_name}, {"model_version", response.model_version}};
   if (!request.request.id.empty()) body["id"] = request.request.id;
   std::string binary;
@@ -117,8 +158,7 @@ HttpInferResponse write_infer_response(const InferResponse& response,
   for (const InferTensor& tensor : response.outputs) {
     json output = {
         {"name", tensor.name}, {"datatype", name_of(tensor.datatype)}, {"shape", tensor.shape}};
-    const auto asked = request.binary_outputs.find(tensor.name);
-    if (asked == request.binary_outputs.end() ? request.binary_by_default : asked->second) {
+    if (is_binary(tensor)) {
       const std::string bytes =
           tensor.datatype == Datatype::bytes ? join_strings(tensor.strings) : tensor.data;
       output["parameters"] = {{"binary_data_size", bytes.size()}};

@@ -34,13 +34,20 @@ HttpInferRequest parse_infer_request(std::string_view body, std::optional<std::s
                                      http::Reservation* memory = nullptr,
                                      const CheckRows& check = {});
 
+/// Triton's raw binary request, whose Inference-Header-Content-Length is 0: the whole body is the only one of `inputs`, the model's, of which
+/// one size may be open; of BYTES it is one element. Outputs are binary. Throws RequestError (invalid).
+HttpInferRequest parse_raw_request(std::string_view body,
+                                   const std::vector<TensorSignature>& inputs);
+
 struct HttpInferResponse {
   std::string body;
   /// Where binary data follows the JSON.
   std::optional<std::size_t> json_size;
 };
+/// With `memory`, throws as reserve_answer().
 HttpInferResponse write_infer_response(const InferResponse& response,
-                                       const HttpInferRequest& request);
+                                       const HttpInferRequest& request,
+                                       http::Reservation* memory = nullptr);
 
 /// BYTES elements, each behind its length in 4 little-endian bytes, as binary tensors and gRPC's raw contents
 /// have them.

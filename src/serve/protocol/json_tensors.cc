@@ -91,15 +91,15 @@ std::size_t estimate(std::string_view text) {
   return text.size() + elements * kElementBytes + containers * kContainerBytes + texts * kTextBytes;
 }
 
-void reserve(http::Reservation& memory, std::size_t bytes) {
+void reserve(http::Reservation& memory, std::size_t bytes, const char* whose, const char* remedy) {
   constexpr std::size_t kMegabyte = std::size_t{1} << 20;
   const std::size_t all = memory.bytes() + bytes;
   if (all > memory.budget().limit())
     throw RequestError(
         Refusal::too_large,
-        fmt::format("the body's JSON would take {} MB, which is more than all requests may "
-                    "(--max-inflight-megabytes {}); send tensors as binary data",
-                    all / kMegabyte, memory.budget().limit() / kMegabyte));
+        fmt::format("the {} JSON would take {} MB, which is more than all requests may "
+                    "(--max-inflight-megabytes {}); {} tensors as binary data",
+                    whose, all / kMegabyte, memory.budget().limit() / kMegabyte, remedy));
   if (!memory.grow_to(all)) throw RequestError(Refusal::unavailable, http::kNoMemoryLeft);
 }
 
@@ -167,7 +167,7 @@ json real(double value) { return std::isfinite(value) ? json(value) : json(nullp
 
 json parse_json(std::string_view text, http::Reservation* memory) {
   const std::size_t bytes = estimate(text);
-  if (memory != nullptr) reserve(*memory, bytes);
+  if (memory != nullptr) reserve(*memory, bytes, "body's", "send");
   try {
     return json::parse(text);
   } catch (const json::exception& error) {  // also a number beyond all doubles
@@ -239,6 +239,11 @@ json element_to_json(const InferTensor& tensor, std::size_t i) {
       return tensor.strings[i];
   }
   return nullptr;
+}
+
+void reserve_answer(http::Reservation& memory, std::size_t elements) {
+  constexpr std::size_t kFew = 1000;
+  if (elements > kFew) reserve(memory, elements * kElementBytes, "answer's", "ask for");
 }
 
 json elements_to_json(const InferTensor& tensor) {

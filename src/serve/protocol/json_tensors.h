@@ -12,6 +12,8 @@ namespace sullae::serve {
 /// Parses a body. Throws RequestError: invalid, with the place of the mistake; with `memory`, too_large and unavailable
 /// where what it becomes would take more than is left of it.
 nlohmann::json parse_json(std::string_view text, http::Reservation* memory = nullptr);
+/// Before an answer with so many elements is made as JSON, which takes far more memory than they do. Throws RequestError: too_large, unavailable.
+void reserve_answer(http::Reservation& memory, std::size_t elements);
 /// Never throws: bytes that are no UTF-8 become U+FFFD.
 std::string dump_json(const nlohmann::json& value);
 

@@ -58,6 +58,9 @@ void ServedModel::write_state() {
              .unpromoted = unpromoted_,
              .canary = canary_percent_ > 0 ? canary_ : 0,
              .canary_percent = canary_percent_};
+    for (const auto& [number, entry] : entries_) {
+      if (entry.version) state.loaded.insert(number);
+    }
   }
   if (written_ == state) return;
   repository::write_serving_state(directory_, state);
@@ -169,41 +172,63 @@ ModelStatus ServedModel::status() const {
   return status;
 }
 
+// The lock under which the version that `wanted` names, under it, is loaded; 0 is none. It is named again after another has been loaded.
+// Throws RequestError (conflict) where it is refused.
+std::unique_lock<std::mutex> ServedModel::lock_with_ready(
+    const std::function<std::int64_t()>& wanted) {
+  std::unique_lock updating(update_mutex_, std::defer_lock);
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    const std::int64_t number = wanted();
+    if (number == 0 || entries_[number].version) return lock;
+    lock.unlock();
+    if (!updating.owns_lock()) {
+      updating.lock();
+      read_config();
+    } else if (const auto [held, is_ready] = make_ready(number); !is_ready) {
+      throw RequestError(Refusal::conflict,
+                         fmt::format("model '{}': version {} is refused: {}", name_, number,
+                                     entries_[number].status.reason));
+    }
+  }
+}
+
 std::int64_t ServedModel::roll_back() {
   const auto found = repository::versions_in(directory_);
-  std::unique_lock lock(mutex_);
-  auto left = candidates(found);
-  std::erase_if(left, [&](std::int64_t number) { return unpromoted_.contains(number); });
-  const auto before = std::find_if(left.rbegin(), left.rend(),
-                                   [&](std::int64_t number) { return number < serving_; });
-  if (serving_ == 0 || before == left.rend()) {
-    throw RequestError(
-        Refusal::conflict,
-        fmt::format("model '{}': there is no version before {} to go back to", name_, serving_));
-  }
+  std::int64_t before = 0;
+  auto lock = lock_with_ready([&] {
+    auto left = candidates(found);
+    std::erase_if(left, [&](std::int64_t number) { return unpromoted_.contains(number); });
+    const auto newest = std::find_if(left.rbegin(), left.rend(),
+                                     [&](std::int64_t number) { return number < serving_; });
+    if (serving_ == 0 || newest == left.rend()) {
+      throw RequestError(
+          Refusal::conflict,
+          fmt::format("model '{}': there is no version before {} to go back to", name_, serving_));
+    }
+    return before = *newest;
+  });
   // Also those above it that wait.
   for (const std::int64_t number : found) {
     if (number >= serving_) withdrawn_.insert(number);
   }
-  if (withdrawn_.contains(canary_) || canary_ == *before) canary_percent_ = 0;
+  if (withdrawn_.contains(canary_) || canary_ == before) canary_percent_ = 0;
   log::info("model {}: version {} is rolled back", name_, serving_);
-  if (const auto entry = entries_.find(*before); entry != entries_.end() && entry->second.version) {
-    serving_ = *before;
-    log::info("model {}: version {} answers now", name_, serving_);
-  }
+  serving_ = before;
+  log::info("model {}: version {} answers now", name_, serving_);
   lock.unlock();
   keep_state();
-  return *before;
+  return before;
 }
 
 void ServedModel::set_canary(std::int64_t number, int percent) {
   if (percent < 0 || percent > 100)
     throw RequestError(Refusal::invalid, fmt::format("percent {}: expected 0 to 100", percent));
   const auto found = repository::versions_in(directory_);
-  std::unique_lock lock(mutex_);
   if (percent > 0 && !found.contains(number))
     throw RequestError(Refusal::not_found,
                        fmt::format("model '{}' has no version {}", name_, number));
+  auto lock = lock_with_ready([&] { return percent > 0 ? number : 0; });
   withdrawn_.erase(number);
   if (percent < 100 && number > serving_ && found.contains(number)) unpromoted_.insert(number);
   if (percent == 100) {

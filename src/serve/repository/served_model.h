@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -71,11 +72,11 @@ class ServedModel {
   /// Looks at the folder too, for versions that are not loaded.
   ModelStatus status() const;
 
-  /// Withdraws the version that is served; the one before takes its place, at once where it is loaded, else with
-  /// the next update(). Also after a restart. Throws RequestError (conflict) where there is none before.
+  /// Withdraws the version that is served; the one before, which is loaded first where it is not, takes its place. Also after a
+  /// restart. Throws RequestError (conflict) where there is none before, or it is refused: nothing changes then.
   std::int64_t roll_back();
-  /// Sends `percent` of the requests to `number`, loading it with the next update(); 0 ends it, 100 makes it
-  /// the one that is served. Throws RequestError (not_found, invalid).
+  /// Sends `percent` of the requests to `number`, which is loaded first where it is not; 0 ends it, 100 makes it the one that is
+  /// served with the next update(). Throws RequestError (not_found, invalid, and conflict where it is refused).
   void set_canary(std::int64_t number, int percent);
   /// Forgets why versions were refused or withdrawn, so that update() tries again.
   void forget_refusals();
@@ -104,6 +105,8 @@ class ServedModel {
   bool is_settled(std::int64_t number);
   std::string way_out() const;
   void load(std::int64_t number, const std::set<std::int64_t>& found);
+  std::pair<std::unique_lock<std::mutex>, bool> make_ready(std::int64_t number);
+  std::unique_lock<std::mutex> lock_with_ready(const std::function<std::int64_t()>& wanted);
   std::vector<std::shared_ptr<Version>> settle(const std::set<std::int64_t>& found);
   void choose_default(const std::set<std::int64_t>& keep);
   void answer_with(std::int64_t number);

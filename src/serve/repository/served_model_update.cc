@@ -142,7 +142,6 @@ std::vector<std::shared_ptr<Version>> ServedModel::settle(const std::set<std::in
   std::vector<std::shared_ptr<Version>> dropped;
   const std::lock_guard lock(mutex_);
   looked_ = true;
-  std::erase_if(unpromoted_, [&](std::int64_t number) { return !found.contains(number); });
   const auto numbers = candidates(found);
   // Those that a newer one's share came before.
   for (const std::int64_t number : numbers) {
@@ -171,6 +170,13 @@ void ServedModel::forget_changed(const std::set<std::int64_t>& found) {
   std::map<std::int64_t, Files> refused;
   {
     const std::lock_guard lock(mutex_);
+    // Numbers may be given again.
+    const auto is_gone = [&](std::int64_t number) {
+      return !found.contains(number);
+    };
+    std::erase_if(unpromoted_, is_gone);
+    std::erase_if(withdrawn_, is_gone);
+    if (is_gone(canary_)) canary_percent_ = 0;
     std::erase_if(entries_, [&](const auto& entry) {
       return !entry.second.version && !found.contains(entry.first);
     });
@@ -229,6 +235,25 @@ bool ServedModel::is_settled(std::int64_t number) {
 }
 
 void ServedModel::load(std::int64_t number, const std::set<std::int64_t>& found) {
+  const auto [lock, is_ready] = make_ready(number);
+  if (!is_ready) return;
+  if (withdrawn_.contains(number)) return;  // while it was loaded
+  if (is_new(number, reference(candidates(found)))) {
+    const bool is_newest = unpromoted_.empty() || number > *unpromoted_.rbegin();
+    unpromoted_.insert(number);
+    if (is_newest) {
+      canary_ = number;
+      canary_percent_ = config_.new_version_percent;
+    }
+  }
+  // Whoever sees that it is ready, and asks without a number, is answered by it.
+  std::set<std::int64_t> both{number};
+  if (serving_ > 0) both.insert(serving_);
+  choose_default(both);
+}
+
+// With mutex_ held from then on: whoever sees that it is ready sees what becomes of it, too.
+std::pair<std::unique_lock<std::mutex>, bool> ServedModel::make_ready(std::int64_t number) {
   const fs::path directory = directory_ / std::to_string(number);
   ModelConfig config;
   std::string reason;
@@ -251,32 +276,21 @@ void ServedModel::load(std::int64_t number, const std::set<std::int64_t>& found)
   } catch (const std::exception& error) {
     reason = error.what();
   }
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   Entry& entry = entries_[number];
   entry.files = files;
   if (!version) {
     entry.status.state = VersionState::refused;
     entry.status.reason = reason;
     log::warning("model {}: version {} is refused: {}", name_, number, reason);
-    return;
+    return {std::move(lock), false};
   }
   entry.version = std::move(version);
   entry.status = {.number = number, .state = VersionState::ready};
-  if (is_new(number, reference(candidates(found)))) {
-    const bool is_newest = unpromoted_.empty() || number > *unpromoted_.rbegin();
-    unpromoted_.insert(number);
-    if (is_newest) {
-      canary_ = number;
-      canary_percent_ = config_.new_version_percent;
-    }
-  }
   log::info("model {}: version {} is ready ({}, {:.1f} s)", name_, number,
             entry.version->model().platform(),
             std::chrono::duration<double>(Clock::now() - start).count());
-  // Whoever sees that it is ready, and asks without a number, is answered by it.
-  std::set<std::int64_t> both{number};
-  if (serving_ > 0) both.insert(serving_);
-  choose_default(both);
+  return {std::move(lock), true};
 }
 
 void ServedModel::choose_default(const std::set<std::int64_t>& keep) {

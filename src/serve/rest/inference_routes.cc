@@ -31,9 +31,11 @@ std::optional<std::size_t> json_size_of(const http::Request& request) {
 void infer(Repository& repository, const Call& call, const http::Respond& respond) {
   const auto chosen = repository.choose(call.model, call.version);
   const http::Request& request = call.request;
+  const auto json_size = json_size_of(request);
   auto parsed = std::make_shared<HttpInferRequest>(
-      parse_infer_request(request.body, json_size_of(request), request.memory.get(),
-                          [&](std::int64_t rows) { chosen->check_rows(rows); }));
+      json_size == 0 ? parse_raw_request(request.body, chosen->model().codec().inputs())
+                     : parse_infer_request(request.body, json_size, request.memory.get(),
+                                           [&](std::int64_t rows) { chosen->check_rows(rows); }));
   InferRequest infer_request = std::move(parsed->request);
   parsed->request = {.id = infer_request.id};
   Version::infer(
@@ -41,7 +43,7 @@ void infer(Repository& repository, const Call& call, const http::Respond& respon
       [parsed, respond, memory = request.memory](const Version::Result& result) {
         attempt(respond, [&] {
           if (result.error) std::rethrow_exception(result.error);
-          auto written = write_infer_response(result.response, *parsed);
+          auto written = write_infer_response(result.response, *parsed, memory.get());
           http::Response response{.body = std::move(written.body)};
           if (written.json_size) {
             response.content_type = "application/octet-stream";
@@ -64,6 +66,12 @@ void predict(Repository& repository, const Call& call, const http::Respond& resp
       [form, respond, memory = request.memory](const Version::Result& result) {
         attempt(respond, [&] {
           if (result.error) std::rethrow_exception(result.error);
+          if (memory) {
+            std::size_t elements = 0;
+            for (const InferTensor& tensor : result.response.outputs)
+              elements += element_count(tensor.shape, tensor.name);
+            reserve_answer(*memory, elements);
+          }
           respond(counted(memory,
                           http::json_response(predict_response(result.response.outputs, form))));
         });

@@ -22,7 +22,7 @@ class RestApi final : public http::JsonHandler {
  public:
   /// All must outlive this object. `hosts` are names that this server goes by, where there are no tokens.
   RestApi(Repository& repository, online::ModelStores& stores, const http::Access& access,
-          const std::vector<std::string>& hosts);
+          http::KnownHosts hosts);
 
   void handle(http::Request request, http::Respond respond) override;
   void gave_up(std::size_t bytes) override;

@@ -28,7 +28,7 @@ ptree parse_xml(const std::string& text) {
 }
 
 // What an answer says of an error: "AccessDenied: …"; its code alone first.
-std::pair<std::string, std::string> refusal_in(const HttpAnswer& answer) {
+std::pair<std::string, std::string> refusal_in(const HttpResponse& answer) {
   std::string code;
   std::string message;
   try {
@@ -67,8 +67,8 @@ class S3Store final : public Store {
   // A key, or what keys begin with.
   std::optional<Status> status(const std::string& path) override {
     if (!path.empty()) {
-      const HttpAnswer answer = send({.method = "HEAD", .path = path});
-      if (answer.is_good()) {
+      const HttpResponse answer = send({.method = "HEAD", .path = path});
+      if (answer.ok()) {
         return Status{.is_folder = false,
                       .bytes = std::stoull(header(answer, "content-length", path)),
                       .version = header(answer, "etag", path)};
@@ -93,7 +93,7 @@ class S3Store final : public Store {
             std::uint64_t bytes, const std::function<void(std::string_view)>& take) override {
     std::uint64_t done = 0;
     while (done < bytes) {
-      const HttpAnswer answer = send(
+      const HttpResponse answer = send(
           {.path = path,
            .headers = {{"if-match", version}},
            .range = [&] { return fmt::format("bytes={}-{}", offset + done, offset + bytes - 1); },
@@ -109,7 +109,7 @@ class S3Store final : public Store {
                }});
       if (answer.status == 412)
         throw InputError(fmt::format("{}: has changed while it was read", name_of(path)));
-      if (!answer.is_good()) fail(path, answer);
+      if (!answer.ok()) fail(path, answer);
       if (done < bytes && header(answer, "content-length", path) == "0")
         throw InputError(fmt::format("{}: is truncated: it ends at byte {}, {} more were expected",
                                      name_of(path), offset + done, bytes - done));
@@ -122,20 +122,20 @@ class S3Store final : public Store {
       throw InputError(
           fmt::format("{}: {} bytes are more than S3 takes at once, {}: write smaller files",
                       name_of(path), bytes, kMost));
-    const HttpAnswer answer = send({.method = "PUT",
-                                    .path = path,
-                                    .payload_hash = sha256_hex(fd, bytes),
-                                    .fd = fd,
-                                    .bytes = bytes});
-    if (!answer.is_good()) fail(path, answer);
+    const HttpResponse answer = send({.method = "PUT",
+                                      .path = path,
+                                      .payload_hash = sha256_hex(fd, bytes),
+                                      .fd = fd,
+                                      .bytes = bytes});
+    if (!answer.ok()) fail(path, answer);
   }
 
   void remove(const std::string& path) override {
     std::vector<std::string> keys = {path};
     collect(path, keys);
     for (const auto& key : keys) {
-      const HttpAnswer answer = send({.method = "DELETE", .path = key});
-      if (!answer.is_good() && answer.status != 404) fail(key, answer);
+      const HttpResponse answer = send({.method = "DELETE", .path = key});
+      if (!answer.ok() && answer.status != 404) fail(key, answer);
     }
   }
 
@@ -167,13 +167,13 @@ class S3Store final : public Store {
   static std::string folder_of(const std::string& path) {
     return path.empty() || path.ends_with('/') ? path : path + '/';
   }
-  std::string header(const HttpAnswer& answer, const char* name, const std::string& path) const {
+  std::string header(const HttpResponse& answer, const char* name, const std::string& path) const {
     const auto found = answer.headers.find(name);
     if (found == answer.headers.end())
       throw Error(fmt::format("{}: the answer has no {}", name_of(path), name));
     return found->second;
   }
-  [[noreturn]] void fail(const std::string& path, const HttpAnswer& answer) {
+  [[noreturn]] void fail(const std::string& path, const HttpResponse& answer) {
     const auto [code, said] = refusal_in(answer);
     const std::string name = name_of(path);
     if (answer.status == 403 || answer.status == 401)
@@ -199,7 +199,7 @@ class S3Store final : public Store {
   }
 
   // What a list says of a path of which HEAD may not speak.
-  std::optional<Status> look_in_list(const std::string& path, const HttpAnswer& refused) {
+  std::optional<Status> look_in_list(const std::string& path, const HttpResponse& refused) {
     const auto slash = path.rfind('/');
     const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
     std::vector<Entry> entries;
@@ -218,9 +218,9 @@ class S3Store final : public Store {
     return std::nullopt;
   }
 
-  HttpAnswer send(const Call& call) {
+  HttpResponse send(const Call& call) {
     Credentials used;
-    HttpAnswer answer = send_once(call, used);
+    HttpResponse answer = send_once(call, used);
     if (answer.status != 403 && answer.status != 400) return answer;
     const auto code = refusal_in(answer).first;
     // HEAD says nothing more than the number.
@@ -228,13 +228,13 @@ class S3Store final : public Store {
     return renew_credentials(used) ? send_once(call, used) : answer;
   }
 
-  HttpAnswer send_once(const Call& call, Credentials& used) {
+  HttpResponse send_once(const Call& call, Credentials& used) {
     return send_with_retries(
         http_, name_of(call.path),
         [&] {
           SignedRequest request{.method = call.method,
                                 .host = host_,
-                                .path = prefix_ + '/' + percent_encode(call.path, true),
+                                .path = prefix_ + '/' + percent_encode_path(call.path),
                                 .query = call.query,
                                 .headers = call.headers,
                                 .payload_hash = call.payload_hash};
@@ -251,10 +251,10 @@ class S3Store final : public Store {
               .sink_status = call.range ? kPartial : 0};
         },
         {.progress = call.progress,
-         .problem = [](const HttpAnswer& said) { return refusal_in(said).second; },
-         .may_pass =
-             [](const HttpAnswer& said) {
-               return is_not_now(said.status) || refusal_in(said).first == "RequestTimeout";
+         .problem = [](const HttpResponse& said) { return refusal_in(said).second; },
+         .retryable =
+             [](const HttpResponse& said) {
+               return is_retryable(said.status) || refusal_in(said).first == "RequestTimeout";
              }});
   }
 
@@ -285,8 +285,8 @@ class S3Store final : public Store {
                                                 {"max-keys", std::to_string(most)}};
     if (!token.empty()) query["continuation-token"] = token;
     // The bucket itself.
-    const HttpAnswer answer = send({.path = "", .query = query});
-    if (!answer.is_good()) fail(prefix, answer);
+    const HttpResponse answer = send({.path = "", .query = query});
+    if (!answer.ok()) fail(prefix, answer);
     Listing listing;
     try {
       const ptree tree = parse_xml(answer.body);

@@ -51,8 +51,8 @@ std::optional<Credentials> of_section(const std::map<std::string, std::string>& 
 // As containers' and instances' services answer.
 std::optional<Credentials> of_service(Http& http, const std::string& url,
                                       std::vector<std::string> headers, const char* source) {
-  const HttpAnswer answer = http.send({.url = url, .headers = std::move(headers)});
-  if (!answer.is_good())
+  const HttpResponse answer = http.send({.url = url, .headers = std::move(headers)});
+  if (!answer.ok())
     throw InputError(
         fmt::format("the credentials of {} ({}): the answer is {}", source, url, answer.status));
   try {
@@ -87,11 +87,11 @@ std::optional<Credentials> of_instance(const Environment& environment, Http& htt
                                   .url = service + "/latest/api/token",
                                   .headers = {"X-aws-ec2-metadata-token-ttl-seconds: 300"},
                                   .connect_seconds = 1});
-    if (!token.is_good()) return std::nullopt;
+    if (!token.ok()) return std::nullopt;
     const std::vector<std::string> headers = {"X-aws-ec2-metadata-token: " + token.body};
     const std::string roles = service + "/latest/meta-data/iam/security-credentials/";
     const auto role = http.send({.url = roles, .headers = headers});
-    if (!role.is_good()) return std::nullopt;
+    if (!role.ok()) return std::nullopt;
     return of_service(http, roles + trim(role.body.substr(0, role.body.find('\n'))), headers,
                       "the instance's role");
   } catch (const ConnectionError&) {

@@ -53,8 +53,8 @@ class Sha256 {
 std::string query_of(const std::map<std::string, std::string>& query) {
   std::string text;
   for (const auto& [name, value] : query)
-    text += fmt::format("{}{}={}", text.empty() ? "" : "&", percent_encode(name, false),
-                        percent_encode(value, false));
+    text += fmt::format("{}{}={}", text.empty() ? "" : "&", percent_encode(name),
+                        percent_encode(value));
   return text;
 }
 

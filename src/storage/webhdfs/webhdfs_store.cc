@@ -21,7 +21,7 @@ using nlohmann::json;
 using Query = std::vector<std::pair<std::string, std::string>>;
 
 // "FileNotFoundException: …"; of a proxy the number alone.
-std::string problem_of(const HttpAnswer& answer) {
+std::string problem_of(const HttpResponse& answer) {
   const json said = json::parse(answer.body, nullptr, false);
   std::string problem = fmt::format("the answer is {}", answer.status);
   if (const auto found = said.find("RemoteException"); said.is_object() && found != said.end())
@@ -31,10 +31,10 @@ std::string problem_of(const HttpAnswer& answer) {
 
 // The exception's name before the number: a name node that starts, or stands by, says 403 (Hadoop's ExceptionHandler), and HttpFS says
 // 500 also where it refuses.
-bool may_pass(const HttpAnswer& answer) {
-  if (answer.is_good()) return false;
+bool retryable(const HttpResponse& answer) {
+  if (answer.ok()) return false;
   const json said = json::parse(answer.body, nullptr, false);
-  if (!said.is_object() || !said.contains("RemoteException")) return is_not_now(answer.status);
+  if (!said.is_object() || !said.contains("RemoteException")) return is_retryable(answer.status);
   const std::string exception = said["RemoteException"].value("exception", "");
   return exception == "RetriableException" || exception == "StandbyException" ||
          exception == "SafeModeException";
@@ -59,14 +59,14 @@ class WebHdfsStore final : public Store {
   }
 
   std::optional<Status> status(const std::string& path) override {
-    const HttpAnswer answer = ask("GET", path, {{"op", "GETFILESTATUS"}});
+    const HttpResponse answer = ask("GET", path, {{"op", "GETFILESTATUS"}});
     if (answer.status == 404) return std::nullopt;
     return read_answer(path, answer,
                        [](const json& said) { return status_of(said.at("FileStatus")); });
   }
 
   std::vector<Entry> list(const std::string& path) override {
-    const HttpAnswer answer = ask("GET", path, {{"op", "LISTSTATUS"}});
+    const HttpResponse answer = ask("GET", path, {{"op", "LISTSTATUS"}});
     return read_answer(path, answer, [](const json& said) {
       std::vector<Entry> entries;
       for (const json& file : said.at("FileStatuses").at("FileStatus")) {
@@ -87,7 +87,7 @@ class WebHdfsStore final : public Store {
     std::uint64_t done = 0;
     while (done < bytes) {
       const std::uint64_t before = done;
-      const HttpAnswer answer = send_with_retries(
+      const HttpResponse answer = send_with_retries(
           http_, name_of(path),
           [&] {
             return HttpRequest{.url = url_of(path, {{"op", "OPEN"},
@@ -100,8 +100,8 @@ class WebHdfsStore final : public Store {
                                  done += piece.size();
                                }};
           },
-          {.progress = [&] { return done; }, .problem = &problem_of, .may_pass = &may_pass});
-      if (!answer.is_good()) fail(path, answer);
+          {.progress = [&] { return done; }, .problem = &problem_of, .retryable = &retryable});
+      if (!answer.ok()) fail(path, answer);
       if (done == before)
         throw InputError(fmt::format("{}: is truncated: it ends at byte {}, {} more were expected",
                                      name_of(path), offset + done, bytes - done));
@@ -118,10 +118,10 @@ class WebHdfsStore final : public Store {
                     std::random_device{}(), ::getpid(), count++);
     const auto make = [&] {
       // The name node says where the data go, each time.
-      const HttpAnswer where = http_.send(
+      const HttpResponse where = http_.send(
           {.method = "PUT", .url = url_of(temporary, {{"op", "CREATE"}, {"overwrite", "true"}})});
       const auto location = where.headers.find("location");
-      if (may_pass(where)) throw ConnectionError(problem_of(where));
+      if (retryable(where)) throw ConnectionError(problem_of(where));
       if (location == where.headers.end()) fail(path, where);
       return HttpRequest{.method = "PUT",
                          .url = location->second,
@@ -129,9 +129,9 @@ class WebHdfsStore final : public Store {
                          .upload_fd = fd,
                          .upload_bytes = bytes};
     };
-    const HttpAnswer answer = send_with_retries(http_, name_of(path), make,
-                                                {.problem = &problem_of, .may_pass = &may_pass});
-    if (!answer.is_good()) fail(path, answer);
+    const HttpResponse answer = send_with_retries(
+        http_, name_of(path), make, {.problem = &problem_of, .retryable = &retryable});
+    if (!answer.ok()) fail(path, answer);
     if (move(temporary, path, bytes)) return;
     remove(path);
     if (!move(temporary, path, bytes))
@@ -139,8 +139,8 @@ class WebHdfsStore final : public Store {
   }
 
   void remove(const std::string& path) override {
-    const HttpAnswer answer = ask("DELETE", path, {{"op", "DELETE"}, {"recursive", "true"}});
-    if (!answer.is_good() && answer.status != 404) fail(path, answer);
+    const HttpResponse answer = ask("DELETE", path, {{"op", "DELETE"}, {"recursive", "true"}});
+    if (!answer.ok() && answer.status != 404) fail(path, answer);
   }
 
  private:
@@ -149,21 +149,21 @@ class WebHdfsStore final : public Store {
   }
   std::string url_of(const std::string& path, Query query) const {
     if (!user_.empty()) query.emplace_back("user.name", user_);
-    std::string url = base_ + percent_encode(path, true);
+    std::string url = base_ + percent_encode_path(path);
     char mark = '?';
     for (const auto& [name, value] : query) {
-      url += mark + name + '=' + percent_encode(value, false);
+      url += mark + name + '=' + percent_encode(value);
       mark = '&';
     }
     return url;
   }
-  HttpAnswer ask(const char* method, const std::string& path, const Query& query) {
+  HttpResponse ask(const char* method, const std::string& path, const Query& query) {
     return send_with_retries(
         http_, name_of(path),
         [&] { return HttpRequest{.method = method, .url = url_of(path, query)}; },
-        {.problem = &problem_of, .may_pass = &may_pass});
+        {.problem = &problem_of, .retryable = &retryable});
   }
-  [[noreturn]] void fail(const std::string& path, const HttpAnswer& answer) const {
+  [[noreturn]] void fail(const std::string& path, const HttpResponse& answer) const {
     const std::string problem = fmt::format("{}: {}", name_of(path), problem_of(answer));
     if (answer.status == 403 || answer.status == 401) throw AccessDenied(problem);
     throw Error(problem);
@@ -171,9 +171,9 @@ class WebHdfsStore final : public Store {
 
   template <class Read>
   std::invoke_result_t<Read, const json&> read_answer(const std::string& path,
-                                                      const HttpAnswer& answer,
+                                                      const HttpResponse& answer,
                                                       const Read& read_json) const {
-    if (!answer.is_good()) fail(path, answer);
+    if (!answer.ok()) fail(path, answer);
     try {
       return read_json(json::parse(answer.body));
     } catch (const json::exception& error) {
@@ -184,7 +184,7 @@ class WebHdfsStore final : public Store {
 
   // False where there is something of that name. An answer that was lost leaves open whether it was done.
   bool move(const std::string& from, const std::string& to, std::uint64_t bytes) {
-    const HttpAnswer answer = ask("PUT", from, {{"op", "RENAME"}, {"destination", "/" + to}});
+    const HttpResponse answer = ask("PUT", from, {{"op", "RENAME"}, {"destination", "/" + to}});
     const bool done =
         read_answer(from, answer, [](const json& said) { return said.at("boolean").get<bool>(); });
     if (done || status(from)) return done;

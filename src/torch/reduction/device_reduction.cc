@@ -1,5 +1,6 @@
 #include "sullae/adapter.h"
 #include "sullae/device.h"
+#include "sullae/elastic.h"
 #include "torch/device_order.h"
 #include "torch/reduction/dense_reduction.h"
 #include "torch/reduction/reductions.h"
@@ -23,6 +24,12 @@ class DeviceReduction final : public DenseReduction {
   void reduce(Communicator& communicator) override { reduce_flags(communicator); }
   void finish() override {
     turn_->await();
+    // Who goes on without a rank that is lost must not have taken the step with gradients that were reduced in part: the flags came
+    // before.
+    if (elastic::is_elastic()) {
+      turn_->wait_in_host();
+      device_->check();
+    }
     DenseReduction::finish();
   }
 

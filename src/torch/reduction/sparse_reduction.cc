@@ -20,7 +20,10 @@ class SparseReduction final : public BucketReduction {
     used_ = reduced.used;
   }
   void give(std::size_t) override {
-    parameter_.mutable_grad() = used_ ? rows_.to_tensor(parameter_.sizes()) : torch::Tensor();
+    parameter_.mutable_grad() =
+        used_
+            ? rows_.to_tensor(parameter_.sizes()).to(parameter_.device(), parameter_.scalar_type())
+            : torch::Tensor();
   }
   bool holds_gradient(std::size_t) const override { return false; }
   void clear(std::size_t) override {}
@@ -31,7 +34,7 @@ class SparseReduction final : public BucketReduction {
     if (gradient.defined()) return SparseRows::from(gradient.to_dense().to_sparse(1));
     auto shape = parameter_.sizes().vec();
     shape[0] = 0;
-    return {{}, torch::empty(shape, parameter_.options().requires_grad(false))};
+    return {{}, torch::empty(shape, row_type(parameter_.scalar_type()))};
   }
 
   torch::Tensor parameter_;

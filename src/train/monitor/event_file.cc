@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "base/host.h"
 #include "event.pb.h"
 #include "sullae/data/tfrecord.h"
 #include "sullae/error.h"
@@ -15,12 +16,6 @@ namespace {
 
 double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
 }
 
 }  // namespace

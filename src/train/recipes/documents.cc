@@ -53,14 +53,14 @@ Documents read_documents(const RecipeOptions& options) {
     return data::read_plain_texts(*data::open_dataset(files, reading_of(options, damage)), damage);
   };
   Documents documents{
-      .train = read(paths.train), .test = {}, .description = paths.description, .damaged = 0};
+      .train = read(paths.train), .test = {}, .description = paths.description, .damaged = {}};
   if (paths.test.empty()) {
     documents.test = cut_off_end(documents.train);
     documents.description += ", its last tenth held out for testing";
   } else {
     documents.test = read(paths.test);
   }
-  documents.damaged = damage.count();
+  documents.damaged = damage.records();
   return documents;
 }
 

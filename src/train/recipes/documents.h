@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,7 @@ struct Documents {
   std::vector<std::string> train;
   std::vector<std::string> test;
   std::string description;
-  std::size_t damaged = 0;
+  std::set<std::uint64_t> damaged = {};  ///< see data::DamageLog::records()
 };
 
 /// The texts of --data and --test-data: files of plain text, each of which is one, or those of a data set of any other format.

@@ -5,8 +5,10 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <numeric>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -100,7 +102,8 @@ class GptTask final : public Task {
   std::shared_ptr<torch::nn::Module> model() override { return model_; }
   const ModelDescription& description() const override { return model_description_; }
   std::string data_description() const override { return description_; }
-  std::size_t damaged() const override { return damaged_; }
+  std::size_t damaged() const override { return damaged_.size(); }
+  std::set<std::uint64_t> damaged_records() const override { return damaged_; }
 
   std::unique_ptr<Objective> objective(double label_smoothing) const override {
     if (label_smoothing != 0)
@@ -174,7 +177,7 @@ class GptTask final : public Task {
   std::int64_t context_ = 0;
   std::size_t test_batch_;
   std::uint64_t seed_;
-  std::size_t damaged_ = 0;
+  std::set<std::uint64_t> damaged_;
   Tokens train_;
   Tokens test_;
   std::vector<Tokens> added_;

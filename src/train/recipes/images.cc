@@ -5,6 +5,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <set>
 
 #include "sullae/data.h"
 #include "train/device.h"
@@ -132,6 +134,7 @@ class ImageTask final : public Task {
   std::size_t size(Split split) const override { return of(split).size(); }
   std::string data_description() const override { return description_; }
   std::size_t damaged() const override { return damage_->count(); }
+  std::set<std::uint64_t> damaged_records() const override { return damage_->records(); }
 
   std::unique_ptr<BatchStream> batches(Split split, BatchPlan plan, std::size_t epoch) override {
     ImageStreamOptions options = stream_;

@@ -3,6 +3,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <set>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
@@ -22,7 +24,7 @@ struct Source {
   std::vector<data::LabelledText> test;
   std::vector<std::string> classes;
   std::string description;
-  std::size_t damaged = 0;
+  std::set<std::uint64_t> damaged;
 };
 
 Source read_source(const RecipeOptions& options, const std::vector<std::string>& classes = {}) {
@@ -32,7 +34,7 @@ Source read_source(const RecipeOptions& options, const std::vector<std::string>&
                 .test = data::read_texts(*splits.test, damage),
                 .classes = splits.train->classes(),
                 .description = splits.description,
-                .damaged = damage.count()};
+                .damaged = damage.records()};
   if (source.train.empty()) throw InputError(splits.description + ": holds no texts");
   return source;
 }
@@ -79,7 +81,8 @@ class TextTask final : public Task {
   const ModelDescription& description() const override { return model_description_; }
   std::size_t size(Split split) const override { return of(split).labels.size(); }
   std::string data_description() const override { return description_; }
-  std::size_t damaged() const override { return damaged_; }
+  std::size_t damaged() const override { return damaged_.size(); }
+  std::set<std::uint64_t> damaged_records() const override { return damaged_; }
 
   std::unique_ptr<BatchStream> batches(Split split, BatchPlan plan, std::size_t) override {
     const EncodedTexts& texts = of(split);
@@ -104,7 +107,7 @@ class TextTask final : public Task {
   const TextNetwork& network_;
   ModelDescription model_description_;
   std::shared_ptr<torch::nn::Module> model_;
-  std::size_t damaged_;
+  std::set<std::uint64_t> damaged_;
   EncodedTexts train_;
   EncodedTexts test_;
   std::string description_;

@@ -55,6 +55,7 @@ class PartsUpdate final : public WeightUpdate {
   }
   void step() override { own().step(); }
 
+  void join_weights() override { own().join_weights(); }
   std::optional<SerializedCheckpoint> save(const std::filesystem::path& file,
                                            CheckpointMetadata metadata) override {
     part_->save(file, std::move(metadata));

@@ -3,10 +3,10 @@
 #include <functional>
 #include <utility>
 
-#include "parallel/agreement.h"
 #include "parallel/gradient_norm.h"
 #include "sullae/parallel/tensor_parallel.h"
 #include "sullae/torch.h"
+#include "torch/agreement.h"
 #include "train/optimizers.h"
 #include "train/update/part.h"
 
@@ -39,6 +39,7 @@ class ReplicatedPart final : public Part {
     });
   }
   void load(const std::filesystem::path& file) override {
+    const KeptOptions kept(update_->optimizer());
     on_first([&] { load_checkpoint(file, model_, as_parts(), *ranks_.model); });
     for (auto& [name, weight] : update_->master_weights()) {
       torch::Tensor values = weight.detach();

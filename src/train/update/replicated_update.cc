@@ -90,6 +90,7 @@ class ReplicatedUpdate final : public GatheredUpdate {
 
   void join_weights() override {
     if (local_sgd_.enabled() && steps_apart_ > 0) average_weights();
+    broadcast_buffers(model_, *world_);
   }
 
   void take_master_weights() override {

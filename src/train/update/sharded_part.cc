@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "sullae/parallel/tensor_parallel.h"
+#include "train/optimizers.h"
 #include "train/update/part.h"
 #include "train/update/sharded_update.h"
 
@@ -26,6 +27,7 @@ class ShardedPart final : public Part {
                          {.metadata = std::move(metadata)});
   }
   void load(const std::filesystem::path& file) override {
+    const KeptOptions kept(update_.optimizer());
     load_checkpoint(file, model_, update_.sharded(), ranks_.all);
   }
 

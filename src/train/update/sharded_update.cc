@@ -28,6 +28,7 @@ ShardedUpdate::ShardedUpdate(torch::nn::Module& model, const TrainOptions& optio
 }
 
 void ShardedUpdate::enter(const World& world) {
+  world_ = world;
   const auto make_own = [this](const ShardedOptimizer::Pieces& pieces) {
     return make(pieces);
   };
@@ -53,6 +54,8 @@ bool ShardedUpdate::reduce(double scale) {
   return !low_precision(options_) || sharded_->unscale(scale);
 }
 
+void ShardedUpdate::join_weights() { broadcast_buffers(model_, *world_); }
+
 // Each rank writes its parts, and nobody has the whole.
 std::optional<SerializedCheckpoint> ShardedUpdate::save(const std::filesystem::path& file,
                                                         CheckpointMetadata metadata) {
@@ -67,6 +70,7 @@ std::optional<SerializedCheckpoint> ShardedUpdate::save_weights(const std::files
 }
 
 void ShardedUpdate::load(const LoadedCheckpoint& loaded) {
+  const KeptOptions kept(sharded_->optimizer());
   load_checkpoint(loaded.file, model_, *sharded_);
 }
 

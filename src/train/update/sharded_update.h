@@ -34,6 +34,7 @@ class ShardedUpdate final : public WeightUpdate {
   bool reduce(double scale) override;
   void clip(double norm) override { sharded_->clip_grad_norm(norm); }
   void step() override { sharded_->step(); }
+  void join_weights() override;
   std::optional<SerializedCheckpoint> save(const std::filesystem::path& file,
                                            CheckpointMetadata metadata) override;
   std::optional<SerializedCheckpoint> save_weights(const std::filesystem::path& file,
@@ -54,6 +55,7 @@ class ShardedUpdate final : public WeightUpdate {
   torch::OrderedDict<std::string, torch::Tensor> names_;
   torch::OrderedDict<std::string, torch::Tensor> originals_;  // in float32, before the first world
   torch::ScalarType type_ = torch::kFloat32;
+  std::optional<World> world_;
   std::optional<ShardedOptimizer> sharded_;
 };
 

@@ -1,6 +1,7 @@
 #include "train/update/weight_update.h"
 
 #include <fmt/format.h>
+#include <torch/torch.h>
 
 #include "sullae/error.h"
 #include "sullae/torch.h"
@@ -24,6 +25,12 @@ void check_shard_of(torch::nn::Module& model, const TrainOptions& options) {
 }
 
 }  // namespace
+
+void broadcast_buffers(torch::nn::Module& model, const World& world) {
+  if (world.size() == 1) return;
+  const torch::NoGradGuard guard;
+  for (torch::Tensor buffer : model.buffers()) broadcast(buffer, 0, world);
+}
 
 std::optional<SerializedCheckpoint> GatheredUpdate::save(const std::filesystem::path& file,
                                                          CheckpointMetadata metadata) {

@@ -35,6 +35,9 @@ struct WholeState {
   MasterWeights weights;
 };
 
+/// They become rank 0's. Collective.
+void broadcast_buffers(torch::nn::Module& model, const World& world);
+
 /// Used by the training thread. enter() comes before all that is done in steps.
 class WeightUpdate {
  public:
@@ -59,7 +62,8 @@ class WeightUpdate {
   /// After each step, also one that was skipped.
   virtual void step_ended() {}
 
-  /// Weights and moments that ranks have changed apart are averaged, so that rank 0's are everybody's. Collective.
+  /// Weights and moments that ranks have changed apart are averaged, and buffers become rank 0's, so that what is tested and saved is everybody's,
+  /// and a run that goes on from there goes on as this one. Collective.
   virtual void join_weights() {}
   /// On rank 0 a checkpoint of the model to be written to `file`, or nothing, where ranks have written it together. `file` and
   /// `metadata` are rank 0's, and empty elsewhere. Collective.

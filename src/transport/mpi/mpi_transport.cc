@@ -269,7 +269,7 @@ class MpiTransport final : public Transport {
     if (found == 0) return;
     std::array<char, kAlarmBytes> message{};
     MPI_Mrecv(message.data(), kAlarmBytes, MPI_BYTE, &handle, MPI_STATUS_IGNORE);
-    throw_alarm(message);
+    take_alarm(message);
   }
 
   void check_peer(int code, int peer) {

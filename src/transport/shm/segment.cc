@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <map>
 #include <mutex>
 
@@ -52,6 +54,22 @@ class Segment::Mapping {
   std::size_t bytes_ = 0;
 };
 
+namespace {
+
+// Turns a lack of memory into an error here instead of a SIGBUS at the first touch. In pieces: older kernels undo all that a call has
+// reserved when a signal comes, such as a profiler's.
+void reserve(int fd, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes;) {
+    const std::size_t piece = std::min(kHugePage, bytes - at);
+    if (::fallocate(fd, 0, static_cast<off_t>(at), static_cast<off_t>(piece)) == 0)
+      at += piece;
+    else if (errno != EINTR)
+      throw system_error("shared memory: {} bytes are not to be had", bytes);
+  }
+}
+
+}  // namespace
+
 Segment Segment::create(std::size_t bytes) {
   bytes = bytes < kHugePage ? bytes : (bytes + kHugePage - 1) / kHugePage * kHugePage;
   UniqueFd fd(::memfd_create("sullae", MFD_CLOEXEC));
@@ -60,10 +78,7 @@ Segment Segment::create(std::size_t bytes) {
     throw system_error("shared memory: sizing a segment of {} bytes", bytes);
   }
   auto mapping = std::make_shared<Mapping>(std::move(fd), bytes);
-  // Reserving now turns a lack of memory into an error here instead of a SIGBUS at the first touch.
-  if (::fallocate(mapping->fd(), 0, 0, static_cast<off_t>(bytes)) != 0) {
-    throw system_error("shared memory: {} bytes are not to be had", bytes);
-  }
+  reserve(mapping->fd(), bytes);
   auto& registry = Mapping::registry();
   const std::lock_guard lock(registry.mutex);
   std::erase_if(registry.mappings, [](const auto& entry) { return entry.second.expired(); });

@@ -6,7 +6,9 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <thread>
 
 #include "base/environment.h"
@@ -26,7 +28,9 @@ bool wait_ready(int fd, short events, const Deadline& deadline) {
   for (;;) {
     pollfd polled{fd, events, 0};
     const auto limit = until_interruption(deadline.remaining());
-    const int n = ::poll(&polled, 1, static_cast<int>(limit.count()));
+    constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+    const int n =
+        ::poll(&polled, 1, static_cast<int>(std::min<std::int64_t>(limit.count(), kMost)));
     if (n > 0) return true;
     if (n == 0 && deadline.passed()) return false;
     if (n < 0 && errno != EINTR) throw system_error("poll");

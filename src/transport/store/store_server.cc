@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/secret.h"
 #include "base/system_error.h"
 #include "transport/store/lease.h"
 #include "transport/store/listen.h"
@@ -35,15 +36,6 @@ bool may_become_greeting(std::string_view input) {
   constexpr auto kStart = store_protocol::kGreeting;
   return input.size() <= kStart.size() + store_protocol::kMaxSecretBytes &&
          input.substr(0, kStart.size()) == kStart.substr(0, input.size());
-}
-
-// Takes equally long for all texts of a length.
-bool equal(std::string_view one, std::string_view other) {
-  if (one.size() != other.size()) return false;
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < one.size(); ++i)
-    difference |= static_cast<unsigned char>(one[i]) ^ static_cast<unsigned char>(other[i]);
-  return difference == 0;
 }
 
 struct Client {
@@ -212,7 +204,8 @@ class StoreServer::Impl {
       const auto end = client.input.find('\n');
       // The secret is compared whole: who could try its beginning would find it byte by byte.
       if (end == std::string::npos) return may_become_greeting(client.input);
-      if (!equal(std::string_view(client.input).substr(0, end), greeting_)) return false;
+      if (!equal_in_constant_time(std::string_view(client.input).substr(0, end), greeting_))
+        return false;
       client.input.erase(0, end + 1);
       client.greeted = true;
     }

@@ -302,7 +302,7 @@ class UcxTransport final : public Transport {
         ucp_worker_progress(worker_->handle);
       ucp_request_free(native);
     }
-    throw_alarm(message);
+    take_alarm(message);
   }
 
   void check_usable(int peer) {

@@ -52,13 +52,13 @@ TEST_P(LargeMessages, ArriveBothWaysAtOnce) {
       }
       std::vector<std::byte> in(bytes);
       std::promise<void> sent;
-      const auto send = std::make_shared<Operation>(true, context, 1 - own, 0, DataType::uint8,
-                                                    out.data(), bytes);
+      const auto send = std::make_shared<Operation>(Direction::send, context, 1 - own, 0,
+                                                    DataType::uint8, out.data(), bytes);
       send->finished = [&](const Operation&) {
         sent.set_value();
       };
       if (messenger.start(send)) sent.set_value();
-      Operation receive(false, context, 1 - own, 0, DataType::uint8, in.data(), bytes);
+      Operation receive(Direction::receive, context, 1 - own, 0, DataType::uint8, in.data(), bytes);
       messenger.run(receive);
       sent.get_future().wait();
       EXPECT_EQ(send->error, nullptr);

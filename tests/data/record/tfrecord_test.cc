@@ -3,6 +3,7 @@
 #include "sullae/data/tfrecord.h"
 
 #include "data/files.h"
+#include "data/record/byte_file.h"
 #include "sullae/data/dataset.h"
 #include "support/errors.h"
 
@@ -63,6 +64,16 @@ TEST_F(TFRecord, ComesBackAsWritten) {
   EXPECT_EQ(read_all(write_records("r.tfrecord.gz", records)), records);
   EXPECT_LT(std::filesystem::file_size(path("r.tfrecord.gz")), 100000U);
   EXPECT_TRUE(read_all(write_records("none.tfrecord", {})).empty());
+}
+
+// The length of the first record is 1f 8b, as gzip begins.
+TEST_F(TFRecord, MayBeginAsGzipDoes) {
+  const std::vector<std::string> records = {std::string(0x8b1f, 'x'), "a"};
+  const auto file = write_records("r.tfrecord", records);
+  EXPECT_EQ(bytes_of(file).substr(0, 2), "\x1f\x8b");
+  EXPECT_EQ(read_all(file), records);
+  EXPECT_EQ(ByteFile::open(file)->size(), std::filesystem::file_size(file));
+  EXPECT_EQ(read_all(write_records("r.tfrecord.gz", records)), records);
 }
 
 TEST_F(TFRecord, IsAbsentUntilClosed) {

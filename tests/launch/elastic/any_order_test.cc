@@ -21,8 +21,8 @@ TEST(Membership, TakesAnyOrderOfEvents) {
     };
     const int most = 2 + draw(5);
     trial.begin({.start = 2,
-                 .least = 1,
-                 .most = most,
+                 .min_ranks = 1,
+                 .max_ranks = most,
                  .first_cooldown = Milliseconds{draw(3) * 100},
                  .last_cooldown = Milliseconds{1000}},
                 {{"a", 2}, {"b", most}});

@@ -10,7 +10,7 @@ namespace {
 class Members : public ::testing::Test, protected Trial {};
 
 TEST_F(Members, StartTogether) {
-  begin({.start = 3, .least = 1, .most = 3}, {{"a", 2}, {"b", 2}});
+  begin({.start = 3, .min_ranks = 1, .max_ranks = 3}, {{"a", 2}, {"b", 2}});
   ASSERT_EQ(started_.size(), 3U);
   EXPECT_EQ(started_[1].host, "a");
   EXPECT_EQ(started_[1].slot, 1);
@@ -25,7 +25,7 @@ TEST_F(Members, StartTogether) {
 }
 
 TEST_F(Members, GoOnWithoutWhoDied) {
-  begin({.start = 3, .least = 2, .most = 3}, {{"a", 3}});
+  begin({.start = 3, .min_ranks = 2, .max_ranks = 3}, {{"a", 3}});
   for (const int worker : {0, 1, 2}) ready(worker);
   ended(0, Ending::failed);
   EXPECT_EQ(abandoned_, 1);
@@ -47,7 +47,7 @@ TEST_F(Members, GoOnWithoutWhoDied) {
 }
 
 TEST_F(Members, OneMembersFailureIsAllMembers) {
-  begin({.start = 2, .least = 1, .most = 2}, {{"a", 2}});
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
   ready(0);
   ready(1);
   ready(0, "a wait timed out");
@@ -60,7 +60,7 @@ TEST_F(Members, OneMembersFailureIsAllMembers) {
 
 // A rank that waits for another may see its death before the launcher does, and says less of it.
 TEST_F(Members, ADeathThatIsHeardOfLateIsToldToo) {
-  begin({.start = 3, .least = 1, .most = 3}, {{"a", 3}});
+  begin({.start = 3, .min_ranks = 1, .max_ranks = 3}, {{"a", 3}});
   for (const int worker : {0, 1, 2}) ready(worker);
   ready(1, "rank 0 closed its connection");
   ended(0, Ending::failed);
@@ -73,7 +73,8 @@ TEST_F(Members, ADeathThatIsHeardOfLateIsToldToo) {
 }
 
 TEST_F(Members, TwoDeathsAndOneDuringTheChange) {
-  begin({.start = 4, .least = 1, .most = 4, .first_cooldown = Milliseconds{5000}}, {{"a", 4}});
+  begin({.start = 4, .min_ranks = 1, .max_ranks = 4, .first_cooldown = Milliseconds{5000}},
+        {{"a", 4}});
   for (const int worker : {0, 1, 2, 3}) ready(worker);
   ended(1, Ending::failed);
   ended(2, Ending::failed);
@@ -84,7 +85,7 @@ TEST_F(Members, TwoDeathsAndOneDuringTheChange) {
 }
 
 TEST_F(Members, WhoLeavesIsNotReplacedOnAHostThatIsGone) {
-  begin({.start = 4, .least = 1, .most = 4}, {{"a", 2}, {"b", 2}});
+  begin({.start = 4, .min_ranks = 1, .max_ranks = 4}, {{"a", 2}, {"b", 2}});
   for (const int worker : {0, 1, 2, 3}) ready(worker);
   membership_->set_hosts({{"a", 2}}, now_);
   take();
@@ -101,7 +102,7 @@ TEST_F(Members, WhoLeavesIsNotReplacedOnAHostThatIsGone) {
 }
 
 TEST_F(Members, PauseBelowTheLeastAndGoOn) {
-  begin({.start = 2, .least = 2, .most = 2}, {{"a", 2}});
+  begin({.start = 2, .min_ranks = 2, .max_ranks = 2}, {{"a", 2}});
   ready(0);
   ready(1);
   ended(1, Ending::failed);
@@ -114,7 +115,7 @@ TEST_F(Members, PauseBelowTheLeastAndGoOn) {
 }
 
 TEST_F(Members, NotForEver) {
-  begin({.start = 2, .least = 2, .most = 2, .timeout = Milliseconds{60000}}, {{"a", 2}});
+  begin({.start = 2, .min_ranks = 2, .max_ranks = 2, .timeout = Milliseconds{60000}}, {{"a", 2}});
   ready(0);
   ready(1);
   ended(1, Ending::failed);
@@ -126,13 +127,13 @@ TEST_F(Members, NotForEver) {
 }
 
 TEST_F(Members, AMistakeAtTheStartIsTold) {
-  begin({.start = 2, .least = 1, .most = 2}, {{"a", 2}});
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
   ended(1, Ending::failed, "ended with exit code 2");
   EXPECT_TRUE(contains(failure_, "worker 1 on a ended with exit code 2 before it was ready"));
 }
 
 TEST_F(Members, AHostThatIsLostAtTheStartIsNoMistake) {
-  begin({.start = 2, .least = 1, .most = 2}, {{"a", 1}, {"b", 1}});
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 1}, {"b", 1}});
   ready(0);
   membership_->lost("b", "is lost with its host", now_);
   take();
@@ -144,7 +145,7 @@ TEST_F(Members, AHostThatIsLostAtTheStartIsNoMistake) {
 }
 
 TEST_F(Members, HostsThatAllGoBeforeTheBeginningAreWaitedFor) {
-  begin({.start = 2, .least = 1, .most = 2}, {{"a", 1}, {"b", 1}});
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 1}, {"b", 1}});
   membership_->set_hosts({}, now_);
   take();
   EXPECT_EQ(stopped_, (Workers{0, 1}));
@@ -161,7 +162,7 @@ TEST_F(Members, HostsThatAllGoBeforeTheBeginningAreWaitedFor) {
 }
 
 TEST_F(Members, WithFewerAtMostTheYoungestGo) {
-  begin({.start = 3, .least = 1, .most = 3}, {{"a", 1}, {"b", 2}});
+  begin({.start = 3, .min_ranks = 1, .max_ranks = 3}, {{"a", 1}, {"b", 2}});
   for (const int worker : {0, 1, 2}) ready(worker);
   membership_->set_limits(1, 1);
   membership_->set_hosts({{"a", 1}, {"b", 2}}, now_);
@@ -179,7 +180,7 @@ TEST_F(Members, WithFewerAtMostTheYoungestGo) {
 }
 
 TEST_F(Members, NobodyLeftIsTheEnd) {
-  begin({.start = 2, .least = 1, .most = 2}, {{"a", 2}});
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
   ready(0);
   ready(1);
   ended(0, Ending::failed, "ended with exit code 3");
@@ -188,7 +189,7 @@ TEST_F(Members, NobodyLeftIsTheEnd) {
 }
 
 TEST_F(Members, ChangesAreLimited) {
-  begin({.start = 2, .least = 1, .most = 2, .changes = 1}, {{"a", 2}});
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2, .changes = 1}, {{"a", 2}});
   ready(0);
   ready(1);
   ready(0, "failed");
@@ -200,7 +201,8 @@ TEST_F(Members, ChangesAreLimited) {
 }
 
 TEST_F(Members, HostsCoolDownLongerEachTime) {
-  begin({.start = 2, .least = 1, .most = 2, .last_cooldown = Milliseconds{4000}}, {{"a", 2}});
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2, .last_cooldown = Milliseconds{4000}},
+        {{"a", 2}});
   ready(0);
   ready(1);
   for (const int seconds : {1, 2, 4, 4}) {
@@ -218,7 +220,7 @@ TEST_F(Members, HostsCoolDownLongerEachTime) {
 }
 
 TEST_F(Members, WhoComesTogetherJoinsTogether) {
-  begin({.start = 1, .least = 1, .most = 4}, {{"a", 1}});
+  begin({.start = 1, .min_ranks = 1, .max_ranks = 4}, {{"a", 1}});
   ready(0);
   pass(Milliseconds{1000});
   membership_->set_hosts({{"a", 4}}, now_);
@@ -238,7 +240,7 @@ TEST_F(Members, WhoComesTogetherJoinsTogether) {
 }
 
 TEST_F(Members, AStepMayTakeLongerThanAnyLimit) {
-  begin({.start = 2, .least = 1, .most = 3, .timeout = Milliseconds{5000}}, {{"a", 3}});
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 3, .timeout = Milliseconds{5000}}, {{"a", 3}});
   ready(0);
   ready(1);
   pass(Milliseconds{1000});
@@ -251,8 +253,26 @@ TEST_F(Members, AStepMayTakeLongerThanAnyLimit) {
   EXPECT_EQ(workers(), (Workers{0, 1, 2}));
 }
 
+// One that hangs is waited for by all others, until they give up.
+TEST_F(Members, WhoDoesNotComeOutWhenAskedIsStoppedWhereOthersHaveFailed) {
+  begin({.start = 3, .min_ranks = 1, .max_ranks = 3, .timeout = Milliseconds{5000}},
+        {{"a", 2}, {"b", 1}});
+  for (const int worker : {0, 1, 2}) ready(worker);
+  membership_->set_hosts({{"a", 2}}, now_);
+  take();
+  EXPECT_EQ(interrupts_, 1);
+  pass(Milliseconds{20000});  // of a long step
+  ready(0, "rank 2 does not answer");
+  EXPECT_TRUE(stopped_.empty());
+  ready(1, "rank 2 does not answer");
+  pass(Milliseconds{5000});
+  EXPECT_EQ(stopped_, (Workers{2}));
+  ended(2, Ending::left);
+  EXPECT_EQ(workers(), (Workers{0, 1}));
+}
+
 TEST_F(Members, WhoDoesNotComeOutOfAFailedWorldIsStopped) {
-  begin({.start = 3, .least = 1, .most = 3, .timeout = Milliseconds{5000}}, {{"a", 3}});
+  begin({.start = 3, .min_ranks = 1, .max_ranks = 3, .timeout = Milliseconds{5000}}, {{"a", 3}});
   for (const int worker : {0, 1, 2}) ready(worker);
   ended(0, Ending::failed);
   ready(1);
@@ -263,7 +283,7 @@ TEST_F(Members, WhoDoesNotComeOutOfAFailedWorldIsStopped) {
 }
 
 TEST_F(Members, WhoComesOutAfterTheEndIsStopped) {
-  begin({.start = 2, .least = 1, .most = 2}, {{"a", 2}});
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
   ready(0);
   ready(1);
   ended(0, Ending::done);
@@ -273,7 +293,7 @@ TEST_F(Members, WhoComesOutAfterTheEndIsStopped) {
 }
 
 TEST_F(Members, AnEndBeforeTheBeginningIsAFailure) {
-  begin({.start = 1, .least = 1, .most = 2}, {{"a", 2}});
+  begin({.start = 1, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
   ready(0);
   pass(Milliseconds{1000});
   ASSERT_EQ(workers(), (Workers{0}));
@@ -281,7 +301,7 @@ TEST_F(Members, AnEndBeforeTheBeginningIsAFailure) {
   EXPECT_EQ(started_.size(), 2U);  // not at once, and not without end
   pass(Milliseconds{1000});
   EXPECT_EQ(started_.size(), 3U);
-  *membership_ = Membership({.start = 1, .least = 1, .most = 1});
+  *membership_ = Membership({.start = 1, .min_ranks = 1, .max_ranks = 1});
   membership_->set_hosts({{"a", 1}}, now_);
   take();
   ended(0, Ending::done, "ended with exit code 0");
@@ -289,7 +309,7 @@ TEST_F(Members, AnEndBeforeTheBeginningIsAFailure) {
 }
 
 TEST_F(Members, RanksThatAreLostAtOnceAreLostOnce) {
-  begin({.start = 4, .least = 1, .most = 4}, {{"a", 1}, {"b", 3}});
+  begin({.start = 4, .min_ranks = 1, .max_ranks = 4}, {{"a", 1}, {"b", 3}});
   for (const int worker : {0, 1, 2, 3}) ready(worker);
   membership_->lost("b", "is lost with its host", now_);
   take();
@@ -300,7 +320,7 @@ TEST_F(Members, RanksThatAreLostAtOnceAreLostOnce) {
 }
 
 TEST_F(Members, AHostThatIsNamedTwiceHasTheSlotsOfBoth) {
-  begin({.start = 5, .least = 1, .most = 6}, {{"a", 2}, {"b", 1}, {"a", 3}});
+  begin({.start = 5, .min_ranks = 1, .max_ranks = 6}, {{"a", 2}, {"b", 1}, {"a", 3}});
   EXPECT_EQ(started_.size(), 6U);
   for (const int worker : {0, 1, 2, 3, 4, 5}) ready(worker);
   EXPECT_EQ(workers(), (Workers{0, 1, 2, 3, 4, 5}));
@@ -310,7 +330,7 @@ TEST_F(Members, AHostThatIsNamedTwiceHasTheSlotsOfBoth) {
 }
 
 TEST_F(Members, AnEndIsNoReasonToChange) {
-  begin({.start = 2, .least = 1, .most = 3}, {{"a", 3}});
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 3}, {{"a", 3}});
   ready(0);
   ready(1);
   pass(Milliseconds{1000});

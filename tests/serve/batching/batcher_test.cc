@@ -117,6 +117,20 @@ TEST(Batcher, ADelayGathersABatch) {
   EXPECT_EQ(doubler.batches, (std::vector<std::int64_t>{3, 3}));
 }
 
+// What is full does not wait for the older one's time.
+TEST(Batcher, AFullBatchGoesBeforeAnOlderOneThatGathers) {
+  Doubler doubler;
+  Batcher batcher({.max_batch_size = 3, .max_queue_delay = std::chrono::hours(1)},
+                  std::ref(doubler));
+  auto older = submit(batcher, rows_of(1, 0, /*key=*/0));
+  auto full = submit(batcher, rows_of(3, 0, /*key=*/1));
+  EXPECT_FALSE(full.get().error);
+  EXPECT_EQ(doubler.count(), 1U);
+  auto rest = submit(batcher, rows_of(2, 0, /*key=*/0));
+  EXPECT_FALSE(older.get().error);
+  EXPECT_FALSE(rest.get().error);
+}
+
 // A thread that waits for its batch's time is told of what another thread leaves.
 TEST(Batcher, AFullBatchIsNotLeftWhileAThreadSleeps) {
   Doubler doubler;

@@ -84,6 +84,39 @@ TEST(InferJson, ReadsBinaryTensors) {
   EXPECT_FALSE(parsed.binary_outputs.at("z"));
 }
 
+TEST(InferJson, ReadsABodyThatIsTheOnlyInput) {
+  const auto numbers = bytes_of<float>({1, 2, 3, 4, 5, 6});
+  const auto rows = parse_raw_request(numbers, {{"x", Datatype::fp32, {-1, 3}}});
+  ASSERT_EQ(rows.request.inputs.size(), 1U);
+  EXPECT_EQ(rows.request.inputs[0].name, "x");
+  EXPECT_EQ(rows.request.inputs[0].shape, (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(rows.request.inputs[0].data, numbers);
+  EXPECT_TRUE(rows.binary_by_default);
+  const auto picture = parse_raw_request("\xff\xd8", {{"image", Datatype::bytes, {-1}}});
+  EXPECT_EQ(picture.request.inputs[0].strings, (std::vector<std::string>{"\xff\xd8"}));
+  EXPECT_EQ(picture.request.inputs[0].shape, (std::vector<std::int64_t>{1}));
+  EXPECT_THROW(parse_raw_request(numbers, {{"x", Datatype::fp32, {-1, 4}}}), RequestError);
+  EXPECT_TRUE(contains(
+      error_of([&] {
+        parse_raw_request(numbers, {{"x", Datatype::fp32, {-1}}, {"y", Datatype::fp32, {-1}}});
+      }),
+      "the body is the only input, but the model has 2"));
+}
+
+TEST(InferJson, RefusesAnswersThatAreMoreThanTheMemory) {
+  const InferResponse response{
+      .model_name = "m",
+      .outputs = {{.name = "y", .shape = {2000}, .data = std::string(8000, '\0')}}};
+  http::Budget budget(90000);
+  http::Reservation memory(budget);
+  EXPECT_TRUE(contains(error_of([&] { write_infer_response(response, {}, &memory); }),
+                       "the answer's JSON would take 0 MB, which is more than all requests may "
+                       "(--max-inflight-megabytes 0); ask for tensors as binary data"));
+  HttpInferRequest binary;
+  binary.binary_by_default = true;
+  EXPECT_TRUE(write_infer_response(response, binary, &memory).json_size);
+}
+
 TEST(InferJson, WritesAnswers) {
   const InferResponse response{
       .model_name = "m",

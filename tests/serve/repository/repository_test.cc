@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/request_error.h"
+#include "repository/serving_state.h"
 #include "serve/models.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
@@ -130,6 +131,39 @@ TEST_F(RepositoryTest, RollsBackAlsoForTheNextStart) {
   wait_for(3);
   EXPECT_EQ(repository_->roll_back("m").serving, 1);
   EXPECT_EQ(repository_->reload("m").serving, 3);
+}
+
+// What is to answer is loaded before anything is withdrawn for it.
+TEST_F(RepositoryTest, ARollBackToWhatIsRefusedChangesNothing) {
+  put_constant(model_, 1, 1);
+  put_constant(model_, 2, 2);
+  start();
+  wait_for(2);
+  put_text(model_ / "config.toml",
+           std::string(kConstantConfig) + "[[golden]]\ninstance = [1, 2]\nexpect = [2.0]\n");
+  const auto refusal = "model 'm': version 1 is refused: ";
+  EXPECT_TRUE(contains(error_of([&] { repository_->roll_back("m"); }), refusal));
+  EXPECT_EQ(ask(), 2);
+  EXPECT_EQ(version(2).state, VersionState::ready);
+  EXPECT_TRUE(contains(error_of([&] { repository_->set_canary("m", 1, 100); }), refusal));
+  EXPECT_TRUE(contains(error_of([&] { repository_->set_canary("m", 1, 5); }), refusal));
+  EXPECT_EQ(repository_->status("m").canary, 0);
+  repository_.reset();
+  start();
+  wait_for(2);
+}
+
+TEST_F(RepositoryTest, ANumberThatIsGivenAgainIsAnotherVersion) {
+  put_constant(model_, 1, 1);
+  put_constant(model_, 2, 2);
+  start();
+  wait_for(2);
+  EXPECT_EQ(repository_->roll_back("m").serving, 1);
+  std::filesystem::remove_all(model_ / "2");
+  wait_until([&] { return repository_->status("m").versions.size() == 1; });
+  wait_until([&] { return repository::read_serving_state(model_).withdrawn.empty(); });
+  put_constant(model_, 2, 3);
+  wait_for(3);
 }
 
 TEST_F(RepositoryTest, ACanaryGetsItsShare) {
