@@ -170,6 +170,10 @@ void declare_parallelism(CLI::App& app, RecipeOptions& o) {
       "divide the optimizer of their parts; --shard parameters goes with tp, and with "
       "dp=2,shard=4: four ranks each have the parameters together, and twice (transformer, gpt)",
       "DIMENSIONS");
+  group.add("--stages-per-rank", o.stages_per_rank,
+            "With pp in --mesh: each rank has so many stages of the model, between others' "
+            "(interleaved): it waits less, and sends more",
+            "N");
   group.add("--ps-mode", o.ps_mode,
             "What is on parameter servers (sullae run --ps): ps: everything; ps-sparse: tables of "
             "words' vectors, of which a step needs few rows",

@@ -156,6 +156,7 @@ Division make_division(const TrainOptions& options, const World& world) {
   }
   division.tensor = ranks.tensor;
   division.stages = ranks.stages;
+  division.stages_per_rank = options.stages_per_rank;
   return division;
 }
 
@@ -184,6 +185,11 @@ void check_division(torch::nn::Module& model, const TrainOptions& options, const
   }
   auto problem = wrong_ranks_of(kStages, ranks_of_stages(model), ranks.stages, options, ranks);
   throw_on_all(ranks.all, problem);
+  if (const HasStages* const stages = stages_of(model)) {
+    if (stages->stages_per_rank() != options.stages_per_rank)
+      throw InputError(fmt::format("--stages-per-rank {}: the model has {} a rank",
+                                   options.stages_per_rank, stages->stages_per_rank()));
+  }
   // A stage may have no layer that is in parts.
   const auto parts = ranks_of_parts(model);
   std::int64_t are_parts = parts ? 1 : 0;

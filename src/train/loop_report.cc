@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <set>
@@ -49,8 +50,9 @@ void Loop::tell_of_ranks() const {
   if (has_parameter_servers() && options_.device == "auto" && local_device(ranks_->all).is_cuda())
     tell(&Observer::noted,
          "the GPU is left alone: parameter servers train in host memory alone so far");
-  // (P - 1) / (m + P - 1) of the time, with m parts.
-  if (ranks_->stages && options_.accumulation_steps < ranks_->stages->size())
+  // (P - 1) / (m × v + P - 1) of the time, with m parts and v stages a rank.
+  if (ranks_->stages &&
+      options_.accumulation_steps * options_.stages_per_rank < ranks_->stages->size())
     tell(
         &Observer::noted,
         fmt::format("--mesh {}: with {} part{} of a step its ranks wait for each other for half of "
@@ -60,7 +62,8 @@ void Loop::tell_of_ranks() const {
 }
 
 Moment Loop::moment(double loss, double lr) const {
-  const auto left = (options_.epochs - state_.epoch + 1) * steps_per_epoch_ - state_.step;
+  auto left = (options_.epochs - state_.epoch + 1) * steps_per_epoch_ - state_.step;
+  if (options_.max_steps > 0) left = std::min(left, options_.max_steps - state_.steps);
   return {.epoch = static_cast<int>(state_.epoch),
           .epochs = options_.epochs,
           .step = state_.step,

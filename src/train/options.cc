@@ -120,6 +120,11 @@ void check_options(const TrainOptions& options, int world_size) {
   require_at_least(options.max_steps, 0, "max-steps");
   require_at_least(options.log_interval, 1, "log-interval");
   require_not_negative(options.momentum, "momentum");
+  for (const double beta : {options.beta1, options.beta2}) {
+    require(beta >= 0 && beta < 1,
+            fmt::format("--beta1 {}, --beta2 {}: expected 0 or more, and less than 1",
+                        options.beta1, options.beta2));
+  }
   require_not_negative(options.weight_decay, "weight-decay");
   require_not_negative(options.clip_norm, "clip-norm");
   require_not_negative(options.warmup_epochs, "warmup-epochs");
@@ -153,6 +158,10 @@ void check_options(const TrainOptions& options, int world_size) {
   if (options.shard != "none") check_shard(options);
   require_one_of(options.ps_mode, {"ps", "ps-sparse"}, "ps-mode");
   if (!options.mesh.empty()) check_mesh(options, world_size);
+  require_at_least(options.stages_per_rank, 1, "stages-per-rank");
+  require(options.stages_per_rank == 1 || has_stages(options),
+          fmt::format("--stages-per-rank {}: needs --mesh with pp of 2 or more",
+                      options.stages_per_rank));
   const int ranks = data_ranks(options, world_size);
   const int batch_size = scaled(options, ranks).batch_size;
   const int parts = ranks * options.accumulation_steps * options.scale_up;

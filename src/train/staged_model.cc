@@ -50,9 +50,12 @@ Tally as_tally(const torch::Tensor& numbers) {
 StagedModel::StagedModel(torch::nn::Module& model, HasStages& stages, const Objective& objective)
     : model_(model), stages_(stages), objective_(objective), world_(*stages.stages()) {
   std::vector<PipelineStage> own;
-  own.emplace_back(std::make_shared<torch::nn::Module>(),
-                   [this](const torch::Tensor& arrived) { return run(arrived); });
-  pipeline_ = std::make_unique<Pipeline>(std::move(own), world_, PipelineOptions{});
+  for (int stage = 0; stage < stages.stages_per_rank(); ++stage)
+    own.emplace_back(std::make_shared<torch::nn::Module>(),
+                     [this, stage](const torch::Tensor& arrived) { return run(stage, arrived); });
+  const char* const schedule = own.size() > 1 ? "interleaved" : "1f1b";
+  pipeline_ =
+      std::make_unique<Pipeline>(std::move(own), world_, PipelineOptions{.schedule = schedule});
 }
 
 std::size_t StagedModel::batches_together() const {
@@ -61,16 +64,18 @@ std::size_t StagedModel::batches_together() const {
 
 void StagedModel::begin(const std::vector<Batch>& batches, Last last) {
   batches_ = &batches;
-  next_ = 0;
+  next_.assign(static_cast<std::size_t>(stages_.stages_per_rank()), 0);
   last_ = std::move(last);
 }
 
 // They come in their order, forward, in whatever order they go backward.
-torch::Tensor StagedModel::run(const torch::Tensor& arrived) {
-  const std::size_t at = next_++;
+torch::Tensor StagedModel::run(int own, const torch::Tensor& arrived) {
+  const std::size_t at = next_[static_cast<std::size_t>(own)]++;
   const Batch& batch = batches_->at(at);
-  const auto here = is_first() ? torch::Tensor() : arrived.to(device_of(model_));
-  if (!is_last()) return stages_.run_stage(batch, here);
+  const bool is_first = world_.rank() == 0 && own == 0;
+  const bool is_last = has_last() && own == stages_.stages_per_rank() - 1;
+  const auto here = is_first ? torch::Tensor() : arrived.to(device_of(model_));
+  if (!is_last) return stages_.run_stage(own, batch, here);
   const Beginning beginning(stages_, here);
   return last_(batch, at);
 }
@@ -98,7 +103,7 @@ std::vector<Tally> StagedModel::measure(const std::vector<Batch>& batches) {
   });
   auto measured = pipeline_->forward(numbers(batches.size()), static_cast<int>(batches.size()));
   const auto count = static_cast<std::int64_t>(batches.size());
-  if (!is_last())
+  if (!has_last())
     measured = torch::empty({count, 2 + 2 * static_cast<std::int64_t>(metrics)}, torch::kFloat64);
   broadcast(measured, world_.size() - 1, world_);
   std::vector<Tally> tallies;

@@ -32,17 +32,16 @@ class StagedModel {
  private:
   // On the last rank: what becomes of a batch, which is number `at`.
   using Last = std::function<torch::Tensor(const Batch& batch, std::size_t at)>;
-  torch::Tensor run(const torch::Tensor& arrived);
+  torch::Tensor run(int own, const torch::Tensor& arrived);
   void begin(const std::vector<Batch>& batches, Last last);
-  bool is_first() const { return world_.rank() == 0; }
-  bool is_last() const { return world_.rank() == world_.size() - 1; }
+  bool has_last() const { return world_.rank() == world_.size() - 1; }
 
   torch::nn::Module& model_;
   HasStages& stages_;
   const Objective& objective_;
   World world_;
   const std::vector<Batch>* batches_ = nullptr;  // that run, in this order
-  std::size_t next_ = 0;
+  std::vector<std::size_t> next_;                // of each of this rank's stages
   Last last_;
   std::unique_ptr<Pipeline> pipeline_;
 };

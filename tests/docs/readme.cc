@@ -190,7 +190,7 @@ struct StackImpl : torch::nn::Module, sullae::train::HasStages {
   }
   torch::Tensor forward(const torch::Tensor& x) { return layer(arrived.defined() ? arrived : x); }   // on the last rank, by the objective
   const sullae::World* stages() const override { return &world; }
-  torch::Tensor run_stage(const sullae::train::Batch& batch, const torch::Tensor& before) override {
+  torch::Tensor run_stage(int, const sullae::train::Batch& batch, const torch::Tensor& before) override {
     return torch::tanh(layer(before.defined() ? before : batch.inputs[0]));
   }
   void begin_with(const torch::Tensor& before) override { arrived = before; }

@@ -41,7 +41,7 @@ struct PipedImpl : torch::nn::Module, HasStages {
     return x * scale;
   }
   const World* stages() const override { return &world; }
-  torch::Tensor run_stage(const Batch& batch, const torch::Tensor& before) override {
+  torch::Tensor run_stage(int, const Batch& batch, const torch::Tensor& before) override {
     auto y = before.defined() ? before : begin(batch.inputs[0]);
     for (auto& layer : layers) y = torch::tanh(layer(y));
     return y;
@@ -117,7 +117,7 @@ struct BareImpl : torch::nn::Module, HasStages {
   }
   torch::Tensor forward(const torch::Tensor& x) { return through(arrived.defined() ? arrived : x); }
   const World* stages() const override { return &world; }
-  torch::Tensor run_stage(const Batch& batch, const torch::Tensor& before) override {
+  torch::Tensor run_stage(int, const Batch& batch, const torch::Tensor& before) override {
     return through(before.defined() ? before : batch.inputs[0]);
   }
   void begin_with(const torch::Tensor& before) override { arrived = before; }

@@ -147,7 +147,7 @@ TEST(MeshOptions, HeadsAndLayersGoRound) {
     const Division stages{.stages = world};
     EXPECT_EQ(error_of<InputError>(
                   [&] { TransformerStack{.size = 8, .heads = 2, .layers = 2}.make(stages); }),
-              "--layers 2: 3 ranks have them one behind the other: expected at least one a rank");
+              "--layers 2: 3 ranks have them one behind the other: expected at least 3");
   });
 }
 

@@ -41,6 +41,47 @@ TEST_F(TrainedStages, AreWhatOneProcessTrains) {
   }
 }
 
+// Of which others have those between: with "interleaved".
+TEST_F(TrainedStages, MayBeSeveralARank) {
+  const std::vector<std::string> common = {"--epochs",    "1",   "--layers",         "5",
+                                           "--clip-norm", "0.5", "--checkpoint-dir", checkpoints_,
+                                           "--resume"};
+  const auto run_on = [&](int ranks, const char* recipe, std::vector<std::string> options) {
+    options.insert(options.end(), common.begin(), common.end());
+    return trained(ranks, recipe, options);
+  };
+  const std::vector<std::string> interleaved = {
+      "--mesh", "pp=2", "--stages-per-rank", "2", "--accumulation-steps", "4"};
+  auto sharded = interleaved;
+  sharded.insert(sharded.end(), {"--shard", "gradients"});
+  for (const char* const recipe : {"gpt", "transformer"}) {
+    std::filesystem::remove_all(checkpoints_);
+    const auto alone = run_on(1, recipe, {});
+    for (const auto& [ranks, options] : {std::pair{2, interleaved}, {4, sharded}}) {
+      std::filesystem::remove_all(checkpoints_);
+      const auto report = run_on(ranks, recipe, options);
+      expect_near(report, alone, recipe);
+      EXPECT_EQ(report.at("parameters"), alone.at("parameters"));
+    }
+    // Interrupted, and gone on with by one process, and the other way round.
+    for (const bool begins_alone : {false, true}) {
+      std::filesystem::remove_all(checkpoints_);
+      auto first = begins_alone ? std::vector<std::string>() : interleaved;
+      first.insert(first.end(), {"--max-steps", "10"});
+      run_on(begins_alone ? 1 : 2, recipe, first);
+      expect_near(run_on(begins_alone ? 2 : 1, recipe,
+                         begins_alone ? interleaved : std::vector<std::string>()),
+                  alone, recipe);
+      EXPECT_TRUE(contains(said_, "resuming after step 10 of epoch 1")) << said_;
+    }
+  }
+  EXPECT_TRUE(contains(refused(2, "gpt", {"--mesh", "pp=2", "--stages-per-rank", "2"}),
+                       "--layers 2: 2 ranks have them one behind the other, in 2 stages each "
+                       "(--stages-per-rank): expected at least 4"));
+  EXPECT_TRUE(contains(refused(1, "gpt", {"--stages-per-rank", "2"}),
+                       "--stages-per-rank 2: needs --mesh with pp of 2 or more"));
+}
+
 TEST_F(TrainedStages, TrainIn16Bits) {
   expect_to_train_in_16_bits({"--mesh", "pp=2", "--accumulation-steps", "4"});
 }

@@ -80,6 +80,8 @@ struct TrainOptions {
   /// (of a model that has TensorParallelLayer), and dp ranks have the same part, and other samples; of units ("dp=2,shard=4") shard ranks have each parameter
   /// together, dp times. What is not named is 1, but for dp, which is what is left. Empty: all have other samples, and the whole model.
   std::string mesh;
+  /// With pp: stages that each rank has, of a model made for so many.
+  int stages_per_rank = 1;
   /// What is on parameter servers, where the job has some: everything ("ps"), or the rows of tables with sparse gradients,
   /// and dense gradients are averaged among ranks ("ps-sparse").
   std::string ps_mode = "ps";

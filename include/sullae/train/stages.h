@@ -4,6 +4,9 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include <string>
+
+#include "sullae/parallel/stage_numbers.h"
 #include "sullae/sullae.h"
 #include "sullae/train/data.h"
 
@@ -14,15 +17,18 @@ namespace sullae::train {
 /// Parameters have the names that they have in the whole model, which registers them in the order of the stages; what several ranks have by
 /// one name is one. To begin as one process does, a rank draws what others have, too, and drops it. What is between ranks goes through
 /// host memory, also from one GPU to another.
-class HasStages {
+class HasStages : public StageNumbers {
  public:
-  virtual ~HasStages() = default;
   /// The ranks that have the layers, in their order; null where all are here.
   virtual const World* stages() const = 0;
-  /// What this rank's layers make of `batch`, for the next rank: one tensor, of any shape. `arrived` is what the rank before has made of
-  /// it; undefined on the first. Not called on the last.
-  virtual torch::Tensor run_stage(const Batch& batch, const torch::Tensor& arrived) = 0;
-  /// On the last: what the objective asks of the model begins with what has arrived of that batch. Undefined: it was that.
+  /// How many stages each rank has: rank r of P has those numbered r, P + r, 2P + r, … (interleaved, for a smaller bubble and more messages).
+  virtual int stages_per_rank() const { return 1; }
+  /// With several stages a rank; with one, ranks are in the order of stages.
+  int stage_of(const std::string&) const override { return 0; }
+  /// What a stage makes of `batch`, for the next one: one tensor, of any shape. `own` is its number among this rank's. `arrived` is what the stage
+  /// before has made of it; undefined for the first. Not called of the last.
+  virtual torch::Tensor run_stage(int own, const Batch& batch, const torch::Tensor& arrived) = 0;
+  /// Of the last: what the objective asks of the model begins with what has arrived of that batch. Undefined: it was that.
   virtual void begin_with(const torch::Tensor& arrived) = 0;
 };
 

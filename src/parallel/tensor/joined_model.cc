@@ -9,6 +9,7 @@
 
 #include "parallel/checkpoint/checkpoint.h"
 #include "parallel/named_state.h"
+#include "sullae/parallel/stage_numbers.h"
 #include "sullae/torch.h"
 #include "torch/agreement.h"
 #include "torch/tensor_type.h"
@@ -25,14 +26,18 @@ Json told_by(const std::vector<OwnModule>& modules) {
   Json told{{"problem", ""}, {"state", Json::array()}};
   std::map<const void*, std::string> firsts;
   for (const OwnModule& own : modules) {
-    const auto add = [&](const char* kind, const std::string& name) -> Json& {
-      told["state"].push_back({{"kind", kind}, {"name", name}, {"stage", own.stage}});
+    const auto* const numbers = dynamic_cast<const StageNumbers*>(&own.module);
+    const auto add = [&](const char* kind, const std::string& in_module) -> Json& {
+      const int stage =
+          numbers == nullptr || in_module.empty() ? own.stage : numbers->stage_of(in_module);
+      told["state"].push_back(
+          {{"kind", kind}, {"name", name_in(own.name, in_module)}, {"stage", stage}});
       return told["state"].back();
     };
-    if (!own.name.empty()) add("module", own.name);
+    if (!own.name.empty()) add("module", "");
     for (const NamedState& one : state_of(own.module)) {
       const auto name = name_in(own.name, one.name);
-      if (one.kind == Kind::module) add("module", name);
+      if (one.kind == Kind::module) add("module", one.name);
       if (one.kind != Kind::buffer) continue;
       try {
         data_type(one.tensor.scalar_type(), "a buffer");
@@ -40,14 +45,14 @@ Json told_by(const std::vector<OwnModule>& modules) {
         told["problem"] =
             fmt::format("a checkpoint of a model in parts: '{}': {}", name, error.what());
       }
-      Json& its = add("buffer", name);
+      Json& its = add("buffer", one.name);
       its["type"] = static_cast<int>(one.tensor.scalar_type());
       its["shape"] = one.tensor.sizes().vec();
     }
     for (const auto& item : own.module.named_parameters()) {
       const auto name = name_in(own.name, item.key());
       const auto first = firsts.emplace(item.value().unsafeGetTensorImpl(), name).first;
-      add("parameter", name)["is"] = first->second;
+      add("parameter", item.key())["is"] = first->second;
     }
   }
   return told;

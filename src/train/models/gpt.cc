@@ -70,17 +70,15 @@ torch::Tensor GptImpl::begin(const torch::Tensor& pieces) {
   return torch::dropout(x.flatten(0, 1), options_.stack.dropout, is_training());
 }
 
-torch::Tensor GptImpl::through_blocks(const torch::Tensor& x, const torch::Tensor& pieces) {
-  return blocks_(x, Places::causal(pieces.size(0), pieces.size(1)));
-}
-
-torch::Tensor GptImpl::run_stage(const Batch& batch, const torch::Tensor& arrived) {
+torch::Tensor GptImpl::run_stage(int own, const Batch& batch, const torch::Tensor& arrived) {
   const auto& pieces = batch.inputs[0];
-  return through_blocks(arrived.defined() ? arrived : begin(pieces), pieces);
+  return blocks_.run(own, arrived.defined() ? arrived : begin(pieces),
+                     Places::causal(pieces.size(0), pieces.size(1)));
 }
 
 torch::Tensor GptImpl::read(const torch::Tensor& pieces, const UseOfStates& use) {
-  const auto x = through_blocks(arrived_.defined() ? arrived_ : begin(pieces), pieces);
+  const auto x = blocks_.run_last(arrived_.defined() ? arrived_ : begin(pieces),
+                                  Places::causal(pieces.size(0), pieces.size(1)));
   return ends_.run(x, [&](const torch::Tensor& states) {
     auto vectors = embedding_->vectors();
     // They are in 32 bits. A GPU scores in 16 where the blocks do: there it is many times as fast, on processors it is slower.
@@ -111,7 +109,7 @@ torch::Tensor GptImpl::go_on(const std::vector<NewPieces>& texts) {
     return torch::tensor(numbers).to(vectors.device());
   };
   auto x = embedding_(on_device(pieces)) + places_(on_device(at));
-  x = blocks_(x, Places::growing(growing));
+  x = blocks_.run_last(x, Places::growing(growing));
   const auto states = normed(norm_, x.index_select(0, on_device(last)), vectors.scalar_type());
   auto scores = linear_of_few(states, vectors);
   for (const auto& text : growing) text.cache->commit(text.count);

@@ -38,12 +38,15 @@ class GptImpl : public torch::nn::Cloneable<GptImpl>,
   torch::jit::Module script() const override;
   ShardedUnits* units() override { return options_.division.units.get(); }
   const World* stages() const override { return options_.division.stage_ranks(); }
-  torch::Tensor run_stage(const Batch& batch, const torch::Tensor& arrived) override;
+  int stages_per_rank() const override { return blocks_.stages(); }
+  int stage_of(const std::string& name) const override {
+    return blocks_.stage_of(name, options_.division);
+  }
+  torch::Tensor run_stage(int own, const Batch& batch, const torch::Tensor& arrived) override;
   void begin_with(const torch::Tensor& arrived) override { arrived_ = arrived; }
 
  private:
   torch::Tensor begin(const torch::Tensor& pieces);
-  torch::Tensor through_blocks(const torch::Tensor& x, const torch::Tensor& pieces);
 
   GptOptions options_;
   PieceEmbedding embedding_{nullptr};

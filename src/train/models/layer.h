@@ -25,6 +25,7 @@ struct Division {
   std::optional<World> tensor = std::nullopt;
   /// Those that have some each, one behind the other's; none: all are here.
   std::optional<World> stages = std::nullopt;
+  int stages_per_rank = 1;
 
   const World* stage_ranks() const { return stages ? &*stages : nullptr; }
   bool is_first() const { return !stages || stages->rank() == 0; }

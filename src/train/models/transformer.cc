@@ -50,18 +50,18 @@ torch::Tensor TransformerClassifierImpl::begin(const torch::Tensor& pieces, cons
   }));
 }
 
-torch::Tensor TransformerClassifierImpl::run_stage(const Batch& batch,
+torch::Tensor TransformerClassifierImpl::run_stage(int own, const Batch& batch,
                                                    const torch::Tensor& arrived) {
   const torch::Tensor& pieces = batch.inputs[0];
   const auto places = Places::filled(pieces);
-  return blocks_(arrived.defined() ? arrived : begin(pieces, places), places);
+  return blocks_.run(own, arrived.defined() ? arrived : begin(pieces, places), places);
 }
 
 torch::Tensor TransformerClassifierImpl::scores(const Batch& batch) {
   const torch::Tensor& pieces = batch.inputs[0];
   const auto places = Places::filled(pieces);
   const auto text = torch::div(places.at, places.time, "floor");  // that a place is of
-  const auto x = blocks_(arrived_.defined() ? arrived_ : begin(pieces, places), places);
+  const auto x = blocks_.run_last(arrived_.defined() ? arrived_ : begin(pieces, places), places);
   return ends_.run(x, [&](const torch::Tensor& states) {
     const auto normal = norm_(states.to(norm_->weight.scalar_type()));
     const auto count = pieces.ne(0).sum(1, /*keepdim=*/true).to(normal.scalar_type());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "parallel/pipeline/partition.h"
@@ -18,21 +19,30 @@ torch::Tensor through(torch::nn::Linear& layer, const torch::Tensor& x) {
   return linear_of_few(x, layer->weight, layer->bias);
 }
 
-// So that the rank with the most work has as little as can be.
-IndexRange own_blocks(std::int64_t layers, double head, const Division& division) {
-  if (!division.stages) return {0, layers};
-  const int stages = division.stages->size();
+// Of each of its stages, so that the one with the most work has as little as can be.
+std::vector<IndexRange> own_blocks(std::int64_t layers, double head, const Division& division) {
+  if (!division.stages) return {{0, layers}};
+  const int ranks = division.stages->size();
+  const int stages = ranks * division.stages_per_rank;
   if (layers < stages)
-    throw InputError(
-        fmt::format("--layers {}: {} ranks have them one behind the other: expected at least one a "
-                    "rank",
-                    layers, stages));
+    throw InputError(fmt::format(
+        "--layers {}: {} ranks have them one behind the other{}: expected at least {}", layers,
+        ranks,
+        division.stages_per_rank == 1
+            ? ""
+            : fmt::format(", in {} stages each (--stages-per-rank)", division.stages_per_rank),
+        stages));
   std::vector<pipeline::LayerCost> costs(static_cast<std::size_t>(layers), {.seconds = 1});
   costs.back().seconds += head;
-  const auto firsts = pipeline::partition(costs, {.ranks = stages});
-  const auto rank = static_cast<std::size_t>(division.stages->rank());
-  const auto from = static_cast<std::int64_t>(firsts[rank]);
-  return {from, rank + 1 < firsts.size() ? static_cast<std::int64_t>(firsts[rank + 1]) : layers};
+  auto firsts = pipeline::partition(costs, {.ranks = ranks, .chunks = division.stages_per_rank});
+  firsts.push_back(static_cast<std::size_t>(layers));
+  std::vector<IndexRange> own;
+  for (int stage = division.stages->rank(); stage < stages; stage += ranks) {
+    const auto at = static_cast<std::size_t>(stage);
+    own.push_back(
+        {static_cast<std::int64_t>(firsts[at]), static_cast<std::int64_t>(firsts[at + 1])});
+  }
+  return own;
 }
 
 }  // namespace
@@ -133,18 +143,33 @@ torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& input, const Pl
 void TransformerBlocks::add(std::int64_t number, TransformerBlock block, const Division& division) {
   if (division.tensor) block->divide(*division.tensor);
   layers_.emplace_back(fmt::format("blocks.{}", number), block.ptr(), division);
+  numbers_.push_back(number);
   const std::vector<std::pair<std::string, std::shared_ptr<torch::nn::Module>>> named = {
       {std::to_string(number), block.ptr()}};
   modules_->update(named);
 }
 
-torch::Tensor TransformerBlocks::operator()(torch::Tensor x, const Places& places) {
+torch::Tensor TransformerBlocks::run(int stage, torch::Tensor x, const Places& places) {
   const auto blocks = modules_->children();  // not kept here: a clone's list gets other ones
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
+  const auto own = static_cast<std::size_t>(stage);
+  const std::size_t end = own + 1 < firsts_.size() ? firsts_[own + 1] : layers_.size();
+  for (std::size_t i = firsts_[own]; i < end; ++i) {
     auto& block = *blocks[i]->as<TransformerBlockImpl>();
     x = layers_[i].run(x, [&](const torch::Tensor& input) { return block.forward(input, places); });
   }
   return x;
+}
+
+int TransformerBlocks::stage_of(const std::string& name, const Division& division) const {
+  const int ranks = division.stages ? division.stages->size() : 1;
+  const int rank = division.stages ? division.stages->rank() : 0;
+  for (std::size_t i = 0; i < numbers_.size(); ++i) {
+    const auto block = fmt::format("blocks.{}", numbers_[i]);
+    if (name != block && !name.starts_with(block + '.')) continue;
+    const auto own = std::ranges::upper_bound(firsts_, i) - firsts_.begin() - 1;
+    return static_cast<int>(own) * ranks + rank;
+  }
+  return division.is_first() ? 0 : stages() * ranks - 1;
 }
 
 torch::ScalarType TransformerBlocks::type() const {
@@ -164,12 +189,15 @@ void TransformerStack::check() const {
 TransformerBlocks TransformerStack::make(
     const Division& division, double head,
     const std::function<void(torch::nn::Module& block)>& draw) const {
-  const IndexRange own = own_blocks(layers, head, division);
+  const auto own = own_blocks(layers, head, division);
   TransformerBlocks blocks;
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     TransformerBlock block(size, heads, dropout);
     if (draw) draw(*block);
-    if (own.from <= layer && layer < own.to) blocks.add(layer, block, division);
+    for (const auto& [from, to] : own) {
+      if (layer == from) blocks.begin_stage();
+      if (from <= layer && layer < to) blocks.add(layer, block, division);
+    }
   }
   return blocks;
 }

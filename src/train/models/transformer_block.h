@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sullae/parallel/tensor_parallel.h"
@@ -74,10 +75,21 @@ TORCH_MODULE(TransformerBlock);
 /// Blocks, one after the other, of which other ranks may have some.
 class TransformerBlocks {
  public:
+  /// What is added from here on is of this rank's next stage.
+  void begin_stage() { firsts_.push_back(layers_.size()); }
   /// `number` is its place among those of all ranks; `block` has the weights to start from.
   void add(std::int64_t number, TransformerBlock block, const Division& division);
-  /// `x` through all.
-  torch::Tensor operator()(torch::Tensor x, const Places& places);
+  /// So many this rank has: one, unless ranks have several.
+  int stages() const { return static_cast<int>(firsts_.size()); }
+  /// `x` through one of them.
+  torch::Tensor run(int stage, torch::Tensor x, const Places& places);
+  /// Through the last: all there are, where nobody else has any.
+  torch::Tensor run_last(torch::Tensor x, const Places& places) {
+    return run(stages() - 1, std::move(x), places);
+  }
+  /// The number among all ranks' of the stage that has what a network calls `name`: see HasStages. What is no block is of the first or the
+  /// last.
+  int stage_of(const std::string& name, const Division& division) const;
   /// What they compute in. There is one.
   torch::ScalarType type() const;
   /// For the network, by the name that add() gives its parameters: "blocks".
@@ -86,6 +98,8 @@ class TransformerBlocks {
  private:
   torch::nn::ModuleDict modules_;
   std::vector<Layer> layers_;
+  std::vector<std::int64_t> numbers_;  // of the layers
+  std::vector<std::size_t> firsts_;    // of the stages
 };
 
 /// How large they are.
