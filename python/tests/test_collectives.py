@@ -130,7 +130,10 @@ def test_any_order_and_names():
     ]
     order = range(len(kinds)) if hvd.rank() == 0 else reversed(range(len(kinds)))
     handles = {kind: kinds[kind]() for kind in order}
-    shapes = [list(hvd.synchronize(handles[kind]).shape) for kind in sorted(handles)]
+    results = [hvd.synchronize(handles[kind]) for kind in sorted(handles)]
+    results[-1], received = results[-1]  # as Horovod's, an alltoall's result comes with its splits
+    assert received.tolist() == [1, 1]
+    shapes = [list(result.shape) for result in results]
     assert shapes == [[2, 3], [4, 3], [2, 3], [1, 3], [2, 3]]
     for _ in range(1000):  # handles that nobody waits for
         hvd.allreduce_async(torch.ones(5))

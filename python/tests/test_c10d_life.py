@@ -1,0 +1,112 @@
+"""Groups of torch.distributed: how ranks find each other, what ends them, and what is told then."""
+
+import datetime
+import os
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+from ranks import on_ranks, run
+from test_c10d import start
+
+import sullae
+
+pytestmark = pytest.mark.skipif(int(torch.__version__.split(".")[0]) < 2, reason="torch 1 takes no backends")
+
+
+def test_own_address(monkeypatch):
+    from sullae import c10d
+
+    own = {"host": "10.1.2.3", "192.0.2.1": "10.9.9.9", "10.0.0.7": "10.0.0.2", "127.0.1.1": "127.0.0.1"}
+    monkeypatch.setattr(c10d, "_address_towards", own.get)
+    monkeypatch.setattr(c10d.socket, "gethostname", lambda: "host")
+    assert c10d._own_address("10.0.0.7") == "10.0.0.2"
+    assert c10d._own_address("localhost") == "127.0.0.1"  # all on this host
+    assert c10d._own_address(None) == "10.1.2.3"  # init_process_group(init_method="tcp://…")
+    assert c10d._own_address("fd00::7") == "10.1.2.3"
+    own["host"] = "127.0.1.1"  # Debian's /etc/hosts
+    assert c10d._own_address("127.0.1.1") == "10.9.9.9"
+    del own["192.0.2.1"]
+    assert c10d._own_address(None) == "127.0.0.1"
+    own = {"fd00::7": "fd00::2"}  # a network without IPv4
+    monkeypatch.setattr(c10d, "_address_towards", own.get)
+    assert c10d._own_address("fd00::7") == "fd00::2"
+    assert c10d._with_port("fd00::2", 5) == "[fd00::2]:5"
+    assert c10d._told_address("[fd00::2]:5 other") == "[fd00::2]:5"
+    with pytest.raises(sullae.InputError, match="no address but .::1.:5"):
+        c10d._told_address("[::1]:5 other")
+    assert c10d._told_address("127.0.0.1:5 host") == "127.0.0.1:5"
+    with pytest.raises(sullae.InputError, match="on other, has found no address but 127.0.0.1:5.*set MASTER_ADDR"):
+        c10d._told_address("127.0.0.1:5 other")
+
+
+@on_ranks(2)
+def test_groups_come_again_in_a_store_that_stays():
+    """torchrun's is its agent's, and outlives them."""
+    import sullae.c10d  # noqa: F401
+
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    store = dist.TCPStore(host, port, size, rank == 0, datetime.timedelta(seconds=60))
+    for _ in range(3):
+        again = dist.PrefixStore("job", store)
+        dist.init_process_group("sullae", store=again, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=30))
+        tensor = torch.ones(3)
+        dist.all_reduce(tensor)
+        assert tensor.tolist() == [2, 2, 2]
+        dist.destroy_process_group()
+    store.set(f"done/{rank}", "")
+    store.wait([f"done/{1 - rank}"])
+
+
+@on_ranks(2)
+def test_errors():
+    rank, _ = start()
+    with pytest.raises(sullae.MismatchError, match="1 float32.*2 float32|2 float32.*1 float32"):
+        dist.all_reduce(torch.zeros(1 + rank))
+    with pytest.raises(sullae.MismatchError):
+        dist.all_reduce(torch.zeros(1 + rank), async_op=True).wait()
+    with pytest.raises(sullae.InputError, match="expected 6 elements"):
+        dist.all_gather_into_tensor(torch.zeros(5), torch.zeros(3))
+    late = torch.zeros(3)
+    if rank == 0:
+        work = dist.irecv(late, 1)
+        with pytest.raises(sullae.TimeoutError, match="not done within 100 ms"):
+            work.wait(datetime.timedelta(milliseconds=100))
+        dist.barrier()
+        work.wait()
+        dist.barrier()
+        with pytest.raises(sullae.PeerError) as raised:
+            for _ in range(100):
+                dist.all_reduce(late)
+        assert raised.value.rank == 1
+    else:
+        dist.barrier()
+        dist.send(late, 0)
+        dist.barrier()
+    # Rank 1 ends here, without destroy_process_group().
+
+
+def end_while_callbacks_run():
+    start()
+
+    def late(future):
+        time.sleep(0.3)
+        return future.value()
+
+    for _ in range(5):
+        dist.all_reduce(torch.ones(4), async_op=True).get_future().then(late)
+    if dist.get_rank() == 1:
+        raise KeyError("of rank 1")
+    time.sleep(1)
+
+
+end_while_callbacks_run.on_a_rank = end_while_callbacks_run
+
+
+def test_a_program_may_end_while_callbacks_run():
+    ended = run(2, "test_c10d_life", "end_while_callbacks_run")
+    said = ended.stdout + ended.stderr
+    assert "KeyError: 'of rank 1'" in said
+    assert "rank 1 (process" in said and "ended with exit code 1" in said and "terminate called" not in said, said
