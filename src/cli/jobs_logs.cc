@@ -39,9 +39,25 @@ class LogReader {
   void print_more() {
     std::ifstream stream(log_, std::ios::binary);
     stream.seekg(offset_);
-    std::string text{std::istreambuf_iterator<char>(stream), {}};
-    text.resize(text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1);
-    offset_ += static_cast<std::streamoff>(text.size());
+    constexpr std::size_t kPiece = std::size_t{1} << 20;
+    std::string text;  // from offset_ on
+    while (stream) {
+      const std::size_t before = text.size();
+      text.resize(before + kPiece);
+      stream.read(text.data() + before, static_cast<std::streamsize>(kPiece));
+      text.resize(before + static_cast<std::size_t>(stream.gcount()));
+      const auto end = text.rfind('\n');
+      if (end == std::string::npos) continue;
+      print(text.substr(0, end + 1));
+      text.erase(0, end + 1);
+      offset_ += static_cast<std::streamoff>(end + 1);
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  // Whole lines.
+  void print(const std::string& text) {
     if (node_.empty()) {
       std::fwrite(text.data(), 1, text.size(), stdout);
     } else if (!text.empty()) {
@@ -53,10 +69,8 @@ class LogReader {
           fmt::print("{}\n", line);
       }
     }
-    std::fflush(stdout);
   }
 
- private:
   // Each process's node and number. "n1#2" is n1's second worker.
   std::vector<std::pair<std::string, int>> started() const {
     std::vector<std::pair<std::string, int>> found;

@@ -1,8 +1,12 @@
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <thread>
+#include <utility>
 
+#include "base/deadline.h"
 #include "cli/jobs_commands.h"
 #include "cli/nearest_option.h"
 #include "cli/open_cluster.h"
@@ -122,7 +126,7 @@ class SubmitCommand final : public Command {
       return 0;
     }
     OpenCluster cluster(engine_);
-    const auto submitted = cluster.jobs.submit(job);
+    const auto submitted = submit(cluster, job);
     const auto id = submitted.folder.id();
     // The name alone for scripts, the rest for people.
     fmt::print("{}\n", id);
@@ -138,6 +142,28 @@ class SubmitCommand final : public Command {
   }
 
  private:
+  // With a key it may be asked again: whoever waits for the job's end, a pipeline above all, is told of that and not of an engine that is busy.
+  cluster::Jobs::Submitted submit(OpenCluster& cluster, const Job& job) const {
+    const bool is_patient = watch_ && !job.idempotency_key.empty();
+    const Deadline deadline(std::chrono::minutes{10},
+                            "the limit of --watch for an engine's answer");
+    std::string told;
+    for (;;) {
+      try {
+        return cluster.jobs.submit(job);
+      } catch (const InputError&) {
+        throw;
+      } catch (const Error& error) {
+        if (!is_patient) throw;
+        if (deadline.passed())
+          throw TimeoutError(fmt::format("{} {}", error.what(), deadline.describe()));
+        if (std::exchange(told, error.what()) != error.what())
+          fmt::print(stderr, "{}; it is asked again\n", error.what());
+      }
+      std::this_thread::sleep_for(std::chrono::seconds{5});
+    }
+  }
+
   Job describe_job() {
     Job job;
     if (!file_.empty()) job = cluster::read_job(file_);

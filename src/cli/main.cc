@@ -3,6 +3,7 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/environment.h"
@@ -16,11 +17,12 @@ namespace {
 
 // Only what stands before the program that `sullae run` or `sullae jobs submit` starts is ours. There, MPI's -np has one
 // dash, which CLI11 would read as -n p, and -- may end the options.
-std::vector<std::string> prepare(int argc, char** argv) {
-  std::vector<std::string> words(argv + 1, argv + argc);
+std::vector<std::string> prepare(CLI::App& program, std::vector<std::string> words) {
   if (!words.empty() && words[0] == "bench") std::ranges::replace(words, "-np", "--np");
   const bool submits = words.size() > 1 && words[0] == "jobs" && words[1] == "submit";
   if (words.empty() || (words[0] != "run" && !submits)) return words;
+  CLI::App* app = program.get_subcommand(words[0]);
+  if (submits) app = app->get_subcommand(words[1]);
   for (std::size_t i = submits ? 2 : 1; i < words.size() && words[i].starts_with('-'); ++i) {
     if (words[i] == "--") {
       words.erase(words.begin() + static_cast<std::ptrdiff_t>(i));
@@ -29,7 +31,9 @@ std::vector<std::string> prepare(int argc, char** argv) {
     if (words[i] == "-np") words[i] = "--np";
     // The word after an option may be its value, which does not start with a dash.
     const bool value_follows = i + 1 < words.size() && !words[i + 1].starts_with('-');
-    if (value_follows && words[i].find('=') == std::string::npos) ++i;
+    const CLI::Option* const option = app->get_option_no_throw(words[i]);
+    const bool is_flag = option != nullptr && option->get_items_expected_max() == 0;
+    if (value_follows && !is_flag && words[i].find('=') == std::string::npos) ++i;
   }
   return words;
 }
@@ -90,21 +94,23 @@ std::vector<std::string> as_its_task(std::vector<std::string> words) {
 }
 
 int run(int argc, char** argv) {
-  const auto words = as_its_task(prepare(argc, argv));
+  auto words = as_its_task({argv + 1, argv + argc});
   sullae::cli::hand_over(words);
   CLI::App program("Sullae: distributed deep learning for C++", "sullae");
   program.set_version_flag("--version",
                            std::string("sullae ") + sullae::kVersion + '\n' + sullae::kParts);
   program.require_subcommand(1);
+  auto commands = sullae::cli::make_commands();
+  std::vector<CLI::App*> parsers;
+  for (const auto& command : commands) parsers.push_back(command->declare(program));
+  // After them: a command without a footer takes over what the program has by then.
   program.footer(
       "Examples:\n"
       "  sullae train mnist                       train on this machine, one rank\n"
       "  sullae run -np 4 sullae train mnist      the same with four ranks\n"
       "  sullae run -np 8 -H node1:4,node2:4 ./my_program\n"
       "\n'sullae COMMAND --help' says more about a command.");
-  auto commands = sullae::cli::make_commands();
-  std::vector<CLI::App*> parsers;
-  for (const auto& command : commands) parsers.push_back(command->declare(program));
+  words = prepare(program, std::move(words));
 
   if (words.empty()) {
     std::fputs(program.help().c_str(), stderr);

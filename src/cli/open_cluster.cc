@@ -49,6 +49,8 @@ std::variant<cluster::JobView, std::string> view_or_problem(OpenCluster& cluster
                                                             const cluster::JobFolder& folder) {
   try {
     return cluster.jobs.view(folder);
+  } catch (const InputError&) {
+    throw;
   } catch (const Error& error) {
     const auto& settings = cluster.settings;
     if (settings.is_private && cluster::running_daemons(settings.folder).empty()) throw;

@@ -216,7 +216,7 @@ class PipelineCommand final : public Command {
         .name = "pipeline-" + pipeline.name.substr(0, 50),
         .directory = pipeline.folder.string(),
         .idempotency_key = fmt::format("pipeline {} {}", pipeline.file.string(), when),
-        .engine_options = {"--begin=" + format_local(scheduled, "%Y-%m-%dT%H:%M:%S")}};
+        .engine_options = {fmt::format("{}{}", cluster::kBeginAt, scheduled)}};
     if (dry_run_) {
       fmt::print("{}", cluster.jobs.describe(job));
       return 0;
@@ -257,14 +257,18 @@ class PipelineCommand final : public Command {
     fmt::print("{:<26}{:<13}{:>10}  {}\n", "run", "state", "time", "deadline");
     for (std::size_t i = 0; i < std::min(kShown, runs.size()); ++i)
       fmt::print("{:<26}{:<13}{:>10}  {}\n", pipeline::to_text(runs[i].scheduled),
-                 state.describe(runs[i]), took(runs[i].started, runs[i].ended),
+                 state.describe(runs[i]),
+                 state.is_killed(runs[i]) ? "-" : took(runs[i].started, runs[i].ended),
                  deadline_of(runs[i]));
     fmt::print("\n{:<20}{:<13}{:>10}{:>10}  {}\n", "step", "state", "time", "usually", "after");
     for (const Step& step : pipeline.steps) {
       const auto found = run ? run->steps.find(step.name) : decltype(run->steps.find(""))();
       const auto record = run && found != run->steps.end() ? found->second : StepRecord();
-      fmt::print("{:<20}{:<13}{:>10}{:>10}  {}\n", step.name, pipeline::to_text(record.state),
-                 took(record.started, record.ended),
+      const bool is_cut_off =
+          run && record.state == pipeline::StepState::running && state.is_killed(*run);
+      fmt::print("{:<20}{:<13}{:>10}{:>10}  {}\n", step.name,
+                 is_cut_off ? "killed" : pipeline::to_text(record.state),
+                 is_cut_off ? "-" : took(record.started, record.ended),
                  usual.contains(step.name) ? format_seconds(usual.at(step.name)) : "-",
                  fmt::join(step.after, ", "));
     }

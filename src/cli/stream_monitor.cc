@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "base/file.h"
+#include "base/log.h"
+#include "sullae/error.h"
 
 namespace sullae::cli {
 namespace {
@@ -71,7 +74,14 @@ void StreamMonitor::write(const predict::StreamProgress& progress) const {
   add("sullae_source_partitions", "gauge", "Partitions that this rank has.", progress.partitions);
   add("sullae_source_idle_seconds", "gauge", "Since the last message was predicted.",
       std::chrono::duration<double>(Clock::now() - last_).count());
-  write_file(metrics_, text);
+  std::string problem;
+  try {
+    write_file(metrics_, text);
+  } catch (const Error& error) {  // no reason to predict no more
+    problem = error.what();
+  }
+  if (std::exchange(problem_, problem) != problem && !problem.empty())
+    log::warning("--metrics-file: {}", problem);
 }
 
 }  // namespace sullae::cli

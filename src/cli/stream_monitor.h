@@ -31,6 +31,7 @@ class StreamMonitor {
 
   std::string source_;
   std::filesystem::path metrics_;
+  mutable std::string problem_;  // why it is not written now
   int rank_;
   bool terminal_;
   Clock::time_point shown_ = Clock::now();

@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -99,6 +101,13 @@ class Attempt {
                                                        .attempt = number_,
                                                        .address = address_},
                                      *engine_, end_launcher);
+    // An engine that takes this node for lost, which lives, has begun the job again elsewhere.
+    const std::jthread watch([this, end_launcher](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        if (is_superseded()) return end_launcher();
+        std::this_thread::sleep_for(std::chrono::seconds{1});
+      }
+    });
     Gone gone;
     JobOptions options = options_of(gone);
     register_host_launcher(
@@ -216,6 +225,8 @@ class Attempt {
 
   int attempts_of_submission() const { return number_ - record_.first_attempt + 1; }
 
+  bool is_superseded() const { return folder_.attempts() > number_; }
+
   // What is known is written before anybody is asked anything.
   int finish(Result result) {
     result.submission = submission_;
@@ -223,6 +234,11 @@ class Attempt {
     result.started = started_;
     result.ended = std::time(nullptr);
     folder_.end_attempt(number_, result);
+    if (is_superseded()) {
+      say(fmt::format("attempt {} of job {}: a later one has begun, and has the job", number_,
+                      folder_.id()));
+      return result.exit_code;
+    }
     const bool is_last = !goes_on(result);
     if (is_last) folder_.set_result(result);
     const auto how = to_text(result.end) + (result.reason.empty() ? "" : ": " + result.reason);

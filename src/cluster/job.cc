@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 
@@ -20,6 +21,17 @@ namespace {
 
 constexpr int kMostNodes = 100'000;
 constexpr int kMostRanks = 1024;  // of a node
+constexpr int kMostAttempts = 1'000'000;
+constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+
+bool is_utf8(const std::string& text) {
+  try {
+    static_cast<void>(nlohmann::json(text).dump());
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
 
 bool is_whole_number(const std::string& text) {
   return !text.empty() &&
@@ -79,7 +91,15 @@ void check(const Job& job) {
           fmt::format("--ranks-per-node {}: expected 1 to {}", job.ranks_per_node, kMostRanks));
   require(job.cpus_per_rank >= 1 && job.cpus_per_rank <= kMostRanks,
           fmt::format("--cpus-per-rank {}: expected 1 to {}", job.cpus_per_rank, kMostRanks));
-  require(job.attempts >= 1, fmt::format("--attempts {}: expected 1 or more", job.attempts));
+  require(job.attempts >= 1 && job.attempts <= kMostAttempts,
+          fmt::format("--attempts {}: expected 1 to {}", job.attempts, kMostAttempts));
+  auto words = job.command;
+  words.insert(words.end(), job.engine_options.begin(), job.engine_options.end());
+  for (const auto& [name, value] : job.environment) words.insert(words.end(), {name, value});
+  for (const auto& [name, path] : job.mounts) words.push_back(path);
+  for (const std::string& word : words)
+    require(is_utf8(word), fmt::format("'{}' is no UTF-8, and job.toml, which keeps the job, is",
+                                       nlohmann::json(word).dump(-1, ' ', false, kReplace)));
   require(job.priority.empty() || job.priority == "high" || job.priority == "low" ||
               is_whole_number(job.priority),
           fmt::format("--priority '{}': expected high, low or a whole number", job.priority));
@@ -137,7 +157,7 @@ Job read_job(const std::filesystem::path& path, Job job) {
                      {"max-nodes", file.integer_into(job.max_nodes, 1, kMostNodes)},
                      {"ranks-per-node", file.integer_into(job.ranks_per_node, 1, kMostRanks)},
                      {"cpus-per-rank", file.integer_into(job.cpus_per_rank, 1, kMostRanks)},
-                     {"attempts", file.integer_into(job.attempts, 1, 1'000'000)},
+                     {"attempts", file.integer_into(job.attempts, 1, kMostAttempts)},
                      {"priority",
                       [&](const toml::node& node) {
                         job.priority =

@@ -130,7 +130,9 @@ JobView view_of(JobFacts facts, std::span<const EngineJob> jobs) {
   for (const EngineJob& job : jobs) {
     if (job.mark.id != view.facts.id || job.mark.submission != view.facts.submission.number)
       continue;
-    if (job.mark.role == Role::coordinator) coordinator = &job;
+    // Of the same mark there may be an older one, of a folder that was removed.
+    const bool is_newest = coordinator == nullptr || job.submitted >= coordinator->submitted;
+    if (job.mark.role == Role::coordinator && is_newest) coordinator = &job;
     const bool has_ranks = job.mark.role == Role::workers || !view.facts.job.is_elastic();
     if (job.state != EngineState::running || !has_ranks) continue;
     view.nodes += job.nodes;
@@ -150,14 +152,15 @@ JobView view_of(JobFacts facts, std::span<const EngineJob> jobs) {
     return view;
   }
   if (coordinator == nullptr) {
-    if (view.facts.submission.number == 0) {
+    if (view.facts.cancelled) {
+      view.state = JobState::cancelled;
+      view.exit_code = 1;
+    } else if (view.facts.submission.number == 0) {
       view.state = JobState::unsubmitted;
       view.reason =
           fmt::format("submitting it did not end; sullae jobs retry {} submits it", view.facts.id);
-    } else if (view.facts.cancelled) {
-      view.state = JobState::cancelled;
-      view.exit_code = 1;
-    } else if (view.facts.attempts == 0 && std::time(nullptr) < view.submitted + kSubmitSeconds) {
+    } else if (view.facts.attempts < view.facts.submission.first_attempt &&
+               std::time(nullptr) < view.submitted + kSubmitSeconds) {
       view.state = JobState::pending;
       view.reason = "is being submitted";
     } else {

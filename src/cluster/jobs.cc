@@ -232,6 +232,12 @@ JobList Jobs::list() {
   return list(is_all_over ? JobsById{} : engine_jobs_by_id());
 }
 
+JobList Jobs::over() {
+  JobList list = this->list({});
+  std::erase_if(list.jobs, [](const JobView& view) { return !view.facts.result; });
+  return list;
+}
+
 Jobs::JobsById Jobs::engine_jobs_by_id() {
   JobsById of_job;
   for (EngineJob& job : engine_jobs()) of_job[job.mark.id].push_back(std::move(job));

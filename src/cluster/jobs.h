@@ -46,6 +46,8 @@ class Jobs {
   JobView view(const JobFolder& folder);
   /// All of them, with at most one question to the engine.
   JobList list();
+  /// Those that have a result, for which the engine is not asked.
+  JobList over();
 
  private:
   Submission submission_of(const Job& job, const JobFolder& folder, int number);

@@ -48,13 +48,22 @@ std::shared_ptr<const ClusterState> ClusterView::now() {
 ClusterState ClusterView::ask() {
   ClusterState state{.engine = engine_->name()};
   state.coordinator_partition = settings_.coordinator;
-  try {
-    auto list = cluster::Jobs(settings_, *engine_).list();
+  cluster::Jobs jobs(settings_, *engine_);
+  const auto take = [&](cluster::JobList list) {
     state.jobs = std::move(list.jobs);
     state.problems = std::move(list.problems);
     for (std::size_t i = 0; i < state.jobs.size(); ++i) state.places[state.jobs[i].facts.id] = i;
+  };
+  try {
+    take(jobs.list());
     state.nodes = engine_->nodes();
   } catch (const std::exception& error) {  // a folder that is no job's may be anything
+    if (const auto before = last()) {
+      state = *before;
+      state.problems.clear();
+    } else if (state.jobs.empty()) {
+      take(jobs.over());
+    }
     state.problems.emplace_back(error.what());
   }
   return state;

@@ -66,6 +66,10 @@ std::string phase_of(Operation operation) {
 void Timeline::record(Event event) {
   const std::lock_guard lock(mutex_);
   if (!on()) return;
+  if (events_.size() >= kMostEvents) {
+    ++left_out_;
+    return;
+  }
   event.rank = place_.rank;
   event.world = place_.world;
   events_.push_back(std::move(event));
@@ -120,6 +124,9 @@ void Timeline::stop(Communicator& communicator) {
     if (!on()) return;
     on_ = false;
     mine = to_json();
+    if (left_out_ > 0)
+      log::warning("{}: holds this rank's first {} events; {} more were left out",
+                   place_.file.string(), events_.size(), std::exchange(left_out_, 0));
     events_.clear();
     place = place_;
     origin = origin_;

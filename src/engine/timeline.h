@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <mutex>
 #include <string>
@@ -63,6 +64,10 @@ class Timeline {
 
   std::atomic<bool> on_{false};
   mutable std::mutex mutex_;  // guards all below
+  // What viewers open, and ranks have in memory together when it is written: some thousand steps.
+  static constexpr std::size_t kMostEvents = 250'000;
+
+  std::uint64_t left_out_ = 0;
   std::vector<Event> events_;
   Place place_;
   Clock::time_point origin_;

@@ -156,10 +156,15 @@ std::optional<UniqueFd> State::try_lock(Time scheduled) const {
 void State::ask_to_end() const { write_file(folder_ / kAsked, ""); }
 bool State::is_asked_to_end() const { return fs::exists(folder_ / kAsked); }
 
+bool State::is_killed(const RunRecord& run) const {
+  if (run.state != RunState::running) return false;
+  const auto who = holder();
+  return !who || who->scheduled != run.scheduled;
+}
+
 std::string State::describe(const RunRecord& run) const {
   if (run.state != RunState::running) return to_text(run.state) + (run.is_late ? ", late" : "");
-  const auto who = holder();
-  if (!who || who->scheduled != run.scheduled) return "killed";
+  if (is_killed(run)) return "killed";
   return run.foreseen_late ? "running, late" : "running";
 }
 

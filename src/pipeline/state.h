@@ -58,6 +58,8 @@ class State {
   };
   /// Who holds the lock; nothing where nobody does.
   std::optional<Holder> holder() const;
+  /// It is said to run, and nobody runs it.
+  bool is_killed(const RunRecord& run) const;
   /// "running, late", "done": what a run is now. "running" of one that was killed is what nobody would see otherwise.
   std::string describe(const RunRecord& run) const;
   /// Asks whoever holds the lock, on whatever host, to end; and whether it is asked to.

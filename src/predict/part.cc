@@ -17,9 +17,19 @@ constexpr std::size_t kRead = 64;
 // As many samples are in memory at once, with what the model takes of them.
 constexpr std::size_t kImages = 1024;
 constexpr std::size_t kOthers = 16384;
+// Fewer of those that take more than this together.
+constexpr std::size_t kMostChunkBytes = std::size_t{256} << 20;
 
 // Only rows of one kind are computed together; those of texts may be, of any lengths.
 std::uint64_t kind_of(const serve::Rows& rows) { return rows.words.empty() ? rows.key : 0; }
+
+// What the model takes of a sample, in memory.
+std::size_t bytes_of(const serve::Rows& rows) {
+  std::size_t bytes = 0;
+  for (const torch::Tensor& tensor : rows.tensors) bytes += tensor.nbytes();
+  for (const auto& words : rows.words) bytes += words.size() * sizeof(words.front());
+  return bytes;
+}
 
 // How much of a batch a row takes.
 std::size_t length_of(const serve::Rows& rows) {
@@ -56,26 +66,41 @@ PartSeen PartPredictor::predict(std::size_t begin, std::size_t end, RowWriter& w
   PartSeen seen;
   seen.confusion = no_confusion();
   const std::size_t step = most_together(model_, batch_size_);
-  for (std::size_t from = begin; from < end; from += step) {
+  for (std::size_t from = begin; from < end;) {
     Chunk chunk{.begin = from};
-    const std::size_t count = std::min(step, end - from);
-    chunk.samples.resize(count);
-    chunk.rows.resize(count);
-    chunk.problems.resize(count);
-    chunk.places.resize(count);
-    read(chunk);
+    read(chunk, std::min(step, end - from));
     compute(chunk, [&](std::size_t done) { show(from - begin + done); });
     write(chunk, writer, seen);
+    from += chunk.samples.size();
   }
   return seen;
 }
 
-void PartPredictor::read(Chunk& chunk) {
-  const std::size_t count = chunk.samples.size();
+// At most so many samples, or fewer of large ones; of the same samples always as many.
+void PartPredictor::read(Chunk& chunk, std::size_t most) {
+  std::size_t bytes = 0;
+  while (chunk.samples.size() < most && bytes < kMostChunkBytes) {
+    const std::size_t before = chunk.samples.size();
+    read_more(chunk, std::min(kImages, most - before));
+    for (std::size_t i = before; i < chunk.rows.size(); ++i)
+      bytes += chunk.rows[i] ? bytes_of(*chunk.rows[i]) : 0;
+  }
+  chunk.places.resize(chunk.samples.size());
+  for (const std::string& problem : chunk.problems) {
+    if (!problem.empty()) options_.reading.damage->report(problem);
+  }
+}
+
+void PartPredictor::read_more(Chunk& chunk, std::size_t count) {
+  const std::size_t before = chunk.samples.size();
+  const std::size_t all = before + count;
+  chunk.samples.resize(all);
+  chunk.rows.resize(all);
+  chunk.problems.resize(all);
   data::work_in_parallel((count + kRead - 1) / kRead, options_.workers, [](std::size_t) {},
                          [&](std::size_t block, std::atomic<std::size_t>&) {
-                           const std::size_t end = std::min(count, (block + 1) * kRead);
-                           for (std::size_t i = block * kRead; i < end; ++i) {
+                           const std::size_t end = std::min(all, before + (block + 1) * kRead);
+                           for (std::size_t i = before + block * kRead; i < end; ++i) {
                              try {
                                chunk.samples[i] = set_.read(chunk.begin + i);
                              } catch (const data::DamagedRecord& error) {
@@ -90,9 +115,6 @@ void PartPredictor::read(Chunk& chunk) {
                              }
                            }
                          });
-  for (const std::string& problem : chunk.problems) {
-    if (!problem.empty()) options_.reading.damage->report(problem);
-  }
 }
 
 // Rows of one kind that are about as long are of one batch.

@@ -42,7 +42,8 @@ class PartPredictor {
 
  private:
   struct Chunk;
-  void read(Chunk& chunk);
+  void read(Chunk& chunk, std::size_t most);
+  void read_more(Chunk& chunk, std::size_t count);
   void compute(Chunk& chunk, const std::function<void(std::size_t)>& show);
   void write(const Chunk& chunk, RowWriter& writer, PartSeen& seen) const;
   std::string truth_of(const Chunk& chunk, std::size_t place) const;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/fd.h"
@@ -27,7 +28,10 @@ std::string key_of(int server) { return fmt::format("ps/{}", server); }
 
 // This host's address on the way to another.
 std::string address_towards(const StoreAddress& other) {
-  const ResolvedAddress target = resolve(other).front();
+  // By IPv4 where there is one: servers of other hosts may have no other.
+  const auto all = resolve(other);
+  const auto ipv4 = std::ranges::find(all, AF_INET, &ResolvedAddress::family);
+  const ResolvedAddress& target = ipv4 == all.end() ? all.front() : *ipv4;
   // Connecting sends nothing here.
   const UniqueFd fd(::socket(target.family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage own{};
@@ -94,10 +98,10 @@ std::string Registration::where() const {
   const Deadline deadline = start_deadline();
   Store store(address, deadline, {}, secret_);
   if (store.add(key() + "/starts", 1, deadline) == 1)
-    return address.is_unix() ? "tcp://127.0.0.1:*" : "tcp://0.0.0.0:*";
+    return address.is_unix() ? "tcp://127.0.0.1:*" : "tcp://*:*";
   const std::string before = store.get(key(), deadline);
   const std::string port = before.substr(before.rfind(':'));
-  return (address.is_unix() ? "tcp://127.0.0.1" : "tcp://0.0.0.0") + port;
+  return (address.is_unix() ? "tcp://127.0.0.1" : "tcp://*") + port;
 }
 
 void Registration::publish(const std::string& bound, const std::string& host) const {

@@ -71,6 +71,10 @@ TEST(Job, ThatCannotBeIsRefused) {
   EXPECT_TRUE(contains(error_with([](Job& job) { job.command.clear(); }), "no program given"));
   EXPECT_TRUE(contains(error_with([](Job& job) { job.name = "a/b"; }), "--name 'a/b'"));
   EXPECT_TRUE(contains(error_with([](Job& job) { job.name = "../x"; }), "--name"));
+  EXPECT_EQ(error_with([](Job& job) { job.attempts = 2'000'000; }),
+            "--attempts 2000000: expected 1 to 1000000");
+  EXPECT_TRUE(contains(error_with([](Job& job) { job.command.push_back("caf\xe9"); }),
+                       "' is no UTF-8, and job.toml, which keeps the job, is"));
   EXPECT_TRUE(contains(error_with([](Job& job) { job.max_nodes = 0; }),
                        "--min-nodes 1, --max-nodes 0: expected them in this order"));
   EXPECT_TRUE(contains(error_with([](Job& job) { job.priority = "urgent"; }),

@@ -48,6 +48,8 @@ TEST(JobView, OfAJobThatNobodySubmitted) {
   EXPECT_EQ(seen.state, JobState::unsubmitted);
   EXPECT_TRUE(contains(seen.reason, "sullae jobs retry a-1"));
   EXPECT_FALSE(is_over(seen.state));
+  facts.cancelled = true;
+  EXPECT_EQ(view(facts, {}).state, JobState::cancelled);
 }
 
 TEST(JobView, OfAFixedJobThatRuns) {
@@ -57,6 +59,15 @@ TEST(JobView, OfAFixedJobThatRuns) {
   EXPECT_EQ(seen.hosts, (std::vector<std::string>{"n1", "n2"}));
   EXPECT_EQ(seen.started, 110);
   EXPECT_EQ(seen.engine_id, "7");
+}
+
+TEST(JobView, OfAnIdThatWasGivenAgainIsOfTheNewest) {
+  EngineJob old = coordinator(EngineState::cancelled);
+  old.submitted = 50;
+  EngineJob now = coordinator(EngineState::running);
+  now.submitted = 100;
+  EXPECT_EQ(view(facts_of(2, 2), {old, now}).state, JobState::running);
+  EXPECT_EQ(view(facts_of(2, 2), {now, old}).state, JobState::running);
 }
 
 TEST(JobView, OfAnElasticJobCountsWorkersAlone) {
@@ -124,6 +135,9 @@ TEST(JobView, OfWhatTheEngineHasForgotten) {
   facts.attempts = 0;
   facts.submission.time = std::time(nullptr);
   EXPECT_EQ(view(facts, {}).state, JobState::pending) << "the engine may not have answered yet";
+  facts.attempts = 3;
+  facts.submission.first_attempt = 4;
+  EXPECT_EQ(view(facts, {}).state, JobState::pending) << "of what was submitted again too";
   facts.cancelled = true;
   EXPECT_EQ(view(facts, {}).state, JobState::cancelled);
 }

@@ -68,6 +68,21 @@ TEST_F(Timelines, HoldWhatEveryRankDidBetweenStartAndStop) {
   EXPECT_EQ(summary.ranks.size(), 3U);
 }
 
+TEST_F(Timelines, AreNoLongerThanWhatViewersOpen) {
+  ::testing::internal::CaptureStderr();
+  run_ranks({.size = 1}, [&](World& world) {
+    world.start_timeline(file());
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 250'007; ++i) world.mark("STEP", "a span", start);
+    world.stop_timeline();
+  });
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(contains(
+      told, file().string() + ": holds this rank's first 250000 events; 7 more were left out"))
+      << told;
+  EXPECT_GE(read()["traceEvents"].size(), 250'000U);
+}
+
 TEST_F(Timelines, AreWrittenAtTheEndOfTheWorldAndShowWhoCameLast) {
   run_ranks({.size = 2}, [&](World& world) {
     world.start_timeline(file());

@@ -48,6 +48,8 @@ TEST(Run, GivesArgumentsAndVariablesToTheProgram) {
 
 TEST(Run, TakesTwoDashesForTheEndOfItsOptions) {
   EXPECT_EQ(sullae_run({"-np", "1", "--", "echo", "--", "hi"}).standard_output, "[0] -- hi\n");
+  EXPECT_EQ(sullae_run({"-np", "1", "--no-tag", "echo", "-np", "--", "hi"}).standard_output,
+            "-np -- hi\n");
 }
 
 TEST(Run, WritesAFileARank) {

@@ -222,7 +222,9 @@ after = "a"
       EXPECT_TRUE(contains(result.standard_output, "b: interrupted"));
       EXPECT_EQ(state_of("b"), "interrupted");
     } else {
-      EXPECT_TRUE(contains(show().standard_output, "killed")) << show().standard_output;
+      const std::string shown = show().standard_output;
+      EXPECT_TRUE(contains(shown, "killed")) << shown;
+      EXPECT_NE(shown.find("killed"), shown.rfind("killed")) << "the run, and its step\n" << shown;
     }
   }
   write_file(path("allowed"), "");

@@ -4,9 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "base/environment.h"
@@ -17,6 +20,13 @@
 
 namespace sullae::cluster {
 namespace {
+
+// sbatch knows times of the clock, and spans.
+std::string with_time(const std::string& option) {
+  if (!option.starts_with(kBeginAt)) return option;
+  const auto begin = std::strtoll(option.c_str() + std::string_view(kBeginAt).size(), nullptr, 10);
+  return fmt::format("--begin=now+{}", std::max<std::int64_t>(0, begin - std::time(nullptr)));
+}
 
 template <class Which>
 void unset_variables(const Which& which) {
@@ -247,7 +257,9 @@ class SlurmEngine final : public Engine {
     words.emplace_back(is_workers ? "--no-requeue" : "--requeue");
     if (is_workers) words.emplace_back("--no-kill");
     words.insert(words.end(), settings_.sbatch.begin(), settings_.sbatch.end());
-    if (has_ranks) words.insert(words.end(), job.engine_options.begin(), job.engine_options.end());
+    if (has_ranks) {
+      for (const std::string& option : job.engine_options) words.push_back(with_time(option));
+    }
     return words;
   }
 

@@ -15,6 +15,7 @@ inline zmq::socket_t connect(zmq::context_t& context, const std::string& server,
   constexpr int kLeastMilliseconds = 20;
   constexpr int kMostMilliseconds = 500;
   zmq::socket_t socket(context, zmq::socket_type::dealer);
+  socket.set(zmq::sockopt::ipv6, 1);  // too
   socket.set(zmq::sockopt::linger, 0);
   socket.set(zmq::sockopt::sndhwm, most_queued);
   socket.set(zmq::sockopt::rcvhwm, 0);

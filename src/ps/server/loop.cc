@@ -38,6 +38,7 @@ ServerLoop::ServerLoop(const ServerOptions& options)
     for (auto& group : load_state(options_, job(), replies_))
       groups_.emplace(group_of(group->name(), options_.secret), std::move(group));
   }
+  socket_.set(zmq::sockopt::ipv6, 1);  // too
   socket_.set(zmq::sockopt::linger, 0);
   socket_.set(zmq::sockopt::rcvhwm, 0);
   socket_.set(zmq::sockopt::sndhwm, 0);
