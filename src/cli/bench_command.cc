@@ -58,6 +58,7 @@ std::vector<std::size_t> parse_sizes(std::string_view text) {
                       "factor of 2 or more",
                       part));
     }
+    if (last < first) throw InputError(fmt::format("--sizes: '{}': FROM is above TO", part));
     for (std::size_t size = first; size <= last; size *= factor) {
       sizes.push_back(size);
       if (size == 0) break;

@@ -26,13 +26,16 @@ std::size_t distance(const std::string& one, const std::string& other) {
   return cost.back().back();
 }
 
-// The one that was probably meant; empty for none.
+// The one that was probably meant: what begins so, what ends with the same words, as --http-port for --port, or what differs by
+// little. Empty for none.
 std::string nearest(const std::vector<std::string>& all, const std::string& name) {
   constexpr std::size_t kMostMistakes = 2;
   std::string found;
   std::size_t least = kMostMistakes + 1;
   for (const std::string& one : all) {
-    const auto mistakes = one.starts_with(name) ? 1 : distance(name, one);
+    const bool is_longer =
+        one.starts_with(name) || (name.starts_with("--") && one.ends_with(name.substr(1)));
+    const auto mistakes = is_longer ? 1 : distance(name, one);
     if (mistakes < least) {
       least = mistakes;
       found = one;

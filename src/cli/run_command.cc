@@ -106,7 +106,7 @@ class RunCommand final : public Command {
         ->group("Elastic jobs");
     app.add_option("--reset-limit", elastic_.reset_limit,
                    "Elastic: fail after so many changes of the ranks; by default never")
-        ->check(CLI::NonNegativeNumber)
+        ->check(integer_from(0))
         ->type_name("N")
         ->group("Elastic jobs");
     app.add_option("--elastic-timeout", elastic_timeout_,
@@ -117,7 +117,7 @@ class RunCommand final : public Command {
         ->group("Elastic jobs");
     app.add_option("--restarts", options_.restarts,
                    "Start the job again from its beginning when it fails, so often")
-        ->check(CLI::NonNegativeNumber)
+        ->check(integer_from(0))
         ->capture_default_str()
         ->type_name("N");
     app.add_option("--ps", parameter_servers_,

@@ -54,7 +54,7 @@ void declare_data(CLI::App& app, RecipeOptions& o) {
             "Consumer group: train on what it has not done, and mark that as done at the end",
             "NAME");
   group.add("--test-data", o.test_data,
-            "What to test on; else what is called test or val in --data, else a tenth of it",
+            "What to test on; else what is called test… or val in --data, else a tenth of it",
             "PATH");
   auto formats = data::dataset_formats();
   formats.insert(formats.begin(), "auto");

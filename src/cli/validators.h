@@ -14,17 +14,22 @@
 
 namespace sullae::cli {
 
-/// A whole number of at least 1.
-inline CLI::Validator positive_integer() {
-  return {[](const std::string& text) {
+/// A whole number of at least `least`.
+inline CLI::Validator integer_from(int least) {
+  return {[least](const std::string& text) {
             long long value = 0;
             const char* const end = text.data() + text.size();
             const auto [stop, error] = std::from_chars(text.data(), end, value);
-            const bool good = error == std::errc{} && stop == end && value >= 1 && value <= 1 << 30;
-            return good ? std::string() : "'" + text + "' is not a whole number of 1 or more";
+            const bool good =
+                error == std::errc{} && stop == end && value >= least && value <= 1 << 30;
+            return good ? std::string()
+                        : "'" + text + "' is not a whole number of " + std::to_string(least) +
+                              " or more";
           },
           ""};
 }
+
+inline CLI::Validator positive_integer() { return integer_from(1); }
 
 /// Of --env: "NAME=VALUE", or "NAME" with this environment's value.
 inline std::pair<std::string, std::string> variable_of(const std::string& entry) {

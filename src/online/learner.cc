@@ -12,6 +12,7 @@
 #include "online/model_stores.h"
 #include "online/online_model.h"
 #include "online/sample_source.h"
+#include "repository/versions.h"
 #include "sullae/online.h"
 #include "sullae/torch.h"
 #include "torch/broadcast_text.h"
@@ -155,10 +156,8 @@ class Learner {
 }  // namespace
 
 void learn_online(const OnlineOptions& options, const World& world, const std::stop_token& stop) {
+  repository::expect_repository(options.repository);
   std::error_code error;
-  if (!fs::is_directory(options.repository, error))
-    throw InputError(
-        fmt::format("{}: is no folder; expected a model repository", options.repository.string()));
   for (const auto& name : options.models) {
     if (!fs::is_directory(options.repository / name, error))
       throw InputError(

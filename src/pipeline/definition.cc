@@ -41,6 +41,19 @@ std::chrono::seconds parse_span(const std::string& text) {
   return std::chrono::seconds(deadline_after(0, text, "time"));
 }
 
+// What would be a folder called "{dte}", which the next run finds made. "${NAME}" is the shell's in `run` alone.
+void check_path(const TomlFile& file, const toml::node& node, const std::string& path) {
+  static const std::regex mark(R"(\{([A-Za-z_]+)\})");
+  for (std::sregex_iterator one(path.begin(), path.end(), mark), end; one != end; ++one) {
+    const std::string word = (*one)[1];
+    if (word != "date" && word != "time" && word != "name")
+      file.fail(node,
+                fmt::format("'{}': expected {{date}}, {{time}}, {{name}} or {{%…}} in place of "
+                            "{{{}}}",
+                            path, word));
+  }
+}
+
 Step read_step(const TomlFile& file, const std::string& name, const toml::node& node) {
   const auto* const table = node.as_table();
   if (table == nullptr || !is_name(name))
@@ -53,10 +66,16 @@ Step read_step(const TomlFile& file, const std::string& name, const toml::node& 
       list = texts(file, one);
     };
   };
+  const auto paths_into = [&](std::vector<std::string>& list) {
+    return [&](const toml::node& one) {
+      list = texts(file, one);
+      for (const std::string& path : list) check_path(file, one, path);
+    };
+  };
   file.apply(*table, {{"run", file.text_into(step.run)},
                       {"after", into(step.after)},
-                      {"needs", into(step.needs)},
-                      {"makes", into(step.makes)},
+                      {"needs", paths_into(step.needs)},
+                      {"makes", paths_into(step.makes)},
                       {"job",
                        [&](const toml::node& one) {
                          step.job = texts(file, one);

@@ -51,6 +51,23 @@ std::set<std::int64_t> versions_in(const fs::path& directory) {
   return *numbers;
 }
 
+void expect_repository(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error))
+    throw InputError(
+        fmt::format("{}: is no folder; expected a model repository: DIR/<model>/<version>/{} or {}",
+                    directory.string(), kModelFile, kScriptFile));
+  const auto versions = versions_in(directory, error);
+  if (!versions) return;
+  for (const std::int64_t number : *versions) {
+    const fs::path version = directory / std::to_string(number);
+    if (fs::exists(version / kModelFile, error) || fs::exists(version / kScriptFile, error))
+      throw InputError(fmt::format(
+          "{}: is a model; expected the folder that has it, a model repository: {}",
+          directory.string(), fs::absolute(directory).lexically_normal().parent_path().string()));
+  }
+}
+
 std::string link_out_of(const fs::path& directory, const fs::path& path) {
   std::error_code error;
   const fs::path root = fs::canonical(directory, error);

@@ -20,6 +20,9 @@ std::set<std::int64_t> versions_in(const std::filesystem::path& directory);
 /// Throws InputError for what is no regular file, a pipe, say, which reading would wait for.
 std::filesystem::path model_file_in(const std::filesystem::path& version);
 
+/// Throws InputError where it is no folder, or a model's own.
+void expect_repository(const std::filesystem::path& directory);
+
 /// Why `path` leads out of `repository`; an empty text where it is within.
 std::string link_out_of(const std::filesystem::path& repository, const std::filesystem::path& path);
 /// The same of `path` and of all below it.

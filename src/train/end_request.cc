@@ -27,4 +27,10 @@ int EndRequest::on_any_rank(std::int64_t step, const World& world) {
   return static_cast<int>(values[0]);
 }
 
+int EndRequest::on_any_rank(const World& world) const {
+  std::int64_t signal = signals_.signal();
+  world.allreduce(&signal, &signal, 1, DataType::int64, ReduceOp::max);
+  return static_cast<int>(signal);
+}
+
 }  // namespace sullae::train

@@ -15,6 +15,10 @@ class EndRequest {
   /// A signal that a rank has got, or 0: the same on all, within a quarter of a second or a step. `step` counts all that were done.
   /// Collective, for ranks that step together.
   int on_any_rank(std::int64_t step, const World& world);
+  /// The same, of whenever. Collective.
+  int on_any_rank(const World& world) const;
+  /// Whether this rank has got one.
+  bool is_here() const { return signals_.signal() != 0; }
 
  private:
   EndSignals signals_{EndSignals::Next::ends_at_once};

@@ -3,6 +3,7 @@
 
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -15,6 +16,7 @@ struct Evaluation {
   double loss = 0;
   std::map<std::string, double> metrics;  ///< of the objective, by name
   std::map<std::string, double> counts;   ///< over how much each is a mean
+  bool was_left = false;                  ///< before its end, as a rank was asked to; of all ranks
 };
 
 class StagedModel;
@@ -29,6 +31,9 @@ struct Tested {
   bool together = false;
   /// Where the model is in stages; null elsewhere. Ranks of one pipeline then are one of those that divide the samples.
   StagedModel* staged = nullptr;
+  /// Whether this rank is to leave the test, asked before each batch; null where nobody may. Ranks that go through the model together
+  /// do not leave.
+  std::function<bool()> is_to_leave = nullptr;
 };
 
 /// Over `samples` of a split, each on one rank. Collective: `samples` are the same on every rank.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "sullae/error.h"
@@ -206,7 +207,10 @@ std::vector<Batch> Loop::idle_parts(const std::vector<Batch>& parts) {
 
 void Loop::end_where_asked() {
   const int signal = end_request_->on_any_rank(state_.steps, ranks_->all);
-  if (signal == 0) return;
+  if (signal != 0) end_for(signal);
+}
+
+void Loop::end_for(int signal) {
   std::string why = fmt::format("asked to end ({}): stopped after step {} of epoch {}",
                                 ::strsignal(signal), state_.step, state_.epoch);
   if (!options_.checkpoint_dir.empty()) {
@@ -243,6 +247,9 @@ void Loop::end_epoch() {
        .seconds =
            std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()});
   tell(&Observer::epoch_ended, moment(state_.train_loss, lr), report_.history.back());
+  if (has_diverged())
+    tell(&Observer::noted,
+         "the loss is no number any more: a lower --lr, a --clip-norm or --warmup-epochs may help");
   if (state_.step == steps_per_epoch_) {
     ++state_.epoch;
     state_.step = 0;
@@ -255,6 +262,10 @@ void Loop::end_epoch() {
   save();
 }
 
+bool Loop::has_diverged() const {
+  return !std::isfinite(parts_.tests ? state_.test_loss : state_.train_loss);
+}
+
 // What an epoch has come to: also in the world after the one in which it ended.
 void Loop::save() {
   if (unsaved_ == Unsaved::nothing) return;
@@ -265,13 +276,21 @@ void Loop::save() {
 
 void Loop::test(std::int64_t epoch) {
   if (!parts_.tests) return;
+  std::function<bool()> is_to_leave;  // where no rank has others that compute its samples with it
+  if (end_request_ && ranks_->data.size() == ranks_->all.size())
+    is_to_leave = [this] {
+      return end_request_->is_here();
+    };
   auto result = evaluate({.model = parts_.model,
                           .objective = parts_.objective,
                           .data = parts_.data,
                           .input_type = stepper_->update().input_type(),
                           .together = in_units(),
-                          .staged = stepper_->staged()},
+                          .staged = stepper_->staged(),
+                          .is_to_leave = is_to_leave},
                          static_cast<std::size_t>(epoch), ranks_->data);
+  // A test may be long, and is made again by whoever goes on.
+  if (result.was_left) end_for(end_request_->on_any_rank(ranks_->data));
   state_.test_loss = result.loss;
   state_.test_metrics = std::move(result.metrics);
 }

@@ -63,6 +63,8 @@ class Loop {
   void note(const std::string& text) const { tell(&Observer::noted, text); }
   /// Whether this is rank 0, in the last world.
   bool is_root() const { return ranks_->all.rank() == 0; }
+  /// The loss of the last epoch, on the test set where there is one, is no number: the weights are of no use. Of all ranks alike.
+  bool has_diverged() const;
   /// The weights as they are after it, without the optimizer, in `file`, which is rank 0's, and empty elsewhere. Collective.
   void save_weights(const std::filesystem::path& file, CheckpointMetadata metadata);
 
@@ -87,6 +89,7 @@ class Loop {
   void step(BatchStream& stream, double data_before);
   std::vector<Batch> idle_parts(const std::vector<Batch>& parts);
   void end_where_asked();
+  [[noreturn]] void end_for(int signal);
   void end_epoch();
   void save();
   void test(std::int64_t epoch);

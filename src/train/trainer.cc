@@ -125,6 +125,8 @@ std::optional<Report> train(const Recipe& recipe, const RecipeOptions& options,
   } else if (loop.run_elastic() == elastic::Outcome::left) {
     return std::nullopt;
   }
+  if (!checked.export_dir.empty() && loop.has_diverged())
+    throw Error("--export: the loss is no number any more, and the weights are not exported");
   if (!checked.export_dir.empty()) export_model(loop, recipe, checked, task->description());
   return loop.report();
 }

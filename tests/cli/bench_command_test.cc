@@ -72,6 +72,7 @@ TEST(Bench, SaysWhatIsWrong) {
   EXPECT_TRUE(contains(error({"allreduce", "--sizes", ""}), "'' is no size"));
   EXPECT_TRUE(contains(error({"allreduce", "--sizes", "0:64"}), "expected SIZE or FROM:TO"));
   EXPECT_TRUE(contains(error({"allreduce", "--sizes", "4:64:1"}), "a factor of 2 or more"));
+  EXPECT_TRUE(contains(error({"allreduce", "--sizes", "64K:1K"}), "'64K:1K': FROM is above TO"));
   EXPECT_TRUE(contains(error({"allsum"}), "allsum not in"));
   EXPECT_TRUE(contains(error({"allreduce", "--np", "0"}), "'0' is not a whole number"));
 }

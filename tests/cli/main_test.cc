@@ -13,6 +13,8 @@ TEST(CommandLine, SaysWhichOptionWasProbablyMeant) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"serve", "models", "--http-prot", "1"},
        "--http-prot is not an option of sullae serve (did you mean --http-port?)"},
+      {{"serve", "models", "--port", "1"},
+       "--port is not an option of sullae serve (did you mean --http-port?)"},
       {{"train", "mnist", "--epoch", "1"},
        "--epoch is not an option of sullae train mnist (did you mean --epochs?)"},
       {{"train", "mnist", "--bach-sise", "1"},
@@ -53,6 +55,9 @@ TEST(CommandLine, ValuesAndPlacesAreCheckedAtOnce) {
       {{"train", "mnist", "--batch-size", "abc"}, "--batch-size: 'abc' is not a whole number"},
       {{"train", "mnist", "--epochs", "1.5"}, "--epochs: '1.5' is not a whole number"},
       {{"train", "mnist", "--lr", "fast"}, "--lr: 'fast' is not a number"},
+      {{"train", "mnist", "--beta1", "1"}, "--beta1 1, --beta2 0.999: expected 0 or more, and"},
+      {{"train", "mnist", "--test-data", "x"}, "--test-data: expected none: --data has the four"},
+      {{"run", "--restarts", "-1", "true"}, "'-1' is not a whole number of 0 or more"},
       {{"train", "mnist", "--export", "/proc/x"}, "--export: nothing can be written to /proc/x"},
       {{"train", "mnist", "--report", "/proc/x/y"}, "--report: nothing can be written to /proc/x"},
       {{"train", "mnist", "--report", "/proc"}, "--report /proc: is a folder, expected a file"},

@@ -106,6 +106,9 @@ TEST_F(PipelineFile, IsRefusedWithItsLine) {
   EXPECT_TRUE(contains(error("[tell]\nof=['soon']\n[steps.a]\nrun='a'"),
                        ", line 2: 'soon': expected late, failed or done"));
   EXPECT_TRUE(contains(error("name='a/b'\n[steps.a]\nrun='a'"), ": the name 'a/b': expected"));
+  EXPECT_TRUE(contains(error("[steps.a]\nrun='a {x}'\nmakes='work/{dte}/x'"),
+                       ", line 3: 'work/{dte}/x': expected {date}, {time}, {name} or {%…} in place "
+                       "of {dte}"));
   EXPECT_TRUE(contains(error("overlap='both'\n[steps.a]\nrun='a'"), ", line 1: "));
 }
 

@@ -171,6 +171,13 @@ TEST_F(GptRecipe, TheLastTenthIsHeldOutWhereNothingIsForTesting) {
   write("both/more.txt", "more");
   EXPECT_EQ(read(path("both")).description,
             path("both").string() + " without 1 file called neither train… nor test…");
+
+  // By words, in any case, and what is for testing is not trained on.
+  write("words/LATEST.txt", "latest");
+  write("words/Mine_Test.txt", "test");
+  const auto by_words = read(path("words"));
+  EXPECT_EQ(by_words.train, (std::vector<std::string>{"latest"}));
+  EXPECT_EQ(by_words.test, (std::vector<std::string>{"test"}));
 }
 
 }  // namespace

@@ -1,4 +1,7 @@
 // What a run shows: TensorBoard's files, Prometheus' metrics, reports and their pages.
+#include <sys/resource.h>
+
+#include <csignal>
 #include <fstream>
 #include <sstream>
 
@@ -7,6 +10,8 @@
 #include "sullae/data/tfrecord.h"
 #include "support/errors.h"
 #include "train/fixture.h"
+#include "train/monitor/event_file.h"
+#include "train/monitor/metrics_file.h"
 #include "train/monitor/plot.h"
 #include "train/monitor/progress.h"
 
@@ -41,6 +46,59 @@ TEST_F(Monitor, EventFilesHoldCurvesThatTensorBoardReads) {
   }
   EXPECT_EQ(steps["train/loss"], (std::vector<std::int64_t>{10, 20, 30, 34, 40, 50, 60, 68}));
   EXPECT_EQ(steps["test/accuracy"], (std::vector<std::int64_t>{34, 68}));
+}
+
+// A full disk.
+TEST_F(Monitor, WhatCannotBeWrittenForAWhileEndsNothing) {
+  const auto folder = directory_.path() / "events";
+  const auto scrape = directory_.path() / "scrape";
+  std::filesystem::create_directories(scrape);
+  train::EventFile events(folder, 1);
+  train::MetricsFile metrics(scrape / "m.prom", 1);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto on_full = std::signal(SIGXFSZ, SIG_IGN);
+  ::testing::internal::CaptureStderr();
+  for (int step = 1; step <= 23; ++step) {
+    rlimit limit = before;
+    if (step == 21 || step == 22)
+      limit.rlim_cur = 2000;  // less than both files, and enough for what is told
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+    const train::Moment moment{.step = step, .total_steps = step, .loss = 1};
+    events.stepped(moment);
+    metrics.stepped(moment);
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  std::signal(SIGXFSZ, on_full);
+  for (const char* const option : {"--tensorboard-dir: ", "--metrics-file: "}) {
+    EXPECT_TRUE(contains(told, option)) << told;
+    EXPECT_EQ(told.find(option), told.rfind(option)) << "is told once\n" << told;
+  }
+  EXPECT_TRUE(contains(told, "File too large; the training goes on")) << told;
+  data::TFRecordReader reader(folder / files_in(folder).at(0));
+  std::vector<std::int64_t> steps;
+  while (const auto record = reader.next()) {
+    train::proto::Event event;
+    ASSERT_TRUE(event.ParseFromArray(record->data(), static_cast<int>(record->size())));
+    if (event.summary().value_size() > 0) steps.push_back(event.step());
+  }
+  EXPECT_EQ(steps.size(), 21U);
+  EXPECT_EQ(steps.back(), 23);
+  EXPECT_TRUE(contains(read(scrape / "m.prom"), "sullae_training_steps_total{recipe=\"\"} 23\n"));
+}
+
+TEST_F(Monitor, WhatHasDivergedIsToldAndNotExported) {
+  const auto models = directory_.path() / "models";
+  const auto result = train(1, {"--max-steps", "6", "--lr", "1e30", "--export", models});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.standard_output, "the loss is no number any more: a lower --lr"))
+      << result.standard_output;
+  EXPECT_TRUE(
+      contains(result.standard_error,
+               "--export: the loss is no number any more, and the weights are not exported"))
+      << result.standard_error;
+  EXPECT_FALSE(std::filesystem::exists(models / "mnist"));
 }
 
 TEST_F(Monitor, MetricsAreInPrometheusFormat) {

@@ -92,6 +92,50 @@ TEST_F(Stop, AfterTheStepWithACheckpointThatGoesOnToTheBit) {
   }
 }
 
+// Signals that come in a test, which may be long.
+class InterruptedTest final : public Data {
+ public:
+  explicit InterruptedTest(const TensorData::Samples& samples) : data_(samples, samples) {}
+  std::size_t size(Split split) const override { return data_.size(split); }
+  std::string data_description() const override { return data_.data_description(); }
+  std::unique_ptr<BatchStream> batches(Split split, BatchPlan plan, std::size_t epoch) override {
+    if (split == Split::test && epoch == 2 && std::exchange(is_left_, false)) std::raise(SIGINT);
+    return data_.batches(split, std::move(plan), epoch);
+  }
+
+ private:
+  TensorData data_;
+  bool is_left_ = true;
+};
+
+TEST_F(Stop, InATestWhichIsMadeAgain) {
+  const auto x = torch::linspace(-1, 1, 40).unsqueeze(1);
+  InterruptedTest data({x, 3 * x + 1});
+  const Regression objective(forward_of<torch::nn::LinearImpl>());
+  const auto fit_to = [&](Interruption& said) {
+    torch::manual_seed(1);
+    torch::nn::Linear line(1, 1);
+    return fit(*line, objective, data,
+               {.epochs = 3,
+                .batch_size = 4,
+                .device = "cpu",
+                .checkpoint_dir = checkpoints_,
+                .resume = true,
+                .end_on_signals = true},
+               "line", {&said}, World::create({}));
+  };
+  Interruption said(0, SIGTERM);
+  EXPECT_THROW(fit_to(said), Stopped);
+  EXPECT_TRUE(contains(said.said,
+                       "asked to end (Interrupt): stopped after step 10 of epoch 2; "
+                       "--resume goes on from "))
+      << said.said;
+  const auto report = fit_to(said);
+  EXPECT_EQ(report.epochs, 3);
+  ASSERT_EQ(report.history.size(), 2U);
+  EXPECT_EQ(report.history[0].epoch, 2);
+}
+
 // timeout(1), systemd and batch systems signal a process more than once.
 TEST_F(Stop, TheSameRequestMayComeTwice) {
   Program program({"timeout", "600", sullae_program(), "train", "mnist", "--data", mnist_.string(),

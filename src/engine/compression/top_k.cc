@@ -68,8 +68,8 @@ std::unique_ptr<Compression> make_top_k_compression(std::string_view parameter) 
   const auto [stop, error] = std::from_chars(parameter.data(), end, fraction);
   if (error != std::errc{} || stop != end || !(fraction > 0 && fraction <= 1)) {
     throw InputError(fmt::format(
-        "compression topk:{}: expected the fraction of values that travel, above 0 and at most 1",
-        parameter));
+        "compression 'topk{}': expected topk:FRACTION of values that travel, above 0 and at most 1",
+        parameter.empty() ? "" : fmt::format(":{}", parameter)));
   }
   return std::make_unique<TopK>(fraction);
 }

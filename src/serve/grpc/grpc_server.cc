@@ -57,7 +57,10 @@ class GrpcServer::Impl {
     builder.RegisterCallbackGenericService(&reflection_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0)
-      throw Error(fmt::format("{}: cannot listen for gRPC", address));
+      throw Error(
+          fmt::format("{}: cannot listen for gRPC: expected an address of this host, and a free "
+                      "--grpc-port",
+                      address));
     set_ready(false);
   }
   ~Impl() { shutdown(); }

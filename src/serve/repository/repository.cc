@@ -54,12 +54,7 @@ bool is_model_name(const std::string& name) {
 }  // namespace
 
 Repository::Repository(const RepositoryOptions& options) : options_(options) {
-  std::error_code error;
-  if (!fs::is_directory(options_.directory, error))
-    throw InputError(
-        fmt::format("{}: is no folder; expected a model repository: "
-                    "DIR/<model>/<version>/model.ckpt or model.pt",
-                    options_.directory.string()));
+  repository::expect_repository(options_.directory);
   // Two servers would overwrite each other's notes of what is served. A folder that cannot be written to has none.
   lock_ = lock_of(options_.directory / repository::kServingLock);
 }
@@ -77,7 +72,11 @@ void Repository::stop() {
 
 void Repository::start() {
   find_models();
-  for (const auto& model : models()) update(*model);
+  const auto found = models();
+  if (found.empty())
+    log::warning("{}: has no model yet; expected <model>/<version>/{} or {} there",
+                 options_.directory.string(), repository::kModelFile, repository::kScriptFile);
+  for (const auto& model : found) update(*model);
   started_ = true;
   if (on_look_) on_look_();
   watcher_ = std::thread([this] { watch(); });

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <system_error>
 
 #include "base/host.h"
 #include "event.pb.h"
@@ -50,14 +52,28 @@ void EventFile::write(std::int64_t step, const std::map<std::string, double>& sc
     value.set_tag(tag);
     value.set_simple_value(static_cast<float>(number));
   }
-  append(event.SerializeAsString());
+  best_effort_.run([&] { append(event.SerializeAsString()); });
 }
 
 void EventFile::append(const std::string& event) {
+  if (!stream_) cut_off();
   const std::string record = data::frame_record(event);
+  errno = 0;
   stream_.write(record.data(), static_cast<std::streamsize>(record.size()));
   stream_.flush();
-  if (!stream_) throw Error(fmt::format("{}: cannot be written", file_.string()));
+  if (!stream_)
+    throw Error(fmt::format("{}: cannot be written: {}", file_.string(),
+                            std::error_code(errno, std::generic_category()).message()));
+  written_ += record.size();
+}
+
+// A part of a record would have readers stop there.
+void EventFile::cut_off() {
+  stream_.close();
+  stream_.clear();
+  std::error_code error;
+  std::filesystem::resize_file(file_, written_, error);
+  stream_.open(file_, std::ios::binary | std::ios::app);
 }
 
 }  // namespace sullae::train

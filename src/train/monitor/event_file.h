@@ -8,6 +8,7 @@
 #include <string>
 
 #include "sullae/train/observer.h"
+#include "train/monitor/best_effort.h"
 
 namespace sullae::train {
 
@@ -25,11 +26,14 @@ class EventFile final : public Observer {
  private:
   void write(std::int64_t step, const std::map<std::string, double>& scalars);
   void append(const std::string& event);
+  void cut_off();
 
   int interval_;
   bool tested_ = true;
   std::filesystem::path file_;
   std::ofstream stream_;
+  std::uintmax_t written_ = 0;  // bytes, of whole records
+  BestEffort best_effort_{"--tensorboard-dir"};
 };
 
 }  // namespace sullae::train

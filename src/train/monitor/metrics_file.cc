@@ -28,7 +28,7 @@ void MetricsFile::world_changed(const WorldChange& change) {
 
 void MetricsFile::epoch_ended(const Moment& moment, const EpochReport&) { write(moment); }
 
-void MetricsFile::write(const Moment& m) const {
+void MetricsFile::write(const Moment& m) {
   std::string text;
   const auto add = [&](const std::string& name, const char* type, const std::string& help,
                        double value) {
@@ -66,7 +66,7 @@ void MetricsFile::write(const Moment& m) const {
         title + " on the test set after the last epoch.",
         found == m.test_metrics.end() ? 0 : found->second);
   }
-  write_file(file_, text);
+  best_effort_.run([&] { write_file(file_, text); });
 }
 
 }  // namespace sullae::train

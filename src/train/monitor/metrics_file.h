@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "sullae/train/observer.h"
+#include "train/monitor/best_effort.h"
 
 namespace sullae::train {
 
-/// For rank 0. Replaces the file as a whole, every `interval` steps and after each epoch. Throws Error.
+/// For rank 0. Replaces the file as a whole, every `interval` steps and after each epoch, where it can be written.
 class MetricsFile final : public Observer {
  public:
   MetricsFile(std::filesystem::path file, int interval)
@@ -21,7 +22,7 @@ class MetricsFile final : public Observer {
   void epoch_ended(const Moment& moment, const EpochReport& epoch) override;
 
  private:
-  void write(const Moment& moment) const;
+  void write(const Moment& moment);
 
   std::filesystem::path file_;
   int interval_;
@@ -31,6 +32,7 @@ class MetricsFile final : public Observer {
   double pauses_ = 0;  // seconds
   bool tested_ = true;
   std::vector<Metric> metrics_;
+  BestEffort best_effort_{"--metrics-file"};
 };
 
 }  // namespace sullae::train

@@ -6,7 +6,6 @@
 #include <sstream>
 #include <utility>
 
-#include "base/log.h"
 #include "base/toml.h"
 #include "sullae/error.h"
 #include "train/monitor/scalars.h"
@@ -54,13 +53,10 @@ void RunFolder::started(const Report& report) {
 // What is taken over may be another process's for a moment: no reason for all ranks to wait.
 void RunFolder::open(RunLog::Earlier earlier) {
   try {
-    log_.emplace(folder_, description_, earlier);
-    is_told_ = false;
+    best_effort_.run([&] { log_.emplace(folder_, description_, earlier); });
   } catch (const InputError& error) {
     if (earlier != RunLog::Earlier::taken_over) throw;
-    tell(error);
-  } catch (const Error& error) {
-    tell(error);
+    best_effort_.tell(error);
   }
 }
 
@@ -121,22 +117,8 @@ void RunFolder::stopped(const std::string& why) {
   });
 }
 
-// A full disk costs a curve its points, and not the training its end.
 void RunFolder::write(const std::function<void()>& part) {
-  if (!log_) return;
-  try {
-    part();
-    is_told_ = false;
-  } catch (const InputError&) {
-    throw;
-  } catch (const Error& error) {
-    tell(error);
-  }
-}
-
-void RunFolder::tell(const Error& error) {
-  if (!std::exchange(is_told_, true))
-    log::warning("--run-dir: {}; the training goes on", error.what());
+  if (log_) best_effort_.run(part);
 }
 
 }  // namespace sullae::train

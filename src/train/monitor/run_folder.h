@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "sullae/error.h"
 #include "sullae/run_log.h"
 #include "sullae/train/observer.h"
+#include "train/monitor/best_effort.h"
 
 namespace sullae::train {
 
@@ -35,7 +35,6 @@ class RunFolder final : public Observer {
   void open(RunLog::Earlier earlier);
   void write(const std::function<void()>& part);
   void write_moment();
-  void tell(const Error& error);
 
   std::filesystem::path folder_;
   RunLog::Earlier earlier_;
@@ -47,7 +46,7 @@ class RunFolder final : public Observer {
   RunDescription description_;
   std::optional<RunLog> log_;
   bool is_first_ = true;  // of this process's steps
-  bool is_told_ = false;  // that it cannot be written
+  BestEffort best_effort_{"--run-dir"};
 };
 
 }  // namespace sullae::train

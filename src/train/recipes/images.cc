@@ -25,17 +25,43 @@ constexpr std::size_t kUsual = 224;
 constexpr std::array<float, 3> kSmallMean = {0.4914F, 0.4822F, 0.4465F};
 constexpr std::array<float, 3> kSmallDeviation = {0.2470F, 0.2435F, 0.2616F};
 
-std::size_t image_size(const data::Dataset& dataset) {
-  const data::Example example = dataset.read(0);
+struct ImageData {
+  explicit ImageData(const RecipeOptions& options, const std::vector<std::string>& classes = {})
+      : damage(std::make_unique<data::DamageLog>(options.skip_damaged)),
+        splits(open_splits(options, *damage, classes)) {}
+
+  std::unique_ptr<data::DamageLog> damage;
+  Splits splits;
+};
+
+std::size_t image_size(const data::Dataset& dataset, std::size_t i) {
+  const data::Example example = dataset.read(i);
   if (const auto* jpeg = example.bytes(data::feature::kImage)) {
-    const auto size = data::jpeg_size(*jpeg);
-    return std::min(size.rows, size.columns);
+    try {
+      const auto size = data::jpeg_size(*jpeg);
+      return std::min(size.rows, size.columns);
+    } catch (const data::DamagedRecord& error) {
+      throw data::DamagedRecord(fmt::format("{}: {}", dataset.place(i), error.what()));
+    }
   }
   const auto* const rows = example.integer(data::feature::kRows);
   const auto* const columns = example.integer(data::feature::kColumns);
   if (rows == nullptr || columns == nullptr)
-    throw InputError(fmt::format("{}: holds no image", dataset.place(0)));
+    throw InputError(fmt::format("{}: holds no image", dataset.place(i)));
   return static_cast<std::size_t>(std::min(*rows, *columns));
+}
+
+// Of the first that is whole.
+std::size_t image_size(const ImageData& data) {
+  const data::Dataset& dataset = *data.splits.train;
+  for (std::size_t i = 0; i < dataset.size(); ++i) {
+    try {
+      return image_size(dataset, i);
+    } catch (const data::DamagedRecord& error) {
+      data.damage->report(error.what());
+    }
+  }
+  throw InputError("all images are damaged");
 }
 
 data::ImageTransform make_transform(std::size_t size, bool small, bool augmented) {
@@ -61,20 +87,12 @@ ResNetOptions network_options(int depth, const ModelDescription& description,
           .sync_batch_norm = sync};
 }
 
-struct ImageData {
-  explicit ImageData(const RecipeOptions& options, const std::vector<std::string>& classes = {})
-      : damage(std::make_unique<data::DamageLog>(options.skip_damaged)),
-        splits(open_splits(options, *damage, classes)) {}
-
-  std::unique_ptr<data::DamageLog> damage;
-  Splits splits;
-};
-
 // What is known of the model before there is one.
 ModelDescription describe_images(const Recipe& recipe, const RecipeOptions& options,
-                                 const Splits& splits) {
+                                 const ImageData& data) {
+  const Splits& splits = data.splits;
   auto size = static_cast<std::size_t>(options.extra.at("image-size"));
-  const std::size_t stored = size == 0 ? image_size(*splits.train) : size;
+  const std::size_t stored = size == 0 ? image_size(data) : size;
   const bool small = stored <= kSmall;
   if (size == 0) size = small ? stored : kUsual;
   double classes = options.extra.at("classes");
@@ -198,7 +216,7 @@ class ResNetRecipe final : public Recipe {
                              const ModelDescription* known) const override {
     ImageData data(options, known != nullptr ? known->classes : std::vector<std::string>());
     ModelDescription description =
-        known != nullptr ? *known : describe_images(*this, options, data.splits);
+        known != nullptr ? *known : describe_images(*this, options, data);
     auto network = std::make_shared<ResNetImpl>(network_options(
         depth_, description, options.sync_batch_norm ? std::optional(world) : std::nullopt));
     const auto half_size_epochs = static_cast<std::size_t>(options.extra.at("half-size-epochs"));

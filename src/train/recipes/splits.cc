@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
 
+#include "base/ascii.h"
 #include "data/parts.h"
 #include "storage/storage.h"
 #include "sullae/error.h"
@@ -26,6 +30,26 @@ std::pair<data::DatasetPtr, data::DatasetPtr> hold_out(const data::DatasetPtr& a
   return {data::subset(all, std::move(train)), data::subset(all, std::move(test))};
 }
 
+// Whether a word of the name is `word`, or, with `more`, begins so: "latest" is no test.
+bool has_word(const std::string& name, std::string_view word, bool more) {
+  const auto is_letter = [&](std::size_t i) {
+    return i < name.size() && name[i] >= 'a' && name[i] <= 'z';
+  };
+  for (auto at = name.find(word); at != std::string::npos; at = name.find(word, at + 1)) {
+    const bool begins = at == 0 || !is_letter(at - 1);
+    if (begins && (more || !is_letter(at + word.size()))) return true;
+  }
+  return false;
+}
+
+bool is_of_training(const std::string& name) { return has_word(name, "train", true); }
+
+// "t10k" is of MNIST and its like.
+bool is_of_testing(const std::string& name) {
+  return has_word(name, "test", true) || has_word(name, "valid", true) ||
+         has_word(name, "val", false) || has_word(name, "t10k", false);
+}
+
 }  // namespace
 
 DataPaths find_paths(const RecipeOptions& options) {
@@ -36,24 +60,25 @@ DataPaths find_paths(const RecipeOptions& options) {
         "pattern such as 'part-*'");
   }
   DataPaths paths;
-  int left_out = 0;
+  std::vector<fs::path> others;
+  bool are_files = true;
   std::vector<data::Part> found;
   if (storage::is_folder(options.data)) {
     for (const auto& entry : storage::list(options.data)) {
-      const std::string& name = entry.name;
-      const fs::path path = options.data / name;
-      const auto has = [&](const char* part) {
-        return name.find(part) != std::string::npos;
-      };
+      const std::string name = to_lower(entry.name);
+      const fs::path path = options.data / entry.name;
       if (!data::is_part_file(path)) continue;
       found.push_back({path, entry.status});
-      if (has("train"))
+      are_files = are_files && !entry.status.is_folder;
+      if (is_of_training(name))
         paths.train.push_back(path);
-      else if (has("test") || has("val"))
+      else if (is_of_testing(name))
         paths.test.push_back(path);
       else
-        ++left_out;
+        others.push_back(path);
     }
+    // Beside a test set the others are what there is to train on; folders may be classes, of which one is called so.
+    if (paths.train.empty() && !paths.test.empty() && are_files) paths.train = std::move(others);
     std::ranges::sort(paths.train);
     std::ranges::sort(paths.test);
     // Taken one by one below, and yet those of a folder.
@@ -61,16 +86,16 @@ DataPaths find_paths(const RecipeOptions& options) {
     // All in one, with whatever name.
     if (paths.train.empty()) {
       paths = {{options.data}, {}, {}};
-      left_out = 0;
+      others.clear();
     }
   } else {
     paths.train = {options.data};
   }
   if (!options.test_data.empty()) paths.test = {options.test_data};
   paths.description = options.data.string();
-  if (left_out > 0)
-    paths.description += fmt::format(" without {} file{} called neither train… nor test…", left_out,
-                                     left_out == 1 ? "" : "s");
+  if (!others.empty())
+    paths.description += fmt::format(" without {} file{} called neither train… nor test…",
+                                     others.size(), others.size() == 1 ? "" : "s");
   return paths;
 }
 

@@ -76,6 +76,23 @@ TEST_F(RepositoryTest, ServesTheNewestAndNoticesNewOnes) {
   wait_until([&] { return repository_->index().size() == 2 && repository_->ready(); });
 }
 
+TEST_F(RepositoryTest, IsNoModelsFolder) {
+  put_constant(model_, 1, 1);
+  EXPECT_EQ(error_of([&] { Repository({.directory = model_}); }),
+            model_.string() +
+                ": is a model; expected the folder that has it, a model repository: " +
+                directory_.path().string());
+  EXPECT_FALSE(std::filesystem::exists(model_ / ".serving.lock"));
+  const TemporaryDirectory empty;
+  ::testing::internal::CaptureStderr();
+  {
+    Repository repository({.directory = empty.path()});
+    repository.start();
+  }
+  EXPECT_TRUE(contains(::testing::internal::GetCapturedStderr(),
+                       ": has no model yet; expected <model>/<version>/model.ckpt or model.pt"));
+}
+
 TEST_F(RepositoryTest, AVersionThatCannotBeIsRefusedAndTheOldOneStays) {
   put_constant(model_, 1, 1);
   start();
