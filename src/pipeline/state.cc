@@ -73,11 +73,11 @@ std::string State::id() const {
   const fs::path file = folder_ / "id";
   constexpr std::size_t kLength = 32;
   if (fs::exists(file)) {
-    const auto id = read_file(file, kMostBytes);
+    auto id = read_file(file, kMostBytes);
     if (id.size() == kLength) return id;
   }
   make_folder(folder_);
-  const auto id = draw_secret();
+  auto id = draw_secret();
   write_file(file, id);
   return id;
 }

@@ -78,7 +78,8 @@ DataPaths find_paths(const RecipeOptions& options) {
         others.push_back(path);
     }
     // Beside a test set the others are what there is to train on; folders may be classes, of which one is called so.
-    if (paths.train.empty() && !paths.test.empty() && are_files) paths.train = std::move(others);
+    if (paths.train.empty() && !paths.test.empty() && are_files)
+      paths.train = std::exchange(others, {});
     std::ranges::sort(paths.train);
     std::ranges::sort(paths.test);
     // Taken one by one below, and yet those of a folder.
