@@ -31,7 +31,9 @@ Json told_by(const std::vector<OwnModule>& modules) {
       const int stage =
           numbers == nullptr || in_module.empty() ? own.stage : numbers->stage_of(in_module);
       told["state"].push_back(
-          {{"kind", kind}, {"name", name_in(own.name, in_module)}, {"stage", stage}});
+          {{"kind", kind},
+           {"name", in_module.empty() ? own.name : name_in(own.name, in_module)},
+           {"stage", stage}});
       return told["state"].back();
     };
     if (!own.name.empty()) add("module", "");
