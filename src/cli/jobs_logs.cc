@@ -46,8 +46,9 @@ class LogReader {
       text.resize(before + kPiece);
       stream.read(text.data() + before, static_cast<std::streamsize>(kPiece));
       text.resize(before + static_cast<std::size_t>(stream.gcount()));
-      const auto end = text.rfind('\n');
-      if (end == std::string::npos) continue;
+      const auto last = std::string_view(text).substr(before).rfind('\n');
+      if (last == std::string_view::npos) continue;
+      const std::size_t end = before + last;
       print(text.substr(0, end + 1));
       text.erase(0, end + 1);
       offset_ += static_cast<std::streamoff>(end + 1);

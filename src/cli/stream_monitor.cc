@@ -4,11 +4,8 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <utility>
 
 #include "base/file.h"
-#include "base/log.h"
-#include "sullae/error.h"
 
 namespace sullae::cli {
 namespace {
@@ -53,11 +50,11 @@ void StreamMonitor::show(const predict::StreamProgress& progress) {
   std::fflush(stderr);
 }
 
-void StreamMonitor::finish(const predict::StreamProgress& progress) const {
+void StreamMonitor::finish(const predict::StreamProgress& progress) {
   if (!metrics_.empty()) write(progress);
 }
 
-void StreamMonitor::write(const predict::StreamProgress& progress) const {
+void StreamMonitor::write(const predict::StreamProgress& progress) {
   const auto labels = fmt::format("{{source=\"{}\",rank=\"{}\"}}", source_, rank_);
   std::string text;
   const auto add = [&](const char* name, const char* type, const char* help, double value) {
@@ -74,14 +71,7 @@ void StreamMonitor::write(const predict::StreamProgress& progress) const {
   add("sullae_source_partitions", "gauge", "Partitions that this rank has.", progress.partitions);
   add("sullae_source_idle_seconds", "gauge", "Since the last message was predicted.",
       std::chrono::duration<double>(Clock::now() - last_).count());
-  std::string problem;
-  try {
-    write_file(metrics_, text);
-  } catch (const Error& error) {  // no reason to predict no more
-    problem = error.what();
-  }
-  if (std::exchange(problem_, problem) != problem && !problem.empty())
-    log::warning("--metrics-file: {}", problem);
+  best_effort_.run([&] { write_file(metrics_, text); });
 }
 
 }  // namespace sullae::cli

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/best_effort.h"
 #include "predict/stream.h"
 
 namespace sullae::cli {
@@ -23,15 +24,15 @@ class StreamMonitor {
   /// A line every ten seconds while something goes on; on a terminal one that changes.
   void show(const predict::StreamProgress& progress);
   /// Writes what there is at the end, however short the run was.
-  void finish(const predict::StreamProgress& progress) const;
+  void finish(const predict::StreamProgress& progress);
 
  private:
   using Clock = std::chrono::steady_clock;
-  void write(const predict::StreamProgress& progress) const;
+  void write(const predict::StreamProgress& progress);
 
   std::string source_;
   std::filesystem::path metrics_;
-  mutable std::string problem_;  // why it is not written now
+  BestEffort best_effort_{"--metrics-file", "predicting"};
   int rank_;
   bool terminal_;
   Clock::time_point shown_ = Clock::now();

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stop_token>
@@ -24,6 +26,7 @@
 #include "cluster/time_limit.h"
 #include "cluster/worker_pool.h"
 #include "launch/job.h"
+#include "launch/job_signals.h"
 #include "launch/launcher.h"
 #include "sullae/error.h"
 
@@ -103,10 +106,15 @@ class Attempt {
                                      *engine_, end_launcher);
     // An engine that takes this node for lost, which lives, has begun the job again elsewhere.
     const std::jthread watch([this, end_launcher](const std::stop_token& stop) {
-      while (!stop.stop_requested()) {
-        if (is_superseded()) return end_launcher();
-        std::this_thread::sleep_for(std::chrono::seconds{1});
+      block_signals();  // the launcher's
+      std::mutex mutex;
+      std::condition_variable_any stopped;
+      std::unique_lock lock(mutex);
+      while (!is_superseded()) {
+        stopped.wait_for(lock, stop, std::chrono::seconds{1}, [] { return false; });
+        if (stop.stop_requested()) return;
       }
+      end_launcher();
     });
     Gone gone;
     JobOptions options = options_of(gone);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 
@@ -13,6 +12,7 @@
 #include "base/name.h"
 #include "base/split.h"
 #include "base/toml_file.h"
+#include "base/utf8.h"
 #include "cluster/job_folder.h"
 #include "sullae/error.h"
 
@@ -22,16 +22,6 @@ namespace {
 constexpr int kMostNodes = 100'000;
 constexpr int kMostRanks = 1024;  // of a node
 constexpr int kMostAttempts = 1'000'000;
-constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
-
-bool is_utf8(const std::string& text) {
-  try {
-    static_cast<void>(nlohmann::json(text).dump());
-    return true;
-  } catch (const nlohmann::json::type_error&) {
-    return false;
-  }
-}
 
 bool is_whole_number(const std::string& text) {
   return !text.empty() &&
@@ -95,11 +85,13 @@ void check(const Job& job) {
           fmt::format("--attempts {}: expected 1 to {}", job.attempts, kMostAttempts));
   auto words = job.command;
   words.insert(words.end(), job.engine_options.begin(), job.engine_options.end());
+  words.push_back(job.directory);
   for (const auto& [name, value] : job.environment) words.insert(words.end(), {name, value});
   for (const auto& [name, path] : job.mounts) words.push_back(path);
   for (const std::string& word : words)
-    require(is_utf8(word), fmt::format("'{}' is no UTF-8, and job.toml, which keeps the job, is",
-                                       nlohmann::json(word).dump(-1, ' ', false, kReplace)));
+    require(find_invalid_utf8(word) == std::string::npos,
+            fmt::format("'{}' is no UTF-8, and job.toml, which keeps the job, is",
+                        replace_invalid_utf8(word)));
   require(job.priority.empty() || job.priority == "high" || job.priority == "low" ||
               is_whole_number(job.priority),
           fmt::format("--priority '{}': expected high, low or a whole number", job.priority));

@@ -1,11 +1,11 @@
 #include "dashboard/catalogue.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "base/percent.h"
+#include "base/utf8.h"
 #include "cluster/job_folder.h"
 #include "runs/record.h"
 
@@ -18,12 +18,7 @@ constexpr std::chrono::milliseconds kContentsFresh{900};
 
 // Names of folders are bytes, of EUC-KR, say; what clients are told, and say again, is UTF-8.
 std::string id_of(const std::string& name) {
-  try {
-    static_cast<void>(nlohmann::json(name).dump());
-    return name;
-  } catch (const nlohmann::json::exception&) {
-    return percent_encode_path(name);
-  }
+  return find_invalid_utf8(name) == std::string::npos ? name : percent_encode_path(name);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
+#include <iterator>
 
 #include "cluster/command.h"
 
@@ -49,23 +51,33 @@ ClusterState ClusterView::ask() {
   ClusterState state{.engine = engine_->name()};
   state.coordinator_partition = settings_.coordinator;
   cluster::Jobs jobs(settings_, *engine_);
-  const auto take = [&](cluster::JobList list) {
-    state.jobs = std::move(list.jobs);
-    state.problems = std::move(list.problems);
-    for (std::size_t i = 0; i < state.jobs.size(); ++i) state.places[state.jobs[i].facts.id] = i;
-  };
-  try {
-    take(jobs.list());
-    state.nodes = engine_->nodes();
-  } catch (const std::exception& error) {  // a folder that is no job's may be anything
-    if (const auto before = last()) {
-      state = *before;
-      state.problems.clear();
-    } else if (state.jobs.empty()) {
-      take(jobs.over());
+  const auto add = [&](cluster::JobList list) {
+    for (cluster::JobView& job : list.jobs) {
+      const auto place = state.places.emplace(job.facts.id, state.jobs.size());
+      if (place.second) state.jobs.emplace_back();
+      state.jobs[place.first->second] = std::move(job);
     }
-    state.problems.emplace_back(error.what());
+    std::ranges::move(list.problems, std::back_inserter(state.problems));
+  };
+  const auto attempt = [&](const std::function<void()>& part) {
+    try {
+      part();
+      return true;
+    } catch (const std::exception& error) {  // a folder that is no job's may be anything
+      state.problems.emplace_back(error.what());
+      return false;
+    }
+  };
+  const auto before = last();
+  const bool are_told = attempt([&] { add(jobs.list()); });
+  // Without the engine: what it said last, and what has ended since.
+  if (!are_told && before) {
+    state.jobs = before->jobs;
+    state.places = before->places;
   }
+  if (!are_told) attempt([&] { add(jobs.over()); });
+  const bool are_nodes_told = are_told && attempt([&] { state.nodes = engine_->nodes(); });
+  if (!are_nodes_told && before) state.nodes = before->nodes;
   return state;
 }
 

@@ -80,10 +80,7 @@ Step read_step(const TomlFile& file, const std::string& name, const toml::node& 
                        [&](const toml::node& one) {
                          step.job = texts(file, one);
                        }},
-                      {"environment",
-                       [&](const toml::node& one) {
-                         step.environment = file.pairs(one);
-                       }},
+                      {"environment", file.pairs_into(step.environment)},
                       {"time",
                        [&](const toml::node& one) {
                          step.time = at(file, one, &parse_span);
@@ -202,10 +199,7 @@ Pipeline read_pipeline(const fs::path& path) {
                                                               : Overlap::replace;
                       }},
                      {"parallel", file.integer_into(pipeline.parallel, 0, 1000)},
-                     {"environment",
-                      [&](const toml::node& node) {
-                        pipeline.environment = file.pairs(node);
-                      }},
+                     {"environment", file.pairs_into(pipeline.environment)},
                      {"tell",
                       [&](const toml::node& node) {
                         read_tell(file, node, pipeline.tell);

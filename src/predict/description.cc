@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/utf8.h"
 #include "data/format/format.h"
-#include "data/text/utf8.h"
 #include "kafka/address.h"
 #include "storage/storage.h"
 #include "torch/checkpoint_file.h"
@@ -43,8 +43,8 @@ std::uint64_t checksum_of(const train::FoundModel& model, const serve::ModelConf
 
 // As JSON can hold it.
 std::string name_of(const fs::path& path) {
-  return data::replace_invalid_utf8(
-      kafka::is_address(path.native()) ? path.string() : storage::absolute(path).string());
+  return replace_invalid_utf8(kafka::is_address(path.native()) ? path.string()
+                                                               : storage::absolute(path).string());
 }
 
 json describe_file(const fs::path& file, const storage::Status& status) {

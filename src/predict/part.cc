@@ -12,8 +12,10 @@
 namespace sullae::predict {
 namespace {
 
-// Samples that a thread reads at a time.
-constexpr std::size_t kRead = 64;
+// Samples are read by threads in pieces, which are the same on any machine, and of each piece in so many parts.
+constexpr std::size_t kImagePiece = 128;
+constexpr std::size_t kOtherPiece = 1024;
+constexpr std::size_t kParts = 16;
 // As many samples are in memory at once, with what the model takes of them.
 constexpr std::size_t kImages = 1024;
 constexpr std::size_t kOthers = 16384;
@@ -37,6 +39,10 @@ std::size_t length_of(const serve::Rows& rows) {
 }
 
 }  // namespace
+
+std::size_t piece_of(const serve::Model& model) {
+  return model.codec().decodes_slowly() ? kImagePiece : kOtherPiece;
+}
 
 std::size_t most_together(const serve::Model& model, std::size_t batch_size) {
   return std::max(batch_size, model.codec().decodes_slowly() ? kImages : kOthers);
@@ -78,12 +84,15 @@ PartSeen PartPredictor::predict(std::size_t begin, std::size_t end, RowWriter& w
 
 // At most so many samples, or fewer of large ones; of the same samples always as many.
 void PartPredictor::read(Chunk& chunk, std::size_t most) {
+  const std::size_t piece = piece_of(model_);
   std::size_t bytes = 0;
   while (chunk.samples.size() < most && bytes < kMostChunkBytes) {
     const std::size_t before = chunk.samples.size();
-    read_more(chunk, std::min(kImages, most - before));
-    for (std::size_t i = before; i < chunk.rows.size(); ++i)
-      bytes += chunk.rows[i] ? bytes_of(*chunk.rows[i]) : 0;
+    read_more(chunk, std::min(piece, most - before));
+    for (std::size_t i = before; i < chunk.rows.size(); ++i) {
+      const std::string* const image = chunk.samples[i].bytes(data::feature::kImage);
+      bytes += (chunk.rows[i] ? bytes_of(*chunk.rows[i]) : 0) + (image ? image->size() : 0);
+    }
   }
   chunk.places.resize(chunk.samples.size());
   for (const std::string& problem : chunk.problems) {
@@ -97,10 +106,11 @@ void PartPredictor::read_more(Chunk& chunk, std::size_t count) {
   chunk.samples.resize(all);
   chunk.rows.resize(all);
   chunk.problems.resize(all);
-  data::work_in_parallel((count + kRead - 1) / kRead, options_.workers, [](std::size_t) {},
+  const std::size_t each = piece_of(model_) / kParts;
+  data::work_in_parallel((count + each - 1) / each, options_.workers, [](std::size_t) {},
                          [&](std::size_t block, std::atomic<std::size_t>&) {
-                           const std::size_t end = std::min(all, before + (block + 1) * kRead);
-                           for (std::size_t i = before + block * kRead; i < end; ++i) {
+                           const std::size_t end = std::min(all, before + (block + 1) * each);
+                           for (std::size_t i = before + block * each; i < end; ++i) {
                              try {
                                chunk.samples[i] = set_.read(chunk.begin + i);
                              } catch (const data::DamagedRecord& error) {

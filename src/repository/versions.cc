@@ -64,7 +64,8 @@ void expect_repository(const fs::path& directory) {
     if (fs::exists(version / kModelFile, error) || fs::exists(version / kScriptFile, error))
       throw InputError(fmt::format(
           "{}: is a model; expected the folder that has it, a model repository: {}",
-          directory.string(), fs::absolute(directory).lexically_normal().parent_path().string()));
+          directory.string(),
+          fs::absolute(directory / "").lexically_normal().parent_path().parent_path().string()));
   }
 }
 

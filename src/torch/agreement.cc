@@ -1,6 +1,5 @@
 #include "torch/agreement.h"
 
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/error_text.h"
 #include "base/hash.h"
 #include "collective/allgather_texts.h"
 #include "sullae/adapter.h"
@@ -53,10 +53,8 @@ void on_root(const World& world, int root, const std::function<void()>& what) {
       problem = std::string(1, checkpoint) + error.what();
     } catch (const InputError& error) {
       problem = std::string(1, input) + error.what();
-    } catch (const c10::Error& error) {
-      problem = std::string(1, other) + error.what_without_backtrace();
     } catch (const std::exception& error) {
-      problem = std::string(1, other) + error.what();
+      problem = std::string(1, other) + message_of(error);
     }
   }
   problem = broadcast_text(std::move(problem), root, world);

@@ -184,12 +184,11 @@ void check_division(torch::nn::Module& model, const TrainOptions& options, const
     throw_on_all(ranks.all, wrong_device_of(model, *units, options, ranks.all));
   }
   auto problem = wrong_ranks_of(kStages, ranks_of_stages(model), ranks.stages, options, ranks);
+  const HasStages* const stages = stages_of(model);
+  if (problem.empty() && stages != nullptr && stages->stages_per_rank() != options.stages_per_rank)
+    problem = fmt::format("--stages-per-rank {}: the model has {} a rank", options.stages_per_rank,
+                          stages->stages_per_rank());
   throw_on_all(ranks.all, problem);
-  if (const HasStages* const stages = stages_of(model)) {
-    if (stages->stages_per_rank() != options.stages_per_rank)
-      throw InputError(fmt::format("--stages-per-rank {}: the model has {} a rank",
-                                   options.stages_per_rank, stages->stages_per_rank()));
-  }
   // A stage may have no layer that is in parts.
   const auto parts = ranks_of_parts(model);
   std::int64_t are_parts = parts ? 1 : 0;

@@ -12,19 +12,15 @@ namespace sullae::train {
 /// Takes the signals while it lives. Used by the training thread.
 class EndRequest {
  public:
-  /// A signal that a rank has got, or 0: the same on all, within a quarter of a second or a step. `step` counts all that were done.
-  /// Collective, for ranks that step together.
-  int on_any_rank(std::int64_t step, const World& world);
-  /// The same, of whenever. Collective.
-  int on_any_rank(const World& world) const;
-  /// Whether this rank has got one.
-  bool is_here() const { return signals_.signal() != 0; }
+  /// A signal that a rank has got, or 0: the same on all, within a quarter of a second or a call. Collective, for ranks that call it
+  /// equally often: after each step, and before each batch of a test.
+  int on_any_rank(const World& world);
 
  private:
   EndSignals signals_{EndSignals::Next::ends_at_once};
-  std::int64_t last_step_ = 0;  // at which ranks asked each other, and when
+  std::int64_t calls_ = 0;  // since ranks asked each other, which was then
   std::chrono::steady_clock::time_point last_time_;
-  std::int64_t interval_ = 0;  // steps till they ask again; 0 before the first time
+  std::int64_t interval_ = 0;  // calls till they ask again; 0 before the first time
 };
 
 }  // namespace sullae::train

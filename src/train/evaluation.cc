@@ -50,7 +50,7 @@ Evaluation evaluate(const Tested& tested, Split split, const std::vector<std::si
   const bool was_training = tested.model.is_training();
   tested.model.eval();
   const auto metrics = tested.objective.metrics();
-  std::vector<Sum> sums(2 + metrics.size());  // the last one of ranks that left
+  std::vector<Sum> sums(1 + metrics.size());
   const auto device = device_of(tested.model);
   auto plan = plan_of(samples, tested.data.test_batch_size(), world);
   const std::size_t own = plan.size();
@@ -62,13 +62,13 @@ Evaluation evaluate(const Tested& tested, Split split, const std::vector<std::si
     add(tally.loss, sums[0]);
     for (std::size_t i = 0; i < metrics.size(); ++i) add(tally.metrics[i], sums[i + 1]);
   };
+  // Batches that every rank has.
+  const std::size_t fewest = samples.size() / static_cast<std::size_t>(world.size());
+  const std::size_t batch_size = tested.data.test_batch_size();
+  std::size_t asks = tested.is_to_leave ? (fewest + batch_size - 1) / batch_size : 0;
   std::vector<Batch> batches;  // for all stages to be at work
-  const bool may_leave = tested.is_to_leave && !tested.together && tested.staged == nullptr;
   while (const auto next = stream->next()) {
-    if (may_leave && tested.is_to_leave()) {
-      sums.back().count = 1;
-      break;
-    }
+    if (asks > 0 && (--asks, tested.is_to_leave())) break;
     auto batch = next->to(device, tested.input_type);
     if (tested.staged == nullptr) {
       count(checked_tally(tested.objective, tested.model, batch, metrics.size()));
@@ -83,8 +83,7 @@ Evaluation evaluate(const Tested& tested, Split split, const std::vector<std::si
   tested.model.train(was_training);
   static_assert(sizeof(Sum) == 2 * sizeof(double));
   world.allreduce(sums.data(), sums.data(), 2 * sums.size(), DataType::float64);
-  Evaluation result{
-      .loss = mean(sums[0]), .metrics = {}, .counts = {}, .was_left = sums.back().count > 0};
+  Evaluation result{.loss = mean(sums[0]), .metrics = {}, .counts = {}};
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     const double value = mean(sums[i + 1]);
     result.counts[metrics[i].name] = sums[i + 1].count;

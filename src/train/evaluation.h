@@ -16,7 +16,6 @@ struct Evaluation {
   double loss = 0;
   std::map<std::string, double> metrics;  ///< of the objective, by name
   std::map<std::string, double> counts;   ///< over how much each is a mean
-  bool was_left = false;                  ///< before its end, as a rank was asked to; of all ranks
 };
 
 class StagedModel;
@@ -31,8 +30,8 @@ struct Tested {
   bool together = false;
   /// Where the model is in stages; null elsewhere. Ranks of one pipeline then are one of those that divide the samples.
   StagedModel* staged = nullptr;
-  /// Whether this rank is to leave the test, asked before each batch; null where nobody may. Ranks that go through the model together
-  /// do not leave.
+  /// Whether the test is to be left, asked before batches that all ranks have, of which it is the same on all: collective. What comes of
+  /// it is nothing then. Null where it is not.
   std::function<bool()> is_to_leave = nullptr;
 };
 

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <span>
 
-#include "data/text/utf8.h"
+#include "base/utf8.h"
 #include "sullae/error.h"
 
 namespace sullae::train {
@@ -120,19 +120,19 @@ std::string Continuation::text() const {
   const std::span all(tokens_);
   const auto prompt = language_.pieces.decode(all.first(prompt_));
   auto text = language_.pieces.decode(all).substr(prompt.size());
-  if (ended()) return data::replace_invalid_utf8(text);
+  if (ended()) return replace_invalid_utf8(text);
   // The bytes at the end that would become a character with more to come.
   std::size_t whole = text.size();
   for (std::size_t back = 1; back < kMostUtf8Bytes && back <= text.size(); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
     if ((byte & 0xc0U) == 0x80U) continue;
     if (byte >= 0xc0 &&
-        data::utf8_sequence_length(std::string_view(text).substr(text.size() - back)) == 0)
+        utf8_sequence_length(std::string_view(text).substr(text.size() - back)) == 0)
       whole = text.size() - back;
     break;
   }
   text.resize(whole);
-  return data::replace_invalid_utf8(text);
+  return replace_invalid_utf8(text);
 }
 
 }  // namespace sullae::train

@@ -206,7 +206,7 @@ std::vector<Batch> Loop::idle_parts(const std::vector<Batch>& parts) {
 }
 
 void Loop::end_where_asked() {
-  const int signal = end_request_->on_any_rank(state_.steps, ranks_->all);
+  const int signal = end_request_->on_any_rank(ranks_->all);
   if (signal != 0) end_for(signal);
 }
 
@@ -263,7 +263,7 @@ void Loop::end_epoch() {
 }
 
 bool Loop::has_diverged() const {
-  return !std::isfinite(parts_.tests ? state_.test_loss : state_.train_loss);
+  return std::isnan(parts_.tests ? state_.test_loss : state_.train_loss);
 }
 
 // What an epoch has come to: also in the world after the one in which it ended.
@@ -276,10 +276,12 @@ void Loop::save() {
 
 void Loop::test(std::int64_t epoch) {
   if (!parts_.tests) return;
-  std::function<bool()> is_to_leave;  // where no rank has others that compute its samples with it
-  if (end_request_ && ranks_->data.size() == ranks_->all.size())
-    is_to_leave = [this] {
-      return end_request_->is_here();
+  int signal = 0;
+  std::function<bool()> is_to_leave;
+  // Where the training goes on behind it, with this test first.
+  if (end_request_ && state_.epoch <= options_.epochs && !ended())
+    is_to_leave = [&] {
+      return (signal = end_request_->on_any_rank(ranks_->all)) != 0;
     };
   auto result = evaluate({.model = parts_.model,
                           .objective = parts_.objective,
@@ -290,7 +292,7 @@ void Loop::test(std::int64_t epoch) {
                           .is_to_leave = is_to_leave},
                          static_cast<std::size_t>(epoch), ranks_->data);
   // A test may be long, and is made again by whoever goes on.
-  if (result.was_left) end_for(end_request_->on_any_rank(ranks_->data));
+  if (signal != 0) end_for(signal);
   state_.test_loss = result.loss;
   state_.test_metrics = std::move(result.metrics);
 }

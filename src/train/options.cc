@@ -120,11 +120,9 @@ void check_options(const TrainOptions& options, int world_size) {
   require_at_least(options.max_steps, 0, "max-steps");
   require_at_least(options.log_interval, 1, "log-interval");
   require_not_negative(options.momentum, "momentum");
-  for (const double beta : {options.beta1, options.beta2}) {
-    require(beta >= 0 && beta < 1,
-            fmt::format("--beta1 {}, --beta2 {}: expected 0 or more, and less than 1",
-                        options.beta1, options.beta2));
-  }
+  require(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
+          fmt::format("--beta1 {}, --beta2 {}: expected 0 or more, and less than 1", options.beta1,
+                      options.beta2));
   require_not_negative(options.weight_decay, "weight-decay");
   require_not_negative(options.clip_norm, "clip-norm");
   require_not_negative(options.warmup_epochs, "warmup-epochs");

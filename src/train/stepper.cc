@@ -58,10 +58,8 @@ StepResult Stepper::step(const std::vector<Batch>& parts, double lr,
   // Only now, since it waits for a GPU.
   double sum = losses.of_stages;
   for (const torch::Tensor& loss : losses.of_parts) sum += loss.item<double>();
-  return {.loss = sum,
-          .own_loss = losses.own > 0 ? sum * losses.total / losses.own : 0,
-          .own_samples = static_cast<std::int64_t>(losses.own),
-          .skipped = !finite};
+  return {.own_loss = losses.own > 0 ? sum * losses.total / losses.own : 0,
+          .own_samples = static_cast<std::int64_t>(losses.own)};
 }
 
 torch::Tensor Stepper::loss_of(torch::nn::Module& model, const Batch& batch, double total) const {

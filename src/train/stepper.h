@@ -20,10 +20,8 @@
 namespace sullae::train {
 
 struct StepResult {
-  double loss = 0;      ///< its average over ranks is the mean over all their samples
   double own_loss = 0;  ///< mean over this rank's samples; 0 where it has none
   std::int64_t own_samples = 0;
-  bool skipped = false;  ///< gradients overflowed: no weight has changed
 };
 
 /// Used by the training thread.

@@ -178,6 +178,13 @@ TEST_F(GptRecipe, TheLastTenthIsHeldOutWhereNothingIsForTesting) {
   const auto by_words = read(path("words"));
   EXPECT_EQ(by_words.train, (std::vector<std::string>{"latest"}));
   EXPECT_EQ(by_words.test, (std::vector<std::string>{"test"}));
+  write("parts/myTrain.txt", "train");
+  write("parts/mytest.txt", "test");
+  write("parts/interval.txt", "other");
+  const auto parts = read(path("parts"));
+  EXPECT_EQ(parts.train, (std::vector<std::string>{"train"}));
+  EXPECT_EQ(parts.test, (std::vector<std::string>{"test"}));
+  EXPECT_TRUE(contains(parts.description, " without 1 file called")) << parts.description;
 }
 
 }  // namespace

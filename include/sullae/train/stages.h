@@ -23,8 +23,13 @@ class HasStages : public StageNumbers {
   virtual const World* stages() const = 0;
   /// How many stages each rank has: rank r of P has those numbered r, P + r, 2P + r, … (interleaved, for a smaller bubble and more messages).
   virtual int stages_per_rank() const { return 1; }
-  /// With several stages a rank; with one, ranks are in the order of stages.
-  int stage_of(const std::string&) const override { return 0; }
+  /// With several stages a rank, which must have their own; with one, ranks are in the order of stages.
+  int stage_of(const std::string& name) const override {
+    if (stages_per_rank() != 1)
+      throw InputError("HasStages: '" + name +
+                       "': expected a stage_of() for several stages a rank");
+    return 0;
+  }
   /// What a stage makes of `batch`, for the next one: one tensor, of any shape. `own` is its number among this rank's. `arrived` is what the stage
   /// before has made of it; undefined for the first. Not called of the last.
   virtual torch::Tensor run_stage(int own, const Batch& batch, const torch::Tensor& arrived) = 0;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "data/text/utf8.h"
+#include "base/utf8.h"
 #include "sullae/data/parquet.h"
 
 namespace sullae::data {

@@ -11,8 +11,8 @@
 #include <exception>
 #include <utility>
 
+#include "base/utf8.h"
 #include "data/record/output_file.h"
-#include "data/text/utf8.h"
 #include "sullae/data/parquet.h"
 
 namespace sullae::data {

@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "data/format/format.h"
 #include "data/table/columns.h"
 #include "data/table/file_rows.h"
 #include "data/table/labels.h"
-#include "data/text/utf8.h"
 
 namespace sullae::data {
 namespace {

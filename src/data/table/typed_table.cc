@@ -8,8 +8,8 @@
 #include <set>
 #include <unordered_set>
 
+#include "base/utf8.h"
 #include "data/table/labels.h"
-#include "data/text/utf8.h"
 
 namespace sullae::data {
 namespace {

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "data/text/utf8.h"
+#include "base/utf8.h"
 #include "sullae/data/text.h"
 
 namespace sullae::data {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/text/utf8.h"
+#include "base/utf8.h"
 #include "sullae/data/order.h"
 #include "sullae/data/text.h"
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/error_text.h"
 #include "base/file.h"
 #include "base/secret.h"
 #include "parallel/checkpoint/checkpoint.h"
@@ -66,12 +67,8 @@ std::string problem_of(const std::function<void()>& what) {
     throw;
   } catch (const TimeoutError&) {
     throw;
-  } catch (const Error& error) {
-    return error.what();
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  } catch (const std::exception& error) {  // of the user's Maker, say
-    return error.what();
+  } catch (const std::exception& error) {  // also of the user's Maker
+    return message_of(error);
   }
   return {};
 }

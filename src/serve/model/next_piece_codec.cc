@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "data/text/utf8.h"
+#include "base/utf8.h"
 #include "serve/model/words_codec.h"
 
 namespace sullae::serve {
@@ -22,7 +22,7 @@ class NextPieceCodec final : public WordsCodec {
     InferTensor next{.name = "next", .datatype = Datatype::bytes, .shape = {pieces.size(0)}};
     for (std::int64_t row = 0; row < pieces.size(0); ++row) {
       const std::vector<std::int64_t> piece = {pieces[row].item<std::int64_t>()};
-      next.strings.push_back(data::replace_invalid_utf8(language_.pieces.decode(piece)));
+      next.strings.push_back(replace_invalid_utf8(language_.pieces.decode(piece)));
     }
     return {std::move(next),
             {.name = "probability", .shape = {pieces.size(0)}, .data = bytes_of(best)}};

@@ -73,6 +73,10 @@ void EventFile::cut_off() {
   stream_.clear();
   std::error_code error;
   std::filesystem::resize_file(file_, written_, error);
+  if (error) {
+    stream_.setstate(std::ios::failbit);
+    throw Error(fmt::format("{}: cannot be cut off: {}", file_.string(), error.message()));
+  }
   stream_.open(file_, std::ios::binary | std::ios::app);
 }
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <string>
 
+#include "base/best_effort.h"
 #include "sullae/train/observer.h"
-#include "train/monitor/best_effort.h"
 
 namespace sullae::train {
 
@@ -33,7 +33,7 @@ class EventFile final : public Observer {
   std::filesystem::path file_;
   std::ofstream stream_;
   std::uintmax_t written_ = 0;  // bytes, of whole records
-  BestEffort best_effort_{"--tensorboard-dir"};
+  BestEffort best_effort_{"--tensorboard-dir", "the training"};
 };
 
 }  // namespace sullae::train

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/best_effort.h"
 #include "sullae/train/observer.h"
-#include "train/monitor/best_effort.h"
 
 namespace sullae::train {
 
@@ -32,7 +32,7 @@ class MetricsFile final : public Observer {
   double pauses_ = 0;  // seconds
   bool tested_ = true;
   std::vector<Metric> metrics_;
-  BestEffort best_effort_{"--metrics-file"};
+  BestEffort best_effort_{"--metrics-file", "the training"};
 };
 
 }  // namespace sullae::train

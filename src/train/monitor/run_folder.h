@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "base/best_effort.h"
 #include "sullae/run_log.h"
 #include "sullae/train/observer.h"
-#include "train/monitor/best_effort.h"
 
 namespace sullae::train {
 
@@ -46,7 +46,7 @@ class RunFolder final : public Observer {
   RunDescription description_;
   std::optional<RunLog> log_;
   bool is_first_ = true;  // of this process's steps
-  BestEffort best_effort_{"--run-dir"};
+  BestEffort best_effort_{"--run-dir", "the training"};
 };
 
 }  // namespace sullae::train

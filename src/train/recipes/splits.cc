@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,24 +31,45 @@ std::pair<data::DatasetPtr, data::DatasetPtr> hold_out(const data::DatasetPtr& a
   return {data::subset(all, std::move(train)), data::subset(all, std::move(test))};
 }
 
-// Whether a word of the name is `word`, or, with `more`, begins so: "latest" is no test.
-bool has_word(const std::string& name, std::string_view word, bool more) {
-  const auto is_letter = [&](std::size_t i) {
-    return i < name.size() && name[i] >= 'a' && name[i] <= 'z';
+// In lower case: "train", "1" and "csv" of "Train-1.csv", "cifar" and "test" of "cifarTest".
+std::vector<std::string> words_of(const std::string& name) {
+  std::vector<std::string> words;
+  const auto is_in = [](char c, char first, char last) {
+    return c >= first && c <= last;
   };
-  for (auto at = name.find(word); at != std::string::npos; at = name.find(word, at + 1)) {
-    const bool begins = at == 0 || !is_letter(at - 1);
-    if (begins && (more || !is_letter(at + word.size()))) return true;
+  char before = 0;
+  for (const char c : name) {
+    const bool is_capital = is_in(c, 'A', 'Z');
+    const bool is_part = is_capital || is_in(c, 'a', 'z') || is_in(c, '0', '9');
+    const bool begins = words.empty() || (is_capital && is_in(before, 'a', 'z')) || !is_part;
+    if (begins) words.emplace_back();
+    if (is_part) words.back() += to_lower({&c, 1});
+    before = c;
   }
-  return false;
+  return words;
 }
 
-bool is_of_training(const std::string& name) { return has_word(name, "train", true); }
+// Other words that end so.
+constexpr std::array<std::string_view, 5> kOthers = {"latest", "contest", "protest", "strain",
+                                                     "restrain"};
+
+bool begins_or_ends(const std::string& word, std::string_view with) {
+  return word.starts_with(with) ||
+         (word.ends_with(with) && std::ranges::find(kOthers, word) == kOthers.end());
+}
+
+bool is_of_training(const std::string& name) {
+  return std::ranges::any_of(words_of(name),
+                             [](const std::string& word) { return begins_or_ends(word, "train"); });
+}
 
 // "t10k" is of MNIST and its like.
 bool is_of_testing(const std::string& name) {
-  return has_word(name, "test", true) || has_word(name, "valid", true) ||
-         has_word(name, "val", false) || has_word(name, "t10k", false);
+  return std::ranges::any_of(words_of(name), [](const std::string& word) {
+    return begins_or_ends(word, "test") || word.starts_with("valid") || word.starts_with("eval") ||
+           word == "t10k" ||
+           (word.starts_with("val") && word.find_first_not_of("0123456789", 3) == word.npos);
+  });
 }
 
 }  // namespace
@@ -61,24 +83,24 @@ DataPaths find_paths(const RecipeOptions& options) {
   }
   DataPaths paths;
   std::vector<fs::path> others;
-  bool are_files = true;
+  bool are_test_files = true;
   std::vector<data::Part> found;
   if (storage::is_folder(options.data)) {
     for (const auto& entry : storage::list(options.data)) {
-      const std::string name = to_lower(entry.name);
-      const fs::path path = options.data / entry.name;
+      const std::string& name = entry.name;
+      const fs::path path = options.data / name;
       if (!data::is_part_file(path)) continue;
       found.push_back({path, entry.status});
-      are_files = are_files && !entry.status.is_folder;
       if (is_of_training(name))
         paths.train.push_back(path);
-      else if (is_of_testing(name))
+      else if (is_of_testing(name)) {
         paths.test.push_back(path);
-      else
+        are_test_files = are_test_files && !entry.status.is_folder;
+      } else
         others.push_back(path);
     }
-    // Beside a test set the others are what there is to train on; folders may be classes, of which one is called so.
-    if (paths.train.empty() && !paths.test.empty() && are_files)
+    // Beside a test set the others are what there is to train on; a folder may be a class that is called so.
+    if (paths.train.empty() && !paths.test.empty() && are_test_files)
       paths.train = std::exchange(others, {});
     std::ranges::sort(paths.train);
     std::ranges::sort(paths.test);

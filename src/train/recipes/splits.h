@@ -18,9 +18,9 @@ struct DataPaths {
   std::string description;
 };
 
-/// What --data and --test-data stand for: of a folder, what has a word that begins with "train" in its name is for
-/// training, and what has "test", "val", "valid…" or "t10k" for testing, in any case; where nothing is called train, all else
-/// that are files, or all of it where nothing is for testing either. Throws InputError.
+/// What --data and --test-data stand for: of a folder, what has a word that begins or ends with "train" in its name is for
+/// training, and what has one with "test", or "val", "valid…", "eval…" or "t10k", for testing; where nothing is called train, all else,
+/// or all of it where nothing is for testing either. Throws InputError.
 DataPaths find_paths(const RecipeOptions& options);
 /// How they are opened.
 data::DatasetOptions reading_of(const RecipeOptions& options, data::DamageLog& damage);

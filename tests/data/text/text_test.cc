@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "data/text/utf8.h"
+#include "base/utf8.h"
 
 namespace sullae::testing {
 namespace {

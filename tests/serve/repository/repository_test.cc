@@ -78,10 +78,12 @@ TEST_F(RepositoryTest, ServesTheNewestAndNoticesNewOnes) {
 
 TEST_F(RepositoryTest, IsNoModelsFolder) {
   put_constant(model_, 1, 1);
-  EXPECT_EQ(error_of([&] { Repository({.directory = model_}); }),
-            model_.string() +
-                ": is a model; expected the folder that has it, a model repository: " +
-                directory_.path().string());
+  for (const auto& directory : {model_, model_ / ""}) {
+    EXPECT_EQ(error_of([&] { Repository({.directory = directory}); }),
+              directory.string() +
+                  ": is a model; expected the folder that has it, a model repository: " +
+                  directory_.path().string());
+  }
   EXPECT_FALSE(std::filesystem::exists(model_ / ".serving.lock"));
   const TemporaryDirectory empty;
   ::testing::internal::CaptureStderr();

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace sullae::data {
+namespace sullae {
 
 /// The bytes of the sequence that `text` begins with; 0 where that is no valid one.
 inline std::size_t utf8_sequence_length(std::string_view text) {
@@ -49,4 +49,4 @@ inline std::size_t find_invalid_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
-}  // namespace sullae::data
+}  // namespace sullae

@@ -1,3 +1,4 @@
+// What may fail for a while.
 #pragma once
 
 #include <functional>
@@ -7,14 +8,15 @@
 #include "base/log.h"
 #include "sullae/error.h"
 
-namespace sullae::train {
+namespace sullae {
 
-/// Writes what a training can do without: a full disk costs a curve its points, and not the training its end. Warns once, until
+/// Writes what a program can do without: a full disk costs a curve its points, and not the training its end. Warns once, until
 /// it can write again. Used by one thread.
 class BestEffort {
  public:
-  /// The option that asked for what is written.
-  explicit BestEffort(std::string option) : option_(std::move(option)) {}
+  /// The option that asked for what is written, and what goes on without it.
+  BestEffort(std::string option, std::string what)
+      : option_(std::move(option)), what_(std::move(what)) {}
 
   /// Throws InputError alone.
   void run(const std::function<void()>& part) {
@@ -30,12 +32,13 @@ class BestEffort {
 
   void tell(const Error& error) {
     if (!std::exchange(is_told_, true))
-      log::warning("{}: {}; the training goes on", option_, error.what());
+      log::warning("{}: {}; {} goes on", option_, error.what(), what_);
   }
 
  private:
   std::string option_;
+  std::string what_;
   bool is_told_ = false;
 };
 
-}  // namespace sullae::train
+}  // namespace sullae
