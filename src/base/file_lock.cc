@@ -3,8 +3,9 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
-#include "base/fd.h"
 #include "base/system_error.h"
 
 namespace sullae {
@@ -24,6 +25,16 @@ bool try_lock(int fd, const std::filesystem::path& file) {
   if (::fcntl(fd, F_OFD_SETLK, &lock) == 0) return true;
   if (errno != EAGAIN && errno != EACCES) throw system_error("{}", file.string());
   return false;
+}
+
+UniqueFd lock_file(const std::filesystem::path& file, mode_t mode, const Deadline& deadline) {
+  UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, mode));
+  if (!fd) throw system_error("{}", file.string());
+  while (!try_lock(fd.get(), file)) {
+    if (deadline.passed()) return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  }
+  return fd;
 }
 
 void unlock(int fd) {

@@ -50,6 +50,7 @@ void show(const JobView& view, const std::filesystem::path& folder) {
                            job.cpus_per_rank == 1 ? "" : "s"));
   row("priority", job.priority);
   if (job.time) row("time", cluster::format_time_limit(*job.time));
+  row("begin", job.begin);
   row("deadline", job.deadline);
   row("after", job.after);
   for (const auto& [name, path] : job.mounts) row("mount", fmt::format("{}={}", name, path));

@@ -70,6 +70,8 @@ class SubmitCommand final : public Command {
                    "How long an attempt may take: minutes, 90m, 2h, 1-12:00:00; the job goes on in "
                    "the next one")
         ->type_name("TIME");
+    app.add_option("--begin", given_.begin, "Begin not before: 2026-11-25T02:00:00")
+        ->type_name("TIME");
     app.add_option("--deadline", given_.deadline, "End it then in any case: 2026-11-25T06:00:00")
         ->type_name("TIME");
     app.add_option(
@@ -183,6 +185,7 @@ class SubmitCommand final : public Command {
     take("--ranks-per-node", job.ranks_per_node, given_.ranks_per_node);
     take("--cpus-per-rank", job.cpus_per_rank, given_.cpus_per_rank);
     take("--priority", job.priority, given_.priority);
+    take("--begin", job.begin, given_.begin);
     take("--deadline", job.deadline, given_.deadline);
     take("--attempts", job.attempts, given_.attempts);
     take("--after", job.after, given_.after);

@@ -215,8 +215,8 @@ class PipelineCommand final : public Command {
                     "--scheduled", when, "--submit-next"},
         .name = "pipeline-" + pipeline.name.substr(0, 50),
         .directory = pipeline.folder.string(),
-        .idempotency_key = fmt::format("pipeline {} {}", pipeline.file.string(), when),
-        .engine_options = {fmt::format("{}{}", cluster::kBeginAt, scheduled)}};
+        .begin = when,
+        .idempotency_key = fmt::format("pipeline {} {}", pipeline.file.string(), when)};
     if (dry_run_) {
       fmt::print("{}", cluster.jobs.describe(job));
       return 0;

@@ -91,9 +91,6 @@ struct Node {
   std::string reason;
 };
 
-/// Behind this in a job's engine options: the seconds since 1970 before which it is not to begin. Clocks show some moments twice.
-inline constexpr const char* kBeginAt = "--begin=@";
-
 /// Any thread may call any function; each asks the engine, and throws Error, or TimeoutError, where it does not answer.
 class Engine {
  public:

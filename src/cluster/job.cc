@@ -95,7 +95,10 @@ void check(const Job& job) {
   require(job.priority.empty() || job.priority == "high" || job.priority == "low" ||
               is_whole_number(job.priority),
           fmt::format("--priority '{}': expected high, low or a whole number", job.priority));
-  if (!job.deadline.empty()) parse_time(job.deadline, "--deadline");
+  const Time begin = job.begin.empty() ? 0 : parse_time(job.begin, "--begin");
+  require(job.deadline.empty() || begin < parse_time(job.deadline, "--deadline"),
+          fmt::format("--begin {}, --deadline {}: expected them in this order", job.begin,
+                      job.deadline));
   for (const auto& [name, path] : job.mounts) {
     require(is_name(name),
             fmt::format("--mount '{}': expected NAME=PATH, a name of letters, digits, "
@@ -123,6 +126,7 @@ std::string to_toml(const Job& job) {
   };
   add("priority", job.priority);
   if (job.time) table.insert("time", format_time_limit(*job.time));
+  add("begin", job.begin);
   add("deadline", job.deadline);
   add("after", job.after);
   add("idempotency-key", job.idempotency_key);
@@ -165,6 +169,7 @@ Job read_job(const std::filesystem::path& path, Job job) {
                           file.fail(node, error.what());
                         }
                       }},
+                     {"begin", file.text_into(job.begin)},
                      {"deadline", file.text_into(job.deadline)},
                      {"after", file.text_into(job.after)},
                      {"idempotency-key", file.text_into(job.idempotency_key)},

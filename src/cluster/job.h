@@ -30,7 +30,8 @@ struct Job {
   std::string priority = {};
   /// How long an attempt may take.
   std::optional<std::chrono::seconds> time = {};
-  /// When the job must have ended, as the engine and people write it: "2026-11-25T06:00:00".
+  /// When it may begin, and when it must have ended, as people write it: see parse_time().
+  std::string begin = {};
   std::string deadline = {};
   /// The job that must have ended well before.
   std::string after = {};

@@ -1,8 +1,6 @@
 #include "cluster/job_folder.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,11 +9,11 @@
 #include <charconv>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <utility>
 
 #include "base/deadline.h"
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "base/json_message.h"
 #include "base/log.h"
 #include "base/system_error.h"
@@ -88,18 +86,12 @@ std::int64_t number_of(const std::string& id) {
   return error == std::errc{} && stop == end ? number : 0;
 }
 
-UniqueFd lock_file(const fs::path& file) {
-  UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!fd) throw system_error("{} cannot be written", file.string());
+UniqueFd lock_own(const fs::path& file) {
   const Deadline deadline(kLockLimit, "the limit for others to end");
-  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR)
-      throw system_error("{} cannot be locked", file.string());
-    if (deadline.passed()) {
-      throw TimeoutError(
-          fmt::format("{}: somebody else did not end {}", file.string(), deadline.describe()));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  auto fd = lock_file(file, 0600, deadline);
+  if (!fd) {
+    throw TimeoutError(
+        fmt::format("{}: somebody else did not end {}", file.string(), deadline.describe()));
   }
   return fd;
 }
@@ -187,7 +179,7 @@ void JobFolder::set_result(const Result& result) const {
   write_file(path_ / "result.json", to_json(result).dump(2) + "\n");
 }
 
-UniqueFd JobFolder::lock() const { return lock_file(path_ / "lock"); }
+UniqueFd JobFolder::lock() const { return lock_own(path_ / "lock"); }
 
 JobFolders::Made JobFolders::make(const Job& job) const {
   std::error_code error;
@@ -198,7 +190,7 @@ JobFolders::Made JobFolders::make(const Job& job) const {
                     "SULLAE_JOBS, names a folder that all nodes have",
                     root_.string(), error.message()));
   }
-  const UniqueFd lock = lock_file(root_ / ".lock");
+  const UniqueFd lock = lock_own(root_ / ".lock");
   std::int64_t last = 0;
   for (const JobFolder& folder : all()) {
     last = std::max(last, number_of(folder.id()));

@@ -44,6 +44,7 @@ TEST(Job, IsTheSameWhenItHasBeenWritten) {
   job.cpus_per_rank = 8;
   job.priority = "17";
   job.time = std::chrono::hours{30};
+  job.begin = "2026-11-25T02:00:00+0900";
   job.deadline = "2026-11-25T06:00:00";
   job.after = "other-3";
   job.mounts = {{"data", "/mnt/data"}};
@@ -81,6 +82,14 @@ TEST(Job, ThatCannotBeIsRefused) {
                        "--priority 'urgent': expected high, low or a whole number"));
   EXPECT_TRUE(contains(error_with([](Job& job) { job.deadline = "tomorrow"; }),
                        "--deadline 'tomorrow': expected a time such as 2026-11-25T06:00:00"));
+  EXPECT_TRUE(contains(error_with([](Job& job) { job.begin = "soon"; }),
+                       "--begin 'soon': expected a time such as 2026-11-25T06:00:00"));
+  EXPECT_TRUE(contains(error_with([](Job& job) {
+                         job.begin = "2026-11-25T06:00:00";
+                         job.deadline = job.begin;
+                       }),
+                       "--begin 2026-11-25T06:00:00, --deadline 2026-11-25T06:00:00: expected "
+                       "them in this order"));
   EXPECT_TRUE(contains(error_with([](Job& job) {
                          job.mounts = {{"data", "data"}};
                        }),

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/environment.h"
+#include "base/hash.h"
 #include "base/version.h"
 #include "cluster/coordinator.h"
 #include "sullae/error.h"
@@ -40,6 +41,11 @@ std::string name_of(std::string text) {
   return text;
 }
 
+// Nobody counts the jobs of a folder that is reached from pods alone: what is the same job goes on where it was.
+std::string folder_of(const Job& job) {
+  return fmt::format("{}/{}-{}", kJobs, name_of(job.name), fnv1a(to_toml(job)) % 1'000'000'000);
+}
+
 std::string image_of(const Job& job) {
   std::string image = std::string("sullae:") + kVersion;
   for (const auto& option : job.engine_options) {
@@ -67,6 +73,8 @@ class KubernetesEngine final : public Engine {
     if (!job.after.empty())
       throw InputError(
           "--after: Kubernetes starts what is applied; apply this one when the other has ended");
+    if (!job.begin.empty())
+      throw InputError("--begin: Kubernetes starts what is applied; a CronJob applies it later");
     const std::string name = name_of(job.name);
     Settings inside{.jobs = kJobs, .address = fmt::format("{0}-coordinator-0-0.{0}", name)};
     std::string text = fmt::format(
@@ -163,10 +171,9 @@ spec:
         priority_class.empty()
             ? ""
             : fmt::format("            priorityClassName: {}\n", yaml_text(priority_class));
-    const auto folder = fmt::format("{}/{}-1", kJobs, pods.name);
     const auto script = fmt::format(
         "mkdir -p {0} && cp -n {1}/job.toml {0}/ && exec sullae jobs {2} --engine kubernetes {0}",
-        folder, kConfig, pods.command);
+        folder_of(job), kConfig, pods.command);
     std::string mounts;
     std::string volumes;
     for (const auto& [name, path] : job.mounts) {

@@ -21,13 +21,6 @@
 namespace sullae::cluster {
 namespace {
 
-// sbatch knows times of the clock, and spans.
-std::string with_time(const std::string& option) {
-  if (!option.starts_with(kBeginAt)) return option;
-  const auto begin = std::strtoll(option.c_str() + std::string_view(kBeginAt).size(), nullptr, 10);
-  return fmt::format("--begin=now+{}", std::max<std::int64_t>(0, begin - std::time(nullptr)));
-}
-
 template <class Which>
 void unset_variables(const Which& which) {
   std::vector<std::string> names;
@@ -155,7 +148,7 @@ class SlurmEngine final : public Engine {
     check_configuration();
     CommandResult result = run_command({.words = words});
     if (result.exit_code == 0) return result;
-    throw no_answer(words.front(), result);
+    throw_no_answer(words.front(), result);
   }
 
   // For a file that is not there Slurm's commands would wait a minute.
@@ -169,9 +162,10 @@ class SlurmEngine final : public Engine {
                     *file));
   }
 
-  Error no_answer(const std::string& program, const CommandResult& result) const {
+  // InputError where asking again would not help.
+  [[noreturn]] void throw_no_answer(const std::string& program, const CommandResult& result) const {
     if (result.exit_code == 127) {
-      return Error(
+      throw InputError(
           fmt::format("{} is not installed: there is no Slurm here. sullae cluster up starts one "
                       "on this machine",
                       program));
@@ -184,7 +178,7 @@ class SlurmEngine final : public Engine {
       remedy = ": sullae cluster up starts it again";
     if (says("Could not establish a configuration source"))
       remedy = ": there is no Slurm here; sullae cluster up starts one on this machine";
-    return Error(
+    throw Error(
         fmt::format("the cluster does not answer: {}{}", first_line(result.errors), remedy));
   }
 
@@ -197,7 +191,7 @@ class SlurmEngine final : public Engine {
       throw TimeoutError("the cluster's answer did not come: " + first_line(result.errors));
     if (result.exit_code == 127 || says("Unable to contact") || says("Connection") ||
         says("establish a configuration source"))
-      throw no_answer("sbatch", result);
+      throw_no_answer("sbatch", result);
     if (says("invalid partition")) throw no_partition(partition_of(submission));
     throw InputError("Slurm refuses the job: " + result.errors);
   }
@@ -246,6 +240,11 @@ class SlurmEngine final : public Engine {
     if (!job.priority.empty() && job.priority != "high" && job.priority != "low")
       words.push_back("--priority=" + job.priority);
     if (job.time) words.push_back("--time=" + format_time_limit(*job.time));
+    // As a span, since clocks show some moments twice.
+    if (!job.begin.empty() && !is_workers)
+      words.push_back(
+          fmt::format("--begin=now+{}",
+                      std::max<Time>(0, parse_time(job.begin, "--begin") - std::time(nullptr))));
     if (!job.deadline.empty() && !is_workers)
       words.push_back("--deadline=" +
                       format_local(parse_time(job.deadline, "--deadline"), "%Y-%m-%dT%H:%M:%S"));
@@ -257,9 +256,7 @@ class SlurmEngine final : public Engine {
     words.emplace_back(is_workers ? "--no-requeue" : "--requeue");
     if (is_workers) words.emplace_back("--no-kill");
     words.insert(words.end(), settings_.sbatch.begin(), settings_.sbatch.end());
-    if (has_ranks) {
-      for (const std::string& option : job.engine_options) words.push_back(with_time(option));
-    }
+    if (has_ranks) words.insert(words.end(), job.engine_options.begin(), job.engine_options.end());
     return words;
   }
 

@@ -52,6 +52,18 @@ TEST(Kubernetes, OfAnElasticJobWithAllThatThereIs) {
                          .engine_options = {"image=registry.example/sullae:7"}}));
 }
 
+// Where pods keep a job: what has other settings is another job, and does not go on with them.
+TEST(Kubernetes, AnotherJobOfTheSameNameHasAFolderOfItsOwn) {
+  const auto folder_of = [](const std::vector<std::string>& command) {
+    const auto yaml = yaml_of({.command = command, .name = "train", .directory = "/work"});
+    const auto begin = yaml.find("mkdir -p ") + 9;
+    return yaml.substr(begin, yaml.find(' ', begin) - begin);
+  };
+  EXPECT_TRUE(folder_of({"./a"}).starts_with("/sullae/jobs/train-")) << folder_of({"./a"});
+  EXPECT_EQ(folder_of({"./a"}), folder_of({"./a"}));
+  EXPECT_NE(folder_of({"./a"}), folder_of({"./a", "--epochs", "3"}));
+}
+
 TEST(Kubernetes, SaysWhatIsKubectls) {
   const auto engine = make_engine("kubernetes", Settings{});
   const Submission submission{.job = {.command = {"true"}, .name = "a", .directory = "/"},
@@ -60,6 +72,10 @@ TEST(Kubernetes, SaysWhatIsKubectls) {
                        "--dry-run prints what kubectl apply -f - takes"));
   EXPECT_TRUE(contains(error_of([&] { engine->nodes(); }), "kubectl get nodes"));
   Job job = submission.job;
+  job.begin = "2026-11-25T02:00:00";
+  EXPECT_TRUE(contains(error_of([&] { yaml_of(job); }),
+                       "--begin: Kubernetes starts what is applied; a CronJob applies it later"));
+  job.begin.clear();
   job.engine_options = {"--gres=gpu:1"};
   EXPECT_TRUE(contains(error_of([&] { yaml_of(job); }),
                        "--engine-option --gres=gpu:1: expected image=NAME"));

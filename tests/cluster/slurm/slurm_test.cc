@@ -265,5 +265,31 @@ TEST_F(SlurmTest, AClusterThatDoesNotAnswerIsNamedWithTheRemedy) {
                        "a cluster runs in " + cluster() + " already"));
 }
 
+// Whoever is patient with a cluster that is busy is not with one that is not there.
+TEST(Slurm, ThatIsNotInstalledIsNotWaitedFor) {
+  const TemporaryDirectory directory;
+  const auto result = run_program(
+      {sullae_program(), "jobs", "submit", "--watch", "--idempotency-key", "nightly", "true"},
+      {{"PATH", "/nowhere"},
+       {"SULLAE_CLUSTER", directory.path()},
+       {"SULLAE_JOBS", directory.path()}});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.standard_error, "squeue is not installed: there is no Slurm here"))
+      << result.standard_error;
+}
+
+TEST(Slurm, IsAskedToBeginAJobLater) {
+  const TemporaryDirectory directory;
+  const auto dry_run = [&](const std::string& begin) {
+    return run_program({sullae_program(), "jobs", "submit", "--dry-run", "--begin", begin, "true"},
+                       {{"SULLAE_CLUSTER", directory.path()}, {"SULLAE_JOBS", directory.path()}})
+        .standard_output;
+  };
+  EXPECT_TRUE(contains(dry_run("2026-11-01T02:00:00+0900"), "--begin=now+0"));
+  const auto later = dry_run("2999-01-01");
+  EXPECT_TRUE(contains(later, "begin = '2999-01-01'")) << later;
+  EXPECT_GT(std::stoll(later.substr(later.find("--begin=now+") + 12)), 1'000'000'000);
+}
+
 }  // namespace
 }  // namespace sullae::cluster
