@@ -6,12 +6,17 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/deadline.h"
+#include "base/environment.h"
+#include "base/file_lock.h"
 #include "base/log.h"
 #include "sullae/error.h"
 
 namespace sullae::train {
 
 namespace {
+
+constexpr const char* kLockTimeout = "SULLAE_CHECKPOINT_LOCK_TIMEOUT";
 
 // A second name for a file, in place of what had it before; a copy where the file system has no links.
 void put_link(const std::filesystem::path& file, const std::filesystem::path& name) {
@@ -40,7 +45,8 @@ std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& d
   return files;
 }
 
-Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int keep)
+Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int keep,
+                         Contested contested)
     : directory_(std::move(directory)), name_(std::move(name)), keep_(keep) {
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
@@ -49,6 +55,7 @@ Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int 
   if (error)
     throw Error(fmt::format("--checkpoint-dir {}: nothing can be written there: {}",
                             directory_.string(), error.message()));
+  lock(contested);
   // What a run that was killed while it wrote has left.
   for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
     const auto file = entry.path().filename().string();
@@ -56,6 +63,26 @@ Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int 
     if (own && file.find(".ckpt.tmp") != std::string::npos)
       std::filesystem::remove(entry.path(), error);
   }
+}
+
+// Its file stays: whoever removed it would leave two processes with a lock each.
+void Checkpoints::lock(Contested contested) {
+  std::chrono::milliseconds limit{std::chrono::seconds{10}};
+  read_seconds(process_environment(), kLockTimeout, ZeroMeans::error, limit);
+  const Deadline deadline(limit, kLockTimeout);
+  constexpr mode_t kMode = 0666;
+  try {
+    lock_ = lock_file(directory_ / fmt::format(".{}.lock", name_), kMode, deadline);
+  } catch (const Error& error) {
+    log::warning("{}: nothing keeps another training from writing there", error.what());
+    return;
+  }
+  if (lock_) return;
+  const auto message = fmt::format(
+      "--checkpoint-dir {}: another process writes checkpoints of {} there, and did not end {}",
+      directory_.string(), name_, deadline.describe());
+  if (contested == Contested::refuse) throw InputError(message);
+  log::warning("{}", message);
 }
 
 Checkpoints::~Checkpoints() {

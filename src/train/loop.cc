@@ -57,7 +57,8 @@ void Loop::enter(const World& world) {
   options_ = scaled(given_, ranks_->data.size());
   if (state_.samples_a_step == 0) state_.samples_a_step = options_.batch_size;
   make_plan();
-  saver_.emplace(options_, parts_.name, parts_.describe, *ranks_);
+  saver_.emplace(options_, parts_.name, parts_.describe, *ranks_,
+                 is_first ? Checkpoints::Contested::refuse : Checkpoints::Contested::go_on);
   // Ranks drop out different cells, where they have different samples, or layers.
   if (is_first)
     torch::manual_seed(options_.seed * 1000003 +
@@ -104,6 +105,7 @@ void Loop::train() {
   }
   while (state_.epoch <= options_.epochs && !ended()) train_epoch();
   saver_->wait();
+  saver_.reset();  // others may have the folder
   finish_report();
 }
 

@@ -9,11 +9,13 @@
 namespace sullae::train {
 
 Saver::Saver(const TrainOptions& options, std::string name,
-             std::function<void(CheckpointMetadata&)> describe, const Ranks& ranks)
+             std::function<void(CheckpointMetadata&)> describe, const Ranks& ranks,
+             Checkpoints::Contested contested)
     : options_(options), describe_(std::move(describe)), ranks_(ranks) {
   if (options.checkpoint_dir.empty()) return;
   on_root(ranks_.all, 0, [&] {
-    checkpoints_.emplace(options.checkpoint_dir, std::move(name), options.keep_checkpoints);
+    checkpoints_.emplace(options.checkpoint_dir, std::move(name), options.keep_checkpoints,
+                         contested);
   });
 }
 

@@ -58,10 +58,13 @@ class Train : public ::testing::Test {
     std::ifstream stream(file);
     return nlohmann::json::parse(stream);
   }
+  // Without locks.
   std::vector<std::string> files_in(const std::filesystem::path& directory) {
     std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(directory))
-      names.push_back(entry.path().filename());
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+      const auto name = entry.path().filename().string();
+      if (!name.ends_with(".lock")) names.push_back(name);
+    }
     std::sort(names.begin(), names.end());
     return names;
   }

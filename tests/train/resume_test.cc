@@ -81,6 +81,21 @@ TEST_F(Resume, OfAnotherOptimizerIsRefused) {
   EXPECT_FALSE(contains(other.standard_error, "frame #")) << other.standard_error;
 }
 
+TEST_F(Resume, OfARunThatGoesOnIsRefused) {
+  Program program(mlp_words(1, stopped_, 1000));
+  ASSERT_TRUE(program.wait_for_output("epoch 2/1000"));
+  const auto second =
+      run_program(mlp_words(1, stopped_, 1000), {{"SULLAE_CHECKPOINT_LOCK_TIMEOUT", "0.1"}});
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_TRUE(contains(second.standard_error,
+                       "--checkpoint-dir " + stopped_.string() +
+                           ": another process writes checkpoints of mlp there, and did not end "
+                           "within 0.1 s (SULLAE_CHECKPOINT_LOCK_TIMEOUT)"))
+      << second.standard_error;
+  program.signal(SIGTERM);
+  program.wait();
+}
+
 TEST_F(Resume, AfterAKillInTheMiddleOfAnEpochToTheBit) {
   ASSERT_EQ(train_mlp(2, straight_, 6).exit_code, 0);
   {
