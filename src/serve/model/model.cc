@@ -69,6 +69,14 @@ bool agrees(const nlohmann::json& expect, const nlohmann::json& found, double to
   return expect == found;
 }
 
+void expect_numbers(const std::vector<torch::Tensor>& outputs) {
+  for (const auto& output : outputs) {
+    if (output.is_floating_point() && output.isnan().any().item<bool>())
+      throw Error(
+          "the answer to an ordinary request is no number (NaN), as of weights that have diverged");
+  }
+}
+
 }  // namespace
 
 Model::Model(const fs::path& path, const ModelConfig& config)
@@ -128,6 +136,7 @@ void Model::load_torchscript(const fs::path& file) {
     if (!batched) max_batch_size_ = 1;
     auto inputs = config_.inputs.empty() ? signatures_of(module) : config_.inputs;
     codec_ = make_tensor_codec(std::move(inputs), config_.outputs, batched);
+    takes_any_numbers_ = true;
   }
   network_ = std::make_unique<Network>(std::move(module), config_);
 }
@@ -181,7 +190,12 @@ void Model::warm_up() const {
   for (std::int64_t rows = 1; rows <= max_batch_size_; rows *= 4) {
     const auto request = codec_->example(rows);
     if (request.inputs.empty()) return;
-    for (int round = 0; round < 2; ++round) answer(request);
+    const Rows given = codec_->decode(request);
+    for (int round = 0; round < 2; ++round) {
+      const auto outputs = run({&given}).at(0);
+      if (!takes_any_numbers_) expect_numbers(outputs);
+      codec_->encode(outputs);
+    }
   }
 }
 

@@ -39,7 +39,8 @@ class Model {
   /// One request by itself. Throws RequestError and Error.
   std::vector<InferTensor> answer(const InferRequest& request) const;
 
-  /// Computes batches of the usual sizes, so that no client waits for what is made the first time.
+  /// Computes batches of the usual sizes, so that no client waits for what is made the first time. Throws Error where what texts or
+  /// images are answered with is no number.
   void warm_up() const;
   /// Throws Error that names the first golden request that is answered otherwise.
   void check_golden() const;
@@ -54,6 +55,8 @@ class Model {
   std::int64_t max_batch_size_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<Codec> codec_;
+  // Those that it is warmed up with may be none that it is for.
+  bool takes_any_numbers_ = false;
   // Of a language model.
   std::optional<train::Language> language_;
   std::shared_ptr<train::LanguageModel> writer_;

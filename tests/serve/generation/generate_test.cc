@@ -260,9 +260,10 @@ TEST_F(Generate, NoMoreTextsGoOnThanMay) {
 }
 
 TEST_F(Generate, TheServerEndsWhileTextsGoOn) {
-  ServerProgram server(made_->path() / "models", {"--drain-timeout", "1"});
+  ServerProgram server(made_->path() / "models", {"--drain-timeout", "0.05"});
   wait_until(
       [&] { return HttpClient(server.port()).get("/v2/models/writer/ready").status == 200; });
+  HttpClient http(server.port());
   std::vector<std::thread> clients;
   std::atomic<int> begun = 0;
   std::atomic<int> refused = 0;
@@ -287,7 +288,7 @@ TEST_F(Generate, TheServerEndsWhileTextsGoOn) {
       }
     });
   }
-  wait_until([&] { return begun == 6; });
+  wait_until([&] { return begun == 6 && of_writer(http, "rows") > 60; });
   server.program().signal(SIGTERM);
   EXPECT_EQ(server.program().wait().exit_code, 0);
   for (auto& one : clients) one.join();
