@@ -1,6 +1,7 @@
 #include "train/options.h"
 
 #include <fmt/format.h>
+#include <torch/cuda.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -145,6 +146,9 @@ void check_options(const TrainOptions& options, int world_size) {
           fmt::format("--compression {}: does not go with --precision float16, whose gradients "
                       "overflow now and then: what is left for later steps would keep that",
                       options.compression));
+  require(
+      options.precision != "float16" || (options.device != "cpu" && torch::cuda::is_available()),
+      "--precision float16: libtorch does not compute in float16 on the CPU: take bfloat16");
   const auto local = parse_local_sgd(options.local_sgd);
   require(!local.enabled() || options.compression == "none",
           "--local-sgd: weights are averaged, there are no gradients for --compression");
@@ -192,9 +196,6 @@ void check_elastic(const TrainOptions& options) {
           fmt::format("--mesh {}: says how many ranks there are, which changes in an elastic job "
                       "(--min-np, --max-np)",
                       options.mesh));
-  require(!options.sync_batch_norm,
-          "--sync-batch-norm: its ranks are those of one world, and an elastic job (--min-np, "
-          "--max-np) has several");
 }
 
 void check_options(const RecipeOptions& options, int world_size) {

@@ -12,6 +12,7 @@
 #include "runs/record.h"
 #include "support/errors.h"
 #include "train/fixture.h"
+#include "train/small_images.h"
 
 namespace sullae::testing {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 class ElasticTrain : public Train {
  protected:
   std::vector<std::string> elastic_words(std::vector<std::string> options) {
-    auto all = words(3, std::move(options));
+    auto all = words(3, std::move(options), recipe_);
     const auto after = std::ranges::find(all, "--cpus-per-rank");
     all.insert(after, {"--min-np", "1", "--cooldown", "0.2"});
     if (!timeline_.empty()) all.insert(all.begin() + 2, {"--timeline", timeline_});
@@ -39,7 +40,7 @@ class ElasticTrain : public Train {
   }
   nlohmann::json undisturbed(std::vector<std::string> options) {
     options.insert(options.end(), {"--report", report_.string()});
-    EXPECT_EQ(train(1, options).exit_code, 0);
+    EXPECT_EQ(run_program(words(1, options, recipe_)).exit_code, 0);
     return read_json(report_);
   }
   // Signals a rank that is drawn, as often as that many changes are seen.
@@ -88,6 +89,7 @@ class ElasticTrain : public Train {
   }
   std::string said_;
   std::string timeline_;
+  std::string recipe_ = "mnist";
 };
 
 TEST_F(ElasticTrain, KillsDoNotShowInWhatIsTrained) {
@@ -134,6 +136,16 @@ TEST_F(ElasticTrain, NorDoTheyWithMomentsAccumulationAndSixteenBits) {
   EXPECT_EQ(report["steps"], 6 * 34);
   EXPECT_GT(report["test_accuracy"].get<double>(), 0.9);
   EXPECT_TRUE(contains(said_, " leaves)")) << said_;
+}
+
+// In a batch's mean and variance all ranks have a part.
+TEST_F(ElasticTrain, NorDoTheyWithNormsOverAllRanks) {
+  mnist_ = directory_.path() / "images";
+  write_small_images(mnist_, 120, 24);
+  recipe_ = "resnet18";
+  const std::vector<std::string> options = {"--epochs", "10",   "--batch-size",     "12",
+                                            "--lr",     "0.02", "--sync-batch-norm"};
+  expect_same(disturbed(options, SIGKILL, 1, 7), undisturbed(options));
 }
 
 TEST_F(ElasticTrain, CheckpointsAreTakenUp) {

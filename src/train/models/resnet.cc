@@ -37,8 +37,8 @@ torch::nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t ke
 }
 
 torch::Tensor normalise(torch::nn::BatchNorm2d& norm, const torch::Tensor& x,
-                        const std::optional<World>& world) {
-  return world ? sync_batch_norm(x, *norm, *world) : norm(x);
+                        const std::function<World()>& world) {
+  return world ? sync_batch_norm(x, *norm, world()) : norm(x);
 }
 
 struct BlockOptions {
@@ -46,7 +46,7 @@ struct BlockOptions {
   std::int64_t width = 0;
   std::int64_t stride = 1;
   bool bottleneck = false;
-  std::optional<World> sync = {};
+  std::function<World()> sync = {};
 };
 
 // Two 3×3 convolutions, or 1×1, 3×3 and 1×1, and what they are added to.

@@ -5,7 +5,7 @@
 #include <torch/torch.h>
 
 #include <array>
-#include <optional>
+#include <functional>
 
 #include "sullae/sullae.h"
 #include "train/task.h"
@@ -21,8 +21,8 @@ struct ResNetOptions {
   /// The last norm of each residual block starts at 0, so that blocks start as identities (P. Goyal et
   /// al., 2017).
   bool zero_init_residual = true;
-  /// Batch norms over all ranks of this world; none for each rank by itself.
-  std::optional<World> sync_batch_norm = {};
+  /// Batch norms over all ranks of the world that this gives at each of them; empty for each rank by itself.
+  std::function<World()> sync_batch_norm = {};
 };
 
 /// [batch, 3, rows, columns] -> [batch, classes]

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <set>
+#include <utility>
 
 #include "sullae/data.h"
+#include "sullae/elastic.h"
 #include "train/device.h"
 #include "train/models/resnet.h"
 #include "train/recipes/added_images.h"
@@ -79,12 +82,23 @@ data::ImageTransform make_transform(std::size_t size, bool small, bool augmented
 }
 
 ResNetOptions network_options(int depth, const ModelDescription& description,
-                              const std::optional<World>& sync) {
+                              std::function<World()> sync = {}) {
   return {.depth = depth,
           .classes = description.integer("classes"),
           .small_images = description.number("small-images") != 0,
           .zero_init_residual = description.number("zero-init-residual") != 0,
-          .sync_batch_norm = sync};
+          .sync_batch_norm = std::move(sync)};
+}
+
+// An elastic job has one after the other, and none yet.
+std::function<World()> worlds_of(const World& world) {
+  if (elastic::is_elastic())
+    return [] {
+      return sullae::world();
+    };
+  return [world] {
+    return world;
+  };
 }
 
 // What is known of the model before there is one.
@@ -185,6 +199,7 @@ class ResNetRecipe final : public Recipe {
   std::string summary() const override {
     return fmt::format("ResNet-{} v1.5 on any set of labelled images", depth_);
   }
+  std::vector<std::string> left_out_options() const override { return {"text-columns"}; }
   // P. Goyal et al. (2017) as it is used with Horovod: warm-up, then polynomial decay of degree 2.
   RecipeOptions defaults() const override {
     RecipeOptions options;
@@ -210,15 +225,16 @@ class ResNetRecipe final : public Recipe {
             {"zero-init-residual", 1, "1: the last norm of each residual block starts at 0"}};
   }
   std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
-    return std::make_shared<ResNetImpl>(network_options(depth_, description, std::nullopt));
+    return std::make_shared<ResNetImpl>(network_options(depth_, description));
   }
   std::unique_ptr<Task> make(const RecipeOptions& options, const World& world,
                              const ModelDescription* known) const override {
     ImageData data(options, known != nullptr ? known->classes : std::vector<std::string>());
     ModelDescription description =
         known != nullptr ? *known : describe_images(*this, options, data);
-    auto network = std::make_shared<ResNetImpl>(network_options(
-        depth_, description, options.sync_batch_norm ? std::optional(world) : std::nullopt));
+    auto network = std::make_shared<ResNetImpl>(
+        network_options(depth_, description,
+                        options.sync_batch_norm ? worlds_of(world) : std::function<World()>()));
     const auto half_size_epochs = static_cast<std::size_t>(options.extra.at("half-size-epochs"));
     return std::make_unique<ImageTask>(std::move(network), std::move(description), std::move(data),
                                        options, half_size_epochs);
