@@ -24,12 +24,12 @@ class ClusterCommand final : public Command {
     up_ = app_->add_subcommand(
         "up", "Start it: nodes start when jobs want them, and stop when they are idle");
     up_->add_option("--nodes", options_.nodes, "How many nodes it has at most")
-        ->check(CLI::Range(1, 64))
+        ->check(integer_from(1, 64))
         ->capture_default_str()
         ->type_name("N");
     up_->add_option("--cpus", options_.cpus,
                     "Processors that each node counts; all share this machine's")
-        ->check(CLI::Range(1, 256))
+        ->check(integer_from(1, 256))
         ->capture_default_str()
         ->type_name("N");
     up_->add_option("--idle", idle_, "Seconds after which an idle node stops")

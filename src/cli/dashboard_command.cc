@@ -28,6 +28,7 @@ class DashboardCommand final : public Command {
         ->capture_default_str()
         ->type_name("ADDRESS");
     app->add_option("--port", options_.port, "The port; 0: any that is free")
+        ->check(port())
         ->capture_default_str()
         ->type_name("PORT");
     app->add_option("--tokens-file", options_.tokens_file,

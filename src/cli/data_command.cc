@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/other_commands.h"
 #include "cli/progress_bar.h"
+#include "cli/reading_options.h"
 #include "cli/validators.h"
 #include "data/tools/convert.h"
 #include "data/tools/inspect.h"
@@ -62,20 +63,7 @@ class DataCommand final : public Command {
   CLI::App* add(CLI::App& parent, const char* name, const char* help) {
     CLI::App* app = parent.add_subcommand(name, help);
     app->add_option("PATH", paths_, "Files, folders or patterns, or a topic of Kafka")->required();
-    app->add_option("--format", reading_.format,
-                    "Format of the data; auto looks at names and content")
-        ->capture_default_str()
-        ->type_name("NAME");
-    app->add_option("--text-columns", reading_.text_columns, "Of tables: the columns of the text")
-        ->type_name("NAMES");
-    app->add_option("--label-column", reading_.label_column, "Of tables: the column of the label")
-        ->type_name("NAME");
-    app->add_option("--success-file", reading_.success_file,
-                    "Whether folders must have _SUCCESS; auto: those of Spark and Hadoop; but for "
-                    "no, also all parts that say how many they are")
-        ->check(CLI::IsMember({"auto", "yes", "no"}))
-        ->capture_default_str()
-        ->type_name("WHEN");
+    add_reading_options(*app, "--format", reading_);
     app->add_option("--workers", workers_, "Threads of each rank")
         ->check(positive_integer())
         ->capture_default_str()
@@ -89,6 +77,7 @@ class DataCommand final : public Command {
   void declare_writing(CLI::App& app) {
     app.add_option("--output", writing_.output, "Folder to write to")->required()->type_name("DIR");
     app.add_option("--files", writing_.files, "Number of files; 0: about 128 MiB each")
+        ->check(integer_from(0))
         ->capture_default_str()
         ->type_name("N");
     app.add_flag(

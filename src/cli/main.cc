@@ -28,7 +28,7 @@ std::vector<std::string> prepare(CLI::App& program, std::vector<std::string> wor
       words.erase(words.begin() + static_cast<std::ptrdiff_t>(i));
       break;
     }
-    if (words[i] == "-np") words[i] = "--np";
+    if (words[i] == "-np" || words[i].starts_with("-np=")) words[i].insert(0, "-");
     // The word after an option may be its value, which does not start with a dash.
     const bool value_follows = i + 1 < words.size() && !words[i + 1].starts_with('-');
     const CLI::Option* const option = app->get_option_no_throw(words[i]);
@@ -69,10 +69,10 @@ std::string describe_extra(const CLI::App& program, const std::vector<std::strin
   return sullae::cli::describe_unknown(*app, name, name_of(app));
 }
 
-// What is said of the word that stands where a command should and is none; empty if there is no such word.
+// What is said where a command should stand and none does; empty if that is not what is wrong.
 std::string describe_no_command(CLI::App* app, const std::vector<std::string>& words) {
   for (const auto& word : words) {
-    if (word.starts_with('-')) return {};
+    if (word.starts_with('-')) break;
     const auto commands = app->get_subcommands({});
     if (commands.empty()) return {};
     const auto command =
@@ -81,7 +81,7 @@ std::string describe_no_command(CLI::App* app, const std::vector<std::string>& w
       return sullae::cli::describe_unknown_command(*app, word, name_of(app));
     app = *command;
   }
-  return {};
+  return sullae::cli::describe_missing_command(*app, name_of(app));
 }
 
 // TensorFlow's clusters have one command line for all tasks, of which parameter servers do not train.
@@ -123,12 +123,14 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "sullae: %s\n", describe_extra(program, words).c_str());
     return 2;
   } catch (const CLI::ParseError& error) {
+    // --help and --version.
+    if (error.get_exit_code() == 0) return program.exit(error);
     if (const auto problem = describe_no_command(&program, words); !problem.empty()) {
       std::fprintf(stderr, "sullae: %s\n", problem.c_str());
-      return 2;
+    } else {
+      program.exit(error);
     }
-    // 2 for a wrong command line, as other programs; 0 for --help and --version.
-    return program.exit(error) == 0 ? 0 : 2;
+    return 2;  // as other programs
   }
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (!parsers[i]->parsed()) continue;

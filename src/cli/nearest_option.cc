@@ -71,4 +71,12 @@ std::string describe_unknown_command(const CLI::App& app, const std::string& nam
   return "'" + name + "' is not a command of " + command + hint(nearest(names, name), command);
 }
 
+std::string describe_missing_command(const CLI::App& app, const std::string& command) {
+  if (app.get_subcommands({}).empty()) return {};
+  std::string names;
+  for (const CLI::App* const one : app.get_subcommands({}))
+    names += (names.empty() ? "" : ", ") + one->get_name();
+  return command + " is followed by one of " + names + hint("", command);
+}
+
 }  // namespace sullae::cli

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/other_commands.h"
 #include "cli/progress_bar.h"
+#include "cli/reading_options.h"
 #include "cli/stream_monitor.h"
 #include "cli/validators.h"
 #include "predict/predict.h"
@@ -67,11 +68,11 @@ class PredictCommand final : public Command {
         ->type_name("N");
     app->add_option("--batch-size", options_.batch_size,
                     "Samples that are computed together; 0: the model's max_batch_size")
-        ->check(CLI::Range(0, 1 << 20))
+        ->check(integer_from(0, 1 << 20))
         ->capture_default_str()
         ->type_name("N");
     app->add_option("--workers", options_.workers, "Threads of each rank; 0: one a processor")
-        ->check(CLI::Range(0, 1024))
+        ->check(integer_from(0, 1024))
         ->capture_default_str()
         ->type_name("N");
     app->add_option("--device", options_.device, "cpu, cuda or cuda:N; else as config.toml says")
@@ -83,24 +84,7 @@ class PredictCommand final : public Command {
     app->add_flag("--overwrite", options_.overwrite,
                   "Remove the predictions of another run from --output")
         ->excludes(source_);
-    app->add_option("--data-format", options_.reading.format,
-                    "Format of the data; auto looks at names and content")
-        ->capture_default_str()
-        ->type_name("NAME");
-    app->add_option("--text-columns", options_.reading.text_columns,
-                    "Of tables: the columns of the text")
-        ->type_name("NAMES");
-    app->add_option("--label-column", options_.reading.label_column,
-                    "Of tables: the column of the label")
-        ->type_name("NAME");
-    app->add_option(
-           "--success-file", options_.reading.success_file,
-           "Whether folders of the data must have _SUCCESS; auto: those of Spark and Hadoop; but "
-           "for no, also all parts that say how many they are")
-        ->excludes(source_)
-        ->check(CLI::IsMember({"auto", "yes", "no"}))
-        ->capture_default_str()
-        ->type_name("WHEN");
+    add_reading_options(*app, "--data-format", options_.reading)->excludes(source_);
     return app;
   }
 
@@ -108,7 +92,7 @@ class PredictCommand final : public Command {
     const World world = init();
     if (!from_.empty()) return run_stream(world);
     if (paths_.empty() || options_.output.empty())
-      throw InputError("predict: expected --data and --output, or --source and --sink");
+      throw InputError("expected --data and --output, or --source and --sink");
     options_.data.assign(paths_.begin(), paths_.end());
     if (options_.workers == 0) options_.workers = static_cast<std::size_t>(available_cpus());
     std::optional<ProgressBar> bar;

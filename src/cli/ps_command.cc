@@ -48,7 +48,7 @@ class PsCommand final : public Command {
         app->add_option(
                "--staleness", options_.staleness,
                "Steps that a worker may be ahead of the slowest; 0: all step together, -1: any")
-            ->check(CLI::Range(-1, 1 << 30))
+            ->check(integer_from(-1))
             ->capture_default_str()
             ->type_name("STEPS");
     listen_ = app->add_option("--listen", options_.endpoint, "Address and port; * is all, or any")

@@ -81,7 +81,7 @@ class RunCommand final : public Command {
         ->type_name("HOST");
     app.add_option("--store-port", options_.store_port,
                    "Port of the rendezvous store; by default a free one")
-        ->check(CLI::Range(1, 65535))
+        ->check(integer_from(1, 65535))
         ->type_name("PORT");
     app.add_option("--min-np", elastic_.min_ranks,
                    "Elastic: go on as long as there are so many ranks, whoever comes and goes")
@@ -127,7 +127,7 @@ class RunCommand final : public Command {
         ->group("Parameter servers");
     app.add_option("--staleness", staleness_,
                    "Steps that a worker may be ahead of the slowest; 0: all step together, -1: any")
-        ->check(CLI::Range(-1, 1 << 30))
+        ->check(integer_from(-1))
         ->capture_default_str()
         ->needs("--ps")
         ->type_name("STEPS")

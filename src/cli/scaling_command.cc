@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/file.h"
 #include "base/rounded.h"
@@ -78,9 +78,9 @@ class ScalingCommand final : public Command {
           trials.push_back({way, trials.front().report});
           continue;
         }
-        const auto report = train_with(way, workers);
-        if (!report) return 1;
-        trials.push_back({way, *report});
+        Report report;
+        if (const int code = train_with(way, workers, report); code != 0) return code;
+        trials.push_back({way, std::move(report)});
       }
     }
     check_measured(trials);
@@ -114,7 +114,8 @@ class ScalingCommand final : public Command {
     return numbers;
   }
 
-  std::optional<Report> train_with(Way way, int workers) const {
+  // The exit code.
+  int train_with(Way way, int workers, Report& report) const {
     const std::string file =
         (std::filesystem::temp_directory_path() / fmt::format("sullae-scaling-{}.json", ::getpid()))
             .string();
@@ -133,12 +134,11 @@ class ScalingCommand final : public Command {
                up ? "one process" : fmt::format("{} processes", workers));
     std::fflush(stdout);
     const int code = run_job(job);
-    std::optional<Report> report;
     if (code == 0) report = Report::read(file);
     std::error_code ignored;
     std::filesystem::remove(file, ignored);
     std::filesystem::remove(std::filesystem::path(file).replace_extension(".html"), ignored);
-    return report;
+    return code;
   }
 
   static int workers_of(const Report& report) { return report.world_size * report.scale_up; }
@@ -159,15 +159,16 @@ class ScalingCommand final : public Command {
   }
 
   static std::string table(const std::vector<Trial>& trials) {
+    const train::Metric& metric = trials.front().report.metrics.front();  // each recipe has one
     std::string text =
         fmt::format("\n{} on {}\n\n{:<10} {:>8} {:>10} {:>12} {:>12} {:>9} {:>11}\n",
                     trials.front().report.recipe, trials.front().report.data, "way", "workers",
-                    "time", "accuracy", "samples/s", "speedup", "efficiency");
+                    "time", metric.name, "samples/s", "speedup", "efficiency");
     for (const Trial& trial : trials) {
       const Report& r = trial.report;
-      text += fmt::format("{:<10} {:>8} {:>10} {:>10.2f} % {:>12.0f} {:>7.2f} x {:>9.0f} %\n",
+      text += fmt::format("{:<10} {:>8} {:>10} {:>12} {:>12.0f} {:>7.2f} x {:>9.0f} %\n",
                           name_of(trial.way), workers_of(r), train::format_duration(r.seconds),
-                          100 * r.test_metrics.at("accuracy"), r.samples_per_second,
+                          format_test_metric(metric, r), r.samples_per_second,
                           speedup(trial, trials), 100 * efficiency(trial, trials));
     }
     return text;
@@ -183,13 +184,15 @@ class ScalingCommand final : public Command {
                         .speedup = speedup(trial, trials),
                         .efficiency = efficiency(trial, trials),
                         .report = trial.report});
-      results.push_back({{"way", way},
-                         {"workers", workers_of(trial.report)},
-                         {"seconds", trial.report.seconds},
-                         {"test_accuracy", trial.report.test_metrics.at("accuracy")},
-                         {"samples_per_second", trial.report.samples_per_second},
-                         {"speedup", rounded(speedup(trial, trials))},
-                         {"efficiency", rounded(efficiency(trial, trials))}});
+      nlohmann::json result{{"way", way},
+                            {"workers", workers_of(trial.report)},
+                            {"seconds", trial.report.seconds},
+                            {"samples_per_second", trial.report.samples_per_second},
+                            {"speedup", rounded(speedup(trial, trials))},
+                            {"efficiency", rounded(efficiency(trial, trials))}};
+      for (const auto& [metric, value] : trial.report.test_metrics)
+        result["test_" + metric] = value;
+      results.push_back(std::move(result));
     }
     train::write_scaling_page(output_, points);
     auto json = std::filesystem::path(output_).replace_extension(".json");

@@ -29,13 +29,16 @@ class ServeCommand final : public Command {
         ->capture_default_str()
         ->type_name("ADDRESS");
     app->add_option("--http-port", options_.http_port, "Port of HTTP; 0: any that is free")
+        ->check(port())
         ->capture_default_str()
         ->type_name("PORT");
     app->add_option("--grpc-port", options_.grpc_port, "Port of gRPC; 0: any that is free")
+        ->check(port())
         ->capture_default_str()
         ->type_name("PORT");
     app->add_option("--http-threads", options_.http_threads,
                     "Threads that read requests; 0: one a processor")
+        ->check(integer_from(0, 1024))
         ->capture_default_str()
         ->type_name("N");
     app->add_option("--repository-poll-secs", poll_seconds_,

@@ -1,9 +1,10 @@
 #include "cli/train_options.h"
 
+#include <filesystem>
 #include <type_traits>
 
+#include "cli/reading_options.h"
 #include "cli/validators.h"
-#include "sullae/data/dataset.h"
 #include "train/optimizers.h"
 #include "train/schedule.h"
 
@@ -18,13 +19,19 @@ class Group {
   Group(CLI::App& app, std::string name) : app_(app), name_(std::move(name)) {}
 
   template <class Value>
+  CLI::Option* add_unchecked(const char* flag, Value& value, const std::string& help,
+                             const char* type) {
+    return app_.add_option(flag, value, help)->capture_default_str()->type_name(type)->group(name_);
+  }
+  template <class Value>
   CLI::Option* add(const char* flag, Value& value, const std::string& help, const char* type) {
-    auto* option =
-        app_.add_option(flag, value, help)->capture_default_str()->type_name(type)->group(name_);
+    auto* const option = add_unchecked(flag, value, help, type);
     if constexpr (std::is_integral_v<Value>) {
       option->check(whole_number<Value>());
     } else if constexpr (std::is_floating_point_v<Value>) {
       option->check(any_number());
+    } else if constexpr (std::is_same_v<Value, std::filesystem::path>) {
+      option->check(nonempty_path());
     }
     return option;
   }
@@ -42,8 +49,9 @@ class Group {
 
 void declare_data(CLI::App& app, RecipeOptions& o) {
   Group group(app, "Data");
-  group.add("--data", o.data, "The data set: a folder, a file, or a pattern such as 'part-*'",
-            "PATH");
+  // Empty: not that of the usual place either.
+  group.add_unchecked("--data", o.data,
+                      "The data set: a folder, a file, or a pattern such as 'part-*'", "PATH");
   group
       .add("--source", o.source,
            "Instead: a topic of Kafka, kafka://HOST:PORT[,…]/TOPIC: the messages that it has now; "
@@ -56,9 +64,7 @@ void declare_data(CLI::App& app, RecipeOptions& o) {
   group.add("--test-data", o.test_data,
             "What to test on; else what is called test… or val in --data, else a tenth of it",
             "PATH");
-  auto formats = data::dataset_formats();
-  formats.insert(formats.begin(), "auto");
-  group.add("--format", o.format, "Format of the data", "NAME")->check(CLI::IsMember(formats));
+  group.add("--format", o.format, "Format of the data", "NAME")->check(data_format());
   group.add("--text-columns", o.text_columns,
             "Of tables: the columns of the text, by name or number, separated by commas", "NAMES");
   group.add("--label-column", o.label_column, "Of tables: the column of the label", "NAME");
@@ -226,6 +232,7 @@ void declare_output(CLI::App& app, RecipeOptions& o) {
 
 void declare_train_options(CLI::App& app, RecipeOptions& options, const train::Recipe& recipe) {
   declare_data(app, options);
+  for (const auto& flag : recipe.left_out_options()) app.remove_option(app.get_option("--" + flag));
   declare_course(app, options);
   declare_optimizer(app, options);
   declare_learning_rate(app, options);

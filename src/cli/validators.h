@@ -14,22 +14,26 @@
 
 namespace sullae::cli {
 
-/// A whole number of at least `least`.
-inline CLI::Validator integer_from(int least) {
-  return {[least](const std::string& text) {
+inline constexpr int kAnyMore = 1 << 30;
+
+/// A whole number from `least` to `most`.
+inline CLI::Validator integer_from(int least, int most = kAnyMore) {
+  return {[least, most](const std::string& text) {
             long long value = 0;
             const char* const end = text.data() + text.size();
             const auto [stop, error] = std::from_chars(text.data(), end, value);
-            const bool good =
-                error == std::errc{} && stop == end && value >= least && value <= 1 << 30;
-            return good ? std::string()
-                        : "'" + text + "' is not a whole number of " + std::to_string(least) +
-                              " or more";
+            if (error == std::errc{} && stop == end && value >= least && value <= most)
+              return std::string();
+            return "'" + text + "' is not a whole number of " + std::to_string(least) +
+                   (most == kAnyMore ? " or more" : " to " + std::to_string(most));
           },
           ""};
 }
 
 inline CLI::Validator positive_integer() { return integer_from(1); }
+
+/// 0 is any that is free.
+inline CLI::Validator port() { return integer_from(0, 65535); }
 
 /// Of --env: "NAME=VALUE", or "NAME" with this environment's value.
 inline std::pair<std::string, std::string> variable_of(const std::string& entry) {
@@ -63,6 +67,14 @@ inline CLI::Validator any_number() {
             const auto [stop, error] = std::from_chars(text.data(), end, value);
             const bool good = error == std::errc{} && stop == end && std::isfinite(value);
             return good ? std::string() : "'" + text + "' is not a number";
+          },
+          ""};
+}
+
+/// Empty is what a variable of the shell's is that nobody has set, and would be taken for a flag that was not given.
+inline CLI::Validator nonempty_path() {
+  return {[](const std::string& text) {
+            return text.empty() ? std::string("'' is no path") : std::string();
           },
           ""};
 }

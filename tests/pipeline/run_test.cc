@@ -275,7 +275,7 @@ TEST_F(PipelineRun, MistakesAreNamed) {
                        "--scheduled 'noon': expected a time such as 2026-11-25T06:00:00"));
   EXPECT_TRUE(contains(error({"show", file_, "--scheduled", "2026-11-25"}),
                        "there is no run of 2026-11-25"));
-  EXPECT_TRUE(contains(error({}), "A subcommand is required"));
+  EXPECT_TRUE(contains(error({}), "sullae pipeline is followed by one of run, "));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "train/monitor/metrics_file.h"
 #include "train/monitor/plot.h"
 #include "train/monitor/progress.h"
+#include "train/small_prose.h"
 
 namespace sullae::testing {
 namespace {
@@ -227,10 +228,45 @@ TEST_F(Monitor, ScalingComparesReplicasWithProcesses) {
   EXPECT_EQ(results[3].at("way"), "scale-out");
   EXPECT_EQ(results[3].at("workers"), 2);
   EXPECT_TRUE(contains(read(page), "<svg"));
+  EXPECT_TRUE(results[3].contains("test_accuracy"));
   const auto wrong = run_program({sullae_program(), "scaling", "mnist", "--np", "1,x"});
   EXPECT_TRUE(contains(wrong.standard_error, "--np 1,x: expected numbers from 1"));
   const auto unknown = run_program({sullae_program(), "scaling", "vgg"});
   EXPECT_TRUE(contains(unknown.standard_error, "'vgg' is no model, expected one of mnist"));
+}
+
+// Whatever its test measures; and the exit code is that of the training that failed.
+TEST_F(Monitor, ScalingTakesAllRecipes) {
+  write_small_prose(directory_.path() / "prose");
+  const auto result = run_program({sullae_program(),
+                                   "scaling",
+                                   "gpt",
+                                   "--np",
+                                   "1",
+                                   "--way",
+                                   "out",
+                                   "--data",
+                                   directory_.path() / "prose",
+                                   "--max-steps",
+                                   "8",
+                                   "--batch-size",
+                                   "4",
+                                   "--layers",
+                                   "1",
+                                   "--embedding-size",
+                                   "16",
+                                   "--heads",
+                                   "2",
+                                   "--context",
+                                   "12",
+                                   "--pieces",
+                                   "400"});
+  ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_output, "perplexity    samples/s"))
+      << result.standard_output;
+  const auto failed =
+      run_program({sullae_program(), "scaling", "mnist", "--np", "1", "--data", "/nowhere"});
+  EXPECT_EQ(failed.exit_code, 1);
 }
 
 TEST(Durations, AreShort) {

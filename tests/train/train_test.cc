@@ -197,7 +197,7 @@ TEST_F(Train, SaysWhatIsWrong) {
         "2"},
        "--sync-batch-norm: does not go with --scale-up"},
       {{"imagenet"}, "'imagenet' is not a command"},
-      {{}, "subcommand"},
+      {{}, "sullae train is followed by one of mnist, mlp, "},
   };
   for (const auto& [options, message] : cases) {
     std::vector<std::string> all{sullae_program(), "train"};

@@ -22,6 +22,11 @@ std::string count_of(std::int64_t parameters) {
              : fmt::format("{:.1f} million", static_cast<double>(parameters) / kMillion);
 }
 
+// Nothing where no steps were timed, as of the first ones.
+std::string format_speed(double samples_per_second) {
+  return samples_per_second > 0 ? fmt::format("  {:.0f} samples/s", samples_per_second) : "";
+}
+
 }  // namespace
 
 std::string format_duration(double seconds) {
@@ -32,8 +37,9 @@ std::string format_duration(double seconds) {
 }
 
 std::string format_moment(const Moment& m) {
-  std::string text = fmt::format("epoch {}/{}  step {}/{}  loss {:.4f}  {:.0f} samples/s", m.epoch,
-                                 m.epochs, m.step, m.steps_per_epoch, m.loss, m.samples_per_second);
+  std::string text = fmt::format("epoch {}/{}  step {}/{}  loss {:.4f}", m.epoch, m.epochs, m.step,
+                                 m.steps_per_epoch, m.loss);
+  text += format_speed(m.samples_per_second);
   text += fmt::format("  waiting: data {:.0f} %, ranks {:.0f} %", 100 * m.waiting_for_data,
                       100 * m.waiting_for_ranks);
   if (m.seconds_left > 0) text += "  left " + format_duration(m.seconds_left);
@@ -73,7 +79,7 @@ void Progress::epoch_ended(const Moment& moment, const EpochReport& e) {
   for (const Metric& metric : metrics_)
     text += fmt::format("  test {} {}", metric.name,
                         format_metric(metric, e.test_metrics.at(metric.name)));
-  line(text + fmt::format("  {:.0f} samples/s", e.samples_per_second));
+  line(text + format_speed(e.samples_per_second));
 }
 
 void Progress::world_changed(const WorldChange& change) {
@@ -90,7 +96,8 @@ void Progress::ended(const Report& r) {
   std::string text;
   for (const Metric& metric : metrics_)
     text += fmt::format("test {} {}, ", metric.name, format_test_metric(metric, r));
-  text += fmt::format("{:.0f} samples/s, {:.1f} s in all", r.samples_per_second, r.seconds);
+  if (r.samples_per_second > 0) text += fmt::format("{:.0f} samples/s, ", r.samples_per_second);
+  text += fmt::format("{:.1f} s in all", r.seconds);
   if (const auto memory = format_memory(r); !memory.empty())
     text += fmt::format(", at most {} of memory a rank", memory);
   if (r.damaged_records > 0)

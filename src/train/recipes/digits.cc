@@ -51,25 +51,10 @@ ImageTensors to_tensors(const std::vector<AddedSample>& added,
           kDeviation};
 }
 
-// MNIST's four files say which are for testing, and what is in them.
-void refuse_other_files(const RecipeOptions& options) {
-  const std::pair<bool, const char*> given[] = {
-      {!options.test_data.empty(), "test-data"},
-      {options.format != "auto" && options.format != "idx", "format"},
-      {!options.label_column.empty(), "label-column"},
-      {!options.text_columns.empty(), "text-columns"}};
-  for (const auto& [is_given, flag] : given) {
-    if (is_given)
-      throw InputError(fmt::format(
-          "--{}: expected none: --data has the four files of MNIST's format, and no other", flag));
-  }
-}
-
 class DigitsTask final : public Task {
  public:
   DigitsTask(const RecipeOptions& options, const Recipe& recipe, ModelDescription description)
       : model_description_(std::move(description)), model_(recipe.model(model_description_)) {
-    refuse_other_files(options);
     if (!options.data.empty()) {
       data::Mnist mnist = data::read_mnist(options.data);
       train_ = to_tensors(std::move(mnist.train));
@@ -141,6 +126,12 @@ ModelDescription describe(const Recipe& recipe, std::map<std::string, double> nu
 class DigitsRecipe : public Recipe {
  public:
   RecipeOptions defaults() const override { return digits_defaults(); }
+  // MNIST's four files say which are for testing, and what is in them.
+  std::vector<std::string> left_out_options() const override {
+    return {"source",          "group",        "test-data",    "format",
+            "text-columns",    "label-column", "success-file", "prefetch",
+            "cache-megabytes", "data-workers", "skip-damaged"};
+  }
   std::unique_ptr<Task> make(const RecipeOptions& options, const World&,
                              const ModelDescription* known) const override {
     return std::make_unique<DigitsTask>(options, *this,

@@ -190,6 +190,9 @@ class GptRecipe final : public Recipe {
   std::string summary() const override {
     return "any texts, to write more of them (sullae generate): pieces of words and a transformer";
   }
+  std::vector<std::string> left_out_options() const override {
+    return {"data-workers", "prefetch", "cache-megabytes"};
+  }
 
   RecipeOptions defaults() const override {
     RecipeOptions options;

@@ -118,6 +118,9 @@ class TextRecipe final : public Recipe {
   explicit TextRecipe(TextRecipeOptions options) : options_(std::move(options)) {}
   std::string name() const override { return options_.name; }
   std::string summary() const override { return options_.summary; }
+  std::vector<std::string> left_out_options() const override {
+    return {"data-workers", "prefetch", "cache-megabytes"};
+  }
 
   RecipeOptions defaults() const override {
     RecipeOptions options;
