@@ -130,7 +130,7 @@ def accuracy(server, rows):
     return 100 * right / len(rows)
 
 
-def teach(server, operator, rows):
+def teach(server, rows):
     connection = server.connect()
     for begin in range(0, len(rows), 20):
         samples = [{"key": row[0], "text": row[1], "label": row[2]} for row in rows[begin:begin + 20]]
@@ -170,7 +170,7 @@ def main(folder):
             before = {name: accuracy(server, rows) for name, rows in sets.items()}
             print(f"\n3. {OPERATORS} operators send {options.corrections} reviews of the new topic with the right labels", flush=True)
             start = time.monotonic()
-            operators = [threading.Thread(target=teach, args=(server, i, corrected[i::OPERATORS])) for i in range(OPERATORS)]
+            operators = [threading.Thread(target=teach, args=(server, corrected[i::OPERATORS])) for i in range(OPERATORS)]
             for operator in operators:
                 operator.start()
             for operator in operators:

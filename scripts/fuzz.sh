@@ -19,7 +19,6 @@ max_batch_size = 4
 max_queue_delay_microseconds = 1
 device = "cuda:1"
 instances = 2
-quantize = "none"
 version_policy = "1,3"
 new_version_percent = 10
 preprocessing = "image"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Names of files alone that another file of the same layer has, too. Sources are compiled eight at a time, and which eight depends on the
+"""Names of files alone that another file of the same layer has, too. Sources are compiled sixteen at a time, and which depends on the
 parts that are built: two such names meet on somebody else's machine.
 
     scripts/unity_names.py      prints them, and ends with 1 where there are some

@@ -108,6 +108,21 @@ def test_accumulation_closures_schedules_and_state():
 
 
 @on_ranks(2)
+def test_gradients_as_they_are():
+    hvd.init()
+    for closure in (None, lambda: torch.zeros(())):
+        model = network()
+        before = [p.detach().clone() for p in model.parameters()]
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters())
+        for p in model.parameters():
+            p.grad = torch.full_like(p, hvd.rank() + 1)
+        with optimizer.skip_synchronize():
+            optimizer.step(closure)
+        for old, p in zip(before, model.parameters()):
+            assert torch.allclose(old - p, torch.full_like(p, hvd.rank() + 1))
+
+
+@on_ranks(2)
 def test_loss_scaling_needs_no_ritual():
     hvd.init()
     if not hasattr(torch.amp, "GradScaler"):

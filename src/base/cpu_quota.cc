@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // The first words of a file.
-double number_in(const fs::path& file) {
+double number_of_file(const fs::path& file) {
   double number = 0;
   std::ifstream(file) >> number;
   return number;
@@ -30,8 +30,8 @@ double quota_of_version_2(const fs::path& folder) {
 
 // -1 for none.
 double quota_of_version_1(const fs::path& folder) {
-  const double period = number_in(folder / "cpu.cfs_period_us");
-  return period > 0 ? number_in(folder / "cpu.cfs_quota_us") / period : 0;
+  const double period = number_of_file(folder / "cpu.cfs_period_us");
+  return period > 0 ? number_of_file(folder / "cpu.cfs_quota_us") / period : 0;
 }
 
 // The least of a group and those that it is in; 0 for none.

@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 
+#include "base/number.h"
 #include "sullae/error.h"
 
 namespace sullae {
@@ -19,10 +19,8 @@ std::optional<double> read_number(const Environment& environment, const char* va
                                   const char* expected, double least) {
   const auto text = environment(variable);
   if (!text) return std::nullopt;
-  double number = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
-  const bool whole = error == std::errc{} && end == text->data() + text->size();
-  if (!whole || !std::isfinite(number) || number < least || number > 1e8)
+  const auto number = number_in<double>(*text);
+  if (!number || !std::isfinite(*number) || *number < least || *number > 1e8)
     throw InputError(fmt::format("{}='{}': expected {}", variable, *text, expected));
   return number;
 }
@@ -85,13 +83,12 @@ void read_choice(const Environment& environment, const char* variable,
 
 long long parse_integer(std::string_view text, std::string_view what, long long least,
                         long long most) {
-  long long value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) {
+  const auto value = number_in<long long>(text);
+  if (!value || *value < least || *value > most) {
     throw InputError(
         fmt::format("{}: '{}' is not an integer between {} and {}", what, text, least, most));
   }
-  return value;
+  return *value;
 }
 
 }  // namespace sullae

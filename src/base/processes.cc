@@ -1,11 +1,14 @@
 #include "base/processes.h"
 
-#include <charconv>
+#include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <system_error>
+
+#include "base/number.h"
 
 namespace sullae {
 
@@ -13,10 +16,8 @@ std::vector<pid_t> all_processes() {
   std::vector<pid_t> processes;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const auto name = entry.path().filename().string();
-    pid_t pid = 0;
-    const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (wrong == std::errc{} && end == name.data() + name.size()) processes.push_back(pid);
+    if (const auto pid = number_in<pid_t>(entry.path().filename().string()))
+      processes.push_back(*pid);
   }
   return processes;
 }
@@ -33,6 +34,13 @@ std::optional<ProcessState> state_of_process(pid_t pid) {
   rest >> state.state >> state.parent >> state.group;
   if (!rest) return std::nullopt;
   return state;
+}
+
+// Those of others may be hidden in /proc.
+bool is_running(pid_t pid) {
+  if (pid <= 0 || (::kill(pid, 0) != 0 && errno != EPERM)) return false;
+  const auto state = state_of_process(pid);
+  return !state || state->state != 'Z';
 }
 
 }  // namespace sullae

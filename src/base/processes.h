@@ -17,5 +17,7 @@ struct ProcessState {
 };
 /// None where there is no such process.
 std::optional<ProcessState> state_of_process(pid_t pid);
+/// Whether there is such a process, of whatever user, which has not ended.
+bool is_running(pid_t pid);
 
 }  // namespace sullae

@@ -71,8 +71,10 @@ class SubmitCommand final : public Command {
                    "the next one")
         ->type_name("TIME");
     app.add_option("--begin", given_.begin, "Begin not before: 2026-11-25T02:00:00")
+        ->check(nonempty())
         ->type_name("TIME");
     app.add_option("--deadline", given_.deadline, "End it then in any case: 2026-11-25T06:00:00")
+        ->check(nonempty())
         ->type_name("TIME");
     app.add_option(
            "--attempts", given_.attempts,
@@ -80,7 +82,9 @@ class SubmitCommand final : public Command {
         ->check(positive_integer())
         ->capture_default_str()
         ->type_name("N");
-    app.add_option("--after", given_.after, "Begin when that job has ended well")->type_name("JOB");
+    app.add_option("--after", given_.after, "Begin when that job has ended well")
+        ->check(nonempty())
+        ->type_name("JOB");
     app.add_option("--name", given_.name, "By default the recipe's or the program's")
         ->type_name("NAME");
     app.add_option("--env", environment_,

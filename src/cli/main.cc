@@ -18,7 +18,10 @@ namespace {
 // Only what stands before the program that `sullae run` or `sullae jobs submit` starts is ours. There, MPI's -np has one
 // dash, which CLI11 would read as -n p, and -- may end the options.
 std::vector<std::string> prepare(CLI::App& program, std::vector<std::string> words) {
-  if (!words.empty() && words[0] == "bench") std::ranges::replace(words, "-np", "--np");
+  const auto mend = [](std::string& word) {
+    if (word == "-np" || word.starts_with("-np=")) word.insert(0, "-");
+  };
+  if (!words.empty() && words[0] == "bench") std::ranges::for_each(words, mend);
   const bool submits = words.size() > 1 && words[0] == "jobs" && words[1] == "submit";
   if (words.empty() || (words[0] != "run" && !submits)) return words;
   CLI::App* app = program.get_subcommand(words[0]);
@@ -28,7 +31,7 @@ std::vector<std::string> prepare(CLI::App& program, std::vector<std::string> wor
       words.erase(words.begin() + static_cast<std::ptrdiff_t>(i));
       break;
     }
-    if (words[i] == "-np" || words[i].starts_with("-np=")) words[i].insert(0, "-");
+    mend(words[i]);
     // The word after an option may be its value, which does not start with a dash.
     const bool value_follows = i + 1 < words.size() && !words[i + 1].starts_with('-');
     const CLI::Option* const option = app->get_option_no_throw(words[i]);

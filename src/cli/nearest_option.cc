@@ -1,5 +1,8 @@
 #include "cli/nearest_option.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -47,7 +50,17 @@ std::string nearest(const std::vector<std::string>& all, const std::string& name
 std::vector<std::string> options_of(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
-    if (!option->get_lnames().empty()) names.push_back("--" + option->get_lnames().front());
+    if (!option->get_lnames().empty() && !option->get_group().empty())
+      names.push_back("--" + option->get_lnames().front());
+  }
+  return names;
+}
+
+// Without those that are for Sullae itself.
+std::vector<std::string> commands_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* const one : app.get_subcommands({})) {
+    if (!one->get_group().empty()) names.push_back(one->get_name());
   }
   return names;
 }
@@ -66,17 +79,15 @@ std::string describe_unknown(const CLI::App& app, const std::string& name,
 
 std::string describe_unknown_command(const CLI::App& app, const std::string& name,
                                      const std::string& command) {
-  std::vector<std::string> names;
-  for (const CLI::App* const one : app.get_subcommands({})) names.push_back(one->get_name());
+  const auto names = commands_of(app);
   return "'" + name + "' is not a command of " + command + hint(nearest(names, name), command);
 }
 
 std::string describe_missing_command(const CLI::App& app, const std::string& command) {
-  if (app.get_subcommands({}).empty()) return {};
-  std::string names;
-  for (const CLI::App* const one : app.get_subcommands({}))
-    names += (names.empty() ? "" : ", ") + one->get_name();
-  return command + " is followed by one of " + names + hint("", command);
+  const auto names = commands_of(app);
+  if (names.empty() || !app.get_subcommands().empty()) return {};
+  return fmt::format("{} is followed by one of {}{}", command, fmt::join(names, ", "),
+                     hint("", command));
 }
 
 }  // namespace sullae::cli

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/system_error.h"
+#include "launch/process.h"
 #include "launch/remote_shell.h"
 
 namespace sullae::cli {
@@ -89,10 +90,9 @@ void OnlineProcess::watch() {
 OnlineProcess::~OnlineProcess() {
   if (pid_ == 0) return;
   ::kill(pid_, SIGTERM);
-  const auto limit = Clock::now() + kEndTimeout;
-  while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
-    if (Clock::now() > limit) ::kill(pid_, SIGKILL);
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  try {
+    if (!wait_for_end(pid_, Deadline(kEndTimeout, "the limit for its end"))) kill_and_wait(pid_);
+  } catch (const Error&) {  // somebody else has waited for it
   }
 }
 

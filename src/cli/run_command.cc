@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <stdexcept>
 
 #include "base/environment.h"
+#include "base/number.h"
 #include "cli/commands.h"
 #include "cli/nearest_option.h"
 #include "cli/validators.h"
@@ -83,60 +83,13 @@ class RunCommand final : public Command {
                    "Port of the rendezvous store; by default a free one")
         ->check(integer_from(1, 65535))
         ->type_name("PORT");
-    app.add_option("--min-np", elastic_.min_ranks,
-                   "Elastic: go on as long as there are so many ranks, whoever comes and goes")
-        ->check(positive_integer())
-        ->type_name("N")
-        ->group("Elastic jobs");
-    app.add_option("--max-np", elastic_.max_ranks, "Elastic: grow up to so many; by default -np")
-        ->check(positive_integer())
-        ->type_name("N")
-        ->group("Elastic jobs");
-    app.add_option("--discover", discover_,
-                   "Elastic: command that prints the hosts, a line each (node1:4); run each second")
-        ->type_name("CMD")
-        ->excludes("--host")
-        ->excludes("--hostfile")
-        ->group("Elastic jobs");
-    app.add_option("--cooldown", cooldown_,
-                   "Elastic: seconds that a host that lost a rank gets no other, at first and at "
-                   "most, doubling")
-        ->capture_default_str()
-        ->type_name("FIRST:LAST")
-        ->group("Elastic jobs");
-    app.add_option("--reset-limit", elastic_.reset_limit,
-                   "Elastic: fail after so many changes of the ranks; by default never")
-        ->check(integer_from(0))
-        ->type_name("N")
-        ->group("Elastic jobs");
-    app.add_option("--elastic-timeout", elastic_timeout_,
-                   "Elastic: how long to wait for --min-np ranks")
-        ->check(number(Zero::refused))
-        ->capture_default_str()
-        ->type_name("SECONDS")
-        ->group("Elastic jobs");
     app.add_option("--restarts", options_.restarts,
                    "Start the job again from its beginning when it fails, so often")
         ->check(integer_from(0))
         ->capture_default_str()
         ->type_name("N");
-    app.add_option("--ps", parameter_servers_,
-                   "Parameter servers to start beside the ranks, which are their workers")
-        ->check(positive_integer())
-        ->type_name("N")
-        ->group("Parameter servers");
-    app.add_option("--staleness", staleness_,
-                   "Steps that a worker may be ahead of the slowest; 0: all step together, -1: any")
-        ->check(integer_from(-1))
-        ->capture_default_str()
-        ->needs("--ps")
-        ->type_name("STEPS")
-        ->group("Parameter servers");
-    app.add_option("--ps-dir", servers_directory_,
-                   "Where servers save what they hold every 10 s, and go on from")
-        ->needs("--ps")
-        ->type_name("DIR")
-        ->group("Parameter servers");
+    declare_elastic(app);
+    declare_servers(app);
     app.footer(
         "The first rank that fails ends the others and decides the exit code: its own, or 128 + "
         "the signal that killed it.\n"
@@ -197,6 +150,61 @@ class RunCommand final : public Command {
   }
 
  private:
+  void declare_elastic(CLI::App& app) {
+    app.add_option("--min-np", elastic_.min_ranks,
+                   "Elastic: go on as long as there are so many ranks, whoever comes and goes")
+        ->check(positive_integer())
+        ->type_name("N")
+        ->group("Elastic jobs");
+    app.add_option("--max-np", elastic_.max_ranks, "Elastic: grow up to so many; by default -np")
+        ->check(positive_integer())
+        ->type_name("N")
+        ->group("Elastic jobs");
+    app.add_option("--discover", discover_,
+                   "Elastic: command that prints the hosts, a line each (node1:4); run each second")
+        ->type_name("CMD")
+        ->excludes("--host")
+        ->excludes("--hostfile")
+        ->group("Elastic jobs");
+    app.add_option("--cooldown", cooldown_,
+                   "Elastic: seconds that a host that lost a rank gets no other, at first and at "
+                   "most, doubling")
+        ->capture_default_str()
+        ->type_name("FIRST:LAST")
+        ->group("Elastic jobs");
+    app.add_option("--reset-limit", elastic_.reset_limit,
+                   "Elastic: fail after so many changes of the ranks; by default never")
+        ->check(integer_from(0))
+        ->type_name("N")
+        ->group("Elastic jobs");
+    app.add_option("--elastic-timeout", elastic_timeout_,
+                   "Elastic: how long to wait for --min-np ranks")
+        ->check(number(Zero::refused))
+        ->capture_default_str()
+        ->type_name("SECONDS")
+        ->group("Elastic jobs");
+  }
+
+  void declare_servers(CLI::App& app) {
+    app.add_option("--ps", parameter_servers_,
+                   "Parameter servers to start beside the ranks, which are their workers")
+        ->check(positive_integer())
+        ->type_name("N")
+        ->group("Parameter servers");
+    app.add_option("--staleness", staleness_,
+                   "Steps that a worker may be ahead of the slowest; 0: all step together, -1: any")
+        ->check(integer_from(-1))
+        ->capture_default_str()
+        ->needs("--ps")
+        ->type_name("STEPS")
+        ->group("Parameter servers");
+    app.add_option("--ps-dir", servers_directory_,
+                   "Where servers save what they hold every 10 s, and go on from")
+        ->needs("--ps")
+        ->type_name("DIR")
+        ->group("Parameter servers");
+  }
+
   void set_elastic() {
     JobOptions::Elastic& elastic = options_.elastic.emplace(elastic_);
     if (elastic.max_ranks == 0) elastic.max_ranks = std::max(ranks_, elastic.min_ranks);
@@ -216,12 +224,8 @@ class RunCommand final : public Command {
     }
     const auto colon = cooldown_.find(':');
     const auto seconds = [&](const std::string& text) {
-      try {
-        std::size_t used = 0;
-        const double value = std::stod(text, &used);
-        if (used == text.size() && value >= 0 && value < 1e6) return to_milliseconds(value);
-      } catch (const std::logic_error&) {  // no number
-      }
+      const auto value = number_in<double>(text).value_or(-1);
+      if (value >= 0 && value < 1e6) return to_milliseconds(value);
       throw InputError(fmt::format("--cooldown {}: expected FIRST:LAST in seconds", cooldown_));
     };
     elastic.first_cooldown = seconds(cooldown_.substr(0, colon));

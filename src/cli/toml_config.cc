@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <sstream>
 
 #include "base/file.h"
+#include "base/number.h"
 #include "base/toml.h"
 #include "sullae/error.h"
 
@@ -31,11 +31,11 @@ std::optional<std::string> text_of(const toml::node& node) {
 // Flags such as --no-overlap are options without a value.
 bool is_flag(const CLI::Option& option) { return option.get_expected_min() == 0; }
 
+bool is_hidden(const CLI::Option& option) { return option.get_group().empty(); }
+
 bool is_number(const std::string& text) {
-  double number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc{} && stop == end && std::isfinite(number);
+  const auto number = number_in<double>(text);
+  return number && std::isfinite(*number);
 }
 
 // Numbers as they were typed, all else as text.
@@ -88,7 +88,7 @@ void apply_toml(CLI::App& app, const std::string& file) {
 std::string to_toml(const CLI::App& app, const std::vector<std::string>& left_out) {
   std::string toml;
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_lnames().empty()) continue;
+    if (option->get_lnames().empty() || is_hidden(*option)) continue;
     const std::string& key = option->get_lnames().front();
     if (key == "help" || std::ranges::find(left_out, key) != left_out.end()) continue;
     std::string value = option->count() > 0 ? option->results().back() : option->get_default_str();

@@ -8,6 +8,7 @@
 #include "cli/other_commands.h"
 #include "cli/toml_config.h"
 #include "cli/train_options.h"
+#include "cli/validators.h"
 #include "sullae/elastic.h"
 #include "sullae/sullae.h"
 #include "sullae/train/fit.h"
@@ -24,7 +25,7 @@ class TrainCommand final : public Command {
   CLI::App* declare(CLI::App& program) override {
     CLI::App* app = program.add_subcommand("train", description_of("train"));
     app->require_subcommand(1);
-    app->footer("Every model takes the usual options: 'sullae train mnist --help'.");
+    app->footer("'sullae train MODEL --help' lists the options of a model.");
     for (const auto& recipe : train::recipes()) declare_recipe(*app, *recipe);
     return app;
   }
@@ -133,6 +134,7 @@ class TrainCommand final : public Command {
     choice.app
         ->add_option("--config", choice.config,
                      "A TOML file with any of the options below, under the same names")
+        ->check(nonempty())
         ->type_name("FILE");
     choice.app->add_flag("--print-config", choice.print_config,
                          "Print the merged configuration as TOML, and end");

@@ -31,7 +31,7 @@ class Group {
     } else if constexpr (std::is_floating_point_v<Value>) {
       option->check(any_number());
     } else if constexpr (std::is_same_v<Value, std::filesystem::path>) {
-      option->check(nonempty_path());
+      option->check(nonempty());
     }
     return option;
   }
@@ -82,6 +82,16 @@ void declare_data(CLI::App& app, RecipeOptions& o) {
             "Shuffle within windows of so many samples, to read in sequence; 0: among all", "N");
   group.flag("--skip-damaged", o.skip_damaged,
              "Leave damaged records out, count and report them, instead of ending with an error");
+}
+
+// Configurations of several recipes, and of an earlier Sullae, may have it, as long as it says nothing.
+void leave_out(CLI::Option& option, const train::Recipe& recipe) {
+  const auto check = [&option, name = recipe.name()](const std::string& text) {
+    if (text == option.get_default_str()) return std::string();
+    // Which says what it is of: of a hidden one CLI11 would not.
+    throw CLI::ValidationError("--" + option.get_lnames().front(), "means nothing to " + name);
+  };
+  option.group("")->check(CLI::Validator(check, ""));
 }
 
 void declare_course(CLI::App& app, RecipeOptions& o) {
@@ -232,7 +242,8 @@ void declare_output(CLI::App& app, RecipeOptions& o) {
 
 void declare_train_options(CLI::App& app, RecipeOptions& options, const train::Recipe& recipe) {
   declare_data(app, options);
-  for (const auto& flag : recipe.left_out_options()) app.remove_option(app.get_option("--" + flag));
+  for (const auto& flag : recipe.left_out_options())
+    leave_out(*app.get_option("--" + flag), recipe);
   declare_course(app, options);
   declare_optimizer(app, options);
   declare_learning_rate(app, options);

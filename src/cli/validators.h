@@ -2,7 +2,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -10,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/number.h"
 #include "sullae/error.h"
 
 namespace sullae::cli {
@@ -19,11 +19,8 @@ inline constexpr int kAnyMore = 1 << 30;
 /// A whole number from `least` to `most`.
 inline CLI::Validator integer_from(int least, int most = kAnyMore) {
   return {[least, most](const std::string& text) {
-            long long value = 0;
-            const char* const end = text.data() + text.size();
-            const auto [stop, error] = std::from_chars(text.data(), end, value);
-            if (error == std::errc{} && stop == end && value >= least && value <= most)
-              return std::string();
+            const auto value = number_in<long long>(text);
+            if (value && *value >= least && *value <= most) return std::string();
             return "'" + text + "' is not a whole number of " + std::to_string(least) +
                    (most == kAnyMore ? " or more" : " to " + std::to_string(most));
           },
@@ -51,30 +48,24 @@ inline std::pair<std::string, std::string> variable_of(const std::string& entry)
 template <class Value>
 CLI::Validator whole_number() {
   return {[](const std::string& text) {
-            Value value = 0;
-            const char* const end = text.data() + text.size();
-            const auto [stop, error] = std::from_chars(text.data(), end, value);
-            const bool good = error == std::errc{} && stop == end;
-            return good ? std::string() : "'" + text + "' is not a whole number";
+            return number_in<Value>(text) ? std::string() : "'" + text + "' is not a whole number";
           },
           ""};
 }
 
 inline CLI::Validator any_number() {
   return {[](const std::string& text) {
-            double value = 0;
-            const char* const end = text.data() + text.size();
-            const auto [stop, error] = std::from_chars(text.data(), end, value);
-            const bool good = error == std::errc{} && stop == end && std::isfinite(value);
-            return good ? std::string() : "'" + text + "' is not a number";
+            const auto value = number_in<double>(text);
+            return value && std::isfinite(*value) ? std::string()
+                                                  : "'" + text + "' is not a number";
           },
           ""};
 }
 
 /// Empty is what a variable of the shell's is that nobody has set, and would be taken for a flag that was not given.
-inline CLI::Validator nonempty_path() {
+inline CLI::Validator nonempty() {
   return {[](const std::string& text) {
-            return text.empty() ? std::string("'' is no path") : std::string();
+            return text.empty() ? std::string("is empty") : std::string();
           },
           ""};
 }
@@ -87,12 +78,10 @@ inline std::chrono::milliseconds to_milliseconds(double seconds) {
 enum class Zero { refused, allowed };
 inline CLI::Validator number(Zero zero) {
   return {[zero](const std::string& text) {
-            double value = 0;
-            const char* const end = text.data() + text.size();
-            const auto [stop, error] = std::from_chars(text.data(), end, value);
-            const bool good = error == std::errc{} && stop == end && std::isfinite(value) &&
-                              (value > 0 || (zero == Zero::allowed && value == 0));
-            if (good) return std::string();
+            const auto value = number_in<double>(text);
+            if (value && std::isfinite(*value) &&
+                (*value > 0 || (zero == Zero::allowed && *value == 0)))
+              return std::string();
             return "'" + text + "' is not a number " +
                    (zero == Zero::allowed ? "of 0 or more" : "above 0");
           },

@@ -7,16 +7,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
 #include <utility>
 
 #include "base/deadline.h"
 #include "base/environment.h"
+#include "base/split.h"
 #include "base/system_error.h"
 #include "launch/process.h"
 #include "sullae/error.h"
@@ -82,31 +83,23 @@ CommandResult run_command(const Command& command) {
     if (polled[0].revents != 0) drain(output.read, result.output);
     if (polled[1].revents != 0) drain(errors.read, result.errors);
   }
-  const bool late = output.read || errors.read;
-  if (late) ::kill(pid, SIGKILL);
-  int status = 0;
-  pid_t ended = 0;
-  do {
-    ended = ::waitpid(pid, &status, 0);
-  } while (ended < 0 && errno == EINTR);
-  // Somebody else has waited for it: what it has written may be a part.
-  if (ended < 0 && !late) throw system_error("{}: waitpid", command.words.front());
-  if (late) {
+  const bool is_read = !output.read && !errors.read;
+  const auto status = is_read ? wait_for_end(pid, deadline) : std::nullopt;
+  if (!status) {
+    kill_and_wait(pid);
     throw TimeoutError(
         fmt::format("{} did not answer {}", command.words.front(), deadline.describe()));
   }
-  result.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  result.exit_code = WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);
   return result;
 }
 
 bool is_installed(const std::string& program) {
   if (program.find('/') != std::string::npos) return ::access(program.c_str(), X_OK) == 0;
   const char* const path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    if (::access((std::filesystem::path(folder) / program).c_str(), X_OK) == 0) return true;
-  }
-  return false;
+  return std::ranges::any_of(split(path == nullptr ? "" : path, ':'), [&](const auto& folder) {
+    return ::access((std::filesystem::path(folder) / program).c_str(), X_OK) == 0;
+  });
 }
 
 }  // namespace sullae::cluster

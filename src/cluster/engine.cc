@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <array>
-#include <charconv>
-#include <sstream>
 
 #include "base/hash.h"
+#include "base/number.h"
+#include "base/split.h"
 #include "cluster/kubernetes/kubernetes_engine.h"
 #include "cluster/slurm/slurm_engine.h"
 #include "sullae/error.h"
@@ -37,17 +37,14 @@ std::string Mark::to_text() const {
 }
 
 std::optional<Mark> Mark::parse(std::string_view text) {
-  std::istringstream stream{std::string(text)};
-  std::vector<std::string> parts;
-  for (std::string part; std::getline(stream, part, ':');) parts.push_back(part);
+  const auto parts = split(text, ':');
   if (parts.size() != 5 || parts[0] != kMark) return std::nullopt;
-  Mark mark{.jobs = parts[1],
-            .id = parts[2],
-            .role = parts[4] == kWorkers ? Role::workers : Role::coordinator};
-  const auto [end, error] =
-      std::from_chars(parts[3].data(), parts[3].data() + parts[3].size(), mark.submission);
-  if (error != std::errc{}) return std::nullopt;
-  return mark;
+  const auto submission = number_in<int>(parts[3]);
+  if (!submission) return std::nullopt;
+  return Mark{.jobs = parts[1],
+              .id = parts[2],
+              .submission = *submission,
+              .role = parts[4] == kWorkers ? Role::workers : Role::coordinator};
 }
 
 std::string to_text(EngineState state) {

@@ -74,7 +74,6 @@ struct EngineJob {
   std::int64_t submitted = 0;  ///< seconds since 1970, as the next
   std::int64_t started = 0;
   std::optional<std::chrono::seconds> time_left;
-  int restarts = 0;
 };
 inline bool is_live(const EngineJob& job) {
   return job.state == EngineState::pending || job.state == EngineState::running;

@@ -4,12 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <regex>
 #include <sstream>
 
 #include "base/local_time.h"
 #include "base/name.h"
+#include "base/number.h"
 #include "base/split.h"
 #include "base/toml_file.h"
 #include "base/utf8.h"
@@ -187,11 +187,8 @@ std::chrono::seconds parse_time_limit(std::string_view text, std::string_view wh
                     what, text));
   };
   const auto number = [&](std::string_view digits) {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size() ||
-        value < 0 || value > 100'000'000)
-      throw wrong();
+    const auto value = number_in<std::int64_t>(digits).value_or(-1);
+    if (value < 0 || value > 100'000'000) throw wrong();
     return value;
   };
   if (text.empty()) throw wrong();

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "base/file_lock.h"
 #include "base/json_message.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/system_error.h"
 #include "sullae/error.h"
 
@@ -80,10 +80,7 @@ std::optional<Result> read_result(const fs::path& file) {
 std::int64_t number_of(const std::string& id) {
   const auto dash = id.rfind('-');
   if (dash == std::string::npos || id.front() == '.') return 0;
-  std::int64_t number = 0;
-  const char* const end = id.data() + id.size();
-  const auto [stop, error] = std::from_chars(id.data() + dash + 1, end, number);
-  return error == std::errc{} && stop == end ? number : 0;
+  return number_in<std::int64_t>(std::string_view(id).substr(dash + 1)).value_or(0);
 }
 
 UniqueFd lock_own(const fs::path& file) {
@@ -146,10 +143,7 @@ int JobFolder::attempts() const {
   int highest = 0;
   for (const auto& entry :
        entries_of(path_ / "attempts", error).value_or(std::vector<fs::path>{})) {
-    int number = 0;
-    const auto name = entry.filename().string();
-    std::from_chars(name.data(), name.data() + name.size(), number);
-    highest = std::max(highest, number);
+    highest = std::max(highest, number_in<int>(entry.filename().string()).value_or(0));
   }
   return highest;
 }

@@ -46,9 +46,14 @@ UniqueFd connect_to(const LauncherAddress& launcher) {
   UniqueFd connected;
   for (const addrinfo* one = found; one != nullptr && !connected; one = one->ai_next) {
     UniqueFd socket(::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol));
+    // The kernel's own limit is two minutes, of which the next address would have none.
+    constexpr timeval kConnectLimit{.tv_sec = 3, .tv_usec = 0};
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kConnectLimit, sizeof kConnectLimit);
     if (socket && ::connect(socket.get(), one->ai_addr, one->ai_addrlen) == 0)
       connected = std::move(socket);
   }
+  constexpr timeval kForever{};
+  ::setsockopt(connected.get(), SOL_SOCKET, SO_SNDTIMEO, &kForever, sizeof kForever);
   ::freeaddrinfo(found);
   return connected;
 }

@@ -15,6 +15,7 @@
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 
 #include "base/file.h"
@@ -140,7 +141,12 @@ void WorkerPool::run() {
 
 void WorkerPool::listen() {
   UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket) return;
+  if (!socket) {
+    // Without descriptors it would be asked for as fast as a processor can.
+    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+      std::this_thread::sleep_for(std::chrono::milliseconds{100});
+    return;
+  }
   watch_connection(socket.get());
   strangers_.push_back(
       {std::move(socket), {}, Deadline(kHelloLimit, "the limit for a worker's first word")});

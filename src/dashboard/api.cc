@@ -163,7 +163,7 @@ void Api::check(const http::Request& head) const {
         fmt::format("{} {}: expected GET: nothing is changed here", head.method, head.path));
   const auto length = head.header("content-length");
   if (!head.header("transfer-encoding").empty() || (!length.empty() && length != "0"))
-    throw RequestError(Refusal::invalid, fmt::format("{} takes no body", head.method));
+    sullae::refuse(fmt::format("{} takes no body", head.method));
   if (find_file(head.path) != nullptr) return;
   access_.check(head.header("authorization"), http::Role::read);
   if (!head.path.starts_with(kApi) || !answers_.contains(head.path.substr(kApi.size())))

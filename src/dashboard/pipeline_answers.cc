@@ -55,7 +55,7 @@ std::optional<RunRecord> run_of(const State& state, const std::vector<RunRecord>
   try {
     if (auto run = state.run(parse_time(*wanted, "run"))) return run;
   } catch (const InputError& error) {
-    throw RequestError(Refusal::invalid, error.what());
+    refuse(error.what());
   }
   throw RequestError(Refusal::not_found, fmt::format("there is no run of {}", *wanted));
 }

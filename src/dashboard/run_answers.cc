@@ -124,7 +124,7 @@ const Run& find_run(const Contents& contents, const std::string& name) {
 
 std::string needed(const std::string& query, const std::string& name) {
   if (auto text = http::text_of(query, name)) return *std::move(text);
-  throw RequestError(Refusal::invalid, fmt::format("expected {}=…", name));
+  refuse(fmt::format("expected {}=…", name));
 }
 
 // Reads the curves of a run; why that is not possible, as a list, where it is not: what else is known of it is shown then.
@@ -250,16 +250,14 @@ json show_run(const Contents& contents, const ClusterState* cluster, Histories& 
 json curves(const Contents& contents, Histories& histories, const std::string& query) {
   const auto names = http::texts_of(query, "run");
   const auto tags = http::texts_of(query, "tag");
-  if (names.empty() || tags.empty())
-    throw RequestError(Refusal::invalid, "expected run=… and tag=…, each once or more often");
+  if (names.empty() || tags.empty()) refuse("expected run=… and tag=…, each once or more often");
   if (names.size() > kMostRunsOfAChart)
     throw RequestError(Refusal::too_large,
                        fmt::format("expected at most {} runs", kMostRunsOfAChart));
   if (tags.size() > kMostTags)
     throw RequestError(Refusal::too_large, fmt::format("expected at most {} tags", kMostTags));
   const auto over = http::text_of(query, "x").value_or("step");
-  if (over != "step" && over != "time")
-    throw RequestError(Refusal::invalid, fmt::format("x={}: expected step or time", over));
+  if (over != "step" && over != "time") refuse(fmt::format("x={}: expected step or time", over));
   const Stretch stretch{
       .over_time = over == "time",
       .from = http::number_of(query, "from", 0),

@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <regex>
 #include <set>
 
+#include "base/number.h"
 #include "base/percent.h"
 #include "data/table/columns.h"
 #include "data/table/labels.h"
@@ -65,11 +65,8 @@ bool has_success(const fs::path& path) {
 
 // "7", "-12"; not "007", which is a text.
 std::optional<std::int64_t> number_of(const std::string& text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || std::to_string(number) != text)
-    return std::nullopt;
-  return number;
+  const auto number = number_in<std::int64_t>(text);
+  return number && std::to_string(*number) == text ? number : std::nullopt;
 }
 
 std::vector<std::string> names_of(const Partition& partition) {

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/log.h"
 #include "sullae/error.h"
 
 namespace sullae::data::detail {
@@ -44,10 +45,13 @@ class OrderedWorkers::Impl {
     });
     waited_ += std::chrono::steady_clock::now() - start;
     if (!filled) {
-      throw TimeoutError(
-          fmt::format("batch {} was not filled within {} s (the timeout of prefetching): the disk, "
-                      "or a file system behind a network, does not answer",
-                      batch, options_.timeout.count()));
+      const auto message = fmt::format(
+          "batch {} was not filled within {} s (the timeout of prefetching): the disk, "
+          "or a file system behind a network, does not answer",
+          batch, options_.timeout.count());
+      // Now, since whoever takes the exception first waits for the thread that waits for the disk.
+      log::warning("{}", message);
+      throw TimeoutError(message);
     }
     const auto failure = open_.at(batch).failure;
     open_.erase(batch);

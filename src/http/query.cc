@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 #include <utility>
 
+#include "base/number.h"
 #include "base/percent.h"
 #include "base/request_error.h"
 
@@ -44,11 +44,8 @@ std::optional<std::string> text_of(const std::string& query, const std::string& 
 std::int64_t number_of(const std::string& query, const std::string& name, std::int64_t otherwise) {
   const auto text = text_of(query, name);
   if (!text) return otherwise;
-  std::int64_t number = 0;
-  const char* const end = text->data() + text->size();
-  const auto [stop, error] = std::from_chars(text->data(), end, number);
-  if (error != std::errc{} || stop != end || number < 0)
-    throw RequestError(Refusal::invalid, fmt::format("{}: expected a number", name));
+  const auto number = number_in<std::int64_t>(*text).value_or(-1);
+  if (number < 0) refuse(fmt::format("{}: expected a number", name));
   return number;
 }
 

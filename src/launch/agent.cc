@@ -211,6 +211,14 @@ class Agent {
     // Also here, so that a signal to the group cannot come before the child has made it.
     ::setpgid(pid, pid);
     report.write.reset();
+    // Where a file system hangs, its exec does; the other ranks' output and signals are to be passed on.
+    constexpr std::chrono::milliseconds kLimit{60'000};
+    pollfd polled{report.read.get(), POLLIN, 0};
+    if (::poll(&polled, 1, static_cast<int>(kLimit.count())) == 0) {
+      ::kill(-pid, SIGKILL);
+      throw TimeoutError(fmt::format("'{}' was not started in {} within {} s", spec.command.front(),
+                                     spec.directory, kLimit.count() / 1000));
+    }
     std::array<char, 256> reason{};
     if (::read(report.read.get(), reason.data(), reason.size() - 1) > 0) {
       throw Error(fmt::format("'{}' cannot be run in {}: {}", spec.command.front(), spec.directory,

@@ -19,6 +19,7 @@
 #include "base/secret.h"
 #include "base/system_error.h"
 #include "launch/descendants.h"
+#include "launch/process.h"
 #include "launch/remote_shell.h"
 #include "transport/store/listen.h"
 
@@ -267,10 +268,11 @@ void Job::on_agent_gone(RunningAgent& agent) {
     return lose(agent, fmt::format("the connection to host {} was lost", agent.host));
   if (agent.channel.pid == 0)
     return lose(agent, fmt::format("host {} cannot be used: its agent has gone", agent.host));
-  int status = 0;
-  ::waitpid(agent.channel.pid, &status, 0);
+  constexpr std::chrono::seconds kLimit{1};
+  const auto status = wait_for_end(agent.channel.pid, Deadline(kLimit, "the limit for its end"));
+  if (!status) kill_and_wait(agent.channel.pid);
   lose(agent, fmt::format("host {} cannot be used: the command that starts its agent {}",
-                          agent.host, describe_status(status)));
+                          agent.host, status ? describe_status(*status) : "has closed its output"));
 }
 
 void Job::on_frame(RunningAgent& agent, const Frame& frame) {

@@ -1,12 +1,17 @@
 #include "launch/process.h"
 
 #include <fcntl.h>
+#include <sys/wait.h>
 
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <thread>
 
 #include "base/system_error.h"
+#include "sullae/error.h"
 
 namespace sullae {
 
@@ -26,6 +31,26 @@ void reset_signals() {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   std::signal(SIGPIPE, SIG_DFL);
+}
+
+std::optional<int> wait_for_end(pid_t pid, const Deadline& deadline) {
+  for (;;) {
+    int status = 0;
+    const pid_t ended = ::waitpid(pid, &status, WNOHANG);
+    if (ended == pid) return status;
+    if (ended < 0 && errno != EINTR) throw system_error("waitpid");
+    if (deadline.passed()) return std::nullopt;
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+}
+
+void kill_and_wait(pid_t pid) {
+  constexpr std::chrono::seconds kLimit{5};
+  ::kill(pid, SIGKILL);
+  try {
+    wait_for_end(std::abs(pid), Deadline(kLimit, "the limit for a killed process to end"));
+  } catch (const Error&) {  // somebody else has waited for it
+  }
 }
 
 void execute(const std::vector<std::string>& words) {

@@ -49,7 +49,7 @@ void ExampleWriter::write() {
     std::exception_ptr error;
     try {
       results = store_.put(changes);
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       error = std::current_exception();
     }
     for (std::size_t i = 0; i < batch.size(); ++i) batch[i].done(results[i], error);

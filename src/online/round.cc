@@ -13,12 +13,12 @@ double number_from(const nlohmann::json& value) {
 
 }  // namespace
 
-inline void to_json(nlohmann::json& json, const Accuracy& value) {
-  json = {{"loss", value.loss}, {"accuracy", value.accuracy}};
+inline void to_json(nlohmann::json& kept, const Accuracy& value) {
+  kept = {{"loss", value.loss}, {"accuracy", value.accuracy}};
 }
 
-inline void from_json(const nlohmann::json& json, Accuracy& value) {
-  value = {.loss = number_from(json.at("loss")), .accuracy = number_from(json.at("accuracy"))};
+inline void from_json(const nlohmann::json& kept, Accuracy& value) {
+  value = {.loss = number_from(kept.at("loss")), .accuracy = number_from(kept.at("accuracy"))};
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measured, before, after, samples)
@@ -38,6 +38,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Round, id, state, trigger, parent, version, s
 
 std::string name_of(RoundState state) { return nlohmann::json(state).get<std::string>(); }
 nlohmann::json json_of(const Round& round) { return nlohmann::json(round); }
-Round round_from(const nlohmann::json& json) { return json.get<Round>(); }
+Round round_from(const nlohmann::json& kept) { return kept.get<Round>(); }
 
 }  // namespace sullae::online

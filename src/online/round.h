@@ -48,6 +48,6 @@ struct Round {
 /// As clients see it, and as it is kept.
 nlohmann::json json_of(const Round& round);
 /// Throws nlohmann::json::exception.
-Round round_from(const nlohmann::json& json);
+Round round_from(const nlohmann::json& kept);
 
 }  // namespace sullae::online

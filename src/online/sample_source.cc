@@ -83,7 +83,7 @@ void SampleSource::read(const std::stop_token& stop) {
       const std::lock_guard lock(mutex_);
       is_at_end_ = is_at_end_ || (once_ && end.is_reached(consumer_.standing(), has_come));
     }
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     const std::lock_guard lock(mutex_);
     failure_ = std::current_exception();
   }

@@ -5,14 +5,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <utility>
 
+#include "base/number.h"
+#include "base/split.h"
 #include "parallel/grid.h"
 #include "torch/agreement.h"
 
@@ -64,14 +64,11 @@ std::vector<int> by_host(const World& world) {
 
 std::vector<Mesh::Dimension> parse_mesh(std::string_view text) {
   std::vector<Mesh::Dimension> dimensions;
-  std::istringstream parts{std::string(text)};
-  for (std::string part; std::getline(parts, part, ',');) {
+  for (const auto& part : split(text, ',')) {
     const auto equals = part.find('=');
-    int size = 0;
-    const char* const end = part.data() + part.size();
-    const char* const number = equals == std::string::npos ? end : part.data() + equals + 1;
-    const auto [stop, error] = std::from_chars(number, end, size);
-    if (equals == 0 || error != std::errc{} || stop != end || size < 1)
+    const int size =
+        equals == std::string::npos ? 0 : number_in<int>(part.substr(equals + 1)).value_or(0);
+    if (equals == 0 || size < 1)
       throw InputError(fmt::format("mesh '{}': expected dimensions, as in dp=2,tp=4", text));
     dimensions.push_back({.name = part.substr(0, equals), .size = size});
   }

@@ -85,7 +85,7 @@ StepProcess::~StepProcess() {
   if (pid_ < 0) return;
   ::kill(-pid_, SIGKILL);
   kill_marked(mark_);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
+  kill_and_wait(-pid_);
 }
 
 std::optional<int> StepProcess::ended() {
@@ -116,7 +116,7 @@ void StepProcess::stop(std::vector<StepProcess*> processes) {
   for (StepProcess* const one : processes) {
     ::kill(-one->pid_, SIGKILL);
     kill_marked(one->mark_);
-    while (!one->ended()) std::this_thread::sleep_for(std::chrono::milliseconds{10});
+    kill_and_wait(-std::exchange(one->pid_, -1));
   }
 }
 

@@ -4,15 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
-#include <csignal>
 
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "base/number.h"
+#include "base/processes.h"
 #include "sullae/error.h"
 
 namespace sullae::repository {
@@ -42,19 +41,15 @@ void remove_abandoned(const fs::path& model) {
     if (!name.starts_with(prefix)) continue;
     const auto pid = version_number(name.substr(prefix.size()));
     std::error_code error;
-    if (pid > 0 && ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH)
-      fs::remove_all(entry.path(), error);
+    if (pid > 0 && !is_running(static_cast<pid_t>(pid))) fs::remove_all(entry.path(), error);
   }
 }
 
 }  // namespace
 
 std::int64_t version_number(const std::string& name) {
-  std::int64_t number = 0;
-  const char* const end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data(), end, number);
-  const bool plain = error == std::errc{} && stop == end && number > 0 && name.front() != '0';
-  return plain ? number : 0;
+  const auto number = number_in<std::int64_t>(name).value_or(0);
+  return number > 0 && name.front() != '0' ? number : 0;
 }
 
 void check_model_name(const std::string& name) {

@@ -58,9 +58,8 @@ std::size_t element_count(const std::vector<std::int64_t>& shape, std::string_vi
           Refusal::invalid,
           fmt::format("tensor '{}': shape [{}] has a negative size", name, fmt::join(shape, ", ")));
     if (size > 0 && count > kMostElements / static_cast<std::size_t>(size))
-      throw RequestError(Refusal::invalid,
-                         fmt::format("tensor '{}': shape [{}] has more than {} elements", name,
-                                     fmt::join(shape, ", "), kMostElements));
+      refuse(fmt::format("tensor '{}': shape [{}] has more than {} elements", name,
+                         fmt::join(shape, ", "), kMostElements));
     count *= static_cast<std::size_t>(size);
   }
   return count;
@@ -74,10 +73,9 @@ void check_element_count(const InferTensor& tensor) {
   const bool whole =
       tensor.datatype == Datatype::bytes || tensor.data.size() % size_of(tensor.datatype) == 0;
   if (expected == found && whole) return;
-  throw RequestError(Refusal::invalid,
-                     fmt::format("tensor '{}': shape [{}] has {} elements, but the data has {}{}",
-                                 tensor.name, fmt::join(tensor.shape, ", "), expected, found,
-                                 whole ? "" : " and a part of one"));
+  refuse(fmt::format("tensor '{}': shape [{}] has {} elements, but the data has {}{}", tensor.name,
+                     fmt::join(tensor.shape, ", "), expected, found,
+                     whole ? "" : " and a part of one"));
 }
 
 }  // namespace sullae::serve

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <sstream>
 
+#include "base/split.h"
 #include "collective/counts.h"
 #include "sullae/adapter.h"
 #include "torch/agreement.h"
@@ -96,15 +96,9 @@ void check_same_parameters(const std::vector<PlannedParameter>& parameters,
   }
   const auto all = texts_where_different(world, mine);
   if (!all) return;
-  const auto lines_of = [&](std::size_t rank) {
-    std::vector<std::string> lines;
-    std::istringstream stream(all->at(rank));
-    for (std::string line; std::getline(stream, line);) lines.push_back(line);
-    return lines;
-  };
-  const auto first = lines_of(0);
+  const auto first = split(all->at(0), '\n');
   for (std::size_t rank = 1; rank < all->size(); ++rank) {
-    const auto other = lines_of(rank);
+    const auto other = split(all->at(rank), '\n');
     const auto [one, two] = std::ranges::mismatch(first, other);
     if (one == first.end() && two == other.end()) continue;
     const auto describe = [](auto place, const auto& lines) {

@@ -6,17 +6,12 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/deadline.h"
-#include "base/environment.h"
-#include "base/file_lock.h"
 #include "base/log.h"
 #include "sullae/error.h"
 
 namespace sullae::train {
 
 namespace {
-
-constexpr const char* kLockTimeout = "SULLAE_CHECKPOINT_LOCK_TIMEOUT";
 
 // A second name for a file, in place of what had it before; a copy where the file system has no links.
 void put_link(const std::filesystem::path& file, const std::filesystem::path& name) {
@@ -55,7 +50,8 @@ Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int 
   if (error)
     throw Error(fmt::format("--checkpoint-dir {}: nothing can be written there: {}",
                             directory_.string(), error.message()));
-  lock(contested);
+  lock_.emplace(directory_, name_, contested);
+  if (!lock_->is_alone()) return;
   // What a run that was killed while it wrote has left.
   for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
     const auto file = entry.path().filename().string();
@@ -63,26 +59,6 @@ Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int 
     if (own && file.find(".ckpt.tmp") != std::string::npos)
       std::filesystem::remove(entry.path(), error);
   }
-}
-
-// Its file stays: whoever removed it would leave two processes with a lock each.
-void Checkpoints::lock(Contested contested) {
-  std::chrono::milliseconds limit{std::chrono::seconds{10}};
-  read_seconds(process_environment(), kLockTimeout, ZeroMeans::error, limit);
-  const Deadline deadline(limit, kLockTimeout);
-  constexpr mode_t kMode = 0666;
-  try {
-    lock_ = lock_file(directory_ / fmt::format(".{}.lock", name_), kMode, deadline);
-  } catch (const Error& error) {
-    log::warning("{}: nothing keeps another training from writing there", error.what());
-    return;
-  }
-  if (lock_) return;
-  const auto message = fmt::format(
-      "--checkpoint-dir {}: another process writes checkpoints of {} there, and did not end {}",
-      directory_.string(), name_, deadline.describe());
-  if (contested == Contested::refuse) throw InputError(message);
-  log::warning("{}", message);
 }
 
 Checkpoints::~Checkpoints() {
@@ -108,6 +84,7 @@ void Checkpoints::wait() {
 
 void Checkpoints::save(std::int64_t steps, SerializedCheckpoint&& checkpoint, bool best) {
   wait();
+  lock_->is_alone();
   const auto file = file_of(steps);
   writing_ = std::async(std::launch::async, [this, file, best, content = std::move(checkpoint)] {
     write_checkpoint(file, content);

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/fd.h"
 #include "sullae/torch/checkpoint.h"
+#include "train/checkpoint_lock.h"
 
 namespace sullae::train {
 
@@ -22,16 +22,9 @@ std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& d
 /// Writes in the background: what is saved is copied first, and training goes on. Used by one rank.
 class Checkpoints {
  public:
-  /// What to do where another process has the directory, and keeps it for SULLAE_CHECKPOINT_LOCK_TIMEOUT, 10 seconds by default.
-  enum class Contested {
-    refuse,
-    go_on,  ///< with a warning: the other one is a rank that has been given up, and may not have ended
-  };
-
   /// Makes the directory, and has it until this ends: no other process writes checkpoints of this name there. Throws Error where it
-  /// cannot be made, and InputError where another process has it.
-  Checkpoints(std::filesystem::path directory, std::string name, int keep,
-              Contested contested = Contested::refuse);
+  /// cannot be made, and InputError where another process keeps it.
+  Checkpoints(std::filesystem::path directory, std::string name, int keep, Contested contested);
   /// Waits for the last write; a failure that wait() was not asked for is logged.
   ~Checkpoints();
 
@@ -57,13 +50,12 @@ class Checkpoints {
       const std::function<CheckpointMetadata(const std::filesystem::path& file)>& load) const;
 
  private:
-  void lock(Contested contested);
   void remove_old(const std::filesystem::path& newest) const;
 
   std::filesystem::path directory_;
   std::string name_;
   int keep_;
-  UniqueFd lock_;
+  std::optional<CheckpointLock> lock_;
   std::future<void> writing_;
 };
 

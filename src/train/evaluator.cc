@@ -140,7 +140,9 @@ Report evaluate_checkpoints(const Recipe& recipe, const RecipeOptions& options,
   if (world.size() != 1)
     throw InputError(fmt::format("--evaluator: {} ranks: expected one process", world.size()));
   RecipeOptions checked = options;
-  checked.mesh.clear();  // that of those who train
+  // Those of who trains.
+  checked.mesh.clear();
+  checked.precision = "float32";
   check_options(checked, 1);
   const auto task = make_task(recipe, checked, world);
   if (task->size(Split::test) == 0)

@@ -58,7 +58,7 @@ void Loop::enter(const World& world) {
   if (state_.samples_a_step == 0) state_.samples_a_step = options_.batch_size;
   make_plan();
   saver_.emplace(options_, parts_.name, parts_.describe, *ranks_,
-                 is_first ? Checkpoints::Contested::refuse : Checkpoints::Contested::go_on);
+                 is_first ? Contested::wait : Contested::go_on);
   // Ranks drop out different cells, where they have different samples, or layers.
   if (is_first)
     torch::manual_seed(options_.seed * 1000003 +

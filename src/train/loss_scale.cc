@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 
+#include "base/number.h"
 #include "sullae/error.h"
 
 namespace sullae::train {
@@ -24,10 +24,8 @@ LossScalerOptions parse_loss_scale(const TrainOptions& options) {
   const std::string& text = options.loss_scale;
   if (options.precision == "float32")
     throw InputError(fmt::format("--loss-scale {}: needs --precision bfloat16 or float16", text));
-  double scale = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), scale);
-  if (error != std::errc{} || end != text.data() + text.size() || !(scale > 0) ||
-      !std::isfinite(scale)) {
+  const auto scale = number_in<double>(text).value_or(0);
+  if (!(scale > 0) || !std::isfinite(scale)) {
     throw InputError(fmt::format("--loss-scale {}: expected dynamic, or a number above 0", text));
   }
   return {.scale = scale, .dynamic = false};

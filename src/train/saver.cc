@@ -10,7 +10,7 @@ namespace sullae::train {
 
 Saver::Saver(const TrainOptions& options, std::string name,
              std::function<void(CheckpointMetadata&)> describe, const Ranks& ranks,
-             Checkpoints::Contested contested)
+             Contested contested)
     : options_(options), describe_(std::move(describe)), ranks_(ranks) {
   if (options.checkpoint_dir.empty()) return;
   on_root(ranks_.all, 0, [&] {

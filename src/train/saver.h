@@ -21,8 +21,7 @@ class Saver {
  public:
   /// `describe` adds to each checkpoint; it may be empty.
   Saver(const TrainOptions& options, std::string name,
-        std::function<void(CheckpointMetadata&)> describe, const Ranks& ranks,
-        Checkpoints::Contested contested);
+        std::function<void(CheckpointMetadata&)> describe, const Ranks& ranks, Contested contested);
 
   /// Throws InputError, on every rank, where there are checkpoints already. Collective.
   void expect_new_run();

@@ -28,6 +28,11 @@ TEST(Command, ThatDoesNotAnswerIsKilledAndNamed) {
   });
   EXPECT_TRUE(contains(error, "sleep did not answer within 0.05 s (SULLAE_CLUSTER_TIMEOUT)"))
       << error;
+  const auto silent = error_of([] {
+    run_command({.words = {"sh", "-c", "exec >&- 2>&-; exec sleep 100"},
+                 .timeout = std::chrono::milliseconds{50}});
+  });
+  EXPECT_TRUE(contains(silent, "sh did not answer within 0.05 s")) << silent;
 }
 
 TEST(Command, IsInstalledWhereTheShellWouldFindIt) {

@@ -110,6 +110,19 @@ TEST_F(OtherHosts, OneThatRefusesIsNamed) {
       << result.standard_error;
 }
 
+// Such as a wrapper that was sent into the background.
+TEST_F(OtherHosts, OneWhoseShellStaysWithoutAWordIsNamed) {
+  const auto mark = unique_mark();
+  const auto result = sullae_run({"-H", "closed:1", "--store-host", "127.0.0.1", "--rsh",
+                                  shell("exec >&- 2>&-; exec sleep 600 # " + mark), "true"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.standard_error,
+                       "host closed cannot be used: the command that starts its agent has closed "
+                       "its output"))
+      << result.standard_error;
+  EXPECT_TRUE(vanish(mark));
+}
+
 TEST_F(OtherHosts, OneThatGreetsIsExplained) {
   const auto result = sullae_run(
       {"-H", "chatty:1", "--store-host", "127.0.0.1", "--rsh",

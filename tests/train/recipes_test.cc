@@ -174,7 +174,7 @@ TEST_F(Recipes, EveryWayOfTrainingLearns) {
 TEST_F(Recipes, SettingsComeFromAFileAndTheCommandLineCountsMore) {
   std::ofstream(path("run.toml"))
       << "# a comment\nepochs = 7\nlr = 0.25\noptimizer = 'sgd'\nnesterov = true\n"
-         "no-overlap = true\nlocal-sgd = 4\n";
+         "no-overlap = true\nlocal-sgd = 4\nprefetch = 4\nskip-damaged = false\n";
   const auto printed =
       run_train({"mnist", "--config", path("run.toml"), "--lr", "0.5", "--print-config"});
   ASSERT_EQ(printed.exit_code, 0) << printed.standard_error;

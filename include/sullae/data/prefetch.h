@@ -15,7 +15,7 @@ struct PrefetchOptions {
   std::size_t workers = 2;
   /// Batches that are filled or being filled while another is used, at most.
   std::size_t depth = 4;
-  /// The longest that next() waits.
+  /// The longest that next() waits for workers; what it fills itself takes as long as it takes.
   std::chrono::seconds timeout{600};
 };
 

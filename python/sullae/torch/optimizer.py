@@ -58,10 +58,10 @@ class _DistributedOptimizer:
         each."""
         if self._gradients is None:
             return super().step(closure)
-        if closure is None:
+        if closure is None or not self._synchronizes:
             if self._synchronizes:
                 self._gradients.synchronize()
-            result = super().step()
+            result = super().step(closure)
         else:
 
             def averaged():

@@ -30,6 +30,7 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/host.h"
+#include "base/processes.h"
 #include "base/system_error.h"
 #include "cluster/command.h"
 #include "sullae/error.h"
@@ -117,9 +118,9 @@ void end_processes(const std::map<std::string, pid_t>& daemons) {
   for (const auto& [name, pid] : daemons) ::kill(pid, SIGTERM);
   const Deadline deadline(std::chrono::seconds{10}, "the limit for daemons to end");
   for (const auto& [name, pid] : daemons) {
-    while (::kill(pid, 0) == 0 && !deadline.passed())
+    while (is_running(pid) && !deadline.passed())
       std::this_thread::sleep_for(std::chrono::milliseconds{20});
-    if (::kill(pid, 0) == 0) ::kill(pid, SIGKILL);
+    if (is_running(pid)) ::kill(pid, SIGKILL);
   }
 }
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <numeric>
 
 #include "base/ascii.h"
+#include "base/number.h"
 
 namespace sullae::data {
 namespace {
@@ -66,11 +66,8 @@ bool is_text_name(const std::string& name) { return is_one_of(name, kTextNames);
 
 std::size_t find_column(const std::string& name, const std::vector<std::string>& first_row,
                         bool header, const std::string& where) {
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error == std::errc{} && end == name.data() + name.size() && number >= 1 &&
-      number <= first_row.size())
-    return number - 1;
+  const auto number = number_in<std::size_t>(name).value_or(0);
+  if (number >= 1 && number <= first_row.size()) return number - 1;
   const auto found = std::ranges::find(first_row, name);
   if (header && found != first_row.end())
     return static_cast<std::size_t>(found - first_row.begin());

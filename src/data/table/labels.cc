@@ -2,22 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 
+#include "base/number.h"
 #include "sullae/error.h"
 
 namespace sullae::data {
 
 bool LabelOrder::operator()(const std::string& a, const std::string& b) const {
-  const auto number = [](const std::string& text) {
-    long long value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc{} && end == text.data() + text.size() ? std::optional(value)
-                                                                    : std::nullopt;
-  };
-  const auto x = number(a);
-  const auto y = number(b);
+  const auto x = number_in<long long>(a);
+  const auto y = number_in<long long>(b);
   if (x && y && *x != *y) return *x < *y;
   return x.has_value() != y.has_value() ? x.has_value() : a < b;
 }

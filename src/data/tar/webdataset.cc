@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
+#include "base/number.h"
 #include "data/format/format.h"
 
 namespace sullae::data {
@@ -35,10 +34,8 @@ void add_webdataset_member(Example& example, std::string_view extension, std::st
     example.set(feature::kClass, std::move(content));
   } else if (is_webdataset_label(extension)) {
     while (content.ends_with('\n') || content.ends_with('\r')) content.pop_back();
-    std::int64_t label = 0;
-    const auto [end, error] =
-        std::from_chars(content.data(), content.data() + content.size(), label);
-    if (error != std::errc{} || end != content.data() + content.size() || label < 0)
+    const auto label = number_in<std::int64_t>(content).value_or(-1);
+    if (label < 0)
       throw DamagedRecord(fmt::format("its label is '{}', expected a number from 0", content));
     example.set(feature::kLabel, label);
   }

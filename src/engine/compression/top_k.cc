@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <utility>
 #include <vector>
 
+#include "base/number.h"
 #include "sullae/error.h"
 
 namespace sullae::engine {
@@ -63,10 +63,8 @@ class TopK final : public Compression {
 }  // namespace
 
 std::unique_ptr<Compression> make_top_k_compression(std::string_view parameter) {
-  double fraction = 0;
-  const char* const end = parameter.data() + parameter.size();
-  const auto [stop, error] = std::from_chars(parameter.data(), end, fraction);
-  if (error != std::errc{} || stop != end || !(fraction > 0 && fraction <= 1)) {
+  const auto fraction = number_in<double>(parameter).value_or(0);
+  if (!(fraction > 0 && fraction <= 1)) {
     throw InputError(fmt::format(
         "compression 'topk{}': expected topk:FRACTION of values that travel, above 0 and at most 1",
         parameter.empty() ? "" : fmt::format(":{}", parameter)));

@@ -16,6 +16,12 @@
 #include "sullae/error.h"
 
 namespace sullae::elastic {
+namespace {
+
+// Between two looks at a script whose output has ended.
+constexpr std::chrono::milliseconds kLook{20};
+
+}  // namespace
 
 Discovery::~Discovery() { kill(); }
 
@@ -42,31 +48,33 @@ void Discovery::start() {
 }
 
 void Discovery::kill() {
-  if (pid_ < 0) return;
-  ::kill(-pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
-  pid_ = -1;
+  if (pid_ >= 0) kill_and_wait(-std::exchange(pid_, -1));
   output_.reset();
 }
 
-bool Discovery::read_output() {
+void Discovery::read_output() {
   std::array<char, 4096> buffer;
-  for (;;) {
+  while (output_) {
     const auto n = ::read(output_.get(), buffer.data(), buffer.size());
-    if (n == 0) return true;
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return false;
-    text_.append(buffer.data(), static_cast<std::size_t>(n));
+    if (n == 0) output_.reset();
+    if (n < 0 && errno != EINTR) return;
+    if (n > 0) text_.append(buffer.data(), static_cast<std::size_t>(n));
   }
 }
 
-// It has closed its output.
-std::vector<Host> Discovery::finish() {
-  int status = 0;
-  ::waitpid(std::exchange(pid_, -1), &status, 0);
-  output_.reset();
+// Its output may have ended before it has.
+std::optional<std::vector<Host>> Discovery::finish() {
+  read_output();
+  const auto status =
+      output_ ? std::nullopt : wait_for_end(pid_, {std::chrono::milliseconds{0}, "none"});
+  if (!status && !limit_->passed()) return std::nullopt;
+  if (!status) kill();
+  pid_ = -1;
   next_ = std::chrono::steady_clock::now() + kPeriod;
-  if (status != 0) throw Error(fmt::format("--discover '{}' {}", script_, describe_status(status)));
+  if (!status)
+    throw TimeoutError(fmt::format("--discover '{}' did not end {}", script_, limit_->describe()));
+  if (*status != 0)
+    throw Error(fmt::format("--discover '{}' {}", script_, describe_status(*status)));
   std::istringstream lines(text_);
   auto hosts = parse_host_lines(lines, fmt::format("--discover '{}'", script_));
   if (hosts.empty()) throw Error(fmt::format("--discover '{}' names no host", script_));
@@ -75,17 +83,15 @@ std::vector<Host> Discovery::finish() {
 
 Supply Discovery::first() {
   start();
-  while (!read_output()) {
-    if (limit_->passed()) {
-      kill();
-      throw TimeoutError(
-          fmt::format("--discover '{}' did not end {}", script_, limit_->describe()));
+  for (;;) {
+    if (auto hosts = finish()) {
+      hosts_ = std::move(*hosts);
+      return {.hosts = hosts_};
     }
     pollfd polled{output_.get(), POLLIN, 0};
-    ::poll(&polled, 1, static_cast<int>(limit_->remaining().count()));
+    const auto limit = output_ ? limit_->remaining() : kLook;
+    ::poll(&polled, 1, static_cast<int>(limit.count()));
   }
-  hosts_ = finish();
-  return {.hosts = hosts_};
 }
 
 std::optional<Supply> Discovery::turn() {
@@ -94,17 +100,14 @@ std::optional<Supply> Discovery::turn() {
       if (std::chrono::steady_clock::now() >= next_) start();
       return std::nullopt;
     }
-    if (!read_output()) {
-      if (!limit_->passed()) return std::nullopt;
-      kill();
-      next_ = std::chrono::steady_clock::now() + kPeriod;
-      throw TimeoutError(
-          fmt::format("--discover '{}' did not end {}", script_, limit_->describe()));
-    }
     auto hosts = finish();
+    if (!hosts) {
+      if (!output_) next_ = std::chrono::steady_clock::now() + kLook;
+      return std::nullopt;
+    }
     complained_ = false;
-    if (hosts == hosts_) return std::nullopt;
-    hosts_ = std::move(hosts);
+    if (*hosts == hosts_) return std::nullopt;
+    hosts_ = std::move(*hosts);
     return Supply{.hosts = hosts_};
   } catch (const Error& error) {
     if (!std::exchange(complained_, true))

@@ -34,9 +34,10 @@ class Discovery final : public HostSource {
 
  private:
   void start();
-  /// Reads what is there; true where that was the end.
-  bool read_output();
-  std::vector<Host> finish();
+  /// Reads what is there, and closes at the end.
+  void read_output();
+  /// Empty as long as the script runs.
+  std::optional<std::vector<Host>> finish();
   void kill();
 
   std::string script_;

@@ -3,18 +3,19 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <csignal>
 #include <fstream>
 #include <utility>
 
+#include "base/deadline.h"
 #include "base/environment.h"
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/file_lock.h"
+#include "base/number.h"
+#include "base/processes.h"
 #include "base/system_error.h"
 #include "launch/job.h"
 
@@ -52,16 +53,12 @@ void write_hosts(const fs::path& file, const std::vector<Host>& hosts) {
   write_file(file, text);
 }
 
-bool is_running(const std::string& job) {
-  pid_t pid = 0;
-  const char* const end = job.data() + job.size();
-  const auto [stop, error] = std::from_chars(job.data(), end, pid);
-  return error == std::errc{} && stop == end && pid > 1 && ::kill(pid, 0) == 0;
-}
+// Called by its launcher's process id.
+bool is_live(const std::string& job) { return is_running(number_in<pid_t>(job).value_or(0)); }
 
 fs::path file_of_running(const std::string& job) {
   auto file = file_of(job);
-  if (is_running(job) && fs::exists(file)) return file;
+  if (is_live(job) && fs::exists(file)) return file;
   const auto jobs = jobs_with_host_lists();
   throw InputError(
       fmt::format("there is no job {} here whose hosts can be changed: those are {} (elastic jobs "
@@ -74,8 +71,11 @@ fs::path file_of_running(const std::string& job) {
 template <class Change>
 void change_hosts(const std::string& job, const Change& change) {
   const auto file = file_of_running(job);
-  const UniqueFd lock(::open(folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!lock || ::flock(lock.get(), LOCK_EX) != 0) throw system_error("{}", folder().string());
+  const Deadline deadline(std::chrono::seconds{30}, "the limit for other changes of hosts");
+  const UniqueFd lock = lock_file(folder() / ".lock", 0600, deadline);
+  if (!lock)
+    throw TimeoutError(fmt::format("{}: another change of hosts did not end {}", folder().string(),
+                                   deadline.describe()));
   auto hosts = read_hosts(file);
   change(hosts);
   write_hosts(file, hosts);
@@ -115,7 +115,7 @@ std::vector<std::string> jobs_with_host_lists() {
   std::error_code error;
   for (const auto& file : entries_of(folder(), error).value_or(std::vector<fs::path>{})) {
     if (file.extension() != ".hosts") continue;
-    if (is_running(file.stem().string())) {
+    if (is_live(file.stem().string())) {
       jobs.push_back(file.stem().string());
     } else {
       ::unlink(file.c_str());  // of a launcher that was killed

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <string_view>
+
+#include "base/number.h"
 
 namespace sullae::elastic {
 namespace {
@@ -69,9 +70,9 @@ std::string launcher_message_key(int worker, int number) {
 
 int worker_of(const std::string& key) {
   if (!key.starts_with(kFromWorkers)) return -1;
-  int worker = -1;
-  std::from_chars(key.data() + kFromWorkers.size(), key.data() + key.size(), worker);
-  return worker;
+  // Behind it may be more: "worker/3/7".
+  const auto number = std::string_view(key).substr(kFromWorkers.size());
+  return number_in<int>(number.substr(0, number.find('/'))).value_or(-1);
 }
 
 std::string generation_prefix(int generation) { return fmt::format("{}/", generation); }

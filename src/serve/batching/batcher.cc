@@ -79,8 +79,8 @@ void Batcher::Impl::end() {
 
 void Batcher::Impl::submit(Rows rows, Done done, Admission admission) {
   if (rows.count > options_.max_batch_size) {
-    throw RequestError(Refusal::invalid, fmt::format("{} rows, expected at most {} in a request",
-                                                     rows.count, options_.max_batch_size));
+    refuse(fmt::format("{} rows, expected at most {} in a request", rows.count,
+                       options_.max_batch_size));
   }
   {
     const std::lock_guard lock(mutex_);

@@ -21,8 +21,8 @@ void append(const Field& field, InferTensor& tensor) {
     const auto element = static_cast<Element>(value);
     if constexpr (std::is_integral_v<Element>) {  // small ones come in wider fields
       if (static_cast<decltype(value)>(element) != value)
-        throw RequestError(Refusal::invalid, fmt::format("input '{}': {} is no {}", tensor.name,
-                                                         value, name_of(tensor.datatype)));
+        refuse(
+            fmt::format("input '{}': {} is no {}", tensor.name, value, name_of(tensor.datatype)));
     }
     tensor.data.append(reinterpret_cast<const char*>(&element), sizeof element);
   }
@@ -58,10 +58,10 @@ void take_contents(Contents& contents, InferTensor& tensor) {
       return;
     case Datatype::fp16:
     case Datatype::bf16:
-      throw RequestError(Refusal::invalid,
-                         fmt::format("input '{}': {} has no typed contents, send it as "
-                                     "raw_input_contents",
-                                     tensor.name, name_of(tensor.datatype)));
+      refuse(
+          fmt::format("input '{}': {} has no typed contents, send it as "
+                      "raw_input_contents",
+                      tensor.name, name_of(tensor.datatype)));
   }
 }
 

@@ -31,7 +31,7 @@ constexpr std::size_t kMessageTextBytes = 128;
 constexpr std::size_t kCopies = 3;
 
 [[noreturn]] void refuse_message(const Descriptor& type) {
-  throw RequestError(Refusal::invalid, fmt::format("this is no {}", type.full_name()));
+  refuse(fmt::format("this is no {}", type.full_name()));
 }
 
 bool is_number(const FieldDescriptor& field) {

@@ -51,8 +51,7 @@ const InferTensor& only_input(const InferRequest& request, const std::string& na
     std::string given;
     for (const auto& input : request.inputs)
       given += fmt::format("{}'{}'", given.empty() ? "" : ", ", input.name);
-    throw RequestError(Refusal::invalid, fmt::format("expected one input, '{}', got {}", name,
-                                                     given.empty() ? "none" : given));
+    refuse(fmt::format("expected one input, '{}', got {}", name, given.empty() ? "none" : given));
   }
   return request.inputs[0];
 }

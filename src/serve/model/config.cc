@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <sstream>
-
+#include "base/number.h"
+#include "base/split.h"
 #include "base/toml_file.h"
 #include "sullae/error.h"
 
@@ -35,10 +34,6 @@ class Reader : private TomlFile {
            config_.device = device(n);
          }},
         {"instances", integer_into(config_.instances, 0, 1024)},
-        {"quantize",
-         [&](auto& n) {
-           one_of(n, {"none"});
-         }},  // had "int8", which was slower
         {"version_policy",
          [&](auto& n) {
            config_.version_policy = policy(n);
@@ -107,9 +102,9 @@ class Reader : private TomlFile {
     auto value = text(node);
     constexpr std::string_view kNumbered = "cuda:";
     constexpr int kMost = 99;
-    int index = -1;
-    if (value.starts_with(kNumbered))
-      std::from_chars(value.data() + kNumbered.size(), value.data() + value.size(), index);
+    const int index = value.starts_with(kNumbered)
+                          ? number_in<int>(value.substr(kNumbered.size())).value_or(-1)
+                          : -1;
     const bool numbered =
         index >= 0 && index <= kMost && value == fmt::format("{}{}", kNumbered, index);
     if (value != "cpu" && value != "cuda" && !numbered)
@@ -122,9 +117,8 @@ class Reader : private TomlFile {
     if (value == "all") return {.latest = VersionPolicy::kAll, .versions = {}};
     constexpr std::string_view kLatest = "latest:";
     const auto parse = [&](std::string_view part) {
-      std::int64_t parsed = 0;
-      const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), parsed);
-      if (error != std::errc{} || stop != part.data() + part.size() || parsed < 1) {
+      const auto parsed = number_in<std::int64_t>(part).value_or(0);
+      if (parsed < 1) {
         fail(node,
              fmt::format("'{}': expected latest, latest:N, all, or versions such as 1,3", value));
       }
@@ -134,8 +128,7 @@ class Reader : private TomlFile {
       return {.latest = static_cast<std::size_t>(parse(value.substr(kLatest.size()))),
               .versions = {}};
     VersionPolicy result{.latest = 0, .versions = {}};
-    std::istringstream list(value);
-    for (std::string part; std::getline(list, part, ',');) result.versions.push_back(parse(part));
+    for (const auto& part : split(value, ',')) result.versions.push_back(parse(part));
     if (result.versions.empty()) parse("");
     return result;
   }

@@ -44,9 +44,8 @@ class ImageCodec final : public Codec {
     const InferTensor& input = only_input(request, kInput);
     if (input.datatype == Datatype::fp32) return take_pixels(input);
     if (input.datatype != Datatype::bytes)
-      throw RequestError(Refusal::invalid,
-                         fmt::format("input '{}': expected BYTES (JPEG files) or FP32, got {}",
-                                     kInput, name_of(input.datatype)));
+      refuse(fmt::format("input '{}': expected BYTES (JPEG files) or FP32, got {}", kInput,
+                         name_of(input.datatype)));
     const auto count = static_cast<std::int64_t>(input.strings.size());
     auto images = torch::empty({count, 3, side_, side_});
     for (std::int64_t i = 0; i < count; ++i) {
@@ -61,8 +60,7 @@ class ImageCodec final : public Codec {
         transform_.apply(input.strings[static_cast<std::size_t>(i)], data::Random(0, 0, 0),
                          images[i].data_ptr<float>());
       } catch (const data::DamagedRecord& error) {
-        throw RequestError(Refusal::invalid,
-                           fmt::format("input '{}', image {}: {}", kInput, i, error.what()));
+        refuse(fmt::format("input '{}', image {}: {}", kInput, i, error.what()));
       }
     }
     return rows_of(images);
@@ -102,15 +100,13 @@ class ImageCodec final : public Codec {
   Rows take_pixels(const InferTensor& input) const {
     const auto& shape = input.shape;
     if (shape.size() != 4 || shape[1] != channels_ || shape[2] != side_ || shape[3] != side_) {
-      throw RequestError(Refusal::invalid,
-                         fmt::format("input '{}': shape [{}], expected [batch, {}, {}, {}]", kInput,
-                                     fmt::join(shape, ", "), channels_, side_, side_));
+      refuse(fmt::format("input '{}': shape [{}], expected [batch, {}, {}, {}]", kInput,
+                         fmt::join(shape, ", "), channels_, side_, side_));
     }
     auto pixels = torch::empty(shape);
     copy_bytes(pixels.data_ptr<float>(), input.data.data(), input.data.size());
     if (!torch::isfinite(pixels).all().item<bool>())
-      throw RequestError(Refusal::invalid,
-                         fmt::format("input '{}': a pixel is no finite number", kInput));
+      refuse(fmt::format("input '{}': a pixel is no finite number", kInput));
     return {.count = shape[0], .tensors = {pixels}};
   }
 

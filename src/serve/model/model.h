@@ -39,8 +39,8 @@ class Model {
   /// One request by itself. Throws RequestError and Error.
   std::vector<InferTensor> answer(const InferRequest& request) const;
 
-  /// Computes batches of the usual sizes, so that no client waits for what is made the first time. Throws Error where what texts or
-  /// images are answered with is no number.
+  /// Computes batches of the usual sizes, so that no client waits for what is made the first time. Throws Error where a
+  /// checkpoint answers with what is no number.
   void warm_up() const;
   /// Throws Error that names the first golden request that is answered otherwise.
   void check_golden() const;
@@ -52,11 +52,10 @@ class Model {
 
   ModelConfig config_;
   std::string platform_;
+  bool is_checkpoint_ = false;
   std::int64_t max_batch_size_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<Codec> codec_;
-  // Those that it is warmed up with may be none that it is for.
-  bool takes_any_numbers_ = false;
   // Of a language model.
   std::optional<train::Language> language_;
   std::shared_ptr<train::LanguageModel> writer_;

@@ -35,8 +35,7 @@ void collect(const torch::jit::IValue& value, std::vector<torch::Tensor>& into) 
     if (line.find_first_not_of(" \t") != std::string_view::npos) what = line;
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  throw RequestError(Refusal::invalid,
-                     fmt::format("the model cannot compute this request: {}", what));
+  refuse(fmt::format("the model cannot compute this request: {}", what));
 }
 
 }  // namespace

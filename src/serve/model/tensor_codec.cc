@@ -32,22 +32,20 @@ class TensorCodec final : public Codec {
   Rows decode(const InferRequest& request, std::chrono::steady_clock::time_point) const override {
     for (const auto& input : request.inputs) {
       if (std::ranges::none_of(inputs_, [&](const auto& s) { return s.name == input.name; }))
-        throw RequestError(Refusal::invalid,
-                           fmt::format("there is no input '{}': expected {}", input.name, names()));
+        refuse(fmt::format("there is no input '{}': expected {}", input.name, names()));
     }
     Rows rows{.count = 1, .key = kFnvStart};
     for (const auto& signature : inputs_) {
       const auto found = std::ranges::find_if(
           request.inputs, [&](const auto& input) { return input.name == signature.name; });
       if (found == request.inputs.end())
-        throw RequestError(Refusal::invalid, fmt::format("input '{}' is missing: expected {}",
-                                                         signature.name, names()));
+        refuse(fmt::format("input '{}' is missing: expected {}", signature.name, names()));
       rows.tensors.push_back(take(*found, signature));
     }
     if (!batched_) return rows;
     for (const auto& tensor : rows.tensors) {
       if (tensor.dim() == 0 || tensor.size(0) != rows.tensors[0].size(0))
-        throw RequestError(Refusal::invalid, "inputs differ in their first dimension, the batch");
+        refuse("inputs differ in their first dimension, the batch");
       const auto rest = tensor.sizes().slice(1);
       rows.key = fnv1a({reinterpret_cast<const char*>(rest.data()), rest.size() * sizeof(rest[0])},
                        rows.key);
@@ -149,13 +147,11 @@ class TensorCodec final : public Codec {
     // A signature without a shape is one that was made up: nothing is known of the input.
     if (!signature.shape.empty()) {
       if (input.datatype != signature.datatype)
-        throw RequestError(Refusal::invalid,
-                           fmt::format("input '{}': expected {}, got {}", input.name,
-                                       name_of(signature.datatype), name_of(input.datatype)));
+        refuse(fmt::format("input '{}': expected {}, got {}", input.name,
+                           name_of(signature.datatype), name_of(input.datatype)));
       if (!fits(input.shape, signature.shape))
-        throw RequestError(Refusal::invalid, fmt::format("input '{}': shape [{}], expected [{}]",
-                                                         input.name, fmt::join(input.shape, ", "),
-                                                         fmt::join(signature.shape, ", ")));
+        refuse(fmt::format("input '{}': shape [{}], expected [{}]", input.name,
+                           fmt::join(input.shape, ", "), fmt::join(signature.shape, ", ")));
     }
     auto tensor = torch::empty(input.shape, scalar_type_of(input.datatype));
     copy_bytes(tensor.data_ptr(), input.data.data(), input.data.size());

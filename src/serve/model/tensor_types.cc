@@ -22,7 +22,7 @@ torch::ScalarType scalar_type_of(Datatype type) {
   for (const auto& [protocol, torch] : kTorchTypes) {
     if (protocol == type) return torch;
   }
-  throw RequestError(Refusal::invalid, fmt::format("TorchScript models take no {}", name_of(type)));
+  refuse(fmt::format("TorchScript models take no {}", name_of(type)));
 }
 
 Datatype datatype_of(torch::ScalarType type) {

@@ -31,14 +31,12 @@ Rows row_of_growing(train::NewPieces text) {
 Rows WordsCodec::decode(const InferRequest& request, std::chrono::steady_clock::time_point) const {
   const InferTensor& input = only_input(request, inputs_[0].name);
   if (input.datatype != Datatype::bytes)
-    throw RequestError(Refusal::invalid, fmt::format("input '{}': expected BYTES, got {}",
-                                                     input.name, name_of(input.datatype)));
+    refuse(fmt::format("input '{}': expected BYTES, got {}", input.name, name_of(input.datatype)));
   std::vector<std::vector<std::int64_t>> words;
   for (const auto& text : input.strings) {
     if (text.size() > train::kMostTextBytes)
-      throw RequestError(Refusal::invalid,
-                         fmt::format("input '{}', text {}: has {} bytes, expected at most {}",
-                                     input.name, words.size(), text.size(), train::kMostTextBytes));
+      refuse(fmt::format("input '{}', text {}: has {} bytes, expected at most {}", input.name,
+                         words.size(), text.size(), train::kMostTextBytes));
     words.push_back(numbers_of(text));
   }
   return rows_of_words(std::move(words));

@@ -81,9 +81,7 @@ std::size_t estimate(std::string_view text) {
       ++elements;
     } else if (c == '[' || c == '{') {
       ++containers;
-      if (++depth > kMost)
-        throw RequestError(Refusal::invalid,
-                           fmt::format("the body is nested more than {} deep", kMost));
+      if (++depth > kMost) refuse(fmt::format("the body is nested more than {} deep", kMost));
     } else if (c == ']' || c == '}') {
       --depth;
     }
@@ -171,8 +169,7 @@ json parse_json(std::string_view text, http::Reservation* memory) {
   try {
     return json::parse(text);
   } catch (const json::exception& error) {  // also a number beyond all doubles
-    throw RequestError(Refusal::invalid,
-                       fmt::format("the body is no JSON: {}", json_message(error)));
+    refuse(fmt::format("the body is no JSON: {}", json_message(error)));
   }
 }
 

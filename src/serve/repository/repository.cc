@@ -5,12 +5,12 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 
 #include "base/file.h"
 #include "base/file_lock.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/request_error.h"
 #include "repository/publish.h"
 #include "repository/serving_state.h"
@@ -200,10 +200,8 @@ std::shared_ptr<Version> Repository::find_version(const std::string& model,
                                                   ServedModel::Turn turn) const {
   const auto served = find(model);
   if (version.empty()) return served->choose(std::nullopt, turn);
-  std::int64_t number = 0;
-  const char* const end = version.data() + version.size();
-  const auto [stop, error] = std::from_chars(version.data(), end, number);
-  if (error != std::errc{} || stop != end || number < 1)
+  const auto number = number_in<std::int64_t>(version).value_or(0);
+  if (number < 1)
     throw RequestError(Refusal::not_found,
                        fmt::format("version '{}': expected a number from 1", version));
   return served->choose(number, turn);

@@ -222,8 +222,7 @@ std::int64_t ServedModel::roll_back() {
 }
 
 void ServedModel::set_canary(std::int64_t number, int percent) {
-  if (percent < 0 || percent > 100)
-    throw RequestError(Refusal::invalid, fmt::format("percent {}: expected 0 to 100", percent));
+  if (percent < 0 || percent > 100) refuse(fmt::format("percent {}: expected 0 to 100", percent));
   const auto found = repository::versions_in(directory_);
   if (percent > 0 && !found.contains(number))
     throw RequestError(Refusal::not_found,

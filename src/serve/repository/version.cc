@@ -45,14 +45,13 @@ void Version::check_outputs(const InferRequest& request) const {
   if (outputs.empty()) return;
   for (const auto& name : request.outputs) {
     if (std::ranges::none_of(outputs, [&](const auto& output) { return output.name == name; }))
-      throw RequestError(Refusal::invalid, fmt::format("there is no output '{}'", name));
+      refuse(fmt::format("there is no output '{}'", name));
   }
 }
 
 void Version::check_rows(std::int64_t rows) const {
   if (model_.codec().is_batched() && rows > model_.max_batch_size())
-    throw RequestError(Refusal::invalid, fmt::format("{} rows, expected at most {} in a request",
-                                                     rows, model_.max_batch_size()));
+    refuse(fmt::format("{} rows, expected at most {} in a request", rows, model_.max_batch_size()));
 }
 
 // Before they are decoded, which takes far more memory than they did on their way.
@@ -79,7 +78,7 @@ void Version::infer(const std::shared_ptr<Version>& self, InferRequest request, 
     Rows rows = self->model_.codec().decode(request, arrived + self->timeout_);
     const auto count = rows.count;
     const auto decoded = Clock::now() - start;
-    if (count == 0) throw RequestError(Refusal::invalid, "the request has no rows");
+    if (count == 0) refuse("the request has no rows");
     // Shared, because a failed submit must still be able to answer.
     const auto answer = std::make_shared<Done>(std::move(done));
     done = [answer](Result result) {

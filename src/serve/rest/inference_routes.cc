@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 
+#include "base/number.h"
 #include "base/request_error.h"
 #include "http/responses.h"
 #include "serve/protocol/infer_json.h"
@@ -20,10 +20,8 @@ constexpr const char* kJsonSize = "Inference-Header-Content-Length";
 std::optional<std::size_t> json_size_of(const http::Request& request) {
   const auto text = request.header("inference-header-content-length");
   if (text.empty()) return std::nullopt;
-  std::size_t size = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), size);
-  if (error != std::errc{} || stop != text.data() + text.size())
-    throw RequestError(Refusal::invalid, fmt::format("{}: expected a number of bytes", kJsonSize));
+  const auto size = number_in<std::size_t>(text);
+  if (!size) refuse(fmt::format("{}: expected a number of bytes", kJsonSize));
   return size;
 }
 

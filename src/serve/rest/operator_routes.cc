@@ -20,13 +20,13 @@ std::int64_t whole_number(const json& object, const char* name, std::int64_t mos
                     (!found->is_number_unsigned() ||
                      found->get<std::uint64_t>() <= static_cast<std::uint64_t>(most)) &&
                     found->get<std::int64_t>() >= 0 && found->get<std::int64_t>() <= most;
-  if (!good) throw RequestError(Refusal::invalid, kCanaryForm);
+  if (!good) refuse(kCanaryForm);
   return found->get<std::int64_t>();
 }
 
 http::Response set_canary(Repository& repository, const Call& call) {
   const json body = parse_json(call.request.body, call.request.memory.get());
-  if (!body.is_object() || body.size() != 2) throw RequestError(Refusal::invalid, kCanaryForm);
+  if (!body.is_object() || body.size() != 2) refuse(kCanaryForm);
   const auto version = whole_number(body, "version", std::numeric_limits<std::int64_t>::max());
   const auto percent = static_cast<int>(whole_number(body, "percent", 100));
   return http::json_response(overview({repository.set_canary(call.model, version, percent)}));

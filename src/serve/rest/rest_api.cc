@@ -56,7 +56,7 @@ void RestApi::check(const http::Request& head) const {
   constexpr std::size_t kMostDigits = 5;
   if (match.route->method == "GET" &&
       (!head.header("transfer-encoding").empty() || length.size() > kMostDigits))
-    throw RequestError(Refusal::invalid, fmt::format("{} takes no body", head.method));
+    sullae::refuse(fmt::format("{} takes no body", head.method));
   if (match.route->role != http::Role::none)
     access_.check(head.header("authorization"), match.route->role);
   // With tokens no page of another site can: it has none.

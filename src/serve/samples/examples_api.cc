@@ -29,8 +29,7 @@ constexpr std::size_t kMostAnswerBytes = std::size_t{16} << 20;
 std::string member(const json& example, const char* name, std::size_t index) {
   const auto found = example.find(name);
   if (found == example.end() || !found->is_string() || found->get_ref<const std::string&>().empty())
-    throw RequestError(Refusal::invalid,
-                       fmt::format("example {}: \"{}\": expected a text", index, name));
+    refuse(fmt::format("example {}: \"{}\": expected a text", index, name));
   return found->get<std::string>();
 }
 
@@ -42,8 +41,7 @@ std::string image(const json& example, std::size_t index, const Codec& codec,
   try {
     const auto found = example.find(kImage);
     if (found == example.end() || !found->is_object())
-      throw RequestError(Refusal::invalid,
-                         fmt::format("\"{}\": expected {{\"b64\": …}}, a JPEG file", kImage));
+      refuse(fmt::format("\"{}\": expected {{\"b64\": …}}, a JPEG file", kImage));
     append_elements(*found, tensor);
     codec.decode(request, until);
   } catch (const RequestError& error) {
@@ -66,16 +64,14 @@ std::string label_of(const json& example, std::size_t index, const Codec& codec,
   }
   auto label = member(example, "label", index);
   if (std::ranges::find(labels, label) == labels.end())
-    throw RequestError(Refusal::invalid,
-                       fmt::format("example {}: the model has no label '{}'", index, label));
+    refuse(fmt::format("example {}: the model has no label '{}'", index, label));
   return label;
 }
 
 online::Example parse_example(const json& example, std::size_t index, const std::string& input,
                               const Codec& codec, const std::vector<std::string>& labels,
                               std::chrono::steady_clock::time_point until) {
-  if (!example.is_object())
-    throw RequestError(Refusal::invalid, fmt::format("example {}: expected an object", index));
+  if (!example.is_object()) refuse(fmt::format("example {}: expected an object", index));
   for (const auto& item : example.items()) {
     if (item.key() != input && item.key() != "label" && item.key() != "key")
       throw RequestError(
@@ -117,9 +113,8 @@ std::vector<online::Example> parse_examples(const http::Request& request, const 
   const json parsed = parse_json(request.body, request.memory.get());
   const auto list = parsed.is_object() ? parsed.find("examples") : parsed.end();
   if (!parsed.is_object() || list == parsed.end() || !list->is_array())
-    throw RequestError(Refusal::invalid,
-                       fmt::format(R"(expected {{"examples": [{{"{}": …{}}}, …]}})", input,
-                                   codec.learns_to_write() ? "" : R"(, "label": …)"));
+    refuse(fmt::format(R"(expected {{"examples": [{{"{}": …{}}}, …]}})", input,
+                       codec.learns_to_write() ? "" : R"(, "label": …)"));
   if (list->size() > static_cast<std::size_t>(kMostAtOnce))
     throw RequestError(Refusal::too_large,
                        fmt::format("{} examples, expected at most {}", list->size(), kMostAtOnce));

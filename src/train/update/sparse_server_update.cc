@@ -55,7 +55,7 @@ class SparseServerUpdate final : public GatheredUpdate {
     require_server_optimizer(options);
     require_of_servers(has_table_ != nullptr,
                        "--ps-mode ps-sparse: the model has no table of vectors with sparse "
-                       "gradients: expected a recipe of words, as imdb or nsmc");
+                       "gradients: expected a recipe of words, as lstm or nsmc");
     weight_ = has_table_->table();
     weight_.set_requires_grad(false);
     dense_ = make_replicated_update(model, options);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "base/request_error.h"
@@ -44,12 +45,13 @@ train::ModelDescription text_description(const std::string& recipe) {
 class ModelTest : public ::testing::Test {
  protected:
   // A version that holds a network with random weights.
-  std::filesystem::path put_checkpoint(const train::ModelDescription& description) {
+  std::filesystem::path put_checkpoint(const train::ModelDescription& description,
+                                       double scale = 3) {
     torch::manual_seed(5);
     const auto network = train::find_recipe(description.recipe).model(description);
     {
       const torch::NoGradGuard guard;
-      for (auto& parameter : network->parameters()) parameter.mul_(3);
+      for (auto& parameter : network->parameters()) parameter.mul_(scale);
     }
     CheckpointMetadata metadata;
     train::add_description(metadata, description);
@@ -92,6 +94,16 @@ TEST_F(ModelTest, TextsOfABatchAreAnsweredAsAlone) {
       EXPECT_EQ(alone[0].strings[0], text_description(recipe).classes[best]);
     }
   }
+}
+
+TEST_F(ModelTest, WhoseWeightsHaveDivergedIsRefused) {
+  for (const double scale : {std::nan(""), HUGE_VAL}) {
+    const Model model(put_checkpoint(text_description("lstm"), scale), {});
+    EXPECT_EQ(error_of([&] { model.warm_up(); }),
+              "the answer to an ordinary request is no number: its weights have diverged");
+  }
+  EXPECT_EQ(error_of([&] { Model(put_checkpoint(text_description("lstm")), {}).warm_up(); }),
+            "nothing was thrown");
 }
 
 TEST_F(ModelTest, AGpuAnswersAsTheProcessorDoes) {
@@ -232,7 +244,6 @@ TEST(ModelConfig, SaysWhatIsWrongAndWhere) {
   const auto file = directory.path() / "config.toml";
   const std::pair<const char*, const char*> cases[] = {
       {"\nmax_batch_size = -1\n", "line 2: expected a whole number from 0"},
-      {"quantize = \"int8\"", "line 1: 'int8': expected one of none"},
       {"device = \"gpu\"", "'gpu': expected cpu, cuda or cuda:N"},
       {"device = \"cuda:08\"", "'cuda:08': expected cpu, cuda or cuda:N"},
       {"device = \"cuda:100\"", "'cuda:100': expected cpu, cuda or cuda:N"},

@@ -69,7 +69,7 @@ TEST(InferJson, ReadsEveryTypesLimits) {
 }
 
 TEST(InferJson, ReadsBinaryTensors) {
-  const std::string json =
+  const std::string text =
       R"({"inputs": [
         {"name": "a", "shape": [2], "datatype": "FP16", "parameters": {"binary_data_size": 4}},
         {"name": "b", "shape": [1], "datatype": "INT32", "data": [7]},
@@ -77,7 +77,7 @@ TEST(InferJson, ReadsBinaryTensors) {
        "outputs": [{"name": "y", "parameters": {"binary_data": true}}, {"name": "z"}]})";
   const std::string binary =
       std::string("\x00\x3c\x00\x40", 4) + std::string("\3\0\0\0abc\0\0\0\0", 11);
-  const auto parsed = parse_infer_request(json + binary, json.size());
+  const auto parsed = parse_infer_request(text + binary, text.size());
   EXPECT_EQ(parsed.request.inputs[0].data, binary.substr(0, 4));
   EXPECT_EQ(parsed.request.inputs[2].strings, (std::vector<std::string>{"abc", ""}));
   EXPECT_TRUE(parsed.binary_outputs.at("y"));

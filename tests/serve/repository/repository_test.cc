@@ -116,29 +116,6 @@ TEST_F(RepositoryTest, AVersionThatCannotBeIsRefusedAndTheOldOneStays) {
   wait_for(3);
 }
 
-TEST_F(RepositoryTest, AVersionThatHasDivergedIsRefused) {
-  const auto texts = directory_.path() / "texts";
-  put_text_model(texts);
-  start();
-  wait_until([&] { return repository_->status("texts").serving == 1; });
-  put_script(texts, 2,
-             "def forward(self, words, lengths):\n"
-             "    return torch.stack([lengths, torch.sum(words, 1)], 1) * float('nan')\n");
-  const auto second = [&] {
-    return repository_->status("texts").versions.at(1);
-  };
-  wait_until([&] {
-    return repository_->status("texts").versions.size() == 2 &&
-           second().state == VersionState::refused;
-  });
-  EXPECT_TRUE(contains(second().reason, "the answer to an ordinary request is no number (NaN)"))
-      << second().reason;
-  EXPECT_EQ(repository_->status("texts").serving, 1);
-  // What a model of plain tensors is warmed up with may be out of its domain.
-  put_script(model_, 1, "def forward(self, x):\n    return x[:, :1] * float('nan')\n");
-  wait_until([&] { return version(1).state == VersionState::ready; });
-}
-
 TEST_F(RepositoryTest, GoldenRequestsDecide) {
   put_text(model_ / "config.toml", std::string(kConstantConfig) + R"(
 [[golden]]
