@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/http_options.h"
+#include "cli/validators.h"
 #include "dashboard/dashboard.h"
 
 namespace sullae::cli {

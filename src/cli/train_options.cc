@@ -88,8 +88,9 @@ void declare_data(CLI::App& app, RecipeOptions& o) {
 void leave_out(CLI::Option& option, const train::Recipe& recipe) {
   const auto check = [&option, name = recipe.name()](const std::string& text) {
     if (text == option.get_default_str()) return std::string();
-    // Which says what it is of: of a hidden one CLI11 would not.
-    throw CLI::ValidationError("--" + option.get_lnames().front(), "means nothing to " + name);
+    // CLI11 would not say of which option it is, since it is hidden.
+    throw CLI::ConversionError("--" + option.get_lnames().front() + ": means nothing to " + name,
+                               CLI::ExitCodes::ConversionError);
   };
   option.group("")->check(CLI::Validator(check, ""));
 }
