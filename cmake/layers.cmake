@@ -19,7 +19,7 @@ function(sullae_layer name)
 endfunction()
 
 # Most of what a source costs is what every source costs: libtorch's precompiled header alone is 600 MB, and the code of its
-# inline functions is made once a source: of 13 seconds or 22 for sixteen sources, half a second each are their own. So they are compiled together.
+# inline functions is made once a source: some 13 seconds, and half a second is the source's own. So sixteen are compiled together.
 function(sullae_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${SULLAE_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()

@@ -4,9 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <thread>
 
-#include "base/deadline.h"
 #include "base/environment.h"
 #include "base/file.h"
 #include "base/file_lock.h"
@@ -26,16 +24,13 @@ CheckpointLock::CheckpointLock(const std::filesystem::path& directory, const std
     : file_(directory / fmt::format(".{}.lock", name)) {
   std::chrono::milliseconds limit{std::chrono::seconds{120}};
   read_seconds(process_environment(), kLockTimeout, ZeroMeans::error, limit);
-  const Deadline deadline(limit, kLockTimeout);
-  if (is_alone() || contested == Contested::go_on) return;
+  if (take() || contested == Contested::go_on) return;
   const auto problem = fmt::format("--checkpoint-dir {}: {} writes checkpoints of {} there",
                                    directory.string(), holder(), name);
   log::warning("{}: waiting for its end", problem);
-  while (!is_alone()) {
-    if (deadline.passed())
-      throw InputError(fmt::format("{}, and did not end {}", problem, deadline.describe()));
-    std::this_thread::sleep_for(std::chrono::milliseconds{50});
-  }
+  const Deadline deadline(limit, kLockTimeout);
+  if (!take(deadline))
+    throw InputError(fmt::format("{}, and did not end {}", problem, deadline.describe()));
 }
 
 // Forks that have the file, too, do not have the lock then.
@@ -43,26 +38,27 @@ CheckpointLock::~CheckpointLock() {
   if (fd_) unlock(fd_.get());
 }
 
-bool CheckpointLock::is_alone() {
+bool CheckpointLock::take() { return take({std::chrono::milliseconds{0}, kLockTimeout}); }
+
+bool CheckpointLock::take(const Deadline& deadline) {
   if (!works_ || fd_) return true;
+  constexpr mode_t kMode = 0666;
   try {
-    return try_lock();
+    fd_ = lock_file(file_, kMode, deadline);
   } catch (const Error& error) {
     log::warning("{}: nothing keeps another training from writing there", error.what());
     works_ = false;
     return true;
   }
+  if (fd_) write_holder();
+  return static_cast<bool>(fd_);
 }
 
-bool CheckpointLock::try_lock() {
-  constexpr mode_t kMode = 0666;
-  fd_ = lock_file(file_, kMode, {std::chrono::milliseconds{0}, kLockTimeout});
-  if (!fd_) return false;
+// For messages alone: on a full disk they say less.
+void CheckpointLock::write_holder() const {
   const auto own = fmt::format("process {} on {}", ::getpid(), host_name());
-  // For messages alone: on a full disk they say less.
   if (::ftruncate(fd_.get(), 0) == 0 && ::pwrite(fd_.get(), own.data(), own.size(), 0) < 0)
     log::info("{} does not say who has it", file_.string());
-  return true;
 }
 
 std::string CheckpointLock::holder() const {

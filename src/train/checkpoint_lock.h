@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "base/deadline.h"
 #include "base/fd.h"
 
 namespace sullae::train {
@@ -27,11 +28,12 @@ class CheckpointLock {
   CheckpointLock(const CheckpointLock&) = delete;
   CheckpointLock& operator=(const CheckpointLock&) = delete;
 
-  /// Whether nobody else has it; asks again where somebody had.
-  bool is_alone();
+  /// Takes it where somebody else had it; false as long as they have.
+  bool take();
 
  private:
-  bool try_lock();
+  bool take(const Deadline& deadline);
+  void write_holder() const;
   std::string holder() const;
 
   std::filesystem::path file_;

@@ -51,7 +51,7 @@ Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int 
     throw Error(fmt::format("--checkpoint-dir {}: nothing can be written there: {}",
                             directory_.string(), error.message()));
   lock_.emplace(directory_, name_, contested);
-  if (!lock_->is_alone()) return;
+  if (!lock_->take()) return;
   // What a run that was killed while it wrote has left.
   for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
     const auto file = entry.path().filename().string();
@@ -84,7 +84,7 @@ void Checkpoints::wait() {
 
 void Checkpoints::save(std::int64_t steps, SerializedCheckpoint&& checkpoint, bool best) {
   wait();
-  lock_->is_alone();
+  lock_->take();
   const auto file = file_of(steps);
   writing_ = std::async(std::launch::async, [this, file, best, content = std::move(checkpoint)] {
     write_checkpoint(file, content);

@@ -110,7 +110,7 @@ class Recipe {
   virtual std::string summary() const = 0;
   virtual RecipeOptions defaults() const = 0;
   virtual std::vector<ExtraOption> extra_options() const { return {}; }
-  /// Which of `sullae train`'s flags for data mean nothing to it, without dashes: it has none of them.
+  /// Which of `sullae train`'s flags for data mean nothing to it, without dashes: they are refused, but for their defaults.
   virtual std::vector<std::string> left_out_options() const { return {}; }
   /// The network that `description` is of, with fresh weights; also Servable.
   virtual std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const = 0;

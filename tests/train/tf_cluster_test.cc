@@ -75,6 +75,11 @@ TEST_F(TfCluster, AnEvaluatorSaysWhatItLacks) {
                                                 checkpoints_.string() +
                                                 " within 0.2 s (SULLAE_EVALUATOR_TIMEOUT)"))
       << late.standard_error;
+  // Those who train may have GPUs.
+  const auto on_a_cpu = run_program(command({"--evaluator", "--precision", "float16"}),
+                                    {{"SULLAE_EVALUATOR_TIMEOUT", "0.2"}});
+  EXPECT_TRUE(contains(on_a_cpu.standard_error, "no new checkpoint of mnist came into "))
+      << on_a_cpu.standard_error;
   const auto nowhere =
       run_program({sullae_program(), "train", "mnist", "--data", mnist_.string(), "--evaluator"});
   EXPECT_TRUE(contains(nowhere.standard_error,

@@ -19,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kCheckpoint = "sullae_checkpoint";
+
 std::vector<std::string> read_lines(const fs::path& version, const std::string& name) {
   fs::path file = version / name;
   if (name.find("..") != std::string::npos || fs::path(name).is_absolute())
@@ -95,8 +97,7 @@ Model::Model(const fs::path& path, const ModelConfig& config)
 }
 
 void Model::load_checkpoint(const fs::path& file) {
-  platform_ = "sullae_checkpoint";
-  is_checkpoint_ = true;
+  platform_ = kCheckpoint;
   const auto description = train::description_of(read_checkpoint_metadata(file), file.string());
   const auto network = train::find_recipe(description.recipe).model(description);
   sullae::load_checkpoint(file, *network);
@@ -198,7 +199,7 @@ void Model::warm_up() const {
     for (int round = 0; round < 2; ++round) {
       const auto answered = answer(request);
       // A network of another's making may have reasons of its own, as one that divides by what a picture of one colour has not.
-      if (is_checkpoint_) expect_numbers(answered);
+      if (platform_ == kCheckpoint) expect_numbers(answered);
     }
   }
 }

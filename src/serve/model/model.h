@@ -52,7 +52,6 @@ class Model {
 
   ModelConfig config_;
   std::string platform_;
-  bool is_checkpoint_ = false;
   std::int64_t max_batch_size_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<Codec> codec_;
