@@ -15,8 +15,11 @@ namespace sullae {
 
 struct ServeOptions {
   /// The model repository: `MODEL/config.toml`, and `MODEL/VERSION/` with model.ckpt (a checkpoint of
-  /// Sullae) or model.pt (TorchScript).
+  /// Sullae) or model.pt (TorchScript). In a store ("s3://bucket/models", "webhdfs://host:port/models")
+  /// it is copied, and looked at for changes.
   std::filesystem::path repository;
+  /// Where one of a store is copied to; empty: a folder of $XDG_CACHE_HOME, or ~/.cache.
+  std::filesystem::path repository_copy = {};
   /// The address to listen at; loopback by default.
   std::string host = "127.0.0.1";
   /// 0: any port that is free.

@@ -1,4 +1,4 @@
-// What may end a long wait: Ctrl-C, which an interpreter keeps until it is asked.
+// What may end a long wait: Ctrl-C, which an interpreter keeps until it is asked; a server that is stopped.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@ namespace sullae {
 /// Throws what ends the wait.
 using InterruptionCheck = void (*)();
 
-/// While it lives, long waits of the calling thread for other ranks make the check every 100 ms or so. A call that it ends is left
+/// While it lives, long waits of the calling thread for other ranks, and for stores, make the check every 100 ms or so. A call that it ends is left
 /// as by a timeout.
 class Interruptible {
  public:

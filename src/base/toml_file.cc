@@ -9,9 +9,9 @@
 
 namespace sullae {
 
-toml::table TomlFile::parse() const {
-  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
-  const std::string text = read_file(name_, kMostBytes);
+toml::table TomlFile::parse() const { return parse(read_file(name_, kMostBytes)); }
+
+toml::table TomlFile::parse(const std::string& text) const {
   try {
     return toml::parse(text, name_);
   } catch (const toml::parse_error& error) {

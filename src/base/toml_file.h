@@ -1,6 +1,7 @@
 // Values of a TOML file, with messages that say in which line what was expected.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -21,7 +22,10 @@ class TomlFile {
 
   explicit TomlFile(const std::filesystem::path& file) : name_(file.string()) {}
 
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 20;
   toml::table parse() const;
+  /// Of its text, wherever that is from.
+  toml::table parse(const std::string& text) const;
   /// Calls each setting of `table` by its key; a key that is none is an error.
   void apply(const toml::table& table, const Settings& settings) const;
 

@@ -1,17 +1,14 @@
 #include "cli/online_process.h"
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <thread>
 
 #include "base/log.h"
-#include "base/system_error.h"
 #include "launch/process.h"
 #include "launch/remote_shell.h"
 
@@ -39,28 +36,13 @@ OnlineProcess::OnlineProcess(const std::string& repository, int ranks) {
 
 void OnlineProcess::start() {
   started_ = Clock::now();
-  std::vector<char*> arguments;
-  for (auto& word : words_) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  const pid_t parent = ::getpid();
-  pid_ = ::fork();
-  if (pid_ < 0) {
-    pid_ = 0;
-    throw system_error("fork");
-  }
-  if (pid_ > 0) return;
-  // Other threads may have held locks when this process was copied: nothing here may take one.
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) ::_exit(1);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::setpriority(PRIO_PROCESS, 0, kNice);
-  // The server's connections would stay open for their clients until this process ends, too.
-  ::close_range(STDERR_FILENO + 1, ~0U, 0);
-  ::execv(arguments[0], arguments.data());
-  constexpr int kCannotExecute = 127;
-  ::_exit(kCannotExecute);
+  pid_ = start_child(
+      {.words = words_, .has_own_group = false, .signal_at_end = SIGTERM, .prepare = [] {
+         ::setpriority(PRIO_PROCESS, 0, kNice);
+         // The server's connections would stay open for their clients until this
+         // process ends, too.
+         ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+       }});
 }
 
 void OnlineProcess::reap(int status) {

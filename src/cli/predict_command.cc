@@ -38,7 +38,7 @@ class PredictCommand final : public Command {
     app->add_option(
            "MODEL", options_.model,
            "A checkpoint, or a TorchScript file (.pt); or the newest of a model's folder in a "
-           "repository, or of a --checkpoint-dir")
+           "repository, or of a --checkpoint-dir. In a store, too, but for the latter")
         ->required();
     auto* const data =
         app->add_option("--data", paths_, "Files, folders or patterns")->type_name("PATH");

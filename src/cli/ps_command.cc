@@ -1,23 +1,27 @@
 #include <fmt/format.h>
 #include <malloc.h>
-#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <optional>
 #include <thread>
 
+#include "base/end_signals.h"
 #include "base/environment.h"
 #include "cli/commands.h"
 #include "cli/validators.h"
+#include "launch/job_signals.h"
 #include "ps/endpoints.h"
 #include "sullae/ps/server.h"
 #include "transport/tf_config.h"
 
 namespace sullae::cli {
 namespace {
+
+// Between two looks at whether the server has ended by itself.
+constexpr std::chrono::milliseconds kLook{100};
 
 // Messages of some megabytes come and go at every step. Were their memory given back to the system each time, its fresh pages
 // would cost as much as what is done with them.
@@ -92,11 +96,7 @@ class PsCommand final : public Command {
     } else {
       take_tf_config(environment);
     }
-    sigset_t ends;
-    ::sigemptyset(&ends);
-    ::sigaddset(&ends, SIGINT);
-    ::sigaddset(&ends, SIGTERM);
-    ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+    const EndSignals ends;
     keep_freed_messages();
     ps::Server server(options_);
     if (registers) {
@@ -108,17 +108,18 @@ class PsCommand final : public Command {
     std::optional<ps::EndedWorkers> ended;
     if (registers) ended.emplace(registration, [&](int worker) { server.worker_ended(worker); });
     std::exception_ptr failed;
+    std::atomic<bool> is_over = false;
     std::jthread serving([&] {
+      block_signals();
       try {
         server.run();
-        ::kill(::getpid(), SIGTERM);
       } catch (const std::exception&) {  // rethrown by the thread that waits for signals
         failed = std::current_exception();
-        ::kill(::getpid(), SIGTERM);
       }
+      is_over = true;
     });
-    int signal = 0;
-    ::sigwait(&ends, &signal);
+    while (!is_over && !ends.come_within(kLook)) {
+    }
     server.stop();
     serving.join();
     if (failed) std::rethrow_exception(failed);

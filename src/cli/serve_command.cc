@@ -10,6 +10,7 @@
 #include "cli/online_process.h"
 #include "cli/other_commands.h"
 #include "cli/validators.h"
+#include "storage/storage.h"
 #include "sullae/serve.h"
 
 namespace sullae::cli {
@@ -22,9 +23,14 @@ class ServeCommand final : public Command {
     app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     app->add_option("repository", options_.repository,
                     "The model repository: DIR/<model>/<version>/ with model.ckpt (from `sullae "
-                    "train --export`) or model.pt (TorchScript)")
+                    "train --export`) or model.pt (TorchScript); in a store, s3://… or "
+                    "webhdfs://…, it is copied")
         ->required()
         ->type_name("DIR");
+    copy_ = app->add_option("--repository-copy", options_.repository_copy,
+                            "Where models of a store are copied to; by default a folder of "
+                            "$XDG_CACHE_HOME, or ~/.cache")
+                ->type_name("DIR");
     app->add_option("--host", options_.host, "The address to listen at")
         ->capture_default_str()
         ->type_name("ADDRESS");
@@ -41,11 +47,11 @@ class ServeCommand final : public Command {
         ->check(integer_from(0, 1024))
         ->capture_default_str()
         ->type_name("N");
-    app->add_option("--repository-poll-secs", poll_seconds_,
-                    "Seconds between looks for new versions")
-        ->check(number(Zero::refused))
-        ->capture_default_str()
-        ->type_name("SECONDS");
+    poll_ = app->add_option("--repository-poll-secs", poll_seconds_,
+                            "Seconds between looks for new versions; of a store 15 by default")
+                ->check(number(Zero::refused))
+                ->capture_default_str()
+                ->type_name("SECONDS");
     app->add_option(
            "--tokens-file", options_.tokens_file,
            "Bearer tokens with roles (TOML): [[token]] name, role = read, infer or operate, "
@@ -92,6 +98,16 @@ class ServeCommand final : public Command {
   }
 
   int run() override {
+    const bool is_remote = storage::is_remote(options_.repository);
+    if (!is_remote && copy_->count() > 0)
+      throw InputError(
+          fmt::format("--repository-copy: {} is in no store, and is served where it is",
+                      options_.repository.string()));
+    if (is_remote && online_)
+      throw InputError(
+          "--online: publishes versions beside those that are served: expected a folder of this "
+          "host, and no store");
+    if (is_remote && poll_->count() == 0) poll_seconds_ = kStorePoll;
     options_.poll = to_milliseconds(poll_seconds_);
     options_.read_timeout = to_milliseconds(read_seconds_);
     options_.drain_timeout = to_milliseconds(drain_seconds_);
@@ -119,7 +135,12 @@ class ServeCommand final : public Command {
   }
 
  private:
+  // Each look costs a few requests for each model.
+  static constexpr double kStorePoll = 15;
+
   ServeOptions options_;
+  CLI::Option* copy_ = nullptr;
+  CLI::Option* poll_ = nullptr;
   double poll_seconds_ = 1;
   double read_seconds_ = 30;
   double drain_seconds_ = 30;

@@ -218,7 +218,7 @@ void declare_output(CLI::App& app, RecipeOptions& o) {
                    "Go on after the newest whole checkpoint in --checkpoint-dir");
   checkpoints.add("--export", o.export_dir,
                   "Put the trained model into this model repository, as its next version, for "
-                  "`sullae serve`",
+                  "`sullae serve`; also in a store, s3://… or webhdfs://…",
                   "DIR");
   checkpoints.add("--export-name", o.export_name, "The model's name there; by default the recipe's",
                   "NAME");

@@ -10,10 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <utility>
 
 #include "base/deadline.h"
 #include "base/environment.h"
@@ -24,19 +22,6 @@
 
 namespace sullae::cluster {
 namespace {
-
-pid_t start(const Command& command, const UniqueFd& input, const Pipe& output, const Pipe& errors) {
-  const pid_t pid = ::fork();
-  if (pid < 0) throw system_error("{}: fork", command.words.front());
-  if (pid > 0) return pid;
-  reset_signals();
-  ::dup2(input.get(), STDIN_FILENO);
-  ::dup2(output.write.get(), STDOUT_FILENO);
-  ::dup2(errors.write.get(), STDERR_FILENO);
-  if (command.inherited_fd >= 0) ::fcntl(command.inherited_fd, F_SETFD, 0);
-  execute(command.words);
-  ::_exit(127);
-}
 
 // Reads what is there; closes at the end.
 void drain(UniqueFd& fd, std::string& text) {
@@ -70,7 +55,14 @@ CommandResult run_command(const Command& command) {
   const UniqueFd input = input_of(command.input);
   Pipe output = make_pipe();
   Pipe errors = make_pipe();
-  const pid_t pid = start(command, input, output, errors);
+  const pid_t pid = start_child({.words = command.words,
+                                 .input = input.get(),
+                                 .output = output.write.get(),
+                                 .errors = errors.write.get(),
+                                 .has_own_group = false,
+                                 .prepare = [fd = command.inherited_fd] {
+                                   if (fd >= 0) ::fcntl(fd, F_SETFD, 0);
+                                 }});
   output.write.reset();
   errors.write.reset();
 

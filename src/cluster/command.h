@@ -10,7 +10,7 @@
 namespace sullae::cluster {
 
 struct CommandResult {
-  int exit_code = 0;  ///< 128 + the signal of what was killed; 127 where there is no such program
+  int exit_code = 0;  ///< 128 + the signal of what was killed
   std::string output;
   std::string errors;
 };
@@ -28,7 +28,7 @@ struct Command {
 };
 
 /// Runs a command to its end, and gives what it has written. Any thread. Throws TimeoutError, after which the child has been killed, and
-/// Error.
+/// Error where it cannot be run.
 CommandResult run_command(const Command& command);
 
 /// True where the shell would find it.

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -68,9 +67,7 @@ void signal(const UniqueFd& event) {
 class PoolLauncher final : public HostLauncher {
  public:
   PoolLauncher(WorkerPool& pool, std::string host) : pool_(pool), host_(std::move(host)) {}
-  AgentChannel start(const std::vector<std::string>&, const sigset_t&) override {
-    return pool_.take(host_);
-  }
+  AgentChannel start(const std::vector<std::string>&) override { return pool_.take(host_); }
 
  private:
   WorkerPool& pool_;

@@ -1,5 +1,8 @@
 #include "sullae/data/example.h"
 
+#include <algorithm>
+#include <stdexcept>
+
 namespace sullae::data {
 namespace {
 
@@ -12,6 +15,34 @@ const typename Values::value_type* only_value(const Example& example, std::strin
 }
 
 }  // namespace
+
+Features::const_iterator Features::find(std::string_view name) const {
+  const auto found = std::ranges::lower_bound(entries_, name, {}, &Entry::first);
+  return found != end() && found->first == name ? found : end();
+}
+
+const Feature& Features::at(std::string_view name) const {
+  const auto found = find(name);
+  if (found == end())
+    throw std::out_of_range("there is no feature '" + std::string(name) + "' in this sample");
+  return found->second;
+}
+
+Feature& Features::operator[](std::string_view name) {
+  // A text, its class and its label: as many as most samples have.
+  if (entries_.capacity() == 0) entries_.reserve(3);
+  auto found = std::ranges::lower_bound(entries_, name, {}, &Entry::first);
+  if (found == entries_.end() || found->first != name)
+    found = entries_.emplace(found, std::string(name), Feature());
+  return found->second;
+}
+
+bool Features::erase(std::string_view name) {
+  const auto found = find(name);
+  if (found == end()) return false;
+  entries_.erase(found);
+  return true;
+}
 
 const std::string* Example::bytes(std::string_view name) const {
   return only_value<std::vector<std::string>>(*this, name);
@@ -29,11 +60,11 @@ const std::int64_t* Example::label() const {
 void Example::set(std::string_view name, std::string bytes) {
   std::vector<std::string> values;
   values.push_back(std::move(bytes));
-  features.insert_or_assign(std::string(name), std::move(values));
+  features.insert_or_assign(name, std::move(values));
 }
 
 void Example::set(std::string_view name, std::int64_t value) {
-  features.insert_or_assign(std::string(name), std::vector<std::int64_t>{value});
+  features.insert_or_assign(name, std::vector<std::int64_t>{value});
 }
 
 }  // namespace sullae::data

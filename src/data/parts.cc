@@ -110,9 +110,9 @@ class InPartition final : public Dataset {
     if (!class_) return example;
     if (!class_->name && !class_->may_lack)
       throw DamagedRecord(fmt::format("{}: its label is empty", place(i)));
-    example.features.erase(std::string(feature::kLabel));
-    example.features.erase(std::string(feature::kTextLabel));
-    example.features.erase(std::string(feature::kClass));
+    example.features.erase(feature::kLabel);
+    example.features.erase(feature::kTextLabel);
+    example.features.erase(feature::kClass);
     if (class_->name) example.set(feature::kClass, *class_->name);
     return example;
   }

@@ -1,9 +1,7 @@
 #include "launch/agent.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
@@ -11,7 +9,6 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/deadline.h"
@@ -191,48 +188,27 @@ class Agent {
   void start_rank(const AgentSpec& spec, int rank, int local_rank, const RankCpus& cpus) {
     Pipe standard_output = make_pipe();
     Pipe standard_error = make_pipe();
-    // The child reports a failed exec through this one; a successful exec closes it.
-    Pipe report = make_pipe();
-    const pid_t agent = ::getpid();
-    const pid_t pid = ::fork();
-    if (pid < 0) throw system_error("rank {} cannot be started: fork", rank);
-    if (pid == 0) {
-      ::setpgid(0, 0);
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() != agent) ::_exit(127);
-      ::dup2(standard_output.write.get(), STDOUT_FILENO);
-      ::dup2(standard_error.write.get(), STDERR_FILENO);
-      become_rank(spec, rank, local_rank, cpus);
-      const std::string reason = std::strerror(errno);
-      [[maybe_unused]] const auto written =
-          ::write(report.write.get(), reason.data(), reason.size());
-      ::_exit(127);
-    }
-    // Also here, so that a signal to the group cannot come before the child has made it.
-    ::setpgid(pid, pid);
-    report.write.reset();
-    // Where a file system hangs, its exec does; the other ranks' output and signals are to be passed on.
-    constexpr std::chrono::milliseconds kLimit{60'000};
-    pollfd polled{report.read.get(), POLLIN, 0};
-    if (::poll(&polled, 1, static_cast<int>(kLimit.count())) == 0) {
-      ::kill(-pid, SIGKILL);
-      throw TimeoutError(fmt::format("'{}' was not started in {} within {} s", spec.command.front(),
-                                     spec.directory, kLimit.count() / 1000));
-    }
-    std::array<char, 256> reason{};
-    if (::read(report.read.get(), reason.data(), reason.size() - 1) > 0) {
-      throw Error(fmt::format("'{}' cannot be run in {}: {}", spec.command.front(), spec.directory,
-                              reason.data()));
-    }
+    ChildOptions child{.words = spec.command,
+                       .directory = spec.directory,
+                       .output = standard_output.write.get(),
+                       .errors = standard_error.write.get(),
+                       .signal_at_end = SIGKILL};
+    for (const auto& [name, value] : spec.environment) child.environment[name] = value;
+    child.environment["SULLAE_RANK"] = fmt::to_string(rank);
+    child.environment["SULLAE_SIZE"] = fmt::to_string(spec.size);
+    child.environment["SULLAE_LOCAL_RANK"] = fmt::to_string(local_rank);
+    child.environment["SULLAE_LOCAL_SIZE"] = fmt::to_string(spec.host_slots);
+    child.prepare = [&] {
+      limit_to(cpus);
+    };
+    const pid_t pid = start_child(child);
     processes_.push_back(
         {rank, pid, std::move(standard_output.read), std::move(standard_error.read), std::nullopt});
     send(FrameType::started, rank, fmt::to_string(pid));
   }
 
-  // In the child. Returns only when it fails, with errno set.
-  static void become_rank(const AgentSpec& spec, int rank, int local_rank, const RankCpus& cpus) {
-    reset_signals();
-    std::signal(SIGINT, SIG_DFL);
+  // In the child: unless its environment says how many threads it has.
+  static void limit_to(const RankCpus& cpus) {
     if (!cpus.cpus.empty()) {
       cpu_set_t set;
       CPU_ZERO(&set);
@@ -240,16 +216,7 @@ class Agent {
       ::sched_setaffinity(0, sizeof set, &set);
     }
     ::setenv("OMP_NUM_THREADS", fmt::to_string(cpus.threads).c_str(), /*overwrite=*/0);
-    for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
     limit_spinning();
-    ::setenv("SULLAE_RANK", fmt::to_string(rank).c_str(), 1);
-    ::setenv("SULLAE_SIZE", fmt::to_string(spec.size).c_str(), 1);
-    ::setenv("SULLAE_LOCAL_RANK", fmt::to_string(local_rank).c_str(), 1);
-    ::setenv("SULLAE_LOCAL_SIZE", fmt::to_string(spec.host_slots).c_str(), 1);
-    const int null = ::open("/dev/null", O_RDONLY);
-    ::dup2(null, STDIN_FILENO);
-    if (!spec.directory.empty() && ::chdir(spec.directory.c_str()) != 0) return;
-    execute(spec.command);
   }
 
   int input_;

@@ -1,7 +1,6 @@
 // Matrix products on a processor that is newer than the BLAS.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 namespace sullae {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <vector>
 
 #include "sullae/adapter.h"
 #include "transport/tf_config.h"

@@ -1,13 +1,8 @@
 #include "launch/host_launcher.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <cstring>
 #include <mutex>
 #include <utility>
 
-#include "base/system_error.h"
 #include "launch/process.h"
 
 namespace sullae {
@@ -43,22 +38,11 @@ std::unique_ptr<HostLauncher> make_host_launcher(const std::string& host, const 
   return make_remote_shell_launcher(host, job);
 }
 
-AgentChannel start_child(const std::vector<std::string>& words, const sigset_t& signals) {
+AgentChannel open_channel(const std::vector<std::string>& words) {
   Pipe input = make_pipe();
   Pipe output = make_pipe();
-  const pid_t pid = ::fork();
-  if (pid < 0) throw system_error("fork");
-  if (pid == 0) {
-    ::setpgid(0, 0);
-    sigprocmask(SIG_SETMASK, &signals, nullptr);
-    ::dup2(input.read.get(), STDIN_FILENO);
-    ::dup2(output.write.get(), STDOUT_FILENO);
-    execute(words);
-    const auto line =
-        fmt::format("sullae run: {} cannot be run: {}\n", words[0], std::strerror(errno));
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
-    ::_exit(127);
-  }
+  const pid_t pid =
+      start_child({.words = words, .input = input.read.get(), .output = output.write.get()});
   return {std::move(input.write), std::move(output.read), pid};
 }
 

@@ -4,7 +4,6 @@
 
 #include <sys/types.h>
 
-#include <csignal>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,9 +25,9 @@ struct AgentChannel {
 class HostLauncher {
  public:
   virtual ~HostLauncher() = default;
-  /// Starts `agent`, words with a path that is right on this host, there. `signals` is the mask that a child process
-  /// must have. What becomes of it shows in the channel. Throws Error where nothing could be started.
-  virtual AgentChannel start(const std::vector<std::string>& agent, const sigset_t& signals) = 0;
+  /// Starts `agent`, words with a path that is right on this host, there. What becomes of it shows in the
+  /// channel. Throws Error where nothing could be started.
+  virtual AgentChannel start(const std::vector<std::string>& agent) = 0;
   /// The host has this process's environment and names.
   virtual bool is_here() const { return false; }
 };
@@ -50,6 +49,7 @@ std::unique_ptr<HostLauncher> make_remote_shell_launcher(const std::string& host
                                                          const JobOptions& job);
 
 /// A child process that runs `words` and talks through its standard input and output, in a process group of its own.
-AgentChannel start_child(const std::vector<std::string>& words, const sigset_t& signals);
+/// Throws Error where it cannot be run.
+AgentChannel open_channel(const std::vector<std::string>& words);
 
 }  // namespace sullae

@@ -98,10 +98,9 @@ void Job::start_store(bool all_here, StoreServer::Listener listener) {
 
 RunningAgent& Job::start_agent(const std::string& host) {
   const auto launcher = make_host_launcher(host, options_);
-  agents_.push_back(
-      {.host = host,
-       .is_here = launcher->is_here(),
-       .channel = launcher->start({own_program(), "agent"}, signals_.original_mask())});
+  agents_.push_back({.host = host,
+                     .is_here = launcher->is_here(),
+                     .channel = launcher->start({own_program(), "agent"})});
   connect_deadline_.emplace(options_.connect_timeout, "--connect-timeout");
   return agents_.back();
 }

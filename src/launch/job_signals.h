@@ -42,7 +42,6 @@ class JobSignals {
     if (::read(fd_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
     return static_cast<int>(info.ssi_signo);
   }
-  const sigset_t& original_mask() const { return old_mask_; }
 
  private:
   sigset_t old_mask_{};

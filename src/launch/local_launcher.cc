@@ -5,9 +5,7 @@ namespace {
 
 class LocalLauncher final : public HostLauncher {
  public:
-  AgentChannel start(const std::vector<std::string>& agent, const sigset_t& signals) override {
-    return start_child(agent, signals);
-  }
+  AgentChannel start(const std::vector<std::string>& agent) override { return open_channel(agent); }
   bool is_here() const override { return true; }
 };
 

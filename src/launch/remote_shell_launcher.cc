@@ -11,8 +11,8 @@ class RemoteShellLauncher final : public HostLauncher {
   RemoteShellLauncher(std::string host, std::string shell)
       : host_(std::move(host)), shell_(std::move(shell)) {}
 
-  AgentChannel start(const std::vector<std::string>& agent, const sigset_t& signals) override {
-    return start_child(remote_command(shell_, host_, agent), signals);
+  AgentChannel start(const std::vector<std::string>& agent) override {
+    return open_channel(remote_command(shell_, host_, agent));
   }
 
  private:

@@ -13,6 +13,7 @@
 #include "online/online_model.h"
 #include "online/sample_source.h"
 #include "repository/versions.h"
+#include "storage/storage.h"
 #include "sullae/online.h"
 #include "sullae/torch.h"
 #include "torch/broadcast_text.h"
@@ -156,6 +157,11 @@ class Learner {
 }  // namespace
 
 void learn_online(const OnlineOptions& options, const World& world, const std::stop_token& stop) {
+  if (storage::is_remote(options.repository))
+    throw InputError(
+        fmt::format("{}: online learning publishes versions beside those that are served: expected "
+                    "a folder of this host, and no store",
+                    options.repository.string()));
   repository::expect_repository(options.repository);
   std::error_code error;
   for (const auto& name : options.models) {

@@ -2,14 +2,12 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -25,23 +23,6 @@ namespace sullae::pipeline {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void become(const StepProcess::Options& options, int log, pid_t parent) {
-  // This program's own way of ending is not the step's.
-  for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
-  reset_signals();
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);
-  ::dup2(log, STDOUT_FILENO);
-  ::dup2(log, STDERR_FILENO);
-  const int nothing = ::open("/dev/null", O_RDONLY);
-  ::dup2(nothing, STDIN_FILENO);
-  for (const auto& [name, value] : options.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  if (!options.mark.empty()) ::setenv(kMark, options.mark.c_str(), 1);
-  if (::chdir(options.folder.c_str()) == 0) execute(options.words);
-  ::_exit(127);
-}
 
 std::vector<pid_t> marked(const std::string& mark) {
   const std::string wanted = std::string(kMark) + "=" + mark;
@@ -71,11 +52,14 @@ std::vector<pid_t> members_of(pid_t group) {
 StepProcess::StepProcess(const Options& options) : mark_(options.mark) {
   const UniqueFd log(::open(options.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!log) throw system_error("{}", options.log.string());
-  const pid_t parent = ::getpid();
-  pid_ = ::fork();
-  if (pid_ < 0) throw system_error("fork");
-  if (pid_ == 0) become(options, log.get(), parent);
-  ::setpgid(pid_, pid_);  // whichever of both is first
+  auto environment = options.environment;
+  if (!mark_.empty()) environment[kMark] = mark_;
+  pid_ = start_child({.words = options.words,
+                      .directory = options.folder,
+                      .environment = std::move(environment),
+                      .output = log.get(),
+                      .errors = log.get(),
+                      .signal_at_end = SIGKILL});
 }
 
 StepProcess::StepProcess(StepProcess&& other) noexcept

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <vector>
 
 #include "base/failpoint.h"
 #include "base/file.h"
@@ -12,6 +14,9 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "base/processes.h"
+#include "base/system_error.h"
+#include "repository/making.h"
+#include "storage/storage.h"
 #include "sullae/error.h"
 
 namespace sullae::repository {
@@ -26,14 +31,68 @@ std::int64_t largest_version(const fs::path& model) {
   return largest;
 }
 
-// Where a version is put together, or taken apart: its name says by which process of which host.
 std::string making_prefix() { return fmt::format(".making-{:016x}-", fnv1a(host_identity())); }
+
+// Of this host, for what goes to a store.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_((fs::temp_directory_path() / "sullae-publish-XXXXXX").string()) {
+    if (::mkdtemp(path_.data()) == nullptr) throw system_error("{}", path_);
+  }
+  ~TemporaryFolder() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  fs::path path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// Of a version that could not be sent.
+void remove_parts(const fs::path& version) {
+  try {
+    storage::remove(version);
+  } catch (const Error& error) {
+    log::warning("{}: a part of it may be left: {}", version.string(), error.what());
+  }
+}
+
+// Stores rename no folders: a version is there when its model's file is, which is sent last.
+fs::path publish_to_store(const fs::path& model, const std::string& config,
+                          const std::function<void(const fs::path&)>& write) {
+  const TemporaryFolder making;
+  write(making.path());
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(making.path())) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  std::ranges::stable_partition(files, [](const fs::path& file) {
+    return file.filename() != kModelFile && file.filename() != kScriptFile;
+  });
+  if (!storage::exists(model / kModelConfig)) storage::write_file(model / kModelConfig, config);
+  std::int64_t largest = 0;
+  for (const auto& entry : storage::list(model))
+    largest = std::max(largest, version_number(entry.name));
+  const fs::path version = model / std::to_string(largest + 1);
+  try {
+    for (const auto& file : files)
+      storage::upload(file, version / fs::relative(file, making.path()));
+  } catch (const Error&) {
+    remove_parts(version);
+    throw;
+  }
+  return version;
+}
+
+}  // namespace
 
 fs::path making_in(const fs::path& model) {
   return model / (making_prefix() + std::to_string(::getpid()));
 }
 
-// What a process of this host has left that was killed meanwhile.
 void remove_abandoned(const fs::path& model) {
   const auto prefix = making_prefix();
   for (const auto& entry : fs::directory_iterator(model)) {
@@ -44,8 +103,6 @@ void remove_abandoned(const fs::path& model) {
     if (pid > 0 && !is_running(static_cast<pid_t>(pid))) fs::remove_all(entry.path(), error);
   }
 }
-
-}  // namespace
 
 std::int64_t version_number(const std::string& name) {
   const auto number = number_in<std::int64_t>(name).value_or(0);
@@ -62,6 +119,7 @@ fs::path publish_version(const fs::path& repository, const std::string& name,
                          const std::function<void(const fs::path&)>& write) {
   check_model_name(name);
   const fs::path model = repository / name;
+  if (storage::is_remote(repository)) return publish_to_store(model, config, write);
   std::error_code error;
   fs::create_directories(model, error);
   if (error) throw Error(fmt::format("{}: {}", model.string(), error.message()));

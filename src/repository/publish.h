@@ -18,8 +18,8 @@ inline constexpr const char* kModelConfig = "config.toml";
 void check_model_name(const std::string& name);
 
 /// Makes version `<repository>/<name>/<n>`, n being one more than the largest number there, of what `write` puts into a
-/// folder, and a config.toml with `config` where there is none. The version appears whole or not at all. Returns
-/// its folder. Throws Error, and InputError for a name that cannot be a folder's.
+/// folder, and a config.toml with `config` where there is none. The version appears whole or not at all. A repository may
+/// be in a store, where two that publish a model at the same time would take the same number. Returns its folder. Throws Error, and InputError for a name that cannot be a folder's.
 std::filesystem::path publish_version(
     const std::filesystem::path& repository, const std::string& name, const std::string& config,
     const std::function<void(const std::filesystem::path& folder)>& write);

@@ -6,9 +6,11 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "http/access.h"
+#include "repository/mirror.h"
 #include "serve/grpc/grpc_server.h"
 #include "serve/repository/repository.h"
 #include "serve/rest/rest_api.h"
+#include "storage/storage.h"
 #include "sullae/serve.h"
 #include "torch/blas_threads.h"
 
@@ -22,6 +24,13 @@ void limit_arenas(int http_threads) {
   ::mallopt(M_ARENA_MAX, http_threads + available_cpus() + kOthers);
 }
 
+// Of this host's disk.
+std::filesystem::path directory_of(const ServeOptions& options) {
+  if (!storage::is_remote(options.repository)) return options.repository;
+  return options.repository_copy.empty() ? repository::default_copy(options.repository, "served")
+                                         : options.repository_copy;
+}
+
 }  // namespace
 
 class InferenceServer::Impl {
@@ -29,8 +38,11 @@ class InferenceServer::Impl {
   explicit Impl(const ServeOptions& options)
       : blas_threads_(1),
         access_(options.tokens_file.empty() ? http::Access() : http::Access(options.tokens_file)),
-        repository_({.directory = options.repository, .poll = options.poll}),
-        stores_(options.repository),
+        directory_(directory_of(options)),
+        repository_({.directory = directory_,
+                     .remote = directory_ == options.repository ? "" : options.repository,
+                     .poll = options.poll}),
+        stores_(directory_),
         rest_(repository_, stores_, access_, {options.host, options.allowed_hosts}) {
     if (access_.open() && options.host != "127.0.0.1" && options.host != "localhost")
       log::warning(
@@ -95,6 +107,7 @@ class InferenceServer::Impl {
   http::Access access_;
   // Before all that may still answer a request, and so destroyed after it.
   std::unique_ptr<http::Server> http_;
+  std::filesystem::path directory_;
   serve::Repository repository_;
   online::ModelStores stores_;
   serve::RestApi rest_;

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <mutex>
 #include <thread>
 
+#include "base/ascii.h"
 #include "base/environment.h"
+#include "base/interruption.h"
 #include "base/log.h"
 
 namespace sullae::storage {
@@ -58,6 +58,17 @@ std::size_t take_body(char* data, std::size_t, std::size_t bytes, void* user) {
   return bytes;
 }
 
+// About once a second, and whenever something comes.
+int look_after(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  try {
+    check_interruption();
+    return 0;
+  } catch (const std::exception&) {
+    static_cast<Exchange*>(user)->failure = std::current_exception();
+    return 1;
+  }
+}
+
 std::size_t take_header(char* data, std::size_t, std::size_t bytes, void* user) {
   auto& answer = static_cast<Exchange*>(user)->answer;
   const std::string_view line(data, bytes);
@@ -65,22 +76,16 @@ std::size_t take_header(char* data, std::size_t, std::size_t bytes, void* user) 
   if (line.starts_with("HTTP/")) answer.headers.clear();
   const auto colon = line.find(':');
   if (colon == std::string_view::npos) return bytes;
-  std::string name(line.substr(0, colon));
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-  std::string value(line.substr(colon + 1));
-  const auto first = value.find_first_not_of(" \t");
-  const auto last = value.find_last_not_of(" \t\r\n");
-  answer.headers[name] =
-      first == std::string::npos ? std::string() : value.substr(first, last - first + 1);
+  answer.headers[to_lower(line.substr(0, colon))] = trimmed(line.substr(colon + 1));
   return bytes;
 }
 
 std::size_t give_upload(char* into, std::size_t, std::size_t most, void* user) {
   auto& exchange = *static_cast<Exchange*>(user);
-  const std::uint64_t left = exchange.request.upload_bytes - exchange.sent;
-  const ssize_t count = ::pread(exchange.request.upload_fd, into,
+  const std::uint64_t left = exchange.request.upload.bytes - exchange.sent;
+  const ssize_t count = ::pread(exchange.request.upload.fd, into,
                                 static_cast<std::size_t>(std::min<std::uint64_t>(most, left)),
-                                static_cast<off_t>(exchange.sent));
+                                static_cast<off_t>(exchange.request.upload.offset + exchange.sent));
   if (count < 0) return CURL_READFUNC_ABORT;
   exchange.sent += static_cast<std::uint64_t>(count);
   return static_cast<std::size_t>(count);
@@ -121,6 +126,9 @@ class Http::Impl {
     ::curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, request.connect_seconds);
     ::curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     ::curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, kSilentSeconds);
+    ::curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    ::curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, &look_after);
+    ::curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &exchange);
     ::curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &take_body);
     ::curl_easy_setopt(curl, CURLOPT_WRITEDATA, &exchange);
     ::curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, &take_header);
@@ -131,14 +139,15 @@ class Http::Impl {
       ::curl_easy_setopt(curl, CURLOPT_CAINFO, bundle->c_str());
     if (request.method == "HEAD") {
       ::curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
-    } else if (request.method == "PUT") {
+    } else if (request.method == "PUT" || request.upload.fd >= 0) {
       ::curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
       ::curl_easy_setopt(curl, CURLOPT_READFUNCTION, &give_upload);
       ::curl_easy_setopt(curl, CURLOPT_READDATA, &exchange);
       ::curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, &seek_upload);
       ::curl_easy_setopt(curl, CURLOPT_SEEKDATA, &exchange);
       ::curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE,
-                         static_cast<curl_off_t>(request.upload_bytes));
+                         static_cast<curl_off_t>(request.upload.bytes));
+      ::curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
     } else if (request.method != "GET") {
       ::curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
     }
@@ -193,6 +202,19 @@ bool is_retryable(long status) {
   return status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
 }
 
+namespace {
+
+void wait_for(std::chrono::milliseconds pause) {
+  const auto end = Clock::now() + pause;
+  for (auto left = pause; left.count() > 0;
+       left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now())) {
+    check_interruption();
+    std::this_thread::sleep_for(until_interruption(left));
+  }
+}
+
+}  // namespace
+
 HttpResponse send_with_retries(Http& http, const std::string& name,
                                const std::function<HttpRequest()>& make, const Retries& retries) {
   constexpr std::chrono::milliseconds kFirstPause{100};
@@ -223,7 +245,7 @@ HttpResponse send_with_retries(Http& http, const std::string& name,
       log::warning("{}: {}; trying again", name, reason);
       warned = true;
     }
-    std::this_thread::sleep_for(pause);
+    wait_for(pause);
     pause = std::min(2 * pause, kLongestPause);
   }
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -21,13 +20,18 @@ class ConnectionError : public Error {
   using Error::Error;
 };
 
+/// Of an open file, so many bytes from `offset`; nothing without one.
+struct Upload {
+  int fd = -1;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
 struct HttpRequest {
   std::string method = "GET";
   std::string url;
   std::vector<std::string> headers = {};  ///< "Name: value"
-  /// What is sent: of an open file its first `upload_bytes`; nothing without one.
-  int upload_fd = -1;
-  std::uint64_t upload_bytes = 0;
+  Upload upload = {};
   /// Goes where the answer points (of GET and HEAD).
   bool follow = false;
   /// Takes the body of a good answer (2xx) as it comes; without one it is in the answer.

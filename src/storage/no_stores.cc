@@ -1,5 +1,4 @@
 // Stands in for stores where the build found no libcurl.
-#include <array>
 #include <string>
 #include <string_view>
 

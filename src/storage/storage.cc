@@ -101,7 +101,15 @@ bool is_folder(const fs::path& path) {
 }
 
 std::vector<Entry> list(const fs::path& folder) {
-  if (const auto location = find_location(folder)) return store_of(*location).list(location->path);
+  if (const auto location = find_location(folder)) {
+    auto entries = store_of(*location).list(location->path);
+    // What leads elsewhere, joined to a path, is the name of nothing.
+    std::erase_if(entries, [](const Entry& entry) {
+      return entry.name.empty() || entry.name == "." || entry.name == ".." ||
+             entry.name.find('/') != std::string::npos;
+    });
+    return entries;
+  }
   std::error_code error;
   const auto paths = entries_of(folder, error);
   if (!paths)
@@ -188,6 +196,20 @@ UniqueFd open_whole(const fs::path& file) {
   UniqueFd spool = make_spool();
   fetch_to_spool(spool.get(), store, location->path, status.version, 0, status.bytes);
   return spool;
+}
+
+void download(const fs::path& remote, const Status& status, const fs::path& file) {
+  const auto location = find_location(remote).value();
+  AtomicFile whole(file);
+  store_of(location).read(location.path, status.version, 0, status.bytes,
+                          [&](std::string_view piece) { whole.write(piece.data(), piece.size()); });
+  whole.commit();
+}
+
+void upload(const fs::path& file, const fs::path& remote) {
+  const auto location = find_location(remote).value();
+  const UniqueFd fd = open_whole(file);
+  store_of(location).write(location.path, fd.get(), local_status(file).value().bytes);
 }
 
 NewFile::NewFile(const fs::path& file) : path_(file) {

@@ -55,6 +55,12 @@ std::string read_start(const std::filesystem::path& file, const Status& status, 
 /// To be read in sequence: of a store after the whole of it was fetched, into a file without a name in TMPDIR.
 UniqueFd open_whole(const std::filesystem::path& file);
 
+/// A file of a store with this `status` as one of this host's disk, which is there, whole, when this returns.
+void download(const std::filesystem::path& remote, const Status& status,
+              const std::filesystem::path& file);
+/// The other way.
+void upload(const std::filesystem::path& file, const std::filesystem::path& remote);
+
 /// Of a store; its `status`.
 std::unique_ptr<Reader> open_remote(const std::filesystem::path& file, const Status& status);
 

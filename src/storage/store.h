@@ -1,10 +1,8 @@
 // The seam between files and where they are, other than on this host's disks. A kind of store is a folder, and a line in stores.cc.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>

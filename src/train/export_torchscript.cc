@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "repository/publish.h"
+#include "storage/storage.h"
 #include "sullae/error.h"
 #include "sullae/train.h"
 #include "train/models/script.h"
@@ -109,7 +110,7 @@ std::filesystem::path export_torchscript(const torch::jit::Module& module,
   try_out(script, options, 1);
   if (options.max_batch_size > 1) try_out(script, options, 3);
   const auto config = options.repository / options.name / repository::kModelConfig;
-  if (std::filesystem::exists(config)) train::check_fits_config(options, config);
+  if (storage::exists(config)) train::check_fits_config(options, config);
   const auto write = [&](const std::filesystem::path& folder) {
     std::ostringstream bytes;
     script.save(bytes);

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "repository/mirror.h"
 #include "repository/publish.h"
 #include "repository/versions.h"
+#include "storage/storage.h"
 #include "sullae/error.h"
 #include "train/checkpoints.h"
 
@@ -11,7 +13,8 @@ namespace sullae::train {
 
 namespace fs = std::filesystem;
 
-FoundModel find_model(const fs::path& path) {
+FoundModel find_model(const fs::path& given) {
+  const fs::path path = storage::is_remote(given) ? repository::fetch_model(given) : given;
   if (!fs::exists(path)) throw InputError(fmt::format("{}: there is no such model", path.string()));
   if (!fs::is_directory(path)) return {.file = path};
   if (const auto file = repository::model_file_in(path); !file.empty())

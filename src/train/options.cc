@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "repository/publish.h"
+#include "storage/storage.h"
 #include "sullae/error.h"
 #include "train/local_sgd.h"
 #include "train/loss_scale.h"
@@ -79,6 +80,87 @@ void check_mesh(const TrainOptions& options, int ranks) {
               " needs norms of whole tensors, and a rank has a part of them");
 }
 
+// Of which stores have nothing.
+void require_here(const std::filesystem::path& path, const char* flag) {
+  require(!storage::is_remote(path),
+          fmt::format("--{} {}: is in a store: expected a folder of this host, or one that hosts "
+                      "share",
+                      flag, path.string()));
+}
+
+void check_counts(const TrainOptions& options) {
+  require_at_least(options.epochs, 1, "epochs");
+  require_at_least(options.batch_size, 1, "batch-size");
+  require_at_least(options.accumulation_steps, 1, "accumulation-steps");
+  require_at_least(options.scale_up, 1, "scale-up");
+  require_at_least(options.stages_per_rank, 1, "stages-per-rank");
+  require_at_least(options.keep_checkpoints, 1, "keep-checkpoints");
+  require_at_least(options.checkpoint_steps, 0, "checkpoint-steps");
+  require_at_least(options.shuffle_buffer, 0, "shuffle-buffer");
+  require_at_least(options.max_steps, 0, "max-steps");
+  require_at_least(options.log_interval, 1, "log-interval");
+}
+
+void check_rates(const TrainOptions& options) {
+  require_not_negative(options.momentum, "momentum");
+  require(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
+          fmt::format("--beta1 {}, --beta2 {}: expected 0 or more, and less than 1", options.beta1,
+                      options.beta2));
+  require_not_negative(options.weight_decay, "weight-decay");
+  require_not_negative(options.clip_norm, "clip-norm");
+  require_not_negative(options.warmup_epochs, "warmup-epochs");
+  require_not_negative(options.warmup_lr, "warmup-lr");
+  require_not_negative(options.end_lr, "end-lr");
+  require(options.lr > 0, fmt::format("--lr {}: expected more than 0", options.lr));
+  require(!options.nesterov || options.momentum > 0, "--nesterov: needs a --momentum above 0");
+}
+
+void check_precision(const TrainOptions& options) {
+  require_one_of(options.precision, {"float32", "bfloat16", "float16"}, "precision");
+  require_one_of(options.allreduce_precision, {"same", "float32"}, "allreduce-precision");
+  parse_loss_scale(options);
+  require(options.compression == "none" || options.precision == "float32" ||
+              options.allreduce_precision == "float32",
+          fmt::format("--compression {}: gradients in {} travel as they are: expected --precision "
+                      "float32, or --allreduce-precision float32",
+                      options.compression, options.precision));
+  require(!options.compression.starts_with("topk") || options.precision != "float16",
+          fmt::format("--compression {}: does not go with --precision float16, whose gradients "
+                      "overflow now and then: what is left for later steps would keep that",
+                      options.compression));
+  require(
+      options.precision != "float16" || (options.device != "cpu" && torch::cuda::is_available()),
+      "--precision float16: libtorch does not compute in float16 on the CPU: take bfloat16");
+}
+
+void check_batch_size(const TrainOptions& options, int ranks) {
+  const int batch_size = scaled(options, ranks).batch_size;
+  const int parts = ranks * options.accumulation_steps * options.scale_up;
+  require(
+      batch_size >= parts,
+      fmt::format("--batch-size {}: {} ranks, --accumulation-steps {} and --scale-up {} divide it: "
+                  "expected at least {}",
+                  batch_size, ranks, options.accumulation_steps, options.scale_up, parts));
+}
+
+// Rather than at the end of a training. What begins with a dot is no model.
+void try_to_write(const std::filesystem::path& folder) {
+  const auto file = folder / ".writable";
+  storage::write_file(file, "");
+  storage::remove(file);
+}
+
+void check_folders(const TrainOptions& options) {
+  require(!options.resume || !options.checkpoint_dir.empty(),
+          "--resume: needs --checkpoint-dir, where the checkpoints are");
+  require(options.checkpoint_steps == 0 || !options.checkpoint_dir.empty(),
+          "--checkpoint-steps: needs --checkpoint-dir, where checkpoints go");
+  require_here(options.checkpoint_dir, "checkpoint-dir");
+  require_writable(options.report, "report");
+  require_writable(options.metrics_file, "metrics-file");
+  require_writable_folder(options.run_dir, "run-dir");
+}
+
 }  // namespace
 
 void require_writable(const std::filesystem::path& file, const char* flag) {
@@ -90,6 +172,7 @@ void require_writable(const std::filesystem::path& file, const char* flag) {
 
 void require_writable_folder(const std::filesystem::path& folder, const char* flag) {
   if (folder.empty()) return;
+  require_here(folder, flag);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0)
@@ -111,44 +194,10 @@ TrainOptions scaled(const TrainOptions& options, int ranks) {
 }
 
 void check_options(const TrainOptions& options, int world_size) {
-  require_at_least(options.epochs, 1, "epochs");
-  require_at_least(options.batch_size, 1, "batch-size");
-  require_at_least(options.accumulation_steps, 1, "accumulation-steps");
-  require_at_least(options.scale_up, 1, "scale-up");
-  require_at_least(options.keep_checkpoints, 1, "keep-checkpoints");
-  require_at_least(options.checkpoint_steps, 0, "checkpoint-steps");
-  require_at_least(options.shuffle_buffer, 0, "shuffle-buffer");
-  require_at_least(options.max_steps, 0, "max-steps");
-  require_at_least(options.log_interval, 1, "log-interval");
-  require_not_negative(options.momentum, "momentum");
-  require(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
-          fmt::format("--beta1 {}, --beta2 {}: expected 0 or more, and less than 1", options.beta1,
-                      options.beta2));
-  require_not_negative(options.weight_decay, "weight-decay");
-  require_not_negative(options.clip_norm, "clip-norm");
-  require_not_negative(options.warmup_epochs, "warmup-epochs");
-  require_not_negative(options.warmup_lr, "warmup-lr");
-  require_not_negative(options.end_lr, "end-lr");
-  require(options.lr > 0, fmt::format("--lr {}: expected more than 0", options.lr));
-  require(!options.nesterov || options.momentum > 0, "--nesterov: needs a --momentum above 0");
-  require(!options.resume || !options.checkpoint_dir.empty(),
-          "--resume: needs --checkpoint-dir, where the checkpoints are");
+  check_counts(options);
+  check_rates(options);
   require_one_of(options.device, {"auto", "cpu", "cuda"}, "device");
-  require_one_of(options.precision, {"float32", "bfloat16", "float16"}, "precision");
-  require_one_of(options.allreduce_precision, {"same", "float32"}, "allreduce-precision");
-  parse_loss_scale(options);
-  require(options.compression == "none" || options.precision == "float32" ||
-              options.allreduce_precision == "float32",
-          fmt::format("--compression {}: gradients in {} travel as they are: expected --precision "
-                      "float32, or --allreduce-precision float32",
-                      options.compression, options.precision));
-  require(!options.compression.starts_with("topk") || options.precision != "float16",
-          fmt::format("--compression {}: does not go with --precision float16, whose gradients "
-                      "overflow now and then: what is left for later steps would keep that",
-                      options.compression));
-  require(
-      options.precision != "float16" || (options.device != "cpu" && torch::cuda::is_available()),
-      "--precision float16: libtorch does not compute in float16 on the CPU: take bfloat16");
+  check_precision(options);
   const auto local = parse_local_sgd(options.local_sgd);
   require(!local.enabled() || options.compression == "none",
           "--local-sgd: weights are averaged, there are no gradients for --compression");
@@ -160,24 +209,12 @@ void check_options(const TrainOptions& options, int world_size) {
   if (options.shard != "none") check_shard(options);
   require_one_of(options.ps_mode, {"ps", "ps-sparse"}, "ps-mode");
   if (!options.mesh.empty()) check_mesh(options, world_size);
-  require_at_least(options.stages_per_rank, 1, "stages-per-rank");
   require(options.stages_per_rank == 1 || has_stages(options),
           fmt::format("--stages-per-rank {}: needs --mesh with pp of 2 or more",
                       options.stages_per_rank));
-  const int ranks = data_ranks(options, world_size);
-  const int batch_size = scaled(options, ranks).batch_size;
-  const int parts = ranks * options.accumulation_steps * options.scale_up;
-  require(
-      batch_size >= parts,
-      fmt::format("--batch-size {}: {} ranks, --accumulation-steps {} and --scale-up {} divide it: "
-                  "expected at least {}",
-                  batch_size, ranks, options.accumulation_steps, options.scale_up, parts));
+  check_batch_size(options, data_ranks(options, world_size));
   make_schedule(options, 1);
-  require(options.checkpoint_steps == 0 || !options.checkpoint_dir.empty(),
-          "--checkpoint-steps: needs --checkpoint-dir, where checkpoints go");
-  require_writable(options.report, "report");
-  require_writable(options.metrics_file, "metrics-file");
-  require_writable_folder(options.run_dir, "run-dir");
+  check_folders(options);
 }
 
 void check_elastic(const TrainOptions& options) {
@@ -207,7 +244,10 @@ void check_options(const RecipeOptions& options, int world_size) {
                       options.label_smoothing));
   require(options.export_name.empty() || !options.export_dir.empty(),
           "--export-name: needs --export, where the model goes");
-  require_writable_folder(options.export_dir, "export");
+  if (storage::is_remote(options.export_dir))
+    try_to_write(options.export_dir);
+  else
+    require_writable_folder(options.export_dir, "export");
   if (!options.export_name.empty()) repository::check_model_name(options.export_name);
   require(options.group.empty() || !options.source.empty(), "--group: needs --source");
   require(options.group.empty() || options.max_steps == 0,

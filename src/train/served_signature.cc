@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "base/toml_file.h"
+#include "storage/storage.h"
 #include "sullae/error.h"
 
 namespace sullae::train {
@@ -147,7 +148,7 @@ void check_fits_config(const TorchScriptExport& options, const std::filesystem::
     for (std::string word; words >> word;) line += (line.empty() ? "" : " ") + word;
     return line;
   };
-  const auto there = TomlFile(config).parse();
+  const auto there = TomlFile(config).parse(storage::read_file(config, TomlFile::kMostBytes));
   const auto own = toml::parse(config_of(options));
   for (const char* key :
        {"preprocessing", "inputs", "outputs", "classes", "vocabulary", "max_words", "normalise",

@@ -19,7 +19,8 @@ TEST(Command, IsGivenItsInputAndGivesWhatItWrites) {
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_EQ(run_command({.words = {"cat"}}).output, "");
   EXPECT_EQ(run_command({.words = {"sh", "-c", "kill -9 $$"}}).exit_code, 128 + 9);
-  EXPECT_EQ(run_command({.words = {"sullae-has-no-such-program"}}).exit_code, 127);
+  EXPECT_EQ(error_of([] { run_command({.words = {"sullae-has-no-such-program"}}); }),
+            "'sullae-has-no-such-program' cannot be run: No such file or directory");
 }
 
 TEST(Command, ThatDoesNotAnswerIsKilledAndNamed) {

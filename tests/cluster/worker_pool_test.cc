@@ -86,7 +86,7 @@ TEST_F(WorkerPoolTest, WorkersBecomeHosts) {
   const auto hosts = pool_->wait_for(2, Deadline(std::chrono::seconds{60}, "test"));
   EXPECT_EQ(hosts, (std::vector<Host>{{"n1", 3}, {"n1#2", 3}}));
   const auto launcher = pool_->launcher_of("n1#2");
-  const auto channel = launcher->start({}, {});
+  const auto channel = launcher->start({});
   ASSERT_EQ(::write(channel.input.get(), "x", 1), 1);
   char letter = 0;
   EXPECT_EQ(::recv(sockets_.back().get(), &letter, 1, 0), 1);
@@ -140,7 +140,7 @@ TEST_F(WorkerPoolTest, WorkersThatDoNotComeAreCounted) {
 }
 
 TEST_F(WorkerPoolTest, AHostThatHasGoneIsLostAtOnce) {
-  const auto channel = pool_->launcher_of("never")->start({}, {});
+  const auto channel = pool_->launcher_of("never")->start({});
   char letter = 0;
   EXPECT_EQ(::read(channel.output.get(), &letter, 1), 0);
 }

@@ -133,8 +133,8 @@ namespace launcher_of_ones_own {
 class Mine final : public sullae::HostLauncher {
  public:
   explicit Mine(std::string host) : host_(std::move(host)) {}
-  sullae::AgentChannel start(const std::vector<std::string>& agent, const sigset_t& signals) override {
-    return sullae::start_child({"my-shell", host_, agent[0], agent[1]}, signals);
+  sullae::AgentChannel start(const std::vector<std::string>& agent) override {
+    return sullae::open_channel({"my-shell", host_, agent[0], agent[1]});
   }
 
  private:

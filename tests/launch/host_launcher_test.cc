@@ -16,10 +16,10 @@ namespace {
 class Pretended final : public HostLauncher {
  public:
   explicit Pretended(std::string host) : host_(std::move(host)) {}
-  AgentChannel start(const std::vector<std::string>& agent, const sigset_t& signals) override {
+  AgentChannel start(const std::vector<std::string>& agent) override {
     EXPECT_EQ(agent.back(), "agent");
     if (host_ == "pretended-broken") throw Error("pretended-broken: no such machine");
-    AgentChannel channel = start_child({sullae_program(), "agent"}, signals);
+    AgentChannel channel = open_channel({sullae_program(), "agent"});
     if (host_.starts_with("pretended-far")) channel.pid = 0;
     return channel;
   }

@@ -2,15 +2,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <sstream>
 #include <thread>
 
 #include "launch/run.h"
+#include "support/content_of.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
 #include "support/two_networks.h"
@@ -60,8 +57,7 @@ TEST(Run, WritesAFileARank) {
                 .exit_code,
             0);
   for (const std::string rank : {"0", "1"}) {
-    std::ifstream stream(logs / ("rank-" + rank + ".log"));
-    const std::string text((std::istreambuf_iterator<char>(stream)), {});
+    const std::string text = content_of(logs / ("rank-" + rank + ".log"));
     EXPECT_TRUE(contains(text, "I am " + rank + "\n")) << text;
     EXPECT_TRUE(contains(text, "bad\n")) << text;
   }
@@ -75,12 +71,10 @@ TEST(Run, AddsToTheFilesWhenItStartsTheJobAgain) {
                         "[ -e $0 ] && echo again && exit 0; echo first; touch $0; exit 3", mark})
                 .exit_code,
             0);
-  std::ifstream stream(logs / "rank-0.log");
-  const std::string text((std::istreambuf_iterator<char>(stream)), {});
+  const std::string text = content_of(logs / "rank-0.log");
   EXPECT_EQ(text, "first\nagain\n");
   EXPECT_EQ(sullae_run({"-np", "1", "--output-dir", logs, "echo", "other"}).exit_code, 0);
-  std::ifstream fresh(logs / "rank-0.log");
-  EXPECT_EQ(std::string((std::istreambuf_iterator<char>(fresh)), {}), "other\n");
+  EXPECT_EQ(content_of(logs / "rank-0.log"), "other\n");
 }
 
 TEST(Run, ItsTimeoutIsOneForAllRestarts) {

@@ -8,11 +8,11 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <string>
 #include <thread>
 
+#include "support/content_of.h"
 #include "support/temporary_directory.h"
 
 namespace sullae::testing {
@@ -35,11 +35,6 @@ class OutputTo {
  private:
   int before_ = ::dup(STDOUT_FILENO);
 };
-
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 std::ptrdiff_t open_descriptors() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
@@ -87,8 +82,8 @@ TEST(RankOutput, KeepsNothingOfWhoHasEnded) {
     output.finish(1);
   }
   ::close(null);
-  EXPECT_EQ(text_of(directory.path() / "rank-0.log"), "one\nno end");
-  EXPECT_EQ(text_of(directory.path() / "rank-1.log"), "one\nno end\ntwo\n");
+  EXPECT_EQ(content_of(directory.path() / "rank-0.log"), "one\nno end");
+  EXPECT_EQ(content_of(directory.path() / "rank-1.log"), "one\nno end\ntwo\n");
 }
 
 TEST(RankOutput, AddsToFilesWhereItIsToldTo) {
@@ -102,7 +97,7 @@ TEST(RankOutput, AddsToFilesWhereItIsToldTo) {
     }
   }
   ::close(null);
-  EXPECT_EQ(text_of(directory.path() / "rank-0.log"), "first\nsecond\n");
+  EXPECT_EQ(content_of(directory.path() / "rank-0.log"), "first\nsecond\n");
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include "sullae/data/dataset.h"
 #include "sullae/data/tfrecord.h"
 #include "support/errors.h"
+#include "support/store_server.h"
+#include "support/variable.h"
 
 namespace sullae::testing {
 namespace {
@@ -38,6 +40,24 @@ TEST_F(Predict, WritesARowASampleInTheirOrder) {
   EXPECT_TRUE(contains(
       predict({"--data", reviews(), "--columns", "id", "--rows-per-file", "10"}).standard_output,
       "nothing was left to do: 25 predictions in 3 files"));
+}
+
+TEST_F(Predict, TakesAModelOfAStore) {
+  put_reviews(25);
+  ASSERT_EQ(predict({"--data", reviews()}).exit_code, 0);
+  const auto expected = contents(out_);
+  const auto& server = StoreServer::empty();
+  const Variable cache("XDG_CACHE_HOME", directory_.path().c_str());
+  for (const auto& entry : fs::recursive_directory_iterator(model_)) {
+    if (entry.is_regular_file())
+      server.put_file("models/texts/" + fs::relative(entry.path(), model_).string(), entry.path());
+  }
+  fs::remove_all(out_);
+  fs::remove_all(model_);
+  model_ = server.s3("models/texts");
+  const auto result = predict({"--data", reviews()}, 2);
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_EQ(contents(out_), expected);
 }
 
 TEST_F(Predict, WritesCsvAndTFRecordThatDataSetsAreReadFrom) {

@@ -209,6 +209,30 @@ TEST(S3, CredentialsThatHaveExpiredAreLookedForAgain) {
   ::unsetenv("AWS_SHARED_CREDENTIALS_FILE");
 }
 
+TEST(S3, LargeFilesGoInParts) {
+  const auto& server = StoreServer::empty();
+  const auto unfinished = [&] {
+    return run_program({"curl", "-sf", server.url("/uploads")}).standard_output;
+  };
+  // Of two parts, the second of one byte.
+  std::string content((std::size_t{64} << 20) + 1, '\0');
+  for (std::size_t i = 0; i < content.size(); i += 4099) content[i] = static_cast<char>(i / 4099);
+  for (const char* faults : {"[]", R"(["503", "drop", "ok", "drop", "ok", "503", "ok", "late"])",
+                             R"(["ok", "ok", "ok", "done"])"}) {
+    server.fail(faults);
+    storage::write_file(server.s3("large"), content);
+    server.fail("[]");
+    EXPECT_TRUE(all_of(server.s3("large")) == content) << faults;
+  }
+  storage::remove(server.s3("large"));
+  server.fail(R"(["ok", "ok", "403"])");
+  EXPECT_TRUE(contains(
+      error_of<AccessDenied>([&] { storage::write_file(server.s3("large"), content); }),
+      "s3://bucket/large: the answer is 403, AccessDenied: Access Denied (credentials of "));
+  EXPECT_FALSE(storage::exists(server.s3("large")));
+  EXPECT_EQ(unfinished(), "0");
+}
+
 TEST(S3, RefusalsAreNamed) {
   const StoreServer& server = StoreServer::empty();
   const auto error = [&](const char* key, const char* secret, const std::string& path) {

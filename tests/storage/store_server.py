@@ -3,11 +3,12 @@
     store_server.py        prints "port PORT", and serves as long as its parent lives
 
     POST /faults           a JSON list of what happens to the next requests: "ok", "503", "drop" (no answer), "half" (half of the body), "403", "whole" (not
-                           the part that is asked for), "refused" (as HttpFS does), "RetriableException", "StandbyException" and
+                           the part that is asked for), "late" (an error after the answer's status), "done" (as is asked, without an answer), "refused" (as HttpFS does), "RetriableException", "StandbyException" and
                            "SafeModeException" (as a name node does)
     POST /objects/KEY      puts an object, of S3's buckets "bucket" and "bucket-2" and of WebHDFS alike
     POST /clear            forgets all
     GET /sent              bytes of bodies so far
+    GET /uploads           how many have begun and not ended
 
 AWS_ACCESS_KEY_ID is "test", or "old", whose time has passed; the secret key is "secret".
 """
@@ -15,6 +16,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import threading
 import time
 import urllib.parse
@@ -22,6 +24,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from xml.sax.saxutils import escape
 
 objects = {}  # key: (bytes, entity tag, milliseconds)
+uploads = {}  # id: its parts by number; None when it has ended
 faults = []
 sent = [0]
 lock = threading.Lock()
@@ -91,6 +94,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(200)
         if path == "/sent":
             return self.answer(200, str(sent[0]).encode())
+        if path == "/uploads":
+            return self.answer(200, str(sum(parts is not None for parts in uploads.values())).encode())
         if path.startswith("/objects/"):
             put(path[len("/objects/"):], body)
             return self.answer(200)
@@ -129,6 +134,8 @@ class Handler(BaseHTTPRequestHandler):
         query = dict(query)
         if "list-type" in query:
             return self.s3_list(query)
+        if "uploads" in query or "uploadId" in query:
+            return self.s3_parts(name, query, body)
         if self.command == "PUT":
             put(name, body)
             return self.answer(200)
@@ -144,6 +151,35 @@ class Handler(BaseHTTPRequestHandler):
             first, last = self.headers["Range"][len("bytes="):].split("-")
             return self.answer(206, content[int(first):int(last) + 1], [("ETag", tag)])
         return self.answer(200, content, [("ETag", tag)])
+
+    def s3_parts(self, name, query, body):
+        if "uploads" in query:
+            uploads[str(len(uploads) + 1)] = {}
+            return self.answer(200, f"<InitiateMultipartUploadResult><UploadId>{len(uploads)}</UploadId></InitiateMultipartUploadResult>".encode())
+        parts = uploads.get(query["uploadId"])
+        if parts is None:
+            return self.s3_error(404, "NoSuchUpload", "The specified upload does not exist.")
+        if self.command == "PUT":
+            number = int(query["partNumber"])
+            parts[number] = body
+            return self.answer(200, headers=[("ETag", f'"part-{number}"')])
+        if self.command == "DELETE":
+            uploads[query["uploadId"]] = None
+            return self.answer(204)
+        # Amazon answers 200 before it knows.
+        if self.fault == "late":
+            return self.s3_error(200, "InternalError", "We encountered an internal error. Please try again.")
+        named = re.findall(r"<PartNumber>(\d+)</PartNumber><ETag>(.*?)</ETag>", body.decode())
+        if named != [(str(number), f'"part-{number}"') for number in sorted(parts)] or any(
+            len(parts[number]) < 5 << 20 for number in sorted(parts)[:-1]
+        ):
+            return self.s3_error(400, "InvalidPart", "One or more of the specified parts could not be found.")
+        put(name, b"".join(parts[number] for number in sorted(parts)))
+        uploads[query["uploadId"]] = None
+        if self.fault == "done":
+            self.close_connection = True
+            return None
+        return self.answer(200, b"<CompleteMultipartUploadResult/>")
 
     def s3_list(self, query):
         prefix = query["prefix"]

@@ -1,10 +1,11 @@
 // A sample as it is stored: named features, as in TensorFlow's tf.train.Example.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -30,10 +31,41 @@ inline constexpr std::string_view kColumn =
 using Feature =
     std::variant<std::vector<std::string>, std::vector<float>, std::vector<std::int64_t>>;
 
-/// Features by name. A value; threads may read one together.
+/// Features by name, in the order of names: found, set and gone through as in a std::map, and one
+/// block of memory. Samples are made by the million, and have a few features each. Threads may read
+/// one together.
+class Features {
+ public:
+  using Entry = std::pair<std::string, Feature>;
+  using const_iterator = std::vector<Entry>::const_iterator;
+
+  const_iterator begin() const { return entries_.begin(); }
+  const_iterator end() const { return entries_.end(); }
+  std::size_t size() const { return entries_.size(); }
+  bool empty() const { return entries_.empty(); }
+  /// end() where there is none.
+  const_iterator find(std::string_view name) const;
+  bool contains(std::string_view name) const { return find(name) != end(); }
+  /// Throws std::out_of_range where there is none.
+  const Feature& at(std::string_view name) const;
+  /// A new one is of bytes, and has no values.
+  Feature& operator[](std::string_view name);
+  void insert_or_assign(std::string_view name, Feature feature) {
+    (*this)[name] = std::move(feature);
+  }
+  /// Whether there was one.
+  bool erase(std::string_view name);
+
+  bool operator==(const Features&) const = default;
+
+ private:
+  std::vector<Entry> entries_;  // sorted by name
+};
+
+/// A value; threads may read one together.
 class Example {
  public:
-  std::map<std::string, Feature, std::less<>> features;
+  Features features;
 
   /// The only value of a feature, or null where there is no such feature, or it is of another kind
   /// or has none or several values.

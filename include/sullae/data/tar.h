@@ -1,10 +1,8 @@
 // Tar archives (POSIX.1-2001 ustar and pax, and GNU's long names) of samples.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <string>
 #include <string_view>
 
 #include "sullae/data/example.h"

@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 #include <netinet/in.h>
 #include <pwd.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -29,6 +28,7 @@
 #include "base/environment.h"
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "base/host.h"
 #include "base/processes.h"
 #include "base/system_error.h"
@@ -238,9 +238,8 @@ void check_folder(const fs::path& folder) {
 
 // One `up` or `down` at a time.
 UniqueFd lock_folder(const fs::path& folder) {
-  UniqueFd lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!lock) throw system_error("{}", folder.string());
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
+  UniqueFd lock = try_lock_folder(folder);
+  if (!lock)
     throw InputError(
         fmt::format("{}: another sullae cluster up or down is at work", folder.string()));
   return lock;

@@ -4,11 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <map>
 #include <string_view>
 #include <utility>
 
@@ -67,9 +65,9 @@ class SlurmEngine final : public Engine {
   }
 
   std::string submit(const Submission& submission) override {
-    const CommandResult result = run_command({.words = words(submission),
-                                              .input = script(submission),
-                                              .inherited_fd = submission.inherited_fd});
+    const CommandResult result = run_installed({.words = words(submission),
+                                                .input = script(submission),
+                                                .inherited_fd = submission.inherited_fd});
     if (result.exit_code != 0) refuse(submission, result);
     std::string id = first_line(result.output);
     id.resize(std::min(id.find(';'), id.size()));  // on a federation, the cluster's name follows
@@ -146,9 +144,18 @@ class SlurmEngine final : public Engine {
 
   CommandResult run_or_throw(const std::vector<std::string>& words) const {
     check_configuration();
-    CommandResult result = run_command({.words = words});
+    CommandResult result = run_installed({.words = words});
     if (result.exit_code == 0) return result;
-    throw_no_answer(words.front(), result);
+    throw_no_answer(result);
+  }
+
+  static CommandResult run_installed(const Command& command) {
+    const auto& program = command.words.front();
+    if (is_installed(program)) return run_command(command);
+    throw InputError(
+        fmt::format("{} is not installed: there is no Slurm here. sullae cluster up starts one "
+                    "on this machine",
+                    program));
   }
 
   // For a file that is not there Slurm's commands would wait a minute.
@@ -162,14 +169,7 @@ class SlurmEngine final : public Engine {
                     *file));
   }
 
-  // InputError where asking again would not help.
-  [[noreturn]] void throw_no_answer(const std::string& program, const CommandResult& result) const {
-    if (result.exit_code == 127) {
-      throw InputError(
-          fmt::format("{} is not installed: there is no Slurm here. sullae cluster up starts one "
-                      "on this machine",
-                      program));
-    }
+  [[noreturn]] void throw_no_answer(const CommandResult& result) const {
     const auto says = [&](const char* text) {
       return result.errors.find(text) != std::string::npos;
     };
@@ -189,9 +189,8 @@ class SlurmEngine final : public Engine {
     };
     if (says("Socket timed out") || says("receive failure") || says("Zero Bytes"))
       throw TimeoutError("the cluster's answer did not come: " + first_line(result.errors));
-    if (result.exit_code == 127 || says("Unable to contact") || says("Connection") ||
-        says("establish a configuration source"))
-      throw_no_answer("sbatch", result);
+    if (says("Unable to contact") || says("Connection") || says("establish a configuration source"))
+      throw_no_answer(result);
     if (says("invalid partition")) throw no_partition(partition_of(submission));
     throw InputError("Slurm refuses the job: " + result.errors);
   }

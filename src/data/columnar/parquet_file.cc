@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <utility>
 
 #include "data/columnar/byte_source.h"
 #include "data/columnar/table_file.h"

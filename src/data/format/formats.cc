@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/ascii.h"
 #include "base/log.h"
 #include "data/format/format.h"
 #include "storage/storage.h"
@@ -23,8 +24,7 @@ void meet_damage(const DatasetOptions& options, const std::string& message) {
 
 bool has_extension(const std::filesystem::path& path,
                    std::initializer_list<std::string_view> endings) {
-  std::string name = path.filename().string();
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::string name = to_lower(path.filename().native());
   if (name.ends_with(".gz")) name.resize(name.size() - 3);
   return std::ranges::any_of(endings,
                              [&](std::string_view ending) { return name.ends_with(ending); });

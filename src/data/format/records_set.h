@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string_view>
 
 #include "data/record/records.h"
 #include "sullae/data/dataset.h"

@@ -1,8 +1,6 @@
 // Labelled texts as comma- or tab-separated values.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/log.h"
 #include "base/utf8.h"
 #include "data/format/format.h"

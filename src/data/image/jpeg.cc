@@ -4,7 +4,6 @@
 
 #include <csetjmp>
 #include <cstdio>
-#include <cstring>
 #include <string>
 
 // After <cstdio>, whose FILE it uses.

@@ -1,7 +1,5 @@
 #include <isa-l/crc.h>
 
-#include <algorithm>
-
 #include "data/record/tfrecord_frame.h"
 
 namespace sullae::data {

@@ -1,6 +1,9 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <map>
+#include <string_view>
+
 #include "example.pb.h"
 #include "sullae/data/dataset.h"
 #include "sullae/data/example.h"
@@ -63,8 +66,12 @@ Example parse_example(std::string_view bytes) {
       !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     throw DamagedRecord("is no tf.train.Example: its bytes do not parse");
   Example example;
+  // In the order of names, so that none is put in front of others.
+  std::map<std::string_view, proto::Feature*> features;
   for (auto& [name, values] : *message.mutable_features()->mutable_feature())
-    example.features.emplace(name, take(values));
+    features.emplace(name, &values);
+  for (const auto& [name, values] : features)
+    example.features.insert_or_assign(name, take(*values));
   return example;
 }
 

@@ -8,7 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 
 #include "data/record/tfrecord_frame.h"
 #include "storage/storage.h"

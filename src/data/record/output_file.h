@@ -3,10 +3,7 @@
 
 #include <zlib.h>
 
-#include <cstddef>
 #include <filesystem>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 

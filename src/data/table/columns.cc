@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "base/ascii.h"
 #include "base/number.h"

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <optional>
-
 #include "base/number.h"
 #include "sullae/error.h"
 

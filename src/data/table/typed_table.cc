@@ -98,6 +98,17 @@ std::string TypedTable::cell_text(std::size_t i, std::size_t k, std::optional<Fe
   return text;
 }
 
+// What a cell holds is taken as it is, where it is one text.
+void TypedTable::set_text(std::size_t i, std::size_t k, std::optional<Feature> cell,
+                          Example& example) const {
+  if (stand_alone_ && !cell) fail(i, k, "is missing");
+  const auto* const texts = cell ? std::get_if<std::vector<std::string>>(&*cell) : nullptr;
+  if (texts != nullptr && texts->size() == 1 && columns_[k].is_string)
+    example.features.insert_or_assign(feature::kText, *std::move(cell));
+  else
+    example.set(feature::kText, cell_text(i, k, std::move(cell)));
+}
+
 void TypedTable::set_label(std::size_t i, const std::optional<Feature>& cell,
                            Example& example) const {
   const auto* const numbers = cell ? std::get_if<Integers>(&*cell) : nullptr;

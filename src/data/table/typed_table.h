@@ -50,7 +50,10 @@ class TypedTable : public Dataset {
     for (const auto& [feature, k] : roles_.features) {
       if (auto values = read(k)) example.features.insert_or_assign(feature, *std::move(values));
     }
-    if (!roles_.texts.empty()) {
+    if (roles_.texts.size() == 1) {
+      const std::size_t k = roles_.texts.front();
+      set_text(i, k, read(k), example);
+    } else if (!roles_.texts.empty()) {
       std::string text;
       bool is_first = true;
       for (const std::size_t k : roles_.texts) {
@@ -68,6 +71,7 @@ class TypedTable : public Dataset {
 
  private:
   [[noreturn]] void fail(std::size_t i, std::size_t k, const std::string& why) const;
+  void set_text(std::size_t i, std::size_t k, std::optional<Feature> cell, Example& example) const;
   std::string cell_text(std::size_t i, std::size_t k, std::optional<Feature> cell) const;
   void set_label(std::size_t i, const std::optional<Feature>& cell, Example& example) const;
   const std::string& class_of(std::size_t i, std::int64_t label) const;

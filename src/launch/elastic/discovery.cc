@@ -3,14 +3,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
-#include <csignal>
+#include <cerrno>
 #include <sstream>
 #include <utility>
 
-#include "base/system_error.h"
 #include "launch/job.h"
 #include "launch/process.h"
 #include "sullae/error.h"
@@ -26,20 +25,9 @@ constexpr std::chrono::milliseconds kLook{20};
 Discovery::~Discovery() { kill(); }
 
 void Discovery::start() {
+  next_ = std::chrono::steady_clock::now() + kPeriod;  // where it cannot be started
   Pipe pipe = make_pipe();
-  const pid_t pid = ::fork();
-  if (pid < 0) throw system_error("--discover: fork");
-  if (pid == 0) {
-    ::setpgid(0, 0);
-    reset_signals();
-    const int null = ::open("/dev/null", O_RDONLY);
-    ::dup2(null, STDIN_FILENO);
-    ::dup2(pipe.write.get(), STDOUT_FILENO);
-    execute({"/bin/sh", "-c", script_});
-    ::_exit(127);
-  }
-  ::setpgid(pid, pid);
-  pid_ = pid;
+  pid_ = start_child({.words = {"/bin/sh", "-c", script_}, .output = pipe.write.get()});
   ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
   output_ = std::move(pipe.read);
   text_.clear();

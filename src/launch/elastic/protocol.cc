@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/dump_json.h"
 #include "base/number.h"
 
 namespace sullae::elastic {
@@ -29,9 +30,7 @@ Kind kind_of(const nlohmann::json& json, const std::array<std::string_view, coun
 }
 
 // Reasons may have bytes that are no UTF-8.
-std::string text_of(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string text_of(const nlohmann::json& json) { return dump_json(json); }
 
 }  // namespace
 

@@ -6,15 +6,18 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "base/file.h"
 #include "base/file_lock.h"
+#include "base/interruption.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "base/request_error.h"
 #include "repository/publish.h"
 #include "repository/serving_state.h"
 #include "repository/versions.h"
+#include "serve/model/config.h"
 
 namespace sullae::serve {
 namespace {
@@ -33,7 +36,8 @@ UniqueFd lock_of(const fs::path& file) {
     return fd;
   }
   throw InputError(fmt::format(
-      "{}: another server serves this repository: end it, or serve a copy of the folder",
+      "{}: another server serves this repository: end it, or serve a copy of the folder "
+      "(--repository-copy, of one in a store)",
       file.parent_path().string()));
 }
 
@@ -45,6 +49,34 @@ bool is_model(const fs::path& directory) {
   return !versions || !versions->empty() || fs::exists(directory / repository::kModelConfig, error);
 }
 
+// Of a model in a store: what its policy serves, what answers here, and a version to roll back to.
+std::set<std::int64_t> versions_to_copy(const fs::path& model,
+                                        const std::set<std::int64_t>& there) {
+  const auto state = repository::read_serving_state(model);
+  VersionPolicy policy;
+  try {
+    policy = read_model_config(model / repository::kModelConfig).version_policy;
+  } catch (const InputError&) {  // said when the model is loaded
+  }
+  std::set<std::int64_t> wanted(policy.versions.begin(), policy.versions.end());
+  wanted.insert({state.serving, state.canary});
+  wanted.insert(state.loaded.begin(), state.loaded.end());
+  const std::size_t newest = policy.is_all() ? there.size() : policy.latest + 1;
+  std::size_t found = 0;
+  for (auto number = there.rbegin(); number != there.rend() && found < newest; ++number) {
+    wanted.insert(*number);
+    if (!state.withdrawn.contains(*number)) ++found;
+  }
+  return wanted;
+}
+
+// Of the repository whose watcher this thread is.
+thread_local const std::atomic<bool>* watched = nullptr;
+
+void check_stop() {
+  if (*watched) throw Error("the server ends");
+}
+
 // What a model may be called: what is safe in a path, and in a metric's label.
 bool is_model_name(const std::string& name) {
   return !name.empty() && name.front() != '.' &&
@@ -54,6 +86,7 @@ bool is_model_name(const std::string& name) {
 }  // namespace
 
 Repository::Repository(const RepositoryOptions& options) : options_(options) {
+  if (!options_.remote.empty()) mirror_.emplace(options_.remote, options_.directory);
   repository::expect_repository(options_.directory);
   // Two servers would overwrite each other's notes of what is served. A folder that cannot be written to has none.
   lock_ = lock_of(options_.directory / repository::kServingLock);
@@ -82,9 +115,24 @@ void Repository::start() {
   watcher_ = std::thread([this] { watch(); });
 }
 
+// A store that does not answer now has what is here already.
+void Repository::update_copy() {
+  std::string problem;
+  try {
+    mirror_->update(&versions_to_copy);
+  } catch (const std::exception& error) {
+    const bool is_mistake = dynamic_cast<const repository::NoRepository*>(&error) != nullptr;
+    if (!started_ && (is_mistake || !mirror_->has_copy())) throw;
+    if (!stopping_) problem = error.what();
+  }
+  if (std::exchange(copy_problem_, problem) != problem && !problem.empty())
+    log::warning("{}; what was copied before is served", problem);
+}
+
 // A folder that cannot be listed now is taken to be as it was.
 void Repository::find_models() {
   const std::lock_guard finding(find_mutex_);
+  if (mirror_) update_copy();
   std::error_code error;
   const auto entries = entries_of(options_.directory, error);
   if (!entries) {
@@ -155,8 +203,10 @@ void Repository::free_unused() {
 }
 
 void Repository::watch() {
+  watched = &stopping_;
+  const Interruptible interruptible(&check_stop);
   std::unique_lock lock(watch_mutex_);
-  while (!stop_.wait_for(lock, options_.poll, [&] { return stopping_; })) {
+  while (!stop_.wait_for(lock, options_.poll, [&] { return stopping_.load(); })) {
     lock.unlock();
     try {
       find_models();

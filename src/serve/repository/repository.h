@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <shared_mutex>
 #include <string>
@@ -16,12 +17,15 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "repository/mirror.h"
 #include "serve/repository/served_model.h"
 
 namespace sullae::serve {
 
 struct RepositoryOptions {
   std::filesystem::path directory;
+  /// Where `directory` is a copy: of what.
+  std::filesystem::path remote = {};
   /// Between looks at the folders.
   std::chrono::milliseconds poll{1000};
 };
@@ -36,7 +40,8 @@ class Repository {
   Repository(const Repository&) = delete;
   Repository& operator=(const Repository&) = delete;
 
-  /// Looks for the first time, and returns when every model that can be loaded is. Then watches.
+  /// Looks for the first time, and returns when every model that can be loaded is. Then watches. Throws NoRepository where what is to be copied
+  /// is none, and Error where a store of which there is no copy yet does not answer.
   void start();
   /// Looks no more. What is loaded answers on.
   void stop();
@@ -67,6 +72,7 @@ class Repository {
   std::vector<std::shared_ptr<ServedModel>> models() const;
   std::shared_ptr<Version> find_version(const std::string& model, const std::string& version,
                                         ServedModel::Turn turn) const;
+  void update_copy();
   void find_models();
   bool knows(const std::string& model) const;
   void forget(const std::shared_ptr<ServedModel>& model);
@@ -82,13 +88,15 @@ class Repository {
   std::mutex retired_mutex_;
   std::vector<std::shared_ptr<Version>> retired_;  // guarded by retired_mutex_
   std::mutex find_mutex_;                          // one look at the folders at a time
+  std::optional<repository::Mirror> mirror_;       // guarded by find_mutex_
+  std::string copy_problem_;                       // guarded by find_mutex_
   std::set<std::string> refused_;                  // links that lead out; guarded by find_mutex_
   UniqueFd lock_;                                  // of the folder: one server a repository
   std::function<void()> on_look_;
 
   std::mutex watch_mutex_;
   std::condition_variable stop_;
-  bool stopping_ = false;  // guarded by watch_mutex_
+  std::atomic<bool> stopping_ = false;  // set with watch_mutex_ held
   std::thread watcher_;
 };
 

@@ -5,8 +5,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 
 #include "http/budget.h"

@@ -4,80 +4,35 @@
 
 #include <algorithm>
 #include <boost/property_tree/ptree.hpp>
-#include <boost/property_tree/xml_parser.hpp>
-#include <mutex>
-#include <sstream>
 #include <utility>
 
-#include "base/percent.h"
-#include "storage/http.h"
-#include "storage/s3/settings.h"
+#include "storage/s3/client.h"
+#include "storage/s3/parts.h"
+#include "storage/s3/xml.h"
 
 namespace sullae::storage {
 namespace {
 
 using boost::property_tree::ptree;
 
-constexpr long kPartial = 206;
-
-ptree parse_xml(const std::string& text) {
-  ptree tree;
-  std::istringstream stream(text);
-  boost::property_tree::read_xml(stream, tree);
-  return tree;
-}
-
-// What an answer says of an error: "AccessDenied: …"; its code alone first.
-std::pair<std::string, std::string> refusal_in(const HttpResponse& answer) {
-  std::string code;
-  std::string message;
-  try {
-    const ptree tree = parse_xml(answer.body);
-    code = tree.get("Error.Code", "");
-    message = tree.get("Error.Message", "");
-  } catch (const boost::property_tree::ptree_error&) {
-    // Of HEAD there is none, and proxies say what they like.
-  }
-  std::string said = fmt::format("the answer is {}", answer.status);
-  if (!code.empty()) said += fmt::format(", {}: {}", code, message);
-  return {code, said};
-}
-
 class S3Store final : public Store {
  public:
-  explicit S3Store(const Location& location)
-      : bucket_(location.authority),
-        environment_(process_environment()),
-        settings_(read_s3_settings(environment_)) {
-    // Amazon's certificate is for names without a dot before its own.
-    const bool in_path = !settings_.endpoint.empty() || bucket_.find('.') != std::string::npos;
-    const std::string endpoint = settings_.endpoint.empty()
-                                     ? fmt::format("https://s3.{}.amazonaws.com", settings_.region)
-                                     : settings_.endpoint;
-    const auto host = endpoint.find("://") + 3;
-    base_ = endpoint.substr(0, host);
-    host_ = endpoint.substr(host);
-    if (in_path) {
-      prefix_ = '/' + bucket_;
-    } else {
-      host_ = bucket_ + '.' + host_;
-    }
-  }
+  explicit S3Store(const Location& location) : client_(location) {}
 
   // A key, or what keys begin with.
   std::optional<Status> status(const std::string& path) override {
     if (!path.empty()) {
-      const HttpResponse answer = send({.method = "HEAD", .path = path});
+      const HttpResponse answer = client_.send({.method = "HEAD", .path = path});
       if (answer.ok()) {
         return Status{.is_folder = false,
-                      .bytes = std::stoull(header(answer, "content-length", path)),
-                      .version = header(answer, "etag", path)};
+                      .bytes = std::stoull(client_.header(answer, "content-length", path)),
+                      .version = client_.header(answer, "etag", path)};
       }
       // Who may not list a bucket is told 403 of what is not there; an answer to HEAD has no words, and this one may have.
       if (answer.status == 403) return look_in_list(path, answer);
       if (answer.status != 404) {
         list_some(path, "", 1);
-        fail(path, answer);
+        client_.fail(path, answer);
       }
     }
     const auto found = list_some(folder_of(path), "", 1);
@@ -93,7 +48,7 @@ class S3Store final : public Store {
             std::uint64_t bytes, const std::function<void(std::string_view)>& take) override {
     std::uint64_t done = 0;
     while (done < bytes) {
-      const HttpResponse answer = send(
+      const HttpResponse answer = client_.send(
           {.path = path,
            .headers = {{"if-match", version}},
            .range = [&] { return fmt::format("bytes={}-{}", offset + done, offset + bytes - 1); },
@@ -108,52 +63,36 @@ class S3Store final : public Store {
                  return done;
                }});
       if (answer.status == 412)
-        throw InputError(fmt::format("{}: has changed while it was read", name_of(path)));
-      if (!answer.ok()) fail(path, answer);
-      if (done < bytes && header(answer, "content-length", path) == "0")
+        throw InputError(fmt::format("{}: has changed while it was read", client_.name_of(path)));
+      if (!answer.ok()) client_.fail(path, answer);
+      if (done < bytes && client_.header(answer, "content-length", path) == "0")
         throw InputError(fmt::format("{}: is truncated: it ends at byte {}, {} more were expected",
-                                     name_of(path), offset + done, bytes - done));
+                                     client_.name_of(path), offset + done, bytes - done));
     }
   }
 
   void write(const std::string& path, int fd, std::uint64_t bytes) override {
-    constexpr std::uint64_t kMost = std::uint64_t{5} << 30;
-    if (bytes > kMost)
-      throw InputError(
-          fmt::format("{}: {} bytes are more than S3 takes at once, {}: write smaller files",
-                      name_of(path), bytes, kMost));
-    const HttpResponse answer = send({.method = "PUT",
-                                      .path = path,
-                                      .payload_hash = sha256_hex(fd, bytes),
-                                      .fd = fd,
-                                      .bytes = bytes});
-    if (!answer.ok()) fail(path, answer);
+    if (bytes > kS3Part) {
+      write_in_parts(client_, path, fd, bytes);
+      return;
+    }
+    const HttpResponse answer = client_.send({.method = "PUT",
+                                              .path = path,
+                                              .upload = {.fd = fd, .bytes = bytes},
+                                              .payload_hash = sha256_hex(fd, 0, bytes)});
+    if (!answer.ok()) client_.fail(path, answer);
   }
 
   void remove(const std::string& path) override {
     std::vector<std::string> keys = {path};
     collect(path, keys);
     for (const auto& key : keys) {
-      const HttpResponse answer = send({.method = "DELETE", .path = key});
-      if (!answer.ok() && answer.status != 404) fail(key, answer);
+      const HttpResponse answer = client_.send({.method = "DELETE", .path = key});
+      if (!answer.ok() && answer.status != 404) client_.fail(key, answer);
     }
   }
 
  private:
-  struct Call {
-    std::string method = "GET";
-    std::string path;
-    std::map<std::string, std::string> query = {};
-    std::map<std::string, std::string> headers = {};
-    std::string payload_hash = std::string(kEmptyHash);
-    int fd = -1;
-    std::uint64_t bytes = 0;
-    std::function<std::string()> range = {};
-    std::function<void(std::string_view)> sink = {};
-    std::function<std::uint64_t()> progress = [] {
-      return std::uint64_t{0};
-    };
-  };
   struct Listing {
     std::vector<Entry> entries;
     bool is_there = false;
@@ -161,43 +100,9 @@ class S3Store final : public Store {
     std::string next;
   };
 
-  std::string name_of(const std::string& path) const {
-    return fmt::format("s3://{}/{}", bucket_, path);
-  }
   static std::string folder_of(const std::string& path) {
     return path.empty() || path.ends_with('/') ? path : path + '/';
   }
-  std::string header(const HttpResponse& answer, const char* name, const std::string& path) const {
-    const auto found = answer.headers.find(name);
-    if (found == answer.headers.end())
-      throw Error(fmt::format("{}: the answer has no {}", name_of(path), name));
-    return found->second;
-  }
-  [[noreturn]] void fail(const std::string& path, const HttpResponse& answer) {
-    const auto [code, said] = refusal_in(answer);
-    const std::string name = name_of(path);
-    if (answer.status == 403 || answer.status == 401)
-      throw AccessDenied(
-          fmt::format("{}: {} (credentials of {})", name, said, credentials().source));
-    throw Error(fmt::format("{}: {}", name, said));
-  }
-
-  Credentials credentials() {
-    const std::lock_guard lock(mutex_);
-    if (!credentials_) credentials_ = find_credentials(environment_, http_);
-    return *credentials_;
-  }
-  // Newer ones than `used`, if there are: another thread may have found them, or the places where they are.
-  bool renew_credentials(const Credentials& used) {
-    const auto is_used = [&] {
-      return credentials_->access_key == used.access_key &&
-             credentials_->session_token == used.session_token;
-    };
-    const std::lock_guard lock(mutex_);
-    if (credentials_ && is_used()) credentials_ = find_credentials(environment_, http_);
-    return credentials_ && !is_used();
-  }
-
   // What a list says of a path of which HEAD may not speak.
   std::optional<Status> look_in_list(const std::string& path, const HttpResponse& refused) {
     const auto slash = path.rfind('/');
@@ -212,50 +117,10 @@ class S3Store final : public Store {
     }
     for (const auto& entry : entries) {
       if (folder + entry.name != path) continue;
-      if (!entry.status.is_folder) fail(path, refused);
+      if (!entry.status.is_folder) client_.fail(path, refused);
       return kFolder;
     }
     return std::nullopt;
-  }
-
-  HttpResponse send(const Call& call) {
-    Credentials used;
-    HttpResponse answer = send_once(call, used);
-    if (answer.status != 403 && answer.status != 400) return answer;
-    const auto code = refusal_in(answer).first;
-    // HEAD says nothing more than the number.
-    if (code != "ExpiredToken" && code != "InvalidToken" && call.method != "HEAD") return answer;
-    return renew_credentials(used) ? send_once(call, used) : answer;
-  }
-
-  HttpResponse send_once(const Call& call, Credentials& used) {
-    return send_with_retries(
-        http_, name_of(call.path),
-        [&] {
-          SignedRequest request{.method = call.method,
-                                .host = host_,
-                                .path = prefix_ + '/' + percent_encode_path(call.path),
-                                .query = call.query,
-                                .headers = call.headers,
-                                .payload_hash = call.payload_hash};
-          if (call.range) request.headers["range"] = call.range();
-          const std::string query = query_of(call.query);
-          used = credentials();
-          return HttpRequest{
-              .method = call.method,
-              .url = base_ + host_ + request.path + (query.empty() ? "" : "?" + query),
-              .headers = sign(request, used, settings_.region, amazon_time()),
-              .upload_fd = call.fd,
-              .upload_bytes = call.bytes,
-              .sink = call.sink,
-              .sink_status = call.range ? kPartial : 0};
-        },
-        {.progress = call.progress,
-         .problem = [](const HttpResponse& said) { return refusal_in(said).second; },
-         .retryable =
-             [](const HttpResponse& said) {
-               return is_retryable(said.status) || refusal_in(said).first == "RequestTimeout";
-             }});
   }
 
   // Of a folder, what begins with `prefix`.
@@ -285,8 +150,8 @@ class S3Store final : public Store {
                                                 {"max-keys", std::to_string(most)}};
     if (!token.empty()) query["continuation-token"] = token;
     // The bucket itself.
-    const HttpResponse answer = send({.path = "", .query = query});
-    if (!answer.ok()) fail(prefix, answer);
+    const HttpResponse answer = client_.send({.path = "", .query = query});
+    if (!answer.ok()) client_.fail(prefix, answer);
     Listing listing;
     try {
       const ptree tree = parse_xml(answer.body);
@@ -316,7 +181,8 @@ class S3Store final : public Store {
         listing.entries.push_back({.name = std::move(name), .status = std::move(status)});
       }
     } catch (const boost::property_tree::ptree_error& error) {
-      throw Error(fmt::format("{}: the list cannot be read: {}", name_of(prefix), error.what()));
+      throw Error(
+          fmt::format("{}: the list cannot be read: {}", client_.name_of(prefix), error.what()));
     }
     return listing;
   }
@@ -332,15 +198,7 @@ class S3Store final : public Store {
     }
   }
 
-  std::string bucket_;
-  Environment environment_;
-  S3Settings settings_;
-  std::string base_;
-  std::string host_;
-  std::string prefix_;  ///< of paths
-  Http http_;
-  std::mutex mutex_;  // guards:
-  std::optional<Credentials> credentials_;
+  S3Client client_;
 };
 
 }  // namespace

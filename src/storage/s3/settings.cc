@@ -6,16 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/ascii.h"
+
 namespace sullae::storage {
 namespace {
 
 using nlohmann::json;
-
-std::string trim(const std::string& text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
 
 std::filesystem::path file_of(const Environment& environment, const char* variable,
                               const char* name) {
@@ -92,7 +88,7 @@ std::optional<Credentials> of_instance(const Environment& environment, Http& htt
     const std::string roles = service + "/latest/meta-data/iam/security-credentials/";
     const auto role = http.send({.url = roles, .headers = headers});
     if (!role.ok()) return std::nullopt;
-    return of_service(http, roles + trim(role.body.substr(0, role.body.find('\n'))), headers,
+    return of_service(http, roles + trimmed(role.body.substr(0, role.body.find('\n'))), headers,
                       "the instance's role");
   } catch (const ConnectionError&) {
     return std::nullopt;  // this is no such instance
@@ -106,15 +102,15 @@ Sections read_sections(const std::filesystem::path& file) {
   std::ifstream stream(file);
   std::string section;
   for (std::string line; std::getline(stream, line);) {
-    const std::string text = trim(line);
+    const std::string text = trimmed(line);
     if (text.empty() || text.front() == '#' || text.front() == ';') continue;
     if (text.front() == '[' && text.back() == ']') {
-      section = trim(text.substr(1, text.size() - 2));
+      section = trimmed(text.substr(1, text.size() - 2));
       continue;
     }
     const auto equals = text.find('=');
     if (equals == std::string::npos) continue;
-    sections[section][trim(text.substr(0, equals))] = trim(text.substr(equals + 1));
+    sections[section][trimmed(text.substr(0, equals))] = trimmed(text.substr(equals + 1));
   }
   return sections;
 }

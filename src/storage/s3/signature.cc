@@ -64,12 +64,12 @@ std::string sha256_hex(std::string_view bytes) {
   return hash.finish();
 }
 
-std::string sha256_hex(int fd, std::uint64_t bytes) {
+std::string sha256_hex(int fd, std::uint64_t offset, std::uint64_t bytes) {
   Sha256 hash;
   std::string buffer(std::size_t{1} << 20, '\0');
-  for (std::uint64_t offset = 0; offset < bytes;) {
+  for (const std::uint64_t end = offset + bytes; offset < end;) {
     const auto count =
-        static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), bytes - offset));
+        static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), end - offset));
     read_spool(fd, offset, buffer.data(), count);
     hash.add({buffer.data(), count});
     offset += count;

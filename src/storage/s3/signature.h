@@ -32,8 +32,8 @@ inline constexpr std::string_view kEmptyHash =
 /// "a=1&b=%2F", sorted.
 std::string query_of(const std::map<std::string, std::string>& query);
 std::string sha256_hex(std::string_view bytes);
-/// Of the first `bytes` of a file.
-std::string sha256_hex(int fd, std::uint64_t bytes);
+/// Of a file's bytes from `offset`.
+std::string sha256_hex(int fd, std::uint64_t offset, std::uint64_t bytes);
 
 /// The headers of the request, all of which are to be sent, with Authorization among them. `time` is "20130524T000000Z".
 std::vector<std::string> sign(const SignedRequest& request, const Credentials& credentials,

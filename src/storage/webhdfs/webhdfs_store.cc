@@ -126,8 +126,7 @@ class WebHdfsStore final : public Store {
       return HttpRequest{.method = "PUT",
                          .url = location->second,
                          .headers = {"Content-Type: application/octet-stream"},
-                         .upload_fd = fd,
-                         .upload_bytes = bytes};
+                         .upload = {.fd = fd, .bytes = bytes}};
     };
     const HttpResponse answer = send_with_retries(
         http_, name_of(path), make, {.problem = &problem_of, .retryable = &retryable});

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "cluster/engine.h"
+#include "support/content_of.h"
 #include "support/errors.h"
 
 namespace sullae::cluster {
@@ -22,8 +23,7 @@ std::string yaml_of(const Job& job) {
 void expect_golden(const std::string& name, const std::string& text) {
   const auto file = std::string(GOLDEN_DIRECTORY) + "/" + name;
   if (std::getenv("SULLAE_WRITE_GOLDEN") != nullptr) std::ofstream(file) << text;
-  std::ifstream stream(file);
-  const std::string golden{std::istreambuf_iterator<char>(stream), {}};
+  const std::string golden = testing::content_of(file);
   EXPECT_EQ(text, golden) << file;
 }
 

@@ -107,7 +107,7 @@ TEST_F(Tar, ExamplesComeBackFromTheWebDatasetLayout) {
       contains(error_of([&] { writer.write("k", other); }), "the feature 'box' has no place"));
   writer.close();
   Example read = open_dataset({path("a.tar")})->read(0);
-  read.features.erase(std::string(feature::kFileName));
+  read.features.erase(feature::kFileName);
   EXPECT_EQ(read, example);
 }
 

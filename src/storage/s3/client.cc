@@ -1,0 +1,129 @@
+#include "storage/s3/client.h"
+
+#include <fmt/format.h>
+
+#include "base/percent.h"
+#include "storage/s3/xml.h"
+
+namespace sullae::storage {
+namespace {
+
+using boost::property_tree::ptree;
+
+constexpr long kPartial = 206;
+
+}  // namespace
+
+std::pair<std::string, std::string> refusal_in(const HttpResponse& answer) {
+  std::string code;
+  std::string message;
+  try {
+    const ptree tree = parse_xml(answer.body);
+    code = tree.get("Error.Code", "");
+    message = tree.get("Error.Message", "");
+  } catch (const boost::property_tree::ptree_error&) {
+    // Of HEAD there is none, and proxies say what they like.
+  }
+  std::string said = fmt::format("the answer is {}", answer.status);
+  if (!code.empty()) said += fmt::format(", {}: {}", code, message);
+  return {code, said};
+}
+
+S3Client::S3Client(const Location& location)
+    : bucket_(location.authority),
+      environment_(process_environment()),
+      settings_(read_s3_settings(environment_)) {
+  // Amazon's certificate is for names without a dot before its own.
+  const bool in_path = !settings_.endpoint.empty() || bucket_.find('.') != std::string::npos;
+  const std::string endpoint = settings_.endpoint.empty()
+                                   ? fmt::format("https://s3.{}.amazonaws.com", settings_.region)
+                                   : settings_.endpoint;
+  const auto host = endpoint.find("://") + 3;
+  base_ = endpoint.substr(0, host);
+  host_ = endpoint.substr(host);
+  if (in_path) {
+    prefix_ = '/' + bucket_;
+  } else {
+    host_ = bucket_ + '.' + host_;
+  }
+}
+
+std::string S3Client::name_of(const std::string& path) const {
+  return fmt::format("s3://{}/{}", bucket_, path);
+}
+
+std::string S3Client::header(const HttpResponse& answer, const char* name,
+                             const std::string& path) const {
+  const auto found = answer.headers.find(name);
+  if (found == answer.headers.end())
+    throw Error(fmt::format("{}: the answer has no {}", name_of(path), name));
+  return found->second;
+}
+
+void S3Client::fail(const std::string& path, const HttpResponse& answer) {
+  const auto [code, said] = refusal_in(answer);
+  const std::string name = name_of(path);
+  if (answer.status == 403 || answer.status == 401)
+    throw AccessDenied(fmt::format("{}: {} (credentials of {})", name, said, credentials().source));
+  throw Error(fmt::format("{}: {}", name, said));
+}
+
+Credentials S3Client::credentials() {
+  const std::lock_guard lock(mutex_);
+  if (!credentials_) credentials_ = find_credentials(environment_, http_);
+  return *credentials_;
+}
+
+// Newer ones than `used`, if there are: another thread may have found them, or the places where they are.
+bool S3Client::renew_credentials(const Credentials& used) {
+  const auto is_used = [&] {
+    return credentials_->access_key == used.access_key &&
+           credentials_->session_token == used.session_token;
+  };
+  const std::lock_guard lock(mutex_);
+  if (credentials_ && is_used()) credentials_ = find_credentials(environment_, http_);
+  return credentials_ && !is_used();
+}
+
+HttpResponse S3Client::send(const S3Call& call) {
+  Credentials used;
+  HttpResponse answer = send_once(call, used);
+  if (answer.status != 403 && answer.status != 400) return answer;
+  const auto code = refusal_in(answer).first;
+  // HEAD says nothing more than the number.
+  if (code != "ExpiredToken" && code != "InvalidToken" && call.method != "HEAD") return answer;
+  return renew_credentials(used) ? send_once(call, used) : answer;
+}
+
+HttpResponse S3Client::send_once(const S3Call& call, Credentials& used) {
+  return send_with_retries(
+      http_, name_of(call.path),
+      [&] {
+        SignedRequest request{.method = call.method,
+                              .host = host_,
+                              .path = prefix_ + '/' + percent_encode_path(call.path),
+                              .query = call.query,
+                              .headers = call.headers,
+                              .payload_hash = call.payload_hash};
+        if (call.range) request.headers["range"] = call.range();
+        const std::string query = query_of(call.query);
+        used = credentials();
+        return HttpRequest{.method = call.method,
+                           .url = base_ + host_ + request.path + (query.empty() ? "" : "?" + query),
+                           .headers = sign(request, used, settings_.region, amazon_time()),
+                           .upload = call.upload,
+                           .sink = call.sink,
+                           .sink_status = call.range ? kPartial : 0};
+      },
+      {.progress = call.progress,
+       .problem = [](const HttpResponse& said) { return refusal_in(said).second; },
+       .retryable =
+           [](const HttpResponse& said) {
+             if (is_retryable(said.status)) return true;
+             if (said.ok() && said.body.find("<Error>") == std::string::npos) return false;
+             const auto code = refusal_in(said).first;
+             return code == "RequestTimeout" || code == "InternalError" || code == "SlowDown";
+           }});
+}
+
+}  // namespace sullae::storage
