@@ -1,6 +1,5 @@
 #include "c10d_sparse.h"
 
-#include <functional>
 #include <numeric>
 #include <string>
 

@@ -1,4 +1,4 @@
-// Text of which only ASCII letters have a case, in any locale.
+// Text of which only ASCII letters have a case, and only ASCII blanks are blanks, in any locale.
 #pragma once
 
 #include <string>
@@ -12,6 +12,14 @@ inline std::string to_lower(std::string_view text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
   return lower;
+}
+
+/// Without blanks and line ends at both ends.
+inline std::string trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const auto first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return "";
+  return std::string(text.substr(first, text.find_last_not_of(kBlanks) - first + 1));
 }
 
 }  // namespace sullae

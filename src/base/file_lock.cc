@@ -1,6 +1,7 @@
 #include "base/file_lock.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 
 #include <cerrno>
 #include <chrono>
@@ -34,6 +35,13 @@ UniqueFd lock_file(const std::filesystem::path& file, mode_t mode, const Deadlin
     if (deadline.passed()) return {};
     std::this_thread::sleep_for(std::chrono::milliseconds{5});
   }
+  return fd;
+}
+
+UniqueFd try_lock_folder(const std::filesystem::path& folder) {
+  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) throw system_error("{}", folder.string());
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return {};
   return fd;
 }
 

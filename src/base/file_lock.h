@@ -20,6 +20,11 @@ bool try_lock(int fd, const std::filesystem::path& file);
 /// until the deadline. Throws Error.
 UniqueFd lock_file(const std::filesystem::path& file, mode_t mode, const Deadline& deadline);
 
+/// Takes the lock of a folder itself, which leaves no file in it, for as long as what is returned is open (flock(2): fcntl's locks
+/// are of files that can be written). Empty where somebody else has it; without a lock where the file system has none. Throws Error
+/// where there is no such folder.
+UniqueFd try_lock_folder(const std::filesystem::path& folder);
+
 /// Before the file is closed: forks that have it, too, then have no lock.
 void unlock(int fd);
 

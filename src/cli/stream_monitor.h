@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <utility>
 
 #include "base/best_effort.h"
 #include "predict/stream.h"

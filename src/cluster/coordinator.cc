@@ -16,7 +16,6 @@
 #include <optional>
 #include <stop_token>
 #include <thread>
-#include <utility>
 
 #include "base/deadline.h"
 #include "base/host.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <map>
 #include <set>
 #include <thread>
 #include <utility>

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 
 #include "dashboard/catalogue.h"

@@ -2,8 +2,6 @@
 
 #include <pthread.h>
 
-#include <chrono>
-
 #include "base/interruption.h"
 #include "base/log.h"
 #include "base/own_thread.h"

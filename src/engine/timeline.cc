@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/dump_json.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "collective/allgather_texts.h"
@@ -168,7 +169,7 @@ std::string Timeline::to_json() const {
     for (int lane = 0; lane < 4; ++lane) name_of("thread_name", rank, lane, kLaneNames[lane]);
   }
   for (const Event& event : events_) {
-    lines.push_back(nlohmann::json{
+    lines.push_back(dump_json(nlohmann::json{
         {"ph", "X"},
         {"name", event.phase},
         {"cat", kLaneNames[static_cast<int>(event.lane)]},
@@ -176,8 +177,7 @@ std::string Timeline::to_json() const {
         {"tid", static_cast<int>(event.lane)},
         {"ts", microseconds(event.start - origin_)},
         {"dur", microseconds(event.end - event.start)},
-        {"args", {{"name", event.name}, {"bytes", event.bytes}, {"world", event.world}}}}
-                        .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+        {"args", {{"name", event.name}, {"bytes", event.bytes}, {"world", event.world}}}}));
   }
   return fmt::format("{}", fmt::join(lines, ",\n"));
 }

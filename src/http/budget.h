@@ -3,8 +3,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <memory>
-#include <utility>
 
 namespace sullae::http {
 

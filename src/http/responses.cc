@@ -1,5 +1,6 @@
 #include "http/responses.h"
 
+#include "base/dump_json.h"
 #include "base/request_error.h"
 
 namespace sullae::http {
@@ -46,7 +47,7 @@ Response refusal_response(int status, const std::string& message) {
 
 Response json_response(const json& body, int status) {
   // What a client sent, and is told of, need not be UTF-8.
-  return {.status = status, .body = body.dump(-1, ' ', false, json::error_handler_t::replace)};
+  return {.status = status, .body = dump_json(body)};
 }
 
 Response failure_response(const std::exception_ptr& error) {

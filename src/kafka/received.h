@@ -4,7 +4,6 @@
 #include <librdkafka/rdkafka.h>
 
 #include <memory>
-#include <utility>
 
 #include "kafka/client.h"
 #include "kafka/message.h"

@@ -3,25 +3,20 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
+#include <system_error>
 
+#include "base/ascii.h"
 #include "sullae/error.h"
 
 namespace sullae::kafka {
 namespace {
 
-std::string trimmed(const std::string& text) {
-  constexpr const char* kBlanks = " \t\r";
-  const auto begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
-}
-
 Properties read_properties(const std::string& file) {
   std::ifstream stream(file);
   if (!stream)
-    throw InputError(fmt::format("SULLAE_KAFKA_CONFIG: {}: {}", file, std::strerror(errno)));
+    throw InputError(
+        fmt::format("SULLAE_KAFKA_CONFIG: {}: {}", file, std::generic_category().message(errno)));
   Properties properties;
   int number = 0;
   for (std::string line; std::getline(stream, line);) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/dump_json.h"
 #include "online/clock.h"
 
 namespace sullae::online {
@@ -52,7 +53,7 @@ void RoundStore::write(const Round& round) {
   statement.bind(name_of(round.state))
       .bind(round.revision)
       .bind(round.call)
-      .bind(json_of(round).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace))
+      .bind(dump_json(json_of(round)))
       .bind(round.id)
       .step();
 }

@@ -4,7 +4,6 @@
 #include <torch/ordered_dict.h>
 #include <torch/types.h>
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

@@ -5,7 +5,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/dump_json.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "kafka/address.h"
@@ -56,7 +56,7 @@ void Contents::save() const {
     std::error_code error;  // of a place that cannot be seen any more
     if (fs::exists(file, error)) saved[file] = {one.bytes, one.time, one.hash};
   }
-  write_file(cache_, saved.dump(-1, ' ', false, json::error_handler_t::replace));
+  write_file(cache_, dump_json(saved));
 }
 
 void Contents::ask(std::uint64_t bytes) {

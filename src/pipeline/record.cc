@@ -1,6 +1,5 @@
 #include "pipeline/record.h"
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 namespace sullae::pipeline {

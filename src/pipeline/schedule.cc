@@ -163,6 +163,7 @@ Time deadline_after(Time scheduled, std::string_view text, std::string_view what
 
 std::string to_text(Time time) { return format_local(time, "%Y-%m-%dT%H:%M:%S%z"); }
 
+// Not as train's "1:02:03", which stands beside no times of the day.
 std::string format_seconds(double seconds) {
   const auto whole = static_cast<Time>(std::llround(std::max(0.0, seconds)));
   if (whole < 60) return fmt::format("{}s", whole);

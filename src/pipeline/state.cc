@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/dump_json.h"
 #include "base/file.h"
 #include "base/file_lock.h"
 #include "base/host.h"
@@ -34,9 +35,7 @@ json read(const fs::path& file) {
 }
 
 // What a step has written need not be UTF-8.
-std::string text_of(const json& value) {
-  return value.dump(2, ' ', false, json::error_handler_t::replace);
-}
+std::string text_of(const json& value) { return dump_json(value, 2); }
 
 std::optional<RunRecord> read_run(const fs::path& file) {
   try {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/dump_json.h"
 #include "base/environment.h"
 #include "base/log.h"
 #include "cluster/command.h"
@@ -36,7 +37,7 @@ void tell(const Tell& tell, const Pipeline& pipeline, const std::string& event,
   said["pipeline"] = pipeline.name;
   said["event"] = event;
   said["message"] = message;
-  const std::string text = said.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = dump_json(said);
   if (!tell.command.empty())
     run_and_warn({"/usr/bin/env", "-C", pipeline.folder.string(), "SULLAE_PIPELINE_EVENT=" + event,
                   "SULLAE_PIPELINE_MESSAGE=" + message, "/bin/sh", "-c",

@@ -1,14 +1,12 @@
 #include "predict/output_folder.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 
-#include <cerrno>
 #include <optional>
 #include <regex>
 #include <set>
 
+#include "base/file_lock.h"
 #include "predict/description.h"
 #include "storage/storage.h"
 #include "sullae/error.h"
@@ -70,10 +68,11 @@ std::vector<std::size_t> OutputFolder::open(const json& run, bool overwrite) {
   } catch (const InputError& error) {
     throw InputError(fmt::format("--output {}", error.what()));
   }
-  // Where the file system has locks: not all that hosts share have, and stores have none.
-  lock_ = UniqueFd(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (lock_ && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    refuse("another `sullae predict` is writing there");
+  // Stores have no locks, nor have all file systems that hosts share.
+  if (!storage::is_remote(folder_)) {
+    lock_ = try_lock_folder(folder_);
+    if (!lock_) refuse("another `sullae predict` is writing there");
+  }
 
   bool has_parts = false;
   std::string other_part;

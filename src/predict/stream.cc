@@ -7,7 +7,6 @@
 #include <chrono>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "data/format/messages.h"
 #include "kafka/consumer.h"

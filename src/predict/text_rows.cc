@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/dump_json.h"
 #include "data/table/typed_table.h"
 #include "predict/row_formats.h"
 #include "serve/protocol/json_tensors.h"
@@ -20,9 +21,7 @@ using serve::Datatype;
 using serve::InferTensor;
 
 // Strings with what is no UTF-8 as U+FFFD.
-void append(std::string& text, const std::string& value) {
-  text += json(value).dump(-1, ' ', false, json::error_handler_t::replace);
-}
+void append(std::string& text, const std::string& value) { text += dump_json(json(value)); }
 void append(std::string& text, float value) {
   if (!std::isfinite(value)) {
     text += "null";

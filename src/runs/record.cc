@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/dump_json.h"
 #include "base/environment.h"
 #include "base/file.h"
 #include "base/json_message.h"
@@ -89,7 +90,7 @@ std::string to_text(const RunRecord& record) {
   if (const auto& ended = record.ended)
     saved["ended"] = {
         {"how", to_text(ended->end)}, {"time", ended->time}, {"reason", ended->reason}};
-  return saved.dump(2, ' ', false, json::error_handler_t::replace) + '\n';
+  return dump_json(saved, 2) + '\n';
 }
 
 RunRecord record_from(const std::string& text, const std::filesystem::path& file) {

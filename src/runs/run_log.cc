@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/dump_json.h"
 #include "base/environment.h"
 #include "base/fd.h"
 #include "base/file.h"
@@ -230,7 +231,7 @@ class RunLog::Impl {
   }
 
   void append(const json& line) {
-    const std::string text = line.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+    const std::string text = dump_json(line) + '\n';
     const off_t begin = ::lseek(fd_.get(), 0, SEEK_END);
     std::size_t done = 0;
     while (done < text.size()) {

@@ -1,7 +1,5 @@
 #include "torch/broadcast_text.h"
 
-#include <utility>
-
 namespace sullae {
 
 std::string broadcast_text(std::string text, int root, const World& world) {

@@ -2,9 +2,7 @@
 #include <torch/cuda.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
-#include <type_traits>
 
 #include "base/hash.h"
 #include "sullae/adapter.h"

@@ -1,7 +1,6 @@
 // One unit of the reduction of gradients: which of them it has, and whether it is under way.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,7 +1,6 @@
 // What the asynchronous collectives on tensors share.
 #pragma once
 
-#include <functional>
 #include <mutex>
 #include <utility>
 #include <vector>

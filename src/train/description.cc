@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/dump_json.h"
 #include "base/json_message.h"
 #include "sullae/error.h"
 #include "sullae/torch/checkpoint.h"
@@ -51,8 +52,7 @@ std::optional<std::int64_t> ModelDescription::class_number(const std::string& na
 
 void add_description(CheckpointMetadata& metadata, const ModelDescription& description) {
   // Names of classes that are no UTF-8 are kept readable.
-  metadata.texts[kDescription] =
-      nlohmann::json(description).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  metadata.texts[kDescription] = dump_json(nlohmann::json(description));
 }
 
 ModelDescription description_of(const CheckpointMetadata& metadata, const std::string& file) {

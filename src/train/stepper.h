@@ -4,10 +4,8 @@
 
 #include <torch/optim/optimizer.h>
 
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "sullae/torch.h"

@@ -5,7 +5,6 @@
 #include <torch/ordered_dict.h>
 #include <torch/types.h>
 
-#include <map>
 #include <set>
 #include <string>
 #include <vector>

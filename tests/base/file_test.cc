@@ -2,19 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <iterator>
 
 #include "sullae/error.h"
+#include "support/content_of.h"
 #include "support/temporary_directory.h"
 
 namespace sullae::testing {
 namespace {
-
-std::string content(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 TEST(AtomicFile, AppearsWholeOrNotAtAll) {
   TemporaryDirectory directory;
@@ -24,15 +19,15 @@ TEST(AtomicFile, AppearsWholeOrNotAtAll) {
     AtomicFile abandoned(file);
     abandoned.write("new", 3);
   }
-  EXPECT_EQ(content(file), "old");
+  EXPECT_EQ(content_of(file), "old");
   {
     AtomicFile committed(file);
     committed.write("newer", 5);
     committed.write_at(0, "N", 1);
-    EXPECT_EQ(content(file), "old");
+    EXPECT_EQ(content_of(file), "old");
     committed.commit();
   }
-  EXPECT_EQ(content(file), "Newer");
+  EXPECT_EQ(content_of(file), "Newer");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 1);
 }
 

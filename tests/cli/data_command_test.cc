@@ -41,7 +41,7 @@ class DataCommand : public Files {
     std::vector<Example> examples;
     for (std::size_t i = 0; i < set->size(); ++i) {
       examples.push_back(set->read(i));
-      examples.back().features.erase(std::string(feature::kFileName));
+      examples.back().features.erase(feature::kFileName);
     }
     return examples;
   }

@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <regex>
 #include <set>
 #include <sstream>
 
+#include "support/content_of.h"
 #include "support/program.h"
 
 namespace sullae::testing {
@@ -16,16 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string text_of(const fs::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
 std::vector<fs::path> pages() {
   const fs::path root = SOURCE_DIRECTORY;
   std::vector<fs::path> pages{root / "README.md", root / "README.ko.md"};
   for (const auto& entry : fs::directory_iterator(root / "docs")) {
-    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+    const bool is_made = entry.path().filename() == "commands.md";  // see CommandsAreWhatHelpSays
+    if (entry.path().extension() == ".md" && !is_made) pages.push_back(entry.path());
   }
   return pages;
 }
@@ -60,7 +55,7 @@ TEST(Docs, LinksLeadSomewhere) {
   const std::regex link(R"(\]\(([^)\s]+)\))");
   const std::regex code(R"(```[^`]*```|`[^`\n]*`)");
   for (const auto& page : pages()) {
-    const std::string text = text_of(page);
+    const std::string text = content_of(page);
     ASSERT_FALSE(text.empty()) << page;
     for (const auto& target : matches(std::regex_replace(text, code, ""), link)) {
       if (target.starts_with("http")) continue;
@@ -68,11 +63,17 @@ TEST(Docs, LinksLeadSomewhere) {
       const auto file = hash == 0 ? page : page.parent_path() / target.substr(0, hash);
       ASSERT_TRUE(fs::exists(file)) << page << ": " << target;
       if (hash != std::string::npos) {
-        EXPECT_TRUE(anchors_of(text_of(file)).contains(target.substr(hash + 1)))
+        EXPECT_TRUE(anchors_of(content_of(file)).contains(target.substr(hash + 1)))
             << page << ": " << target;
       }
     }
   }
+}
+
+TEST(Docs, CommandsAreWhatHelpSays) {
+  const auto script = fs::path(SOURCE_DIRECTORY) / "scripts" / "commands_page.py";
+  const auto result = run_program({"python3", script, "--check", sullae_program()});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
 }
 
 TEST(Docs, OptionsExist) {
@@ -80,36 +81,16 @@ TEST(Docs, OptionsExist) {
   std::set<std::string> options{"--json",   "--no-python",  "--nproc-per-node", "--build", "--user",
                                 "--prefix", "--privileged", "--account",        "--gres"};
   const std::regex option(R"((--[a-z][a-z0-9-]*[a-z0-9]))");
-  std::vector<std::vector<std::string>> commands{{}};
-  for (const char* command :
-       {"run",          "bench",        "timeline",       "agent",       "scaling",
-        "serve",        "online",       "report",         "hosts",       "ps",
-        "cluster up",   "jobs submit",  "jobs list",      "jobs logs",   "jobs resize",
-        "data inspect", "data convert", "data shard",     "data verify", "train",
-        "train mnist",  "train lstm",   "train resnet50", "train gpt",   "generate",
-        "predict",      "pipeline run", "pipeline show",  "dashboard"}) {
-    std::istringstream words(command);
-    commands.emplace_back(std::istream_iterator<std::string>(words),
-                          std::istream_iterator<std::string>());
-  }
-  for (auto words : commands) {
-    words.insert(words.begin(), sullae_program());
-    words.emplace_back("--help");
-    const auto help = run_program(words);
-    ASSERT_EQ(help.exit_code, 0) << words[1] << help.standard_error;
-    options.merge([&] {
-      const auto found = matches(help.standard_output, option);
-      return std::set<std::string>(found.begin(), found.end());
-    }());
-  }
-  // Of the benchmarks, which are programs of their own.
   const fs::path root = SOURCE_DIRECTORY;
+  for (auto& name : matches(content_of(root / "docs" / "commands.md"), option))
+    options.insert(name);
+  // Of the benchmarks, which are programs of their own.
   for (const auto& entry : fs::recursive_directory_iterator(root / "bench")) {
     if (entry.path().extension() != ".py") continue;
-    for (auto& name : matches(text_of(entry.path()), option)) options.insert(name);
+    for (auto& name : matches(content_of(entry.path()), option)) options.insert(name);
   }
   for (const auto& page : pages()) {
-    for (const auto& name : matches(text_of(page), option))
+    for (const auto& name : matches(content_of(page), option))
       EXPECT_TRUE(options.contains(name)) << page << ": there is no " << name;
   }
 }
@@ -131,10 +112,10 @@ TEST(Docs, CodeIsCompiled) {
   const fs::path root = SOURCE_DIRECTORY;
   std::string compiled;
   for (const auto& entry : fs::directory_iterator(root / "tests" / "docs"))
-    compiled += normalised(text_of(entry.path()));
+    compiled += normalised(content_of(entry.path()));
   int blocks = 0;
   for (const auto& page : pages()) {
-    const std::string text = text_of(page);
+    const std::string text = content_of(page);
     for (std::size_t at = 0; (at = text.find("```cpp\n", at)) != std::string::npos; ++blocks) {
       at += std::string("```cpp\n").size();
       std::size_t found = 0;
@@ -175,8 +156,8 @@ TEST(Docs, TheKoreanPageKeepsStep) {
     std::ranges::sort(found);
     return found;
   };
-  const std::string english = text_of(root / "README.md");
-  const std::string korean = text_of(root / "README.ko.md");
+  const std::string english = content_of(root / "README.md");
+  const std::string korean = content_of(root / "README.ko.md");
   EXPECT_EQ(shape_of(english), shape_of(korean));
   EXPECT_EQ(figures_of(english), figures_of(korean));
   EXPECT_LE(std::ranges::count(english, '\n'), 150);

@@ -1,7 +1,6 @@
 // What the engine refuses, and what becomes of what waits.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <thread>
 
 #include "support/errors.h"

@@ -2,7 +2,6 @@
 // that no rank makes, which are an error.
 #include <cstdint>
 #include <cstdlib>
-#include <map>
 #include <numeric>
 #include <string>
 

@@ -5,7 +5,6 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <set>
 #include <thread>
 
 #include "online/example_store.h"

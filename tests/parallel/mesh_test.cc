@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <mutex>
 
 #include "parallel/grid.h"
 #include "support/errors.h"

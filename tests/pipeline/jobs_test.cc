@@ -1,21 +1,17 @@
 // Pipelines whose steps are jobs, and that are jobs themselves.
 #include <algorithm>
 #include <csignal>
-#include <fstream>
-#include <iterator>
 
 #include "base/file.h"
 #include "cluster/slurm/slurm_fixture.h"
+#include "support/content_of.h"
 
 namespace sullae::cluster {
 namespace {
 
 class PipelineJobs : public SlurmTest {
  protected:
-  std::string read(const char* name) const {
-    std::ifstream stream(work_.path() / name);
-    return {std::istreambuf_iterator<char>(stream), {}};
-  }
+  std::string read(const char* name) const { return testing::content_of(work_.path() / name); }
   void define(const std::string& text) const { write_file(work_.path() / "nightly.toml", text); }
   void wait_for_lines(const char* file, long count) const {
     const auto end = std::chrono::steady_clock::now() + kLong;

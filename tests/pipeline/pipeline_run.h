@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
+#include "support/content_of.h"
 #include "support/errors.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
@@ -37,10 +36,7 @@ class PipelineRun : public ::testing::Test {
     return nlohmann::json::parse(show({"--json"}).standard_output).at("steps").at(step).at("state");
   }
   std::filesystem::path path(const std::string& name) const { return directory_.path() / name; }
-  std::string read(const std::string& name) const {
-    std::ifstream stream(path(name));
-    return {std::istreambuf_iterator<char>(stream), {}};
-  }
+  std::string read(const std::string& name) const { return content_of(path(name)); }
   // How often a step has written its letter.
   long count(char step) const { return std::ranges::count(read("trace"), step); }
 

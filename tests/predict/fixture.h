@@ -5,13 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "predict/review_model.h"
+#include "support/content_of.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
 
@@ -24,10 +23,7 @@ class Predict : public ::testing::Test {
   Predict() { put_model(1); }
   void put_model(int version) { put_review_model(model_, version); }
 
-  static std::string read(const fs::path& file) {
-    std::ifstream stream(file);
-    return {std::istreambuf_iterator<char>(stream), {}};
-  }
+  static std::string read(const fs::path& file) { return content_of(file); }
   // So many rows with an id, a text, and a label that is right for three of four.
   void put_reviews(int rows, const std::string& name = "reviews.csv") {
     std::string text = "id,text,label\n";

@@ -11,6 +11,7 @@
 
 #include "predict/review_model.h"
 #include "sullae/data/example.h"
+#include "support/content_of.h"
 #include "support/errors.h"
 #include "support/kafka_cluster.h"
 #include "support/program.h"
@@ -125,8 +126,7 @@ TEST_F(PredictStream, GoesOnUntilItIsToldToEnd) {
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_EQ(result.standard_output, "predicted 50 messages\n");
   expect_all(50);
-  std::ifstream stream(metrics);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  const std::string text = content_of(metrics);
   EXPECT_TRUE(contains(text, "sullae_source_lag_messages{source=\"" + cluster_.address("reviews") +
                                  "\",rank=\"0\"} 0\n"))
       << text;
@@ -138,8 +138,7 @@ TEST_F(PredictStream, LeavesItsLastFigures) {
   const auto metrics = directory_.path() / "predict.prom";
   put(0, 20);
   ASSERT_EQ(predict({"--columns", "id", "--metrics-file", metrics.string()}).exit_code, 0);
-  std::ifstream stream(metrics);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  const std::string text = content_of(metrics);
   EXPECT_TRUE(contains(text, "sullae_predict_messages_total{source=\"" +
                                  cluster_.address("reviews") + "\",rank=\"0\"} 20\n"))
       << text;

@@ -1,7 +1,6 @@
 // A run that is written as fast as it goes, and may be killed at any moment: run_log_program FOLDER STEPS [continue]. What it prints is kept.
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 
 #include "sullae/run_log.h"
 

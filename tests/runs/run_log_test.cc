@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <thread>
 
@@ -17,6 +16,7 @@
 #include "base/file_lock.h"
 #include "runs/history.h"
 #include "runs/record.h"
+#include "support/content_of.h"
 #include "support/errors.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
@@ -40,10 +40,7 @@ class RunLogTest : public ::testing::Test {
     history.update();
     return history;
   }
-  std::string lines() const {
-    std::ifstream stream(folder_ / runs::kMetricsFile);
-    return {std::istreambuf_iterator<char>(stream), {}};
-  }
+  std::string lines() const { return content_of(folder_ / runs::kMetricsFile); }
   void append(const std::string& text) const {
     std::ofstream(folder_ / runs::kMetricsFile, std::ios::app) << text;
   }

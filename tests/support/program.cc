@@ -11,10 +11,10 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <thread>
+
+#include "support/content_of.h"
 
 namespace sullae::testing {
 namespace {
@@ -140,8 +140,7 @@ std::vector<pid_t> processes_with(const std::string& mark) {
   while (const dirent* entry = ::readdir(directory.get())) {
     const auto pid = static_cast<pid_t>(std::atol(entry->d_name));
     if (pid <= 0 || pid == ::getpid()) continue;
-    std::ifstream stream(std::string("/proc/") + entry->d_name + "/cmdline");
-    const std::string line((std::istreambuf_iterator<char>(stream)), {});
+    const std::string line = content_of(std::string("/proc/") + entry->d_name + "/cmdline");
     if (line.find(mark) != std::string::npos) found.push_back(pid);
   }
   return found;

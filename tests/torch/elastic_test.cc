@@ -6,11 +6,11 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "support/content_of.h"
 #include "support/errors.h"
 #include "support/program.h"
 #include "support/temporary_directory.h"
@@ -207,8 +207,7 @@ TEST_F(TwoNetworks, AHostThatCannotBeReachedIsGivenUp) {
                         {ELASTIC_PROGRAM, directory_.path().string(), "300", "--pause", "30"}),
                   over_tcp());
   const auto steps = [&] {
-    std::ifstream samples(directory_.path() / "samples-0");
-    return std::count(std::istreambuf_iterator<char>(samples), {}, '\n');
+    return std::ranges::count(content_of(directory_.path() / "samples-0"), '\n');
   };
   wait_until([&] { return steps() > 20; });
   EXPECT_EQ(run_program({"ip", "-n", b_, "link", "set", "v1", "down"}).exit_code, 0);

@@ -1,15 +1,14 @@
 // `sullae train` while its ranks are killed, asked to go, and come: what it comes to is what an undisturbed run comes to.
 #include <algorithm>
 #include <csignal>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <random>
 #include <regex>
 #include <set>
 
 #include "runs/history.h"
 #include "runs/record.h"
+#include "support/content_of.h"
 #include "support/errors.h"
 #include "train/fixture.h"
 #include "train/small_images.h"
@@ -30,8 +29,7 @@ class ElasticTrain : public Train {
   std::vector<pid_t> ranks() const {
     std::vector<pid_t> found;
     for (const pid_t pid : processes_with(mnist_.string())) {
-      std::ifstream stream("/proc/" + std::to_string(pid) + "/cmdline");
-      const std::string line((std::istreambuf_iterator<char>(stream)), {});
+      const std::string line = content_of("/proc/" + std::to_string(pid) + "/cmdline");
       if (line.find(std::string("sullae\0train", 12)) != std::string::npos &&
           line.find(std::string("\0run\0", 5)) == std::string::npos)
         found.push_back(pid);

@@ -3,9 +3,8 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
-#include <fstream>
-
 #include "sullae/train.h"
+#include "support/content_of.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
 
@@ -58,16 +57,10 @@ TEST_F(ExportTorchScript, GivesWhatTheModelGives) {
   auto script = torch::jit::load((folder / "model.pt").string());
   const auto x = torch::rand({5, 4});
   EXPECT_TRUE(torch::allclose(script.forward({x}).toTensor(), model_(x)));
-  std::ifstream config(folder.parent_path() / "config.toml");
-  const std::string text{std::istreambuf_iterator<char>(config), {}};
+  const std::string text = content_of(folder.parent_path() / "config.toml");
   EXPECT_TRUE(contains(text, "[[inputs]]\nname = \"x\"\ndatatype = \"FP32\"\nshape = [-1, 4]"));
   EXPECT_TRUE(contains(text, "[[outputs]]\nname = \"y\"\ndatatype = \"FP32\"\nshape = [-1, 3]"));
   EXPECT_EQ(export_torchscript(*model_, kSource, options()).filename(), "2");
-}
-
-std::string file_text(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 TEST_F(ExportTorchScript, WritesWhatThePreprocessingNeeds) {
@@ -78,9 +71,9 @@ TEST_F(ExportTorchScript, WritesWhatThePreprocessingNeeds) {
                           .preprocessing = ServedTexts{{"a", "b"}, 7, true},
                           .classes = {"no", "yes"}};
   const auto folder = export_torchscript(script, texts);
-  EXPECT_EQ(file_text(folder / "vocabulary.txt"), "a\nb\n");
-  EXPECT_EQ(file_text(folder / "classes.txt"), "no\nyes\n");
-  EXPECT_TRUE(contains(file_text(folder.parent_path() / "config.toml"),
+  EXPECT_EQ(content_of(folder / "vocabulary.txt"), "a\nb\n");
+  EXPECT_EQ(content_of(folder / "classes.txt"), "no\nyes\n");
+  EXPECT_TRUE(contains(content_of(folder.parent_path() / "config.toml"),
                        "classes = \"classes.txt\"\npreprocessing = \"text\"\nvocabulary = "
                        "\"vocabulary.txt\"\nmax_words = 7\nnormalise = true\n"));
 
@@ -90,7 +83,7 @@ TEST_F(ExportTorchScript, WritesWhatThePreprocessingNeeds) {
                                  .name = "images",
                                  .preprocessing = ServedImages{.size = 28, .channels = 1}};
   EXPECT_TRUE(
-      contains(file_text(export_torchscript(script, images).parent_path() / "config.toml"),
+      contains(content_of(export_torchscript(script, images).parent_path() / "config.toml"),
                "preprocessing = \"image\"\nimage_size = 28\nchannels = 1\ncentre_share = 0.875\n"
                "mean = [0.485, 0.456, 0.406]\ndeviation = [0.229, 0.224, 0.225]\n"));
 

@@ -5,13 +5,12 @@
 #include <torch/torch.h>
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "sullae/torch.h"
 #include "sullae/torch/parallel.h"
+#include "support/content_of.h"
 #include "support/errors.h"
 #include "support/ranks.h"
 #include "support/temporary_directory.h"
@@ -257,8 +256,7 @@ TEST(Fit, ANumberThatIsNoneIsNeitherBestNorTheEnd) {
     EXPECT_TRUE(std::isnan(report.train_loss));
     EXPECT_TRUE(std::isnan(Report::read(options.report).train_loss));
     EXPECT_FALSE(std::filesystem::exists(directory.path() / "checkpoints" / "net-best.ckpt"));
-    std::ifstream metrics(options.metrics_file);
-    const std::string text{std::istreambuf_iterator<char>(metrics), {}};
+    const std::string text = content_of(options.metrics_file);
     EXPECT_FALSE(contains(text, "test_loss")) << "nothing was tested";
 
     Net again(2);

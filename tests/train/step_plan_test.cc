@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "sullae/data/order.h"
 #include "support/errors.h"
 

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "sullae/train/fit.h"
+#include "support/content_of.h"
 #include "support/errors.h"
 #include "train/fixture.h"
 
@@ -59,8 +60,7 @@ class Stop : public Train {
   }
   pid_t process_of_rank_1() const {
     for (const pid_t pid : processes_with(mnist_.string())) {
-      std::ifstream stream("/proc/" + std::to_string(pid) + "/environ");
-      const std::string text((std::istreambuf_iterator<char>(stream)), {});
+      const std::string text = content_of("/proc/" + std::to_string(pid) + "/environ");
       if (contains(text, "SULLAE_RANK=1")) return pid;
     }
     return 0;

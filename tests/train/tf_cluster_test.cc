@@ -1,6 +1,5 @@
 // The tasks of a TensorFlow cluster, which all have the same command line.
 #include <map>
-#include <memory>
 
 #include "support/errors.h"
 #include "support/free_ports.h"

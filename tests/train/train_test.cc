@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <iterator>
 
 #include "launch/binding.h"
+#include "support/content_of.h"
 #include "support/errors.h"
 #include "train/fixture.h"
 
@@ -113,8 +113,7 @@ TEST_F(Train, ARankKilledInTheMiddleOfAnEpochIsNamedAndLeavesAWholeCheckpoint) {
   // The ranks are the processes of this data set that are no launcher.
   pid_t victim = 0;
   for (const pid_t pid : processes_with(mnist_.string())) {
-    std::ifstream stream("/proc/" + std::to_string(pid) + "/environ");
-    const std::string variables((std::istreambuf_iterator<char>(stream)), {});
+    const std::string variables = content_of("/proc/" + std::to_string(pid) + "/environ");
     if (contains(variables, "SULLAE_RANK=1")) victim = pid;
   }
   ASSERT_NE(victim, 0);

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <thread>
-
 #include "sullae/error.h"
 #include "transport/store/store_server.h"
 

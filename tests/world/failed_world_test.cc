@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <thread>
 

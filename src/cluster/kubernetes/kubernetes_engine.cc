@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/environment.h"
 #include "base/hash.h"
 #include "base/version.h"
@@ -33,12 +34,12 @@ std::string indented(const std::string& text, int spaces) {
 }
 
 // Of Kubernetes's names (RFC 1123): lower case letters, digits and dashes.
-std::string name_of(std::string text) {
-  for (char& c : text) {
-    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+std::string name_of(std::string_view text) {
+  std::string name = to_lower(text);
+  for (char& c : name) {
     if (c == '_' || c == '.') c = '-';
   }
-  return text;
+  return name;
 }
 
 // Nobody counts the jobs of a folder that is reached from pods alone: what is the same job goes on where it was.

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <functional>
 #include <span>
-#include <vector>
 
 #include "collective/adasum/kernels.h"
 #include "collective/counts.h"

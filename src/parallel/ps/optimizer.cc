@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <span>
-#include <utility>
 
 #include "base/copy.h"
 #include "parallel/ps/core_options.h"

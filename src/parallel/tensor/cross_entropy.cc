@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
-#include <algorithm>
-
 #include "parallel/ranges.h"
 #include "parallel/tensor/parts.h"
 #include "parallel/tensor/scores_in_parts.h"

@@ -5,7 +5,6 @@
 #include <torch/types.h>
 
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>

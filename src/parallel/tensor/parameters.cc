@@ -2,8 +2,6 @@
 #include <torch/torch.h>
 
 #include <functional>
-#include <utility>
-#include <vector>
 
 #include "parallel/gradient_norm.h"
 #include "parallel/tensor/parts.h"

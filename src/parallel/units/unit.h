@@ -5,7 +5,6 @@
 #include <torch/types.h>
 
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/dump_json.h"
 #include "base/request_error.h"
 #include "serve/model/words_codec.h"
 #include "serve/protocol/json_tensors.h"

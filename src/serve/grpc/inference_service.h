@@ -2,7 +2,6 @@
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
-#include <string>
 
 #include "http/access.h"
 #include "http/budget.h"

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/dump_json.h"
 #include "base/request_error.h"
 #include "serve/protocol/json_tensors.h"
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/dump_json.h"
 #include "base/half.h"
 #include "base/json_message.h"
 #include "base/request_error.h"
@@ -177,10 +178,6 @@ std::string shorten(std::string text) {
   constexpr std::size_t kShown = 60;
   if (text.size() > kShown) text = text.substr(0, kShown) + "…";
   return text;
-}
-
-std::string dump_json(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 void append_elements(const json& value, InferTensor& tensor) {

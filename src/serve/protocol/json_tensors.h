@@ -14,8 +14,6 @@ namespace sullae::serve {
 nlohmann::json parse_json(std::string_view text, http::Reservation* memory = nullptr);
 /// Before an answer with so many elements is made as JSON, which takes far more memory than they do. Throws RequestError: too_large, unavailable.
 void reserve_answer(http::Reservation& memory, std::size_t elements);
-/// Never throws: bytes that are no UTF-8 become U+FFFD.
-std::string dump_json(const nlohmann::json& value);
 
 /// Of what a client sent as much as a message needs.
 std::string shorten(std::string text);

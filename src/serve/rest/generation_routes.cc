@@ -2,6 +2,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/dump_json.h"
 #include "http/event_stream.h"
 #include "http/responses.h"
 #include "serve/generation/generate.h"

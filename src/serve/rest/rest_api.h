@@ -1,10 +1,6 @@
 // The HTTP interface: who may ask for what, and which route answers.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "http/access.h"
 #include "http/origin.h"
 #include "http/responses.h"

@@ -3,8 +3,6 @@
 
 #include <torch/csrc/autograd/variable.h>
 
-#include <utility>
-
 namespace sullae {
 
 /// A pointer that shares it: std::shared_ptr up to some libtorch 2.x, then c10::intrusive_ptr.

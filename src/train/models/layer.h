@@ -7,8 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "sullae/parallel/sharded_units.h"
 #include "sullae/sullae.h"

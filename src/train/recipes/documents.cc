@@ -1,6 +1,5 @@
 #include "train/recipes/documents.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "sullae/error.h"

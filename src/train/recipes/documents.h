@@ -1,7 +1,6 @@
 // Texts without classes, to learn to write from.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>

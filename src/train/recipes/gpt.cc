@@ -9,7 +9,6 @@
 #include <iterator>
 #include <numeric>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "sullae/data/order.h"

@@ -2,7 +2,6 @@
 
 #include <optional>
 #include <unordered_map>
-#include <utility>
 
 #include "sullae/torch.h"
 #include "torch/trained_parameters.h"

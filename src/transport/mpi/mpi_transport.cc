@@ -9,7 +9,6 @@
 #include <climits>
 #include <cstdlib>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 #include "base/deadline.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <netdb.h>
 
-#include <cstddef>
 #include <cstring>
 #include <memory>
 

@@ -2,10 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <set>
 
 #include "sullae/error.h"
 #include "sullae/sullae.h"

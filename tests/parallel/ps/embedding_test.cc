@@ -2,9 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <thread>
-#include <tuple>
 
 #include "sullae/ps.h"
 #include "sullae/torch.h"

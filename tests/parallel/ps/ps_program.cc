@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <string>
 #include <thread>
 
 #include "sullae/ps.h"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <thread>
 
 #include "serve/models.h"
 #include "serve/proto/open_inference.grpc.pb.h"

@@ -4,8 +4,6 @@
 #include <sys/stat.h>
 
 #include <atomic>
-#include <cstring>
-#include <future>
 #include <thread>
 
 #include "base/request_error.h"
