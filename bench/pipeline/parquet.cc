@@ -41,7 +41,7 @@ void make(const std::string& file, const std::string& kind, const std::string& t
   std::mt19937_64 random(1);
   constexpr std::size_t kPicture = 8192;
   const bool of_texts = kind == "texts";
-  const std::size_t count = of_texts ? 4 * set->size() : 40'000;
+  const std::size_t count = of_texts ? 16 * set->size() : 40'000;
   for (std::size_t i = 0; i < count; ++i) {
     const auto sample = set->read(i % set->size());
     if (of_texts) {

@@ -16,7 +16,10 @@ const typename Values::value_type* only_value(const Example& example, std::strin
 
 }  // namespace
 
+// Of a few, one after the other: most differ in their size.
 Features::const_iterator Features::find(std::string_view name) const {
+  constexpr std::size_t kFew = 8;
+  if (size() <= kFew) return std::ranges::find(entries_, name, &Entry::first);
   const auto found = std::ranges::lower_bound(entries_, name, {}, &Entry::first);
   return found != end() && found->first == name ? found : end();
 }
@@ -29,12 +32,12 @@ const Feature& Features::at(std::string_view name) const {
 }
 
 Feature& Features::operator[](std::string_view name) {
+  if (const auto found = find(name); found != end())
+    return entries_[static_cast<std::size_t>(found - begin())].second;
   // A text, its class and its label: as many as most samples have.
   if (entries_.capacity() == 0) entries_.reserve(3);
-  auto found = std::ranges::lower_bound(entries_, name, {}, &Entry::first);
-  if (found == entries_.end() || found->first != name)
-    found = entries_.emplace(found, std::string(name), Feature());
-  return found->second;
+  const auto place = std::ranges::lower_bound(entries_, name, {}, &Entry::first);
+  return entries_.emplace(place, std::string(name), Feature())->second;
 }
 
 bool Features::erase(std::string_view name) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "data/columnar/byte_source.h"
+#include "data/columnar/kept_memory.h"
 #include "data/columnar/table_file.h"
 
 namespace sullae::data {
@@ -18,6 +19,7 @@ namespace {
 arrow::ipc::IpcReadOptions in_this_thread() {
   auto options = arrow::ipc::IpcReadOptions::Defaults();
   options.use_threads = false;
+  options.memory_pool = kept_memory();
   return options;
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "data/columnar/kept_memory.h"
+
 namespace sullae::data {
 namespace {
 
@@ -73,7 +75,7 @@ class ByteSource final : public arrow::io::RandomAccessFile {
     const auto size = static_cast<std::int64_t>(file_->size());
     const auto count =
         std::clamp<std::int64_t>(size - position, 0, std::max<std::int64_t>(bytes, 0));
-    ARROW_ASSIGN_OR_RAISE(auto buffer, arrow::AllocateBuffer(count));
+    ARROW_ASSIGN_OR_RAISE(auto buffer, arrow::AllocateBuffer(count, kept_memory()));
     ARROW_ASSIGN_OR_RAISE(const auto read, ReadAt(position, count, buffer->mutable_data()));
     (void)read;
     return std::shared_ptr<arrow::Buffer>(std::move(buffer));

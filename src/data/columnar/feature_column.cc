@@ -214,6 +214,11 @@ class ColumnOfFeatures final : public FeatureColumn {
     return values_->read(range.first, range.second);
   }
 
+  std::optional<Feature> all() const override {
+    if (!lists_.empty() || array_->null_count() > 0) return std::nullopt;
+    return values_->read(0, array_->length());
+  }
+
  private:
   ArrayPtr array_;
   std::vector<ArrayPtr> lists_;

@@ -34,6 +34,8 @@ class FeatureColumn {
   /// Empty for a null. Throws DamagedRecord, which says why and not where, for a list with a null in it, and for numbers that
   /// are too large.
   virtual std::optional<Feature> at(std::int64_t row) const = 0;
+  /// The values of all rows, or nothing where one is null, or may have several, or none. Throws as at() does.
+  virtual std::optional<Feature> all() const = 0;
 };
 /// `path` of a Leaf, whose first number is that of the column in the batch here. Throws DamagedRecord. `is_key`: see real_of().
 std::unique_ptr<FeatureColumn> make_feature_column(const arrow::RecordBatch& batch,

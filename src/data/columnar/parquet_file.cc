@@ -11,6 +11,7 @@
 #include <exception>
 
 #include "data/columnar/byte_source.h"
+#include "data/columnar/kept_memory.h"
 #include "data/columnar/table_file.h"
 
 namespace sullae::data {
@@ -69,11 +70,12 @@ class ParquetFile final : public TableFile {
  private:
   // A reader is of one thread; all have what was read of the end of the file.
   std::unique_ptr<parquet::arrow::FileReader> open() const {
-    auto properties = parquet::default_reader_properties();
+    parquet::ReaderProperties properties(kept_memory());
     properties.set_page_checksum_verification(true);
     parquet::ArrowReaderProperties arrow_properties(/*use_threads=*/false);
     arrow_properties.set_pre_buffer(false);
     parquet::arrow::FileReaderBuilder builder;
+    builder.memory_pool(kept_memory());
     check_status(builder.Open(source_, properties, metadata_));
     builder.properties(arrow_properties);
     return value_of(builder.Build());

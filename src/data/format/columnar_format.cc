@@ -103,7 +103,7 @@ class ColumnarDataset final : public TypedTable {
     }));
   }
 
-  // What is damaged who reads it is told.
+  // Whole numbers together, where all are there. What is damaged who reads it is told.
   void for_each(const Leaf& label, const Act& act) const {
     auto path = label.path;
     const int field = std::exchange(path.front(), 0);
@@ -114,10 +114,21 @@ class ColumnarDataset final : public TypedTable {
         return;
       }
     };
+    const bool are_numbers = describe(label).kind == FeatureKind::integer;
+    const auto act_on_all = [&](const FeatureColumn& column) {
+      try {
+        const auto values = are_numbers ? column.all() : std::nullopt;
+        if (values) act(*values);
+        return values.has_value();
+      } catch (const DamagedRecord&) {  // one of them
+        return false;
+      }
+    };
     for (std::size_t piece = 0; piece < file_->rows().size(); ++piece) {
       try {
         for (const auto& batch : file_->read(piece, {field})) {
           const auto column = make_feature_column(*batch, path);
+          if (act_on_all(*column)) continue;
           for (std::int64_t row = 0; row < batch->num_rows(); ++row) act_on(*column, row);
         }
       } catch (const DamagedRecord&) {

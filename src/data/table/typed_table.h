@@ -50,6 +50,8 @@ class TypedTable : public Dataset {
     for (const auto& [feature, k] : roles_.features) {
       if (auto values = read(k)) example.features.insert_or_assign(feature, *std::move(values));
     }
+    // Before the text, in whose front its class is put.
+    if (roles_.label) set_label(i, read(*roles_.label), example);
     if (roles_.texts.size() == 1) {
       const std::size_t k = roles_.texts.front();
       set_text(i, k, read(k), example);
@@ -65,7 +67,6 @@ class TypedTable : public Dataset {
       if (is_first) fail(i, roles_.texts.front(), "is missing");
       example.set(feature::kText, std::move(text));
     }
-    if (roles_.label) set_label(i, read(*roles_.label), example);
     return example;
   }
 

@@ -1,0 +1,70 @@
+#include "sullae/data/example.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/errors.h"
+
+namespace sullae::testing {
+namespace {
+
+using data::Features;
+using Integers = std::vector<std::int64_t>;
+
+std::vector<std::string> names_of(const Features& features) {
+  std::vector<std::string> names;
+  for (const auto& [name, feature] : features) names.push_back(name);
+  return names;
+}
+
+TEST(Features, AreInTheOrderOfNames) {
+  Features features;
+  EXPECT_TRUE(features.empty());
+  for (const char* name : {"text", "image/class/text", "label", "a"})
+    features.insert_or_assign(name, Integers{1});
+  EXPECT_EQ(names_of(features),
+            (std::vector<std::string>{"a", "image/class/text", "label", "text"}));
+  features.insert_or_assign("label", Integers{2});
+  EXPECT_EQ(features.size(), 4U);
+  EXPECT_EQ(features.at("label"), data::Feature(Integers{2}));
+}
+
+TEST(Features, AreFoundHoweverManyThereAre) {
+  for (const int count : {0, 1, 2, 8, 9, 100}) {
+    Features features;
+    for (int i = count; i-- > 0;) features[std::to_string(i * 7 % 101)] = Integers{i};
+    EXPECT_EQ(static_cast<int>(features.size()), count);
+    for (int i = 0; i < count; ++i) {
+      ASSERT_TRUE(features.contains(std::to_string(i * 7 % 101))) << count;
+      EXPECT_EQ(features.at(std::to_string(i * 7 % 101)), data::Feature(Integers{i}));
+    }
+    EXPECT_FALSE(features.contains("none"));
+    EXPECT_EQ(features.find(""), features.end());
+    EXPECT_EQ(error_of<std::out_of_range>([&] { static_cast<void>(features.at("none")); }),
+              "there is no feature 'none' in this sample");
+  }
+}
+
+TEST(Features, AreErased) {
+  Features features;
+  features["a"] = Integers{1};
+  features["b"] = Integers{2};
+  EXPECT_FALSE(features.erase("c"));
+  EXPECT_TRUE(features.erase("a"));
+  EXPECT_EQ(names_of(features), std::vector<std::string>{"b"});
+  Features other;
+  EXPECT_NE(features, other);
+  other["b"] = Integers{2};
+  EXPECT_EQ(features, other);
+}
+
+TEST(Features, ThatAreNewHaveNoValues) {
+  Features features;
+  EXPECT_EQ(features["a"], data::Feature(std::vector<std::string>()));
+}
+
+}  // namespace
+}  // namespace sullae::testing
