@@ -174,8 +174,8 @@ class Server::Impl final : public SessionHost {
     acceptor_.bind(endpoint, error);
     if (!error) acceptor_.listen(net::socket_base::max_listen_connections, error);
     if (error)
-      throw Error(
-          fmt::format("{}:{}: cannot listen: {}", options_.host, options_.port, error.message()));
+      throw Error(fmt::format("{}:{}: cannot listen ({}): {}", options_.host, options_.port,
+                              options_.port_flag, error.message()));
     port_ = acceptor_.local_endpoint().port();
   }
 

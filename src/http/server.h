@@ -16,6 +16,8 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   /// 0: any that is free.
   std::uint16_t port = 8000;
+  /// What messages call it.
+  const char* port_flag = "--port";
   int threads = 1;
   std::size_t max_body_bytes = std::size_t{64} << 20;
   /// Of all requests that are being read or answered.

@@ -81,6 +81,7 @@ class InferenceServer::Impl {
     http_ = std::make_unique<http::Server>(
         http::ServerOptions{.host = options.host,
                             .port = options.http_port,
+                            .port_flag = "--http-port",
                             .threads = http_threads,
                             .max_body_bytes = options.max_body_bytes,
                             .max_inflight_bytes = options.max_inflight_bytes,

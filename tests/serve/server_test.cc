@@ -239,11 +239,13 @@ TEST_F(ServerTest, APortThatIsTakenIsNamed) {
   other.repository = elsewhere.path();
   other.http_port = server_->http_port();
   EXPECT_TRUE(contains(error_of([&] { InferenceServer server(other); }),
-                       "127.0.0.1:" + std::to_string(other.http_port) + ": cannot listen"));
+                       "127.0.0.1:" + std::to_string(other.http_port) +
+                           ": cannot listen (--http-port): Address already in use"));
   other = options_;
   other.repository = elsewhere.path();
   other.grpc_port = server_->grpc_port();
-  EXPECT_TRUE(contains(error_of([&] { InferenceServer server(other); }), "cannot listen for gRPC"));
+  EXPECT_TRUE(contains(error_of([&] { InferenceServer server(other); }),
+                       "cannot listen for gRPC (--grpc-port): Address already in use"));
   other.host = "nowhere";
   EXPECT_TRUE(contains(error_of([&] { InferenceServer server(other); }),
                        "--host nowhere: expected an address"));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
@@ -9,7 +10,10 @@
 #include <algorithm>
 #include <limits>
 #include <mutex>
+#include <string>
+#include <string_view>
 
+#include "base/environment.h"
 #include "base/file.h"
 #include "serve/grpc/inference_service.h"
 #include "serve/grpc/reflection.h"
@@ -22,6 +26,32 @@ namespace {
 constexpr int kMostStreams = 256;
 constexpr const char* kService = inference::GRPCInferenceService::service_full_name();
 constexpr std::size_t kMaxPemBytes = std::size_t{1} << 20;
+
+// Why a port cannot be had gRPC says in its log alone: as a line of its insides, in which the system's word is.
+class StartLog {
+ public:
+  StartLog() {
+    reason().clear();
+    if (process_environment()("GRPC_VERBOSITY")) return;  // somebody wants to see it
+    ::gpr_set_log_function([](gpr_log_func_args* said) {
+      constexpr std::string_view kMark = "os_error:\"";
+      const std::string_view message = said->message;
+      const auto at = message.find(kMark);
+      if (at == std::string_view::npos) return;
+      const auto begin = at + kMark.size();
+      reason() = message.substr(begin, message.find('"', begin) - begin);
+    });
+  }
+  ~StartLog() { ::gpr_set_log_function(nullptr); }
+  StartLog(const StartLog&) = delete;
+  StartLog& operator=(const StartLog&) = delete;
+
+  // Empty where it has said none.
+  static std::string& reason() {
+    static thread_local std::string why;
+    return why;
+  }
+};
 
 }  // namespace
 
@@ -55,12 +85,12 @@ class GrpcServer::Impl {
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
     builder.RegisterService(&service_);
     builder.RegisterCallbackGenericService(&reflection_);
+    const StartLog log;
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0)
-      throw Error(
-          fmt::format("{}: cannot listen for gRPC: expected an address of this host, and a free "
-                      "--grpc-port",
-                      address));
+      throw Error(fmt::format("{}: cannot listen for gRPC (--grpc-port): {}", address,
+                              StartLog::reason().empty() ? "is no address of this host, or taken"
+                                                         : StartLog::reason()));
     set_ready(false);
   }
   ~Impl() { shutdown(); }
