@@ -28,7 +28,8 @@ std::vector<ServedTensor> tensors_of(const Tensors& given) {
   return tensors;
 }
 
-std::filesystem::path export_script(
+// A text: Python's paths make one slash of "s3://".
+std::string export_script(
     const py::bytes& script, const std::filesystem::path& repository, const std::string& name,
     const Tensors& inputs, const Tensors& outputs, int max_batch_size,
     const std::variant<std::monostate, ServedTexts, ServedImages>& preprocessing,
@@ -42,7 +43,7 @@ std::filesystem::path export_script(
                                   .classes = classes};
   std::istringstream stream(script);
   const py::gil_scoped_release release;
-  return export_torchscript(torch::jit::load(stream, torch::kCPU), options);
+  return export_torchscript(torch::jit::load(stream, torch::kCPU), options).string();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@ import pathlib
 import pickle
 import re
 import subprocess
+import sys
 import tarfile
 import threading
 
@@ -243,6 +244,26 @@ def test_what_cannot_be_exported(tmp_path, options, message):
     with pytest.raises((sullae.InputError, TypeError), match=message):
         serve.export(torch.nn.Linear(4, 2), tmp_path, "linear", **options)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_repository_in_a_store(tmp_path, monkeypatch):
+    program = pathlib.Path(__file__).parents[2] / "tests" / "storage" / "store_server.py"
+    server = subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True)
+    try:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{server.stdout.readline().split()[1]}")
+        for name, value in {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "eu-north-1"}.items():
+            monkeypatch.setenv(name, value)
+        x = torch.zeros(1, 4)
+        for version in (1, 2):
+            folder = serve.export(torch.nn.Linear(4, 2), "s3://bucket/models", "linear", example_inputs=x)
+            assert folder == f"s3://bucket/models/linear/{version}"
+        with pytest.raises(sullae.InputError, match="s3://bucket/models/linear/config.toml: outputs is .* expected the same"):
+            serve.export(torch.nn.Linear(4, 3), "s3://bucket/models", "linear", example_inputs=x)
+        with pytest.raises(sullae.InputError, match="which has lost a slash: expected a str, 's3://bucket/models'"):
+            serve.export(torch.nn.Linear(4, 2), pathlib.Path("s3://bucket/models"), "linear", example_inputs=x)
+    finally:
+        server.kill()
+        server.wait()
 
 
 def test_what_tracing_does_not_see(tmp_path):

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import pathlib
+import re
 import warnings
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -55,10 +56,10 @@ def export(
     preprocessing: Union[Texts, Images, None] = None,
     classes: Sequence[str] = (),
     max_batch_size: int = 64,
-) -> pathlib.Path:
+) -> Union[str, pathlib.Path]:
     """Writes ``model`` (of PyTorch, Keras on torch, or TorchScript) as ``<repository>/<name>/<n>/model.pt``, the next version, and
     beside the first a config.toml that says how it is served. The version appears whole or not at all; a running server
-    loads it. Returns its folder.
+    loads it. Returns its folder. A repository in a store is a str, "s3://bucket/models", and so is the folder in it.
 
     Say what the model takes by one of: ``example_inputs``, a tensor or several, whose first size is the batch; ``inputs``,
     {name: TensorSpec}; ``preprocessing``, Texts(…) or Images(…), with the names of ``classes``. ``outputs`` are found by a try
@@ -68,6 +69,8 @@ def export(
     anything is written: InputError says what differs. It stays as it is, in its mode and on its device. Any thread; one rank."""
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"export: a {type(model).__module__}.{type(model).__name__}: expected a torch.nn.Module or a Keras model")
+    if isinstance(repository, pathlib.PurePath) and re.match(r"(s3|s?webhdfs):/", str(repository)):
+        raise InputError(f"export: repository: a path, which has lost a slash: expected a str, '{str(repository).replace(':/', '://', 1)}'")
     given = [way for way in (example_inputs, inputs, preprocessing) if way is not None]
     if len(given) != 1:
         raise InputError(f"export: {len(given)} of example_inputs, inputs and preprocessing: expected one of them")
@@ -86,18 +89,17 @@ def export(
                 outputs = _outputs(script, examples, max_batch_size)
         buffer = io.BytesIO()
         torch.jit.save(script, buffer)
-    return pathlib.Path(
-        _core.export_script(
-            buffer.getvalue(),
-            str(repository),
-            name,
-            _triples(inputs or {}),
-            _triples(outputs or {}),
-            max_batch_size,
-            _prepared(preprocessing),
-            list(classes),
-        )
+    folder = _core.export_script(
+        buffer.getvalue(),
+        str(repository),
+        name,
+        _triples(inputs or {}),
+        _triples(outputs or {}),
+        max_batch_size,
+        _prepared(preprocessing),
+        list(classes),
     )
+    return folder if "://" in folder else pathlib.Path(folder)
 
 
 @contextlib.contextmanager

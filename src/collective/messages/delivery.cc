@@ -190,25 +190,28 @@ void Delivery::end_moved() {
   }
 }
 
+// Or an offer of one.
+void Delivery::take_message(int from, const Packet& packet, std::span<const std::byte> payload) {
+  if (closed_.contains(packet.context)) {
+    if (packet.kind == PacketKind::offer) answer(from, {.kind = PacketKind::left, .id = packet.id});
+    return tell_closed(packet.context, from);
+  }
+  const auto found = std::ranges::find_if(
+      posted_, [&](const Operation* receive) { return fits(*receive, from, packet); });
+  if (found == posted_.end()) {
+    early_.push_back({from, packet, {payload.begin(), payload.end()}});
+    return;
+  }
+  Operation& receive = **found;
+  posted_.erase(found);
+  settle(receive, from, packet, payload);
+}
+
 void Delivery::take(int from, const Packet& packet, std::span<const std::byte> payload) {
   switch (packet.kind) {
     case PacketKind::message:
-    case PacketKind::offer: {
-      if (closed_.contains(packet.context)) {
-        if (packet.kind == PacketKind::offer)
-          answer(from, {.kind = PacketKind::left, .id = packet.id});
-        return tell_closed(packet.context, from);
-      }
-      const auto found = std::ranges::find_if(
-          posted_, [&](const Operation* receive) { return fits(*receive, from, packet); });
-      if (found == posted_.end()) {
-        early_.push_back({from, packet, {payload.begin(), payload.end()}});
-        return;
-      }
-      Operation& receive = **found;
-      posted_.erase(found);
-      return settle(receive, from, packet, payload);
-    }
+    case PacketKind::offer:
+      return take_message(from, packet, payload);
     case PacketKind::ready:
       if (Operation* const send = take_offered(packet.id)) {
         sending_.push_back(

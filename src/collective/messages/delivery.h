@@ -106,6 +106,7 @@ class Delivery {
   void withdraw(int peer, std::uint64_t id);
   void take_back(int from, std::uint64_t id);
   bool move(std::list<Moving>& moving, Step step);
+  void take_message(int from, const Packet& packet, std::span<const std::byte> payload);
   void take(int from, const Packet& packet, std::span<const std::byte> payload);
   void tell_closed(std::uint64_t context, int peer);
   void place_part(int from, const Packet& packet, std::span<const std::byte> payload);

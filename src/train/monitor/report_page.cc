@@ -103,80 +103,63 @@ std::string plots(const std::vector<Report>& reports) {
          plot(rates, {"Learning rate at the end of the epoch", "epoch", "", true});
 }
 
+struct Row {
+  std::string title;
+  std::function<std::string(const Report&)> cell;
+};
+
+std::string percent(double part) { return fmt::format("{:.2f} %", 100 * part); }
+
+// A field as it is.
+Row row_of(const char* title, auto Report::*field) {
+  return {title, [field](const Report& r) {
+            return fmt::format("{}", r.*field);
+          }};
+}
+Row row_of_part(const char* title, double Report::*field) {
+  return {title, [field](const Report& r) {
+            return percent(r.*field);
+          }};
+}
+
+std::vector<Row> rows_of_all() {
+  return {row_of("ranks", &Report::world_size),
+          row_of("replicas in each", &Report::scale_up),
+          row_of("threads a rank", &Report::threads),
+          row_of("parameters", &Report::parameters),
+          row_of("samples a step", &Report::batch_size),
+          row_of("epochs", &Report::epochs),
+          row_of("steps", &Report::steps),
+          {"test loss",
+           [](const Report& r) {
+             return r.tested ? fmt::format("{:.4f}", r.test_loss) : "";
+           }},
+          {"samples/s",
+           [](const Report& r) {
+             return fmt::format("{:.0f}", r.samples_per_second);
+           }},
+          row_of_part("waiting for data", &Report::waiting_for_data),
+          row_of_part("waiting for ranks", &Report::waiting_for_ranks),
+          row_of("skipped steps", &Report::skipped_steps),
+          row_of("damaged records", &Report::damaged_records),
+          {"memory of a rank", format_memory},
+          {"time", [](const Report& r) {
+             return format_duration(r.seconds);
+           }}};
+}
+
 std::string summary(const std::vector<Report>& reports) {
-  struct Row {
-    std::string title;
-    std::function<std::string(const Report&)> cell;
-  };
-  const auto percent = [](double part) {
-    return fmt::format("{:.2f} %", 100 * part);
-  };
-  std::vector<Row> rows = {{"ranks",
-                            [](const Report& r) {
-                              return fmt::format("{}", r.world_size);
-                            }},
-                           {"replicas in each",
-                            [](const Report& r) {
-                              return fmt::format("{}", r.scale_up);
-                            }},
-                           {"threads a rank",
-                            [](const Report& r) {
-                              return fmt::format("{}", r.threads);
-                            }},
-                           {"parameters",
-                            [](const Report& r) {
-                              return fmt::format("{}", r.parameters);
-                            }},
-                           {"samples a step",
-                            [](const Report& r) {
-                              return fmt::format("{}", r.batch_size);
-                            }},
-                           {"epochs",
-                            [](const Report& r) {
-                              return fmt::format("{}", r.epochs);
-                            }},
-                           {"steps",
-                            [](const Report& r) {
-                              return fmt::format("{}", r.steps);
-                            }},
-                           {"test loss",
-                            [](const Report& r) {
-                              return r.tested ? fmt::format("{:.4f}", r.test_loss) : "";
-                            }},
-                           {"samples/s",
-                            [](const Report& r) {
-                              return fmt::format("{:.0f}", r.samples_per_second);
-                            }},
-                           {"waiting for data",
-                            [&](const Report& r) {
-                              return percent(r.waiting_for_data);
-                            }},
-                           {"waiting for ranks",
-                            [&](const Report& r) {
-                              return percent(r.waiting_for_ranks);
-                            }},
-                           {"skipped steps",
-                            [](const Report& r) {
-                              return fmt::format("{}", r.skipped_steps);
-                            }},
-                           {"damaged records",
-                            [](const Report& r) {
-                              return fmt::format("{}", r.damaged_records);
-                            }},
-                           {"memory of a rank", format_memory},
-                           {"time", [](const Report& r) {
-                              return format_duration(r.seconds);
-                            }}};
-  for (const Metric& metric : reports.front().metrics)
+  auto rows = rows_of_all();
+  const Report& first = reports.front();
+  for (const Metric& metric : first.metrics)
     rows.push_back({"test " + metric.name, [&metric](const Report& r) {
                       return format_test_metric(metric, r);
                     }});
   if (reports.size() > 1) {
-    rows.push_back({"scaling efficiency", [&](const Report& r) {
+    rows.push_back({"scaling efficiency", [&first](const Report& r) {
                       const double ideal = static_cast<double>(r.world_size) * r.scale_up /
-                                           (reports.front().world_size * reports.front().scale_up);
-                      return percent(r.samples_per_second / reports.front().samples_per_second /
-                                     ideal);
+                                           (first.world_size * first.scale_up);
+                      return percent(r.samples_per_second / first.samples_per_second / ideal);
                     }});
   }
   std::string html = "<div class=\"scroll\"><table>\n";
