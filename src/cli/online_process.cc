@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "launch/process.h"
 #include "launch/remote_shell.h"
+#include "sullae/error.h"
 
 namespace sullae::cli {
 namespace {

@@ -34,7 +34,7 @@ class Call {
       const std::string_view text(*variable);
       if (!own.contains(std::string(text.substr(0, text.find('='))))) variables_.emplace_back(text);
     }
-    for (const auto& [name, value] : own) variables_.push_back(name + '=' + value);
+    for (const auto& [name, value] : own) variables_.push_back(fmt::format("{}={}", name, value));
     pointers_to(words_, arguments_);
     pointers_to(variables_, environment_);
   }

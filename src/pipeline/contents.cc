@@ -108,7 +108,7 @@ std::optional<std::string> Contents::of_file(const fs::path& file) {
   const auto known = known_.find(file.string());
   if (known != known_.end() && known->second.bytes == bytes && known->second.time == time)
     return known->second.hash;
-  const auto hash = hash_of(file);
+  auto hash = hash_of(file);
   // What was written a moment ago may be written again within the clock's tick, after it was read: it is not known by its time.
   constexpr std::int64_t kSettled = 2'000'000'000;
   if (hash && now - time >= kSettled)
@@ -136,7 +136,11 @@ std::optional<std::string> Contents::of(const fs::path& path) {
       files[file.lexically_relative(path).string()] = *std::move(content);
   });
   std::uint64_t hash = kFnvStart;
-  for (const auto& [name, content] : files) hash = fnv1a(name + '\0' + content + '\n', hash);
+  for (const auto& [name, content] : files) {
+    for (const std::string_view part : {std::string_view(name), std::string_view("\0", 1),
+                                        std::string_view(content), std::string_view("\n")})
+      hash = fnv1a(part, hash);
+  }
   return fmt::format("{:016x}-{}", hash, files.size());
 }
 

@@ -69,14 +69,14 @@ fs::path publish_to_store(const fs::path& model, const std::string& config,
   for (const auto& entry : fs::recursive_directory_iterator(making.path())) {
     if (entry.is_regular_file()) files.push_back(entry.path());
   }
-  std::ranges::stable_partition(files, [](const fs::path& file) {
+  std::stable_partition(files.begin(), files.end(), [](const fs::path& file) {
     return file.filename() != kModelFile && file.filename() != kScriptFile;
   });
   if (!storage::exists(model / kModelConfig)) storage::write_file(model / kModelConfig, config);
   std::int64_t largest = 0;
   for (const auto& entry : storage::list(model))
     largest = std::max(largest, version_number(entry.name));
-  const fs::path version = model / std::to_string(largest + 1);
+  fs::path version = model / std::to_string(largest + 1);
   try {
     for (const auto& file : files)
       storage::upload(file, version / fs::relative(file, making.path()));
@@ -134,7 +134,7 @@ fs::path publish_version(const fs::path& repository, const std::string& name,
     write(making);
     failpoint("publish.written");
     for (;;) {
-      const fs::path version = model / std::to_string(largest_version(model) + 1);
+      fs::path version = model / std::to_string(largest_version(model) + 1);
       fs::rename(making, version, error);
       if (!error) {
         failpoint("publish.renamed");

@@ -44,7 +44,7 @@ std::optional<Status> local_status(const fs::path& path) {
 
 // Also of what cannot be seen: a folder may hold such things.
 Status status_in_list(const fs::path& path) {
-  const Status none{.is_file = false, .version = {}};
+  Status none{.is_file = false, .version = {}};
   try {
     return local_status(path).value_or(none);
   } catch (const InputError&) {
