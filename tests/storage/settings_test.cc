@@ -59,6 +59,17 @@ TEST_F(S3SettingsTest, EnvironmentComesFirstThenTheFiles) {
   EXPECT_EQ(read_s3_settings(environment()).endpoint, "http://s3");
 }
 
+// As who wants none of a home's says it, and as it is where the home is another user's.
+TEST_F(S3SettingsTest, FilesThatAreNoneSayNothing) {
+  variables_["AWS_CONFIG_FILE"] = "/dev/null";
+  variables_["AWS_SHARED_CREDENTIALS_FILE"] = "/proc/1/none/none";
+  variables_["AWS_ACCESS_KEY_ID"] = "a";
+  variables_["AWS_SECRET_ACCESS_KEY"] = "b";
+  variables_["AWS_REGION"] = "us-west-2";
+  EXPECT_EQ(read_s3_settings(environment()).region, "us-west-2");
+  EXPECT_EQ(credentials().access_key, "a");
+}
+
 TEST_F(S3SettingsTest, SaysWhatIsMissing) {
   EXPECT_EQ(
       error_of<InputError>([&] { credentials(); }),
