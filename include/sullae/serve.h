@@ -36,7 +36,7 @@ struct ServeOptions {
   /// Without tokens, requests must name this machine in their header Host: by an address, as localhost, by its name,
   /// by `host`, or by one of these. Pages of other sites may not send requests.
   std::vector<std::string> allowed_hosts = {};
-  /// Between looks at the repository.
+  /// Between looks at the repository; at one in a store each takes a few requests a model.
   std::chrono::milliseconds poll{1000};
   /// How long a client may take to send a request, and a connection may stay open between two.
   std::chrono::milliseconds read_timeout{30000};

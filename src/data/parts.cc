@@ -43,10 +43,6 @@ bool holds_job_parts(const fs::path& folder) {
   });
 }
 
-fs::path without_slash(const fs::path& path) {
-  return path.has_filename() ? path : path.parent_path();
-}
-
 bool is_within(const fs::path& file, const std::set<fs::path>& folders) {
   for (fs::path folder = file.parent_path();; folder = folder.parent_path()) {
     if (folders.contains(folder)) return true;
@@ -55,7 +51,7 @@ bool is_within(const fs::path& file, const std::set<fs::path>& folders) {
 }
 
 bool has_success(const fs::path& path) {
-  fs::path folder = without_slash(storage::absolute(path));
+  fs::path folder = storage::without_slash(storage::absolute(path));
   while (!storage::exists(folder / kSuccess)) {
     if (!is_partition(folder)) return false;
     folder = folder.parent_path();
@@ -160,7 +156,7 @@ void check_numbered(const std::vector<Part>& parts, const std::vector<Part>& fil
   if (success_file == "no") return;
   std::set<fs::path> folders;
   for (const auto& [path, status] : parts) {
-    if (status.is_folder) folders.insert(without_slash(path));
+    if (status.is_folder) folders.insert(storage::without_slash(path));
   }
   // What stands behind the numbers may differ from file to file, as a hash of each does.
   static const std::regex pattern(R"((.*-)(\d{5,9})(-of-(\d{5,9})).*)");

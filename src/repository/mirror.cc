@@ -43,10 +43,6 @@ std::string prefix_of(const std::string& model, std::int64_t number) {
   return fmt::format("{}/{}/", model, number);
 }
 
-fs::path without_slash(const fs::path& path) {
-  return path.has_filename() ? path : path.parent_path();
-}
-
 bool holds_model(const fs::path& version) {
   return storage::exists(version / kModelFile) || storage::exists(version / kScriptFile);
 }
@@ -84,7 +80,7 @@ fs::path default_copy(const fs::path& remote, const std::string& purpose) {
     throw InputError(fmt::format(
         "{}: where to copy it to is not said: expected XDG_CACHE_HOME, or HOME", remote.string()));
   }
-  std::string name = percent_encode(without_slash(remote).string());
+  std::string name = percent_encode(storage::without_slash(remote).string());
   constexpr std::size_t kLongest = 200;  // of 255 that file systems take
   if (name.size() > kLongest)
     name = fmt::format("{}-{:016x}", name.substr(0, kLongest), fnv1a(name));
@@ -92,33 +88,34 @@ fs::path default_copy(const fs::path& remote, const std::string& purpose) {
 }
 
 Mirror::Mirror(fs::path remote, fs::path local)
-    : remote_(without_slash(remote)), local_(std::move(local)) {
+    : remote_(storage::without_slash(remote)), local_(std::move(local)) {
   storage::make_folder(local_);
 }
 
 bool Mirror::has_copy() const { return fs::exists(local_ / kRecord); }
 
-void Mirror::check() const {
+std::vector<storage::Entry> Mirror::look() const {
   const auto there = storage::status(remote_);
   if (!there || !there->is_folder)
     throw NoRepository(
         fmt::format("{}: is no folder; expected a model repository: <model>/<version>/{} or {}",
                     remote_.string(), kModelFile, kScriptFile));
-  for (const auto number : versions_in(storage::list(remote_))) {
+  auto entries = storage::list(remote_);
+  for (const auto number : versions_in(entries)) {
     if (holds_model(remote_ / std::to_string(number)))
       throw NoRepository(
           fmt::format("{}: is a model; expected the folder that has it, a model repository: {}",
                       remote_.string(), remote_.parent_path().string()));
   }
+  return entries;
 }
 
 void Mirror::update(const Wanted& wanted) {
-  check();
   with_record([&] {
     std::set<std::string> gone;
     for (const auto& [file, version] : copied_) gone.insert(file.substr(0, file.find('/')));
     std::exception_ptr problem;
-    for (const auto& entry : storage::list(remote_)) {
+    for (const auto& entry : look()) {
       if (!entry.status.is_folder || is_hidden(entry.name)) continue;
       gone.erase(entry.name);
       // What is wrong with one is none of the others' business.
@@ -186,8 +183,8 @@ void Mirror::read_record() {
 }
 
 void Mirror::write_record() {
-  if (copied_ == written_ && has_copy() && !is_adopting_)
-    return;  // not each time that it is looked
+  // Not each time that it is looked, and not where nothing could be copied.
+  if (copied_ == written_ && !is_adopting_) return;
   write_file(local_ / kRecord,
              dump_json(json{{"of", remote_.string()}, {"files", copied_}}, 2) + '\n');
   written_ = copied_;
@@ -329,7 +326,7 @@ std::set<std::int64_t> Mirror::copied_versions(const std::string& model) const {
 }
 
 fs::path fetch_model(const fs::path& path) {
-  const fs::path whole = without_slash(path);
+  const fs::path whole = storage::without_slash(path);
   const auto status = storage::status(whole);
   if (!status) throw InputError(fmt::format("{}: there is no such model", whole.string()));
   if (!status->is_folder) {

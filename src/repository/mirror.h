@@ -50,7 +50,7 @@ class Mirror {
  private:
   using Listing = std::map<std::string, storage::Status>;  // by paths in the repository
 
-  void check() const;
+  std::vector<storage::Entry> look() const;
   template <class Work>
   void with_record(const Work& work);
   void read_record();

@@ -26,9 +26,13 @@ namespace fs = std::filesystem;
 
 std::int64_t largest_version(const fs::path& model) {
   std::int64_t largest = 0;
-  for (const auto& entry : fs::directory_iterator(model))
-    largest = std::max(largest, version_number(entry.path().filename().string()));
+  for (const auto& entry : storage::list(model))
+    largest = std::max(largest, version_number(entry.name));
   return largest;
+}
+
+void put_config(const fs::path& model, const std::string& config) {
+  if (!storage::exists(model / kModelConfig)) storage::write_file(model / kModelConfig, config);
 }
 
 std::string making_prefix() { return fmt::format(".making-{:016x}-", fnv1a(host_identity())); }
@@ -72,11 +76,8 @@ fs::path publish_to_store(const fs::path& model, const std::string& config,
   std::stable_partition(files.begin(), files.end(), [](const fs::path& file) {
     return file.filename() != kModelFile && file.filename() != kScriptFile;
   });
-  if (!storage::exists(model / kModelConfig)) storage::write_file(model / kModelConfig, config);
-  std::int64_t largest = 0;
-  for (const auto& entry : storage::list(model))
-    largest = std::max(largest, version_number(entry.name));
-  fs::path version = model / std::to_string(largest + 1);
+  put_config(model, config);
+  fs::path version = model / std::to_string(largest_version(model) + 1);
   try {
     for (const auto& file : files)
       storage::upload(file, version / fs::relative(file, making.path()));
@@ -123,7 +124,7 @@ fs::path publish_version(const fs::path& repository, const std::string& name,
   std::error_code error;
   fs::create_directories(model, error);
   if (error) throw Error(fmt::format("{}: {}", model.string(), error.message()));
-  if (!fs::exists(model / kModelConfig)) write_file(model / kModelConfig, config);
+  put_config(model, config);
   // The version gets its name when all of it is on the disk. Names that start with a dot are no versions.
   remove_abandoned(model);
   const fs::path making = making_in(model);

@@ -40,7 +40,7 @@ class InferenceServer::Impl {
         access_(options.tokens_file.empty() ? http::Access() : http::Access(options.tokens_file)),
         directory_(directory_of(options)),
         repository_({.directory = directory_,
-                     .remote = directory_ == options.repository ? "" : options.repository,
+                     .remote = storage::is_remote(options.repository) ? options.repository : "",
                      .poll = options.poll}),
         stores_(directory_),
         rest_(repository_, stores_, access_, {options.host, options.allowed_hosts}) {

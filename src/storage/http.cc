@@ -104,6 +104,15 @@ bool is_final(CURLcode code) {
          code == CURLE_TOO_MANY_REDIRECTS;
 }
 
+void wait_for(std::chrono::milliseconds pause) {
+  const auto end = Clock::now() + pause;
+  for (auto left = pause; left.count() > 0;
+       left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now())) {
+    check_interruption();
+    std::this_thread::sleep_for(until_interruption(left));
+  }
+}
+
 }  // namespace
 
 class Http::Impl {
@@ -201,19 +210,6 @@ std::chrono::milliseconds storage_timeout() {
 bool is_retryable(long status) {
   return status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
 }
-
-namespace {
-
-void wait_for(std::chrono::milliseconds pause) {
-  const auto end = Clock::now() + pause;
-  for (auto left = pause; left.count() > 0;
-       left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now())) {
-    check_interruption();
-    std::this_thread::sleep_for(until_interruption(left));
-  }
-}
-
-}  // namespace
 
 HttpResponse send_with_retries(Http& http, const std::string& name,
                                const std::function<HttpRequest()>& make, const Retries& retries) {

@@ -173,6 +173,10 @@ void write_file(const fs::path& file, std::string_view text) {
   fresh.commit();
 }
 
+fs::path without_slash(const fs::path& path) {
+  return path.has_filename() ? path : path.parent_path();
+}
+
 fs::path absolute(const fs::path& path) {
   if (const auto location = find_location(path)) {
     const std::string name = location->name();

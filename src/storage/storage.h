@@ -37,6 +37,8 @@ void make_folder(const std::filesystem::path& folder);
 /// The whole of a small file.
 std::string read_file(const std::filesystem::path& file, std::size_t most);
 void write_file(const std::filesystem::path& file, std::string_view text);
+/// "a/b/" as "a/b", whose name is "b".
+std::filesystem::path without_slash(const std::filesystem::path& path);
 /// Without "." and "..", and from the root on.
 std::filesystem::path absolute(const std::filesystem::path& path);
 

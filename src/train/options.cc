@@ -143,13 +143,6 @@ void check_batch_size(const TrainOptions& options, int ranks) {
                   batch_size, ranks, options.accumulation_steps, options.scale_up, parts));
 }
 
-// Rather than at the end of a training. What begins with a dot is no model.
-void try_to_write(const std::filesystem::path& folder) {
-  const auto file = folder / ".writable";
-  storage::write_file(file, "");
-  storage::remove(file);
-}
-
 void check_folders(const TrainOptions& options) {
   require(!options.resume || !options.checkpoint_dir.empty(),
           "--resume: needs --checkpoint-dir, where the checkpoints are");
@@ -244,9 +237,7 @@ void check_options(const RecipeOptions& options, int world_size) {
                       options.label_smoothing));
   require(options.export_name.empty() || !options.export_dir.empty(),
           "--export-name: needs --export, where the model goes");
-  if (storage::is_remote(options.export_dir))
-    try_to_write(options.export_dir);
-  else
+  if (!storage::is_remote(options.export_dir))
     require_writable_folder(options.export_dir, "export");
   if (!options.export_name.empty()) repository::check_model_name(options.export_name);
   require(options.group.empty() || !options.source.empty(), "--group: needs --source");

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "runs/record.h"
+#include "storage/storage.h"
 #include "sullae/torch/parallel.h"
 #include "sullae/train/fit.h"
 #include "torch/agreement.h"
@@ -69,6 +70,15 @@ void check_run_dir(const TrainOptions& options, const World& world) {
   if (elastic::is_elastic() || world.rank() == 0) runs::expect_new_run(options.run_dir);
 }
 
+// By the rank that would write there, rather than at the end of a training. What begins with a dot is no model.
+void check_store(const RecipeOptions& options, const World& world) {
+  if (!storage::is_remote(options.export_dir)) return;
+  if (!elastic::is_elastic() && world.rank() != 0) return;
+  const auto file = options.export_dir / ".writable";
+  storage::write_file(file, "");
+  storage::remove(file);
+}
+
 bool has_batch_norms(const torch::nn::Module& model) {
   return std::ranges::any_of(model.modules(/*include_self=*/false), [](const auto& module) {
     return dynamic_cast<const torch::nn::BatchNorm2dImpl*>(module.get()) != nullptr;
@@ -98,6 +108,7 @@ std::optional<Report> train(const Recipe& recipe, const RecipeOptions& options,
   if (world == nullptr) check_elastic(checked);
   check_options(checked, world != nullptr ? world->size() : elastic::most_ranks());
   check_run_dir(checked, alone);
+  check_store(checked, alone);
   const auto task = make_task(recipe, checked, alone);
   // Ranks that read other data would wait for each other: files that changed meanwhile, a topic that was compacted.
   check_same_on_all(alone, "how many samples there are",

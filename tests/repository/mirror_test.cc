@@ -222,6 +222,22 @@ TEST_P(Mirrors, StayAsTheyAreWhereTheStoreFails) {
   EXPECT_EQ(content("m/2/model.pt"), "two");
 }
 
+// Whoever asks whether there is one has something to serve.
+TEST_P(Mirrors, AreNoneBeforeSomethingWasCopied) {
+  auto copy = mirror();
+  const Variable timeout("SULLAE_STORAGE_TIMEOUT", "0.2");
+  for (const char* faults :
+       {R"(["403", "403", "403", "403"])", R"(["ok", "ok", "403", "403", "403"])",
+        R"(["ok", "ok", "ok", "403", "403", "403", "403"])"}) {
+    server_.fail(faults);
+    EXPECT_NE(error_of([&] { copy.update(&all); }), "") << faults;
+    EXPECT_FALSE(copy.has_copy()) << faults;
+  }
+  server_.fail("[]");
+  copy.update(&all);
+  EXPECT_TRUE(copy.has_copy());
+}
+
 TEST_P(Mirrors, CopyAllAgainWhereTheirRecordIsDamaged) {
   auto copy = mirror();
   copy.update(&all);
