@@ -10,7 +10,7 @@
 namespace sullae::serve {
 
 /// Answers reflection in its versions v1 and v1alpha, whose messages are the same; other methods than those of
-/// registered services are not implemented. gRPC calls it, in its threads.
+/// registered services get the status UNIMPLEMENTED. gRPC calls it, in its threads.
 class Reflection final : public grpc::CallbackGenericService {
  public:
   /// The full names of what is to be listed.
