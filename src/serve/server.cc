@@ -43,7 +43,7 @@ class InferenceServer::Impl {
                      .remote = storage::is_remote(options.repository) ? options.repository : "",
                      .poll = options.poll}),
         stores_(directory_),
-        rest_(repository_, stores_, access_, {options.host, options.allowed_hosts}) {
+        rest_(repository_, stores_, generations_, access_, {options.host, options.allowed_hosts}) {
     if (access_.open() && options.host != "127.0.0.1" && options.host != "localhost")
       log::warning(
           "{} can be reached from other machines, and without --tokens-file everybody may "
@@ -73,7 +73,7 @@ class InferenceServer::Impl {
   void stop() {
     if (http_) http_->drain();
     if (grpc_) grpc_->shutdown();
-    if (http_) http_->shutdown([this] { rest_.end_texts(); });
+    if (http_) http_->shutdown([this] { generations_.end(); });
   }
 
  private:
@@ -99,7 +99,7 @@ class InferenceServer::Impl {
                                  .drain_timeout = options.drain_timeout,
                                  .tls_certificate = options.tls_certificate,
                                  .tls_key = options.tls_key},
-        repository_, access_, http_->budget());
+        repository_, access_, http_->budget(), generations_);
     repository_.on_look([this] { grpc_->set_ready(repository_.ready()); });
     repository_.start();
   }
@@ -111,6 +111,7 @@ class InferenceServer::Impl {
   std::filesystem::path directory_;
   serve::Repository repository_;
   online::ModelStores stores_;
+  serve::Generations generations_;
   serve::RestApi rest_;
   std::unique_ptr<serve::GrpcServer> grpc_;
 };

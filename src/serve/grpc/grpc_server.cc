@@ -58,8 +58,8 @@ class StartLog {
 class GrpcServer::Impl {
  public:
   Impl(const GrpcServerOptions& options, Repository& repository, const http::Access& access,
-       http::Budget& budget)
-      : drain_timeout_(options.drain_timeout), service_(repository, access, budget) {
+       http::Budget& budget, Generations& generations)
+      : drain_timeout_(options.drain_timeout), service_(repository, access, budget, generations) {
     grpc::ServerBuilder builder;
     std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
     if (!options.tls_certificate.empty()) {
@@ -108,6 +108,7 @@ class GrpcServer::Impl {
   void shutdown() {
     const std::lock_guard lock(mutex_);
     if (server_ == nullptr) return;
+    service_.end_streams();
     server_->Shutdown(std::chrono::system_clock::now() + drain_timeout_);
     server_.reset();
   }
@@ -123,8 +124,8 @@ class GrpcServer::Impl {
 };
 
 GrpcServer::GrpcServer(const GrpcServerOptions& options, Repository& repository,
-                       const http::Access& access, http::Budget& budget)
-    : impl_(std::make_unique<Impl>(options, repository, access, budget)) {}
+                       const http::Access& access, http::Budget& budget, Generations& generations)
+    : impl_(std::make_unique<Impl>(options, repository, access, budget, generations)) {}
 GrpcServer::~GrpcServer() = default;
 std::uint16_t GrpcServer::port() const { return impl_->port(); }
 void GrpcServer::set_ready(bool ready) { impl_->set_ready(ready); }

@@ -9,6 +9,7 @@
 
 #include "http/access.h"
 #include "http/budget.h"
+#include "serve/generation/generate.h"
 #include "serve/repository/repository.h"
 
 namespace sullae::serve {
@@ -30,7 +31,7 @@ class GrpcServer {
   /// What is given must outlive this object. `budget` is for messages in memory; gRPC itself may have as much for what
   /// is on its way. Throws Error for a port that is taken.
   GrpcServer(const GrpcServerOptions& options, Repository& repository, const http::Access& access,
-             http::Budget& budget);
+             http::Budget& budget, Generations& generations);
   ~GrpcServer();
 
   std::uint16_t port() const;

@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <boost/asio/post.hpp>
 #include <memory>
 #include <utility>
 
 #include "base/host.h"
 #include "base/request_error.h"
 #include "base/version.h"
-#include "serve/grpc/grpc_tensors.h"
+#include "serve/grpc/infer_call.h"
 #include "serve/grpc/wire.h"
 
 namespace sullae::serve {
@@ -17,9 +16,6 @@ namespace {
 
 using grpc::Status;
 using grpc::StatusCode;
-
-// To parse more takes longer than other calls should wait. Only ModelInfer has reason to be larger.
-constexpr std::size_t kQuickBytes = std::size_t{256} << 10;
 
 StatusCode code_of(Refusal refusal) {
   switch (refusal) {
@@ -58,63 +54,21 @@ Status status_of(const std::exception_ptr& error) {
   }
 }
 
-}  // namespace
-
-/// A ModelInfer from its bytes to its answer; shared by who works on it at the moment.
-class InferenceService::InferCall : public std::enable_shared_from_this<InferCall> {
+/// A stream that is not let in.
+class RefusedStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  InferCall(Reactor& reactor, const Bytes& wire, Bytes& answer, http::Budget& budget)
-      : reactor_(reactor), wire_(wire), answer_(answer), memory_(budget) {}
-
-  /// Does `step`, and ends the call with what it throws.
-  template <class Step>
-  void attempt(Step step) {
-    try {
-      step();
-    } catch (const std::exception&) {
-      reactor_.Finish(status_of(std::current_exception()));
-    }
-  }
-
-  /// The version that is to answer.
-  std::shared_ptr<Version> read(Repository& repository) {
-    parse(wire_, memory_, request_);
-    return repository.choose(request_.model_name(), request_.model_version());
-  }
-
-  void infer(const std::shared_ptr<Version>& version) {
-    auto request =
-        from_grpc(std::move(request_), [&](std::int64_t rows) { version->check_rows(rows); });
-    const std::string id = request.id;
-    Version::infer(
-        version, std::move(request),
-        [self = shared_from_this(), id](Version::Result result) {
-          self->attempt([&] {
-            if (result.error) std::rethrow_exception(result.error);
-            inference::ModelInferResponse response;
-            response.set_id(id);
-            to_grpc(std::move(result.response), response);
-            self->answer_ = serialize(response);
-            self->reactor_.Finish(Status::OK);
-          });
-        },
-        arrived_);
-  }
-
- private:
-  Reactor& reactor_;
-  const Bytes& wire_;  // both are gRPC's, until the call ends
-  Bytes& answer_;
-  http::Reservation memory_;
-  Clock::time_point arrived_ = Clock::now();
-  inference::ModelInferRequest request_;
+  explicit RefusedStream(Status why) { Finish(std::move(why)); }
+  void OnDone() override { delete this; }
 };
 
+}  // namespace
+
 InferenceService::InferenceService(Repository& repository, const http::Access& access,
-                                   http::Budget& budget)
+                                   http::Budget& budget, Generations& generations)
     : repository_(repository),
       access_(access),
       budget_(budget),
+      generations_(generations),
       workers_(static_cast<std::size_t>(available_cpus())) {}
 InferenceService::~InferenceService() = default;
 
@@ -183,25 +137,37 @@ InferenceService::Reactor* InferenceService::ModelMetadata(Context* context, con
 
 InferenceService::Reactor* InferenceService::ModelInfer(Context* context, const Bytes* request,
                                                         Bytes* response) {
-  Reactor* reactor = context->DefaultReactor();
-  const auto call = std::make_shared<InferCall>(*reactor, *request, *response, budget_);
-  call->attempt([&] {
+  Reactor* const reactor = context->DefaultReactor();
+  try {
     need(*context, http::Role::infer);
-    if (request->Length() > kQuickBytes) {
-      boost::asio::post(
-          workers_, [this, call] { call->attempt([&] { call->infer(call->read(repository_)); }); });
-      return;
+  } catch (const std::exception&) {
+    reactor->Finish(status_of(std::current_exception()));
+    return reactor;
+  }
+  const auto done = [reactor, response](const inference::ModelInferResponse& answer,
+                                        std::exception_ptr error) {
+    try {
+      if (error) std::rethrow_exception(error);
+      *response = serialize(answer);
+      reactor->Finish(Status::OK);
+    } catch (const std::exception&) {
+      reactor->Finish(status_of(std::current_exception()));
     }
-    auto version = call->read(repository_);
-    if (version->model().codec().decodes_slowly()) {
-      boost::asio::post(workers_, [call, version = std::move(version)] {
-        call->attempt([&] { call->infer(version); });
-      });
-      return;
-    }
-    call->infer(version);
-  });
+  };
+  std::make_shared<InferCall>(parts(), *request, InferListener{.done = done})->start();
   return reactor;
+}
+
+grpc::ServerBidiReactor<InferenceService::Bytes, InferenceService::Bytes>*
+InferenceService::ModelStreamInfer(Context* context) {
+  try {
+    need(*context, http::Role::infer);
+  } catch (const std::exception&) {
+    return new RefusedStream(status_of(std::current_exception()));
+  }
+  InferStream& stream = streams_.open(parts());
+  stream.start();
+  return &stream;
 }
 
 template <class Request, class Response, class Fill>

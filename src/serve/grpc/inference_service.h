@@ -5,6 +5,8 @@
 
 #include "http/access.h"
 #include "http/budget.h"
+#include "serve/generation/generate.h"
+#include "serve/grpc/infer_stream.h"
 #include "serve/proto/open_inference.grpc.pb.h"
 #include "serve/repository/repository.h"
 
@@ -17,14 +19,16 @@ using RawInferenceService = Definition::WithRawCallbackMethod_ServerLive<
     Definition::WithRawCallbackMethod_ServerReady<Definition::WithRawCallbackMethod_ModelReady<
         Definition::WithRawCallbackMethod_ServerMetadata<
             Definition::WithRawCallbackMethod_ModelMetadata<
-                Definition::WithRawCallbackMethod_ModelInfer<Definition::Service>>>>>>;
+                Definition::WithRawCallbackMethod_ModelInfer<
+                    Definition::WithRawCallbackMethod_ModelStreamInfer<Definition::Service>>>>>>>;
 }  // namespace detail
 
 /// gRPC calls it, in its threads.
 class InferenceService final : public detail::RawInferenceService {
  public:
   /// What is given must outlive this object; `budget` is for messages in memory.
-  InferenceService(Repository& repository, const http::Access& access, http::Budget& budget);
+  InferenceService(Repository& repository, const http::Access& access, http::Budget& budget,
+                   Generations& generations);
   ~InferenceService() override;
 
   using Reactor = grpc::ServerUnaryReactor;
@@ -37,19 +41,23 @@ class InferenceService final : public detail::RawInferenceService {
   Reactor* ServerMetadata(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* ModelMetadata(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* ModelInfer(Context* context, const Bytes* request, Bytes* response) override;
+  grpc::ServerBidiReactor<Bytes, Bytes>* ModelStreamInfer(Context* context) override;
+
+  /// Clients keep them open, also where they ask for nothing.
+  void end_streams() { streams_.end(); }
 
  private:
-  class InferCall;
-
   template <class Request, class Response, class Fill>
   Reactor* answer(Context& context, const Bytes& wire, Bytes& answer, http::Role role, Fill fill);
   void need(const Context& context, http::Role role) const;
+  InferParts parts() { return {repository_, budget_, generations_, workers_}; }
 
   Repository& repository_;
   const http::Access& access_;
   http::Budget& budget_;
-  // What takes long: gRPC's own threads answer all other calls.
-  boost::asio::thread_pool workers_;
+  Generations& generations_;
+  InferStreams streams_;
+  boost::asio::thread_pool workers_;  // last, so that they end first
 };
 
 }  // namespace sullae::serve

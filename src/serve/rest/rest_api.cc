@@ -29,8 +29,8 @@ void need_json(const http::Request& head) {
 
 }  // namespace
 
-RestApi::RestApi(Repository& repository, online::ModelStores& stores, const http::Access& access,
-                 http::KnownHosts hosts)
+RestApi::RestApi(Repository& repository, online::ModelStores& stores, Generations& generations,
+                 const http::Access& access, http::KnownHosts hosts)
     : repository_(repository),
       examples_(stores),
       online_(stores),
@@ -39,7 +39,7 @@ RestApi::RestApi(Repository& repository, online::ModelStores& stores, const http
   router_.add(server_routes(repository_, online_, workers_));
   router_.add(model_routes(repository_, workers_));
   router_.add(inference_routes(repository_, workers_));
-  router_.add(generation_routes(repository_, generations_, workers_));
+  router_.add(generation_routes(repository_, generations, workers_));
   router_.add(operator_routes(repository_, workers_));
   router_.add(sample_routes(repository_, examples_, online_, workers_));
 }

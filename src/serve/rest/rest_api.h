@@ -17,14 +17,11 @@ namespace sullae::serve {
 class RestApi final : public http::JsonHandler {
  public:
   /// All must outlive this object. `hosts` are names that this server goes by, where there are no tokens.
-  RestApi(Repository& repository, online::ModelStores& stores, const http::Access& access,
-          http::KnownHosts hosts);
+  RestApi(Repository& repository, online::ModelStores& stores, Generations& generations,
+          const http::Access& access, http::KnownHosts hosts);
 
   void handle(http::Request request, http::Respond respond) override;
   void gave_up(std::size_t bytes) override;
-
-  /// Texts that are being written are answered 503 at their next piece.
-  void end_texts() { generations_.end(); }
 
   const Router& router() const { return router_; }
 
@@ -37,7 +34,6 @@ class RestApi final : public http::JsonHandler {
   const http::Access& access_;
   http::KnownHosts hosts_;
   Router router_;
-  Generations generations_;
   Workers workers_;  // last, so that they end first
 };
 

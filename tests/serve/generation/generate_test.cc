@@ -8,32 +8,17 @@
 #include <sstream>
 #include <thread>
 
-#include "serve/constant_server.h"
 #include "serve/server_program.h"
+#include "serve/writer_server.h"
 #include "support/errors.h"
-#include "train/small_prose.h"
 
 namespace sullae::testing {
 namespace {
 
 using nlohmann::json;
 
-class Generate : public ConstantServerTest {
+class Generate : public WriterServerTest {
  protected:
-  static void SetUpTestSuite() {
-    made_ = new TemporaryDirectory;
-    export_small_writer(made_->path() / "prose", made_->path() / "models");
-  }
-  static void TearDownTestSuite() { delete made_; }
-
-  Generate() {
-    std::filesystem::copy(made_->path() / "models", directory_.path(),
-                          std::filesystem::copy_options::recursive);
-  }
-  HttpClient ready() {
-    wait_until([&] { return client().get("/v2/models/writer/ready").status == 200; });
-    return client();
-  }
   // The events of a text that is streamed.
   static std::vector<json> stream(HttpClient& http, const json& body) {
     const auto answer = http.post("/v2/models/writer/generate_stream", body);
@@ -51,18 +36,7 @@ class Generate : public ConstantServerTest {
     EXPECT_EQ(answer.status, status) << answer.body;
     return answer.json();
   }
-
-  static int of_writer(HttpClient& http, const char* metric) {
-    const json answer = http.get("/v1/models").json();
-    for (const auto& model : answer["models"]) {
-      if (model["name"] == "writer") return model["versions"][0]["metrics"][metric];
-    }
-    return 0;
-  }
-
-  static TemporaryDirectory* made_;
 };
-TemporaryDirectory* Generate::made_ = nullptr;
 
 TEST_F(Generate, GoesOnWithATextAsTheProtocolSays) {
   auto http = ready();

@@ -26,7 +26,8 @@ class Routes : public ::testing::Test {
   Repository repository_{{.directory = directory_.path()}};
   online::ModelStores stores_{directory_.path()};
   http::Access access_;
-  RestApi api_{repository_, stores_, access_, {"127.0.0.1", {}}};
+  Generations generations_;
+  RestApi api_{repository_, stores_, generations_, access_, {"127.0.0.1", {}}};
 };
 
 // Any path that a pattern stands for.
