@@ -127,12 +127,15 @@ std::vector<StoredExample> ExampleStore::all() const {
 
 std::pair<std::int64_t, std::int64_t> ExampleStore::count_since(std::int64_t since) const {
   const std::lock_guard lock(reading_mutex_);
-  Statement statement(
-      reader_, fmt::format("SELECT count(*), min(time) FROM examples JOIN changes USING (revision) "
-                           "WHERE {} AND revision > ?",
-                           kHolds));
-  if (!statement.bind(since).step()) return {0, 0};
-  return {statement.integer(0), statement.integer(1)};
+  Statement waiting(reader_,
+                    fmt::format("SELECT count(*), min(revision) FROM examples JOIN changes "
+                                "USING (revision) WHERE {} AND revision > ?",
+                                kHolds));
+  if (!waiting.bind(since).step() || waiting.integer(0) == 0) return {0, 0};
+  // Of one: the time is stored behind what was sent, so that a look at all would read all images.
+  Statement oldest(reader_, "SELECT time FROM changes WHERE revision = ?");
+  oldest.bind(waiting.integer(1)).step();
+  return {waiting.integer(0), oldest.integer(0)};
 }
 
 std::string ExampleStore::identity() const {

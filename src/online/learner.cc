@@ -91,7 +91,7 @@ class Learner {
     try {
       what();
       problems_.erase(name);
-    } catch (const Error& wrong) {
+    } catch (const std::exception& wrong) {
       if (!options_.models.empty() || options_.once) throw;
       if (std::exchange(problems_[name], wrong.what()) != wrong.what())
         log::warning("model {}: does not learn: {}", name, wrong.what());
@@ -132,15 +132,24 @@ class Learner {
                                              if (current_ != nullptr)
                                                current_->progress(step, steps);
                                            });
-      if (current_ != nullptr) current_->finish(result, *model);
+      if (current_ != nullptr && !current_->finish(result, *model)) done_.erase(last_);
     } catch (const std::exception& error) {
-      // Of libtorch's messages the first line is for people.
-      const std::string message = error.what();
-      if (current_ != nullptr) current_->fail(message.substr(0, message.find('\n')));
+      if (current_ != nullptr) fail(error.what());
       // The other ranks may have gone on to where this one has not come.
       if (world_.size() > 1) throw;
     }
     current_ = nullptr;
+  }
+
+  void fail(const std::string& message) {
+    bool is_kept = false;
+    attempt(last_, [&] {
+      // Of libtorch's messages the first line is for people.
+      current_->fail(message.substr(0, message.find('\n')));
+      is_kept = true;
+    });
+    // Whoever opens the file again ends what is not ended.
+    if (!is_kept) models_.erase(last_);
   }
 
   const OnlineOptions& options_;

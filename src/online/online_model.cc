@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -33,6 +34,12 @@ double number_of(const CheckpointMetadata& metadata, const char* name) {
   const auto found = metadata.numbers.find(name);
   return found == metadata.numbers.end() ? 0 : found->second;
 }
+
+// The version that a round began with has lost its place.
+class Superseded : public Error {
+ public:
+  using Error::Error;
+};
 
 double percent(double accuracy) { return 100 * accuracy; }
 
@@ -102,6 +109,32 @@ bool OnlineModel::learnt_from_these(const CheckpointMetadata& metadata) const {
   return samples != metadata.texts.end() && samples->second == examples_.identity();
 }
 
+// The samples that the parent knows. A file that was put back from a backup knows nothing of the rounds after it was made, whose
+// revisions and numbers it gives again.
+std::int64_t OnlineModel::learnt_revision() const {
+  if (!learnt_from_these(parent_)) return 0;
+  const auto id = static_cast<std::int64_t>(number_of(parent_, kRound));
+  std::int64_t before = 0;
+  for (const Round& round : rounds_.newest(std::numeric_limits<std::int64_t>::max())) {
+    if (round.state != RoundState::published || round.version > round_.parent) continue;
+    if (round.version < round_.parent) {
+      before = std::max(before, round.revision);
+    } else if (round.id == id) {
+      return round.revision;
+    }
+  }
+  return before;
+}
+
+// An operator may have rolled back what the round began with, or put another in its place.
+void OnlineModel::check_still_serving() const {
+  const auto serving = serving_version();
+  if (serving != round_.parent)
+    throw Superseded(fmt::format(
+        "version {}, which the training began with, has given way to version {}: it begins again",
+        round_.parent, serving));
+}
+
 std::int64_t OnlineModel::serving_version() const {
   const auto state = repository::read_serving_state(directory_);
   const auto versions = repository::versions_in(directory_);
@@ -169,8 +202,7 @@ Job OnlineModel::prepare() {
   round_.parent = serving_version();
   const auto file = parent_file();
   parent_ = read_version(file);
-  if (learnt_from_these(parent_))
-    round_.since = static_cast<std::int64_t>(number_of(parent_, kRevision));
+  round_.since = learnt_revision();
   Job job{.description = train::description_of(parent_, file.string()),
           .data = train::trained_on(parent_, file.string()),
           .training = config_.training,
@@ -197,7 +229,11 @@ void OnlineModel::progress(std::int64_t step, std::int64_t steps) {
   last_progress_ = now;
   round_.step = step;
   round_.steps = steps;
-  rounds_.update(round_);
+  try {
+    rounds_.update(round_);
+  } catch (const Error& error) {  // training goes on
+    log::warning("model {}: its progress is not kept: {}", name_, error.what());
+  }
 }
 
 std::string OnlineModel::reason_against(const train::FineTuneResult& result) const {
@@ -221,22 +257,29 @@ std::string OnlineModel::reason_against(const train::FineTuneResult& result) con
   return {};
 }
 
-void OnlineModel::finish(const train::FineTuneResult& result, const torch::nn::Module& network) {
+bool OnlineModel::finish(const train::FineTuneResult& result, const torch::nn::Module& network) {
   round_.result = result;
-  const auto reason = reason_against(result);
-  if (!reason.empty()) {
-    end(RoundState::rejected, reason);
-    return;
+  try {
+    check_still_serving();
+    const auto reason = reason_against(result);
+    if (!reason.empty()) {
+      end(RoundState::rejected, reason);
+      return true;
+    }
+    round_.state = RoundState::publishing;
+    rounds_.update(round_);
+    publish(network);
+  } catch (const Superseded& superseded) {
+    end(RoundState::interrupted, superseded.what());
+    return false;
   }
-  round_.state = RoundState::publishing;
-  rounds_.update(round_);
-  publish(network);
   end(RoundState::published, "");
   try {
     remove_old();
   } catch (const std::exception& error) {  // the round is what it is
     log::warning("model {}: old versions stay: {}", name_, error.what());
   }
+  return true;
 }
 
 void OnlineModel::publish(const torch::nn::Module& network) {
@@ -247,6 +290,7 @@ void OnlineModel::publish(const torch::nn::Module& network) {
   const auto version = train::export_version(
       directory_.parent_path(), name_, [&](const std::filesystem::path& file) {
         save_checkpoint(file, network, nullptr, {.metadata = std::move(metadata)});
+        check_still_serving();
       });
   round_.version = repository::version_number(version.filename().string());
 }

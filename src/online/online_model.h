@@ -35,8 +35,9 @@ class OnlineModel {
   std::filesystem::path parent_file() const;
   /// A step is done; kept once a second.
   void progress(std::int64_t step, std::int64_t steps);
-  /// Publishes the weights of `network`, or says why not. Throws Error.
-  void finish(const train::FineTuneResult& result, const torch::nn::Module& network);
+  /// Publishes the weights of `network`, or says why not. False where they are no successor of what answers by now, so that the
+  /// round is to be made again. Throws Error.
+  bool finish(const train::FineTuneResult& result, const torch::nn::Module& network);
   void fail(const std::string& reason);
 
  private:
@@ -44,7 +45,9 @@ class OnlineModel {
   void end_unfinished();
   bool is_version_of(std::int64_t version, std::int64_t round) const;
   bool learnt_from_these(const CheckpointMetadata& metadata) const;
+  std::int64_t learnt_revision() const;
   std::int64_t serving_version() const;
+  void check_still_serving() const;
   Job prepare();
   std::string reason_against(const train::FineTuneResult& result) const;
   void publish(const torch::nn::Module& network);

@@ -1,0 +1,119 @@
+// A round of a model from its begin to its end, while others change what it began with.
+#include "online/online_model.h"
+
+#include <gtest/gtest.h>
+
+#include "online/round_store.h"
+#include "repository/serving_state.h"
+#include "repository/versions.h"
+#include "serve/models.h"
+#include "support/temporary_directory.h"
+#include "train/export.h"
+#include "train/small_texts.h"
+
+namespace sullae::testing {
+namespace {
+
+using namespace online;
+
+class OnlineModels : public ::testing::Test {
+ protected:
+  OnlineModels() {
+    export_small_texts(directory_.path() / "data", repository_);
+    put_text(model_ / "config.toml", "[online]\nmin_examples = 1\n");
+  }
+  void give(const std::string& text) {
+    ExampleStore(database_).put(
+        {{.examples = {{.key = {}, .input = text, .label = "1"}}, .author = "kim"}});
+  }
+  static train::FineTuneResult better() {
+    train::FineTuneResult result;
+    result.changed = {.before = {.loss = 2, .accuracy = 0.5, .counted = 1},
+                      .after = {.loss = 1, .accuracy = 1, .counted = 1},
+                      .samples = 1};
+    result.steps = 1;
+    return result;
+  }
+  // What the rounds need of a network is that it can be written.
+  static bool finish(OnlineModel& model) {
+    return model.finish(better(), *torch::nn::Linear(2, 2));
+  }
+  void publish_next() {
+    OnlineModel model(model_, "texts");
+    ASSERT_TRUE(model.begin(true));
+    ASSERT_TRUE(finish(model));
+  }
+  Round last_round() { return RoundStore(database_).newest(1).at(0); }
+  std::set<std::int64_t> versions() const { return repository::versions_in(model_); }
+
+  TemporaryDirectory directory_;
+  std::filesystem::path repository_ = directory_.path() / "models";
+  std::filesystem::path model_ = repository_ / "texts";
+  std::filesystem::path database_ = model_ / "examples.db";
+};
+
+TEST_F(OnlineModels, WhatIsRolledBackDuringARoundHasNoSuccessor) {
+  give("one");
+  publish_next();
+  repository::write_serving_state(model_, {.serving = 2});
+  give("two");
+  OnlineModel model(model_, "texts");
+  ASSERT_TRUE(model.begin(false));
+  repository::write_serving_state(model_, {.serving = 1, .withdrawn = {2}});
+  EXPECT_FALSE(finish(model));
+  EXPECT_EQ(versions(), (std::set<std::int64_t>{1, 2}));
+  EXPECT_EQ(last_round().state, RoundState::interrupted);
+  EXPECT_EQ(last_round().reason,
+            "version 2, which the training began with, has given way to version 1: it begins "
+            "again");
+  // From what answers by now, at once.
+  const auto again = model.begin(false);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(last_round().parent, 1);
+  EXPECT_EQ(last_round().since, 0);
+  EXPECT_TRUE(finish(model));
+  EXPECT_EQ(last_round().version, 3);
+}
+
+TEST_F(OnlineModels, AVersionPutThereDuringARoundIsNotDisplaced) {
+  give("one");
+  OnlineModel model(model_, "texts");
+  ASSERT_TRUE(model.begin(false));
+  std::filesystem::copy(model_ / "1", model_ / "2", std::filesystem::copy_options::recursive);
+  EXPECT_FALSE(finish(model));
+  EXPECT_EQ(versions(), (std::set<std::int64_t>{1, 2}));
+}
+
+// Revisions and numbers of rounds are given again by a file that was put back.
+TEST_F(OnlineModels, SamplesGivenToABackupAreLearntToo) {
+  give("one");
+  publish_next();
+  const auto backup = directory_.path() / "backup.db";
+  std::filesystem::copy(database_, backup);
+  give("two");
+  give("three");
+  publish_next();
+  ASSERT_EQ(last_round().revision, 3);
+  for (const char* end : {"-wal", "-shm"}) std::filesystem::remove(database_.string() + end);
+  std::filesystem::rename(backup, database_);
+  give("four");
+  OnlineModel model(model_, "texts");
+  const auto job = model.begin(false);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(last_round().parent, 3);
+  EXPECT_EQ(last_round().since, 1) << "what version 2 has learnt, and not the lost 3";
+  EXPECT_EQ(job->added.size() - job->first_changed, 1U);
+}
+
+TEST_F(OnlineModels, ProgressThatCannotBeKeptEndsNoRound) {
+  give("one");
+  OnlineModel model(model_, "texts");
+  ASSERT_TRUE(model.begin(false));
+  Database other(database_);
+  other.execute("DROP TABLE rounds");
+  model.progress(1, 2);
+  model.progress(2, 2);
+}
+
+}  // namespace
+}  // namespace sullae::testing
