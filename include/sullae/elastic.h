@@ -73,6 +73,9 @@ class State {
   /// After each step, on every rank alike: what is tracked is that of the step. Where somebody comes or goes it
   /// throws Interrupted, on all ranks after the same step, which run() takes.
   void step_done();
+  /// The same question between two steps, where a test, say, takes long: on every rank equally often. What is tracked is that of the last
+  /// step.
+  void ask();
   /// Steps so far.
   std::int64_t steps() const;
   /// Of this process, the first world included.
@@ -85,21 +88,24 @@ class State {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Thrown by State::step_done(): let it through.
+/// Thrown by State::step_done() and State::ask(): let it through.
 class Interrupted : public Error {
  public:
-  Interrupted(const std::string& what, bool everybody_goes)
-      : Error(what), everybody_goes_(everybody_goes) {}
+  Interrupted(const std::string& what, bool everybody_goes, bool this_rank_goes)
+      : Error(what), everybody_goes_(everybody_goes), this_rank_goes_(this_rank_goes) {}
   /// No rank of this world stays: what is not saved now is lost. The world still works.
   bool everybody_goes() const { return everybody_goes_; }
+  /// The process has the time that it needs, until it lets this through.
+  bool this_rank_goes() const { return this_rank_goes_; }
 
  private:
   bool everybody_goes_;
+  bool this_rank_goes_;
 };
 
 enum class Outcome {
   finished,  ///< `train` returned
-  left,      ///< this process was asked to go (SIGTERM), and the others go on: end it
+  left,  ///< this process was asked to go (SIGTERM, or its host is wanted back), and the others go on: end it
 };
 
 /// Whether `sullae run` has started this process for an elastic job.

@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM, for a program that ends in its own time.
+// SIGINT, SIGTERM and SIGHUP, for a program that ends in its own time.
 #pragma once
 
 #include <poll.h>
@@ -17,13 +17,18 @@
 
 namespace sullae {
 
+/// Whether this process was started to ignore it.
+inline bool is_ignored(int signal) {
+  struct sigaction action {};
+  ::sigaction(signal, nullptr, &action);
+  return action.sa_handler == SIG_IGN;
+}
+
 /// Until there are EndSignals: the first one ends the program at once, also where it is process 1 of a container, whose default is to ignore them.
 inline void end_at_once_on_signals() {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (is_ignored(signal)) continue;
     struct sigaction action {};
-    ::sigaction(signal, nullptr, &action);
-    if (action.sa_handler == SIG_IGN) continue;
-    action = {};
     action.sa_handler = [](int number) {
       ::_exit(128 + number);
     };
@@ -48,7 +53,7 @@ class EndSignals {
     signal_ = 0;
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
       ::sigaction(kSignals[i], nullptr, &before_[i]);
-      if (before_[i].sa_handler != SIG_IGN) set(kSignals[i], on_signal);
+      if (!is_ignored(kSignals[i])) set(kSignals[i], on_signal);
     }
   }
   ~EndSignals() {
@@ -66,11 +71,13 @@ class EndSignals {
   int signal() const { return signal_; }
   /// The next one ends the program at once.
   void let_go() {
-    for (const int signal : kSignals) set(signal, SIG_DFL);
+    for (const int signal : kSignals) {
+      if (!is_ignored(signal)) set(signal, SIG_DFL);
+    }
   }
 
  private:
-  static constexpr std::array<int, 2> kSignals{SIGINT, SIGTERM};
+  static constexpr std::array<int, 3> kSignals{SIGINT, SIGTERM, SIGHUP};
 
   static void set(int signal, void (*handler)(int)) {
     struct sigaction action {};
@@ -104,7 +111,7 @@ class EndSignals {
   inline static std::atomic<bool> ends_at_once_ = false;
   inline static std::atomic<std::int64_t> first_ = 0;
   UniqueFd event_;
-  std::array<struct sigaction, 2> before_{};
+  std::array<struct sigaction, kSignals.size()> before_{};
 };
 
 }  // namespace sullae

@@ -219,11 +219,16 @@ void Job::on_signals() {
     if (++interrupts_ == 1) {
       interrupted_ = now;
       say(fmt::format("{}; ending all ranks (once more kills them)", ::strsignal(*signal)));
-      end_all(*signal, 128 + *signal, options_.grace_when_asked);
+      end_all(signal_for_ranks(*signal), 128 + *signal, options_.grace_when_asked);
     } else {
       kill_all();
     }
   }
+}
+
+// A terminal that is gone is a request to end, which programs know as SIGTERM; so do the ranks of an elastic job, who then go together.
+int Job::signal_for_ranks(int signal) const {
+  return signal == SIGHUP || options_.elastic ? SIGTERM : signal;
 }
 
 void Job::listen(RunningAgent& agent) {

@@ -101,6 +101,7 @@ class Job {
   int time_to_wait() const;
   void check_deadlines();
   void on_signals();
+  int signal_for_ranks(int signal) const;
   void listen(RunningAgent& agent);
   void on_agent_gone(RunningAgent& agent);
   void lose(RunningAgent& agent, const std::string& why);

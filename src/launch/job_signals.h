@@ -7,6 +7,7 @@
 #include <csignal>
 #include <optional>
 
+#include "base/end_signals.h"
 #include "base/fd.h"
 
 namespace sullae {
@@ -18,13 +19,15 @@ inline void block_signals() {
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
-/// As a file descriptor, and blocked, for as long as the object lives; SIGPIPE is ignored. One at a time.
+/// As a file descriptor, and blocked, for as long as the object lives, but for SIGHUP where it is ignored (nohup); SIGPIPE is ignored. One at
+/// a time.
 class JobSignals {
  public:
   JobSignals() {
     sigset_t mask;
     sigemptyset(&mask);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&mask, signal);
+    for (const int signal : {SIGINT, SIGTERM}) sigaddset(&mask, signal);
+    if (!is_ignored(SIGHUP)) sigaddset(&mask, SIGHUP);
     sigprocmask(SIG_BLOCK, &mask, &old_mask_);
     old_pipe_ = std::signal(SIGPIPE, SIG_IGN);
     fd_ = UniqueFd(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));

@@ -9,8 +9,10 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
+#include "base/end_signals.h"
 #include "base/environment.h"
 #include "base/log.h"
 #include "launch/elastic/member.h"
@@ -26,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 // How often ranks ask each other whether somebody comes or goes: seldom enough to cost nothing, and soon enough for
 // who waits.
 constexpr std::chrono::milliseconds kAskPeriod{50};
-constexpr std::int64_t kMostStepsBetween = 1000;
+constexpr std::int64_t kMostCallsBetween = 1000;
 // In place of a number of steps.
 constexpr std::int64_t kNew = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kBroken = kNew + 1;
@@ -110,8 +112,9 @@ class State::Impl {
     has_begun_ = true;
     look_at_model();
     keep();
-    ask_at_ = steps_ + 1;
-    asked_at_ = steps_;
+    calls_ = 0;
+    ask_at_ = 1;
+    asked_at_ = 0;
     asked_ = Clock::now();
     const Member* const member = Member::of_this_process();
     changes_.push_back({.generation = member != nullptr ? member->generation() : 0,
@@ -125,30 +128,41 @@ class State::Impl {
   void step_done() {
     ++steps_;
     keep();
+    ask();
+  }
+
+  void ask() {
     Member* const member = Member::of_this_process();
-    if (member == nullptr || steps_ < ask_at_) return;
-    // Whether one wants out, the fewest steps in which one's time passes, and whether one stays.
-    std::int64_t said[3] = {member->wants_out() ? 1 : 0, -steps_until_next(),
-                            member->leaves() ? 0 : 1};
-    world_->allreduce(said, said, 3, DataType::int64, ReduceOp::max);
-    ask_at_ = steps_ - said[1];
-    asked_at_ = steps_;
+    if (member == nullptr || ++calls_ < ask_at_) return;
+    // Whether one wants out, the fewest calls in which one's time passes, whether one stays, and whether one goes.
+    std::int64_t said[4] = {member->wants_out() ? 1 : 0, -calls_until_next(),
+                            member->leaves() ? 0 : 1, member->leaves() ? 1 : 0};
+    world_->allreduce(said, said, 4, DataType::int64, ReduceOp::max);
+    ask_at_ = calls_ - said[1];
+    asked_at_ = calls_;
     asked_ = Clock::now();
-    if (said[0] != 0)
-      throw Interrupted("ranks come or go: this world ends after the step", said[2] == 0);
+    if (said[0] == 0) return;
+    if (said[2] != 0 && said[3] != 0) {
+      // Who has sent a signal to one of them is perhaps about to send it to the others.
+      std::this_thread::sleep_for(EndSignals::kSameRequest);
+      said[2] = member->leaves() ? 0 : 1;
+      world_->allreduce(said + 2, said + 2, 1, DataType::int64, ReduceOp::max);
+    }
+    throw Interrupted("ranks come or go: this world ends after the step", said[2] == 0,
+                      member->leaves());
   }
 
   std::int64_t steps() const { return steps_; }
   const std::vector<Change>& changes() const { return changes_; }
 
  private:
-  std::int64_t steps_until_next() const {
+  std::int64_t calls_until_next() const {
     const double passed = std::chrono::duration<double>(Clock::now() - asked_).count();
-    const double a_step =
-        passed / static_cast<double>(std::max<std::int64_t>(steps_ - asked_at_, 1));
+    const double a_call =
+        passed / static_cast<double>(std::max<std::int64_t>(calls_ - asked_at_, 1));
     const double wanted =
-        std::chrono::duration<double>(kAskPeriod).count() / std::max(a_step, 1e-9);
-    return std::clamp(static_cast<std::int64_t>(wanted), std::int64_t{1}, kMostStepsBetween);
+        std::chrono::duration<double>(kAskPeriod).count() / std::max(a_call, 1e-9);
+    return std::clamp(static_cast<std::int64_t>(wanted), std::int64_t{1}, kMostCallsBetween);
   }
 
   // Who is behind and is given a part of it, and not the rest, has nothing. Who is not behind has the same written over it,
@@ -228,6 +242,7 @@ class State::Impl {
   std::vector<torch::Tensor> kept_;  // as the buffers were after the last step
   std::uint64_t versions_ = 0;
   std::optional<GeneratorState> generator_;
+  std::int64_t calls_ = 0;  // of ask(), in this world
   std::int64_t ask_at_ = 1;
   std::int64_t asked_at_ = 0;
   Clock::time_point asked_;
@@ -248,6 +263,7 @@ void State::track_tensors(const std::string& name,
 }
 void State::use(torch::optim::Optimizer& optimizer) { impl_->use(optimizer); }
 void State::step_done() { impl_->step_done(); }
+void State::ask() { impl_->ask(); }
 std::int64_t State::steps() const { return impl_->steps(); }
 const std::vector<Change>& State::changes() const { return impl_->changes(); }
 

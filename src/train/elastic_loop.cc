@@ -85,16 +85,19 @@ void Loop::note_change() {
   tell(&Observer::world_changed, report_.world_changes.back());
 }
 
-// Where no rank stays, as when a batch system takes all nodes, the next attempt goes on from here.
 void Loop::step_done() {
-  if (elastic_ == nullptr) return;
+  if (elastic_ != nullptr) leave_in_order(&elastic::State::step_done);
+}
+
+// Where no rank stays, as when a batch system takes all nodes, the next attempt goes on from here. Who goes alone has written what it
+// writes: a process that has left is not waited for.
+void Loop::leave_in_order(void (elastic::State::*ask)()) {
   try {
-    elastic_->step_done();
+    (elastic_->*ask)();
   } catch (const elastic::Interrupted& interrupted) {
-    if (interrupted.everybody_goes() && !options_.checkpoint_dir.empty()) {
+    if (interrupted.everybody_goes() && !options_.checkpoint_dir.empty())
       report_.checkpoint = saver_->save(state_, parts_.model, *stepper_, unsaved_ == Unsaved::best);
-      saver_->wait();
-    }
+    if (interrupted.this_rank_goes()) saver_->wait();
     throw;
   }
 }

@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM to one rank or to all: whether the training is to end after this step.
+// The signals that end a process, to one rank or to all: whether the training is to end after this step.
 #pragma once
 
 #include <chrono>

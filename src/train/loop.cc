@@ -99,7 +99,14 @@ void Loop::begin(torch::Device device) {
 void Loop::train() {
   save();
   parts_.model.train();
-  if (state_.epoch > options_.epochs || ended()) {
+  // The world before has ended behind the last step.
+  const bool is_to_end_epoch =
+      !report_.world_changes.empty() && ended() && state_.step > 0 &&
+      state_.epoch <= options_.epochs &&
+      (report_.history.empty() || report_.history.back().epoch < state_.epoch);
+  if (is_to_end_epoch) {
+    end_epoch();
+  } else if (state_.epoch > options_.epochs || ended()) {
     tell(&Observer::noted, fmt::format("nothing is left to train after step {}", state_.steps));
     test(options_.epochs);
   }
@@ -284,6 +291,11 @@ void Loop::test(std::int64_t epoch) {
   if (end_request_ && state_.epoch <= options_.epochs && !ended())
     is_to_leave = [&] {
       return (signal = end_request_->on_any_rank(ranks_->all)) != 0;
+    };
+  if (elastic_ != nullptr)
+    is_to_leave = [&] {
+      leave_in_order(&elastic::State::ask);
+      return false;
     };
   auto result = evaluate({.model = parts_.model,
                           .objective = parts_.objective,

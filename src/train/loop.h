@@ -86,6 +86,7 @@ class Loop {
   bool ended() const { return options_.max_steps > 0 && state_.steps >= options_.max_steps; }
   void train_epoch();
   void step_done();
+  void leave_in_order(void (elastic::State::*ask)());
   void step(BatchStream& stream, double data_before);
   std::vector<Batch> idle_parts(const std::vector<Batch>& parts);
   void end_where_asked();

@@ -1,10 +1,13 @@
 // `sullae train` while its ranks are killed, asked to go, and come: what it comes to is what an undisturbed run comes to.
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <fstream>
 #include <functional>
 #include <random>
 #include <regex>
 #include <set>
+#include <thread>
 
 #include "runs/history.h"
 #include "runs/record.h"
@@ -174,23 +177,53 @@ TEST_F(ElasticTrain, TheBatchFollowsTheRanksWhereItIsAsked) {
   EXPECT_GT(report["test_accuracy"].get<double>(), 0.9);
 }
 
+// The ranks themselves, one after the other, or their launcher: Ctrl-C, or a terminal that is closed.
 TEST_F(ElasticTrain, WhereAllAreAskedToGoTheyLeaveACheckpoint) {
   const std::vector<std::string> options = {
-      "--epochs",       "4", "--checkpoint-dir", checkpoints_.string(), "--resume",
-      "--log-interval", "1", "--report",         report_.string()};
-  Program program(elastic_words(options));
-  ASSERT_TRUE(program.wait_for_output("step 5/"));
-  for (const pid_t rank : ranks()) ::kill(rank, SIGTERM);
-  const auto ended = program.wait();
-  EXPECT_NE(ended.exit_code, 0) << ended.standard_error;
+      "--epochs",       "12", "--checkpoint-dir", checkpoints_.string(), "--resume",
+      "--log-interval", "1",  "--report",         report_.string()};
+  for (const int signal : {0, SIGINT, SIGHUP, SIGTERM}) {
+    Program program(elastic_words(options));
+    ASSERT_TRUE(program.wait_for_output("  step ")) << signal;
+    for (const pid_t rank : signal == 0 ? ranks() : std::vector<pid_t>()) {
+      ::kill(rank, SIGTERM);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    if (signal != 0) program.signal(signal);
+    const auto ended = program.wait();
+    EXPECT_NE(ended.exit_code, 0) << ended.standard_error;
+    // After a step, or after an epoch where the step that they left after was its last.
+    EXPECT_EQ(contains(ended.standard_output, "resuming after "), signal != 0)
+        << signal << ended.standard_output;
+  }
   const auto result = run_program(elastic_words(options));
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
-  // After a step, or after an epoch where the step that they left after was its last.
   EXPECT_TRUE(contains(result.standard_output, "resuming after ")) << result.standard_output;
   const auto report = read_json(report_);
-  EXPECT_EQ(report["steps"], 4 * 34);
+  EXPECT_EQ(report["steps"], 12 * 34);
   EXPECT_NEAR(report["test_loss"].get<double>(),
-              undisturbed({"--epochs", "4"})["test_loss"].get<double>(), 5e-3);
+              undisturbed({"--epochs", "12"})["test_loss"].get<double>(), 5e-3);
+}
+
+TEST_F(ElasticTrain, AllHostsMayBeReplaced) {
+  const auto hosts = directory_.path() / "hosts";
+  const auto put = [&](const char* text) {
+    std::ofstream(hosts.string() + ".new") << text << "\n";
+    std::filesystem::rename(hosts.string() + ".new", hosts);
+  };
+  put("localhost:3");
+  auto all = elastic_words({"--epochs", "60", "--log-interval", "1", "--report", report_.string()});
+  all.insert(all.begin() + 2, {"--discover", "cat " + hosts.string(), "--max-np", "3"});
+  Program program(all);
+  ASSERT_TRUE(program.wait_for_output("step 5/"));
+  put("127.0.0.1:3");
+  const auto result = program.wait();
+  ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+  const auto report = read_json(report_);
+  EXPECT_EQ(report["steps"], 60 * 34);
+  ASSERT_GE(report["world_changes"].size(), 2U) << result.standard_error;
+  EXPECT_TRUE(contains(report["world_changes"][0]["reason"].get<std::string>(), "come"));
+  EXPECT_TRUE(contains(report["world_changes"][1]["reason"].get<std::string>(), "leaves"));
 }
 
 // Its first world is not the process's first: one of its own makes the model.

@@ -64,8 +64,13 @@ void ElasticJob::act_on(const Stop& stop) {
 }
 
 void ElasticJob::act_on(const Interrupt& interrupt) {
-  send_to_members(interrupt.generation,
-                  {.kind = LauncherMessage::Kind::interrupt, .reason = interrupt.reason});
+  for (const int worker : interrupt.generation.workers) {
+    const bool goes = std::ranges::find(interrupt.leaving, worker) != interrupt.leaving.end();
+    send(worker, {.kind = LauncherMessage::Kind::interrupt,
+                  .generation = interrupt.generation.number,
+                  .goes = goes,
+                  .reason = interrupt.reason});
+  }
 }
 
 void ElasticJob::act_on(const Abandon& abandon) {

@@ -179,7 +179,7 @@ bool Member::wants_out() {
   if (asked_to_go && !std::exchange(is_leaving_, true)) send(WorkerMessage::Kind::leaving);
   return interrupted_ >= generation_ || asked_to_go;
 }
-bool Member::leaves() const { return asked_to_go; }
+bool Member::leaves() const { return asked_to_go || goes_; }
 
 void Member::leave() { send(WorkerMessage::Kind::left); }
 
@@ -212,6 +212,7 @@ void Member::on_message(const LauncherMessage& message) {
     const std::lock_guard lock(mutex_);
     switch (message.kind) {
       case LauncherMessage::Kind::interrupt:
+        goes_ = message.goes;
         interrupted_ = message.generation;
         interrupt_reason_ = message.reason;
         break;

@@ -41,7 +41,7 @@ class Member {
   /// Somebody comes or goes: all members should come out of their world, together, after a step. Where it is this worker
   /// that goes, the launcher hears of it.
   bool wants_out();
-  /// This worker is to go.
+  /// This worker is to go: it was asked to, or its host is wanted back.
   bool leaves() const;
   /// This worker has come out of its world and will not join another.
   void leave();
@@ -84,6 +84,7 @@ class Member {
   std::exception_ptr listener_error_;
 
   std::atomic<int> interrupted_{-1};  // the last generation that is to come out of its world
+  std::atomic<bool> goes_ = false;    // with it
   pid_t process_ = ::getpid();
   std::unique_ptr<Store> incoming_;
   std::thread listener_;

@@ -50,7 +50,7 @@ void Membership::ready(int id, const std::string& reason, Time now) {
 
 void Membership::leaves(int id, Time now) {
   const auto found = workers_.find(id);
-  if (found != workers_.end()) found->second.goes = true;
+  if (found != workers_.end()) found->second.goes = found->second.wants_to = true;
   advance(now);
 }
 
@@ -121,7 +121,7 @@ void Membership::release_hosts() {
     if (host != hosts_.end() && worker.slot < host->slots) continue;
     if (worker.phase == Phase::member) {
       worker.goes = true;
-    } else {
+    } else if (!hands_over_ || !worker.goes) {
       stop(id);
     }
   }
@@ -173,21 +173,43 @@ void Membership::start_one(const Host& host, Time now) {
   actions_.push_back(Start{.worker = id, .host = host.name, .slot = slot, .slots = host.slots});
 }
 
+// Where all members are to go, and none has to at once: whether others come, for whom to wait.
+bool Membership::waits_for_successors(Time now) {
+  bool some_start = false;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.phase == Phase::member && (!worker.goes || worker.wants_to)) {
+      last_.reset();
+      return false;
+    }
+    if (worker.phase == Phase::waiting && !worker.goes && !worker.stopped) return true;
+    some_start = some_start || (worker.phase == Phase::starting && !worker.stopped);
+  }
+  if (!last_) last_ = now;
+  const auto end = *last_ + limits_.timeout;
+  if (!some_start || now >= end) return false;
+  wake_at(end);
+  return true;
+}
+
 // Between two steps, for those who come and those who go.
 void Membership::change_running_world(Time now) {
   std::vector<std::string> reasons;
+  std::vector<int> leaving;
   std::optional<Time> first_ready;
   int joining = 0;
   const int members = count(Phase::member);
-  int going = 0;
+  const bool waits = waits_for_successors(now);
   for (const auto& [id, worker] : workers_) {
-    if (worker.phase == Phase::member && worker.goes) {
+    if (worker.phase == Phase::member && worker.goes && !waits) {
       reasons.push_back(fmt::format("worker {} on {} leaves", id, worker.host));
-      ++going;
+      leaving.push_back(id);
     }
+  }
+  const int staying = waits ? 0 : members - static_cast<int>(leaving.size());
+  for (const auto& [id, worker] : workers_) {
     if (worker.phase != Phase::waiting || worker.stopped) continue;
     first_ready = first_ready ? std::min(*first_ready, worker.since) : worker.since;
-    if (members - going + joining < limits_.max_ranks) ++joining;
+    if (staying + joining < limits_.max_ranks) ++joining;
   }
   const bool all_ready = count(Phase::starting) == 0;
   if (joining > 0 && !all_ready && now < *first_ready + kJoinWindow) {
@@ -198,25 +220,31 @@ void Membership::change_running_world(Time now) {
     reasons.push_back(fmt::format("{} worker{} come{}", joining, joining == 1 ? "" : "s",
                                   joining == 1 ? "s" : ""));
   if (reasons.empty()) return;
+  hands_over_ = waits;
   world_ = World::ending;
   since_ = now;
   reason_ = fmt::format("{}", fmt::join(reasons, ", "));
-  actions_.push_back(Interrupt{.generation = generation_, .reason = reason_});
+  actions_.push_back(
+      Interrupt{.generation = generation_, .leaving = std::move(leaving), .reason = reason_});
 }
 
-// Those who can be in the next world: members of the last one first, by rank.
+// Those who can be in the next world: members of the last one first, by rank. One that is to go gives those who come the state.
 std::vector<int> Membership::candidates() const {
   std::vector<int> chosen;
-  const auto add = [&](int id) {
+  auto most = static_cast<std::size_t>(limits_.max_ranks);
+  const auto add = [&](int id, bool goes) {
     const auto found = workers_.find(id);
     if (found == workers_.end() || found->second.phase != Phase::waiting) return;
-    if (found->second.goes || found->second.stopped) return;
+    if (found->second.goes != goes || found->second.stopped || chosen.size() >= most) return;
     if (std::ranges::find(chosen, id) == chosen.end()) chosen.push_back(id);
   };
-  for (const int id : generation_.workers) add(id);
-  for (const auto& [id, worker] : workers_) add(id);
-  if (chosen.size() > static_cast<std::size_t>(limits_.max_ranks))
-    chosen.resize(static_cast<std::size_t>(limits_.max_ranks));
+  if (hands_over_) {
+    most = 1;
+    for (const int id : generation_.workers) add(id, /*goes=*/true);
+    most = std::max(static_cast<std::size_t>(limits_.max_ranks), std::size_t{2});
+  }
+  for (const int id : generation_.workers) add(id, /*goes=*/false);
+  for (const auto& [id, worker] : workers_) add(id, /*goes=*/false);
   return chosen;
 }
 
@@ -231,15 +259,15 @@ void Membership::form(Time now) {
     }
     return;
   }
-  // Who goes has come out, and is not needed any more.
-  for (const auto& [id, worker] : workers_) {
-    if (worker.phase == Phase::waiting && worker.goes) stop(id);
-  }
   const auto chosen = candidates();
   const bool is_first = generation_.number < 0;
   const auto survives = [&](int id) {
     return std::ranges::find(chosen, id) != chosen.end();
   };
+  // Who goes has come out, and is not needed any more.
+  for (const auto& [id, worker] : workers_) {
+    if (worker.phase == Phase::waiting && worker.goes && !survives(id)) stop(id);
+  }
   if (!is_first && std::ranges::none_of(generation_.workers, survives)) {
     return fail(fmt::format("no rank is left of the world that had {} ({})",
                             generation_.workers.size(), reason_));
@@ -269,6 +297,8 @@ void Membership::form(Time now) {
     return;
   }
   below_.reset();
+  last_.reset();
+  hands_over_ = false;
   if (limits_.changes >= 0 && generation_.number + 1 > limits_.changes)
     return fail(fmt::format("the world has changed {} time{} (--reset-limit): {}", limits_.changes,
                             limits_.changes == 1 ? "" : "s", reason_));

@@ -58,6 +58,7 @@ struct Stop {
 /// Ask the members to come out of their world after the step.
 struct Interrupt {
   Generation generation;
+  std::vector<int> leaving;  ///< those of them that will be in no other world
   std::string reason;
 };
 /// Tell the members that their world has failed.
@@ -83,7 +84,9 @@ using Action = std::variant<Start, Stop, Interrupt, Abandon, Form, Note, Fail>;
 
 /// A worker is one process. It is started, says that it is ready once it has loaded what it needs, becomes a member of a
 /// world with a rank, says that it is ready again when it has come out of that world, and ends. The members of a world
-/// before come first in the next one, in their order, so that the oldest is rank 0. Used by one thread. `now` never goes back.
+/// before come first in the next one, in their order, so that the oldest is rank 0. Where all members are to go, because their hosts are
+/// wanted back, and others come, there is a world of both in between, in which those are given the state. Used by one thread. `now` never
+/// goes back.
 class Membership {
  public:
   explicit Membership(const Limits& limits) : limits_(limits) {}
@@ -127,7 +130,8 @@ class Membership {
     std::string host;
     int slot = 0;
     Phase phase = Phase::starting;
-    bool goes = false;  // after the step
+    bool goes = false;      // after the step
+    bool wants_to = false;  // as it has said itself
     bool stopped = false;
     Time since;
   };
@@ -142,6 +146,7 @@ class Membership {
   void release_hosts();
   void release_youngest();
   void change_running_world(Time now);
+  bool waits_for_successors(Time now);
   void form(Time now);
   void abandon(const std::string& reason, Time now);
   void note_late(const std::string& what);
@@ -164,6 +169,8 @@ class Membership {
   Time abandoned_{};           // when the last world that failed did
   std::optional<Time> since_;  // since when
   std::optional<Time> below_;  // since when there are too few
+  std::optional<Time> last_;   // since when all members are to go
+  bool hands_over_ = false;    // the next world has some of those who are to go
   std::optional<Time> wake_;
   std::vector<Action> actions_;
 };

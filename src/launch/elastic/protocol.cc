@@ -48,6 +48,7 @@ std::string LauncherMessage::to_json() const {
                   {"generation", generation},
                   {"rank", rank},
                   {"size", size},
+                  {"goes", goes},
                   {"reason", reason}});
 }
 
@@ -57,6 +58,7 @@ LauncherMessage LauncherMessage::from_json(const std::string& text) {
           .generation = json.at("generation"),
           .rank = json.at("rank"),
           .size = json.at("size"),
+          .goes = json.at("goes"),
           .reason = json.at("reason")};
 }
 

@@ -101,6 +101,61 @@ TEST_F(Members, WhoLeavesIsNotReplacedOnAHostThatIsGone) {
   EXPECT_EQ(started_.size(), 5U);
 }
 
+// The state is nowhere else than with those whose hosts are wanted back.
+TEST_F(Members, WhoComesIsGivenTheStateBeforeAllOthersGo) {
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
+  ready(0);
+  ready(1);
+  membership_->set_hosts({{"b", 2}}, now_);
+  take();
+  ASSERT_EQ(started_.size(), 4U);
+  EXPECT_EQ(interrupts_, 0) << "they train on until there is somebody";
+  pass(Milliseconds{30000});
+  EXPECT_EQ(interrupts_, 0);
+  ready(2);
+  ready(3);
+  EXPECT_EQ(interrupts_, 1);
+  EXPECT_EQ(leaving_, (Workers{}));
+  ready(0);
+  ready(1);
+  ASSERT_EQ(formed_.size(), 2U);
+  EXPECT_EQ(workers(), (Workers{0, 2}));
+  EXPECT_EQ(stopped_, (Workers{1}));
+  ended(1, Ending::left);
+  EXPECT_EQ(interrupts_, 2);
+  EXPECT_EQ(leaving_, (Workers{0}));
+  ready(0);
+  ready(2);
+  ASSERT_EQ(formed_.size(), 3U);
+  EXPECT_EQ(workers(), (Workers{2, 3}));
+  EXPECT_EQ(stopped_, (Workers{1, 0}));
+  EXPECT_EQ(failure_, "");
+}
+
+TEST_F(Members, WhoWouldComeAndDoesNotIsNotWaitedForLonger) {
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2, .timeout = Milliseconds{5000}}, {{"a", 2}});
+  ready(0);
+  ready(1);
+  membership_->set_hosts({{"b", 2}}, now_);
+  take();
+  ended(2, Ending::failed);
+  ended(3, Ending::failed);
+  EXPECT_EQ(interrupts_, 1) << "nobody comes";
+  EXPECT_EQ(leaving_, (Workers{0, 1}));
+}
+
+TEST_F(Members, WhereAllWishToGoNobodyIsWaitedFor) {
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}, {"b", 2}});
+  ready(0);
+  ready(1);
+  for (const int worker : {0, 1}) {
+    membership_->leaves(worker, now_);
+    take();
+  }
+  EXPECT_EQ(interrupts_, 1);
+  EXPECT_EQ(leaving_, (Workers{0}));
+}
+
 TEST_F(Members, PauseBelowTheLeastAndGoOn) {
   begin({.start = 2, .min_ranks = 2, .max_ranks = 2}, {{"a", 2}});
   ready(0);

@@ -23,7 +23,10 @@ struct Trial {
     for (const Action& action : membership_->take_actions()) {
       if (const auto* start = std::get_if<Start>(&action)) started_.push_back(*start);
       if (const auto* stop = std::get_if<Stop>(&action)) stopped_.push_back(stop->worker);
-      if (std::holds_alternative<Interrupt>(action)) ++interrupts_;
+      if (const auto* interrupt = std::get_if<Interrupt>(&action)) {
+        ++interrupts_;
+        leaving_ = interrupt->leaving;
+      }
       if (std::holds_alternative<Abandon>(action)) ++abandoned_;
       if (const auto* form = std::get_if<Form>(&action)) formed_.push_back(*form);
       if (const auto* note = std::get_if<Note>(&action)) notes_.push_back(note->text);
@@ -51,6 +54,7 @@ struct Trial {
   std::vector<Start> started_;
   std::vector<int> stopped_;
   int interrupts_ = 0;
+  std::vector<int> leaving_;  // by the last of them
   int abandoned_ = 0;
   std::vector<Form> formed_;
   std::vector<std::string> notes_;
