@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -67,9 +68,12 @@ class Communicator {
   /// For allreduces from here on. Every rank must choose the same.
   virtual void set_allreduce_algorithm(const std::string& name) { static_cast<void>(name); }
 
-  /// Ends the collective that other ranks wait in, or the next that they call, with a MismatchError for
-  /// `reason`. For one that is made of several; it is of no further use after this.
-  virtual void fail(std::string_view reason) { static_cast<void>(reason); }
+  /// Ends the collective that other ranks wait in, or the next that they call, for `reason`: with a PeerError of `rank`, one of the world's
+  /// that cannot go on, or where none is named with a MismatchError. For one that is made of several; it is of no further use after this.
+  virtual void fail(std::string_view reason, std::optional<int> rank) {
+    static_cast<void>(reason);
+    static_cast<void>(rank);
+  }
 
   /// What the operations from here on are part of; empty: nothing. Ranks whose labels differ (`plan`
   /// tells equal names apart, `turn` repetitions of the same) get a MismatchError that shows them. A

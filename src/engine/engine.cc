@@ -57,7 +57,8 @@ Engine::Engine(MakeChannel make_channel, int rank, Timeline& timeline, std::vect
 void Engine::start() {
   communicator_ = make_channel_();
   exchange_.emplace(*communicator_);
-  executor_.emplace(*communicator_, timeline_, options_.fusion_threshold);
+  executor_.emplace(*communicator_, timeline_, options_.fusion_threshold,
+                    [this](const std::exception_ptr& error) { options_.failure->set(error); });
   if (options_.autotune.on && rank_ == 0 && size_ > 1) {
     const auto algorithms = communicator_->allreduce_algorithms();
     autotuner_.emplace(candidates_around({.fusion_threshold = options_.fusion_threshold,
@@ -236,7 +237,7 @@ bool Engine::goes_on(const Part& part) {
 void Engine::leave_channel(const std::string& reason) {
   if (!communicator_) return;
   try {
-    communicator_->fail(fmt::format("rank {} cannot go on: {}", name_, reason));
+    communicator_->fail(fmt::format("rank {} cannot go on: {}", name_, reason), name_);
   } catch (const std::exception& error) {
     // They are gone themselves, which is why this one ends.
     log::info("the other ranks' engines were not told: {}", error.what());

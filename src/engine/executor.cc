@@ -54,6 +54,7 @@ void Executor::run(std::vector<Agreed> agreed) {
       }
     }
   } catch (...) {  // a user's compression may throw anything
+    ends_(std::current_exception());
     for (Agreed& one : agreed) {
       if (one.request) complete(one, std::current_exception());
     }
@@ -113,7 +114,6 @@ void Executor::run_one(const Agreed& one) {
     case Operation::composed:
       return one.mine->composed(communicator_);
     case Operation::allocate:
-    case Operation::failure:
       return;
   }
 }

@@ -1,6 +1,9 @@
 // Runs what the ranks have agreed on.
 #pragma once
 
+#include <exception>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "engine/fused_allreduce.h"
@@ -12,10 +15,13 @@ namespace sullae::engine {
 /// Used by one thread at a time.
 class Executor {
  public:
-  Executor(Communicator& communicator, Timeline& timeline, std::size_t fusion_threshold)
+  /// `ends` is told what ends the engine, before anybody who waits is.
+  Executor(Communicator& communicator, Timeline& timeline, std::size_t fusion_threshold,
+           std::function<void(const std::exception_ptr&)> ends)
       : communicator_(communicator),
         timeline_(timeline),
-        fused_(communicator, timeline, fusion_threshold) {}
+        fused_(communicator, timeline, fusion_threshold),
+        ends_(std::move(ends)) {}
 
   /// Runs and completes each. Allreduces of one kind run first and together. A mismatch ends one operation. After
   /// any other error, of a rank that is gone or of a user's compression, what has not run is completed with it,
@@ -32,6 +38,7 @@ class Executor {
   Communicator& communicator_;
   Timeline& timeline_;
   FusedAllreduce fused_;
+  std::function<void(const std::exception_ptr&)> ends_;
 };
 
 }  // namespace sullae::engine

@@ -22,8 +22,6 @@ std::string_view name(Operation operation) {
       return "barrier";
     case Operation::allocate:
       return "allocate_shared";
-    case Operation::failure:
-      return "failure";
     case Operation::composed:
       return "operation";
   }
@@ -48,8 +46,6 @@ std::string Signature::describe() const {
       return fmt::format("{} of {} with counts of hash {:x}", name(operation), name(type), count);
     case Operation::allocate:
       return fmt::format("allocate_shared of {} bytes", count);
-    case Operation::failure:
-      return "a failure";
     case Operation::composed:
       return "an operation";
   }

@@ -19,7 +19,6 @@ enum class Operation : std::uint8_t {
   alltoall,
   barrier,
   allocate,
-  failure,
   composed,
 };
 

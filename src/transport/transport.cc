@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <thread>
 #include <vector>
 
@@ -37,27 +38,37 @@ void Transport::sleep(std::chrono::microseconds limit) {
   std::this_thread::sleep_for(std::min(limit, kNap));
 }
 
-void Transport::raise_alarm(std::string_view text) {
+void Transport::raise_alarm(std::string_view text, std::optional<int> failed_rank) {
   std::array<char, kAlarmBytes> message{};
-  std::memcpy(message.data(), &alarm_number_, sizeof alarm_number_);
-  std::ranges::copy(text.substr(0, kAlarmBytes - sizeof alarm_number_ - 1),
-                    message.begin() + sizeof alarm_number_);
-  std::vector<Request> sending;
-  try {
-    for (int peer = 0; peer < size(); ++peer) {
-      if (peer != rank()) sending.push_back(send(peer, alarm_tag_, message.data(), message.size()));
+  const AlarmHead head{.number = alarm_number_, .rank = failed_rank.value_or(-1)};
+  std::memcpy(message.data(), &head, sizeof head);
+  std::ranges::copy(text.substr(0, kAlarmBytes - sizeof head - 1), message.begin() + sizeof head);
+  std::exception_ptr problem;
+  const auto attempt = [&](const auto& step) {
+    try {
+      step();
+    } catch (const Error&) {  // of one that is gone itself
+      problem = std::current_exception();
     }
-    wait(sending);
-  } catch (...) {
-    abandon();
-    throw;
+  };
+  std::vector<Request> sending;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank() || gone(peer)) continue;
+    attempt([&] { sending.push_back(send(peer, alarm_tag_, message.data(), message.size())); });
   }
+  for (Request& request : sending) attempt([&] { wait(request); });
+  if (!problem) return;
+  abandon();
+  std::rethrow_exception(problem);
 }
 
 void Transport::take_alarm(const std::array<char, kAlarmBytes>& message) const {
-  std::uint64_t number = 0;
-  std::memcpy(&number, message.data(), sizeof number);
-  if (number == alarm_number_) throw Alarm(message.data() + sizeof number);  // which ends with a 0
+  AlarmHead head;
+  std::memcpy(&head, message.data(), sizeof head);
+  if (head.number != alarm_number_) return;
+  const char* const text = message.data() + sizeof head;  // which ends with a 0
+  if (head.rank < 0) throw Alarm(text);
+  throw PeerError(static_cast<int>(head.rank), text);
 }
 
 MismatchError Transport::other_length(const Request& request, std::string_view sent) const {

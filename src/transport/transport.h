@@ -36,7 +36,7 @@ constexpr std::uint64_t make_tag(std::uint64_t sequence, std::uint64_t step) {
   return (sequence & 0xffffffULL) << 16 | (step & 0xffffULL);
 }
 
-/// What another rank found wrong with the collective that both are in.
+/// What another rank has found wrong with the collective that both are in.
 class Alarm final : public MismatchError {
  public:
   using MismatchError::MismatchError;
@@ -61,8 +61,8 @@ class Transport {
   /// Starts to receive a message of exactly `bytes`.
   virtual Request receive(int peer, std::uint64_t tag, void* data, std::size_t bytes) = 0;
   /// Waits until all are done. Throws PeerError when a peer is gone, TimeoutError at the group's
-  /// limit, MismatchError when a message has another length than the receiver expects, and Alarm when
-  /// a peer has raised one. After PeerError or TimeoutError the transport is of no further use.
+  /// limit, MismatchError when a message has another length than the receiver expects, and when a peer has raised an alarm
+  /// what that stands for. After PeerError or TimeoutError the transport is of no further use.
   virtual void wait(std::span<Request> requests) = 0;
   void wait(Request& request) { wait({&request, 1}); }
   /// True when it is done; else makes some progress. Throws as wait() does, but for the time.
@@ -91,13 +91,18 @@ class Transport {
     alarm_tag_ = tag;
     alarm_number_ = number;
   }
-  /// Makes every peer's wait() throw Alarm with `text`, now or when it comes to set this alarm tag.
-  void raise_alarm(std::string_view text);
+  /// Makes every peer's wait() throw with `text`, now or when it comes to set this alarm tag: PeerError where `rank`, one of the world's,
+  /// cannot go on, else Alarm. Throws where some cannot be told, when the others are.
+  void raise_alarm(std::string_view text, std::optional<int> rank);
 
  protected:
+  struct AlarmHead {
+    std::uint64_t number = 0;
+    std::int64_t rank = -1;  // that cannot go on
+  };
   static constexpr std::size_t kAlarmBytes = 1024;
   std::uint64_t alarm_tag() const { return alarm_tag_; }
-  /// Throws the Alarm in a message of kAlarmBytes, unless its number is another.
+  /// Throws what a message of kAlarmBytes stands for, unless its number is another.
   void take_alarm(const std::array<char, kAlarmBytes>& message) const;
 
   // The errors of wait() after which the transport is of no further use. `reason` is the library's own word for

@@ -5,8 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <barrier>
+#include <cstring>
 #include <functional>
+#include <future>
+#include <optional>
+#include <thread>
 
 #include "support/errors.h"
 #include "transport/shm/waiting.h"
@@ -64,6 +70,49 @@ TEST(Group, AMemberThatDiesBeforeItIsWatchedIsNamed) {
   const auto error = error_of<PeerError>([&] { shm::Group(pipe, member(0)); });
   EXPECT_TRUE(contains(error, "rank 1 (process " + std::to_string(child))) << error;
   EXPECT_TRUE(contains(error, "died")) << error;
+}
+
+// Others may still read what it said last, and hear of its failure where they wait for more.
+TEST(Group, WhatAMemberThatFailsHasAnnouncedStays) {
+  for (const std::optional<int> rank : {std::optional<int>(0), std::optional<int>()}) {
+    Pipe pipe;
+    std::barrier<> together(2);
+    pipe.at_fence = [&] {
+      together.arrive_and_wait();
+    };
+    std::promise<void> failed;
+    std::thread other([&] {
+      shm::GroupOptions options = member(0);
+      options.timeout = std::chrono::milliseconds(50);
+      shm::Group group(pipe, options);
+      std::memset(group.slot(0, group.next_announcement()), 7, shm::kSlotBytes);
+      group.exchange({});
+      EXPECT_THROW(group.exchange({}), TimeoutError);
+      group.fail("rank 0 has had enough", rank);
+      failed.set_value();
+    });
+    {
+      shm::Group group(pipe, member(1));
+      const std::byte* const said = group.slot(0, group.next_announcement());
+      group.exchange({});
+      failed.get_future().wait();
+      EXPECT_TRUE(std::all_of(said, said + shm::kSlotBytes,
+                              [](std::byte value) { return value == std::byte{7}; }));
+      group.exchange({});  // which it has announced
+      try {
+        group.exchange({});
+        ADD_FAILURE() << "a group that has failed goes on";
+      } catch (const PeerError& error) {
+        EXPECT_TRUE(rank.has_value());
+        EXPECT_EQ(error.rank(), 0);
+        EXPECT_STREQ(error.what(), "rank 0 has had enough");
+      } catch (const MismatchError& error) {
+        EXPECT_FALSE(rank.has_value());
+        EXPECT_STREQ(error.what(), "rank 0 has had enough");
+      }
+    }
+    other.join();
+  }
 }
 
 }  // namespace

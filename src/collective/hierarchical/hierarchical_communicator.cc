@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/log.h"
 #include "collective/adasum/adasum.h"
 #include "collective/counts.h"
 #include "collective/reduce/reduce.h"
@@ -51,19 +52,20 @@ void HierarchicalCommunicator::guarded(const Collective& collective) {
   try {
     collective();
   } catch (const MismatchError& error) {
-    fail(error.what());
+    fail(error.what(), std::nullopt);
     throw;
   }
 }
 
-void HierarchicalCommunicator::fail(std::string_view reason) {
+void HierarchicalCommunicator::fail(std::string_view reason, std::optional<int> rank) {
   failure_ = reason;
-  try {
-    for (Communicator* const part : {local_.get(), cross_.get(), flat_.get()}) {
-      if (part != nullptr) part->fail(reason);
+  for (Communicator* const part : {local_.get(), cross_.get(), flat_.get()}) {
+    try {
+      if (part != nullptr) part->fail(reason, rank);
+    } catch (
+        const Error& error) {  // of those who are gone themselves: others are told nevertheless
+      log::info("not all ranks were told: {}", error.what());
     }
-  } catch (const PeerError&) {
-    // Gone meanwhile: nobody to tell.
   }
 }
 

@@ -47,7 +47,7 @@ class HierarchicalCommunicator final : public Communicator {
               DataType type) override;
   std::vector<std::string> allreduce_algorithms() const override;
   void set_allreduce_algorithm(const std::string& name) override;
-  void fail(std::string_view reason) override;
+  void fail(std::string_view reason, std::optional<int> rank) override;
   void set_label(std::string_view name, std::uint64_t plan, unsigned turn) override;
 
   std::shared_ptr<std::byte> allocate_shared(std::size_t bytes) override {

@@ -21,7 +21,7 @@ void P2pCommunicator::run(const Collective& collective) {
     throw;
   } catch (const MismatchError& error) {
     transport_->abandon();
-    transport_->raise_alarm(error.what());
+    transport_->raise_alarm(error.what(), std::nullopt);
     throw;
   } catch (...) {  // such as std::bad_alloc, with messages under way
     transport_->abandon();
@@ -38,10 +38,10 @@ std::vector<std::string> P2pCommunicator::allreduce_algorithms() const {
   return names;
 }
 
-void P2pCommunicator::fail(std::string_view reason) {
+void P2pCommunicator::fail(std::string_view reason, std::optional<int> rank) {
   for (const std::uint64_t sequence : {sequence_ - 1, sequence_}) {
     transport_->set_alarm(make_tag(sequence, kAlarmStep), sequence);
-    transport_->raise_alarm(reason);
+    transport_->raise_alarm(reason, rank);
   }
 }
 

@@ -34,7 +34,7 @@ class P2pCommunicator final : public Communicator {
   void barrier() override;
   std::vector<std::string> allreduce_algorithms() const override;
   void set_allreduce_algorithm(const std::string& name) override { algorithm_ = name; }
-  void fail(std::string_view reason) override;
+  void fail(std::string_view reason, std::optional<int> rank) override;
   void set_label(std::string_view name, std::uint64_t plan, unsigned turn) override {
     labels_.set(name, plan, turn);
   }

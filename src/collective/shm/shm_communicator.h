@@ -37,7 +37,9 @@ class ShmCommunicator final : public Communicator {
   void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                 std::span<const std::size_t> receive_counts, DataType type) override;
   void barrier() override { group_.exchange({}); }
-  void fail(std::string_view reason) override { group_.fail(reason); }
+  void fail(std::string_view reason, std::optional<int> rank) override {
+    group_.fail(reason, rank);
+  }
   void set_label(std::string_view name, std::uint64_t plan, unsigned turn) override {
     group_.set_label(name, plan, turn);
   }

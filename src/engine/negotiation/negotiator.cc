@@ -26,7 +26,6 @@ bool takes_zeros(const Request& request) {
     case Operation::broadcast:  // who has joined would not learn what the others do
     case Operation::alltoall:
     case Operation::allocate:
-    case Operation::failure:
     case Operation::composed:
       return false;
   }

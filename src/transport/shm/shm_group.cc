@@ -157,18 +157,26 @@ void Group::announce(const Signature& signature, std::span<const std::byte> payl
   ring(self);
 }
 
-void Group::fail(std::string_view reason) {
-  std::byte* const place = slot(index(), next_announcement());
-  const std::string_view text = reason.substr(0, kSlotBytes - 1);
-  copy_bytes(place, text.data(), text.size());
-  place[text.size()] = std::byte{0};
-  announce({.operation = Operation::failure}, {});
+void Group::fail(std::string_view reason, std::optional<int> rank) {
+  Member& self = members_[index()];
+  MemberFailure& failure = self.failure;
+  if (failure.happened.load()) return;
+  failure.rank = rank.value_or(-1);
+  copy_bytes(failure.reason.data(), reason.data(),
+             std::min(reason.size(), failure.reason.size() - 1));
+  failure.happened.store(true);
+  ring(self);
+}
+
+void Group::fail_as(const MemberFailure& failure) {
+  const std::string reason = failure.reason.data();  // which ends with a 0
+  if (failure.rank < 0) throw MismatchError(reason);
+  throw PeerError(failure.rank, reason);
 }
 
 void Group::exchange(Signature signature, std::span<const std::byte> payload) {
   signature = labels_.stamp(signature);
   operation_ = signature.operation;
-  const std::uint64_t announcement = next_announcement();
   announce(signature, payload);
   const std::uint64_t sequence = sequence_;
   for (int i = 0; i < size(); ++i) {
@@ -177,8 +185,6 @@ void Group::exchange(Signature signature, std::span<const std::byte> payload) {
   }
   for (int i = 0; i < size(); ++i) {
     const Signature& other = members_[i].cells[sequence & 1].signature;
-    if (other.operation == Operation::failure)
-      throw MismatchError(reinterpret_cast<const char*>(slot(i, announcement)));
     if (other != signature) {
       throw labels_.mismatch(world_rank(index()), signature, world_rank(i), other);
     }
@@ -233,6 +239,11 @@ void Group::sleep_until(int member, const Ready& ready) {
   for (;;) {
     const std::uint32_t bell = awaited.bell.load();
     if (ready()) return;
+    if (awaited.failure.happened.load()) {
+      // It may have announced just before.
+      if (ready()) return;
+      fail_as(awaited.failure);
+    }
     if (awaited.state.load() == MemberState::left ||
         process_ended(pidfds_[static_cast<std::size_t>(member)])) {
       // It may have announced just before it went.

@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,6 +51,13 @@ static_assert(sizeof(Cell) == 64);
 
 enum class MemberState : std::uint32_t { starting, running, left };
 
+/// That a member goes no further. It has a place of its own: others may still read what the member announced before.
+struct MemberFailure {
+  std::atomic<bool> happened;
+  std::int32_t rank;  ///< of the world's, that cannot go on; -1: ranks disagree
+  std::array<char, 1024> reason;
+};
+
 struct alignas(128) Member {
   std::array<Cell, 2> cells;
   alignas(64) std::atomic<std::uint64_t> phase;
@@ -60,6 +68,7 @@ struct alignas(128) Member {
   const Member* address;  ///< of this structure, in the member's own process
   cpu_set_t cpus;
   std::array<std::byte, kCellPayload> shared;
+  MemberFailure failure;
 };
 
 struct GroupOptions {
@@ -92,9 +101,9 @@ class Group {
   /// Announces an operation and waits until every member has announced its own. Throws
   /// MismatchError on every member if they are not the same.
   void exchange(Signature signature, std::span<const std::byte> payload = {});
-  /// Announces, instead of an operation, that this member goes no further: exchange() throws
-  /// MismatchError with `reason` on all others. The group is of no further use.
-  void fail(std::string_view reason);
+  /// Announces that this member goes no further: whoever waits for what it has not announced has PeerError of `rank`, one of the world's
+  /// that cannot go on, or where none is named MismatchError, with `reason`. The group is of no further use.
+  void fail(std::string_view reason, std::optional<int> rank);
   /// What `member` announced in the last exchange. Valid until this member's next exchange.
   const std::byte* payload(int member) const {
     return members_[member].cells[sequence_ & 1].payload.data();
@@ -139,6 +148,7 @@ class Group {
   template <class Ready>
   void sleep_until(int member, const Ready& ready);
   [[noreturn]] void fail_gone(int member);
+  [[noreturn]] static void fail_as(const MemberFailure& failure);
 
   GroupOptions options_;
   Labels labels_;

@@ -11,6 +11,8 @@ namespace sullae::ucx {
 namespace {
 
 constexpr std::chrono::microseconds kLingeringNap{50};
+// Of one to peers that are gone.
+constexpr std::chrono::milliseconds kFlushLimit{100};
 
 }  // namespace
 
@@ -21,8 +23,17 @@ void LingeringSends::look_after(ucp_worker_h worker) {
   changed_.notify_one();
 }
 
-void LingeringSends::forget() {
+bool LingeringSends::forget() {
+  const auto limit = std::chrono::steady_clock::now() + kFlushLimit;
+  const auto is_under_way = [this] {
+    return flush_ != nullptr && ucp_request_check_status(flush_) == UCS_INPROGRESS;
+  };
+  while (is_under_way() && std::chrono::steady_clock::now() < limit) {
+    if (ucp_worker_progress(worker_) == 0) std::this_thread::sleep_for(kLingeringNap);
+  }
+  const bool has_ended = !is_under_way();
   if (flush_ != nullptr) ucp_request_free(std::exchange(flush_, nullptr));
+  return has_ended;
 }
 
 void LingeringSends::end() {
@@ -32,7 +43,6 @@ void LingeringSends::end() {
     changed_.notify_one();
   }
   if (thread_.joinable()) thread_.join();
-  forget();
 }
 
 void LingeringSends::work() {

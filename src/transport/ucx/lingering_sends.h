@@ -23,9 +23,9 @@ class LingeringSends {
   std::unique_lock<std::mutex> turn() { return std::unique_lock(mutex_); }
   /// In a turn, after messages have been sent: sees to what is left of them.
   void look_after(ucp_worker_h worker);
-  /// In a turn, before the worker goes.
-  void forget();
-  /// Before the worker goes; not in a turn.
+  /// In a turn, before the worker goes. A flush that does not end soon keeps connections alive: false then.
+  bool forget();
+  /// Before that; not in a turn.
   void end();
 
  private:

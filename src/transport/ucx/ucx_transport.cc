@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -52,7 +53,7 @@ class UcxTransport final : public Transport {
  public:
   UcxTransport(Rendezvous& rendezvous, TransportOptions options)
       : rendezvous_(rendezvous), options_(std::move(options)), peers_(options_.ranks.size()) {
-    worker_.emplace(context_);
+    worker_ = std::make_unique<Worker>(*context_);
     events_.reset(::dup(worker_->event_fd));
     rendezvous_.put(options_.ranks, address_key(), worker_->address());
     if (peers_.size() <= kConnectedAtOnce) connect_all();
@@ -60,9 +61,7 @@ class UcxTransport final : public Transport {
 
   ~UcxTransport() override {
     lingering_.end();
-    // What was sent last may still be in UCX's buffers: closing flushes it, unless the peer is
-    // gone.
-    close_endpoints();
+    end_worker();
   }
   UcxTransport(const UcxTransport&) = delete;
   UcxTransport& operator=(const UcxTransport&) = delete;
@@ -192,11 +191,9 @@ class UcxTransport final : public Transport {
     }
     // UCX lets go of the rest with its worker.
     set_broken();
-    lingering_.forget();
     for (void* native : pending_) ucp_request_free(native);
     pending_.clear();
-    close_endpoints();
-    worker_.reset();
+    end_worker();
   }
 
  private:
@@ -227,12 +224,12 @@ class UcxTransport final : public Transport {
     try {
       greet_all();
       rendezvous_.fence(options_.ranks, "ucx/" + options_.name + "/connected");
-    } catch (const Error&) {
-      // A worker with requests or endpoints cannot be destroyed.
+    } catch (
+        ...) {  // whatever ended the world; a worker with requests or endpoints cannot be destroyed
       set_broken();
       abandon();
       lingering_.end();
-      if (worker_) close_endpoints();
+      end_worker();
       throw;
     }
   }
@@ -314,15 +311,43 @@ class UcxTransport final : public Transport {
     fail_peer(peer, fmt::format("UCX: {}", ucs_status_string(status)));
   }
 
-  // What was sent last may still be in UCX's buffers: closing flushes it, unless the peer is gone.
-  void close_endpoints() {
+  // A connection that was closed by force is in the worker's care until its last messages are thrown away: UCX 1.13 ends the process
+  // where the worker goes before (ucp_worker_destroy_eps). What does not end stays with the process.
+  void end_worker() {
+    if (!worker_) return;
+    bool has_ended = lingering_.forget();
+    const bool by_force = close_endpoints();
+    if (by_force) has_ended = calms_down() && has_ended;
+    if (!has_ended) {
+      static_cast<void>(worker_.release());
+      static_cast<void>(context_.release());
+    }
+    worker_.reset();
+  }
+
+  // False where the worker always has something to do.
+  bool calms_down() {
+    constexpr int kQuietTurns = 50;
+    const auto limit = Clock::now() + kFailedCloseLimit;
+    for (int quiet = 0; quiet < kQuietTurns;) {
+      if (Clock::now() >= limit) return false;
+      quiet = ucp_worker_progress(worker_->handle) == 0 ? quiet + 1 : 0;
+      if (quiet > 0) std::this_thread::sleep_for(kUcxNap);
+    }
+    return true;
+  }
+
+  // What was sent last may still be in UCX's buffers: closing flushes it, unless the peer is gone. True where some were closed by force.
+  bool close_endpoints() {
     std::vector<void*> closing;
+    bool by_force = false;
     for (Peer& peer : peers_) {
       if (peer.endpoint == nullptr) continue;
       ucp_request_param_t params{};
       if (broken() || peer.failure != UCS_OK) {
         params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
         params.flags = UCP_EP_CLOSE_FLAG_FORCE;
+        by_force = true;
       }
       void* request = ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &params);
       if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
@@ -335,13 +360,14 @@ class UcxTransport final : public Transport {
         ucp_worker_progress(worker_->handle);
       ucp_request_free(request);
     }
+    return by_force;
   }
 
   Rendezvous& rendezvous_;
   TransportOptions options_;
-  Context context_;
-  std::optional<Worker> worker_;  // gone where abandon() had to end it
-  UniqueFd events_;               // the worker's, for a thread that may sleep while it goes
+  std::unique_ptr<Context> context_ = std::make_unique<Context>();
+  std::unique_ptr<Worker> worker_;  // gone where abandon() had to end it
+  UniqueFd events_;                 // the worker's, for a thread that may sleep while it goes
   std::vector<Peer> peers_;
   std::vector<void*> pending_;  // requests that have not completed
   const bool sends_in_software_ = ucx::sends_in_software();
