@@ -9,12 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/own_process.h"
+
 namespace sullae::python {
 
 using Callback = std::function<void()>;
 
 struct CallbackThreads::State {
-  std::mutex mutex;  // guards all below
+  OwnProcess process;  // a fork has none of the threads
+  std::mutex mutex;    // guards all below
   std::condition_variable changed;
   std::deque<Callback> posted;
   std::size_t idle = 0;
@@ -79,7 +82,7 @@ void CallbackThreads::end_all(std::chrono::milliseconds limit) {
   const std::lock_guard all_lock(all_states().mutex);
   for (const auto& weak : all_states().states) {
     const auto state = weak.lock();
-    if (!state) continue;
+    if (!state || !state->process.is_here()) continue;
     std::unique_lock lock(state->mutex);
     state->ending = true;
     state->dropping = true;
@@ -91,12 +94,14 @@ void CallbackThreads::end_all(std::chrono::milliseconds limit) {
 }
 
 CallbackThreads::~CallbackThreads() {
+  if (!state_->process.is_here()) return;
   const std::lock_guard lock(state_->mutex);
   state_->ending = true;
   state_->changed.notify_all();
 }
 
 void CallbackThreads::stop() {
+  if (!state_->process.is_here()) return;
   std::unique_lock lock(state_->mutex);
   state_->ending = true;
   state_->changed.notify_all();

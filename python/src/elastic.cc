@@ -24,6 +24,9 @@ void bind_elastic(py::module_& module) {
       "join_elastic", [](Member& member) { return join_default_world(member).has_value(); },
       py::arg("member"), ReleaseLock());
   module.def("has_failed", [](const World& world) { return AdapterView(world).has_failed(); });
+  module.def(
+      "fail", [](const World& world, const std::string& why) { AdapterView(world).fail(why); },
+      py::arg("world"), py::arg("why"), ReleaseLock());
 }
 
 }  // namespace sullae::python

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/interruption.h"
+#include "sullae/error.h"
 #include "transport/shm/waiting.h"
 
 namespace sullae {
@@ -22,7 +23,11 @@ void Completion::wait() const {
 bool Completion::work_for(std::chrono::milliseconds limit) const {
   if (!done()) {
     const auto until = Clock::now() + limit;
-    if (const auto worker = worker_.lock()) worker->work_for(*this, until);
+    if (const auto worker = worker_.lock()) {
+      if (!worker->is_here())
+        throw InputError("the operation is that of the rank that this process is a fork of");
+      worker->work_for(*this, until);
+    }
     sleep_until(until);
   }
   return has_ended();

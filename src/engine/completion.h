@@ -10,6 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "base/own_process.h"
+
 namespace sullae {
 
 class Completion;
@@ -21,9 +23,14 @@ class Worker {
   using Clock = std::chrono::steady_clock;
 
   virtual ~Worker() = default;
+  /// False in a fork of its process, which has only a copy.
+  bool is_here() const { return process_.is_here(); }
   /// Works in the calling thread for `completion`, where no other thread does, until it is done, or `until` has come between
   /// two pieces of work.
   virtual void work_for(const Completion& completion, Clock::time_point until) = 0;
+
+ private:
+  OwnProcess process_;
 };
 
 /// Any thread may call.

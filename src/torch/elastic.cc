@@ -275,6 +275,10 @@ std::optional<std::string> end_of_world(const World& world) {
     throw;
   } catch (const Interrupted& interrupted) {
     return "";
+  } catch (const TimeoutError& error) {
+    // Of an operation that some have not joined: it alone would end, and whoever hangs would be waited for again.
+    AdapterView(world).fail(error.what());
+    return error.what();
   } catch (const std::exception& error) {
     if (AdapterView(world).has_failed()) return error.what();
     throw;

@@ -4,11 +4,23 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <mutex>
+
+#include "base/log.h"
 
 namespace sullae {
 namespace {
 
 using torch::autograd::variable_list;
+
+void warn_of_graphs() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    log::warning(
+        "backward(create_graph=True): gradients that ranks average have no graph: take what a "
+        "penalty is made of from torch.autograd.grad(create_graph=True)");
+  });
+}
 
 // Through a weak pointer, so that a backward after the listener's end does nothing.
 class BeforeHook final : public torch::autograd::FunctionPreHook {
@@ -30,7 +42,11 @@ class ReadyHook final : public torch::autograd::FunctionPostHook {
   ReadyHook(std::weak_ptr<GradientListener> listener, std::size_t index)
       : listener_(std::move(listener)), index_(index) {}
   variable_list operator()(const variable_list& outputs, const variable_list&) override {
-    if (const auto listener = listener_.lock()) listener->on_gradient(index_);
+    if (const auto listener = listener_.lock()) {
+      // What the other ranks have made of a gradient has no graph here.
+      if (torch::GradMode::is_enabled()) warn_of_graphs();
+      listener->on_gradient(index_);
+    }
     return outputs;
   }
   bool listens() const { return !listener_.expired(); }

@@ -41,7 +41,7 @@ TrainedParameters trained_of(const torch::OrderedDict<std::string, torch::Tensor
     throw InputError(fmt::format(
         "{}: parameter '{}' belongs to another DistributedOptimizer or ShardedOptimizer, and its "
         "gradient can be reduced by one alone: put the parameters of both into one optimizer, as "
-        "groups",
+        "groups, or let go of that one first, and of what holds it (schedulers)",
         who, parameter.name));
   }
   return found;

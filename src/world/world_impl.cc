@@ -170,6 +170,7 @@ void World::Impl::fail(const std::exception_ptr& error) {
 World::Impl::~Impl() { leave(); }
 
 void World::Impl::end(Impl* impl) {
+  if (!impl->process_.is_here()) return;  // the copy of what has threads elsewhere
   if (in_own_thread || is_lent) {
     std::thread([impl] { delete impl; }).detach();
   } else {
@@ -178,6 +179,10 @@ void World::Impl::end(Impl* impl) {
 }
 
 void World::Impl::leave() {
+  if (!process_.is_here()) {
+    left_ = true;
+    return;
+  }
   if (in_own_thread || is_lent) {
     throw Error(
         "World::leave() and shutdown() wait for the threads of the world, of which a callback has "
@@ -213,7 +218,16 @@ void World::Impl::leave() {
   session_.reset();
 }
 
+void World::Impl::check_process() const {
+  if (process_.is_here()) return;
+  throw InputError(fmt::format(
+      "this process is a fork of rank {}, and no rank: it may not use the world (what a "
+      "DataLoader's workers do, say, is to get samples ready)",
+      topology_.names[static_cast<std::size_t>(topology_.rank)]));
+}
+
 void World::Impl::check_joined() const {
+  check_process();
   if (left_) {
     throw Error(
         "this rank has left the world (sullae::shutdown() or World::leave()): make optimizers, "

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/own_process.h"
 #include "collective/messages/group.h"
 #include "collective/shm/shared_buffers.h"
 #include "engine/background_queue.h"
@@ -49,6 +50,7 @@ class World::Impl {
   /// Operation, or a name.
   template <class Phase, class Call>
   void run(Phase phase, std::size_t bytes, const Call& call) {
+    check_process();  // a fork's copy of the mutex may be locked for ever
     const std::lock_guard lock(foreground_mutex_);
     check_joined();
     guarded([&] {
@@ -134,8 +136,9 @@ class World::Impl {
   void write_timeline();
   std::function<void()> planned_operation(std::function<void(Communicator&)> call,
                                           const PlannedOptions& options);
-  // Throws Error once this rank has left.
+  // Throws Error once this rank has left, and InputError in a fork of it.
   void check_joined() const;
+  void check_process() const;
   static constexpr std::chrono::milliseconds kReasonLimit{500};
   // Their numbers tell their allocations apart.
   enum class Channel : std::uint8_t { foreground = 1, planned, negotiated };
@@ -150,6 +153,7 @@ class World::Impl {
   void tell_addresses();
   std::unique_ptr<DeviceCommunicator> make_device_communicator(int device);
 
+  OwnProcess process_;
   std::shared_ptr<Session> session_;
   std::shared_ptr<Failure> cut_off_;  // the session's, which leave() lets go
   Topology topology_;

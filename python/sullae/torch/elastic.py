@@ -23,7 +23,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sized
 import torch
 
 from .. import _core, init, shutdown, world
-from ..errors import Error
+from ..errors import Error, TimeoutError  # noqa: A004
 from . import process_sets
 from .collectives import allgather
 from .objects import broadcast_object, broadcast_optimizer_state, broadcast_parameters
@@ -249,9 +249,11 @@ def run(train: Callable) -> Callable:
                 state._commits += 1
                 state.save()
             except Exception as error:  # of the world, or it goes on its way
-                if not _core.has_failed(world()):
-                    raise
                 reason = str(error) or type(error).__name__
+                if isinstance(error, TimeoutError):  # of an operation that a rank has not joined, which hangs
+                    _core.fail(world(), reason)
+                elif not _core.has_failed(world()):
+                    raise
                 state.restore()
             member.world_ended(reason)
             process_sets.forget_all()

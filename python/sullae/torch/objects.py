@@ -15,13 +15,13 @@ Named = Union[Dict[str, torch.Tensor], Iterable[Union[torch.Tensor, Tuple[str, t
 def _to_bytes(obj: Any) -> torch.Tensor:
     try:
         data = pickle.dumps(obj)
-    except (pickle.PicklingError, AttributeError, TypeError):
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
         try:
             import cloudpickle  # functions of a script, lambdas
         except ImportError:
             cloudpickle = None
         if cloudpickle is None:
-            raise
+            raise Error(f"{error} (functions of a script, and lambdas, can be sent where cloudpickle is installed)") from error
         data = cloudpickle.dumps(obj)
     return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 

@@ -150,6 +150,8 @@ def grouped_allreduce(
     """The reductions of several tensors of one type, as one operation."""
     op = chosen(op, average)
     check(*tensors)
+    if not tensors:
+        return []
     sent, contexts = zip(*(compression.compress(tensor) for tensor in tensors))
     reduced = Allreduce.apply(name, op, prescale_factor, postscale_factor, process_set, *sent)
     return [compression.decompress(tensor, context) for tensor, context in zip(reduced, contexts)]

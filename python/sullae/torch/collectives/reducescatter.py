@@ -91,6 +91,8 @@ def grouped_reducescatter(
 ) -> List[torch.Tensor]:
     """Several, of one type, as one operation."""
     check(*tensors)
+    if not tensors:
+        return []
     sent, contexts = zip(*(compression.compress(tensor) for tensor in tensors))
     reduced = _Reducescatter.apply(name, op, process_set, prescale_factor, postscale_factor, *sent)
     return [compression.decompress(tensor, context) for tensor, context in zip(reduced, contexts)]
