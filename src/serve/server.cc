@@ -97,6 +97,7 @@ class InferenceServer::Impl {
                                  .port = options.grpc_port,
                                  .max_message_bytes = options.max_body_bytes,
                                  .drain_timeout = options.drain_timeout,
+                                 .idle_timeout = options.idle_timeout,
                                  .tls_certificate = options.tls_certificate,
                                  .tls_key = options.tls_key},
         repository_, access_, http_->budget(), generations_);

@@ -69,6 +69,16 @@ TEST_F(ServerTest, SpeaksTensorFlowServings) {
   EXPECT_EQ(http.get("/v1/models/m").json(), json::parse(R"({"model_version_status": [
       {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}]})"));
   EXPECT_EQ(http.get("/v1/models/m/versions/1").json()["model_version_status"].size(), 1U);
+  // Also of a version that does not answer: clients wait for the state, or for the reason.
+  put_text(model_ / "2" / "model.pt", "no module");
+  json refused;
+  wait_until([&] {
+    const auto answer = http.get("/v1/models/m/versions/2");
+    if (answer.status == 200) refused = answer.json()["model_version_status"][0];
+    return refused.contains("status") && refused["status"]["error_message"] != "";
+  });
+  EXPECT_EQ(refused["state"], "END");
+  EXPECT_EQ(http.get("/v1/models/m/versions/3").status, 404);
 }
 
 TEST_F(ServerTest, SaysWhatIsWrong) {
@@ -105,6 +115,11 @@ TEST_F(ServerTest, SaysWhatIsWrong) {
     EXPECT_EQ(answer.status, status) << path << answer.body;
     EXPECT_TRUE(contains(answer.json().at("error"), message)) << path << answer.body;
   }
+  const auto compressed =
+      http.ask("POST", "/v2/models/m/infer", "\x1f\x8b", {{"Content-Encoding", "gzip"}});
+  EXPECT_EQ(compressed.status, 415);
+  EXPECT_EQ(compressed.json().at("error"),
+            "Content-Encoding 'gzip': expected a body as it is, without one");
   EXPECT_EQ(http.post("/v2/models/m/infer", std::string(kInfer)).status, 200);
 }
 

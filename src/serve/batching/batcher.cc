@@ -12,6 +12,13 @@
 #include "base/request_error.h"
 
 namespace sullae::serve {
+namespace {
+
+// Between looks at what has waited for too long.
+constexpr std::chrono::milliseconds kShortestWatch{10};
+constexpr std::chrono::milliseconds kLongestWatch{1000};
+
+}  // namespace
 
 class Batcher::Impl {
  public:
@@ -20,6 +27,7 @@ class Batcher::Impl {
   void submit(Rows rows, Done done, Admission admission);
   std::int64_t waiting() const;
   void serve();
+  void watch();
   void end();
 
  private:
@@ -42,6 +50,7 @@ class Batcher::Impl {
   Run run_;
   mutable std::mutex mutex_;
   std::condition_variable filled_;
+  std::condition_variable ended_;
   std::map<std::uint64_t, Queue> queues_;  // by key, none empty; guarded by mutex_
   std::int64_t waiting_ = 0;               // rows, guarded by mutex_
   bool ending_ = false;                    // guarded by mutex_
@@ -51,6 +60,7 @@ Batcher::Batcher(const BatcherOptions& options, Run run)
     : impl_(std::make_shared<Impl>(options, std::move(run))) {
   for (int i = 0; i < options.instances; ++i)
     threads_.emplace_back([impl = impl_] { impl->serve(); });
+  threads_.emplace_back([impl = impl_] { impl->watch(); });
 }
 
 Batcher::~Batcher() {
@@ -75,6 +85,7 @@ void Batcher::Impl::end() {
     ending_ = true;
   }
   filled_.notify_all();
+  ended_.notify_all();
 }
 
 void Batcher::Impl::submit(Rows rows, Done done, Admission admission) {
@@ -197,6 +208,14 @@ void Batcher::Impl::serve() {
     compute(std::move(batch));
     lock.lock();
   }
+}
+
+// For those that wait while all others compute.
+void Batcher::Impl::watch() {
+  const auto period =
+      std::clamp<Clock::duration>(options_.timeout / 4, kShortestWatch, kLongestWatch);
+  std::unique_lock lock(mutex_);
+  while (!ended_.wait_for(lock, period, [this] { return ending_; })) fail_expired(lock);
 }
 
 // What is wrong with one request is not the others' fault.

@@ -24,6 +24,10 @@ namespace {
 
 // Calls of a connection at a time.
 constexpr int kMostStreams = 256;
+// Whose peer is gone without a word, or out of reach.
+constexpr int kKeepAliveMilliseconds = 60'000;
+// When all that was asked for is answered: of those who follow the health service, or look at what there is, and stay.
+constexpr std::chrono::milliseconds kFollowersLimit{1000};
 constexpr const char* kService = inference::GRPCInferenceService::service_full_name();
 constexpr std::size_t kMaxPemBytes = std::size_t{1} << 20;
 
@@ -83,6 +87,9 @@ class GrpcServer::Impl {
     quota.Resize(budget.limit());
     builder.SetResourceQuota(quota);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+                               static_cast<int>(options.idle_timeout.count()));
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAliveMilliseconds);
     builder.RegisterService(&service_);
     builder.RegisterCallbackGenericService(&reflection_);
     const StartLog log;
@@ -108,8 +115,9 @@ class GrpcServer::Impl {
   void shutdown() {
     const std::lock_guard lock(mutex_);
     if (server_ == nullptr) return;
-    service_.end_streams();
-    server_->Shutdown(std::chrono::system_clock::now() + drain_timeout_);
+    server_->GetHealthCheckService()->Shutdown();
+    service_.end(drain_timeout_);
+    server_->Shutdown(std::chrono::system_clock::now() + kFollowersLimit);
     server_.reset();
   }
 

@@ -20,6 +20,8 @@ struct GrpcServerOptions {
   std::uint16_t port = 8001;
   std::size_t max_message_bytes = std::size_t{64} << 20;
   std::chrono::milliseconds drain_timeout{30000};
+  /// Connections without a call end after it.
+  std::chrono::milliseconds idle_timeout{75000};
   /// PEM files; both or none.
   std::string tls_certificate = {};
   std::string tls_key = {};

@@ -25,6 +25,12 @@ std::string text_of(const std::exception_ptr& error) {
   }
 }
 
+void make_error(ModelInferResponse& response, std::string& error, const char* why) {
+  error = why;
+  response.clear_outputs();
+  response.clear_raw_output_contents();
+}
+
 }  // namespace
 
 void InferStream::end() {
@@ -56,6 +62,7 @@ void InferStream::OnWriteDone(bool ok) {
   {
     const std::lock_guard lock(mutex_);
     writing_ = false;
+    written_memory_.reset();
     gone_ = gone_ || !ok;
   }
   go_on();
@@ -121,9 +128,15 @@ void InferStream::put(Answer answer, bool is_last) {
   const auto earlier = std::ranges::find(waiting_, answer.request, &Answer::request);
   const bool joins = earlier != waiting_.end() && answer.response.raw_output_contents_size() > 0 &&
                      earlier->response.raw_output_contents_size() > 0;
-  if (!joins) return waiting_.push_back(std::move(answer));
-  put_before(earlier->response, answer.response);
-  *earlier = std::move(answer);
+  if (joins) put_before(earlier->response, answer.response);
+  answer.memory = std::make_unique<http::Reservation>(parts_.budget);
+  if (!answer.memory->grow_to(answer.response.ByteSizeLong()))
+    make_error(answer.response, answer.error, http::kNoMemoryLeft);
+  if (joins) {
+    *earlier = std::move(answer);
+  } else {
+    waiting_.push_back(std::move(answer));
+  }
 }
 
 void InferStream::go_on() {
@@ -150,15 +163,14 @@ void InferStream::go_on() {
 grpc::ByteBuffer InferStream::next_answer() {
   Answer answer = std::move(waiting_.front());
   waiting_.pop_front();
+  written_memory_ = std::move(answer.memory);
   inference::ModelStreamInferResponse message;
   message.set_error_message(answer.error);
   *message.mutable_infer_response() = std::move(answer.response);
   try {
     return serialize(message);
   } catch (const Error& error) {
-    message.set_error_message(error.what());
-    message.mutable_infer_response()->clear_outputs();
-    message.mutable_infer_response()->clear_raw_output_contents();
+    make_error(*message.mutable_infer_response(), *message.mutable_error_message(), error.what());
     return serialize(message);
   }
 }
@@ -166,22 +178,24 @@ grpc::ByteBuffer InferStream::next_answer() {
 InferStream& InferStreams::open(const InferParts& parts) {
   const auto stream = std::make_shared<InferStream>(parts, *this);
   const std::lock_guard lock(mutex_);
+  if (!open_calls_.enter()) refuse_new_calls();
   streams_.insert(stream);
-  if (ended_) stream->end();
   return *stream;
 }
 
 void InferStreams::closed(InferStream& stream) {
   std::shared_ptr<InferStream> last = stream.shared_from_this();  // destroyed behind the lock
-  const std::lock_guard lock(mutex_);
-  streams_.erase(last);
+  {
+    const std::lock_guard lock(mutex_);
+    streams_.erase(last);
+  }
+  open_calls_.leave();
 }
 
 void InferStreams::end() {
   std::vector<std::shared_ptr<InferStream>> streams;
   {
     const std::lock_guard lock(mutex_);
-    ended_ = true;
     streams.assign(streams_.begin(), streams_.end());
   }
   for (const auto& stream : streams) stream->end();

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "serve/grpc/infer_call.h"
+#include "serve/grpc/open_calls.h"
 
 namespace sullae::serve {
 
@@ -37,6 +38,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
     std::uint64_t request = 0;  // by its place in the stream
     inference::ModelInferResponse response;
     std::string error;
+    std::unique_ptr<http::Reservation> memory = {};  // of the response
   };
 
   void answer(std::uint64_t request);
@@ -57,6 +59,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   std::size_t unanswered_ = 0;
   grpc::ByteBuffer read_;  // gRPC's while it reads, as the next is while it writes
   grpc::ByteBuffer written_;
+  std::unique_ptr<http::Reservation> written_memory_;
   bool reading_ = false;
   bool writing_ = false;
   bool read_all_ = false;
@@ -65,20 +68,21 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   bool finished_ = false;
 };
 
-/// A server's streams. Any thread.
+/// A server's streams, each of which is an open call. Any thread.
 class InferStreams {
  public:
-  /// Kept until gRPC has done with it.
+  explicit InferStreams(OpenCalls& open_calls) : open_calls_(open_calls) {}
+
+  /// Kept until gRPC has done with it. Throws RequestError (unavailable) where the server ends.
   InferStream& open(const InferParts& parts);
   void closed(InferStream& stream);
-  /// None reads any more, nor those that come.
+  /// None reads any more.
   void end();
 
  private:
+  OpenCalls& open_calls_;
   std::mutex mutex_;
-  // Guarded by it.
-  std::set<std::shared_ptr<InferStream>> streams_;
-  bool ended_ = false;
+  std::set<std::shared_ptr<InferStream>> streams_;  // guarded by mutex_
 };
 
 }  // namespace sullae::serve

@@ -54,6 +54,35 @@ Status status_of(const std::exception_ptr& error) {
   }
 }
 
+/// A ModelInfer, until gRPC has sent its answer, which is a part of the memory for all requests.
+class UnaryCall final : public grpc::ServerUnaryReactor {
+ public:
+  UnaryCall(grpc::ByteBuffer& response, http::Budget& budget, OpenCalls& open_calls)
+      : response_(response), memory_(budget), open_calls_(open_calls) {}
+
+  void end(const inference::ModelInferResponse& answer, const std::exception_ptr& error) {
+    try {
+      if (error) std::rethrow_exception(error);
+      if (!memory_.grow_to(answer.ByteSizeLong()))
+        throw RequestError(Refusal::unavailable, http::kNoMemoryLeft);
+      response_ = serialize(answer);
+      Finish(Status::OK);
+    } catch (const std::exception&) {
+      Finish(status_of(std::current_exception()));
+    }
+  }
+  void OnDone() override {
+    OpenCalls& all = open_calls_;
+    delete this;
+    all.leave();
+  }
+
+ private:
+  grpc::ByteBuffer& response_;
+  http::Reservation memory_;
+  OpenCalls& open_calls_;
+};
+
 /// A stream that is not let in.
 class RefusedStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
@@ -137,37 +166,40 @@ InferenceService::Reactor* InferenceService::ModelMetadata(Context* context, con
 
 InferenceService::Reactor* InferenceService::ModelInfer(Context* context, const Bytes* request,
                                                         Bytes* response) {
-  Reactor* const reactor = context->DefaultReactor();
   try {
     need(*context, http::Role::infer);
+    if (!open_calls_.enter()) refuse_new_calls();
   } catch (const std::exception&) {
-    reactor->Finish(status_of(std::current_exception()));
-    return reactor;
+    Reactor* const refused = context->DefaultReactor();
+    refused->Finish(status_of(std::current_exception()));
+    return refused;
   }
-  const auto done = [reactor, response](const inference::ModelInferResponse& answer,
-                                        std::exception_ptr error) {
-    try {
-      if (error) std::rethrow_exception(error);
-      *response = serialize(answer);
-      reactor->Finish(Status::OK);
-    } catch (const std::exception&) {
-      reactor->Finish(status_of(std::current_exception()));
-    }
-  };
-  std::make_shared<InferCall>(parts(), *request, InferListener{.done = done})->start();
-  return reactor;
+  auto* const call = new UnaryCall(*response, budget_, open_calls_);
+  std::make_shared<InferCall>(parts(), *request,
+                              InferListener{.done =
+                                                [call](const inference::ModelInferResponse& answer,
+                                                       const std::exception_ptr& error) {
+                                                  call->end(answer, error);
+                                                }})
+      ->start();
+  return call;
+}
+
+void InferenceService::end(std::chrono::milliseconds limit) {
+  streams_.end();
+  open_calls_.end(limit);
 }
 
 grpc::ServerBidiReactor<InferenceService::Bytes, InferenceService::Bytes>*
 InferenceService::ModelStreamInfer(Context* context) {
   try {
     need(*context, http::Role::infer);
+    InferStream& stream = streams_.open(parts());
+    stream.start();
+    return &stream;
   } catch (const std::exception&) {
     return new RefusedStream(status_of(std::current_exception()));
   }
-  InferStream& stream = streams_.open(parts());
-  stream.start();
-  return &stream;
 }
 
 template <class Request, class Response, class Fill>

@@ -7,6 +7,7 @@
 #include "http/budget.h"
 #include "serve/generation/generate.h"
 #include "serve/grpc/infer_stream.h"
+#include "serve/grpc/open_calls.h"
 #include "serve/proto/open_inference.grpc.pb.h"
 #include "serve/repository/repository.h"
 
@@ -43,8 +44,9 @@ class InferenceService final : public detail::RawInferenceService {
   Reactor* ModelInfer(Context* context, const Bytes* request, Bytes* response) override;
   grpc::ServerBidiReactor<Bytes, Bytes>* ModelStreamInfer(Context* context) override;
 
-  /// Clients keep them open, also where they ask for nothing.
-  void end_streams() { streams_.end(); }
+  /// Infers no more, and waits for what is being answered, at most `limit`. Streams end then: clients keep them open, also where they ask for
+  /// nothing.
+  void end(std::chrono::milliseconds limit);
 
  private:
   template <class Request, class Response, class Fill>
@@ -56,7 +58,8 @@ class InferenceService final : public detail::RawInferenceService {
   const http::Access& access_;
   http::Budget& budget_;
   Generations& generations_;
-  InferStreams streams_;
+  OpenCalls open_calls_;
+  InferStreams streams_{open_calls_};
   boost::asio::thread_pool workers_;  // last, so that they end first
 };
 

@@ -1,3 +1,9 @@
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "base/number.h"
+#include "base/request_error.h"
 #include "http/responses.h"
 #include "serve/protocol/status_json.h"
 #include "serve/rest/routes.h"
@@ -19,8 +25,12 @@ std::vector<Route> model_routes(Repository& repository, Workers& workers) {
   const auto states = in(workers.disk, [&](const Call& call) {
     auto status = repository.status(call.model);
     if (!call.version.empty()) {
-      const auto version = repository.look_up(call.model, call.version);
-      std::erase_if(status.versions, [&](const auto& v) { return v.number != version->number(); });
+      // Also of one that is loading, or was refused.
+      const auto number = number_in<std::int64_t>(call.version).value_or(0);
+      std::erase_if(status.versions, [&](const auto& one) { return one.number != number; });
+      if (status.versions.empty())
+        throw RequestError(Refusal::not_found,
+                           fmt::format("model '{}' has no version {}", call.model, call.version));
     }
     return http::json_response(version_states(status));
   });

@@ -8,6 +8,7 @@
 
 #include "base/request_error.h"
 #include "http/responses.h"
+#include "serve/protocol/json_tensors.h"
 #include "serve/rest/routes.h"
 
 namespace sullae::serve {
@@ -51,6 +52,11 @@ void RestApi::gave_up(std::size_t bytes) {
 void RestApi::check(const http::Request& head) const {
   if (access_.open()) hosts_.check(head);
   const Match match = router_.find(head);
+  const auto coding = head.header("content-encoding");
+  if (!coding.empty() && !boost::beast::iequals({coding.data(), coding.size()}, "identity"))
+    throw RequestError(Refusal::unsupported_type,
+                       fmt::format("Content-Encoding '{}': expected a body as it is, without one",
+                                   shorten(std::string(coding))));
   const auto length = head.header("content-length");
   // Everybody may ask for some of these: their bodies, which mean nothing, must not take what others need.
   constexpr std::size_t kMostDigits = 5;

@@ -211,6 +211,23 @@ TEST(Batcher, WhatWaitedTooLongIsToldSoAndNotComputed) {
   EXPECT_EQ(doubler.batches.size(), 1U);
 }
 
+TEST(Batcher, TheTimeoutIsKeptWhileAllCompute) {
+  Doubler doubler;
+  doubler.open = false;
+  Batcher batcher({.max_batch_size = 4, .timeout = std::chrono::milliseconds(20)},
+                  std::ref(doubler));
+  // Some of them are computed, and none of those ends before the last is answered.
+  std::vector<std::future<Batcher::Outcome>> futures;
+  while (doubler.count() == 0) {
+    futures.push_back(submit(batcher, rows_of(1)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const auto outcome = submit(batcher, rows_of(2)).get();
+  EXPECT_TRUE(contains(error_of([&] { std::rethrow_exception(outcome.error); }),
+                       "waited for more than 20 ms (timeout_milliseconds)"));
+  doubler.release();
+}
+
 TEST(Batcher, TheTimeoutIsKeptWhereTheDelayIsLonger) {
   Doubler doubler;
   Batcher batcher({.max_batch_size = 4,

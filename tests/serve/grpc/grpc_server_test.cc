@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <thread>
 
 #include "serve/models.h"
 #include "serve/proto/open_inference.grpc.pb.h"
@@ -240,6 +241,42 @@ TEST_F(GrpcTest, HealthIsTheUsualServiceAndFollowsReadiness) {
   put_constant(model, 2, 7);
   wait_until([&] { return ask("/grpc.health.v1.Health/Check", named) == serving; });
   EXPECT_EQ(ask("/grpc.health.v1.Health/Check", ""), serving);
+}
+
+// As Envoy and gRPC's own clients follow it, for as long as they live.
+TEST_F(GrpcTest, AServerThatEndsTellsWhoFollowsItsHealth) {
+  start_and_wait();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  grpc::CompletionQueue queue;
+  grpc::GenericStub generic(channel_);
+  const auto call = generic.PrepareCall(&context, "/grpc.health.v1.Health/Watch", &queue);
+  const auto done = [&] {
+    void* tag = nullptr;
+    bool good = false;
+    return queue.Next(&tag, &good) && good;
+  };
+  call->StartCall(nullptr);
+  ASSERT_TRUE(done());
+  const grpc::Slice nothing("");
+  call->WriteLast(grpc::ByteBuffer(&nothing, 1), {}, nullptr);
+  ASSERT_TRUE(done());
+  const auto heard = [&] {
+    grpc::ByteBuffer answer;
+    call->Read(&answer, nullptr);
+    grpc::Slice slice;
+    return done() && answer.DumpToSingleSlice(&slice).ok()
+               ? std::string(reinterpret_cast<const char*>(slice.begin()), slice.size())
+               : "the end";
+  };
+  EXPECT_EQ(heard(), "\x08\x01");
+  std::thread ending([this] { server_->stop(); });
+  EXPECT_EQ(heard(), "\x08\x02");
+  EXPECT_EQ(heard(), "the end");
+  ending.join();
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  EXPECT_TRUE(done());
 }
 
 // As grpcurl asks: ServerReflectionRequest{list_services = 7, file_containing_symbol = 4, file_by_filename = 3}.

@@ -153,7 +153,7 @@ TEST_F(InferStreams, SendATextAsItIsWritten) {
     const auto client = open();
     client->stream->Write(prompt("one two", 3, matrix));
     const auto answers = client->read_all();
-    ASSERT_EQ(answers.size(), 3U);
+    ASSERT_FALSE(answers.empty());  // what waits is joined
     std::string text;
     for (std::size_t i = 0; i < answers.size(); ++i) {
       const auto& response = answers[i].infer_response();
@@ -162,7 +162,7 @@ TEST_F(InferStreams, SendATextAsItIsWritten) {
       EXPECT_EQ(response.model_name(), "writer");
       EXPECT_EQ(response.model_version(), "1");
       EXPECT_EQ(response.outputs(0).shape_size(), matrix ? 2 : 1);
-      EXPECT_EQ(is_last(answers[i]), i == 2);
+      EXPECT_EQ(is_last(answers[i]), i + 1 == answers.size());
       text += text_of(response);
     }
     EXPECT_EQ(text, " three four five");
@@ -187,13 +187,18 @@ TEST_F(InferStreams, TakeWhatClientsOfTritonSend) {
   auto client = open();
   client->stream->Write(request);
   auto answers = client->read_all();
-  ASSERT_EQ(answers.size(), 3U);
-  EXPECT_EQ(text_of(answers[0].infer_response()), " three");
-  EXPECT_EQ(text_of(answers[1].infer_response()), " four");
-  EXPECT_EQ(answers[1].infer_response().outputs_size(), 1);
-  EXPECT_FALSE(is_last(answers[1]));
-  EXPECT_EQ(answers[2].infer_response().outputs_size(), 0);
-  EXPECT_TRUE(is_last(answers[2]));
+  ASSERT_GE(answers.size(), 2U);
+  const auto end = answers.back();
+  answers.pop_back();
+  EXPECT_EQ(end.infer_response().outputs_size(), 0);
+  EXPECT_TRUE(is_last(end));
+  std::string text;
+  for (const auto& one : answers) {
+    EXPECT_EQ(one.infer_response().outputs_size(), 1);
+    EXPECT_FALSE(is_last(one));
+    text += text_of(one.infer_response());
+  }
+  EXPECT_EQ(text, " three four");
   // Whole, where it is asked for, and from ModelInfer.
   request.mutable_inputs(3)->mutable_contents()->set_bool_contents(0, false);
   request.mutable_parameters()->clear();
