@@ -12,7 +12,7 @@ class AgentCommand final : public Command {
   CLI::App* declare(CLI::App& program) override {
     return program.add_subcommand("agent", "Start ranks on this host for sullae run")->group("");
   }
-  int run() override { return run_agent(STDIN_FILENO, STDOUT_FILENO); }
+  int run() override { return run_agent(STDIN_FILENO, STDOUT_FILENO).exit_code; }
 };
 
 }  // namespace

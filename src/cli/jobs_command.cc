@@ -113,6 +113,7 @@ class JobsCommand final : public Command {
       one->add_option("--engine", engine_);
     }
     work_->add_option("--attempt", attempt_);
+    work_->add_flag("--stay", stays_);
     app_->footer(
         "The cluster is that of SULLAE_CLUSTER, or ~/.sullae/cluster (`sullae cluster up` makes "
         "one), or else the site's Slurm.\n"
@@ -123,7 +124,7 @@ class JobsCommand final : public Command {
   int run() override {
     if (coordinate_->parsed())
       return cluster::coordinate(id_, cluster::read_settings(cluster::cluster_folder()), engine_);
-    if (work_->parsed()) return cluster::work(id_, attempt_);
+    if (work_->parsed()) return cluster::work(id_, attempt_, stays_);
     if (submit_parser_->parsed()) return submit_->run();
     if (logs_parser_->parsed()) return logs_->run();
     OpenCluster cluster;
@@ -203,6 +204,7 @@ class JobsCommand final : public Command {
   std::string engine_ = "slurm";
   cluster::Size size_{.min_nodes = 0, .max_nodes = 0};
   int attempt_ = 0;
+  bool stays_ = false;
   bool json_ = false;
   bool active_ = false;
 };

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "base/deadline.h"
+#include "base/environment.h"
 #include "base/host.h"
 #include "base/system_error.h"
 #include "cluster/engine.h"
@@ -59,7 +60,7 @@ class Attempt {
   Attempt(const std::filesystem::path& path, const Settings& settings, const std::string& engine)
       : folder_(path),
         job_(folder_.job()),
-        record_(folder_.submission()),
+        record_(submission_of(folder_)),
         submission_(std::max(1, record_.number)),
         engine_(make_engine(engine, settings)),
         engine_id_(engine_->this_job()),
@@ -135,6 +136,9 @@ class Attempt {
                                      "the limit for workers to connect"));
       }
       exit_code = run_job(options);
+    } catch (const AskedToEnd& asked) {
+      exit_code = 128 + asked.signal();
+      say(asked.what());
     } catch (const Error& error) {
       error_text = error.what();
       say(error_text);
@@ -188,7 +192,7 @@ class Attempt {
               .reason = "it was still running at its time limit (--time)"};
     // An elastic job goes on without some of its nodes, and not without all.
     const bool lost_nodes = !gone.host.empty() && Clock::now() < gone.when + kNodesGoTogether;
-    if (exit_code == 128 + SIGTERM || lost_nodes) {
+    if (exit_code == 128 + SIGTERM || exit_code == 128 + SIGHUP || lost_nodes) {
       return {.end = End::preempted,
               .exit_code = exit_code,
               .reason = gone.host.empty()
@@ -228,6 +232,19 @@ class Attempt {
     } catch (const Error& error) {
       say(error.what());
     }
+  }
+
+  // The engine's own tools may have submitted the job again, after whatever end it had.
+  static SubmissionRecord submission_of(const JobFolder& folder) {
+    SubmissionRecord record = folder.submission();
+    const auto name = process_environment()(kSubmissionVariable).value_or("");
+    if (name.empty() || name == record.engine_name) return record;
+    record = {.number = record.number + 1,
+              .time = std::time(nullptr),
+              .first_attempt = folder.attempts() + 1,
+              .engine_name = name};
+    folder.set_submission(record);
+    return record;
   }
 
   int attempts_of_submission() const { return number_ - record_.first_attempt + 1; }

@@ -106,6 +106,8 @@ class Engine {
   std::vector<EngineJob> jobs_of(const std::filesystem::path& folder) {
     return jobs(mark_of(folder.parent_path()), folder.filename().string());
   }
+  /// False: an attempt's time limit is its coordinator's business.
+  virtual bool knows_times() const { return true; }
   /// False: workers come by themselves.
   virtual bool asks_for_workers() const { return true; }
   virtual void cancel(const std::vector<std::string>& ids) = 0;

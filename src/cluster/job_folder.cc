@@ -105,13 +105,15 @@ SubmissionRecord JobFolder::submission() const {
   if (!json) return {};
   return {.number = json->value("number", 0),
           .time = json->value("time", std::int64_t{0}),
-          .first_attempt = json->value("first_attempt", 1)};
+          .first_attempt = json->value("first_attempt", 1),
+          .engine_name = json->value("engine_name", std::string())};
 }
 
 void JobFolder::set_submission(const SubmissionRecord& record) const {
   write_file(path_ / "submission.json", Json{{"number", record.number},
                                              {"time", record.time},
-                                             {"first_attempt", record.first_attempt}}
+                                             {"first_attempt", record.first_attempt},
+                                             {"engine_name", record.engine_name}}
                                             .dump());
 }
 

@@ -1,7 +1,7 @@
 // A job's folder on shared storage: all that is known of it, besides what the engine says.
 //
 //   job.toml                what was submitted
-//   submission.json         {"number", "time", "first_attempt"} of the last submission to the engine
+//   submission.json         {"number", "time", "first_attempt", "engine_name"} of the last submission to the engine
 //   size.json               {"min_nodes", "max_nodes"}, where `sullae jobs resize` has changed them
 //   cancelled               there where `sullae jobs cancel` was asked
 //   attempts/N/log          what the ranks and the launcher have written, ranks tagged
@@ -30,6 +30,8 @@ struct SubmissionRecord {
   int number = 0;         ///< 0: nobody has submitted it yet
   std::int64_t time = 0;  ///< seconds since 1970
   int first_attempt = 1;  ///< of those that belong to it
+  /// What an engine calls it that nobody submits to but through its own tools.
+  std::string engine_name = {};
 };
 
 struct Size {

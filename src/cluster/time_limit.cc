@@ -23,6 +23,11 @@ TimeLimit::TimeLimit(Engine& engine, const JobFolder& folder, const std::string&
                      const Job& job, std::function<void()> on_reached)
     : on_reached_(std::move(on_reached)) {
   const auto now = Clock::now();
+  // What no engine watches over.
+  if (job.time && !engine.knows_times()) {
+    at_ = now + *job.time - margin_of(*job.time);
+    kind_ = Kind::time;
+  }
   try {
     for (const EngineJob& one : engine.jobs_of(folder.path())) {
       if (one.id != engine_id || !one.time_left) continue;

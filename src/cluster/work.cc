@@ -5,7 +5,9 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <optional>
 #include <thread>
 
@@ -27,6 +29,7 @@ namespace {
 // A launcher answers at once; who listens there and says nothing is another program.
 constexpr timeval kAnswerLimit{.tv_sec = 40, .tv_usec = 0};
 constexpr std::size_t kMostAnswer = 4096;
+constexpr std::chrono::seconds kBetweenAttempts{2};
 
 std::optional<LauncherAddress> launcher_of(const JobFolder& folder, int attempt) {
   const int number = attempt > 0 ? attempt : folder.attempts();
@@ -86,11 +89,8 @@ Hello hello_of(const Job& job, const LauncherAddress& launcher) {
   return hello;
 }
 
-}  // namespace
-
-int work(const std::filesystem::path& path, int attempt) {
-  const JobFolder folder(path);
-  const Job job = folder.job();
+// Where a launcher takes this worker, until it lets go.
+AgentEnd work_once(const JobFolder& folder, const Job& job, int attempt) {
   // In an allocation of a fixed size the launcher begins at the same time, perhaps behind a slow file system.
   std::chrono::milliseconds limit{std::chrono::seconds{attempt == 0 ? 300 : 60}};
   read_seconds(process_environment(), "SULLAE_CONNECT_TIMEOUT", ZeroMeans::error, limit);
@@ -114,6 +114,21 @@ int work(const std::filesystem::path& path, int attempt) {
       throw TimeoutError(fmt::format("the launcher of job {} did not take this worker {}: {}",
                                      folder.id(), deadline.describe(), why));
     std::this_thread::sleep_for(std::chrono::milliseconds{200});
+  }
+}
+
+}  // namespace
+
+int work(const std::filesystem::path& path, int attempt, bool stays) {
+  const JobFolder folder(path);
+  const Job job = folder.job();
+  for (;;) {
+    const AgentEnd end = work_once(folder, job, attempt);
+    if (!stays) return end.exit_code;
+    if (end.was_asked_to_go) return 128 + SIGTERM;
+    // The launcher writes how the job has ended, or the attempt, when its agents have gone.
+    std::this_thread::sleep_for(kBetweenAttempts);
+    if (folder.result(std::max(1, folder.submission().number))) return 0;
   }
 }
 

@@ -327,11 +327,21 @@ void WorkerPool::released(const std::string& host) {
   if (!has_others) to_cancel_.push_back(id);
 }
 
+// They are the launcher's, which does not run yet: blocked, and so pending.
+void WorkerPool::check_for_end_signals() {
+  sigset_t pending;
+  ::sigpending(&pending);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    if (sigismember(&pending, signal) == 1) throw AskedToEnd(signal);
+  }
+}
+
 std::vector<Host> WorkerPool::wait_for(int nodes, const Deadline& deadline) {
   for (;;) {
     auto hosts = first().hosts;
     if (static_cast<int>(hosts.size()) >= nodes) return hosts;
     if (const auto why = failure(); !why.empty()) throw Error(why);
+    check_for_end_signals();
     if (deadline.passed()) {
       throw TimeoutError(fmt::format("{} of {} nodes have connected {}; see slurm-*.log in {}",
                                      hosts.size(), nodes, deadline.describe(),

@@ -19,8 +19,20 @@
 #include "cluster/worker_plan.h"
 #include "launch/elastic/host_source.h"
 #include "launch/host_launcher.h"
+#include "sullae/error.h"
 
 namespace sullae::cluster {
+
+/// A signal that ends this process came before there was a launcher to take it.
+class AskedToEnd : public Error {
+ public:
+  explicit AskedToEnd(int signal)
+      : Error("asked to end while workers were waited for"), signal_(signal) {}
+  int signal() const { return signal_; }
+
+ private:
+  int signal_;
+};
 
 struct WorkerPoolOptions {
   JobFolder folder;
@@ -49,7 +61,7 @@ class WorkerPool final : public elastic::HostSource {
   std::optional<elastic::Supply> turn() override;
   void released(const std::string& host) override;
 
-  /// Waits until so many nodes have connected. Throws TimeoutError.
+  /// Waits until so many nodes have connected. Throws TimeoutError, and AskedToEnd for a signal that is blocked, and pending.
   std::vector<Host> wait_for(int nodes, const Deadline& deadline);
   /// What starts an agent on a host of the pool.
   std::unique_ptr<HostLauncher> launcher_of(const std::string& host);
@@ -66,6 +78,7 @@ class WorkerPool final : public elastic::HostSource {
     bool unwanted = false;
     std::int64_t number = 0;
   };
+  static void check_for_end_signals();
   /// A connection that has not said yet who it is.
   struct Stranger {
     UniqueFd socket;

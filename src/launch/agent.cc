@@ -45,21 +45,24 @@ class Agent {
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
     sigaddset(&mask, SIGTERM);
-    sigprocmask(SIG_BLOCK, &mask, nullptr);
+    sigprocmask(SIG_BLOCK, &mask, &mask_before_);
     signals_ = UniqueFd(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
     adopt_orphans();
   }
+  ~Agent() { sigprocmask(SIG_SETMASK, &mask_before_, nullptr); }
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
 
-  int run() {
+  AgentEnd run() {
     use_better_blas_kernels();  // the ranks inherit it; what their environment says comes after
-    if (!write_frame(output_, FrameType::ready, -1, "")) return 1;
+    if (!write_frame(output_, FrameType::ready, -1, "")) return {.exit_code = 1};
     try {
       while (!finished()) turn();
     } catch (const Error& error) {
       write_frame(output_, FrameType::failed, -1, error.what());
     }
     kill_descendants(kKillLimit);
-    return 0;
+    return {.was_asked_to_go = was_asked_to_go_};
   }
 
  private:
@@ -128,7 +131,9 @@ class Agent {
     signalfd_siginfo info;
     while (::read(signals_.get(), &info, sizeof info) > 0) {
       // Who asks gives it some time, which the ranks have for their step.
-      if (info.ssi_signo == SIGTERM) send(FrameType::taken_back, -1, "");
+      if (info.ssi_signo != SIGTERM) continue;
+      was_asked_to_go_ = true;
+      send(FrameType::taken_back, -1, "");
     }
     int status = 0;
     while (const pid_t pid = ::waitpid(-1, &status, WNOHANG)) {
@@ -227,6 +232,8 @@ class Agent {
   bool started_ = false;
   bool stays_ = false;  // although all ranks have ended
   bool launcher_gone_ = false;
+  bool was_asked_to_go_ = false;
+  sigset_t mask_before_{};
 };
 
 // Arguments, folders and variables are bytes, and JSON has texts: each byte is the letter of its number.
@@ -292,7 +299,7 @@ AgentSpec AgentSpec::from_json(const std::string& text) {
   return spec;
 }
 
-int run_agent(int input, int output) {
+AgentEnd run_agent(int input, int output) {
   // Ctrl-C goes to the terminal's whole process group; what to do about it is the launcher's
   // decision.
   ::setpgid(0, 0);

@@ -33,9 +33,13 @@ struct AgentSpec {
   static AgentSpec from_json(const std::string& text);
 };
 
+struct AgentEnd {
+  int exit_code = 0;             ///< the process's
+  bool was_asked_to_go = false;  ///< by a signal to itself
+};
+
 /// Talks to the launcher through `input` and `output` until every rank has ended; each `start` starts more of them. When the launcher
-/// is gone, or asks for it, all ranks and whatever they started are killed. Returns the process's
-/// exit code.
-int run_agent(int input, int output);
+/// is gone, or asks for it, all ranks and whatever they started are killed.
+AgentEnd run_agent(int input, int output);
 
 }  // namespace sullae

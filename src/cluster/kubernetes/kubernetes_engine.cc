@@ -114,7 +114,7 @@ spec:
     // As many as there may be: those for which there is room run, and join.
     text += replicated_job({.name = name,
                             .role = "workers",
-                            .command = "work",
+                            .command = "work --stay",
                             .pods = job.max_nodes,
                             .cpus = job.ranks_per_node * job.cpus_per_rank,
                             .retries = 1'000'000},
@@ -123,6 +123,7 @@ spec:
   }
 
   std::string this_job() const override { return process_environment()("HOSTNAME").value_or(""); }
+  bool knows_times() const override { return false; }
   bool asks_for_workers() const override { return false; }
   void requeue(const std::string&) override {}
   void cancel(const std::vector<std::string>& ids) override {
@@ -163,17 +164,21 @@ spec:
               values: [{}, 137, 143]
 )",
                                                                   kGoesOn);
-    const std::string limit =
-        job.time && pods.is_coordinator
-            ? fmt::format("        activeDeadlineSeconds: {}\n", job.time->count())
-            : "";
+    // Another JobSet of the same job is a new submission.
+    const std::string submission = !pods.is_coordinator ? ""
+                                                        : fmt::format(R"(              - name: {}
+                valueFrom: {{fieldRef: {{fieldPath: "metadata.labels['batch.kubernetes.io/controller-uid']"}}}}
+)",
+                                                                      kSubmissionVariable);
     const auto priority_class = name_of_priority(settings_, job.priority);
     const std::string priority =
         priority_class.empty()
             ? ""
             : fmt::format("            priorityClassName: {}\n", yaml_text(priority_class));
+    // All pods do so at once, and each of them reads it whole.
     const auto script = fmt::format(
-        "mkdir -p {0} && cp -n {1}/job.toml {0}/ && exec sullae jobs {2} --engine kubernetes {0}",
+        "mkdir -p {0} && cp {1}/job.toml {0}/.job.toml.$HOSTNAME && mv {0}/.job.toml.$HOSTNAME "
+        "{0}/job.toml && exec sullae jobs {2} --engine kubernetes {0}",
         folder_of(job), kConfig, pods.command);
     std::string mounts;
     std::string volumes;
@@ -193,7 +198,7 @@ spec:
         completions: {pods}
         completionMode: Indexed
         backoffLimit: {retries}
-{policy}{limit}        template:
+{policy}        template:
           spec:
             restartPolicy: Never
 {priority}            containers:
@@ -203,7 +208,7 @@ spec:
               env:
               - {{name: SULLAE_CLUSTER, value: {config}}}
               - {{name: SULLAE_CONNECT_TIMEOUT, value: "86400"}}
-              resources:
+{submission}              resources:
                 requests: {{cpu: "{cpus}"}}
               volumeMounts:
               - {{name: "sullae-jobs", mountPath: {jobs}}}
@@ -213,10 +218,10 @@ spec:
             - {{name: "sullae-config", configMap: {{name: {name}}}}}
 {volumes})",
         fmt::arg("role", pods.role), fmt::arg("pods", pods.pods), fmt::arg("retries", pods.retries),
-        fmt::arg("policy", policy), fmt::arg("limit", limit), fmt::arg("priority", priority),
-        fmt::arg("image", yaml_text(image_of(job))), fmt::arg("script", yaml_text(script)),
-        fmt::arg("config", yaml_text(kConfig)), fmt::arg("cpus", pods.cpus),
-        fmt::arg("jobs", yaml_text(kJobs)), fmt::arg("mounts", mounts),
+        fmt::arg("policy", policy), fmt::arg("submission", submission),
+        fmt::arg("priority", priority), fmt::arg("image", yaml_text(image_of(job))),
+        fmt::arg("script", yaml_text(script)), fmt::arg("config", yaml_text(kConfig)),
+        fmt::arg("cpus", pods.cpus), fmt::arg("jobs", yaml_text(kJobs)), fmt::arg("mounts", mounts),
         fmt::arg("volumes", volumes), fmt::arg("name", yaml_text(pods.name)));
   }
 
