@@ -117,7 +117,8 @@ std::vector<Done> State::done(const std::string& step) const {
 }
 
 void State::add(const std::string& step, const Done& done) const {
-  constexpr std::size_t kKept = 50;
+  // What is forgotten is done again: of a pipeline that runs every ten minutes these are a month's.
+  constexpr std::size_t kKept = 5000;
   auto all = this->done(step);
   std::erase_if(all, [&](const Done& one) {
     return one.command == done.command && one.outputs == done.outputs &&
@@ -125,8 +126,14 @@ void State::add(const std::string& step, const Done& done) const {
   });
   all.push_back(done);
   if (all.size() > kKept) all.erase(all.begin());
+  std::string text = dump_json(json(all));
+  // Of steps with very many files fewer are kept.
+  while (text.size() > kMostBytes / 2 && all.size() > 1) {
+    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2));
+    text = dump_json(json(all));
+  }
   make_folder(folder_ / "steps");
-  write_file(folder_ / "steps" / (step + ".json"), text_of(json(all)) + '\n');
+  write_file(folder_ / "steps" / (step + ".json"), text + '\n');
 }
 
 std::optional<State::Holder> State::holder() const {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "base/ascii.h"
@@ -217,7 +218,8 @@ HttpResponse send_with_retries(Http& http, const std::string& name,
   constexpr std::chrono::milliseconds kLongestPause{10'000};
   const auto timeout = storage_timeout();
   auto pause = kFirstPause;
-  auto end = Clock::now() + timeout;
+  std::optional<Clock::time_point>
+      end;  // since the first failure of a row: what is large may take long until then
   std::uint64_t reached = retries.progress();
   bool warned = false;
   for (;;) {
@@ -232,9 +234,10 @@ HttpResponse send_with_retries(Http& http, const std::string& name,
     if (const std::uint64_t now = retries.progress(); now != reached) {
       reached = now;
       pause = kFirstPause;
-      end = Clock::now() + timeout;
+      end.reset();
     }
-    if (Clock::now() + pause > end)
+    if (!end) end = Clock::now() + timeout;
+    if (Clock::now() + pause > *end)
       throw Error(fmt::format("{}: {}; tried for {} s (SULLAE_STORAGE_TIMEOUT)", name, reason,
                               timeout.count() / 1000));
     if (!warned && pause > std::chrono::seconds{1}) {

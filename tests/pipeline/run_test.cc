@@ -4,7 +4,9 @@
 #include <csignal>
 #include <thread>
 
+#include "pipeline/definition.h"
 #include "pipeline/pipeline_run.h"
+#include "pipeline/state.h"
 #include "support/wait_until.h"
 
 namespace sullae::testing {
@@ -48,6 +50,21 @@ TEST_F(PipelineRun, DoesEachStepOnceWhateverComesAgain) {
   EXPECT_EQ(count('b'), 2);
   EXPECT_EQ(count('c'), 2);
   EXPECT_EQ(read("c.out"), "one\n2026-11-25\n");
+}
+
+// What runs every ten minutes has a hundred runs before noon.
+TEST_F(PipelineRun, WhatWasDoneLongAgoIsNotDoneAgain) {
+  define("[steps.a]\nrun = \"echo a >> trace; echo {date}\"\n");
+  const auto pipeline = pipeline::read_pipeline(file_);
+  const pipeline::State state(pipeline);
+  ASSERT_EQ(run({"--scheduled", "2026-11-24T02:00"}).exit_code, 0);
+  auto done = state.done("a").at(0);
+  for (int i = 0; i < 200; ++i) {
+    done.scheduled += 600;
+    state.add("a", done);
+  }
+  ASSERT_EQ(run({"--scheduled", "2026-11-24T02:00"}).exit_code, 0);
+  EXPECT_EQ(count('a'), 1);
 }
 
 TEST_F(PipelineRun, DoesAgainWhatChanged) {

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "support/errors.h"
+#include "support/store_server.h"
 #include "support/temporary_directory.h"
 
 namespace sullae::testing {
@@ -68,6 +69,24 @@ TEST_F(S3SettingsTest, FilesThatAreNoneSayNothing) {
   variables_["AWS_REGION"] = "us-west-2";
   EXPECT_EQ(read_s3_settings(environment()).region, "us-west-2");
   EXPECT_EQ(credentials().access_key, "a");
+}
+
+// As Kubernetes' services give them, with a token that is written anew now and then.
+TEST_F(S3SettingsTest, AContainersTokenMayBeInAFile) {
+  const StoreServer& server = StoreServer::empty();
+  variables_["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = server.url("/credentials");
+  variables_["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] = path("token");
+  write_file(path("token"), "of today\n");
+  EXPECT_EQ(credentials().access_key, "for of today");
+  write_file(path("token"), "of tomorrow\n");
+  EXPECT_EQ(credentials().access_key, "for of tomorrow");
+}
+
+TEST_F(S3SettingsTest, AWebIdentityIsNotTakenForTheInstances) {
+  variables_["AWS_WEB_IDENTITY_TOKEN_FILE"] = path("token");
+  EXPECT_TRUE(
+      contains(error_of<InputError>([&] { credentials(); }),
+               "s3: AWS_WEB_IDENTITY_TOKEN_FILE: credentials by a web identity are not asked for"));
 }
 
 TEST_F(S3SettingsTest, SaysWhatIsMissing) {

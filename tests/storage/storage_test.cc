@@ -155,6 +155,15 @@ TEST_P(Stores, AStoreThatDoesNotAnswerIsNamed) {
             at("f").string() + ": the answer is 503; tried for 2 s (SULLAE_STORAGE_TIMEOUT)");
 }
 
+// The time is that of failures in a row: what is large may take longer to fail for the first time.
+TEST_P(Stores, AnAnswerThatFailsLateIsTriedAgain) {
+  const Variable timeout("SULLAE_STORAGE_TIMEOUT", "1");
+  server_.fail(R"(["slow 503"])");
+  storage::write_file(at("f"), "content");
+  server_.fail("[]");
+  EXPECT_EQ(all_of(at("f")), "content");
+}
+
 TEST_P(Stores, AFileThatChangesWhileItIsReadIsNotMixed) {
   storage::write_file(at("f"), "first");
   const auto reader = open_remote(at("f"), storage::status(at("f")).value());

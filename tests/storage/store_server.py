@@ -92,6 +92,9 @@ class Handler(BaseHTTPRequestHandler):
             objects.clear()
             faults.clear()
             return self.answer(200)
+        if path == "/credentials":
+            credentials = {"AccessKeyId": "for " + self.headers.get("Authorization", "nobody"), "SecretAccessKey": "secret"}
+            return self.answer(200, json.dumps(credentials).encode())
         if path == "/sent":
             return self.answer(200, str(sent[0]).encode())
         if path == "/uploads":
@@ -104,7 +107,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.fault == "drop":
             self.close_connection = True
             return None
-        if self.fault == "503":
+        if self.fault == "slow 503":
+            time.sleep(1.2)
+        if self.fault in ("503", "slow 503"):
             return self.s3_error(503, "SlowDown", "Please reduce your request rate.")
         if self.fault == "403":
             return self.s3_error(403, "AccessDenied", "Access Denied")

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "base/log.h"
 #include "data/format/format.h"
 #include "data/record/byte_file.h"
 #include "data/tar/tar_header.h"
@@ -56,6 +57,11 @@ class TarDataset final : public Dataset {
       : file_(ByteFile::open(path)) {
     TarIndex index = index_tar(*file_);
     if (!index.problem.empty()) meet_damage(options, index.problem);
+    if (index.other_links > 0)
+      log::warning(
+          "{}: {} link{} left out: expected regular files, or hard links to them (tar "
+          "--dereference, or -h, stores what links lead to)",
+          path.string(), index.other_links, index.other_links == 1 ? " is" : "s are");
     members_ = std::move(index.members);
     std::string_view last_key;
     bool labelled = false;

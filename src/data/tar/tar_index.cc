@@ -6,6 +6,8 @@
 #include <charconv>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 
 #include "data/tar/tar_header.h"
 
@@ -93,7 +95,8 @@ class Indexer {
     auto size = number(header.size);
     if (!size) return fail("its size is no number");
     // A pax header overrides that of the member that it precedes.
-    const bool describes_next = header.type == 'x' || header.type == 'L' || header.type == 'g';
+    const bool describes_next =
+        header.type == 'x' || header.type == 'L' || header.type == 'K' || header.type == 'g';
     if (!describes_next && pax_size_) size = pax_size_;
     const std::uint64_t content = offset_ + kTarBlock;
     if (*size > file_.size() - content) {
@@ -104,10 +107,13 @@ class Indexer {
       if (*size > kLongestName) return fail("its name is longer than 1 MiB");
       describe_next(header.type, file_.read(content, static_cast<std::size_t>(*size)));
     } else {
-      if (header.type == '0' || header.type == '\0') {
-        index_.members.push_back({name_of(header), content, *size});
-      }
+      // A contiguous file (7) is a regular one.
+      if (header.type == '0' || header.type == '\0' || header.type == '7')
+        add({name_of(header), content, *size});
+      if (header.type == '1') add_link(header);
+      if (header.type == '2') ++index_.other_links;
       long_name_.reset();
+      long_link_.reset();
       pax_size_.reset();
     }
     ++count_;
@@ -116,9 +122,28 @@ class Indexer {
     return true;
   }
 
+  void add(TarMember member) {
+    // Of two of a name the later one holds.
+    places_[member.name] = index_.members.size();
+    index_.members.push_back(std::move(member));
+  }
+
+  // A second name of a file, which writers give no content.
+  void add_link(const TarHeader& header) {
+    const auto found = places_.find(long_link_.value_or(std::string(text(header.link_name))));
+    if (found == places_.end()) {
+      ++index_.other_links;
+      return;
+    }
+    const TarMember& first = index_.members[found->second];
+    add({name_of(header), first.offset, first.bytes});
+  }
+
   void describe_next(char type, const std::string& content) {
     if (type == 'L') long_name_ = content.substr(0, content.find('\0'));
+    if (type == 'K') long_link_ = content.substr(0, content.find('\0'));
     if (type != 'x') return;
+    if (auto link = pax_value(content, "linkpath")) long_link_ = std::move(link);
     if (auto path = pax_value(content, "path")) long_name_ = std::move(path);
     if (const auto size = pax_value(content, "size")) {
       std::uint64_t value = 0;
@@ -139,6 +164,8 @@ class Indexer {
   std::uint64_t offset_ = 0;
   std::size_t count_ = 0;
   std::optional<std::string> long_name_;
+  std::optional<std::string> long_link_;
+  std::unordered_map<std::string, std::size_t> places_;  // of members, by name
   std::optional<std::uint64_t> pax_size_;
   TarIndex index_;
 };

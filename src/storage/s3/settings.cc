@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/ascii.h"
+#include "base/file.h"
 
 namespace sullae::storage {
 namespace {
@@ -62,14 +63,20 @@ std::optional<Credentials> of_service(Http& http, const std::string& url,
   }
 }
 
+constexpr std::size_t kMostTokenBytes = std::size_t{64} << 10;
+
 std::optional<Credentials> of_container(const Environment& environment, Http& http) {
   auto url = environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
   if (const auto relative = environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"))
     url = "http://169.254.170.2" + *relative;
   if (!url) return std::nullopt;
   std::vector<std::string> headers;
-  if (const auto token = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN"))
+  // A file is written anew when what it holds is about to expire.
+  if (const auto file = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")) {
+    headers.push_back("Authorization: " + trimmed(read_file(*file, kMostTokenBytes)));
+  } else if (const auto token = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN")) {
     headers.push_back("Authorization: " + *token);
+  }
   return of_service(http, *url, std::move(headers), "the container");
 }
 
@@ -160,6 +167,13 @@ Credentials find_credentials(const Environment& environment, Http& http) {
                                     file_of(environment, "AWS_CONFIG_FILE", "config").string()))
     return *credentials;
   if (auto credentials = of_container(environment, http)) return *credentials;
+  // The instance's role would be somebody else.
+  if (environment("AWS_WEB_IDENTITY_TOKEN_FILE"))
+    throw InputError(
+        "s3: AWS_WEB_IDENTITY_TOKEN_FILE: credentials by a web identity are not asked for: "
+        "expected "
+        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a container's credentials (EKS "
+        "Pod Identity)");
   if (auto credentials = of_instance(environment, http)) return *credentials;
   throw InputError(fmt::format(
       "s3: there are no credentials: expected AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the "

@@ -1,6 +1,9 @@
 // Tar archives: layouts, long names, and damage.
 #include "sullae/data/tar.h"
 
+#include <fstream>
+#include <set>
+
 #include "data/files.h"
 #include "data/images.h"
 #include "sullae/data/dataset.h"
@@ -52,6 +55,31 @@ TEST_F(Tar, WebDatasetSamplesAreFilesWithOneKey) {
   EXPECT_TRUE(
       contains(error_of([&] { bad->read(0); }),
                "b.tar, record 0 (1.jpg), offset 512: its label is 'cat', expected a number"));
+}
+
+// As tar writes a folder in which files have several names (cp -al, rsync --link-dest).
+TEST_F(Tar, FilesWithSeveralNamesAreSamplesEach) {
+  const std::string folder(200, 'f');  // whose names need headers of their own
+  for (const char* format : {"gnu", "pax", "ustar"}) {
+    const auto root = path(format);
+    const auto in = root / "train" / (std::string(format) == "ustar" ? "cat" : folder);
+    std::filesystem::create_directories(in);
+    std::filesystem::create_directories(root / "train" / "dog");
+    std::ofstream(in / "1.jpg") << "first";
+    std::ofstream(root / "train" / "dog" / "2.jpg") << "second";
+    std::filesystem::create_hard_link(in / "1.jpg", root / "train" / "dog" / "3.jpg");
+    std::filesystem::create_symlink("2.jpg", root / "train" / "dog" / "4.jpg");
+    const auto archive = path(std::string(format) + ".tar");
+    ASSERT_EQ(run_program({"tar", "--sort=name", std::string("--format=") + format, "-C", root,
+                           "-cf", archive, "train"})
+                  .exit_code,
+              0);
+    const auto set = open_dataset({archive});
+    ASSERT_EQ(set->size(), 3U) << format;
+    std::multiset<std::string> images;
+    for (std::size_t i = 0; i < 3; ++i) images.emplace(*set->read(i).bytes(feature::kImage));
+    EXPECT_EQ(images, (std::multiset<std::string>{"first", "first", "second"})) << format;
+  }
 }
 
 // As in archives of other programs: of cats and dogs, or of cameras.
