@@ -131,7 +131,11 @@ class RunCommand final : public Command {
     options_.timeout = to_milliseconds(timeout_);
     options_.connect_timeout = to_milliseconds(connect_timeout_);
     options_.bind = bind_to_ == "core";
-    if (elastic_.min_ranks > 0 || elastic_.max_ranks > 0 || !discover_.empty()) set_elastic();
+    if (elastic_.min_ranks > 0 || elastic_.max_ranks > 0 || !discover_.empty()) {
+      set_elastic();
+    } else {
+      check_not_elastic();
+    }
     if (parameter_servers_ > 0) {
       if (options_.elastic)
         throw InputError(
@@ -202,6 +206,15 @@ class RunCommand final : public Command {
         ->needs("--ps")
         ->type_name("DIR")
         ->group("Parameter servers");
+  }
+
+  // Of flags that are for elastic jobs alone.
+  void check_not_elastic() const {
+    for (const char* const flag : {"--cooldown", "--reset-limit", "--elastic-timeout"}) {
+      if (app_->count(flag) > 0)
+        throw InputError(fmt::format(
+            "{}: is for elastic jobs: expected --min-np, --max-np or --discover with it", flag));
+    }
   }
 
   void set_elastic() {

@@ -40,12 +40,14 @@ class TrainCommand final : public Command {
         return 0;
       }
       if (!choice->options.source.empty()) check_source(is_evaluator() || choice->evaluates);
+      train::check_all_used(choice->options, choice->recipe->defaults());
       if (is_evaluator()) {
         write_apart(choice->options);
         train::evaluate_checkpoints(*choice->recipe, choice->options, World::create({}));
         return 0;
       }
       if (choice->evaluates) {
+        write_apart(choice->options);
         train::evaluate_checkpoints(*choice->recipe, choice->options, init());
         shutdown();
         return 0;
@@ -141,7 +143,8 @@ class TrainCommand final : public Command {
     choice.app->add_flag(
         "--evaluator", choice.evaluates,
         "Train nothing: test each new checkpoint in --checkpoint-dir, until the last; "
-        "as the evaluator of a TF_CONFIG does");
+        "as the evaluator of a TF_CONFIG does. What it writes is named apart from the trainer's "
+        "(report-evaluator.json)");
     declare_train_options(*choice.app, choice.options, recipe);
   }
 

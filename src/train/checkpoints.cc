@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/log.h"
 #include "sullae/error.h"
@@ -102,10 +103,12 @@ void Checkpoints::saved(const std::filesystem::path& file, bool best) {
   remove_old(file);
 }
 
-void Checkpoints::remove_old(const std::filesystem::path& newest) const {
+void Checkpoints::remove_old(const std::filesystem::path& newest) {
+  // Later ones are of a training that this one has taken the place of, when it begins; then, of whoever goes on from what is written here.
+  const bool begins = !std::exchange(has_saved_, true);
   int kept = 0;
   for (const auto& file : checkpoints_in(directory_, name_)) {
-    if (file <= newest && ++kept <= keep_) continue;
+    if (file > newest ? !begins : ++kept <= keep_) continue;
     std::error_code error;
     std::filesystem::remove(file, error);
     if (error) log::warning("{} cannot be removed: {}", file.string(), error.message());

@@ -50,13 +50,14 @@ class Checkpoints {
       const std::function<CheckpointMetadata(const std::filesystem::path& file)>& load) const;
 
  private:
-  void remove_old(const std::filesystem::path& newest) const;
+  void remove_old(const std::filesystem::path& newest);
 
   std::filesystem::path directory_;
   std::string name_;
   int keep_;
   std::optional<CheckpointLock> lock_;
   std::future<void> writing_;
+  bool has_saved_ = false;  // of who writes
 };
 
 }  // namespace sullae::train

@@ -142,7 +142,10 @@ Report evaluate_checkpoints(const Recipe& recipe, const RecipeOptions& options,
   RecipeOptions checked = options;
   // Those of who trains.
   checked.mesh.clear();
+  checked.stages_per_rank = 1;
   checked.precision = "float32";
+  checked.loss_scale = recipe.defaults().loss_scale;
+  checked.allreduce_precision = recipe.defaults().allreduce_precision;
   check_options(checked, 1);
   const auto task = make_task(recipe, checked, world);
   if (task->size(Split::test) == 0)

@@ -111,6 +111,12 @@ void check_rates(const TrainOptions& options) {
   require_not_negative(options.warmup_epochs, "warmup-epochs");
   require_not_negative(options.warmup_lr, "warmup-lr");
   require_not_negative(options.end_lr, "end-lr");
+  require(options.lr_power > 0,
+          fmt::format("--lr-power {}: expected more than 0", options.lr_power));
+  require(options.lr_gamma > 0,
+          fmt::format("--lr-gamma {}: expected more than 0", options.lr_gamma));
+  require(options.trust_coefficient > 0,
+          fmt::format("--trust-coefficient {}: expected more than 0", options.trust_coefficient));
   require(options.lr > 0, fmt::format("--lr {}: expected more than 0", options.lr));
   require(!options.nesterov || options.momentum > 0, "--nesterov: needs a --momentum above 0");
 }

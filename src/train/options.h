@@ -53,6 +53,10 @@ void require_writable_folder(const std::filesystem::path& folder, const char* fl
 /// `directory` where it exists, else empty: for the usual places of data sets.
 std::filesystem::path where_present(const std::filesystem::path& directory);
 
+/// Throws InputError for options that differ from `defaults` and change nothing beside the others, such as the end of a rate that is
+/// constant. Whoever gives them means something.
+void check_all_used(const TrainOptions& options, const TrainOptions& defaults);
+
 /// With --scale-with-ranks, batch size and learning rate for so many ranks; else `options` as they are.
 TrainOptions scaled(const TrainOptions& options, int ranks);
 /// Throws InputError for values that cannot be, naming the flag.

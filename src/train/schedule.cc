@@ -23,7 +23,8 @@ std::vector<double> parse_epochs(const std::string& text) {
   for (const char* at = text.data(); at < text.data() + text.size();) {
     double epoch = 0;
     const auto [end, error] = std::from_chars(at, text.data() + text.size(), epoch);
-    if (error != std::errc{} || (end != text.data() + text.size() && *end != ','))
+    if (error != std::errc{} || !(epoch > 0 && std::isfinite(epoch)) ||
+        (end != text.data() + text.size() && *end != ','))
       throw InputError(fmt::format("--lr-steps {}: expected epochs, as in 30,60,80", text));
     epochs.push_back(epoch);
     at = end + 1;

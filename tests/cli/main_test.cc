@@ -55,6 +55,8 @@ TEST(CommandLine, ValuesAndPlacesAreCheckedAtOnce) {
       {{"train", "mnist", "--batch-size", "abc"}, "--batch-size: 'abc' is not a whole number"},
       {{"train", "mnist", "--epochs", "1.5"}, "--epochs: '1.5' is not a whole number"},
       {{"train", "mnist", "--lr", "fast"}, "--lr: 'fast' is not a number"},
+      {{"run", "-np", "2", "--reset-limit", "3", "true"},
+       "--reset-limit: is for elastic jobs: expected --min-np, --max-np or --discover with it"},
       {{"train", "mnist", "--beta1", "1"}, "--beta1 1, --beta2 0.999: expected 0 or more, and"},
       {{"train", "mnist", "--test-data", "x"}, "--test-data: means nothing to mnist"},
       {{"train", "lstm", "--prefetch", "2"}, "--prefetch: means nothing to lstm"},
