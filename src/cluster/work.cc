@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <optional>
 #include <thread>
 
@@ -90,7 +91,8 @@ Hello hello_of(const Job& job, const LauncherAddress& launcher) {
 }
 
 // Where a launcher takes this worker, until it lets go.
-AgentEnd work_once(const JobFolder& folder, const Job& job, int attempt) {
+AgentEnd work_once(const JobFolder& folder, const Job& job, int attempt,
+                   const std::function<bool()>& is_over) {
   // In an allocation of a fixed size the launcher begins at the same time, perhaps behind a slow file system.
   std::chrono::milliseconds limit{std::chrono::seconds{attempt == 0 ? 300 : 60}};
   read_seconds(process_environment(), "SULLAE_CONNECT_TIMEOUT", ZeroMeans::error, limit);
@@ -110,6 +112,7 @@ AgentEnd work_once(const JobFolder& folder, const Job& job, int attempt) {
         why = fmt::format("{}:{} cannot be reached", launcher->host, launcher->port);
       }
     }
+    if (is_over()) return {};
     if (deadline.passed())
       throw TimeoutError(fmt::format("the launcher of job {} did not take this worker {}: {}",
                                      folder.id(), deadline.describe(), why));
@@ -122,13 +125,19 @@ AgentEnd work_once(const JobFolder& folder, const Job& job, int attempt) {
 int work(const std::filesystem::path& path, int attempt, bool stays) {
   const JobFolder folder(path);
   const Job job = folder.job();
+  // What there was before this worker may be of an earlier submission.
+  bool has_worked = false;
+  const auto is_over = [&] {
+    return has_worked && folder.result(std::max(1, folder.submission().number)).has_value();
+  };
   for (;;) {
-    const AgentEnd end = work_once(folder, job, attempt);
+    const AgentEnd end = work_once(folder, job, attempt, is_over);
     if (!stays) return end.exit_code;
     if (end.was_asked_to_go) return 128 + SIGTERM;
     // The launcher writes how the job has ended, or the attempt, when its agents have gone.
+    has_worked = stays;
     std::this_thread::sleep_for(kBetweenAttempts);
-    if (folder.result(std::max(1, folder.submission().number))) return 0;
+    if (is_over()) return 0;
   }
 }
 

@@ -123,7 +123,8 @@ std::int64_t OnlineModel::learnt_revision() const {
       return round.revision;
     }
   }
-  return before;
+  // Nor more than it says itself: it may be a copy of an older version.
+  return std::min(before, static_cast<std::int64_t>(number_of(parent_, kRevision)));
 }
 
 // An operator may have rolled back what the round began with, or put another in its place.
@@ -295,7 +296,14 @@ void OnlineModel::publish(const torch::nn::Module& network) {
   round_.version = repository::version_number(version.filename().string());
 }
 
-void OnlineModel::fail(const std::string& reason) { end(RoundState::failed, reason); }
+// Of a version that is there already the record alone is late.
+void OnlineModel::fail(const std::string& reason) {
+  if (round_.version > 0) {
+    end(RoundState::published, "");
+  } else {
+    end(RoundState::failed, reason);
+  }
+}
 
 void OnlineModel::end(RoundState state, const std::string& reason) {
   round_.state = state;

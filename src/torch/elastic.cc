@@ -96,6 +96,12 @@ class State::Impl {
     std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()));
     world.allgather(&own, all.data(), 1, DataType::int64);
     const auto furthest = std::ranges::max_element(all);
+    const Member* const itself = Member::of_this_process();
+    if (*furthest == kNew && world.rank() == 0 && itself != nullptr && itself->generation() > 0)
+      log::warning(
+          "elastic: no rank of generation {} has been in a world before: the training begins from "
+          "its beginning, or its newest checkpoint",
+          itself->generation());
     if (is_torn && own == *furthest)
       log::warning(
           "elastic: the world ended between the optimizer's step {} and State::step_done(), on all "
@@ -315,6 +321,7 @@ Outcome run(State& state, const std::function<void(World& world)>& train) {
   for (;;) {
     auto world = join_default_world(*member);
     if (!world) return Outcome::left;
+    bool goes = false;
     try {
       state.impl().enter(*world, member->why_changed(), since);
       train(*world);
@@ -322,11 +329,13 @@ Outcome run(State& state, const std::function<void(World& world)>& train) {
     } catch (...) {  // rethrown where it is not the world's
       const auto ended = end_of_world(*world);
       since = Clock::now();
+      // Of a world that has failed the launcher may need this one once more, to give its state to others.
+      goes = ended->empty() ? member->leaves() : member->was_asked();
       member->world_ended(*ended);
     }
     world.reset();
     shutdown();
-    if (member->leaves()) {
+    if (goes) {
       member->leave();
       return Outcome::left;
     }

@@ -43,7 +43,10 @@ std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& d
 
 Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int keep,
                          Contested contested)
-    : directory_(std::move(directory)), name_(std::move(name)), keep_(keep) {
+    : directory_(std::move(directory)),
+      name_(std::move(name)),
+      keep_(keep),
+      has_saved_(contested == Contested::go_on) {
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
   if (!error && ::access(directory_.c_str(), W_OK | X_OK) != 0)

@@ -57,7 +57,7 @@ class Checkpoints {
   int keep_;
   std::optional<CheckpointLock> lock_;
   std::future<void> writing_;
-  bool has_saved_ = false;  // of who writes
+  bool has_saved_;  // or somebody of this training has
 };
 
 }  // namespace sullae::train

@@ -47,7 +47,7 @@ void Transport::raise_alarm(std::string_view text, std::optional<int> failed_ran
   const auto attempt = [&](const auto& step) {
     try {
       step();
-    } catch (const Error&) {  // of one that is gone itself
+    } catch (...) {  // of one that is gone itself, or whatever has ended the world
       problem = std::current_exception();
     }
   };

@@ -62,8 +62,8 @@ void HierarchicalCommunicator::fail(std::string_view reason, std::optional<int> 
   for (Communicator* const part : {local_.get(), cross_.get(), flat_.get()}) {
     try {
       if (part != nullptr) part->fail(reason, rank);
-    } catch (
-        const Error& error) {  // of those who are gone themselves: others are told nevertheless
+    } catch (const std::exception& error) {
+      // Of those who are gone themselves, or what has ended the world: others are told nevertheless.
       log::info("not all ranks were told: {}", error.what());
     }
   }

@@ -1,5 +1,6 @@
 #include "collective/p2p/p2p_communicator.h"
 
+#include <exception>
 #include <vector>
 
 #include "base/copy.h"
@@ -39,10 +40,16 @@ std::vector<std::string> P2pCommunicator::allreduce_algorithms() const {
 }
 
 void P2pCommunicator::fail(std::string_view reason, std::optional<int> rank) {
+  std::exception_ptr problem;
   for (const std::uint64_t sequence : {sequence_ - 1, sequence_}) {
     transport_->set_alarm(make_tag(sequence, kAlarmStep), sequence);
-    transport_->raise_alarm(reason, rank);
+    try {
+      transport_->raise_alarm(reason, rank);
+    } catch (...) {  // whoever waits in the next one is told nevertheless
+      problem = std::current_exception();
+    }
   }
+  if (problem) std::rethrow_exception(problem);
 }
 
 void P2pCommunicator::allreduce(const void* in, void* out, std::size_t count, DataType type,

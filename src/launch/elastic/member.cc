@@ -180,6 +180,7 @@ bool Member::wants_out() {
   return interrupted_ >= generation_ || asked_to_go;
 }
 bool Member::leaves() const { return asked_to_go || goes_; }
+bool Member::was_asked() const { return asked_to_go; }
 
 void Member::leave() { send(WorkerMessage::Kind::left); }
 
@@ -221,6 +222,7 @@ void Member::on_message(const LauncherMessage& message) {
         failed = world_;
         break;
       case LauncherMessage::Kind::form:
+        goes_ = false;
         worlds_.push_back(message);
         break;
     }

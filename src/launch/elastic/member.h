@@ -43,6 +43,8 @@ class Member {
   bool wants_out();
   /// This worker is to go: it was asked to, or its host is wanted back.
   bool leaves() const;
+  /// It was asked itself, and not through the launcher.
+  bool was_asked() const;
   /// This worker has come out of its world and will not join another.
   void leave();
 

@@ -6,13 +6,6 @@
 #include <utility>
 
 namespace sullae::elastic {
-namespace {
-
-// Workers that are started together become ready at about the same time: the world changes once for them.
-constexpr Milliseconds kJoinWindow{1000};
-
-}  // namespace
-
 void Membership::set_hosts(std::vector<Host> hosts, Time now) {
   // A host that is named twice is one host with the slots of both.
   hosts_.clear();
@@ -110,7 +103,12 @@ void Membership::advance(Time now) {
   release_hosts();
   release_youngest();
   start_workers(now);
-  if (world_ == World::running) change_running_world(now);
+  if (world_ == World::running) {
+    change_running_world(now);
+  } else if (has_state_for_successors()) {
+    hands_over_ = true;
+  }
+  if (world_ == World::ending && !hands_over_) tell_who_goes_too();
   if (world_ != World::running) form(now);
 }
 
@@ -119,9 +117,10 @@ void Membership::release_hosts() {
   for (auto& [id, worker] : workers_) {
     const auto host = std::ranges::find(hosts_, worker.host, &Host::name);
     if (host != hosts_.end() && worker.slot < host->slots) continue;
-    if (worker.phase == Phase::member) {
+    // Who has the state may still be needed.
+    if (is_of_last_world(id)) {
       worker.goes = true;
-    } else if (!hands_over_ || !worker.goes) {
+    } else {
       stop(id);
     }
   }
@@ -171,81 +170,6 @@ void Membership::start_one(const Host& host, Time now) {
   const int id = next_worker_++;
   workers_[id] = {.host = host.name, .slot = slot, .since = now};
   actions_.push_back(Start{.worker = id, .host = host.name, .slot = slot, .slots = host.slots});
-}
-
-// Where all members are to go, and none has to at once: whether others come, for whom to wait.
-bool Membership::waits_for_successors(Time now) {
-  bool some_start = false;
-  for (const auto& [id, worker] : workers_) {
-    if (worker.phase == Phase::member && (!worker.goes || worker.wants_to)) {
-      last_.reset();
-      return false;
-    }
-    if (worker.phase == Phase::waiting && !worker.goes && !worker.stopped) return true;
-    some_start = some_start || (worker.phase == Phase::starting && !worker.stopped);
-  }
-  if (!last_) last_ = now;
-  const auto end = *last_ + limits_.timeout;
-  if (!some_start || now >= end) return false;
-  wake_at(end);
-  return true;
-}
-
-// Between two steps, for those who come and those who go.
-void Membership::change_running_world(Time now) {
-  std::vector<std::string> reasons;
-  std::vector<int> leaving;
-  std::optional<Time> first_ready;
-  int joining = 0;
-  const int members = count(Phase::member);
-  const bool waits = waits_for_successors(now);
-  for (const auto& [id, worker] : workers_) {
-    if (worker.phase == Phase::member && worker.goes && !waits) {
-      reasons.push_back(fmt::format("worker {} on {} leaves", id, worker.host));
-      leaving.push_back(id);
-    }
-  }
-  const int staying = waits ? 0 : members - static_cast<int>(leaving.size());
-  for (const auto& [id, worker] : workers_) {
-    if (worker.phase != Phase::waiting || worker.stopped) continue;
-    first_ready = first_ready ? std::min(*first_ready, worker.since) : worker.since;
-    if (staying + joining < limits_.max_ranks) ++joining;
-  }
-  const bool all_ready = count(Phase::starting) == 0;
-  if (joining > 0 && !all_ready && now < *first_ready + kJoinWindow) {
-    wake_at(*first_ready + kJoinWindow);
-    joining = 0;
-  }
-  if (joining > 0)
-    reasons.push_back(fmt::format("{} worker{} come{}", joining, joining == 1 ? "" : "s",
-                                  joining == 1 ? "s" : ""));
-  if (reasons.empty()) return;
-  hands_over_ = waits;
-  world_ = World::ending;
-  since_ = now;
-  reason_ = fmt::format("{}", fmt::join(reasons, ", "));
-  actions_.push_back(
-      Interrupt{.generation = generation_, .leaving = std::move(leaving), .reason = reason_});
-}
-
-// Those who can be in the next world: members of the last one first, by rank. One that is to go gives those who come the state.
-std::vector<int> Membership::candidates() const {
-  std::vector<int> chosen;
-  auto most = static_cast<std::size_t>(limits_.max_ranks);
-  const auto add = [&](int id, bool goes) {
-    const auto found = workers_.find(id);
-    if (found == workers_.end() || found->second.phase != Phase::waiting) return;
-    if (found->second.goes != goes || found->second.stopped || chosen.size() >= most) return;
-    if (std::ranges::find(chosen, id) == chosen.end()) chosen.push_back(id);
-  };
-  if (hands_over_) {
-    most = 1;
-    for (const int id : generation_.workers) add(id, /*goes=*/true);
-    most = std::max(static_cast<std::size_t>(limits_.max_ranks), std::size_t{2});
-  }
-  for (const int id : generation_.workers) add(id, /*goes=*/false);
-  for (const auto& [id, worker] : workers_) add(id, /*goes=*/false);
-  return chosen;
 }
 
 void Membership::form(Time now) {

@@ -94,6 +94,8 @@ class Membership {
   /// Hosts that are not named any more lose their workers, after the step.
   void set_hosts(std::vector<Host> hosts, Time now);
   const std::vector<Host>& hosts() const { return hosts_; }
+  /// Hosts will be gone soon: nobody is waited for much longer.
+  void hurry() { hurries_ = true; }
   /// From the next decision on. With fewer at most, the youngest go after the step.
   void set_limits(int min_ranks, int max_ranks);
 
@@ -119,6 +121,9 @@ class Membership {
   bool empty() const { return workers_.empty(); }
 
  private:
+  // Workers that are started together become ready at about the same time: the world changes once for them.
+  static constexpr Milliseconds kJoinWindow{1000};
+
   enum class Phase { starting, waiting, member };
   /// Of the world of the generation.
   enum class World {
@@ -132,6 +137,7 @@ class Membership {
     Phase phase = Phase::starting;
     bool goes = false;      // after the step
     bool wants_to = false;  // as it has said itself
+    bool was_told = false;  // that it goes
     bool stopped = false;
     Time since;
   };
@@ -147,6 +153,9 @@ class Membership {
   void release_youngest();
   void change_running_world(Time now);
   bool waits_for_successors(Time now);
+  bool has_state_for_successors() const;
+  bool is_of_last_world(int id) const;
+  void tell_who_goes_too();
   void form(Time now);
   void abandon(const std::string& reason, Time now);
   void note_late(const std::string& what);
@@ -171,6 +180,7 @@ class Membership {
   std::optional<Time> below_;  // since when there are too few
   std::optional<Time> last_;   // since when all members are to go
   bool hands_over_ = false;    // the next world has some of those who are to go
+  bool hurries_ = false;
   std::optional<Time> wake_;
   std::vector<Action> actions_;
 };

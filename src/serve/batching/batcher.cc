@@ -179,6 +179,7 @@ void Batcher::Impl::fail_expired(std::unique_lock<std::mutex>& lock) {
                                                               options_.timeout.count()))),
                .timing = {.queue = Clock::now() - work.enqueued}});
   }
+  expired.clear();  // what it holds may be this object's last owner
   lock.lock();
 }
 

@@ -2,16 +2,21 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/stubs/logging.h>
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <limits>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "base/environment.h"
 #include "base/file.h"
@@ -28,6 +33,7 @@ constexpr int kMostStreams = 256;
 constexpr int kKeepAliveMilliseconds = 60'000;
 // When all that was asked for is answered: of those who follow the health service, or look at what there is, and stay.
 constexpr std::chrono::milliseconds kFollowersLimit{1000};
+constexpr std::chrono::milliseconds kCancelPeriod{100};
 constexpr const char* kService = inference::GRPCInferenceService::service_full_name();
 constexpr std::size_t kMaxPemBytes = std::size_t{1} << 20;
 
@@ -116,8 +122,22 @@ class GrpcServer::Impl {
     const std::lock_guard lock(mutex_);
     if (server_ == nullptr) return;
     server_->GetHealthCheckService()->Shutdown();
-    service_.end(drain_timeout_);
-    server_->Shutdown(std::chrono::system_clock::now() + kFollowersLimit);
+    service_.refuse();
+    // Clients are told to go elsewhere at once (GOAWAY). Those who only follow stay, and would be waited for as long as who is answered.
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    std::jthread followers([&](const std::stop_token& over) {
+      service_.wait(drain_timeout_);
+      std::unique_lock turn(mutex);
+      changed.wait_for(turn, over, kFollowersLimit, [] { return false; });
+      while (!over.stop_requested()) {
+        ::grpc_server_cancel_all_calls(server_->c_server());
+        changed.wait_for(turn, over, kCancelPeriod, [] { return false; });
+      }
+    });
+    server_->Shutdown(std::chrono::system_clock::now() + drain_timeout_ + 2 * kFollowersLimit);
+    followers.request_stop();
+    followers.join();
     server_.reset();
   }
 

@@ -43,6 +43,7 @@ void InferStream::end() {
 
 void InferStream::OnReadDone(bool ok) {
   std::uint64_t request = 0;
+  grpc::ByteBuffer wire;
   {
     const std::lock_guard lock(mutex_);
     reading_ = false;
@@ -50,11 +51,12 @@ void InferStream::OnReadDone(bool ok) {
     if (ok) {
       request = ++requests_;
       ++unanswered_;
+      wire.Swap(&read_);  // the next is read into it, perhaps before this is answered
     } else {
       read_all_ = true;
     }
   }
-  if (request > 0) answer(request);
+  if (request > 0) answer(request, wire);
   go_on();
 }
 
@@ -78,11 +80,10 @@ void InferStream::OnCancel() {
 
 void InferStream::OnDone() { all_.closed(*this); }
 
-// Nothing is read before this is done, so that `read_` is the request's.
-void InferStream::answer(std::uint64_t request) {
+void InferStream::answer(std::uint64_t request, const grpc::ByteBuffer& wire) {
   const auto self = shared_from_this();
   std::make_shared<InferCall>(
-      parts_, read_,
+      parts_, wire,
       InferListener{
           .done =
               [self, request](ModelInferResponse response, const std::exception_ptr& error) {
@@ -108,35 +109,37 @@ void InferStream::take_last(Answer answer) {
 }
 
 bool InferStream::take_piece(Answer answer) {
-  bool is_heard = false;
+  bool goes_on = false;
   {
     const std::lock_guard lock(mutex_);
-    is_heard = !gone_;
-    if (is_heard) {
-      put(std::move(answer), /*is_last=*/false);
-    } else {
-      --unanswered_;  // it ends without another word
-    }
+    const bool says_nothing = answer.response.outputs_size() == 0;
+    goes_on = !gone_ && (says_nothing || put(std::move(answer), /*is_last=*/false));
+    if (!goes_on) --unanswered_;  // it ends without another word
   }
   go_on();
-  return is_heard;
+  return goes_on;
 }
 
-// With the mutex held. What waits of a text is one answer, however slow its client is.
-void InferStream::put(Answer answer, bool is_last) {
-  (*answer.response.mutable_parameters())["triton_final_response"].set_bool_param(is_last);
+// With the mutex held. What waits of a text is one answer, however slow its client is. False where there is no memory for it, which is the
+// request's last answer then.
+bool InferStream::put(Answer answer, bool is_last) {
   const auto earlier = std::ranges::find(waiting_, answer.request, &Answer::request);
   const bool joins = earlier != waiting_.end() && answer.response.raw_output_contents_size() > 0 &&
                      earlier->response.raw_output_contents_size() > 0;
-  if (joins) put_before(earlier->response, answer.response);
-  answer.memory = std::make_unique<http::Reservation>(parts_.budget);
-  if (!answer.memory->grow_to(answer.response.ByteSizeLong()))
-    make_error(answer.response, answer.error, http::kNoMemoryLeft);
+  if (joins) {
+    put_before(earlier->response, answer.response);
+    answer.memory = std::move(earlier->memory);
+  }
+  if (!answer.memory) answer.memory = std::make_unique<http::Reservation>(parts_.budget);
+  const bool fits = answer.memory->grow_to(answer.response.ByteSizeLong());
+  if (!fits) make_error(answer.response, answer.error, http::kNoMemoryLeft);
+  (*answer.response.mutable_parameters())["triton_final_response"].set_bool_param(is_last || !fits);
   if (joins) {
     *earlier = std::move(answer);
   } else {
     waiting_.push_back(std::move(answer));
   }
+  return fits;
 }
 
 void InferStream::go_on() {

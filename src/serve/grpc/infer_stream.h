@@ -41,10 +41,10 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
     std::unique_ptr<http::Reservation> memory = {};  // of the response
   };
 
-  void answer(std::uint64_t request);
+  void answer(std::uint64_t request, const grpc::ByteBuffer& wire);
   void take_last(Answer answer);
   bool take_piece(Answer answer);
-  void put(Answer answer, bool is_last);
+  bool put(Answer answer, bool is_last);
   void go_on();
   grpc::ByteBuffer next_answer();
 

@@ -185,9 +185,13 @@ InferenceService::Reactor* InferenceService::ModelInfer(Context* context, const 
   return call;
 }
 
-void InferenceService::end(std::chrono::milliseconds limit) {
+void InferenceService::refuse() {
+  open_calls_.refuse();
   streams_.end();
-  open_calls_.end(limit);
+}
+
+void InferenceService::wait(std::chrono::milliseconds limit) {
+  if (!open_calls_.wait(limit)) generations_.end();
 }
 
 grpc::ServerBidiReactor<InferenceService::Bytes, InferenceService::Bytes>*

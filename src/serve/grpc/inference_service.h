@@ -44,9 +44,10 @@ class InferenceService final : public detail::RawInferenceService {
   Reactor* ModelInfer(Context* context, const Bytes* request, Bytes* response) override;
   grpc::ServerBidiReactor<Bytes, Bytes>* ModelStreamInfer(Context* context) override;
 
-  /// Infers no more, and waits for what is being answered, at most `limit`. Streams end then: clients keep them open, also where they ask for
-  /// nothing.
-  void end(std::chrono::milliseconds limit);
+  /// Takes no more requests, and lets go of clients that keep streams open and ask for nothing.
+  void refuse();
+  /// Waits for what is being answered; texts that still go on after `limit` end at their next piece.
+  void wait(std::chrono::milliseconds limit);
 
  private:
   template <class Request, class Response, class Fill>

@@ -26,11 +26,15 @@ class OpenCalls {
     const std::lock_guard lock(mutex_);
     if (--count_ == 0) none_.notify_all();
   }
-  /// Takes no more, and waits for those that there are, at most `limit`.
-  void end(std::chrono::milliseconds limit) {
-    std::unique_lock lock(mutex_);
+  /// Takes no more.
+  void refuse() {
+    const std::lock_guard lock(mutex_);
     ending_ = true;
-    none_.wait_for(lock, limit, [this] { return count_ == 0; });
+  }
+  /// Waits for those that there are; false where some are still there after `limit`.
+  bool wait(std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    return none_.wait_for(lock, limit, [this] { return count_ == 0; });
   }
 
  private:

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -17,13 +16,10 @@
 #include "base/stall_warning.h"
 #include "sullae/error.h"
 #include "transport/ucx/lingering_sends.h"
-#include "transport/ucx/ucx_worker.h"
+#include "transport/ucx/ucx_connections.h"
 
 namespace sullae {
 namespace {
-
-using ucx::Context;
-using ucx::Worker;
 
 constexpr int kUcxForegroundSpins = 300;
 constexpr int kUcxBackgroundSpins = 10;
@@ -44,24 +40,18 @@ constexpr std::uint64_t kGreetingTag = make_tag(0xffffff, 0xffff);
 constexpr int kSenderShift = 40;
 constexpr std::uint64_t kTagWithoutSender = (std::uint64_t{1} << kSenderShift) - 1;
 
-struct Peer {
-  ucp_ep_h endpoint = nullptr;
-  ucs_status_t failure = UCS_OK;
-};
-
 class UcxTransport final : public Transport {
  public:
   UcxTransport(Rendezvous& rendezvous, TransportOptions options)
-      : rendezvous_(rendezvous), options_(std::move(options)), peers_(options_.ranks.size()) {
-    worker_ = std::make_unique<Worker>(*context_);
-    events_.reset(::dup(worker_->event_fd));
-    rendezvous_.put(options_.ranks, address_key(), worker_->address());
-    if (peers_.size() <= kConnectedAtOnce) connect_all();
+      : rendezvous_(rendezvous), options_(std::move(options)), connections_(options_.ranks.size()) {
+    events_.reset(::dup(worker().event_fd));
+    rendezvous_.put(options_.ranks, address_key(), worker().address());
+    if (options_.ranks.size() <= kConnectedAtOnce) connect_all();
   }
 
   ~UcxTransport() override {
     lingering_.end();
-    end_worker();
+    end_connections();
   }
   UcxTransport(const UcxTransport&) = delete;
   UcxTransport& operator=(const UcxTransport&) = delete;
@@ -90,7 +80,7 @@ class UcxTransport final : public Transport {
     params.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     const auto full_tag = tag | static_cast<std::uint64_t>(peer) << kSenderShift;
     void* native =
-        ucp_tag_recv_nbx(worker_->handle, data, bytes, full_tag, ~std::uint64_t{0}, &params);
+        ucp_tag_recv_nbx(worker().handle, data, bytes, full_tag, ~std::uint64_t{0}, &params);
     if (UCS_PTR_IS_ERR(native)) fail_status(peer, UCS_PTR_STATUS(native));
     pending_.push_back(native);
     endpoint(peer);  // so that its death is noticed
@@ -104,17 +94,15 @@ class UcxTransport final : public Transport {
     for (Request& request : requests) {
       int idle = 0;
       while (request.native != nullptr && !finish(request)) {
-        if (const Peer& peer = peers_[static_cast<std::size_t>(request.peer)];
-            peer.failure != UCS_OK) {
-          fail_status(request.peer, peer.failure);
-        }
+        if (const auto failure = connections_.failure(request.peer); failure != UCS_OK)
+          fail_status(request.peer, failure);
         if (++idle > 1) {
           check_world(*options_.failure);
           if (deadline.passed()) fail_timeout(request, deadline);
           check_alarm();
           warning.check("a collective", world_rank(rank()), world_rank(request.peer));
         }
-        worker_->progress(in_own_thread ? kUcxBackgroundSpins : kUcxForegroundSpins,
+        worker().progress(in_own_thread ? kUcxBackgroundSpins : kUcxForegroundSpins,
                           std::min(kPollPeriod, deadline.remaining()));
       }
     }
@@ -125,13 +113,13 @@ class UcxTransport final : public Transport {
     const auto turn = lingering_.turn();
     const bool was_broken = broken();
     try {
-      if (request.native != nullptr && !finish(request)) ucp_worker_progress(worker_->handle);
+      if (request.native != nullptr && !finish(request)) ucp_worker_progress(worker().handle);
       if (request.native == nullptr || finish(request)) {
         look_after_sends();
         return true;
       }
-      const Peer& peer = peers_[static_cast<std::size_t>(request.peer)];
-      if (peer.failure != UCS_OK) fail_status(request.peer, peer.failure);
+      if (const auto failure = connections_.failure(request.peer); failure != UCS_OK)
+        fail_status(request.peer, failure);
       return false;
     } catch (const PeerError&) {
       // Others' messages go on: it is for the caller to say what this one meant.
@@ -143,10 +131,10 @@ class UcxTransport final : public Transport {
 
   std::optional<Arrival> probe(std::uint64_t tag) override {
     const auto turn = lingering_.turn();
-    if (!worker_) return std::nullopt;
-    ucp_worker_progress(worker_->handle);
+    if (connections_.have_ended()) return std::nullopt;
+    ucp_worker_progress(worker().handle);
     ucp_tag_recv_info_t info{};
-    if (ucp_tag_probe_nb(worker_->handle, tag, kTagWithoutSender, /*remove=*/0, &info) == nullptr)
+    if (ucp_tag_probe_nb(worker().handle, tag, kTagWithoutSender, /*remove=*/0, &info) == nullptr)
       return std::nullopt;
     return Arrival{static_cast<int>(info.sender_tag >> kSenderShift), info.length};
   }
@@ -158,24 +146,24 @@ class UcxTransport final : public Transport {
   }
   std::optional<std::string> gone(int peer) override {
     const auto turn = lingering_.turn();
-    const ucs_status_t failure = peers_[static_cast<std::size_t>(peer)].failure;
+    const ucs_status_t failure = connections_.failure(peer);
     if (failure == UCS_OK) return std::nullopt;
     return fmt::format("UCX: {}", ucs_status_string(failure));
   }
 
   bool prepare_sleep() override {
     const auto turn = lingering_.turn();
-    return !worker_ || ucp_worker_arm(worker_->handle) != UCS_ERR_BUSY;
+    return connections_.have_ended() || ucp_worker_arm(worker().handle) != UCS_ERR_BUSY;
   }
   void sleep(std::chrono::microseconds limit) override { ucx::sleep(events_.get(), limit); }
   void wake() noexcept override {
-    if (worker_) ucp_worker_signal(worker_->handle);
+    if (!connections_.have_ended()) ucp_worker_signal(worker().handle);
   }
 
   void abandon() noexcept override {
     const auto turn = lingering_.turn();
     if (pending_.empty()) return;
-    for (void* native : pending_) ucp_request_cancel(worker_->handle, native);
+    for (void* native : pending_) ucp_request_cancel(worker().handle, native);
     // A cancelled receive ends at once unless its message has begun to come; a send cannot be taken back. In a
     // group that goes on, both end when the peer has come as far.
     const auto limit = Clock::now() + (broken() ? kAbandonLimit : kPeersLimit);
@@ -187,24 +175,26 @@ class UcxTransport final : public Transport {
       });
       if (pending_.empty()) return;
       if (Clock::now() >= limit) break;
-      if (ucp_worker_progress(worker_->handle) == 0) std::this_thread::sleep_for(kUcxNap);
+      if (ucp_worker_progress(worker().handle) == 0) std::this_thread::sleep_for(kUcxNap);
     }
     // UCX lets go of the rest with its worker.
     set_broken();
     for (void* native : pending_) ucp_request_free(native);
     pending_.clear();
-    end_worker();
+    end_connections();
   }
 
  private:
+  ucx::Worker& worker() { return connections_.worker(); }
+
   // Takes one request back; false where UCX does not let go of it.
   bool cancel(Request& request) {
     if (request.native == nullptr) return true;
-    ucp_request_cancel(worker_->handle, request.native);
+    ucp_request_cancel(worker().handle, request.native);
     const auto limit = Clock::now() + kAbandonLimit;
     while (ucp_request_check_status(request.native) == UCS_INPROGRESS) {
       if (Clock::now() >= limit) return false;
-      ucp_worker_progress(worker_->handle);
+      ucp_worker_progress(worker().handle);
     }
     std::erase(pending_, request.native);
     ucp_request_free(std::exchange(request.native, nullptr));
@@ -212,7 +202,8 @@ class UcxTransport final : public Transport {
   }
 
   void look_after_sends() {
-    if (worker_ && sends_in_software_ && !broken()) lingering_.look_after(worker_->handle);
+    if (!connections_.have_ended() && sends_in_software_ && !broken())
+      lingering_.look_after(worker().handle);
   }
 
   std::string address_key() const { return "ucx/" + options_.name; }
@@ -229,7 +220,7 @@ class UcxTransport final : public Transport {
       set_broken();
       abandon();
       lingering_.end();
-      end_worker();
+      end_connections();
       throw;
     }
   }
@@ -246,26 +237,12 @@ class UcxTransport final : public Transport {
   }
 
   ucp_ep_h endpoint(int member) {
-    Peer& peer = peers_[static_cast<std::size_t>(member)];
-    if (peer.endpoint != nullptr) return peer.endpoint;
-    const std::string address = rendezvous_.get(world_rank(member), address_key());
-    ucp_ep_params_t params{};
-    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = reinterpret_cast<const ucp_address_t*>(address.data());
-    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-    params.err_handler.cb = [](void* argument, ucp_ep_h, ucs_status_t status) {
-      static_cast<Peer*>(argument)->failure = status;
-    };
-    params.err_handler.arg = &peer;
-    // A connection that the peer made and that broke since must be noticed before: UCX 1.13 would
-    // answer over it, fail, and later abort the process (uct_tcp_ep_connect adds the endpoint's
-    // send capability after it was scheduled for destruction).
-    while (ucp_worker_progress(worker_->handle) != 0) {
+    if (connections_.endpoint(member) == nullptr) {
+      const std::string address = rendezvous_.get(world_rank(member), address_key());
+      const ucs_status_t status = connections_.connect(member, address);
+      if (status != UCS_OK) fail_status(member, status);
     }
-    const ucs_status_t status = ucp_ep_create(worker_->handle, &params, &peer.endpoint);
-    if (status != UCS_OK) fail_status(member, status);
-    return peer.endpoint;
+    return connections_.endpoint(member);
   }
 
   // True when the request has completed; then it is freed.
@@ -288,22 +265,22 @@ class UcxTransport final : public Transport {
   void check_alarm() {
     ucp_tag_recv_info_t info{};
     ucp_tag_message_h found =
-        ucp_tag_probe_nb(worker_->handle, alarm_tag(), kTagWithoutSender, /*remove=*/1, &info);
+        ucp_tag_probe_nb(worker().handle, alarm_tag(), kTagWithoutSender, /*remove=*/1, &info);
     if (found == nullptr) return;
     std::array<char, kAlarmBytes> message{};
     const ucp_request_param_t params{};
     void* native =
-        ucp_tag_msg_recv_nbx(worker_->handle, message.data(), message.size(), found, &params);
+        ucp_tag_msg_recv_nbx(worker().handle, message.data(), message.size(), found, &params);
     if (UCS_PTR_IS_PTR(native)) {
       while (ucp_request_check_status(native) == UCS_INPROGRESS)
-        ucp_worker_progress(worker_->handle);
+        ucp_worker_progress(worker().handle);
       ucp_request_free(native);
     }
     take_alarm(message);
   }
 
   void check_usable(int peer) {
-    if (!worker_) fail_peer(peer, "UCX was ended after an earlier error");
+    if (connections_.have_ended()) fail_peer(peer, "UCX was ended after an earlier error");
   }
 
   [[noreturn]] void fail_status(int peer, ucs_status_t status) {
@@ -311,65 +288,17 @@ class UcxTransport final : public Transport {
     fail_peer(peer, fmt::format("UCX: {}", ucs_status_string(status)));
   }
 
-  // A connection that was closed by force is in the worker's care until its last messages are thrown away: UCX 1.13 ends the process
-  // where the worker goes before (ucp_worker_destroy_eps). What does not end stays with the process.
-  void end_worker() {
-    if (!worker_) return;
-    bool has_ended = lingering_.forget();
-    const bool by_force = close_endpoints();
-    if (by_force) has_ended = calms_down() && has_ended;
-    if (!has_ended) {
-      static_cast<void>(worker_.release());
-      static_cast<void>(context_.release());
-    }
-    worker_.reset();
-  }
-
-  // False where the worker always has something to do.
-  bool calms_down() {
-    constexpr int kQuietTurns = 50;
-    const auto limit = Clock::now() + kFailedCloseLimit;
-    for (int quiet = 0; quiet < kQuietTurns;) {
-      if (Clock::now() >= limit) return false;
-      quiet = ucp_worker_progress(worker_->handle) == 0 ? quiet + 1 : 0;
-      if (quiet > 0) std::this_thread::sleep_for(kUcxNap);
-    }
-    return true;
-  }
-
-  // What was sent last may still be in UCX's buffers: closing flushes it, unless the peer is gone. True where some were closed by force.
-  bool close_endpoints() {
-    std::vector<void*> closing;
-    bool by_force = false;
-    for (Peer& peer : peers_) {
-      if (peer.endpoint == nullptr) continue;
-      ucp_request_param_t params{};
-      if (broken() || peer.failure != UCS_OK) {
-        params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-        params.flags = UCP_EP_CLOSE_FLAG_FORCE;
-        by_force = true;
-      }
-      void* request = ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &params);
-      if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
-    }
+  void end_connections() {
     // Of a world that has failed, somebody may be out of reach.
     const bool has_failed = options_.failure->first() != nullptr;
-    const auto limit = Clock::now() + (has_failed ? kFailedCloseLimit : kCloseLimit);
-    for (void* request : closing) {
-      while (ucp_request_check_status(request) == UCS_INPROGRESS && Clock::now() < limit)
-        ucp_worker_progress(worker_->handle);
-      ucp_request_free(request);
-    }
-    return by_force;
+    connections_.end(broken(), has_failed ? kFailedCloseLimit : kCloseLimit, lingering_);
   }
 
   Rendezvous& rendezvous_;
   TransportOptions options_;
-  std::unique_ptr<Context> context_ = std::make_unique<Context>();
-  std::unique_ptr<Worker> worker_;  // gone where abandon() had to end it
-  UniqueFd events_;                 // the worker's, for a thread that may sleep while it goes
-  std::vector<Peer> peers_;
-  std::vector<void*> pending_;  // requests that have not completed
+  ucx::Connections connections_;  // ended where abandon() had to
+  UniqueFd events_;               // the worker's, for a thread that may sleep while it goes
+  std::vector<void*> pending_;    // requests that have not completed
   const bool sends_in_software_ = ucx::sends_in_software();
   ucx::LingeringSends lingering_;
 };

@@ -144,6 +144,65 @@ TEST_F(Members, WhoWouldComeAndDoesNotIsNotWaitedForLonger) {
   EXPECT_EQ(leaving_, (Workers{0, 1}));
 }
 
+// One after the other, as agents hear of it.
+TEST_F(Members, HostsThatAreTakenBackOneAfterTheOtherAllKnowThatTheyGo) {
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 1}, {"b", 1}});
+  ready(0);
+  ready(1);
+  membership_->set_hosts({{"b", 1}}, now_);
+  take();
+  EXPECT_EQ(leaving_, (Workers{0}));
+  membership_->set_hosts({}, now_);
+  take();
+  EXPECT_EQ(interrupts_, 2);
+  EXPECT_EQ(leaving_, (Workers{0, 1}));
+}
+
+TEST_F(Members, WhoHasBeenAskedToGoHandsNothingOver) {
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
+  ready(0);
+  ready(1);
+  membership_->set_hosts({{"b", 2}}, now_);
+  take();
+  ready(2);
+  ready(3);
+  EXPECT_EQ(interrupts_, 1);
+  membership_->leaves(0, now_);  // its host is about to go
+  take();
+  ready(0);
+  ready(1);
+  EXPECT_EQ(workers(), (Workers{1, 2}));
+}
+
+// It has what the others need.
+TEST_F(Members, WhoSurvivesWhileSuccessorsStartIsNotStopped) {
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
+  ready(0);
+  ready(1);
+  membership_->set_hosts({{"b", 2}}, now_);
+  take();
+  ended(1, Ending::failed);
+  ready(0, "rank 1 is gone");
+  EXPECT_TRUE(stopped_.empty());
+  EXPECT_EQ(workers(), (Workers{0}));
+  ready(2);
+  ready(3);
+  ready(0);
+  EXPECT_EQ(workers(), (Workers{0, 2}));
+  EXPECT_EQ(failure_, "");
+}
+
+TEST_F(Members, WhereHostsWillBeGoneSoonSuccessorsHaveALittleTime) {
+  begin({.start = 1, .min_ranks = 1, .max_ranks = 1}, {{"a", 1}});
+  ready(0);
+  membership_->hurry();
+  membership_->set_hosts({{"b", 1}}, now_);
+  take();
+  EXPECT_EQ(interrupts_, 0);
+  pass(Milliseconds{15000});
+  EXPECT_EQ(leaving_, (Workers{0}));
+}
+
 TEST_F(Members, WhereAllWishToGoNobodyIsWaitedFor) {
   begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}, {"b", 2}});
   ready(0);
@@ -152,8 +211,7 @@ TEST_F(Members, WhereAllWishToGoNobodyIsWaitedFor) {
     membership_->leaves(worker, now_);
     take();
   }
-  EXPECT_EQ(interrupts_, 1);
-  EXPECT_EQ(leaving_, (Workers{0}));
+  EXPECT_EQ(leaving_, (Workers{0, 1}));
 }
 
 TEST_F(Members, PauseBelowTheLeastAndGoOn) {

@@ -316,6 +316,25 @@ TEST_F(InferStreams, AServerThatEndsWaitsForNoneThatIsIdle) {
   EXPECT_EQ(rest.back().error_message(), "");
 }
 
+TEST_F(InferStreams, ATextThatOutlastsTheDrainTimeoutEndsAtItsNextPiece) {
+  server_.reset();
+  options_.drain_timeout = std::chrono::milliseconds(20);
+  server_.emplace(options_);
+  connect();
+  HttpClient http(server_->http_port());
+  wait_until([&] { return http.get("/v2/models/writer/ready").status == 200; });
+  grpc::Status status;
+  std::thread client([&] {
+    ModelInferResponse response;
+    status = infer(prompt("one", 8192), response);
+  });
+  wait_until([&] { return of_writer(http, "rows") > 0; });
+  server_->stop();
+  client.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+  EXPECT_EQ(status.error_message(), "the server ends");
+}
+
 TEST_F(InferStreams, NeedTheTokenOfTheRole) {
   put_text(directory_.path() / "tokens.toml",
            "[[token]]\nname = \"a\"\nrole = \"infer\"\ntoken = \"aaaaaaaaaaaaaaaa\"\n");
