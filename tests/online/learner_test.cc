@@ -10,17 +10,14 @@
 #include "online/example_store.h"
 #include "online/lock.h"
 #include "online/online_model.h"
+#include "online/small_repository.h"
 #include "repository/serving_state.h"
-#include "repository/versions.h"
-#include "serve/models.h"
 #include "sullae/online.h"
 #include "support/errors.h"
 #include "support/program.h"
-#include "support/temporary_directory.h"
 #include "support/wait_until.h"
 #include "train/export.h"
 #include "train/small_prose.h"
-#include "train/small_texts.h"
 
 namespace sullae::testing {
 namespace {
@@ -29,15 +26,9 @@ using namespace online;
 
 constexpr const char* kLearning = "epochs = 4\nbatch_size = 12\nlearning_rate = 0.05\n";
 
-class Online : public ::testing::Test {
+class Online : public SmallRepository {
  protected:
-  Online() {
-    export_small_texts(directory_.path() / "data", repository_);
-    configure(std::string(kLearning) + "tolerance = 10\n");
-  }
-  void configure(const std::string& settings) {
-    put_text(model_ / "config.toml", "[online]\n" + settings);
-  }
+  Online() { configure(std::string(kLearning) + "tolerance = 10\n"); }
   void give(const std::vector<train::AddedSample>& samples, const std::string& author = "kim") {
     ExampleChange change{.examples = {}, .author = author};
     for (const auto& sample : samples)
@@ -49,13 +40,6 @@ class Online : public ::testing::Test {
       learn_online({.repository = repository_, .once = true}, world);
     });
   }
-  Round last_round() { return RoundStore(database_).newest(1).at(0); }
-  std::set<std::int64_t> versions() const { return repository::versions_in(model_); }
-
-  TemporaryDirectory directory_;
-  std::filesystem::path repository_ = directory_.path() / "models";
-  std::filesystem::path model_ = repository_ / "texts";
-  std::filesystem::path database_ = model_ / "examples.db";
 };
 
 TEST_F(Online, PublishesWhatIsBetter) {

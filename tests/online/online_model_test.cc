@@ -3,25 +3,17 @@
 
 #include <gtest/gtest.h>
 
-#include "online/round_store.h"
+#include "online/small_repository.h"
 #include "repository/serving_state.h"
-#include "repository/versions.h"
-#include "serve/models.h"
-#include "support/temporary_directory.h"
-#include "train/export.h"
-#include "train/small_texts.h"
 
 namespace sullae::testing {
 namespace {
 
 using namespace online;
 
-class OnlineModels : public ::testing::Test {
+class OnlineModels : public SmallRepository {
  protected:
-  OnlineModels() {
-    export_small_texts(directory_.path() / "data", repository_);
-    put_text(model_ / "config.toml", "[online]\nmin_examples = 1\n");
-  }
+  OnlineModels() { configure("min_examples = 1\n"); }
   void give(const std::string& text) {
     ExampleStore(database_).put(
         {{.examples = {{.key = {}, .input = text, .label = "1"}}, .author = "kim"}});
@@ -43,13 +35,6 @@ class OnlineModels : public ::testing::Test {
     ASSERT_TRUE(model.begin(true));
     ASSERT_TRUE(finish(model));
   }
-  Round last_round() { return RoundStore(database_).newest(1).at(0); }
-  std::set<std::int64_t> versions() const { return repository::versions_in(model_); }
-
-  TemporaryDirectory directory_;
-  std::filesystem::path repository_ = directory_.path() / "models";
-  std::filesystem::path model_ = repository_ / "texts";
-  std::filesystem::path database_ = model_ / "examples.db";
 };
 
 TEST_F(OnlineModels, WhatIsRolledBackDuringARoundHasNoSuccessor) {

@@ -19,10 +19,10 @@ using inference::ModelInferResponse;
 using nlohmann::json;
 
 constexpr const char* kPrompt = "text_input";
-constexpr const char* kText = "text_output";
+constexpr const char* kTextOutput = "text_output";
 constexpr const char* kFinishReason = "finish_reason";
 constexpr const char* kTokens = "tokens";
-constexpr std::array kOutputs{kText, kFinishReason, kTokens};
+constexpr std::array kOutputs{kTextOutput, kFinishReason, kTokens};
 
 json value_of(const std::string& name, const inference::InferParameter& parameter) {
   using Parameter = inference::InferParameter;
@@ -77,7 +77,7 @@ void check_outputs(const std::vector<std::string>& outputs) {
   for (const auto& name : outputs) {
     if (std::ranges::find(kOutputs, std::string_view(name)) == kOutputs.end())
       refuse(fmt::format("there is no output '{}' of a text that goes on; there are {}, {} and {}",
-                         shorten(name), kText, kFinishReason, kTokens));
+                         shorten(name), kTextOutput, kFinishReason, kTokens));
   }
 }
 
@@ -128,7 +128,7 @@ void TextRequest::add(std::vector<InferTensor> outputs, ModelInferResponse& resp
 }
 
 void TextRequest::add_text(const std::string& text, ModelInferResponse& response) const {
-  InferTensor written = output(kText, Datatype::bytes);
+  InferTensor written = output(kTextOutput, Datatype::bytes);
   written.strings = {text};
   add({std::move(written)}, response);
 }
@@ -145,8 +145,8 @@ void TextRequest::add_end(const Generated& generated, ModelInferResponse& respon
 
 void put_before(const ModelInferResponse& earlier, ModelInferResponse& later) {
   auto& text = *later.mutable_raw_output_contents(0);
-  text = join_strings({split_strings(earlier.raw_output_contents(0), kText).at(0) +
-                       split_strings(text, kText).at(0)});
+  text = join_strings({split_strings(earlier.raw_output_contents(0), kTextOutput).at(0) +
+                       split_strings(text, kTextOutput).at(0)});
 }
 
 }  // namespace sullae::serve
