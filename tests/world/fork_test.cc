@@ -4,10 +4,14 @@
 #include <unistd.h>
 
 #include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
-#include "support/ranks.h"
 #include "support/errors.h"
+#include "support/ranks.h"
+#include "transport/store/store.h"
+#include "transport/store/store_server.h"
 
 namespace sullae::testing {
 namespace {
@@ -70,6 +74,21 @@ TEST(Fork, HasNoPartInTheWorldAndDoesItNoHarm) {
     world.allreduce(values.data(), values.data(), 3, DataType::float32, ReduceOp::sum);
     EXPECT_EQ(values, std::vector<float>(3, 2));
   });
+}
+
+// As a Python program's fork that ends destroys all that it has a copy of.
+TEST(Fork, EndsNoStore) {
+  auto server = std::make_unique<StoreServer>(StoreAddress::parse("127.0.0.1:0"), "");
+  EXPECT_EQ(in_a_fork([&] {
+              server.reset();
+              return 7;
+            }),
+            7);
+  const Deadline deadline(std::chrono::seconds{20}, "the test's limit");
+  const StoreAddress address = StoreAddress::parse("127.0.0.1:" + std::to_string(server->port()));
+  Store store(address, deadline, "", "");
+  store.set("a", "b", deadline);
+  EXPECT_EQ(store.get("a", deadline), "b");
 }
 
 }  // namespace

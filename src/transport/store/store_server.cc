@@ -311,7 +311,10 @@ StoreServer::StoreServer(const StoreAddress& address, std::string secret)
     : StoreServer(address, std::move(secret), {}) {}
 StoreServer::StoreServer(const StoreAddress& address, std::string secret, Listener listener)
     : impl_(std::make_unique<Impl>(address, std::move(secret), std::move(listener))) {}
-StoreServer::~StoreServer() = default;
+// A fork has a copy of what has a thread elsewhere: it stays.
+StoreServer::~StoreServer() {
+  if (!process_.is_here()) static_cast<void>(impl_.release());
+}
 int StoreServer::port() const { return impl_->port(); }
 void StoreServer::set(std::string key, std::string value) {
   impl_->set(std::move(key), std::move(value));

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/own_process.h"
 #include "transport/store/address.h"
 
 namespace sullae {
@@ -44,6 +45,7 @@ class StoreServer {
 
  private:
   class Impl;
+  OwnProcess process_;
   std::unique_ptr<Impl> impl_;
 };
 
