@@ -146,7 +146,7 @@ void ElasticJob::on_host_lost(RunningAgent& agent, const std::string& why) {
 void ElasticJob::on_host_taken_back(RunningAgent& agent, const std::string& why) {
   if (ending() || !taken_back_.insert(agent.host).second) return;
   say(fmt::format("{}: its ranks go after the step", why));
-  membership_.hurry();
+  membership_.taken_back(agent.host);
   set_hosts();
 }
 

@@ -17,6 +17,7 @@ void Membership::set_hosts(std::vector<Host> hosts, Time now) {
       same->slots += host.slots;
     }
   }
+  for (const Host& host : hosts_) host_states_[host.name].is_taken_back = false;
   advance(now);
 }
 
@@ -32,6 +33,7 @@ void Membership::ready(int id, const std::string& reason, Time now) {
   Worker& worker = found->second;
   const bool came_out = std::exchange(worker.phase, Phase::waiting) == Phase::member;
   worker.since = now;
+  worker.was_told = false;  // it would have left
   // Others have all that there was to do behind them.
   if (finishing_) return stop(id);
   if (came_out && (world_ == World::running || (world_ == World::ending && !reason.empty()))) {

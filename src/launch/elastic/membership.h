@@ -94,8 +94,8 @@ class Membership {
   /// Hosts that are not named any more lose their workers, after the step.
   void set_hosts(std::vector<Host> hosts, Time now);
   const std::vector<Host>& hosts() const { return hosts_; }
-  /// Hosts will be gone soon: nobody is waited for much longer.
-  void hurry() { hurries_ = true; }
+  /// Before it is named no more: it will be gone soon, so that nobody is waited for much longer for the sake of its workers.
+  void taken_back(const std::string& host) { host_states_[host].is_taken_back = true; }
   /// From the next decision on. With fewer at most, the youngest go after the step.
   void set_limits(int min_ranks, int max_ranks);
 
@@ -144,6 +144,7 @@ class Membership {
   struct HostState {
     int failures = 0;
     Time usable_from;
+    bool is_taken_back = false;
   };
 
   void advance(Time now);
@@ -180,7 +181,6 @@ class Membership {
   std::optional<Time> below_;  // since when there are too few
   std::optional<Time> last_;   // since when all members are to go
   bool hands_over_ = false;    // the next world has some of those who are to go
-  bool hurries_ = false;
   std::optional<Time> wake_;
   std::vector<Action> actions_;
 };

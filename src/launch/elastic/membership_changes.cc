@@ -21,6 +21,7 @@ bool Membership::is_of_last_world(int id) const {
 // Where all members are to go, and none has to at once: whether others come, for whom to wait.
 bool Membership::waits_for_successors(Time now) {
   bool some_start = false;
+  bool hurries = false;
   for (const auto& [id, worker] : workers_) {
     if (worker.phase == Phase::member && (!worker.goes || worker.wants_to)) {
       last_.reset();
@@ -28,9 +29,10 @@ bool Membership::waits_for_successors(Time now) {
     }
     if (worker.phase == Phase::waiting && !worker.goes && !worker.stopped) return true;
     some_start = some_start || (worker.phase == Phase::starting && !worker.stopped);
+    hurries = hurries || (worker.phase == Phase::member && host_states_[worker.host].is_taken_back);
   }
   if (!last_) last_ = now;
-  const auto end = *last_ + (hurries_ ? std::min(kHurry, limits_.timeout) : limits_.timeout);
+  const auto end = *last_ + (hurries ? std::min(kHurry, limits_.timeout) : limits_.timeout);
   if (!some_start || now >= end) return false;
   wake_at(end);
   return true;
@@ -41,7 +43,7 @@ bool Membership::has_state_for_successors() const {
   bool some_can = false;
   bool some_come = false;
   for (const auto& [id, worker] : workers_) {
-    const bool is_of_it = std::ranges::find(generation_.workers, id) != generation_.workers.end();
+    const bool is_of_it = is_of_last_world(id);
     if (is_of_it && !worker.goes) return false;
     some_can = some_can || (is_of_it && !worker.wants_to && !worker.was_told && !worker.stopped);
     some_come = some_come || (!is_of_it && !worker.goes && !worker.stopped);
