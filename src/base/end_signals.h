@@ -53,7 +53,7 @@ class EndSignals {
     signal_ = 0;
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
       ::sigaction(kSignals[i], nullptr, &before_[i]);
-      if (!is_ignored(kSignals[i])) set(kSignals[i], on_signal);
+      if (before_[i].sa_handler != SIG_IGN) set(kSignals[i], on_signal);
     }
   }
   ~EndSignals() {

@@ -135,7 +135,7 @@ int work(const std::filesystem::path& path, int attempt, bool stays) {
     if (!stays) return end.exit_code;
     if (end.was_asked_to_go) return 128 + SIGTERM;
     // The launcher writes how the job has ended, or the attempt, when its agents have gone.
-    has_worked = stays;
+    has_worked = true;
     std::this_thread::sleep_for(kBetweenAttempts);
     if (is_over()) return 0;
   }

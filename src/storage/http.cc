@@ -218,8 +218,8 @@ HttpResponse send_with_retries(Http& http, const std::string& name,
   constexpr std::chrono::milliseconds kLongestPause{10'000};
   const auto timeout = storage_timeout();
   auto pause = kFirstPause;
-  std::optional<Clock::time_point>
-      end;  // since the first failure of a row: what is large may take long until then
+  // Since the first failure of a row: what is large may take long until then.
+  std::optional<Clock::time_point> end;
   std::uint64_t reached = retries.progress();
   bool warned = false;
   for (;;) {

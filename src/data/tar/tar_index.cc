@@ -109,7 +109,7 @@ class Indexer {
     } else {
       // A contiguous file (7) is a regular one.
       if (header.type == '0' || header.type == '\0' || header.type == '7')
-        add({name_of(header), content, *size});
+        index_.members.push_back({name_of(header), content, *size});
       if (header.type == '1') add_link(header);
       if (header.type == '2') ++index_.other_links;
       long_name_.reset();
@@ -122,21 +122,19 @@ class Indexer {
     return true;
   }
 
-  void add(TarMember member) {
-    // Of two of a name the later one holds.
-    places_[member.name] = index_.members.size();
-    index_.members.push_back(std::move(member));
-  }
-
   // A second name of a file, which writers give no content.
   void add_link(const TarHeader& header) {
+    // Most archives have none. Of two members of a name the later one holds.
+    for (std::size_t i = places_of_; i < index_.members.size(); ++i)
+      places_[index_.members[i].name] = i;
+    places_of_ = index_.members.size();
     const auto found = places_.find(long_link_.value_or(std::string(text(header.link_name))));
     if (found == places_.end()) {
       ++index_.other_links;
       return;
     }
     const TarMember& first = index_.members[found->second];
-    add({name_of(header), first.offset, first.bytes});
+    index_.members.push_back({name_of(header), first.offset, first.bytes});
   }
 
   void describe_next(char type, const std::string& content) {
@@ -165,7 +163,8 @@ class Indexer {
   std::size_t count_ = 0;
   std::optional<std::string> long_name_;
   std::optional<std::string> long_link_;
-  std::unordered_map<std::string, std::size_t> places_;  // of members, by name
+  std::unordered_map<std::string, std::size_t> places_;  // of the first members, by name
+  std::size_t places_of_ = 0;                            // of so many
   std::optional<std::uint64_t> pax_size_;
   TarIndex index_;
 };

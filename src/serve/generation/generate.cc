@@ -18,14 +18,22 @@ using nlohmann::json;
 
 constexpr const char* kParameters = "max_tokens, temperature, top_k, top_p and seed";
 
+// Whole numbers of JSON are unsigned where they come from a text, and may be signed where they come from a tensor.
+template <class Number>
+bool is_in_range(const json& value) {
+  if constexpr (std::is_floating_point_v<Number>) {
+    return value.is_number();
+  } else if (value.is_number_unsigned()) {
+    return std::in_range<Number>(value.get<std::uint64_t>());
+  } else {
+    return value.is_number_integer() && std::in_range<Number>(value.get<std::int64_t>());
+  }
+}
+
 template <class Number>
 void read_number(const std::string& name, const json& value, Number& into) {
   constexpr bool kReal = std::is_floating_point_v<Number>;
-  const bool good = kReal                        ? value.is_number()
-                    : std::is_unsigned_v<Number> ? value.is_number_unsigned()
-                    : value.is_number_unsigned() ? value.get<std::uint64_t>() >> 63 == 0
-                                                 : value.is_number_integer();
-  if (!good)
+  if (!is_in_range<Number>(value))
     refuse(fmt::format("\"{}\": expected a {}, got {}", name, kReal ? "number" : "whole number",
                        shorten(dump_json(value))));
   into = value.get<Number>();

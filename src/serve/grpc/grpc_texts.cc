@@ -30,8 +30,6 @@ json value_of(const std::string& name, const inference::InferParameter& paramete
     case Parameter::kBoolParam:
       return parameter.bool_param();
     case Parameter::kInt64Param:
-      // JSON's whole numbers are unsigned where they can be.
-      if (parameter.int64_param() >= 0) return static_cast<std::uint64_t>(parameter.int64_param());
       return parameter.int64_param();
     case Parameter::kUint64Param:
       return parameter.uint64_param();
@@ -48,10 +46,7 @@ json value_of(const std::string& name, const inference::InferParameter& paramete
 json value_of(const InferTensor& input) {
   if (element_count(input.shape, input.name) != 1)
     refuse(fmt::format("input '{}': expected one element, as one text goes on", input.name));
-  json value = element_to_json(input, 0);
-  if (value.is_number_integer() && value.get<std::int64_t>() >= 0 && !value.is_number_unsigned())
-    return static_cast<std::uint64_t>(value.get<std::int64_t>());
-  return value;
+  return element_to_json(input, 0);
 }
 
 // What HTTP's extension has as a body.

@@ -171,9 +171,8 @@ Credentials find_credentials(const Environment& environment, Http& http) {
   if (environment("AWS_WEB_IDENTITY_TOKEN_FILE"))
     throw InputError(
         "s3: AWS_WEB_IDENTITY_TOKEN_FILE: credentials by a web identity are not asked for: "
-        "expected "
-        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a container's credentials (EKS "
-        "Pod Identity)");
+        "expected AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a container's "
+        "credentials (EKS Pod Identity)");
   if (auto credentials = of_instance(environment, http)) return *credentials;
   throw InputError(fmt::format(
       "s3: there are no credentials: expected AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the "

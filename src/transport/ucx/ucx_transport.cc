@@ -215,8 +215,8 @@ class UcxTransport final : public Transport {
     try {
       greet_all();
       rendezvous_.fence(options_.ranks, "ucx/" + options_.name + "/connected");
-    } catch (
-        ...) {  // whatever ended the world; a worker with requests or endpoints cannot be destroyed
+    } catch (...) {  // whatever ended the world
+      // A worker with requests or endpoints cannot be destroyed.
       set_broken();
       abandon();
       lingering_.end();
