@@ -15,7 +15,6 @@ void bind_elastic(py::module_& module) {
       .def("wants_out", &Member::wants_out, ReleaseLock())
       .def("leaves", &Member::leaves)
       .def("leave", &Member::leave, ReleaseLock())
-      .def("was_asked", &Member::was_asked)
       .def("world_ended", &Member::world_ended, py::arg("reason"))
       .def_property_readonly("generation", &Member::generation);
   module.def("elastic_member", &Member::of_this_process, py::return_value_policy::reference,

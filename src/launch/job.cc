@@ -183,7 +183,7 @@ void Job::check_deadlines() {
     say(fmt::format("the job did not end {}; ending all ranks", job_deadline_->describe()));
     job_deadline_.reset();
     asked_to_end_ = true;
-    end_all(SIGTERM, kTimeoutExitCode, options_.grace_when_asked);
+    ask_all_to_end(SIGTERM, kTimeoutExitCode);
   }
   if (kill_deadline_ && kill_deadline_->passed()) {
     kill_deadline_.reset();
@@ -219,7 +219,7 @@ void Job::on_signals() {
     if (++interrupts_ == 1) {
       interrupted_ = now;
       say(fmt::format("{}; ending all ranks (once more kills them)", ::strsignal(*signal)));
-      end_all(signal_for_ranks(*signal), 128 + *signal, options_.grace_when_asked);
+      ask_all_to_end(signal_for_ranks(*signal), 128 + *signal);
     } else {
       kill_all();
     }
@@ -262,7 +262,7 @@ void Job::on_agent_failed(RunningAgent&, const std::string& why) { throw Error(w
 
 void Job::on_host_taken_back(RunningAgent&, const std::string& why) {
   if (!ending()) say(why + "; ending all ranks");
-  end_all(SIGTERM, 128 + SIGTERM, options_.grace_when_asked);
+  ask_all_to_end(SIGTERM, 128 + SIGTERM);
 }
 
 void Job::on_agent_gone(RunningAgent& agent) {
@@ -315,6 +315,11 @@ void Job::on_frame(RunningAgent& agent, const Frame& frame) {
     case FrameType::signal:
       return;
   }
+}
+
+void Job::ask_all_to_end(int signal, int exit_code) {
+  if (!ending_) on_asked_to_end();
+  end_all(signal, exit_code, options_.grace_when_asked);
 }
 
 void Job::end_all(int signal, int exit_code, std::chrono::milliseconds grace) {

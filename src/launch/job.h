@@ -69,6 +69,8 @@ class Job {
   /// Adds to what is waited for, and looks at it afterwards.
   virtual void add_to_poll(std::vector<pollfd>&) {}
   virtual void after_poll(std::span<const pollfd>) {}
+  /// Its user, or the batch system, ends it: before any process hears of it.
+  virtual void on_asked_to_end() {}
   virtual std::chrono::milliseconds poll_limit() const { return std::chrono::milliseconds{1000}; }
 
   const JobOptions& options() const { return options_; }
@@ -83,6 +85,8 @@ class Job {
   void send_signal(RunningAgent& agent, int rank, int signal);
   void signal_all(int signal);
   void kill_all();
+  /// As its user, or the batch system, wants it: ranks have the time to keep what they have.
+  void ask_all_to_end(int signal, int exit_code);
   /// The first reason to end decides the exit code.
   void end_all(int signal, int exit_code) { end_all(signal, exit_code, options_.grace); }
   void end_all(int signal, int exit_code, std::chrono::milliseconds grace);

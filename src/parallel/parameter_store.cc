@@ -5,6 +5,8 @@
 #include "collective/counts.h"
 #include "parallel/flat.h"
 #include "parallel/parameter_shards.h"
+#include "sullae/error.h"
+#include "torch/tensor_checks.h"
 
 namespace sullae {
 
@@ -55,9 +57,17 @@ void check_divisible_parameters(const std::vector<PlannedParameter>& parameters,
 }
 
 void copy_parts(const ParameterStore& store, std::size_t parameter, const torch::Tensor& whole) {
+  const torch::Tensor outline = store.outline_of(parameter);
+  if (whole.sizes() != outline.sizes())
+    throw InputError(fmt::format("take_weights: '{}' is {}, expected {} as the parameter",
+                                 store.all()[parameter].name, shape_of(whole), shape_of(outline)));
+  torch::Tensor laid_out = whole;
+  if (whole.strides() != outline.strides())
+    laid_out =
+        torch::empty_strided(outline.sizes(), outline.strides(), whole.options()).copy_(whole);
   for (const Part& part : store.parts_of(parameter)) {
     if (part.rank == store.world().rank())
-      flat_of(store.piece_of(parameter)).copy_(range_of(whole, part.from, part.to));
+      flat_of(store.piece_of(parameter)).copy_(range_of(laid_out, part.from, part.to));
   }
 }
 

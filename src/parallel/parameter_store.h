@@ -38,7 +38,7 @@ void check_one_device(const PlannedParameter& one, const PlannedParameter& other
 /// The same for parameters that cannot be divided.
 void check_divisible_parameters(const std::vector<PlannedParameter>& parameters, const char* who);
 
-/// This rank's part of `whole` becomes `piece`.
+/// This rank's part of `whole`, however it lies in memory, becomes its piece. Throws InputError for one of another shape.
 void copy_parts(const ParameterStore& store, std::size_t parameter, const torch::Tensor& whole);
 
 }  // namespace sullae

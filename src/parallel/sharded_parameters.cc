@@ -226,7 +226,7 @@ void ShardedParameters::take_weights(
   const torch::NoGradGuard guard;
   for (std::size_t i = 0; i < all_.size(); ++i) {
     const torch::Tensor* const whole = weights.find(all_[i].name);
-    if (whole != nullptr && piece_of(i).defined()) copy_parts(*this, i, *whole);
+    if (whole != nullptr) copy_parts(*this, i, *whole);
   }
 }
 

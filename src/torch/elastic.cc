@@ -329,8 +329,8 @@ Outcome run(State& state, const std::function<void(World& world)>& train) {
     } catch (...) {  // rethrown where it is not the world's
       const auto ended = end_of_world(*world);
       since = Clock::now();
-      // Of a world that has failed the launcher may need this one once more, to give its state to others.
-      goes = ended->empty() ? member->leaves() : member->was_asked();
+      // Of a world that has failed the launcher may need this one once more, for its state.
+      goes = ended->empty() && member->leaves();
       member->world_ended(*ended);
     }
     world.reset();

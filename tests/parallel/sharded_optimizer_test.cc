@@ -219,6 +219,29 @@ TEST(ShardedParameters, MayHaveAnyShape) {
 }
 
 // As a generator's loss reaches the discriminator's parameters.
+TEST(ShardedParameters, TakeWeightsThatLieOtherwiseInMemory) {
+  run_ranks({.size = 2}, [](World& world) {
+    torch::nn::Conv2d conv(torch::nn::Conv2dOptions(3, 5, {2, 3}));
+    torch::OrderedDict<std::string, torch::Tensor> weights;
+    for (const auto& item : conv->named_parameters())
+      weights.insert(
+          item.key(),
+          torch::arange(item.value().numel()).to(torch::kFloat32).view_as(item.value()) / 1024 + 1);
+    conv->to(torch::kBFloat16);
+    conv->weight.set_data(conv->weight.contiguous(torch::MemoryFormat::ChannelsLast));
+    ShardedOptimizer optimizer(conv->named_parameters(), maker({}), {.stage = 1}, world);
+    optimizer.take_weights(weights);
+    const auto taken = optimizer.master_weights();
+    if (world.rank() == 0) {
+      for (const auto& item : weights)
+        EXPECT_TRUE(torch::equal(taken.at(item.key()), item.value())) << item.key();
+    }
+    weights["bias"] = torch::zeros({4});
+    EXPECT_EQ(error_of([&] { optimizer.take_weights(weights); }),
+              "take_weights: 'bias' is [4], expected [5] as the parameter");
+  });
+}
+
 TEST(ShardedGradients, OfTwoOptimizersDoNotMix) {
   const auto run = [](World* world) {
     Net one(torch::kFloat64);

@@ -24,7 +24,7 @@ class ElasticTrain : public Train {
   std::vector<std::string> elastic_words(std::vector<std::string> options) {
     auto all = words(3, std::move(options), recipe_);
     const auto after = std::ranges::find(all, "--cpus-per-rank");
-    all.insert(after, {"--min-np", "1", "--cooldown", "0.2"});
+    all.insert(after, {"--min-np", min_ranks_, "--cooldown", cooldown_});
     if (!timeline_.empty()) all.insert(all.begin() + 2, {"--timeline", timeline_});
     return all;
   }
@@ -90,6 +90,8 @@ class ElasticTrain : public Train {
   }
   std::string said_;
   std::string timeline_;
+  std::string min_ranks_ = "1";
+  std::string cooldown_ = "0.2";
   std::string recipe_ = "mnist";
 };
 
@@ -203,6 +205,38 @@ TEST_F(ElasticTrain, WhereAllAreAskedToGoTheyLeaveACheckpoint) {
   EXPECT_EQ(report["steps"], 12 * 34);
   EXPECT_NEAR(report["test_loss"].get<double>(),
               undisturbed({"--epochs", "12"})["test_loss"].get<double>(), 5e-3);
+}
+
+TEST_F(ElasticTrain, WhoWaitsForOthersInVainLeavesACheckpoint) {
+  min_ranks_ = "3";
+  cooldown_ = "1000";
+  const std::vector<std::string> options = {
+      "--epochs",       "12", "--checkpoint-dir", checkpoints_.string(), "--resume",
+      "--log-interval", "1"};
+  const auto wait_in_vain = [&](const std::string& limit, const auto& end) {
+    auto all = elastic_words(options);
+    all.insert(all.begin() + 2, {"--elastic-timeout", limit});
+    all.insert(all.begin(), {"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"});  // what it says, too
+    Program program(all);
+    ASSERT_TRUE(program.wait_for_output("  step "));
+    ::kill(ranks().front(), SIGKILL);
+    ASSERT_TRUE(program.wait_for_output("2 of at least 3 ranks are left; waiting for others"));
+    end(program);
+    const auto ended = program.wait();
+    EXPECT_NE(ended.exit_code, 0);
+    EXPECT_TRUE(contains(ended.standard_output, "; what they have is kept)"))
+        << ended.standard_output;
+    said_ = ended.standard_output;
+  };
+  wait_in_vain("600", [&](Program& program) { program.signal(SIGINT); });
+  EXPECT_FALSE(contains(said_, "resuming after ")) << said_;
+  wait_in_vain("600", [&](Program&) {
+    for (const pid_t rank : ranks()) ::kill(rank, SIGTERM);
+  });
+  EXPECT_TRUE(contains(said_, "resuming after ")) << said_;
+  wait_in_vain("1", [](Program&) {});
+  EXPECT_TRUE(contains(said_, "resuming after ")) << said_;
+  EXPECT_TRUE(vanish(mnist_.string()));
 }
 
 TEST_F(ElasticTrain, AllHostsMayBeReplaced) {

@@ -109,7 +109,7 @@ class ShardedOptimizer {
   /// too. Collective. Throws InputError, on every rank, for an optimizer of another kind or of other parameters.
   void scatter(torch::optim::Optimizer* whole, int root = 0);
   /// Each rank takes its parts of `weights`, by name, for what it updates: of parameters that were cast to 16 bits, the
-  /// weights before.
+  /// weights before. Throws InputError for one of another shape.
   void take_weights(const torch::OrderedDict<std::string, torch::Tensor>& weights);
 
  private:

@@ -255,8 +255,8 @@ def run(train: Callable) -> Callable:
                 elif not _core.has_failed(world()):
                     raise
                 state.restore()
-            # Of a world that has failed the launcher may need this one once more, to give its state to others.
-            goes = member.was_asked() if reason else member.leaves()
+            # Of a world that has failed the launcher may need this one once more, for its state.
+            goes = not reason and member.leaves()
             member.world_ended(reason)
             process_sets.forget_all()
             shutdown()

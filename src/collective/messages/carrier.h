@@ -76,6 +76,13 @@ class Carrier {
   /// Nothing while `peer` takes part, or where nobody knows. That an expected one goes is always noticed. What it
   /// sent before may still be there.
   virtual std::optional<Gone> gone(int peer, bool expected) = 0;
+  /// The data of an offer of this rank is to be read no more, and there is no room for a packet that says so.
+  virtual void take_back(std::uint64_t offer) { static_cast<void>(offer); }
+  /// Whether the sender has done that, for what was fetched.
+  virtual bool was_taken_back(const Bulk& bulk) {
+    static_cast<void>(bulk);
+    return false;
+  }
   /// Lets go of a bulk's memory: it is neither read nor written any more. False where only abandon() can.
   virtual bool let_go(Bulk& bulk) = 0;
   /// Lets go of all memory of bulks after an error; when it returns none is read or written any more. The carrier

@@ -175,7 +175,7 @@ bool Delivery::move(std::list<Moving>& moving, Step step) {
 }
 
 // What was read from a sender's memory counts only if the sender had not taken it back before the last byte: then it
-// says so in a packet that is here by now.
+// says so in a packet that is here by now, or, where there was no room for one, in its own memory.
 void Delivery::end_moved() {
   const bool fetched = std::ranges::any_of(moved_, &Moving::tells_sender);
   for (int i = 0; fetched && i < kPollsOfAll; ++i) {
@@ -185,8 +185,10 @@ void Delivery::end_moved() {
   }
   const std::list<Moving> all = std::exchange(moved_, {});
   for (const Moving& one : all) {
-    if (one.tells_sender) answer(one.bulk.peer, {.kind = PacketKind::done, .id = one.bulk.id});
-    end(*one.operation);
+    const int from = one.bulk.peer;
+    const bool is_void = one.tells_sender && carrier_to(from).was_taken_back(one.bulk);
+    if (one.tells_sender && !is_void) answer(from, {.kind = PacketKind::done, .id = one.bulk.id});
+    end(*one.operation, is_void ? gave_up(from, *one.operation) : nullptr);
   }
 }
 

@@ -104,6 +104,7 @@ class Delivery {
   bool help();
   void end_moved();
   void withdraw(int peer, std::uint64_t id);
+  std::exception_ptr gave_up(int from, const Operation& receive) const;
   void take_back(int from, std::uint64_t id);
   bool move(std::list<Moving>& moving, Step step);
   void take_message(int from, const Packet& packet, std::span<const std::byte> payload);

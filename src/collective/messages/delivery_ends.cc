@@ -13,6 +13,13 @@ constexpr std::chrono::seconds kWithdrawLimit{1};
 
 }  // namespace
 
+std::exception_ptr Delivery::gave_up(int from, const Operation& receive) const {
+  return std::make_exception_ptr(
+      PeerError(from, fmt::format("receive: rank {} gave up its message to rank {} with tag {} "
+                                  "before all of it had come",
+                                  from, rank_, receive.tag)));
+}
+
 void Delivery::take_back(int from, std::uint64_t id) {
   std::erase_if(early_, [&](const Early& early) {
     return early.from == from && early.packet.kind == PacketKind::offer && early.packet.id == id;
@@ -21,11 +28,7 @@ void Delivery::take_back(int from, std::uint64_t id) {
     const auto found = std::ranges::find_if(
         *moving, [&](const Moving& one) { return one.bulk.peer == from && one.bulk.id == id; });
     if (found == moving->end()) continue;
-    return fail(*moving, found,
-                std::make_exception_ptr(PeerError(
-                    from, fmt::format("receive: rank {} gave up its message to rank {} with tag {} "
-                                      "before all of it had come",
-                                      from, rank_, found->operation->tag))));
+    return fail(*moving, found, gave_up(from, *found->operation));
   }
 }
 
@@ -34,8 +37,10 @@ void Delivery::withdraw(int peer, std::uint64_t id) {
   const Packet packet{.kind = PacketKind::withdrawn, .id = id};
   const auto limit = Clock::now() + kWithdrawLimit;
   try {
-    while (!carrier_to(peer).post(peer, packet, {}) && !carrier_to(peer).gone(peer, false) &&
-           Clock::now() < limit) {
+    Carrier& carrier = carrier_to(peer);
+    while (!carrier.post(peer, packet, {})) {
+      if (carrier.gone(peer, false)) return;
+      if (Clock::now() >= limit) return carrier.take_back(id);
     }
   } catch (const Error&) {
     // Who is gone reads nothing.

@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 #include <random>
 
@@ -43,6 +44,8 @@ Inbox Inbox::create() {
   memory->bell.store(0);
   memory->sleepers.store(0);
   memory->left.store(false);
+  for (auto& offer : memory->taken_back) offer.store(0);
+  memory->all_taken_back_up_to.store(0);
   memory->owner_orders = can_order();
   std::random_device random;
   memory->mark = static_cast<std::uint64_t>(random()) << 32 | random();
@@ -63,6 +66,20 @@ Inbox Inbox::open(const InboxHandle& handle) {
     throw Error("messages: a rank has let go of its inbox");
   inbox.ordered_ = inbox.memory_->owner_orders && can_order();
   return inbox;
+}
+
+void Inbox::take_back(std::uint64_t offer) {
+  for (auto& place : memory_->taken_back) {
+    std::uint64_t nothing = 0;
+    if (place.compare_exchange_strong(nothing, offer)) return;
+  }
+  memory_->all_taken_back_up_to.store(offer);
+}
+
+bool Inbox::was_taken_back(std::uint64_t offer) const {
+  return offer <= memory_->all_taken_back_up_to.load() ||
+         std::ranges::any_of(memory_->taken_back,
+                             [&](const auto& place) { return place.load() == offer; });
 }
 
 bool Inbox::push(int from, const Packet& packet, std::span<const std::byte> payload) {

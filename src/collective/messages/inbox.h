@@ -65,6 +65,9 @@ class Inbox {
   /// The owner says that it takes no more.
   void leave() { memory_->left.store(true); }
   bool owner_has_left() const { return memory_->left.load(); }
+  /// The owner: what it offers as `offer` is to be read no more.
+  void take_back(std::uint64_t offer);
+  bool was_taken_back(std::uint64_t offer) const;
   const cpu_set_t& owner_processors() const { return memory_->processors; }
   int owner_process() const { return memory_->process.load(); }
   /// Whether a thread that sees this view may read the memory of the owner's process.
@@ -84,6 +87,9 @@ class Inbox {
   };
   static_assert(sizeof(Cell) == 128);
 
+  // Of an owner that has taken back more than these, because others stand still, all that it has offered so far is.
+  static constexpr std::size_t kTakenBack = 64;
+
   struct Memory {
     alignas(128) std::atomic<std::uint64_t> tail;  // cells that senders have claimed
     alignas(128) std::atomic<std::uint64_t> head;  // cells that the owner has emptied
@@ -95,6 +101,9 @@ class Inbox {
     cpu_set_t processors;               // that the owner may run on
     const Memory* address;              // of this structure, in the owner's process
     std::atomic<std::int32_t> process;  // written last
+    alignas(
+        128) std::array<std::atomic<std::uint64_t>, kTakenBack> taken_back;  // numbers of offers
+    std::atomic<std::uint64_t> all_taken_back_up_to;
     alignas(128) std::array<SharedCopy, kCopies> copies;
     std::array<Cell, kCells> cells;
     alignas(128) std::array<std::array<std::byte, kMostPayload>, kCells> payloads;

@@ -129,6 +129,11 @@ class ShmCarrier final : public Carrier {
     }
   }
 
+  void take_back(std::uint64_t offer) override { inbox_.take_back(offer); }
+  bool was_taken_back(const Bulk& bulk) override {
+    return peer_of(bulk.peer).inbox.was_taken_back(bulk.id);
+  }
+
   // Parts that come late are dropped, and a helper is waited for when the copy ends.
   bool let_go(Bulk& bulk) override {
     bulk.state.reset();

@@ -156,6 +156,11 @@ void ElasticJob::on_agent_failed(RunningAgent& agent, const std::string& why) {
   give_up(agent, why);
 }
 
+void ElasticJob::on_asked_to_end() {
+  membership_.close(Clock::now());
+  act();
+}
+
 void ElasticJob::add_to_poll(std::vector<pollfd>& polled) {
   polled.push_back({heard_.get(), POLLIN, 0});
   if (source_ != nullptr) polled.push_back({source_->fd(), POLLIN, 0});
@@ -255,8 +260,7 @@ void ElasticJob::on_message(int id, const WorkerMessage& message) {
       return membership_.leaves(id, Clock::now());
     case WorkerMessage::Kind::left:
       found->second.left = true;
-      membership_.leaves(id, Clock::now());
-      return membership_.ready(id, "", Clock::now());
+      return membership_.left(id, Clock::now());
     case WorkerMessage::Kind::exiting:
       found->second.exits = true;
       return;

@@ -41,6 +41,7 @@ class ElasticJob final : public Job {
   void on_agent_failed(RunningAgent& agent, const std::string& why) override;
   void add_to_poll(std::vector<pollfd>& polled) override;
   void after_poll(std::span<const pollfd> polled) override;
+  void on_asked_to_end() override;
   Milliseconds poll_limit() const override;
 
   void on_key(const std::string& key, const std::string& value);

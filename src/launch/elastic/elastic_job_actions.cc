@@ -13,7 +13,10 @@ void ElasticJob::act() {
     const auto actions = membership_.take_actions();
     if (actions.empty()) return;
     for (const Action& action : actions) {
-      if (ending()) return;
+      // Then nothing is decided but who keeps the state.
+      const auto* const form = std::get_if<Form>(&action);
+      if (ending() && !std::holds_alternative<Stop>(action) && !(form != nullptr && form->is_last))
+        continue;
       std::visit([this](const auto& one) { act_on(one); }, action);
     }
   }
@@ -60,6 +63,9 @@ void ElasticJob::act_on(const Stop& stop) {
     return membership_.ended(stop.worker, Ending::left, "", Clock::now());
   }
   found->second.kill_at = Clock::now() + options().grace;
+  send(stop.worker, {.kind = LauncherMessage::Kind::interrupt,
+                     .generation = membership_.generation().number,
+                     .goes = true});
   send_signal(agent, stop.worker, SIGTERM);
 }
 
@@ -96,6 +102,7 @@ void ElasticJob::act_on(const Form& form) {
                                                         .generation = made.number,
                                                         .rank = rank,
                                                         .size = size,
+                                                        .goes = form.is_last,
                                                         .reason = form.reason});
   }
 }

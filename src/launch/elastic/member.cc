@@ -99,6 +99,7 @@ std::optional<World> Member::join() {
       if (world_) last = std::exchange(world_, {});
     }
     if (last) last->leave();
+    say_that_it_leaves();
     send(WorkerMessage::Kind::ready, std::exchange(reason_, {}));
     const auto message = wait_for_world();
     if (!message) {
@@ -106,6 +107,7 @@ std::optional<World> Member::join() {
       return std::nullopt;
     }
     if (auto world = try_to_join(*message)) {
+      has_been_in_one_ = true;
       if (last) AdapterView(*world).go_on_from(*last);
       if (last && why_changed_.empty()) {
         const std::lock_guard lock(mutex_);
@@ -125,14 +127,21 @@ std::optional<LauncherMessage> Member::wait_for_world() {
   // The launcher, which knows why, gives up first.
   const auto limit = timeout_ + std::chrono::seconds{30};
   const Deadline deadline(limit, kTimeoutVariable);
-  // A signal's handler can wake nobody.
-  const auto has_message = [this] {
-    return !worlds_.empty() || listener_error_ || asked_to_go;
+  const auto may_go = [this] {
+    return asked_to_go && (!has_been_in_one_ || (goes_ && worlds_.empty()));
   };
+  const auto has_message = [&] {
+    return !worlds_.empty() || listener_error_ || may_go();
+  };
+  // A signal's handler can wake nobody.
   while (!changed_.wait_for(lock, kSignalPeriod, has_message) && !deadline.passed()) {
+    // What this worker has is perhaps nowhere else: the launcher says whether it is to keep it.
+    lock.unlock();
+    say_that_it_leaves();
+    lock.lock();
   }
   if (listener_error_) std::rethrow_exception(listener_error_);
-  if (asked_to_go) return std::nullopt;
+  if (may_go()) return std::nullopt;
   if (worlds_.empty())
     throw TimeoutError(fmt::format("worker {} waited for a world, and none came {}", worker_,
                                    deadline.describe()));
@@ -176,11 +185,14 @@ std::optional<World> Member::try_to_join(const LauncherMessage& message) {
 
 bool Member::wants_out() {
   // Before the others hear of it, and come out for a reason that the launcher does not know.
-  if (asked_to_go && !std::exchange(is_leaving_, true)) send(WorkerMessage::Kind::leaving);
+  say_that_it_leaves();
   return interrupted_ >= generation_ || asked_to_go;
 }
 bool Member::leaves() const { return asked_to_go || goes_; }
-bool Member::was_asked() const { return asked_to_go; }
+
+void Member::say_that_it_leaves() {
+  if (asked_to_go && !std::exchange(is_leaving_, true)) send(WorkerMessage::Kind::leaving);
+}
 
 void Member::leave() { send(WorkerMessage::Kind::left); }
 
@@ -222,7 +234,8 @@ void Member::on_message(const LauncherMessage& message) {
         failed = world_;
         break;
       case LauncherMessage::Kind::form:
-        goes_ = false;
+        goes_ = message.goes;
+        if (message.goes) interrupted_ = message.generation;
         worlds_.push_back(message);
         break;
     }

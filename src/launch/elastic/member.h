@@ -43,8 +43,6 @@ class Member {
   bool wants_out();
   /// This worker is to go: it was asked to, or its host is wanted back.
   bool leaves() const;
-  /// It was asked itself, and not through the launcher.
-  bool was_asked() const;
   /// This worker has come out of its world and will not join another.
   void leave();
 
@@ -59,6 +57,7 @@ class Member {
   Member(const Environment& environment, int worker);
   void listen();
   void stop_listening();
+  void say_that_it_leaves();
   void on_message(const LauncherMessage& message);
   std::optional<LauncherMessage> wait_for_world();
   std::optional<World> try_to_join(const LauncherMessage& message);
@@ -75,7 +74,8 @@ class Member {
   std::unique_ptr<Store> outgoing_;
   int generation_ = -1;
   bool is_leaving_ = false;
-  int not_joined_ = 0;  // worlds since the last one
+  bool has_been_in_one_ = false;  // and so has the state that worlds hand on
+  int not_joined_ = 0;            // worlds since the last one
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;

@@ -45,8 +45,18 @@ void Membership::ready(int id, const std::string& reason, Time now) {
 
 void Membership::leaves(int id, Time now) {
   const auto found = workers_.find(id);
-  if (found != workers_.end()) found->second.goes = found->second.wants_to = true;
+  if (found == workers_.end()) return;
+  found->second.goes = found->second.wants_to = true;
+  const bool is_over = failed_ || finishing_;
+  if (is_over && found->second.phase == Phase::waiting) stop(id);
   advance(now);
+}
+
+void Membership::left(int id, Time now) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end()) return;
+  found->second.goes = found->second.wants_to = found->second.left = true;
+  ready(id, "", now);
 }
 
 void Membership::ended(int id, Ending ending, const std::string& how, Time now) {
@@ -102,6 +112,7 @@ void Membership::lost(const std::string& host, const std::string& reason, Time n
 void Membership::advance(Time now) {
   wake_.reset();
   if (failed_ || finishing_) return;
+  if (closing_) return form_last(now);
   release_hosts();
   release_youngest();
   start_workers(now);
@@ -190,13 +201,14 @@ void Membership::form(Time now) {
   const auto survives = [&](int id) {
     return std::ranges::find(chosen, id) != chosen.end();
   };
+  if (!is_first && std::ranges::none_of(generation_.workers, survives)) {
+    return close(fmt::format("no rank is left of the world that had {} ({})",
+                             generation_.workers.size(), reason_),
+                 now);
+  }
   // Who goes has come out, and is not needed any more.
   for (const auto& [id, worker] : workers_) {
     if (worker.phase == Phase::waiting && worker.goes && !survives(id)) stop(id);
-  }
-  if (!is_first && std::ranges::none_of(generation_.workers, survives)) {
-    return fail(fmt::format("no rank is left of the world that had {} ({})",
-                            generation_.workers.size(), reason_));
   }
   const auto first_ready = [&] {
     Time first = now;
@@ -216,9 +228,10 @@ void Membership::form(Time now) {
                              chosen.size(), limits_.min_ranks)});
     }
     if (now >= *below_ + limits_.timeout)
-      return fail(fmt::format("only {} rank{} came within {:g} s (--elastic-timeout), expected {}",
-                              chosen.size(), chosen.size() == 1 ? "" : "s",
-                              std::chrono::duration<double>(limits_.timeout).count(), wanted));
+      return close(fmt::format("only {} rank{} came within {:g} s (--elastic-timeout), expected {}",
+                               chosen.size(), chosen.size() == 1 ? "" : "s",
+                               std::chrono::duration<double>(limits_.timeout).count(), wanted),
+                   now);
     wake_at(*below_ + limits_.timeout);
     return;
   }
@@ -226,17 +239,24 @@ void Membership::form(Time now) {
   last_.reset();
   hands_over_ = false;
   if (limits_.changes >= 0 && generation_.number + 1 > limits_.changes)
-    return fail(fmt::format("the world has changed {} time{} (--reset-limit): {}", limits_.changes,
-                            limits_.changes == 1 ? "" : "s", reason_));
+    return close(fmt::format("the world has changed {} time{} (--reset-limit): {}", limits_.changes,
+                             limits_.changes == 1 ? "" : "s", reason_),
+                 now);
+  make_world(chosen, now);
+  world_ = World::running;
+}
+
+void Membership::make_world(std::vector<int> workers, Time now) {
   ++generation_.number;
-  generation_.workers = chosen;
-  for (const int id : chosen) {
+  generation_.workers = std::move(workers);
+  for (const int id : generation_.workers) {
     Worker& worker = workers_.at(id);
     worker.phase = Phase::member;
     worker.since = now;
   }
-  world_ = World::running;
-  Form made{.generation = generation_, .reason = std::exchange(reason_, {})};
+  Form made{.generation = generation_,
+            .reason = std::exchange(reason_, {}),
+            .is_last = closing_.has_value()};
   if (since_) made.pause = std::chrono::duration_cast<Milliseconds>(now - *since_);
   since_.reset();
   actions_.push_back(std::move(made));

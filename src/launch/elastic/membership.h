@@ -71,6 +71,7 @@ struct Form {
   Generation generation;
   std::string reason;
   std::optional<Milliseconds> pause;  ///< since the world before was given up
+  bool is_last = false;               ///< those who are in it keep what they have, and go
 };
 /// Something that users want to know.
 struct Note {
@@ -102,11 +103,16 @@ class Membership {
   /// A worker waits to become a member. Where it is one, its world has ended for it: `reason` says why, where that was no
   /// interrupt.
   void ready(int worker, const std::string& reason, Time now);
-  /// A member wants to go after the step.
+  /// A member wants to go after the step. Of one that waits, and was in a world, this says by a Stop that it may.
   void leaves(int worker, Time now);
+  /// It has come out of its world, as it was to, and ends.
+  void left(int worker, Time now);
   void ended(int worker, Ending ending, const std::string& how, Time now);
   /// A host cannot be reached: its workers are lost.
   void lost(const std::string& host, const std::string& reason, Time now);
+  /// The job ends, which its processes hear by themselves. Where its world is lost, those who have its state get one
+  /// more, in which they keep it.
+  void close(Time now);
   /// Time has passed.
   void tick(Time now) { advance(now); }
   /// When tick() may change something.
@@ -138,6 +144,7 @@ class Membership {
     bool goes = false;      // after the step
     bool wants_to = false;  // as it has said itself
     bool was_told = false;  // that it goes
+    bool left = false;      // as it has said itself
     bool stopped = false;
     Time since;
   };
@@ -158,6 +165,9 @@ class Membership {
   bool is_of_last_world(int id) const;
   void tell_who_goes_too();
   void form(Time now);
+  void make_world(std::vector<int> workers, Time now);
+  void close(const std::string& reason, Time now);
+  void form_last(Time now);
   void abandon(const std::string& reason, Time now);
   void note_late(const std::string& what);
   void fail(const std::string& reason);
@@ -175,12 +185,15 @@ class Membership {
   World world_ = World::none;
   bool finishing_ = false;
   bool failed_ = false;
-  std::string reason_;         // of the change that is under way
-  Time abandoned_{};           // when the last world that failed did
-  std::optional<Time> since_;  // since when
-  std::optional<Time> below_;  // since when there are too few
-  std::optional<Time> last_;   // since when all members are to go
-  bool hands_over_ = false;    // the next world has some of those who are to go
+  std::optional<std::string> closing_;  // why, where there is to be one more world at most
+  bool has_had_last_ = false;           // and there has been
+  Time closed_{};                       // since when
+  std::string reason_;                  // of the change that is under way
+  Time abandoned_{};                    // when the last world that failed did
+  std::optional<Time> since_;           // since when
+  std::optional<Time> below_;           // since when there are too few
+  std::optional<Time> last_;            // since when all members are to go
+  bool hands_over_ = false;             // the next world has some of those who are to go
   std::optional<Time> wake_;
   std::vector<Action> actions_;
 };

@@ -104,6 +104,33 @@ void Membership::change_running_world(Time now) {
       Interrupt{.generation = generation_, .leaving = std::move(leaving), .reason = reason_});
 }
 
+void Membership::close(Time now) {
+  const bool has_lost_its_world = world_ != World::running && generation_.number >= 0;
+  if (has_lost_its_world && !failed_ && !finishing_ && !closing_) close("the job ends", now);
+}
+
+void Membership::close(const std::string& reason, Time now) {
+  closing_ = reason;
+  closed_ = now;
+  form_last(now);
+}
+
+// Whoever is in no other world, and has the state, keeps it.
+void Membership::form_last(Time now) {
+  const auto end = closed_ + limits_.timeout;
+  if (count(Phase::member) > 0 && now < end) return wake_at(end);
+  std::vector<int> chosen;
+  for (const int id : generation_.workers) {
+    const auto found = workers_.find(id);
+    if (found == workers_.end() || found->second.phase != Phase::waiting) continue;
+    if (!found->second.stopped && !found->second.left) chosen.push_back(id);
+  }
+  if (chosen.empty() || std::exchange(has_had_last_, true)) return fail(*closing_);
+  reason_ = *closing_ + "; what they have is kept";
+  make_world(std::move(chosen), now);
+  world_ = World::ending;
+}
+
 // Those who can be in the next world: members of the last one first, by rank. One that is to go gives those who come the state.
 std::vector<int> Membership::candidates() const {
   std::vector<int> chosen;

@@ -32,7 +32,7 @@ struct LauncherMessage {
   int generation = 0;
   int rank = 0;
   int size = 1;
-  bool goes = false;  ///< `interrupt`: will be in no other world
+  bool goes = false;  ///< `interrupt`: will be in no other world; `form`: it is the last one
   std::string reason;
 
   std::string to_json() const;

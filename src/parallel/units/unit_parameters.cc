@@ -297,7 +297,7 @@ void UnitParameters::take_weights(const torch::OrderedDict<std::string, torch::T
   const torch::NoGradGuard guard;
   for (std::size_t i = 0; i < all_.size(); ++i) {
     const torch::Tensor* const whole = weights.find(all_[i].name);
-    if (whole != nullptr && pieces_[i].defined()) copy_parts(*this, i, *whole);
+    if (whole != nullptr) copy_parts(*this, i, *whole);
   }
   refresh();
 }

@@ -214,6 +214,38 @@ TEST(MessagesAfterLeaving, AreNotReadFromTheSendersMemory) {
   });
 }
 
+// Nor where its inbox is full, so that no packet can say so.
+TEST(MessagesAfterLeaving, AreNotReadFromTheSendersMemoryThoughNobodyCouldBeTold) {
+  constexpr std::size_t kMoreThanThereIsRoomFor = 200;
+  std::promise<void> given_up;
+  run_ranks({.size = 2}, [&](World& world) {
+    const auto set = world.process_set({0, 1});
+    std::vector<float> values(300000, 1.0F);
+    std::vector<std::int32_t> numbers(kMoreThanThereIsRoomFor);
+    if (world.rank() == 0) {
+      const Handle handle = set->send_async(values.data(), values.size(), DataType::float32, 1, 2);
+      std::vector<Handle> others;
+      for (const std::int32_t& number : numbers)
+        others.push_back(world.send_async(&number, 1, DataType::int32, 1, 3));
+      set->leave();
+      EXPECT_EQ(error_of([&] { handle.wait(); }),
+                "send: rank 0 left the world before the message with tag 2 was received");
+      values.assign(values.size(), 2.0F);
+      given_up.set_value();
+      for (Handle& other : others) other.wait();
+    } else {
+      given_up.get_future().wait();
+      const std::string error =
+          error_of([&] { set->receive(values.data(), values.size(), DataType::float32, 0, 2); });
+      EXPECT_TRUE(contains(error, "rank 0 gave up its message to rank 1 with tag 2") ||
+                  contains(error, "rank 0 left the group"))
+          << error;
+      for (std::int32_t& number : numbers) world.receive(&number, 1, DataType::int32, 0, 3);
+    }
+    world.barrier();
+  });
+}
+
 TEST(MessagesAfterLeaving, ALeavingCallbackIsToldThatItCannot) {
   run_ranks({.size = 2}, [](World& world) {
     const int other = 1 - world.rank();

@@ -97,6 +97,20 @@ TEST(Inbox, LosesNothingOfManySenders) {
   for (auto& sender : senders) sender.join();
 }
 
+TEST(Inbox, SaysWhatItsOwnerHasTakenBack) {
+  Inbox owner = Inbox::create();
+  const Inbox other = Inbox::open(owner.handle());
+  EXPECT_FALSE(other.was_taken_back(1));
+  owner.take_back(5);
+  EXPECT_TRUE(other.was_taken_back(5));
+  EXPECT_FALSE(other.was_taken_back(4));
+  // More than are remembered one by one: then all up to the last.
+  for (std::uint64_t offer = 10; offer < 200; offer += 2) owner.take_back(offer);
+  EXPECT_TRUE(other.was_taken_back(198));
+  EXPECT_TRUE(other.was_taken_back(4));
+  EXPECT_FALSE(other.was_taken_back(199));
+}
+
 TEST(Inbox, SaysThatItsOwnerHasLeftAndWhoItIs) {
   Inbox own = Inbox::create();
   const Inbox theirs = Inbox::open(own.handle());

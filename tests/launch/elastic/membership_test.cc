@@ -123,6 +123,10 @@ TEST_F(Members, NotForEver) {
   for (int second = 0; second < 59; ++second) pass(Milliseconds{1000});
   EXPECT_EQ(failure_, "");
   pass(Milliseconds{1000});
+  EXPECT_EQ(failure_, "") << "who has the state keeps it first";
+  EXPECT_TRUE(formed_.back().is_last);
+  EXPECT_EQ(workers(), (Workers{0}));
+  left(0);
   EXPECT_TRUE(contains(failure_, "only 1 rank came within 60 s (--elastic-timeout), expected 2"));
 }
 
@@ -197,6 +201,9 @@ TEST_F(Members, ChangesAreLimited) {
   EXPECT_EQ(formed_.size(), 2U);
   ready(0, "failed again");
   ready(1);
+  EXPECT_TRUE(formed_.back().is_last);
+  left(0);
+  left(1);
   EXPECT_TRUE(contains(failure_, "has changed 1 time (--reset-limit)"));
 }
 

@@ -37,6 +37,14 @@ struct Trial {
     membership_->ready(worker, reason, now_);
     take();
   }
+  void leaves(int worker) {
+    membership_->leaves(worker, now_);
+    take();
+  }
+  void left(int worker) {
+    membership_->left(worker, now_);
+    take();
+  }
   void ended(int worker, Ending ending, const std::string& how = "was killed") {
     membership_->ended(worker, ending, how, now_);
     take();
