@@ -19,6 +19,7 @@ namespace {
 
 constexpr const char* kTimeout = "SULLAE_RENDEZVOUS_TIMEOUT";
 constexpr std::chrono::seconds kStartLimit{10};
+constexpr std::chrono::seconds kLookLimit{1};
 // Longer than any job.
 constexpr std::chrono::hours kEver{24 * 366};
 
@@ -99,7 +100,13 @@ std::string Registration::where() const {
   Store store(address, deadline, {}, secret_);
   if (store.add(key() + "/starts", 1, deadline) == 1)
     return address.is_unix() ? "tcp://127.0.0.1:*" : "tcp://*:*";
-  const std::string before = store.get(key(), deadline);
+  std::string before;
+  try {
+    before = store.get(key(), Deadline(kLookLimit, "the limit for a look"));
+  } catch (
+      const TimeoutError&) {  // killed before it said where it is: nobody looks for it elsewhere
+    return address.is_unix() ? "tcp://127.0.0.1:*" : "tcp://*:*";
+  }
   const std::string port = before.substr(before.rfind(':'));
   return (address.is_unix() ? "tcp://127.0.0.1" : "tcp://*") + port;
 }

@@ -28,7 +28,7 @@ enum class Kind : std::uint32_t {
   push,  // + which ranges have a gradient, + gradients; of a table + rows' numbers, + their gradients
   look_up,     // + rows' numbers
   pull_state,  // asks for the rule's state of a slice; of a table + a place: rows from there on
-  put_state,   // + that state, of worker 0; of a table + rows
+  put_state,   // + that state, + values, of worker 0; of a table + rows
   clear,       // + a number of steps: a table is to have no rows, after so many
   query,       // where the answer to a push is long in coming
   rest,        // the others need not wait for this worker until it pulls

@@ -17,6 +17,7 @@ struct TableShape {
   /// does not depend on the number of servers.
   double deviation = 1;
   std::uint64_t seed = 0;
+  std::uint64_t servers = 1;  ///< that have it: server_of() says which row is where
 };
 
 /// Rows with their numbers, and with what the rule keeps of each, as they travel and are saved.

@@ -141,11 +141,11 @@ void check_precision(const TrainOptions& options) {
 
 void check_batch_size(const TrainOptions& options, int ranks) {
   const int batch_size = scaled(options, ranks).batch_size;
-  const int parts = ranks * options.accumulation_steps * options.scale_up;
+  const double parts = static_cast<double>(ranks) * options.accumulation_steps * options.scale_up;
   require(
       batch_size >= parts,
       fmt::format("--batch-size {}: {} ranks, --accumulation-steps {} and --scale-up {} divide it: "
-                  "expected at least {}",
+                  "expected at least {:.0f}",
                   batch_size, ranks, options.accumulation_steps, options.scale_up, parts));
 }
 

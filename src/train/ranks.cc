@@ -53,11 +53,16 @@ std::optional<std::vector<Mesh::Dimension>> mesh_of(const TrainOptions& options,
   const int stages = size_of(given, kPipeline);
   const int tensor = size_of(given, kTensorParallel);
   const int shard = size_of(given, kShard);
-  const std::int64_t of_a_model = static_cast<std::int64_t>(stages) * tensor * shard;
+  // More than there are is too many, however many.
+  constexpr std::int64_t kMany = std::int64_t{1} << 31;
+  const auto times = [](std::int64_t one, std::int64_t other) {
+    return std::min(one * other, std::int64_t{kMany});
+  };
+  const std::int64_t of_a_model = times(times(stages, tensor), shard);
   const bool says_data = std::ranges::count(given, kDataParallel, &Mesh::Dimension::name) > 0;
   const int data = says_data ? size_of(given, kDataParallel)
                              : static_cast<int>(std::max<std::int64_t>(ranks / of_a_model, 1));
-  const std::int64_t product = data * of_a_model;
+  const std::int64_t product = times(data, of_a_model);
   if (product != ranks)
     refuse(options, fmt::format("there {} {} rank{}: expected {}", ranks == 1 ? "is" : "are", ranks,
                                 ranks == 1 ? "" : "s",

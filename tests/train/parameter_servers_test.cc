@@ -93,6 +93,49 @@ TEST_F(TrainOnServers, CheckpointsAreThoseOfRanks) {
   }
 }
 
+// What servers hold is of another moment.
+TEST_F(TrainOnServers, ACheckpointWinsOverWhatServersHold) {
+  const auto held = directory_.path() / "held";
+  const std::vector<std::string> options = {"--checkpoint-dir", checkpoints_.string(), "--resume",
+                                            "--optimizer", "adam"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), options.begin(), options.end());
+    return more;
+  };
+  trained({"--ps", "1", "--ps-dir", held.string()}, 1,
+          {"--epochs", "1", "--max-steps", "2", "--optimizer", "adam"});
+  trained({}, 2, with({"--epochs", "2"}));
+  const auto copy = directory_.path() / "copy";
+  std::filesystem::copy(checkpoints_, copy);
+  const auto expected = trained({}, 2, with({"--epochs", "3"}));
+  std::filesystem::remove_all(checkpoints_);
+  std::filesystem::rename(copy, checkpoints_);
+  const auto report = trained({"--ps", "1", "--ps-dir", held.string()}, 2, with({"--epochs", "3"}));
+  EXPECT_TRUE(contains(said_, "resuming after epoch 2")) << said_;
+  EXPECT_NEAR(report["test_loss"].get<double>(), expected["test_loss"].get<double>(), 5e-3);
+}
+
+TEST_F(TrainTables, AreThoseOfTheSameServersAndWords) {
+  const auto held = directory_.path() / "held";
+  const std::vector<std::string> flags{"--ps-dir", held.string()};
+  const auto run = [&](const char* servers, const std::vector<std::string>& more) {
+    auto all = flags;
+    all.insert(all.end(), {"--ps", servers});
+    auto options = text_options({"--ps-mode", "ps-sparse", "--max-steps", "3"});
+    options.insert(options.end(), more.begin(), more.end());
+    return train_with(all, 1, options);
+  };
+  EXPECT_EQ(run("2", {}).exit_code, 0);
+  EXPECT_EQ(run("2", {}).exit_code, 0);
+  for (const auto& result : {run("1", {}), run("2", {"--min-count", "40"})}) {
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_TRUE(contains(result.standard_error,
+                         "are others than the first worker's: expected the "
+                         "same model, and the same servers"))
+        << result.standard_error;
+  }
+}
+
 TEST_F(TrainTables, WithoutStalenessLearnWhatRanksLearn) {
   for (const char* recipe : {"text", "lstm"}) {
     recipe_ = recipe;

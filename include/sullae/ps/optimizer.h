@@ -37,7 +37,7 @@ class ParameterServerOptimizer {
   void rest();
   /// The servers' state of the rule, into an optimizer of the same kind and parameters: for checkpoints.
   void gather_state(torch::optim::Optimizer& into);
-  /// And back. To be called by worker 0, while nobody steps.
+  /// And back, with the parameters' values as they are here. To be called by worker 0, while nobody steps; who goes on pulls.
   void scatter_state(torch::optim::Optimizer& from);
   void zero_grad();
   double learning_rate() const;

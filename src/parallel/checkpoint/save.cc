@@ -77,10 +77,13 @@ std::string problem_of(const std::function<void()>& what) {
 void throw_together(const World& world, const std::filesystem::path& file,
                     const std::string& problem) {
   const auto all = allgather_texts(world, problem);
+  if (std::ranges::all_of(all, &std::string::empty)) return;
+  // The first rank's alone has a name.
+  const auto name = allgather_texts(world, file.string()).front();
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;
     const auto who = world.size() == 1 ? "" : fmt::format(" (rank {})", rank);
-    throw Error(fmt::format("checkpoint {}: {}{}", file.string(), all[rank], who));
+    throw Error(fmt::format("checkpoint {}: {}{}", name, all[rank], who));
   }
 }
 

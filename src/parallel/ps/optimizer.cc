@@ -39,13 +39,7 @@ class ParameterServerOptimizer::Impl {
     if (tensors_.empty()) throw InputError(fmt::format("{}: no parameters to train", kOptimizer));
     const auto given = client_options(options, "optimizer", kOptimizer);
     client_.emplace(given, place(sizes, static_cast<int>(given.servers.size())), rule_);
-    const torch::NoGradGuard guard;
-    for (std::size_t i = 0; i < client_->slices().size(); ++i) {
-      std::byte* to = std::as_writable_bytes(client_->values(i)).data();
-      for_ranges(i, [&](const Range& range, std::size_t) {
-        copy_part(tensors_[range.tensor].detach(), range, to);
-      });
-    }
+    give_values();
     client_->start();
     take_values();
   }
@@ -95,6 +89,7 @@ class ParameterServerOptimizer::Impl {
   }
 
   void scatter_state(torch::optim::Optimizer& from) {
+    give_values();
     std::vector<WholeState> wholes = whole_states();
     for (std::size_t i = 0; i < tensors_.size(); ++i) wholes[i].take(from, tensors_[i]);
     for (std::size_t i = 0; i < client_->slices().size(); ++i) {
@@ -116,6 +111,16 @@ class ParameterServerOptimizer::Impl {
   int staleness_bound() const { return client_->staleness_bound(); }
 
  private:
+  void give_values() {
+    const torch::NoGradGuard guard;
+    for (std::size_t i = 0; i < client_->slices().size(); ++i) {
+      std::byte* to = std::as_writable_bytes(client_->values(i)).data();
+      for_ranges(i, [&](const Range& range, std::size_t) {
+        copy_part(tensors_[range.tensor].detach(), range, to);
+      });
+    }
+  }
+
   std::vector<WholeState> whole_states() const {
     std::vector<WholeState> wholes;
     for (const torch::Tensor& tensor : tensors_)

@@ -39,7 +39,7 @@ Client::Client(ClientOptions options, const std::vector<int>& on)
       incarnation_(new_incarnation()),
       context_(1),
       items_(on.size()),
-      heartbeat_(context_, options_.servers, header_of(Kind::alive), rests_) {
+      heartbeat_(context_, options_.servers, header_of(Kind::alive), rests_, step_) {
   for (const std::string& server : options_.servers)
     servers_.push_back({.socket = connect(context_, server, 0), .retry_interval = kFirstRetry});
   for (std::size_t i = 0; i < on.size(); ++i) {
@@ -67,7 +67,11 @@ Client::~Client() {
 }
 
 Header Client::header_of(Kind kind) const {
-  return {.kind = kind, .worker = options_.worker, .group = group_, .incarnation = incarnation_};
+  return {.kind = kind,
+          .worker = options_.worker,
+          .group = group_,
+          .incarnation = incarnation_,
+          .step = step_};
 }
 
 void Client::greet_all() {
@@ -159,7 +163,6 @@ void Client::wait(const char* for_what) {
 Header Client::header_of(std::uint32_t item, Kind kind) const {
   Header header = header_of(kind);
   header.item = item;
-  header.step = step_;
   header.learning_rate = learning_rate_;
   header.question = items_[item].request_id;
   return header;

@@ -136,7 +136,7 @@ class Client {
   std::vector<Item> items_;
   Items turns_;  // one of each server in turn, so that all have work
   std::uint64_t last_request_id_ = 0;
-  std::int64_t step_ = 0;
+  std::atomic<std::int64_t> step_ = 0;  // of this worker; the heartbeat says it, too
   std::int64_t next_step_ = 0;  // the furthest of the clocks that servers have of this worker
   double learning_rate_ = 0;
   int staleness_bound_ = 0;

@@ -60,7 +60,9 @@ void SliceClient::send_push(const Header& header, Attempt attempt) {
 }
 
 void SliceClient::send_request(const Header& header) {
-  header.kind == Kind::put_state ? send(header, copy_of(states_[header.item].state)) : send(header);
+  if (header.kind != Kind::put_state) return send(header);
+  const SliceState& state = states_[header.item];
+  send(header, copy_of(state.state), zmq::message_t(state.values.data(), state.values.size()));
 }
 
 void SliceClient::take(std::uint32_t item, Request request, std::vector<zmq::message_t>& parts) {

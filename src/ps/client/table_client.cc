@@ -29,6 +29,7 @@ TableClient::TableClient(ClientOptions options, const TableShape& shape, const R
       rule_(rule),
       width_(dimension() * (1 + arrays_of(rule))),
       parts_(options.servers.size()) {
+  shape_.servers = parts_.size();
   greet_all();
 }
 

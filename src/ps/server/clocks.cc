@@ -26,6 +26,12 @@ std::int64_t Clocks::join(int worker, const std::set<int>& members) {
   return clocks_[worker] = std::max(clock(worker), least);
 }
 
+bool Clocks::advance(int worker, std::int64_t step) {
+  if (clock(worker) >= step) return false;
+  clocks_[worker] = step;
+  return true;
+}
+
 std::int64_t Clocks::least_clock(const std::set<int>& members) const {
   return members.empty() ? std::numeric_limits<std::int64_t>::max() : clock(slowest(members));
 }

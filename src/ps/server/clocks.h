@@ -34,6 +34,8 @@ class Clocks {
   /// The clock with which a worker comes, or comes again: no one waits for what it has missed.
   std::int64_t join(int worker, const std::set<int>& members);
   std::int64_t clock(int worker) const;
+  /// The worker says that it is at `step`: what came of the steps before was lost with a server before this one. Whether that is news.
+  bool advance(int worker, std::int64_t step);
 
   /// Whether it has been taken, this one or a later one.
   bool has_taken(int worker, const PushId& id) const;

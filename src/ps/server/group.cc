@@ -54,6 +54,10 @@ bool Group::hello(Message& message, const json& said, const std::set<int>& dead)
     replies_.refuse(message, wrong);
     return false;
   }
+  if (members_.was_replaced(header.worker, header.incarnation)) {
+    replies_.refuse(message, fmt::format("another process is worker {} by now", header.worker));
+    return false;
+  }
   if (members_.living().empty()) begin(dead);
   members_.join(header.worker, header.incarnation, Clock::now());
   bool needs = false;
@@ -61,6 +65,7 @@ bool Group::hello(Message& message, const json& said, const std::set<int>& dead)
   json answer{{"taken", json::array()}, {"staleness", staleness_}};
   for (const auto& [item, clocks] : all_clocks()) {
     step = std::max(step, clocks->join(header.worker, counted()));
+    clocks->advance(header.worker, header.step);
     answer["taken"].push_back({item, clocks->last_taken(header.worker, header.incarnation)});
     needs = needs || needs_values(item);
   }
@@ -75,7 +80,10 @@ bool Group::hello(Message& message, const json& said, const std::set<int>& dead)
 
 void Group::answer(Message& message) {
   const Header& header = message.header;
-  if (members_.hear(header.worker, header.incarnation, Clock::now())) return answer_known(message);
+  const bool is_known = members_.hear(header.worker, header.incarnation, Clock::now());
+  if (header.kind == Kind::alive && (is_known || !members_.has_joined(header.worker)))
+    hear_step(header.worker, header.step);
+  if (is_known) return answer_known(message);
   // It ends, and will not say hello.
   if (header.kind == Kind::leave && members_.leave(header.worker, header.incarnation))
     return look_again();
@@ -86,6 +94,18 @@ void Group::answer(Message& message) {
   }
   if (needs_answer(header.kind))
     replies_.send(message.from, {.kind = Kind::unknown, .item = header.item});
+}
+
+// One that waits for others, and not for this server, does not hear that it has come back with an older state: nobody is to wait
+// for it here in turn.
+void Group::hear_step(int worker, std::int64_t step) {
+  auto& heard = steps_[worker];
+  if (step <= heard) return;
+  heard = step;
+  bool has_moved = false;
+  for (const auto& [item, clocks] : all_clocks())
+    has_moved = clocks->advance(worker, step) || has_moved;
+  if (has_moved) look_again();
 }
 
 void Group::answer_known(Message& message) {

@@ -82,6 +82,7 @@ class Group {
   std::string wrong_with(const nlohmann::json& said) const;
   void begin(const std::set<int>& dead);
   void answer_known(Message& message);
+  void hear_step(int worker, std::int64_t step);
   void rest(Message& message);
   void pull(Message& message);
   void begin_to_count(int worker);
@@ -96,6 +97,7 @@ class Group {
   std::string name_;
   std::string id_;  // another one where what it held is lost
   Members members_;
+  std::map<int, std::int64_t> steps_;  // the furthest that workers said they are at
   std::map<std::uint32_t, std::vector<Waiting>> waiting_;  // by item
   bool has_changed_ = true;                                // it is new
 };

@@ -6,10 +6,12 @@
 #include <functional>
 #include <new>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "base/copy.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "ps/server/state_file.h"
 
 namespace sullae::ps {
@@ -17,6 +19,17 @@ namespace {
 
 // Larger than any message of a worker's: what is larger is not one.
 constexpr std::int64_t kMostBytes = kMostPart + (std::int64_t{1} << 20);
+
+// ZeroMQ would listen at another.
+void check_port(const std::string& endpoint) {
+  constexpr int kMost = 65535;
+  const auto port = std::string_view(endpoint).substr(endpoint.rfind(':') + 1);
+  const bool is_number = !port.empty() && port.find_first_not_of("0123456789") == port.npos;
+  if (endpoint.starts_with("tcp://") && is_number &&
+      number_in<int>(port).value_or(kMost + 1) > kMost)
+    throw InputError(
+        fmt::format("parameter server: '{}': expected a port from 0 to {}, or *", endpoint, kMost));
+}
 
 }  // namespace
 
@@ -35,9 +48,12 @@ ServerLoop::ServerLoop(const ServerOptions& options)
   if (!options.state_file.empty()) {
     if (options.state_file.has_parent_path())
       std::filesystem::create_directories(options.state_file.parent_path());
+    lock_ = own_state_file(options.state_file);
+    has_saved_ = std::filesystem::exists(options.state_file);
     for (auto& group : load_state(options_, job(), replies_))
       groups_.emplace(group_of(group->name(), options_.secret), std::move(group));
   }
+  check_port(options.endpoint);
   socket_.set(zmq::sockopt::ipv6, 1);  // too
   socket_.set(zmq::sockopt::linger, 0);
   socket_.set(zmq::sockopt::rcvhwm, 0);
@@ -66,7 +82,9 @@ void ServerLoop::turn(std::chrono::milliseconds limit) {
   }
   // Else they may have been heard of in what has not been read yet.
   if (has_heard_all) expire();
-  if (changed_ && Clock::now() - *changed_ >= options_.save_every) try_to_save();
+  // The first time at once: who is killed before that comes back without anything.
+  const auto wait = has_saved_ ? options_.save_every : std::chrono::milliseconds{0};
+  if (changed_ && Clock::now() - *changed_ >= wait) try_to_save();
 }
 
 // A disk may be full for a moment, and nothing is wrong with what is in memory.
@@ -98,6 +116,7 @@ void ServerLoop::expire() {
 void ServerLoop::save() {
   if (!changed_ || options_.state_file.empty()) return;
   save_state(options_, job(), groups_);
+  has_saved_ = true;
   changed_.reset();
 }
 

@@ -15,7 +15,10 @@ void Members::begin(const std::set<int>& dead) {
 }
 
 void Members::join(int worker, std::uint64_t incarnation, Clock::time_point now) {
-  living_[worker] = {incarnation, now};
+  auto& life = living_[worker];
+  if (life.incarnation != 0 && life.incarnation != incarnation)
+    replaced_[worker] = life.incarnation;
+  life = {incarnation, now};
   if (worker < expected_) count(worker);
 }
 
@@ -25,6 +28,11 @@ bool Members::hear(int worker, std::uint64_t incarnation, Clock::time_point now)
   const bool is_known = found->second.incarnation == incarnation;
   if (is_known || found->second.incarnation == 0) found->second.heard = now;
   return is_known;
+}
+
+bool Members::was_replaced(int worker, std::uint64_t incarnation) const {
+  const auto before = replaced_.find(worker);
+  return before != replaced_.end() && before->second == incarnation && living_.contains(worker);
 }
 
 bool Members::has_joined(int worker) const {
@@ -67,6 +75,9 @@ void Members::restore(const std::set<int>& living, const std::set<int>& counted,
   counted_ = counted;
   resting_ = resting;
   for (const int worker : living) living_[worker] = {};
+  // Whom the server before this one expected, and this one does not.
+  std::erase_if(counted_,
+                [&](int worker) { return worker >= expected_ && !living.contains(worker); });
 }
 
 void Members::renew(Clock::time_point now) {

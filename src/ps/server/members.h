@@ -26,6 +26,8 @@ class Members {
   /// False of one that has not joined, or has left, or whose place another process has taken. One that
   /// restore() has brought lives by that, but is to say hello, too.
   bool hear(int worker, std::uint64_t incarnation, Clock::time_point now);
+  /// Another process lives as this worker, which came after that one.
+  bool was_replaced(int worker, std::uint64_t incarnation) const;
   /// Not as restore() has brought it.
   bool has_joined(int worker) const;
   /// False of another process's than the one that is there.
@@ -56,6 +58,7 @@ class Members {
   int expected_;
   std::chrono::milliseconds lease_;
   std::map<int, Life> living_;
+  std::map<int, std::uint64_t> replaced_;  // the incarnation before that of one that lives
   std::set<int> counted_;  // who is waited for: those who live, and those who are expected
   std::set<int> resting_;
 };

@@ -95,8 +95,10 @@ void SliceGroup::first(const Message& message, Shard& shard) {
 
 void SliceGroup::put_state(Message& message, Shard& shard) {
   const Header header = message.header;
-  if (message.parts.size() != 1 || !unpack(span_of<std::byte>(message.parts[0]), shard.states()))
+  if (message.parts.size() != 2 || !unpack(span_of<std::byte>(message.parts[0]), shard.states()) ||
+      message.parts[1].size() != shard.elements() * sizeof(float))
     return replies_.refuse(message, fmt::format("a state that is none of slice {}", header.item));
+  shard.set_values(vector_of<float>(message.parts[1]));
   note_change();
   replies_.send(message.from,
                 {.kind = Kind::stored, .item = header.item, .question = header.question});

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "base/deadline.h"
 #include "base/file.h"
+#include "base/file_lock.h"
+#include "base/log.h"
 #include "sullae/error.h"
 
 namespace sullae::ps {
@@ -16,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 // Then the number of bytes of a JSON text, that text, and the arrays in its order.
-constexpr std::string_view kMagic = "sullae parameter server 3\n";
+constexpr std::string_view kMagic = "sullae parameter server 4\n";
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::string& what) {
   throw CheckpointError(
@@ -65,6 +69,33 @@ std::vector<std::unique_ptr<Group>> read_state(const ServerOptions& options, std
 }
 
 }  // namespace
+
+UniqueFd own_state_file(const std::filesystem::path& file) {
+  // Longer than one that was killed takes to be gone.
+  const Deadline deadline(std::chrono::seconds{2}, "the limit of 2 s");
+  constexpr mode_t kMode = 0666;
+  auto path = file;
+  path += ".lock";
+  UniqueFd lock;
+  try {
+    lock = lock_file(path, kMode, deadline);
+  } catch (const Error& error) {
+    log::warning("{}: nothing keeps another parameter server from saving in {}", error.what(),
+                 file.string());
+    return {};
+  }
+  if (!lock)
+    throw InputError(fmt::format(
+        "{}: another parameter server saves there: expected a file, or a --ps-dir, of its own",
+        file.string()));
+  // What one that was killed while it saved has left.
+  const std::string begin = file.filename().string() + ".tmp-";
+  std::error_code error;
+  for (const auto& entry :
+       entries_of(path.parent_path(), error).value_or(std::vector<std::filesystem::path>()))
+    if (entry.filename().string().starts_with(begin)) std::filesystem::remove(entry, error);
+  return lock;
+}
 
 void save_state(const ServerOptions& options, std::uint64_t job,
                 const std::map<std::uint64_t, std::unique_ptr<Group>>& groups) {

@@ -2,13 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "base/fd.h"
 #include "ps/server/group.h"
 
 namespace sullae::ps {
+
+/// What keeps others from saving in `file` as long as it is open; nothing where its file system has no locks. Removes what a save that was
+/// killed has left. Throws InputError where another server saves there.
+UniqueFd own_state_file(const std::filesystem::path& file);
 
 /// Replaces ServerOptions::state_file, whole or not at all. Rounds that have begun are left out, so that their workers give again.
 /// `job` is whose members they are. Throws Error.

@@ -37,6 +37,7 @@ class ServerUpdate final : public GatheredUpdate {
   // `model` has the weights to start from.
   ServerUpdate(torch::nn::Module& model, const TrainOptions& options)
       : GatheredUpdate(model),
+        resumes_(options.resume),
         names_(model.named_parameters()),
         optimizer_(make_optimizer(options, names_)) {
     check_for_servers(options);
@@ -47,6 +48,10 @@ class ServerUpdate final : public GatheredUpdate {
 
   void enter(const World& world) override {
     world_ = world;
+    // The servers may have others (--ps-dir), of another moment than the checkpoint's.
+    if (resumes_) {
+      for (const auto& item : names_) loaded_.push_back(item.value().detach().clone());
+    }
     remote_.emplace(names_, server_rule(*optimizer_), ps::WorkerOptions{.worker = world.rank()});
   }
 
@@ -82,16 +87,21 @@ class ServerUpdate final : public GatheredUpdate {
   MasterWeights master_weights() override { return {}; }
   void scatter(torch::optim::Optimizer& loaded) override {
     if (world_->rank() == 0) {
+      const torch::NoGradGuard guard;
+      for (std::size_t i = 0; i < loaded_.size(); ++i) names_[i].value().copy_(loaded_[i]);
       move_optimizer_state(loaded, *optimizer_);
       remote_->scatter_state(*optimizer_);
     }
-    world_->barrier();
+    loaded_.clear();
+    join_weights();
   }
 
   std::string observed() const override { return describe(remote_->staleness()); }
 
  private:
+  bool resumes_;
   torch::OrderedDict<std::string, torch::Tensor> names_;
+  std::vector<torch::Tensor> loaded_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::optional<World> world_;
   std::optional<ps::ParameterServerOptimizer> remote_;

@@ -67,6 +67,12 @@ TEST(Members, AreWaitedForWhenItBeginsAgainButForTheDeadAndThoseAtRest) {
   EXPECT_TRUE(members.rests(3));
 }
 
+TEST(Members, ThatAnotherServerExpectedAreNotWaitedFor) {
+  Members members(1, milliseconds{100});
+  members.restore({0, 2}, {0, 1, 2}, {});
+  EXPECT_EQ(members.counted(), (std::set<int>{0, 2})) << "1 has never come";
+}
+
 TEST(Members, RestUntilTheyAreCounted) {
   Members members(2, milliseconds{100});
   members.join(0, 7, kStart);

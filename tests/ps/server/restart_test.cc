@@ -3,12 +3,14 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <latch>
 #include <thread>
 
 #include "ps/server/clients.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
+#include "support/wait_until.h"
 
 namespace sullae::testing {
 namespace {
@@ -47,9 +49,87 @@ TEST(ParameterServer, ComesBackWithWhatItHeld) {
   push_ones(client);  // 1, and then 1 + 0.5
   EXPECT_EQ(values_of(client), std::vector<float>(3, -2.5));
   // Another job goes on from there, if its model is the same.
-  const ps::Server other({.workers = 1, .state_file = options.state_file});
-  EXPECT_EQ(error_of([&] { ps::Server({.staleness = 3, .state_file = options.state_file}); }),
-            options.state_file.string() + ": is of servers with staleness 0: expected 3");
+  const auto copy = directory.path() / "copy";
+  std::filesystem::copy_file(options.state_file, copy);
+  { const ps::Server other({.workers = 1, .state_file = copy}); }
+  EXPECT_EQ(error_of([&] { ps::Server({.staleness = 3, .state_file = copy}); }),
+            copy.string() + ": is of servers with staleness 0: expected 3");
+}
+
+// Whoever is killed soon has saved what it began with.
+TEST(ParameterServer, SavesAtOnceWhereNothingIsSavedYet) {
+  const TemporaryDirectory directory;
+  const ps::ServerOptions options{.workers = 1,
+                                  .state_file = directory.path() / "ps.state",
+                                  .save_every = std::chrono::hours{1}};
+  RunningServers servers(1, options);
+  SliceClient client(options_of(servers, 0), kSlices, Rule{});
+  client.start();
+  wait_until([&] { return std::filesystem::exists(options.state_file); });
+}
+
+TEST(ParameterServer, HasItsStateFileForItselfAndCleansUpBehindOneThatWasKilled) {
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "ps.state";
+  std::ofstream(file.string() + ".tmp-17") << "a part";
+  const ps::Server server({.workers = 1, .state_file = file});
+  EXPECT_FALSE(std::filesystem::exists(file.string() + ".tmp-17"));
+  EXPECT_EQ(error_of([&] { ps::Server({.workers = 1, .state_file = file}); }),
+            file.string() +
+                ": another parameter server saves there: expected a file, or a "
+                "--ps-dir, of its own");
+}
+
+// It waits for others, and hears nothing of the server's return: the others are not to wait for it there.
+TEST(ParameterServer, IsToldWhereWorkersAreThatDoNotAskIt) {
+  const TemporaryDirectory directory;
+  const auto older = directory.path() / "older";
+  const ps::ServerOptions options{.workers = 2,
+                                  .staleness = 2,
+                                  .state_file = directory.path() / "ps.state",
+                                  .save_every = std::chrono::milliseconds{0}};
+  RunningServers servers(1, options);
+  std::latch saved(2);
+  std::latch has_pushed(1);
+  std::latch is_done(1);
+  std::jthread other([&] {
+    SliceClient client(options_of(servers, 1), kSlices, Rule{});
+    client.start();
+    push_ones(client);
+    saved.arrive_and_wait();
+    for (int step = 0; step < 10; ++step) push_ones(client);
+    has_pushed.count_down();
+    is_done.wait();
+  });
+  SliceClient client(options_of(servers, 0), kSlices, Rule{});
+  client.start();
+  push_ones(client);
+  wait_until([&] { return std::filesystem::exists(options.state_file); });
+  std::filesystem::copy_file(options.state_file, older);
+  saved.arrive_and_wait();
+  for (int step = 0; step < 10; ++step) push_ones(client);
+  has_pushed.wait();
+  auto with_older = options;
+  with_older.state_file = older;
+  servers.restart(0, with_older);
+  for (int step = 0; step < 2; ++step) EXPECT_NO_THROW(push_ones(client));
+  is_done.count_down();
+}
+
+TEST(ParameterServer, KnowsTwoProcessesOfOneNumber) {
+  RunningServers servers(1, {.workers = 1});
+  auto options = options_of(servers, 0);
+  SliceClient first(options, kSlices, Rule{});
+  first.start();
+  // By another name of the same server: within one process it would be seen before.
+  auto& address = options.servers.front();
+  address.replace(address.find('['), address.find(']') - address.find('[') + 1, "127.0.0.1");
+  SliceClient second(options, kSlices, Rule{});
+  second.start();
+  push_ones(second);
+  EXPECT_TRUE(contains(error_of([&] { push_ones(first); }),
+                       "refuses worker 0: another process is worker 0 by now"));
+  push_ones(second);
 }
 
 // What is on the disk is older than what workers have: those go on from there, and none waits for ever.
