@@ -78,4 +78,15 @@ void check_element_count(const InferTensor& tensor) {
                      whole ? "" : " and a part of one"));
 }
 
+void check_parameter(std::string_view name, std::string_view tensor) {
+  if (name.starts_with("shared_memory_"))
+    refuse(fmt::format("{}: there is no shared memory here: expected its data in the message",
+                       tensor));
+  if (name == "classification")
+    refuse(fmt::format(
+        "{}: there is no \"classification\" (class_count) of tensors here: a model that has "
+        "classes gives them itself",
+        tensor));
+}
+
 }  // namespace sullae::serve

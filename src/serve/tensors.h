@@ -50,6 +50,10 @@ std::size_t element_count(const std::vector<std::int64_t>& shape, std::string_vi
 /// Throws RequestError (invalid) where a tensor has other than as many elements as its shape says.
 void check_element_count(const InferTensor& tensor);
 
+/// Throws RequestError (invalid) where the parameter `name` of `tensor` ("input 'x'") asks for what this server has not, so that the answer
+/// would be taken for something else: shared memory, and classification by the server.
+void check_parameter(std::string_view name, std::string_view tensor);
+
 struct InferRequest {
   std::string id;
   std::vector<InferTensor> inputs;

@@ -23,7 +23,8 @@ TEST_F(ServerTest, SpeaksTheOpenInferenceProtocol) {
   EXPECT_EQ(http.get("/v2/health/ready").json(), json({{"ready", true}}));
   const auto server = http.get("/v2").json();
   EXPECT_EQ(server["name"], "sullae");
-  EXPECT_EQ(server["extensions"], json({"binary_tensor_data", "model_repository", "generate"}));
+  EXPECT_EQ(server["extensions"], json({"model_repository", "model_configuration", "statistics",
+                                        "binary_tensor_data", "generate"}));
   EXPECT_EQ(http.get("/v2/models/m/ready").status, 200);
   EXPECT_EQ(http.get("/v2/models/m/versions/1/ready").status, 200);
   EXPECT_EQ(http.get("/v2/models/m").json(), json::parse(R"({
@@ -40,6 +41,39 @@ TEST_F(ServerTest, SpeaksTheOpenInferenceProtocol) {
   }
   EXPECT_EQ(http.post("/v2/repository/index", std::string()).json(),
             json::parse(R"([{"name": "m", "version": "1", "state": "READY", "reason": ""}])"));
+}
+
+// What Triton's clients and its perf_analyzer ask for.
+TEST_F(ServerTest, SpeaksTritonsExtensions) {
+  put_text(directory_.path() / "bad" / "1" / "model.pt", "no module");
+  auto http = client();
+  ASSERT_EQ(http.post("/v2/models/m/infer", std::string(kInfer)).status, 200);
+  EXPECT_EQ(http.get("/v2/models/m/config").json(), json::parse(R"({
+      "name": "m", "platform": "pytorch_torchscript", "backend": "sullae", "max_batch_size": 4,
+      "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": [2]}],
+      "output": [{"name": "y", "data_type": "TYPE_FP32", "dims": [1]}]})"));
+  for (const char* path :
+       {"/v2/models/m/stats", "/v2/models/m/versions/1/stats", "/v2/models/stats"}) {
+    const auto stats = http.get(path).json()["model_stats"];
+    ASSERT_EQ(stats.size(), 1U) << path;
+    EXPECT_EQ(stats[0]["version"], "1");
+    EXPECT_EQ(stats[0]["inference_count"], 2);
+    EXPECT_EQ(stats[0]["inference_stats"]["success"]["count"], 1);
+    EXPECT_GT(stats[0]["inference_stats"]["compute_infer"]["ns"], 0);
+  }
+  EXPECT_EQ(http.get("/v2/models/m/versions/7/stats").status, 404);
+  EXPECT_EQ(http.post("/v2/repository/index", json{{"ready", true}}.dump()).json().size(), 1U);
+  EXPECT_EQ(http.post("/v2/repository/index", json{{"ready", false}}.dump()).json().size(), 2U);
+  EXPECT_EQ(http.post("/v2/repository/index", json{{"ready", 1}}.dump()).status, 400);
+  // Without a Content-Type, as they send it.
+  const std::string load = "/v2/repository/models/m/load";
+  EXPECT_EQ(http.ask("POST", load, "{}", {{"Content-Type", ""}}).status, 200);
+  const auto configured = http.post(load, json{{"parameters", {{"config", "{}"}}}}.dump());
+  EXPECT_EQ(configured.status, 400);
+  EXPECT_TRUE(contains(configured.body, "config.toml says how it is served"));
+  const auto unloaded = http.post("/v2/repository/models/m/unload", std::string("{}"));
+  EXPECT_EQ(unloaded.status, 400);
+  EXPECT_TRUE(contains(unloaded.body, "take the model's folder out of the repository"));
 }
 
 TEST_F(ServerTest, SpeaksBinaryTensors) {

@@ -1,6 +1,6 @@
 """A client of the Open Inference Protocol v2 over HTTP, with binary tensors, for ``sullae serve`` and any other server of it.
 
-tritonclient works with ``sullae serve`` as well, and has more: gRPC, shared memory, futures."""
+tritonclient works with ``sullae serve`` as well, and has more: gRPC, streams, futures."""
 
 import http.client
 import json

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <random>
 #include <type_traits>
 #include <utility>
 
@@ -60,7 +61,9 @@ void read_parameter(const std::string& name, const json& value, bool streamed,
 
 GenerateRequest parse_generate_request(const json& body, bool streamed) {
   if (!body.is_object()) refuse("expected an object with \"text_input\"");
+  if (!body.contains("text_input")) refuse("\"text_input\" is missing");
   GenerateRequest request;
+  request.options.seed = std::random_device()();
   const json* inner = nullptr;
   for (const auto& [key, value] : body.items()) {
     if (key == "text_input" || key == "id") {
@@ -79,7 +82,6 @@ GenerateRequest parse_generate_request(const json& body, bool streamed) {
       refuse(fmt::format("\"{}\" is there twice: in \"parameters\" and beside it", shorten(key)));
     read_parameter(key, value, streamed, request.options);
   }
-  if (!body.contains("text_input")) refuse("\"text_input\" is missing");
   if (request.prompt.size() > train::kMostTextBytes)
     refuse(fmt::format("\"text_input\": has {} bytes, expected at most {}", request.prompt.size(),
                        train::kMostTextBytes));

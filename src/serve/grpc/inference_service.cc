@@ -1,15 +1,20 @@
 #include "serve/grpc/inference_service.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
 
+#include <boost/asio/post.hpp>
 #include <memory>
 #include <utility>
 
+#include "base/dump_json.h"
 #include "base/host.h"
 #include "base/request_error.h"
 #include "base/version.h"
 #include "serve/grpc/infer_call.h"
 #include "serve/grpc/wire.h"
+#include "serve/protocol/status_json.h"
+#include "sullae/error.h"
 
 namespace sullae::serve {
 namespace {
@@ -52,6 +57,15 @@ Status status_of(const std::exception_ptr& error) {
   } catch (const std::exception& failure) {
     return {StatusCode::INTERNAL, failure.what()};
   }
+}
+
+// HTTP's answers have the names of gRPC's fields.
+void from_json(const nlohmann::json& answer, google::protobuf::Message& message) {
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  const auto status =
+      google::protobuf::util::JsonStringToMessage(dump_json(answer), &message, options);
+  if (!status.ok()) throw Error(status.ToString());
 }
 
 /// A ModelInfer, until gRPC has sent its answer, which is a part of the memory for all requests.
@@ -138,7 +152,7 @@ InferenceService::Reactor* InferenceService::ServerMetadata(Context* context, co
       *context, *request, *response, http::Role::none, [](const auto&, auto& metadata) {
         metadata.set_name("sullae");
         metadata.set_version(kVersion);
-        // Of HTTP's extensions, binary tensors have no meaning here.
+        for (const auto& extension : server_extensions()) metadata.add_extensions(extension);
       });
 }
 
@@ -185,6 +199,68 @@ InferenceService::Reactor* InferenceService::ModelInfer(Context* context, const 
   return call;
 }
 
+InferenceService::Reactor* InferenceService::ModelConfig(Context* context, const Bytes* request,
+                                                         Bytes* response) {
+  return answer<inference::ModelConfigRequest, inference::ModelConfigResponse>(
+      *context, *request, *response, http::Role::read, [this](const auto& asked, auto& told) {
+        const auto version = repository_.look_up(asked.name(), asked.version());
+        from_json(model_configuration(asked.name(), version->model()), *told.mutable_config());
+      });
+}
+
+InferenceService::Reactor* InferenceService::ModelStatistics(Context* context, const Bytes* request,
+                                                             Bytes* response) {
+  return answer<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>(
+      *context, *request, *response, http::Role::read, [this](const auto& asked, auto& told) {
+        if (asked.name().empty()) return from_json(model_statistics(repository_.index(), ""), told);
+        repository_.look_up(asked.name(), asked.version());
+        from_json(model_statistics({repository_.status(asked.name())}, asked.version()), told);
+      });
+}
+
+InferenceService::Reactor* InferenceService::RepositoryIndex(Context* context, const Bytes* request,
+                                                             Bytes* response) {
+  return answer<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
+      *context, *request, *response, http::Role::read, [this](const auto& asked, auto& told) {
+        from_json({{"models", repository_index(repository_.index(), asked.ready())}}, told);
+      });
+}
+
+// Models are read from the disk meanwhile.
+InferenceService::Reactor* InferenceService::RepositoryModelLoad(Context* context,
+                                                                 const Bytes* request,
+                                                                 Bytes* response) {
+  Reactor* const reactor = context->DefaultReactor();
+  try {
+    need(*context, http::Role::operate);
+    inference::RepositoryModelLoadRequest asked;
+    read(*request, asked);
+    if (!asked.parameters().empty()) sullae::refuse(kNoLoadParameters);
+    if (!open_calls_.enter()) refuse_new_calls();
+    boost::asio::post(workers_, [this, reactor, response, model = asked.model_name()] {
+      try {
+        repository_.reload(model);
+        *response = serialize(inference::RepositoryModelLoadResponse());
+        reactor->Finish(Status::OK);
+      } catch (const std::exception&) {
+        reactor->Finish(status_of(std::current_exception()));
+      }
+      open_calls_.leave();
+    });
+  } catch (const std::exception&) {
+    reactor->Finish(status_of(std::current_exception()));
+  }
+  return reactor;
+}
+
+InferenceService::Reactor* InferenceService::RepositoryModelUnload(Context* context,
+                                                                   const Bytes* request,
+                                                                   Bytes* response) {
+  return answer<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse>(
+      *context, *request, *response, http::Role::operate,
+      [](const auto&, auto&) { sullae::refuse(kNoUnload); });
+}
+
 void InferenceService::refuse() {
   open_calls_.refuse();
   streams_.end();
@@ -212,13 +288,8 @@ InferenceService::Reactor* InferenceService::answer(Context& context, const Byte
   Reactor* reactor = context.DefaultReactor();
   try {
     if (role != http::Role::none) need(context, role);
-    if (wire.Length() > kQuickBytes)
-      throw RequestError(Refusal::too_large,
-                         fmt::format("a message of {} bytes, at most {} were expected here",
-                                     wire.Length(), kQuickBytes));
-    http::Reservation memory(budget_);
     Request request;
-    parse(wire, memory, request);
+    read(wire, request);
     Response response;
     fill(request, response);
     answer = serialize(response);
@@ -227,6 +298,16 @@ InferenceService::Reactor* InferenceService::answer(Context& context, const Byte
     reactor->Finish(status_of(std::current_exception()));
   }
   return reactor;
+}
+
+// What is asked of the server itself is short.
+void InferenceService::read(const Bytes& wire, google::protobuf::Message& request) const {
+  if (wire.Length() > kQuickBytes)
+    throw RequestError(Refusal::too_large,
+                       fmt::format("a message of {} bytes, at most {} were expected here",
+                                   wire.Length(), kQuickBytes));
+  http::Reservation memory(budget_);
+  parse(wire, memory, request);
 }
 
 void InferenceService::need(const Context& context, http::Role role) const {

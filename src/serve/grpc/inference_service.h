@@ -21,7 +21,13 @@ using RawInferenceService = Definition::WithRawCallbackMethod_ServerLive<
         Definition::WithRawCallbackMethod_ServerMetadata<
             Definition::WithRawCallbackMethod_ModelMetadata<
                 Definition::WithRawCallbackMethod_ModelInfer<
-                    Definition::WithRawCallbackMethod_ModelStreamInfer<Definition::Service>>>>>>>;
+                    Definition::WithRawCallbackMethod_ModelStreamInfer<
+                        Definition::WithRawCallbackMethod_ModelConfig<
+                            Definition::WithRawCallbackMethod_ModelStatistics<
+                                Definition::WithRawCallbackMethod_RepositoryIndex<
+                                    Definition::WithRawCallbackMethod_RepositoryModelLoad<
+                                        Definition::WithRawCallbackMethod_RepositoryModelUnload<
+                                            Definition::Service>>>>>>>>>>>>;
 }  // namespace detail
 
 /// gRPC calls it, in its threads.
@@ -43,6 +49,11 @@ class InferenceService final : public detail::RawInferenceService {
   Reactor* ModelMetadata(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* ModelInfer(Context* context, const Bytes* request, Bytes* response) override;
   grpc::ServerBidiReactor<Bytes, Bytes>* ModelStreamInfer(Context* context) override;
+  Reactor* ModelConfig(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ModelStatistics(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* RepositoryIndex(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* RepositoryModelLoad(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* RepositoryModelUnload(Context* context, const Bytes* request, Bytes* response) override;
 
   /// Takes no more requests, and lets go of clients that keep streams open and ask for nothing.
   void refuse();
@@ -52,6 +63,7 @@ class InferenceService final : public detail::RawInferenceService {
  private:
   template <class Request, class Response, class Fill>
   Reactor* answer(Context& context, const Bytes& wire, Bytes& answer, http::Role role, Fill fill);
+  void read(const Bytes& wire, google::protobuf::Message& request) const;
   void need(const Context& context, http::Role role) const;
   InferParts parts() { return {repository_, budget_, generations_, workers_}; }
 

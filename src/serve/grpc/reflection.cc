@@ -140,6 +140,14 @@ class Stream final : public grpc::ServerGenericBidiReactor {
   grpc::ByteBuffer response_;
 };
 
+class UnknownMethod final : public grpc::ServerGenericBidiReactor {
+ public:
+  explicit UnknownMethod(const std::string& method) {
+    Finish({StatusCode::UNIMPLEMENTED, fmt::format("there is no method {} here", method)});
+  }
+  void OnDone() override { delete this; }
+};
+
 }  // namespace
 
 grpc::ServerGenericBidiReactor* Reflection::CreateReactor(
@@ -147,7 +155,7 @@ grpc::ServerGenericBidiReactor* Reflection::CreateReactor(
   for (const auto method : kMethods) {
     if (context->method() == method) return new Stream(services_);
   }
-  return CallbackGenericService::CreateReactor(context);
+  return new UnknownMethod(context->method());
 }
 
 }  // namespace sullae::serve

@@ -136,6 +136,12 @@ async function refresh() {
   try {
     const now = performance.now();
     const {models} = await call('/v1/models');
+    const names = new Set(models.map(model => model.name));
+    for (const [name, view] of views) {
+      if (names.has(name)) continue;
+      view.root.remove();
+      views.delete(name);
+    }
     if (views.size === 0) $('models').replaceChildren();
     models.forEach(model => show(model, now));
     if (models.length === 0) $('models').replaceChildren(make('p', {class: 'note'}, 'The repository has no models yet.'));

@@ -19,8 +19,9 @@ using nlohmann::json;
 const json& member(const json& object, const char* name, json::value_t type, const char* where) {
   const auto found = object.find(name);
   if (found == object.end()) refuse(fmt::format("{}: \"{}\" is missing", where, name));
-  const bool good = found->type() == type;
-  if (!good) refuse(fmt::format("{}: \"{}\" has type {}", where, name, found->type_name()));
+  if (found->type() != type)
+    refuse(fmt::format("{}: \"{}\" has type {}, expected {}", where, name, found->type_name(),
+                       json(type).type_name()));
   return *found;
 }
 
@@ -33,6 +34,12 @@ bool truth(const json& object, const char* name, bool otherwise) {
   if (found == parameters->end()) return otherwise;
   if (!found->is_boolean()) refuse(fmt::format("parameter \"{}\": expected true or false", name));
   return found->get<bool>();
+}
+
+void check_parameters(const json& of, const std::string& where) {
+  const auto parameters = of.find("parameters");
+  if (parameters == of.end() || !parameters->is_object()) return;
+  for (const auto& [name, value] : parameters->items()) check_parameter(name, where);
 }
 
 std::optional<std::size_t> binary_size(const json& input) {
@@ -51,6 +58,7 @@ InferTensor parse_input(const json& input, std::string_view& binary, const Check
   const auto where = fmt::format("input '{}'", tensor.name);
   tensor.datatype = parse_datatype(member(input, "datatype", json::value_t::string, where.c_str())
                                        .get_ref<const std::string&>());
+  check_parameters(input, where);
   for (const json& size : member(input, "shape", json::value_t::array, where.c_str())) {
     if (!size.is_number_unsigned()) refuse(where + ": \"shape\": expected sizes of 0 and more");
     tensor.shape.push_back(size.get<std::int64_t>());
@@ -81,6 +89,7 @@ void parse_outputs(const json& body, HttpInferRequest& parsed) {
   for (const json& output : *outputs) {
     if (!output.is_object()) refuse("\"outputs\": expected objects");
     const auto name = member(output, "name", json::value_t::string, "output").get<std::string>();
+    check_parameters(output, fmt::format("output '{}'", name));
     parsed.binary_outputs[name] = truth(output, "binary_data", parsed.binary_by_default);
     parsed.request.outputs.push_back(name);
   }

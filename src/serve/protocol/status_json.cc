@@ -1,5 +1,7 @@
 #include "serve/protocol/status_json.h"
 
+#include <fmt/format.h>
+
 #include "base/version.h"
 
 namespace sullae::serve {
@@ -25,16 +27,22 @@ json metrics_of(const Version& version) {
           {"waiting", version.waiting()},      {"latency_buckets", std::move(buckets)}};
 }
 
+std::string triton_type(Datatype type) {
+  return type == Datatype::bytes ? "TYPE_STRING" : fmt::format("TYPE_{}", name_of(type));
+}
+
 }  // namespace
 
 const std::vector<std::string>& server_extensions() {
-  static const std::vector<std::string> extensions = {"binary_tensor_data", "model_repository"};
+  static const std::vector<std::string> extensions = {"model_repository", "model_configuration",
+                                                      "statistics"};
   return extensions;
 }
 
 json server_metadata() {
   auto extensions = server_extensions();
-  extensions.emplace_back("generate");  // over HTTP alone
+  // Over HTTP alone.
+  extensions.insert(extensions.end(), {"binary_tensor_data", "generate"});
   return {{"name", "sullae"}, {"version", kVersion}, {"extensions", std::move(extensions)}};
 }
 
@@ -50,16 +58,66 @@ json model_metadata(const ModelStatus& status, const Model& model) {
           {"outputs", signatures(model.codec().outputs())}};
 }
 
-json repository_index(const std::vector<ModelStatus>& models) {
+json model_configuration(const std::string& name, const Model& model) {
+  const bool is_batched = model.codec().is_batched();
+  const auto tensors = [&](const std::vector<TensorSignature>& signatures) {
+    auto list = json::array();
+    for (const auto& one : signatures) {
+      // Without the rows, which are implied.
+      const auto first = one.shape.begin() + (is_batched && !one.shape.empty() ? 1 : 0);
+      list.push_back({{"name", one.name},
+                      {"data_type", triton_type(one.datatype)},
+                      {"dims", std::vector<std::int64_t>(first, one.shape.end())}});
+    }
+    return list;
+  };
+  return {{"name", name},
+          {"platform", model.platform()},
+          {"backend", "sullae"},
+          {"max_batch_size", is_batched ? model.max_batch_size() : 0},
+          {"input", tensors(model.codec().inputs())},
+          {"output", tensors(model.codec().outputs())}};
+}
+
+json model_statistics(const std::vector<ModelStatus>& models, const std::string& version) {
+  auto list = json::array();
+  for (const auto& model : models) {
+    for (const auto& one : model.versions) {
+      const auto number = std::to_string(one.number);
+      if (!one.version || (!version.empty() && number != version)) continue;
+      const auto& metrics = one.version->metrics();
+      const auto duration = [](std::uint64_t count, std::uint64_t ns) -> json {
+        return {{"count", count}, {"ns", ns}};
+      };
+      const std::uint64_t success = metrics.success;
+      list.push_back({{"name", model.name},
+                      {"version", number},
+                      {"inference_count", metrics.rows.load()},
+                      {"execution_count", metrics.executions.load()},
+                      {"inference_stats",
+                       {{"success", duration(success, metrics.request_ns)},
+                        {"fail", duration(metrics.failure, 0)},
+                        {"queue", duration(success, metrics.queue_ns)},
+                        {"compute_input", duration(success, metrics.input_ns)},
+                        {"compute_infer", duration(success, metrics.infer_ns)},
+                        {"compute_output", duration(success, metrics.output_ns)}}},
+                      {"batch_stats", json::array()}});
+    }
+  }
+  return {{"model_stats", std::move(list)}};
+}
+
+json repository_index(const std::vector<ModelStatus>& models, bool ready) {
   auto list = json::array();
   for (const auto& model : models) {
     for (const auto& version : model.versions) {
+      if (ready && version.state != VersionState::ready) continue;
       list.push_back({{"name", model.name},
                       {"version", std::to_string(version.number)},
                       {"state", name_of(version.state)},
                       {"reason", version.reason}});
     }
-    if (model.versions.empty())
+    if (model.versions.empty() && !ready)
       list.push_back({{"name", model.name}, {"state", "UNAVAILABLE"}, {"reason", model.problem}});
   }
   return list;

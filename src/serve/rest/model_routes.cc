@@ -5,10 +5,24 @@
 #include "base/number.h"
 #include "base/request_error.h"
 #include "http/responses.h"
+#include "serve/protocol/json_tensors.h"
 #include "serve/protocol/status_json.h"
 #include "serve/rest/routes.h"
 
 namespace sullae::serve {
+namespace {
+
+// {"ready": true}, of POST.
+bool asks_for_ready(const Call& call) {
+  if (call.request.body.empty()) return false;
+  const auto body = parse_json(call.request.body, call.request.memory.get());
+  const auto ready = body.is_object() ? body.find("ready") : body.end();
+  if (!body.is_object() || (ready != body.end() && !ready->is_boolean()))
+    refuse("expected {\"ready\": true or false}");
+  return ready != body.end() && ready->get<bool>();
+}
+
+}  // namespace
 
 std::vector<Route> model_routes(Repository& repository, Workers& workers) {
   const auto metadata = in(workers.disk, [&](const Call& call) {
@@ -19,8 +33,16 @@ std::vector<Route> model_routes(Repository& repository, Workers& workers) {
     repository.look_up(call.model, call.version);
     return http::json_response({{"name", call.model}, {"ready", true}});
   });
-  const auto index = in(workers.disk, [&](const Call&) {
-    return http::json_response(repository_index(repository.index()));
+  const auto index = in(workers.disk, [&](const Call& call) {
+    return http::json_response(repository_index(repository.index(), asks_for_ready(call)));
+  });
+  const auto configuration = in(workers.disk, [&](const Call& call) {
+    const auto version = repository.look_up(call.model, call.version);
+    return http::json_response(model_configuration(call.model, version->model()));
+  });
+  const auto statistics = in(workers.disk, [&](const Call& call) {
+    repository.look_up(call.model, call.version);
+    return http::json_response(model_statistics({repository.status(call.model)}, call.version));
   });
   const auto states = in(workers.disk, [&](const Call& call) {
     auto status = repository.status(call.model);
@@ -36,10 +58,20 @@ std::vector<Route> model_routes(Repository& repository, Workers& workers) {
   });
   return {
       // Open Inference Protocol v2, with the repository extension.
+      // Before a model of that name.
+      {"GET", "v2/models/stats", http::Role::read,
+       in(workers.disk,
+          [&](const Call&) {
+            return http::json_response(model_statistics(repository.index(), ""));
+          })},
       {"GET", "v2/models/{model}", http::Role::read, metadata},
       {"GET", "v2/models/{model}/versions/{version}", http::Role::read, metadata},
       {"GET", "v2/models/{model}/ready", http::Role::none, ready},
       {"GET", "v2/models/{model}/versions/{version}/ready", http::Role::none, ready},
+      {"GET", "v2/models/{model}/stats", http::Role::read, statistics},
+      {"GET", "v2/models/{model}/versions/{version}/stats", http::Role::read, statistics},
+      {"GET", "v2/models/{model}/config", http::Role::read, configuration},
+      {"GET", "v2/models/{model}/versions/{version}/config", http::Role::read, configuration},
       {"GET", "v2/repository/index", http::Role::read, index},
       {"POST", "v2/repository/index", http::Role::read, index},
       // TensorFlow Serving's.

@@ -32,12 +32,19 @@ http::Response set_canary(Repository& repository, const Call& call) {
   return http::json_response(overview({repository.set_canary(call.model, version, percent)}));
 }
 
+// The repository extension's names.
+http::Response load(Repository& repository, const Call& call) {
+  if (!call.request.body.empty()) {
+    const json body = parse_json(call.request.body, call.request.memory.get());
+    const auto parameters = body.is_object() ? body.find("parameters") : body.end();
+    if (parameters != body.end() && !parameters->empty()) refuse(kNoLoadParameters);
+  }
+  return http::json_response(overview({repository.reload(call.model)}));
+}
+
 }  // namespace
 
 std::vector<Route> operator_routes(Repository& repository, Workers& workers) {
-  const auto reload = in(workers.operators, [&](const Call& call) {
-    return http::json_response(overview({repository.reload(call.model)}));
-  });
   return {
       {"POST", "v1/models/{model}:rollback", http::Role::operate,
        in(workers.operators,
@@ -46,9 +53,15 @@ std::vector<Route> operator_routes(Repository& repository, Workers& workers) {
           })},
       {"POST", "v1/models/{model}:canary", http::Role::operate,
        in(workers.operators, [&](const Call& call) { return set_canary(repository, call); })},
-      {"POST", "v1/models/{model}:reload", http::Role::operate, reload},
-      // The repository extension's name of it.
-      {"POST", "v2/repository/models/{model}/load", http::Role::operate, reload},
+      {"POST", "v1/models/{model}:reload", http::Role::operate,
+       in(workers.operators,
+          [&](const Call& call) {
+            return http::json_response(overview({repository.reload(call.model)}));
+          })},
+      {"POST", "v2/repository/models/{model}/load", http::Role::operate,
+       in(workers.operators, [&](const Call& call) { return load(repository, call); })},
+      {"POST", "v2/repository/models/{model}/unload", http::Role::operate,
+       here([](const Call&) -> http::Response { refuse(kNoUnload); })},
   };
 }
 

@@ -21,9 +21,10 @@ bool is_json(std::string_view content_type) {
   return boost::beast::iequals({type.data(), type.size()}, {kJson.data(), kJson.size()});
 }
 
-// A page of another site can send texts and forms without asking, and no JSON.
+// A page of another site can send texts and forms without asking, and no JSON; what it sends without a type has an origin.
 void need_json(const http::Request& head) {
   if (head.method != "POST" || is_json(head.header("content-type"))) return;
+  if (head.header("content-type").empty() && head.header("origin").empty()) return;
   throw RequestError(Refusal::unsupported_type,
                      "expected a header 'Content-Type: application/json': this changes the server");
 }

@@ -85,7 +85,9 @@ void Router::explain_action(const std::vector<std::string>& path) const {
     if (const auto other = split_action(pattern.back()).second; !other.empty())
       others.emplace_back(other.substr(1));
   }
-  if (others.empty()) return;
+  // It is there, and what is not is the path before it.
+  const bool is_there = std::ranges::find(others, action.substr(1)) != others.end();
+  if (others.empty() || is_there) return;
   throw RequestError(Refusal::not_found, fmt::format("there is no call '{}'; there are {}", action,
                                                      fmt::join(others, ", ")));
 }

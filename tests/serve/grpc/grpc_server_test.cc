@@ -203,7 +203,79 @@ TEST_F(GrpcTest, SaysWhatIsWrong) {
   EXPECT_EQ(ask(service + "ModelInfer", "\x0a\x05x"), "this is no inference.ModelInferRequest");
   EXPECT_EQ(ask(service + "ServerLive", std::string(1 << 19, '\0')),
             "a message of 524288 bytes, at most 262144 were expected here");
-  EXPECT_EQ(ask(service + "ModelTrain", ""), "");
+  EXPECT_EQ(ask(service + "ModelTrain", ""),
+            "there is no method /inference.GRPCInferenceService/ModelTrain here");
+}
+
+// Whose answer would be taken for what was asked for.
+TEST_F(GrpcTest, RefusesWhatItHasNot) {
+  start_and_wait();
+  inference::ModelInferResponse response;
+  auto message = request();
+  (*message.mutable_inputs(0)->mutable_parameters())["shared_memory_region"].set_string_param("a");
+  EXPECT_EQ(infer(message, response).error_message(),
+            "input 'x': there is no shared memory here: expected its data in the message");
+  message = request();
+  message.add_raw_input_contents(std::string(8, '\0'));
+  auto& output = *message.add_outputs();
+  output.set_name("y");
+  (*output.mutable_parameters())["classification"].set_int64_param(2);
+  EXPECT_TRUE(contains(infer(message, response).error_message(),
+                       "output 'y': there is no \"classification\""));
+}
+
+TEST_F(GrpcTest, SpeaksTritonsExtensions) {
+  start_and_wait();
+  inference::ModelInferResponse response;
+  auto message = request();
+  message.add_raw_input_contents(std::string(8, '\0'));
+  ASSERT_TRUE(infer(message, response).ok());
+  {
+    grpc::ClientContext context;
+    inference::ModelConfigRequest asked;
+    asked.set_name("m");
+    inference::ModelConfigResponse answer;
+    ASSERT_TRUE(stub_->ModelConfig(&context, asked, &answer).ok());
+    EXPECT_EQ(answer.config().max_batch_size(), 64);
+    EXPECT_EQ(answer.config().input(0).data_type(), inference::TYPE_FP32);
+    EXPECT_EQ(answer.config().output(0).dims(0), 1);
+  }
+  for (const char* model : {"", "m"}) {
+    grpc::ClientContext context;
+    inference::ModelStatisticsRequest asked;
+    asked.set_name(model);
+    inference::ModelStatisticsResponse answer;
+    ASSERT_TRUE(stub_->ModelStatistics(&context, asked, &answer).ok());
+    ASSERT_EQ(answer.model_stats_size(), 1);
+    EXPECT_EQ(answer.model_stats(0).inference_stats().success().count(), 1U);
+    EXPECT_EQ(answer.model_stats(0).inference_count(), 1U);
+  }
+  {
+    grpc::ClientContext context;
+    inference::RepositoryIndexResponse answer;
+    ASSERT_TRUE(stub_->RepositoryIndex(&context, {}, &answer).ok());
+    ASSERT_EQ(answer.models_size(), 1);
+    EXPECT_EQ(answer.models(0).state(), "READY");
+  }
+  const auto load = [&](const inference::RepositoryModelLoadRequest& asked) {
+    grpc::ClientContext context;
+    inference::RepositoryModelLoadResponse answer;
+    return stub_->RepositoryModelLoad(&context, asked, &answer);
+  };
+  put_constant(directory_.path() / "m", 2, 8);
+  inference::RepositoryModelLoadRequest asked;
+  asked.set_model_name("m");
+  EXPECT_TRUE(load(asked).ok());
+  ASSERT_TRUE(infer(message, response).ok());
+  EXPECT_EQ(response.model_version(), "2") << "it is there when the call returns";
+  asked.set_model_name("n");
+  EXPECT_EQ(load(asked).error_code(), grpc::StatusCode::NOT_FOUND);
+  (*asked.mutable_parameters())["config"].set_string_param("{}");
+  EXPECT_EQ(load(asked).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  grpc::ClientContext context;
+  inference::RepositoryModelUnloadResponse answer;
+  EXPECT_TRUE(contains(stub_->RepositoryModelUnload(&context, {}, &answer).error_message(),
+                       "take the model's folder out"));
 }
 
 // Below and above what is parsed at once.
