@@ -45,7 +45,7 @@ struct OnlineOptions {
 /// until `stop` of rank 0 is requested, or with `once` until what has changed is trained; a round that has begun
 /// is not cut short. Collective: all ranks of `world` call it. Throws InputError for a folder or a model that is not
 /// there or that another process looks after; what goes wrong in a round is recorded and logged instead, and
-/// thrown only where there are several ranks.
+/// thrown only where there are several ranks, or, with `once`, at the end, on rank 0: Error.
 void learn_online(const OnlineOptions& options, const World& world = sullae::world(),
                   const std::stop_token& stop = {});
 

@@ -3,11 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "base/file.h"
 #include "sullae/error.h"
 
 namespace sullae {
+namespace {
+
+// As it stands in a file, where it is no list or table.
+std::string text_of(const toml::node& node) {
+  if (node.is_array()) return "a list";
+  if (node.is_table()) return "a table";
+  std::ostringstream text;
+  node.visit([&](const auto& value) { text << value; });
+  return text.str();
+}
+
+}  // namespace
 
 toml::table TomlFile::parse() const { return parse(read_file(name_, kMostBytes)); }
 
@@ -43,26 +56,27 @@ std::int64_t TomlFile::integer(const toml::node& node, std::int64_t least,
                                std::int64_t most) const {
   const auto* value = node.as_integer();
   if (value == nullptr || value->get() < least || value->get() > most)
-    fail(node, fmt::format("expected a whole number from {} to {}", least, most));
+    fail(node,
+         fmt::format("expected a whole number from {} to {}, got {}", least, most, text_of(node)));
   return value->get();
 }
 
 double TomlFile::number(const toml::node& node) const {
   const auto value = node.value<double>();
-  if (!value) fail(node, "expected a number");
+  if (!value) fail(node, fmt::format("expected a number, got {}", text_of(node)));
   return *value;
 }
 
 double TomlFile::number(const toml::node& node, double least, double most) const {
   const double value = number(node);
   if (!(value >= least && value <= most))
-    fail(node, fmt::format("expected a number from {} to {}", least, most));
+    fail(node, fmt::format("expected a number from {} to {}, got {}", least, most, value));
   return value;
 }
 
 bool TomlFile::truth(const toml::node& node) const {
   const auto* value = node.as_boolean();
-  if (value == nullptr) fail(node, "expected true or false");
+  if (value == nullptr) fail(node, fmt::format("expected true or false, got {}", text_of(node)));
   return value->get();
 }
 

@@ -178,7 +178,7 @@ class SubmitCommand final : public Command {
     };
     const auto command = app_->remaining();
     if (!command.empty() && command.front().starts_with('-')) {
-      throw InputError(describe_unknown(*app_, command.front(), "sullae jobs submit"));
+      throw UsageError(describe_unknown(*app_, command.front(), "sullae jobs submit"));
     }
     if (!command.empty()) job.command = command;
     if (nodes_ > 0) job.min_nodes = job.max_nodes = nodes_;

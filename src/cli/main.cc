@@ -131,7 +131,9 @@ int run(int argc, char** argv) {
     if (const auto problem = describe_no_command(&program, words); !problem.empty()) {
       std::fprintf(stderr, "sullae: %s\n", problem.c_str());
     } else {
-      program.exit(error);
+      const auto command = name_of(deepest_parsed(&program));
+      std::fprintf(stderr, "%s: %s; see %s --help\n", command.c_str(), error.what(),
+                   command.c_str());
     }
     return 2;  // as other programs
   }
@@ -139,6 +141,9 @@ int run(int argc, char** argv) {
     if (!parsers[i]->parsed()) continue;
     try {
       return commands[i]->run();
+    } catch (const sullae::cli::UsageError& error) {
+      std::fprintf(stderr, "sullae: %s\n", error.what());
+      return 2;
     } catch (const std::exception& error) {
       std::fprintf(stderr, "sullae %s: %s\n", parsers[i]->get_name().c_str(),
                    sullae::message_of(error).c_str());

@@ -4,6 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sullae::cli {
@@ -65,6 +68,24 @@ std::vector<std::string> commands_of(const CLI::App& app) {
   return names;
 }
 
+// What others call it.
+std::string translated(const CLI::App& app, const std::string& name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOtherNames = {
+      {{"--nproc-per-node", "--np"},
+       {"--nproc_per_node", "--np"},
+       {"--num-proc", "--np"},
+       {"--nprocs", "--np"},
+       {"--num-workers", "--workers"},
+       {"--learning-rate", "--lr"}}};
+  const auto found = std::ranges::find_if(kOtherNames, [&](const auto& one) {
+    return name == one.first || name.starts_with(std::string(one.first) + '=');
+  });
+  if (found == kOtherNames.end()) return {};
+  const std::string ours(found->second);
+  if (app.get_option_no_throw(ours) == nullptr) return {};
+  return ours == "--np" ? "-np" : ours;
+}
+
 std::string hint(const std::string& meant, const std::string& command) {
   return (meant.empty() ? "" : " (did you mean " + meant + "?)") + "; see " + command + " --help";
 }
@@ -73,7 +94,8 @@ std::string hint(const std::string& meant, const std::string& command) {
 
 std::string describe_unknown(const CLI::App& app, const std::string& name,
                              const std::string& command) {
-  const auto meant = name.starts_with("--") ? nearest(options_of(app), name) : "";
+  auto meant = translated(app, name);
+  if (meant.empty() && name.starts_with("--")) meant = nearest(options_of(app), name);
   return name + " is not an option of " + command + hint(meant, command);
 }
 

@@ -40,10 +40,10 @@ class PipelineCommand final : public Command {
     app->require_subcommand(1);
     run_ = app->add_subcommand("run", "Do what is not done of a run");
     declare_file(*run_);
-    run_->add_option("--scheduled", scheduled_,
-                     "The run's time; else the last that was due (every), or now")
-        ->type_name("TIME");
-    run_->add_flag("--repeat", repeat_, "Stay, and run whenever it is due");
+    auto* const scheduled = run_->add_option(
+        "--scheduled", scheduled_, "The run's time; else the last that was due (every), or now");
+    scheduled->type_name("TIME");
+    run_->add_flag("--repeat", repeat_, "Stay, and run whenever it is due")->excludes(scheduled);
     run_->add_flag("--submit-next", submits_next_,
                    "First submit the run that is due next, as `sullae pipeline submit` does");
     run_->footer(
@@ -236,6 +236,17 @@ class PipelineCommand final : public Command {
     return 0;
   }
 
+  // As people are shown it.
+  static nlohmann::json json_of(pipeline::RunRecord run, const State& state) {
+    auto shown = pipeline::to_json(run);
+    if (!state.is_killed(run)) return shown;
+    shown["state"] = state.describe(run);
+    for (auto& [name, step] : shown["steps"].items()) {
+      if (run.steps.at(name).state == pipeline::StepState::running) step["state"] = "killed";
+    }
+    return shown;
+  }
+
   int show(const Pipeline& pipeline) const {
     const State state(pipeline);
     constexpr std::size_t kShown = 10;
@@ -246,7 +257,7 @@ class PipelineCommand final : public Command {
     if (!run && !scheduled_.empty())
       throw InputError(fmt::format("{}: there is no run of {}", pipeline.name, scheduled_));
     if (json_) {
-      fmt::print("{}\n", run ? pipeline::to_json(*run).dump(2) : "null");
+      fmt::print("{}\n", run ? json_of(*run, state).dump(2) : "null");
       return 0;
     }
     fmt::print("{}{}\n\n", pipeline.name,

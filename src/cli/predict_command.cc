@@ -167,14 +167,17 @@ class PredictCommand final : public Command {
             ""};
   }
   void print(const predict::Predicted& done) const {
+    const std::string left_out = done.damaged > 0
+                                     ? fmt::format("; left out {} damaged sample{}", done.damaged,
+                                                   done.damaged == 1 ? "" : "s")
+                                     : "";
     if (done.found == done.files) {
-      fmt::print("nothing was left to do: {} predictions in {} file{} in {}\n", done.rows,
-                 done.files, done.files == 1 ? "" : "s", options_.output.string());
+      fmt::print("nothing was left to do: {} predictions in {} file{} in {}{}\n", done.rows,
+                 done.files, done.files == 1 ? "" : "s", options_.output.string(), left_out);
     } else {
       fmt::print("wrote {} predictions to {} file{} in {}{}{}, {:.0f} samples/s\n", done.rows,
                  done.files, done.files == 1 ? "" : "s", options_.output.string(),
-                 done.found > 0 ? fmt::format(" ({} were there)", done.found) : "",
-                 done.damaged > 0 ? fmt::format("; left out {} damaged samples", done.damaged) : "",
+                 done.found > 0 ? fmt::format(" ({} were there)", done.found) : "", left_out,
                  done.rows_per_second);
     }
     if (done.torn_files > 0)

@@ -105,7 +105,7 @@ class RunCommand final : public Command {
     if (options_.command.empty())
       throw InputError("no program given: sullae run -np N PROGRAM [ARGUMENTS...]");
     if (options_.command.front().starts_with('-')) {
-      throw InputError(describe_unknown(*app_, options_.command.front(), "sullae run"));
+      throw UsageError(describe_unknown(*app_, options_.command.front(), "sullae run"));
     }
     // This very program, whether it is in PATH or not.
     if (options_.command.front() == "sullae") options_.command.front() = own_program();

@@ -93,6 +93,8 @@ void leave_out(CLI::Option& option, const train::Recipe& recipe) {
                                CLI::ExitCodes::ConversionError);
   };
   option.group("")->check(CLI::Validator(check, ""));
+  // Help would name what it does not show.
+  for (CLI::Option* const other : option.get_excludes()) other->remove_excludes(&option);
 }
 
 void declare_course(CLI::App& app, RecipeOptions& o) {

@@ -25,7 +25,7 @@ json summary_of(const RunRecord& run, const State& state) {
   return {{"run", pipeline::to_text(run.scheduled)},
           {"state", state.describe(run)},
           {"scheduled", run.scheduled},
-          {"started", run.started},
+          {"started", state.is_killed(run) ? 0 : run.started},  // how long it took is not known
           {"ended", run.ended},
           {"deadline", run.deadline.value_or(0)},
           {"late", run.is_late || run.foreseen_late.has_value()}};

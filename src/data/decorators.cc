@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 
 namespace sullae::data {
@@ -28,6 +30,7 @@ class Concatenation final : public Dataset {
     const std::size_t part = part_of(i);
     return parts_[part]->place(i - starts_[part]);
   }
+  std::vector<FeatureType> feature_types() const override;
 
  private:
   std::size_t part_of(std::size_t i) const {
@@ -40,18 +43,60 @@ class Concatenation final : public Dataset {
   std::size_t size_ = 0;
 };
 
-class WithLabels final : public Dataset {
+// What all parts that say it agree about, and texts of some that are bytes in others.
+std::vector<FeatureType> Concatenation::feature_types() const {
+  const auto are_bytes = [](Kind kind) {
+    return kind == Kind::text || kind == Kind::bytes;
+  };
+  std::map<std::string, FeatureType> all;
+  std::set<std::string> unclear;
+  for (const auto& part : parts_) {
+    for (FeatureType& type : part->feature_types()) {
+      const auto [found, is_new] = all.emplace(type.name, type);
+      if (is_new) continue;
+      FeatureType& common = found->second;
+      common.dimensions = std::max(common.dimensions, type.dimensions);
+      if (common.kind == type.kind) continue;
+      if (are_bytes(common.kind) && are_bytes(type.kind)) {
+        common.kind = FeatureType::Kind::bytes;
+      } else {
+        unclear.insert(type.name);
+      }
+    }
+  }
+  std::vector<FeatureType> types;
+  for (auto& [name, type] : all) {
+    if (!unclear.contains(name)) types.push_back(std::move(type));
+  }
+  return types;
+}
+
+// What it does not change of a set is that set's.
+class Decorated : public Dataset {
+ public:
+  std::size_t size() const override { return inner_->size(); }
+  std::string place(std::size_t i) const override { return inner_->place(i); }
+  const std::vector<std::string>& classes() const override { return inner_->classes(); }
+  std::vector<FeatureType> feature_types() const override { return inner_->feature_types(); }
+
+ protected:
+  explicit Decorated(DatasetPtr inner) : inner_(std::move(inner)) {}
+  const Dataset& inner() const { return *inner_; }
+
+ private:
+  DatasetPtr inner_;
+};
+
+class WithLabels final : public Decorated {
  public:
   WithLabels(DatasetPtr inner, std::vector<std::string> classes)
-      : inner_(std::move(inner)), classes_(std::move(classes)) {
+      : Decorated(std::move(inner)), classes_(std::move(classes)) {
     for (const auto& name : classes_)
       labels_.emplace(name, static_cast<std::int64_t>(labels_.size()));
   }
-  std::size_t size() const override { return inner_->size(); }
-  std::string place(std::size_t i) const override { return inner_->place(i); }
   const std::vector<std::string>& classes() const override { return classes_; }
   Example read(std::size_t i) const override {
-    Example example = inner_->read(i);
+    Example example = inner().read(i);
     const std::string* const name = example.bytes(feature::kClass);
     const auto label =
         example.bytes(feature::kText) != nullptr ? feature::kTextLabel : feature::kLabel;
@@ -66,23 +111,20 @@ class WithLabels final : public Dataset {
   }
 
  private:
-  DatasetPtr inner_;
   std::vector<std::string> classes_;
   std::unordered_map<std::string, std::int64_t> labels_;
 };
 
-class Renumbered final : public Dataset {
+class Renumbered final : public Decorated {
  public:
   Renumbered(DatasetPtr inner, std::vector<std::string> classes)
-      : inner_(std::move(inner)), classes_(std::move(classes)) {}
-  std::size_t size() const override { return inner_->size(); }
-  std::string place(std::size_t i) const override { return inner_->place(i); }
+      : Decorated(std::move(inner)), classes_(std::move(classes)) {}
   const std::vector<std::string>& classes() const override { return classes_; }
   Example read(std::size_t i) const override {
-    Example example = inner_->read(i);
+    Example example = inner().read(i);
     const auto* const own = example.label();
     if (own == nullptr) return example;
-    const auto& names = inner_->classes();
+    const auto& names = inner().classes();
     const bool has_name = *own >= 0 && *own < std::ssize(names);
     const auto found = has_name ? std::ranges::find(classes_, names[static_cast<std::size_t>(*own)])
                                 : classes_.end();
@@ -98,21 +140,18 @@ class Renumbered final : public Dataset {
   }
 
  private:
-  DatasetPtr inner_;
   std::vector<std::string> classes_;
 };
 
-class Subset final : public Dataset {
+class Subset final : public Decorated {
  public:
   Subset(DatasetPtr inner, std::vector<std::size_t> indices)
-      : inner_(std::move(inner)), indices_(std::move(indices)) {}
+      : Decorated(std::move(inner)), indices_(std::move(indices)) {}
   std::size_t size() const override { return indices_.size(); }
-  Example read(std::size_t i) const override { return inner_->read(indices_[i]); }
-  std::string place(std::size_t i) const override { return inner_->place(indices_[i]); }
-  const std::vector<std::string>& classes() const override { return inner_->classes(); }
+  Example read(std::size_t i) const override { return inner().read(indices_[i]); }
+  std::string place(std::size_t i) const override { return inner().place(indices_[i]); }
 
  private:
-  DatasetPtr inner_;
   std::vector<std::size_t> indices_;
 };
 
@@ -132,19 +171,16 @@ std::size_t bytes_of(const Example& example) {
   return bytes;
 }
 
-class Cache final : public Dataset {
+class Cache final : public Decorated {
  public:
-  Cache(DatasetPtr inner, std::size_t max_bytes)
-      : inner_(std::move(inner)), max_bytes_(max_bytes), kept_(inner_->size()) {}
-  std::size_t size() const override { return inner_->size(); }
-  std::string place(std::size_t i) const override { return inner_->place(i); }
-  const std::vector<std::string>& classes() const override { return inner_->classes(); }
+  Cache(DatasetPtr set, std::size_t max_bytes)
+      : Decorated(std::move(set)), max_bytes_(max_bytes), kept_(size()) {}
   Example read(std::size_t i) const override {
     {
       const std::lock_guard lock(mutex_of(i));
       if (kept_[i]) return *kept_[i];
     }
-    auto example = std::make_shared<const Example>(inner_->read(i));
+    auto example = std::make_shared<const Example>(inner().read(i));
     const std::size_t bytes = bytes_of(*example);
     if (bytes_ += bytes; bytes_ <= max_bytes_) {
       const std::lock_guard lock(mutex_of(i));
@@ -158,7 +194,6 @@ class Cache final : public Dataset {
  private:
   std::mutex& mutex_of(std::size_t i) const { return mutexes_[i % mutexes_.size()]; }
 
-  DatasetPtr inner_;
   std::size_t max_bytes_;
   mutable std::atomic<std::size_t> bytes_ = 0;
   mutable std::array<std::mutex, 64> mutexes_;  // each guards every 64th of:

@@ -92,6 +92,7 @@ class InPartition final : public Dataset {
   std::size_t size() const override { return inner_->size(); }
   std::string place(std::size_t i) const override { return inner_->place(i); }
   const std::vector<std::string>& classes() const override { return classes_; }
+  std::vector<FeatureType> feature_types() const override { return inner_->feature_types(); }
   Example read(std::size_t i) const override {
     Example example = inner_->read(i);
     const bool is_text = example.bytes(feature::kText) != nullptr;

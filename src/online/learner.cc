@@ -1,5 +1,6 @@
 // learn_online(): rank 0 looks for what is to be trained, and all ranks train it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -51,7 +52,7 @@ class Learner {
       }
       // Also a sign of life: the other ranks wait in it.
       message = broadcast_text(std::move(message), 0, world_);
-      if (message == kEnd) return;
+      if (message == kEnd) return options_.once ? throw_problems() : void();
       if (message == kNothing) {
         if (world_.rank() == 0) std::this_thread::sleep_for(options_.poll);
         continue;
@@ -63,6 +64,16 @@ class Learner {
   }
 
  private:
+  // Who is started again and again looks at how it ended.
+  void throw_problems() const {
+    std::vector<std::string> problems;
+    for (const auto& [name, model] : models_) {
+      if (!model->problem().empty())
+        problems.push_back(fmt::format("model {} has not learnt: {}", name, model->problem()));
+    }
+    if (!problems.empty()) throw Error(fmt::format("{}", fmt::join(problems, "; ")));
+  }
+
   bool ended(const std::stop_token& stop) const { return options_.once || stop.stop_requested(); }
 
   std::optional<Job> next() {

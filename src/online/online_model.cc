@@ -318,6 +318,7 @@ void OnlineModel::end(RoundState state, const std::string& reason) {
                        "-> {:.2f} %",
                        percent(changed.before.accuracy), percent(changed.after.accuracy),
                        percent(test.before.accuracy), percent(test.after.accuracy));
+  problem_of_round_ = state == RoundState::failed ? reason : "";
   if (state == RoundState::published) {
     log::info("model {}: version {} is published{}", name_, round_.version, measured);
   } else {

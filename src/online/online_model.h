@@ -39,6 +39,8 @@ class OnlineModel {
   /// round is to be made again. Throws Error.
   bool finish(const train::FineTuneResult& result, const torch::nn::Module& network);
   void fail(const std::string& reason);
+  /// Why the last round failed, or why there is none: what config.toml says is not understood. Empty where all is well.
+  const std::string& problem() const { return problem_.empty() ? problem_of_round_ : problem_; }
 
  private:
   bool read_config();
@@ -61,6 +63,7 @@ class OnlineModel {
   RoundStore rounds_;
   OnlineConfig config_;
   std::string problem_;  // of the configuration, once it was told
+  std::string problem_of_round_;
   // Of the round that is running.
   Round round_;
   CheckpointMetadata parent_;

@@ -179,14 +179,18 @@ void Runner::start_attempt(const Step& step) {
     words = std::move(submit);
   }
   save();
+  const auto log = state_.log(run_.scheduled, step.name);
+  std::error_code is_new;
+  const auto log_begin = std::filesystem::file_size(log, is_new);
   active_.push_back(
       {.step = &step,
        .process = StepProcess({.words = std::move(words),
                                .folder = pipeline_.folder,
-                               .log = state_.log(run_.scheduled, step.name),
+                               .log = log,
                                .environment = steps_.environment(step),
                                .mark = step.job ? "" : steps_.mark(run_.scheduled, step.name)}),
-       .begun = Clock::now()});
+       .begun = Clock::now(),
+       .log_begin = is_new ? 0 : log_begin});
 }
 
 // Whether the attempt is over.
@@ -195,7 +199,7 @@ bool Runner::look_after(Active& active) {
   has_done_ = true;
   try {
     if (!has_ended(active)) return false;
-    attempt_ended(step, *active.exit_code, active.why);
+    attempt_ended(active);
   } catch (const Error& error) {
     // What it needs or makes cannot be read, say: the others go on.
     fail(step, error.what());
@@ -218,19 +222,24 @@ bool Runner::has_ended(Active& active) const {
   return true;
 }
 
-void Runner::attempt_ended(const Step& step, int exit_code, const std::string& why) {
+void Runner::attempt_ended(const Active& active) {
+  const Step& step = *active.step;
+  const int exit_code = *active.exit_code;
   StepRecord& record = run_.steps[step.name];
   const auto log = state_.log(run_.scheduled, step.name);
   ++record.attempts;
   record.exit_code = exit_code;
   if (exit_code == 0) return succeeded(step);
-  const std::string reason = why.empty() ? fmt::format("ended with exit code {}", exit_code) : why;
+  const std::string reason =
+      active.why.empty() ? fmt::format("ended with exit code {}", exit_code) : active.why;
   const int done = record.attempts - attempts_before_[step.name];
   if (done < step.attempts) {
     say(fmt::format("{}: {}; attempt {} of {}", step.name, reason, done + 1, step.attempts));
     return start_attempt(step);
   }
-  fail(step, fmt::format("{}; {} ends with{}", reason, log.string(), last_lines_of(log)));
+  const auto said = last_lines_of(log, active.log_begin);
+  fail(step, said.empty() ? fmt::format("{}, and has printed nothing", reason)
+                          : fmt::format("{}; {} ends with{}", reason, log.string(), said));
 }
 
 void Runner::succeeded(const Step& step) {
@@ -322,7 +331,7 @@ void Runner::finish() {
                : is(StepState::interrupted) || is(StepState::waiting) ? RunState::interrupted
                                                                       : RunState::done;
   run_.is_late = run_.deadline && run_.ended > *run_.deadline;
-  contents_.save();
+  try_to_write([&] { contents_.save(); });
   if (before_.state == RunState::done && run_.state == RunState::done && !has_done_) {
     run_ = before_;
     save();
@@ -335,6 +344,21 @@ void Runner::finish() {
   say(message);
   if (run_.is_late && !run_.foreseen_late) tell("late", message);
   if (run_.state == RunState::done) tell("done", message);
+}
+
+// A record that cannot be written is no reason to leave steps alone, nor to tell nobody of what becomes of them.
+void Runner::save() {
+  try_to_write([&] { state_.save(run_); });
+}
+
+void Runner::try_to_write(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const Error& error) {
+    if (!std::exchange(has_warned_, true))
+      say(fmt::format("what becomes of steps cannot be noted, and is done again: {}",
+                      error.what()));
+  }
 }
 
 void Runner::cancel_job(const Step& step) const {

@@ -26,7 +26,7 @@ class Runner {
          std::filesystem::path program);
 
   /// Does what is not done of the run, until nothing is left that can be, or `is_to_end`, which is asked several times a second. Says on
-  /// standard output what becomes of steps, and tells whom the pipeline names. Throws Error where records cannot be written.
+  /// standard output what becomes of steps, and tells whom the pipeline names. What cannot be noted, as on a full disk, is said, and steps go on.
   RunRecord run(const std::function<bool()>& is_to_end);
 
  private:
@@ -34,6 +34,7 @@ class Runner {
     const Step* step;
     StepProcess process;
     Clock::time_point begun;
+    std::uintmax_t log_begin = 0;       ///< where what it prints begins in its log
     std::optional<int> exit_code = {};  ///< when it has ended
     std::string why = {};               ///< where it was stopped
   };
@@ -48,7 +49,7 @@ class Runner {
   bool look_after(Active& active);
   bool has_ended(Active& active) const;
   bool is_to_end_while_reading();
-  void attempt_ended(const Step& step, int exit_code, const std::string& why);
+  void attempt_ended(const Active& active);
   void succeeded(const Step& step);
   void fail(const Step& step, const std::string& reason);
   void interrupt();
@@ -56,7 +57,8 @@ class Runner {
   void watch_deadline();
   void tell(const std::string& event, const std::string& message);
   void finish();
-  void save() { state_.save(run_); }
+  void save();
+  void try_to_write(const std::function<void()>& write);
 
   void cancel_job(const Step& step) const;
   void say(const std::string& line) const;
@@ -72,6 +74,7 @@ class Runner {
   RunRecord before_;                            // what the run had come to
   std::map<std::string, int> attempts_before_;  // of steps, when they began
   bool has_done_ = false;                       // anything
+  bool has_warned_ = false;                     // that a record cannot be written
   std::list<Active> active_;
   std::map<std::string, std::map<std::string, std::string>> inputs_;  // of steps, when they began
   Clock::time_point looked_ = {};                                     // at the forecast

@@ -14,53 +14,8 @@
 namespace sullae::pipeline {
 namespace {
 
-constexpr Time kDay = 24 * 3600;
 constexpr std::array<const char*, 7> kDays = {"sunday",   "monday", "tuesday", "wednesday",
                                               "thursday", "friday", "saturday"};
-
-// Days that are a number of minutes old, on the clock.
-struct Moment {
-  int year;
-  int day;  // of the year
-  int minutes;
-  auto operator<=>(const Moment&) const = default;
-};
-Moment moment_of(Time time) {
-  const std::tm parts = local_time(time);
-  return {parts.tm_year, parts.tm_yday, parts.tm_hour * 60 + parts.tm_min};
-}
-
-// The first instant of this local day at which the clock shows `minutes`, or, where it never does, is past it.
-Time at(const std::tm& day, int minutes) {
-  Time first = std::numeric_limits<Time>::max();
-  for (const int is_summer : {0, 1}) {
-    std::tm parts = day;
-    parts.tm_hour = minutes / 60;
-    parts.tm_min = minutes % 60;
-    parts.tm_sec = 0;
-    parts.tm_isdst = is_summer;
-    const Time time = ::mktime(&parts);
-    const std::tm shown = local_time(time);
-    if (shown.tm_mday == day.tm_mday && shown.tm_hour * 60 + shown.tm_min == minutes)
-      first = std::min(first, time);
-  }
-  if (first != std::numeric_limits<Time>::max()) return first;
-  std::tm noon = day;
-  noon.tm_hour = 12;
-  noon.tm_min = noon.tm_sec = 0;
-  noon.tm_isdst = -1;
-  const Time middle = ::mktime(&noon);
-  const std::tm of_noon = local_time(middle);
-  const Moment wanted{of_noon.tm_year, of_noon.tm_yday, minutes};
-  // The clock does not go back on such a day.
-  Time before = middle - kDay;
-  Time behind = middle + kDay;
-  while (behind - before > 1) {
-    const Time between = before + (behind - before) / 2;
-    (moment_of(between) < wanted ? before : behind) = between;
-  }
-  return behind;
-}
 
 std::tm day_of(Time time, int later) {
   std::tm parts = local_time(time);
@@ -131,12 +86,12 @@ Time Schedule::next(Time after) const {
   for (int later = 0;; ++later) {
     const std::tm day = day_of(after, later);
     if ((days_ >> static_cast<unsigned>(day.tm_wday) & 1U) == 0) continue;
-    if (const Time time = at(day, minutes_); time > after) return time;
+    if (const Time time = first_at(day, minutes_); time > after) return time;
   }
 }
 
 Time Schedule::latest(Time now) const {
-  constexpr Time kLongest = 8 * kDay;
+  constexpr Time kLongest = Time{8} * 24 * 3600;
   Time found = next(kind_ == Kind::interval ? now - seconds_
                     : kind_ == Kind::hourly ? now - 3 * 3600
                                             : now - kLongest);
@@ -152,7 +107,8 @@ Time deadline_after(Time scheduled, std::string_view text, std::string_view what
     return scheduled + std::stoll(found[1]) * unit_of(found[2]).value();
   if (const auto minutes = minutes_of(words)) {
     for (int later = 0;; ++later) {
-      if (const Time time = at(day_of(scheduled, later), *minutes); time > scheduled) return time;
+      if (const Time time = first_at(day_of(scheduled, later), *minutes); time > scheduled)
+        return time;
     }
   }
   throw InputError(

@@ -83,14 +83,16 @@ std::string StepsOfRun::cancel_job(const Step& step, const fs::path& log,
   return answer.exit_code == 0 ? "" : answer.errors;
 }
 
-std::string last_lines_of(const fs::path& file) {
+std::string last_lines_of(const fs::path& file, std::uintmax_t from_byte) {
   constexpr std::streamoff kMostBytes = 2000;
   constexpr int kLines = 5;
   std::ifstream stream(file, std::ios::binary);
   stream.seekg(0, std::ios::end);
-  stream.seekg(std::max<std::streamoff>(0, stream.tellg() - kMostBytes));
+  stream.seekg(std::max(static_cast<std::streamoff>(from_byte),
+                        std::streamoff{stream.tellg()} - kMostBytes));
   std::string end{std::istreambuf_iterator<char>(stream), {}};
   while (end.ends_with('\n')) end.pop_back();
+  if (end.empty()) return "";
   std::size_t from = end.size();
   for (int i = 0; i < kLines && from != std::string::npos && from > 0; ++i)
     from = end.rfind('\n', from - 1);

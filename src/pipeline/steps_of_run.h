@@ -47,6 +47,6 @@ class StepsOfRun {
 };
 
 /// Its last five lines, of its last two thousand bytes; each on a line of its own, indented.
-std::string last_lines_of(const std::filesystem::path& file);
+std::string last_lines_of(const std::filesystem::path& file, std::uintmax_t from = 0);
 
 }  // namespace sullae::pipeline

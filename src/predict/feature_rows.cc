@@ -1,48 +1,98 @@
 // Predictions as features: numbers as int64 or float, the rest as bytes.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
+#include "base/half.h"
 #include "predict/row_formats.h"
-#include "serve/protocol/json_tensors.h"
 #include "sullae/data/parquet.h"
 #include "sullae/data/tfrecord.h"
+#include "sullae/error.h"
 
 namespace sullae::predict {
 namespace {
 
-using data::ParquetColumn;
+using data::FeatureType;
 using serve::Datatype;
 using serve::InferTensor;
 
-data::Feature feature_of(const InferTensor& output, std::size_t row) {
+using ValueKind = FeatureType::Kind;
+
+ValueKind kind_of(Datatype type) {
+  switch (type) {
+    case Datatype::bytes:
+      return ValueKind::text;
+    case Datatype::fp16:
+    case Datatype::bf16:
+    case Datatype::fp32:
+      return ValueKind::real;
+    case Datatype::fp64:
+      return ValueKind::real64;
+    default:
+      return ValueKind::integer;
+  }
+}
+
+std::int64_t integer_at(const InferTensor& output, std::size_t i) {
+  switch (output.datatype) {
+    case Datatype::boolean:
+      return element_at<char>(output, i) != 0 ? 1 : 0;
+    case Datatype::uint8:
+      return element_at<std::uint8_t>(output, i);
+    case Datatype::uint16:
+      return element_at<std::uint16_t>(output, i);
+    case Datatype::uint32:
+      return element_at<std::uint32_t>(output, i);
+    case Datatype::uint64: {
+      const auto value = element_at<std::uint64_t>(output, i);
+      if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+        throw InputError(
+            fmt::format("its output '{}' has {}, which is larger than an int64: "
+                        "expected --format jsonl or csv",
+                        output.name, value));
+      return static_cast<std::int64_t>(value);
+    }
+    case Datatype::int8:
+      return element_at<std::int8_t>(output, i);
+    case Datatype::int16:
+      return element_at<std::int16_t>(output, i);
+    case Datatype::int32:
+      return element_at<std::int32_t>(output, i);
+    default:
+      return element_at<std::int64_t>(output, i);
+  }
+}
+
+float real_at(const InferTensor& output, std::size_t i) {
+  if (output.datatype == Datatype::fp16)
+    return float16_to_float(element_at<std::uint16_t>(output, i));
+  if (output.datatype == Datatype::bf16)
+    return bfloat16_to_float(element_at<std::uint16_t>(output, i));
+  return element_at<float>(output, i);
+}
+
+template <class Read>
+data::Feature values_of(const InferTensor& output, std::size_t row, const Read& read) {
   const std::size_t count = elements_a_row(output);
-  if (output.datatype == Datatype::bytes) {
-    const auto first = output.strings.begin() + static_cast<std::ptrdiff_t>(row * count);
-    return std::vector<std::string>(first, first + static_cast<std::ptrdiff_t>(count));
+  std::vector<std::decay_t<decltype(read(output, 0))>> values;
+  for (std::size_t i = row * count; i < (row + 1) * count; ++i) values.push_back(read(output, i));
+  return values;
+}
+
+data::Feature feature_of(const InferTensor& output, std::size_t row) {
+  switch (kind_of(output.datatype)) {
+    case ValueKind::real:
+      return values_of(output, row, &real_at);
+    case ValueKind::real64:
+      return values_of(output, row, &element_at<double>);
+    case ValueKind::integer:
+      return values_of(output, row, &integer_at);
+    default:
+      return values_of(output, row,
+                       [](const InferTensor& texts, std::size_t i) { return texts.strings[i]; });
   }
-  std::vector<float> reals;
-  std::vector<std::int64_t> integers;
-  for (std::size_t i = row * count; i < (row + 1) * count; ++i) {
-    if (output.datatype == Datatype::fp32) {
-      reals.push_back(float_at(output, i));
-      continue;
-    }
-    const auto element = serve::element_to_json(output, i);
-    if (element.is_boolean()) {
-      integers.push_back(element.get<bool>() ? 1 : 0);
-    } else if (element.is_number_integer()) {
-      integers.push_back(element.get<std::int64_t>());
-    } else {
-      // JSON has no number for what is not finite.
-      reals.push_back(element.is_number() ? element.get<float>() : std::nanf(""));
-    }
-  }
-  if (!integers.empty()) return integers;
-  return reals;
 }
 
 class ExampleRows final : public RowFormat {
@@ -89,7 +139,7 @@ class Parquet final : public RowWriter {
       : file_(std::move(file)), fields_(std::move(fields)) {}
 
   void write(const Row& row) override {
-    if (!writer_) writer_.emplace(file_, columns_of(row.outputs));
+    if (!writer_) open(row.outputs);
     const data::Feature number = std::vector<std::int64_t>{static_cast<std::int64_t>(row.number)};
     std::vector<data::ParquetWriter::Cell> cells = {{.values = &number}};
     for (const auto& column : fields_.columns)
@@ -110,30 +160,28 @@ class Parquet final : public RowWriter {
   }
 
   void close() override {
-    if (!writer_) writer_.emplace(file_, columns_of({}));
+    if (!writer_) open(std::vector<InferTensor>());
     writer_->close();
   }
 
  private:
-  // As the first row has them.
-  std::vector<ParquetColumn> columns_of(const std::vector<InferTensor>& outputs) const {
-    std::vector<ParquetColumn> columns = {
-        {.name = kRowColumn, .kind = ParquetColumn::Kind::integer}};
+  // As the model says it, so that all files have the same columns, or as the first row has them.
+  void open(const std::vector<InferTensor>& outputs) {
+    std::vector<FeatureType> columns = {{.name = kRowColumn, .kind = ValueKind::integer}};
     for (const auto& name : fields_.columns) {
-      const auto found = std::ranges::find(fields_.column_types, name, &ParquetColumn::name);
-      columns.push_back(found == fields_.column_types.end() ? ParquetColumn{.name = name} : *found);
+      const auto* const type = fields_.type_of(name);
+      columns.push_back(type == nullptr ? FeatureType{.name = name} : *type);
     }
-    for (const InferTensor& output : outputs) {
-      if (!fields_.is_wanted(output.name)) continue;
-      const auto feature = feature_of(output, 0);
-      const auto kind = std::holds_alternative<std::vector<float>>(feature)
-                            ? ParquetColumn::Kind::real
-                        : std::holds_alternative<std::vector<std::int64_t>>(feature)
-                            ? ParquetColumn::Kind::integer
-                            : ParquetColumn::Kind::text;
-      columns.push_back({.name = output.name, .kind = kind, .dimensions = output.shape.size() - 1});
-    }
-    return columns;
+    const auto add = [&](const auto& all) {
+      for (const auto& output : all) {
+        if (fields_.is_wanted(output.name))
+          columns.push_back({.name = output.name,
+                             .kind = kind_of(output.datatype),
+                             .dimensions = output.shape.size() - 1});
+      }
+    };
+    fields_.known_outputs.empty() ? add(outputs) : add(fields_.known_outputs);
+    writer_.emplace(file_, std::move(columns));
   }
 
   std::filesystem::path file_;

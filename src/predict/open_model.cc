@@ -1,6 +1,5 @@
 #include "predict/open_model.h"
 
-#include <torch/script.h>
 #include <torch/torch.h>
 
 namespace sullae::predict {
@@ -14,10 +13,7 @@ serve::ModelConfig config_of(const train::FoundModel& found, const PredictOption
 
 }  // namespace
 
-OneWay::OneWay() {
-  torch::set_num_threads(1);
-  torch::jit::setGraphExecutorOptimize(false);
-}
+OneWay::OneWay() { torch::set_num_threads(1); }
 
 OpenModel::OpenModel(const PredictOptions& options)
     : found(train::find_model(options.model)),

@@ -12,8 +12,7 @@
 
 namespace sullae::predict {
 
-/// Each number is computed in one way: by one thread of libtorch, as long as this lives (batches are computed side by side), and by what
-/// a script says, and not, after some batches, by what the first ones have led libtorch to make of it.
+/// Each number is computed in one way: by one thread of libtorch, as long as this lives; batches are computed side by side.
 class OneWay {
  public:
   OneWay();

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <ranges>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/tools/work.h"
@@ -27,22 +29,34 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-// Of features nothing is known but by looking.
-void check_first(const PredictOptions& options, const data::Dataset& set) {
-  if (options.columns.empty()) return;
-  data::Example first;
-  try {
-    first = set.read(0);
-  } catch (const data::DamagedRecord&) {
-    return;
+std::string name_of_column(std::string_view feature) {
+  if (feature.starts_with(data::feature::kColumn))
+    feature.remove_prefix(data::feature::kColumn.size());
+  return std::string(feature);
+}
+
+// Where neither the set nor any of the first samples has one.
+void check_columns(const PredictOptions& options, const data::Dataset& set) {
+  constexpr std::size_t kLookedAt = 1000;
+  std::set<std::string> names;
+  for (const auto& type : set.feature_types()) names.insert(name_of_column(type.name));
+  const auto missing = [&] {
+    return std::ranges::find_if(options.columns,
+                                [&](const auto& column) { return !names.contains(column); });
+  };
+  bool any = false;
+  for (std::size_t i = 0; i < std::min(kLookedAt, set.size()); ++i) {
+    if (missing() == options.columns.end()) return;
+    try {
+      for (const auto& [name, feature] : set.read(i).features) names.insert(name_of_column(name));
+      any = true;
+    } catch (const data::DamagedRecord&) {
+      continue;  // as whoever predicts is told
+    }
   }
-  std::vector<std::string> names;
-  for (const auto& [name, feature] : first.features) names.push_back(name);
-  for (const auto& column : options.columns) {
-    if (column_of(first, column) != nullptr) continue;
-    throw InputError(fmt::format("--columns: samples have no '{}': expected some of {}", column,
+  if (any && missing() != options.columns.end())
+    throw InputError(fmt::format("--columns: samples have no '{}': expected some of {}", *missing(),
                                  fmt::join(names, ", ")));
-  }
 }
 
 void check_classes(const PredictOptions& options, const data::Dataset& set,
@@ -67,7 +81,7 @@ void check(const PredictOptions& options, const data::Dataset& set, const OpenMo
     throw InputError(fmt::format("--rows-per-file {}: {} samples would be more than {} files",
                                  options.rows_per_file, set.size(), kMostParts));
   check_names(options, opened.output_names(), {kRowColumn});
-  check_first(options, set);
+  check_columns(options, set);
   check_classes(options, set, opened.model);
   const auto whole = [](const fs::path& path) {
     std::error_code error;
@@ -83,20 +97,17 @@ void check(const PredictOptions& options, const data::Dataset& set, const OpenMo
   data::check_not_read(options.data, options.output);
 }
 
-// The same for all parts; of formats whose files have types.
-std::vector<data::ParquetColumn> column_types(const PredictOptions& options,
-                                              const data::Dataset& set) {
-  std::vector<data::ParquetColumn> types;
-  if (options.format != "parquet" || options.columns.empty()) return types;
-  for (auto& column : data::parquet_columns(set)) {
-    constexpr auto kKept = data::feature::kColumn;
-    if (column.name.starts_with(kKept)) {
-      column.name.erase(0, kKept.size());
-      types.insert(types.begin(), std::move(column));
-    } else {
-      types.push_back(std::move(column));
-    }
-  }
+// The same for all parts.
+std::vector<data::FeatureType> column_types(const PredictOptions& options,
+                                            const data::Dataset& set) {
+  if (options.columns.empty()) return {};
+  const bool has_types = options.format == "parquet";
+  auto types = has_types ? data::parquet_columns(set) : set.feature_types();
+  // A kept column before a feature of its name.
+  std::ranges::stable_partition(types, [](const data::FeatureType& type) {
+    return type.name.starts_with(data::feature::kColumn);
+  });
+  for (auto& type : types) type.name = name_of_column(type.name);
   return types;
 }
 
@@ -117,7 +128,7 @@ class Run {
         parts_((set.size() + options.rows_per_file - 1) / options.rows_per_file),
         folder_(options.output, options.format, parts_),
         predictor_(opened.model, set, options),
-        output_names_(opened.output_names()),
+        outputs_(opened.model.codec().outputs()),
         column_types_(column_types(options, set)) {}
 
   Predicted run(const std::function<json()>& describe, const ShowProgress& show) {
@@ -159,7 +170,7 @@ class Run {
     auto writer = make_row_writer(options_.format, folder_.part(part),
                                   {.columns = options_.columns,
                                    .outputs = options_.outputs,
-                                   .known_outputs = output_names_,
+                                   .known_outputs = outputs_,
                                    .column_types = column_types_});
     // The part is there when what was seen of it is.
     const auto seen = predictor_.predict(begin_of(part), end_of(part), *writer, show);
@@ -208,8 +219,8 @@ class Run {
   std::size_t parts_;
   OutputFolder folder_;
   PartPredictor predictor_;
-  std::vector<std::string> output_names_;
-  std::vector<data::ParquetColumn> column_types_;
+  std::vector<serve::TensorSignature> outputs_;
+  std::vector<data::FeatureType> column_types_;
 };
 
 }  // namespace

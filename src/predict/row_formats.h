@@ -32,9 +32,10 @@ inline std::size_t elements_a_row(const serve::InferTensor& output) {
   return count;
 }
 
-/// Of an output of FP32.
-inline float float_at(const serve::InferTensor& output, std::size_t index) {
-  float value = 0;
+/// Of an output whose elements those are in memory.
+template <class Value>
+Value element_at(const serve::InferTensor& output, std::size_t index) {
+  Value value{};
   std::memcpy(&value, output.data.data() + index * sizeof value, sizeof value);
   return value;
 }

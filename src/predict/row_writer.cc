@@ -47,6 +47,11 @@ bool RowFields::is_wanted(const std::string& output) const {
   return outputs.empty() || std::ranges::find(outputs, output) != outputs.end();
 }
 
+const data::FeatureType* RowFields::type_of(const std::string& column) const {
+  const auto found = std::ranges::find(column_types, column, &data::FeatureType::name);
+  return found == column_types.end() ? nullptr : &*found;
+}
+
 std::vector<std::string> formats() {
   std::vector<std::string> names;
   for (const auto& kind : kKinds) names.emplace_back(kind.name);

@@ -26,12 +26,14 @@ struct RowFields {
   std::vector<std::string> columns;  ///< that travel along
   /// Of the model's; empty for all.
   std::vector<std::string> outputs;
-  /// Those that the model says it has; empty where it says nothing.
-  std::vector<std::string> known_outputs;
-  /// Of `columns`, for formats whose files say of which type a column is.
-  std::vector<data::ParquetColumn> column_types;
+  /// Those that the model says it has, [-1, …] each; empty where it says nothing.
+  std::vector<serve::TensorSignature> known_outputs;
+  /// Of those of `columns` of which the data set says it, or whose files must say it.
+  std::vector<data::FeatureType> column_types;
 
   bool is_wanted(const std::string& output) const;
+  /// Null where nothing is known.
+  const data::FeatureType* type_of(const std::string& column) const;
 };
 
 /// What is written of a sample.

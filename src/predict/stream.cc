@@ -155,7 +155,9 @@ class Stream {
   std::unique_ptr<RowFormat> make_format() const {
     const auto outputs = opened_.output_names();
     check_names(options_, outputs, {kOwn.begin(), kOwn.end()});
-    RowFields fields{.number = false, .outputs = options_.outputs, .known_outputs = outputs};
+    RowFields fields{.number = false,
+                     .outputs = options_.outputs,
+                     .known_outputs = opened_.model.codec().outputs()};
     fields.columns.assign(kOwn.begin(), kOwn.end());
     fields.columns.insert(fields.columns.end(), options_.columns.begin(), options_.columns.end());
     return make_row_format(options_.format, std::move(fields));

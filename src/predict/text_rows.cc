@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <concepts>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -22,7 +23,8 @@ using serve::InferTensor;
 
 // Strings with what is no UTF-8 as U+FFFD.
 void append(std::string& text, const std::string& value) { text += dump_json(json(value)); }
-void append(std::string& text, float value) {
+template <std::floating_point Real>
+void append(std::string& text, Real value) {
   if (!std::isfinite(value)) {
     text += "null";
     return;
@@ -36,10 +38,10 @@ void append(std::string& text, std::int64_t value) {
   fmt::format_to(std::back_inserter(text), "{}", value);
 }
 
-void append(std::string& text, const data::Feature& feature) {
+void append(std::string& text, const data::Feature& feature, bool is_list) {
   std::visit(
       [&](const auto& values) {
-        if (values.size() == 1) return append(text, values.front());
+        if (values.size() == 1 && !is_list) return append(text, values.front());
         text += '[';
         for (const auto& value : values) {
           if (text.back() != '[') text += ',';
@@ -52,9 +54,7 @@ void append(std::string& text, const data::Feature& feature) {
 
 void append_element(std::string& text, const InferTensor& output, std::size_t index) {
   if (output.datatype == Datatype::bytes) return append(text, output.strings[index]);
-  if (output.datatype == Datatype::fp32) {
-    return append(text, float_at(output, index));
-  }
+  if (output.datatype == Datatype::fp32) return append(text, element_at<float>(output, index));
   text += serve::element_to_json(output, index).dump();
 }
 
@@ -97,7 +97,8 @@ class JsonRows final : public RowFormat {
       sullae::predict::append(all.next(), column);
       text += ':';
       if (const auto* const feature = column_of(row.sample, column)) {
-        sullae::predict::append(text, *feature);
+        const auto* const type = fields().type_of(column);
+        sullae::predict::append(text, *feature, type != nullptr && type->dimensions > 0);
       } else {
         text += "null";
       }
@@ -150,6 +151,16 @@ class CsvRows final : public RowFormat {
   }
 
  private:
+  template <class Real>
+  static void append_real(std::string& field, Real value) {
+    // A NaN's sign says nothing.
+    if (std::isnan(value)) {
+      field += "nan";
+    } else {
+      fmt::format_to(std::back_inserter(field), "{}", value);
+    }
+  }
+
   static std::string field_of(const InferTensor& output, std::size_t row) {
     std::string field;
     const std::size_t count = elements_a_row(output);
@@ -159,7 +170,9 @@ class CsvRows final : public RowFormat {
       if (output.datatype == Datatype::bytes) {
         field += output.strings[index];
       } else if (output.datatype == Datatype::fp32) {
-        fmt::format_to(std::back_inserter(field), "{}", float_at(output, index));
+        append_real(field, element_at<float>(output, index));
+      } else if (output.datatype == Datatype::fp64) {
+        append_real(field, element_at<double>(output, index));
       } else {
         append_element(field, output, index);
       }
@@ -168,6 +181,13 @@ class CsvRows final : public RowFormat {
   }
 };
 
+template <class Outputs>
+std::vector<std::string> names_of(const Outputs& outputs) {
+  std::vector<std::string> names;
+  for (const auto& output : outputs) names.push_back(output.name);
+  return names;
+}
+
 // A row a line.
 class Lines final : public RowWriter {
  public:
@@ -175,11 +195,7 @@ class Lines final : public RowWriter {
       : format_(std::move(format)), file_(file) {}
 
   void write(const Row& row) override {
-    if (!has_names_) {
-      std::vector<std::string> outputs;
-      for (const InferTensor& output : row.outputs) outputs.push_back(output.name);
-      append_names(outputs);
-    }
+    if (!has_names_) append_names(names_of(row.outputs));
     format_->append(row, text_);
     text_ += '\n';
     constexpr std::size_t kEnough = std::size_t{1} << 20;
@@ -187,7 +203,7 @@ class Lines final : public RowWriter {
   }
   void close() override {
     // Of a part without a row.
-    if (!has_names_) append_names(format_->fields().known_outputs);
+    if (!has_names_) append_names(names_of(format_->fields().known_outputs));
     flush();
     file_.commit();
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
@@ -31,14 +32,35 @@ const Kind* kind_of(std::string_view scheme) {
   return nullptr;
 }
 
+// Which are no files.
+constexpr std::string_view kTopics = "kafka";
+
+bool is_scheme(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+  });
+}
+
+[[noreturn]] void refuse(const std::string& text, std::string_view scheme) {
+  std::string known = "a path";
+  for (const Kind& kind : kKinds) known += fmt::format(", {}", kind.example);
+  throw InputError(fmt::format(
+      "{}: there is no store '{}://' here: expected {}{}", text, scheme, known,
+      scheme == "hdfs" ? "; HDFS is read by WebHDFS: webhdfs://NAMENODE:9870/PATH" : ""));
+}
+
 }  // namespace
 
 std::optional<Location> find_location(const std::filesystem::path& path) {
   const std::string& text = path.native();
   const auto mark = text.find("://");
   if (mark == std::string::npos || mark == 0) return std::nullopt;
-  const Kind* const kind = kind_of(std::string_view(text).substr(0, mark));
-  if (kind == nullptr) return std::nullopt;
+  const auto scheme = std::string_view(text).substr(0, mark);
+  const Kind* const kind = kind_of(scheme);
+  if (kind == nullptr) {
+    if (is_scheme(scheme) && scheme != kTopics) refuse(text, scheme);
+    return std::nullopt;
+  }
   const std::string rest = text.substr(mark + 3);
   const auto slash = rest.find('/');
   Location location{.scheme = std::string(kind->scheme),

@@ -69,15 +69,24 @@ ModelDescription description_of(const CheckpointMetadata& metadata, const std::s
   }
 }
 
-void check_same_words(const CheckpointMetadata& found, const CheckpointMetadata& own,
+void check_same_model(const CheckpointMetadata& found, const CheckpointMetadata& own,
                       const std::string& option) {
   const auto before = description_of(found, option);
   const auto now = description_of(own, "--data");
-  if (before.words == now.words && before.classes == now.classes) return;
-  throw InputError(fmt::format(
-      "{}: the checkpoint is of other data: its model knows {} words and {} classes that are not "
-      "those of --data, which has {} and {}",
-      option, before.words.size(), before.classes.size(), now.words.size(), now.classes.size()));
+  if (before.words != now.words || before.classes != now.classes)
+    throw InputError(fmt::format(
+        "{}: the checkpoint is of other data: its model knows {} words and {} classes that are not "
+        "those of --data, which has {} and {}",
+        option, before.words.size(), before.classes.size(), now.words.size(), now.classes.size()));
+  for (const auto& [name, number] : now.numbers) {
+    const auto there = before.numbers.find(name);
+    const bool may_change = name == "dropout" || name == "min-count";
+    if (may_change || there == before.numbers.end() || there->second == number) continue;
+    throw InputError(
+        fmt::format("{}: the checkpoint is of a model with --{} {}, and this one has {}: "
+                    "expected the same",
+                    option, name, there->second, number));
+  }
 }
 
 data::TextEncoder make_text_encoder(const ModelDescription& description) {

@@ -54,9 +54,9 @@ void add_description(CheckpointMetadata& metadata, const ModelDescription& descr
 /// Throws InputError where a checkpoint has none. `file` is for the message.
 ModelDescription description_of(const CheckpointMetadata& metadata, const std::string& file);
 
-/// Numbers that stood for other words fit a model as well, and mean nothing: throws InputError, which begins with
-/// `option`, where a checkpoint is of other words or classes than `own`.
-void check_same_words(const CheckpointMetadata& found, const CheckpointMetadata& own,
+/// Weights may fit a model in which they mean something else: throws InputError, which begins with `option`, where a checkpoint is of
+/// other words or classes than `own`, or of a network that computes otherwise.
+void check_same_model(const CheckpointMetadata& found, const CheckpointMetadata& own,
                       const std::string& option);
 
 /// How the texts of a model become numbers.

@@ -83,7 +83,7 @@ class Evaluator {
       if (!std::filesystem::exists(file)) return false;
       throw;
     }
-    check_same_words(*metadata, own_, "--evaluator");
+    check_same_model(*metadata, own_, "--evaluator");
     const RunState state = run_state_of(*metadata);
     const auto epoch = static_cast<int>(state.step == 0 ? state.epoch - 1 : state.epoch);
     const Evaluation result =

@@ -1,6 +1,13 @@
 #include "train/export.h"
 
+#include <fmt/format.h>
+
+#include "base/log.h"
 #include "repository/publish.h"
+#include "storage/storage.h"
+#include "sullae/error.h"
+#include "sullae/torch.h"
+#include "train/find_model.h"
 
 namespace sullae::train {
 namespace {
@@ -24,7 +31,37 @@ constexpr const char* kConfigText =
 # expect = { label = "…" }
 )";
 
+// What clients send, and what they get for it.
+const char* describe_use(const ModelDescription& model) {
+  if (!model.has_classes()) return "texts and writes what follows";
+  return model.input == InputKind::text ? "texts and gives classes" : "images and gives classes";
+}
+
 }  // namespace
+
+void check_replaces(const fs::path& model, const ModelDescription& own) {
+  if (!storage::exists(model)) return;
+  FoundModel newest;
+  try {
+    newest = find_model(model);
+  } catch (const InputError&) {
+    return;  // it has no version
+  }
+  if (newest.file.filename() != repository::kModelFile)
+    throw InputError(
+        fmt::format("--export: {} is a TorchScript module, and a version of a recipe is answered "
+                    "otherwise: expected another name (--export-name)",
+                    newest.file.string()));
+  const auto there = description_of(read_checkpoint_metadata(newest.file), newest.file.string());
+  if (std::string_view(describe_use(there)) != describe_use(own))
+    throw InputError(
+        fmt::format("--export: the model in {} takes {}, and this one takes {}: expected another "
+                    "name (--export-name)",
+                    model.string(), describe_use(there), describe_use(own)));
+  if (there.classes != own.classes)
+    log::warning("--export: the classes of {} are others than those of its newest version",
+                 model.string());
+}
 
 fs::path export_version(const fs::path& directory, const std::string& name,
                         const std::function<void(const fs::path& file)>& write) {

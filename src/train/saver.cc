@@ -36,7 +36,7 @@ std::optional<RunState> Saver::load(torch::nn::Module& model, LoadedCheckpoint& 
     if (!found || !describe_) return;
     CheckpointMetadata own;
     describe_(own);
-    check_same_words(found->metadata, own, "--resume");
+    check_same_model(found->metadata, own, "--resume");
   });
   std::int64_t is_found = found.has_value() ? 1 : 0;
   ranks_.all.broadcast(&is_found, 1, DataType::int64, 0);

@@ -85,6 +85,10 @@ bool has_batch_norms(const torch::nn::Module& model) {
   });
 }
 
+std::filesystem::path export_folder(const RecipeOptions& options, const Recipe& recipe) {
+  return options.export_dir / (options.export_name.empty() ? recipe.name() : options.export_name);
+}
+
 // The weights as they are now, as a version of a model repository.
 void export_model(Loop& loop, const Recipe& recipe, const RecipeOptions& options,
                   const ModelDescription& description) {
@@ -92,9 +96,9 @@ void export_model(Loop& loop, const Recipe& recipe, const RecipeOptions& options
   CheckpointMetadata metadata;
   add_configuration(metadata, options.configuration);
   add_description(metadata, description);
-  const auto exported = export_version(
-      options.export_dir, options.export_name.empty() ? recipe.name() : options.export_name,
-      [&](const std::filesystem::path& file) { loop.save_weights(file, metadata); });
+  const auto exported =
+      export_version(options.export_dir, export_folder(options, recipe).filename().string(),
+                     [&](const std::filesystem::path& file) { loop.save_weights(file, metadata); });
   loop.note(fmt::format("exported as {}: `sullae serve {}` serves it", exported.string(),
                         options.export_dir.string()));
 }
@@ -114,6 +118,8 @@ std::optional<Report> train(const Recipe& recipe, const RecipeOptions& options,
   check_same_on_all(alone, "how many samples there are",
                     fmt::format("{} + {}", task->size(Split::train), task->size(Split::test)));
   require_samples(*task);
+  if (!checked.export_dir.empty())
+    on_root(alone, 0, [&] { check_replaces(export_folder(checked, recipe), task->description()); });
   const auto objective = task->objective(checked.label_smoothing);
   const auto model = task->model();
   if (checked.sync_batch_norm && !has_batch_norms(*model))

@@ -27,6 +27,13 @@ TEST(CommandLine, SaysWhichOptionWasProbablyMeant) {
       {{"server"}, "'server' is not a command of sullae (did you mean serve?); see sullae --help"},
       {{"train", "mnst"},
        "'mnst' is not a command of sullae train (did you mean mnist?); see sullae train --help"},
+      {{"run", "--nproc-per-node", "2", "true"},
+       "--nproc-per-node is not an option of sullae run (did you mean -np?); see sullae run "
+       "--help"},
+      {{"run", "--tag", "true"}, "--tag is not an option of sullae run (did you mean --no-tag?)"},
+      {{"train", "mnist", "--epochs", "abc"},
+       "sullae train mnist: --epochs: 'abc' is not a whole number; see sullae train mnist --help"},
+      {{"serve"}, "sullae serve: repository is required; see sullae serve --help"},
       {{"jobs", "sue"}, "'sue' is not a command of sullae jobs; see sullae jobs --help"},
   };
   for (const auto& [words, message] : cases) {

@@ -293,6 +293,24 @@ TEST_F(Online, AModelThatCannotLearnHarmsNoOther) {
   EXPECT_TRUE(contains(named.standard_error, "examples.db")) << named.standard_error;
 }
 
+// Whoever starts it again and again looks at how it ended.
+TEST_F(Online, OnceSaysByItsEndThatItFailed) {
+  give(praised_twists(5));
+  const auto once = [&] {
+    return run_program({sullae_program(), "online", repository_, "--once"});
+  };
+  configure("[online]\nmin_exampels = 2\n");
+  const auto refused = once();
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_TRUE(contains(refused.standard_error, "has not learnt: ")) << refused.standard_error;
+  EXPECT_TRUE(contains(refused.standard_error, "'min_exampels' is no setting"));
+  configure(std::string(kLearning) + "data = \"/nowhere\"\n");
+  EXPECT_EQ(once().exit_code, 1);
+  configure(std::string(kLearning) + "tolerance = 100\n");
+  EXPECT_EQ(once().exit_code, 0);
+  EXPECT_EQ(once().exit_code, 0) << "nothing waits";
+}
+
 TEST_F(Online, RemovesOldVersionsThatItPublished) {
   configure(std::string(kLearning) + "tolerance = 100\nkeep_versions = 2\n");
   for (int round = 0; round < 4; ++round) {

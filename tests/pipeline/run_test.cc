@@ -176,6 +176,39 @@ makes = "something"
   EXPECT_EQ(count('c'), 1);
 }
 
+// The others go on, and whoever is to know is told.
+TEST_F(PipelineRun, ThatCannotBeNotedIsDone) {
+  define(R"(
+[tell]
+command = "echo $SULLAE_PIPELINE_EVENT > told"
+[steps.a]
+run = "cd .sullae/pipelines/nightly/runs/* && rm run.json && mkdir -p run.json/in-its-place; false"
+[steps.b]
+run = "sleep 1; echo b >> trace"
+[steps.c]
+run = "echo c >> trace"
+after = "b"
+)");
+  const auto ended = run();
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_TRUE(contains(ended.standard_output, "what becomes of steps cannot be noted"))
+      << ended.standard_output;
+  EXPECT_EQ(read("told"), "failed\n");
+  EXPECT_EQ(read("trace"), "b\nc\n");
+}
+
+TEST_F(PipelineRun, AFailureIsToldByItsOwnWords) {
+  define(R"(
+[steps.a]
+run = "test -e again || echo the first reason; touch again; false"
+)");
+  const std::vector<std::string> at{"--scheduled", "2026-11-24"};
+  EXPECT_TRUE(contains(run(at).standard_output, "    the first reason"));
+  const auto second = run(at).standard_output;
+  EXPECT_TRUE(contains(second, "a: FAILED: ended with exit code 1, and has printed nothing"))
+      << second;
+}
+
 TEST_F(PipelineRun, StepsHaveAttemptsAndATime) {
   define(R"(
 [steps.a]

@@ -47,6 +47,17 @@ TEST(LocalFiles, ThatOthersHaveForThemselvesAreNotAbsent) {
   EXPECT_EQ(error, file.string() + ": Permission denied");
 }
 
+TEST(LocalFiles, AreNotThoseOfStoresThatThereAreNot) {
+  EXPECT_EQ(error_of<InputError>([] { storage::status("hdfs://names/x"); }),
+            "hdfs://names/x: there is no store 'hdfs://' here: expected a path, s3://BUCKET/PATH, "
+            "webhdfs://HOST:PORT/PATH, swebhdfs://HOST:PORT/PATH; HDFS is read by WebHDFS: "
+            "webhdfs://NAMENODE:9870/PATH");
+  EXPECT_TRUE(contains(error_of<InputError>([] { storage::is_remote("file:///tmp"); }),
+                       "there is no store 'file://' here"));
+  EXPECT_FALSE(storage::is_remote("kafka://host:9092/topic"));
+  EXPECT_FALSE(storage::is_remote("/tmp/a://b"));
+}
+
 class Stores : public ::testing::TestWithParam<const char*> {
  protected:
   std::filesystem::path at(const std::string& path) const {

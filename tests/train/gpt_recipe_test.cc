@@ -121,6 +121,11 @@ TEST_F(GptRecipe, MistakesAreTold) {
                      }())
                 .exit_code,
             0);
+  // Nor are weights of so many heads those of others, which they fit.
+  auto heads = few;
+  heads.insert(heads.end(), {"--heads", "1"});
+  EXPECT_TRUE(contains(refused(path("long.txt"), heads),
+                       "--resume: the checkpoint is of a model with --heads "));
   std::string others;
   for (int i = 0; i < 300; ++i) others += "kitten mitten written\n";
   EXPECT_TRUE(contains(refused(write("others.txt", others), few),

@@ -49,6 +49,8 @@ class Dataset {
   virtual std::string place(std::size_t i) const = 0;
   /// The names of the classes, in the order of their labels; empty where the set does not say.
   virtual const std::vector<std::string>& classes() const;
+  /// Of features that are of a type by the set's own word; of others only samples tell.
+  virtual std::vector<FeatureType> feature_types() const { return {}; }
 };
 using DatasetPtr = std::shared_ptr<const Dataset>;
 

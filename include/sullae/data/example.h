@@ -27,9 +27,20 @@ inline constexpr std::string_view kColumn =
     "column/";  ///< begins the names of a table's kept columns
 }  // namespace feature
 
-/// The values of a feature: of one of the three kinds that tf.train.Feature has.
-using Feature =
-    std::variant<std::vector<std::string>, std::vector<float>, std::vector<std::int64_t>>;
+/// The values of a feature: of one of the three kinds that tf.train.Feature has, or, of a table's kept column, double.
+using Feature = std::variant<std::vector<std::string>, std::vector<float>,
+                             std::vector<std::int64_t>, std::vector<double>>;
+
+/// What a feature is in all samples that have it.
+struct FeatureType {
+  enum class Kind { text, bytes, real, real64, integer };  ///< a text is UTF-8
+  std::string name;
+  Kind kind = Kind::text;
+  /// 0: one value; 1: a list of values; 2: a list of lists …
+  std::size_t dimensions = 0;
+
+  bool operator==(const FeatureType&) const = default;
+};
 
 /// Features by name, in the order of names: found, set and gone through as in a std::map, and one
 /// block of memory. Samples are made by the million, and have a few features each. Threads may read

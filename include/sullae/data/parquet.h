@@ -12,23 +12,13 @@
 
 namespace sullae::data {
 
-/// A column, and what its cells hold. A cell may also be null.
-struct ParquetColumn {
-  enum class Kind { text, bytes, real, integer };  ///< string, binary, float, int64
-  std::string name;
-  Kind kind = Kind::text;
-  /// 0: one value; 1: a list of values; 2: a list of lists …
-  std::size_t dimensions = 0;
-
-  bool operator==(const ParquetColumn&) const = default;
-};
-
-/// The columns for samples like those of a set, of which `most` are looked at, in runs from its beginning to its end: a
+/// The columns for samples like those of a set: what it says of its features, and of others what they are in `most` samples, which
+/// are looked at in runs from its beginning to its end: a
 /// feature of bytes that are UTF-8 in all of them is a text, one that has
 /// other than one value in some is a list. Damaged samples are passed over. Throws InputError for a feature that is of two kinds.
-std::vector<ParquetColumn> parquet_columns(const Dataset& set, std::size_t most = 1000);
+std::vector<FeatureType> parquet_columns(const Dataset& set, std::size_t most = 1000);
 
-/// Writes a Parquet file, in row groups of about 64 MB before compression, with checksums of pages. It appears when close() is
+/// Writes a Parquet file, whose columns are string, binary, float, double and int64, or lists of those, and whose cells may be null, in row groups of about 64 MB before compression, with checksums of pages. It appears when close() is
 /// called, whole, and not at all without it. Equal samples give equal bytes. Used by one thread.
 class ParquetWriter {
  public:
@@ -39,7 +29,7 @@ class ParquetWriter {
     std::vector<std::size_t> sizes = {};
   };
 
-  ParquetWriter(const std::filesystem::path& file, std::vector<ParquetColumn> columns,
+  ParquetWriter(const std::filesystem::path& file, std::vector<FeatureType> columns,
                 Compression compression = Compression::snappy);
   ~ParquetWriter();
   ParquetWriter(const ParquetWriter&) = delete;

@@ -5,6 +5,7 @@ class Log {
     this.path = path;
     this.end = -1;
     this.kept = 0;  // letters
+    this.begins = [];  // of the pieces, in bytes of the file
     this.before = make('span');
     this.root = make('pre', {class: 'log', tabindex: 0, 'aria-label': 'log'});
   }
@@ -26,14 +27,19 @@ class Log {
     if (piece.begin !== this.end) {
       this.root.replaceChildren(this.before);
       this.kept = 0;
+      this.begins = [];
     }
     // Colours of a terminal.
-    if (piece.text) this.root.append(piece.text.replace(/\x1b\[[0-9;]*m/g, ''));
+    if (piece.text) {
+      this.root.append(piece.text.replace(/\x1b\[[0-9;]*m/g, ''));
+      this.begins.push(piece.begin);
+    }
     this.kept += piece.text.length;
     while (this.kept > most && this.root.childNodes.length > 2) {
       this.kept -= this.root.childNodes[1].length;
       this.root.childNodes[1].remove();
+      this.begins.shift();
     }
-    this.before.textContent = piece.end > this.kept + 3 ? `… about ${bytes(piece.end - this.kept)} before this\n` : '';
+    this.before.textContent = this.begins[0] > 0 ? `… ${bytes(this.begins[0])} before this\n` : '';
   }
 }

@@ -67,16 +67,14 @@ std::unique_ptr<Values> reals(const ArrayPtr& array) {
         if constexpr (std::is_same_v<Array, arrow::HalfFloatArray>) {
           return arrow::util::Float16::FromBits(of.Value(i)).ToFloat();
         } else {
-          return real_of(of.Value(i), false);
+          return static_cast<float>(of.Value(i));
         }
       });
 }
 
-std::unique_ptr<Values> real_keys(const ArrayPtr& array) {
-  return std::make_unique<PlainValues<arrow::DoubleArray, float>>(
-      array, +[](const arrow::DoubleArray& of, std::int64_t i) -> float {
-        return real_of(of.Value(i), true);
-      });
+std::unique_ptr<Values> doubles(const ArrayPtr& array) {
+  return std::make_unique<PlainValues<arrow::DoubleArray, double>>(
+      array, +[](const arrow::DoubleArray& of, std::int64_t i) { return of.Value(i); });
 }
 
 template <class Array>
@@ -119,7 +117,7 @@ class DictionaryValues final : public Values {
   std::unique_ptr<Values> dictionary_;
 };
 
-std::unique_ptr<Values> make_values(const ArrayPtr& array, bool is_key) {
+std::unique_ptr<Values> make_values(const ArrayPtr& array, bool is_kept) {
   switch (array->type_id()) {
     case arrow::Type::BOOL:
       return integers<arrow::BooleanArray>(array);
@@ -144,7 +142,7 @@ std::unique_ptr<Values> make_values(const ArrayPtr& array, bool is_key) {
     case arrow::Type::FLOAT:
       return reals<arrow::FloatArray>(array);
     case arrow::Type::DOUBLE:
-      return is_key ? real_keys(array) : reals<arrow::DoubleArray>(array);
+      return is_kept ? doubles(array) : reals<arrow::DoubleArray>(array);
     case arrow::Type::STRING:
     case arrow::Type::BINARY:
       return bytes<arrow::BinaryArray>(array);
@@ -159,7 +157,7 @@ std::unique_ptr<Values> make_values(const ArrayPtr& array, bool is_key) {
     case arrow::Type::DICTIONARY:
       return std::make_unique<DictionaryValues>(
           array,
-          make_values(static_cast<const arrow::DictionaryArray&>(*array).dictionary(), is_key));
+          make_values(static_cast<const arrow::DictionaryArray&>(*array).dictionary(), is_kept));
     default:
       return std::make_unique<PlainValues<arrow::Array, std::string>>(array, &as_text);
   }
@@ -184,7 +182,7 @@ bool holds_lists(arrow::Type::type type) {
 
 class ColumnOfFeatures final : public FeatureColumn {
  public:
-  ColumnOfFeatures(const ArrayPtr& array, bool is_key) : array_(array) {
+  ColumnOfFeatures(const ArrayPtr& array, bool is_kept) : array_(array) {
     ArrayPtr below = array;
     while (holds_lists(below->type_id())) {
       lists_.push_back(below);
@@ -199,7 +197,7 @@ class ColumnOfFeatures final : public FeatureColumn {
         below = static_cast<const arrow::FixedSizeListArray&>(*below).values();
       }
     }
-    values_ = make_values(below, is_key);
+    values_ = make_values(below, is_kept);
   }
 
   std::optional<Feature> at(std::int64_t row) const override {
@@ -296,9 +294,18 @@ bool is_text(const arrow::DataType& type) {
          type.id() == arrow::Type::STRING_VIEW;
 }
 
+// What a cell, or each value of it, is.
+const arrow::DataType& value_type(const arrow::DataType& type) {
+  if (holds_lists(type.id())) return value_type(*type.field(0)->type());
+  if (type.id() == arrow::Type::DICTIONARY)
+    return value_type(*static_cast<const arrow::DictionaryType&>(type).value_type());
+  return type;
+}
+
 bool holds_bytes(const arrow::DataType& type) {
-  return type.id() == arrow::Type::BINARY || type.id() == arrow::Type::LARGE_BINARY ||
-         type.id() == arrow::Type::BINARY_VIEW;
+  const auto id = value_type(type).id();
+  return id == arrow::Type::BINARY || id == arrow::Type::LARGE_BINARY ||
+         id == arrow::Type::BINARY_VIEW || id == arrow::Type::FIXED_SIZE_BINARY;
 }
 
 }  // namespace
@@ -316,15 +323,16 @@ TypedColumn describe(const Leaf& leaf) {
           .is_string = is_text(*leaf.type),
           .is_binary = holds_bytes(*leaf.type),
           .is_list = holds_lists(leaf.type->id()),
+          .is_double = value_type(*leaf.type).id() == arrow::Type::DOUBLE,
           .type = leaf.type->ToString()};
 }
 
 std::unique_ptr<FeatureColumn> make_feature_column(const arrow::RecordBatch& batch,
-                                                   const std::vector<int>& path, bool is_key) {
+                                                   const std::vector<int>& path, bool is_kept) {
   ArrayPtr array = batch.column(path.front());
   for (std::size_t depth = 1; depth < path.size(); ++depth)
     array = value_of(static_cast<const arrow::StructArray&>(*array).GetFlattenedField(path[depth]));
-  return std::make_unique<ColumnOfFeatures>(array, is_key);
+  return std::make_unique<ColumnOfFeatures>(array, is_kept);
 }
 
 }  // namespace sullae::data

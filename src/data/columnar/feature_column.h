@@ -37,9 +37,9 @@ class FeatureColumn {
   /// The values of all rows, or nothing where one is null, or may have several, or none. Throws as at() does.
   virtual std::optional<Feature> all() const = 0;
 };
-/// `path` of a Leaf, whose first number is that of the column in the batch here. Throws DamagedRecord. `is_key`: see real_of().
+/// `path` of a Leaf, whose first number is that of the column in the batch here. Throws DamagedRecord. With `is_kept`, doubles stay what they are.
 std::unique_ptr<FeatureColumn> make_feature_column(const arrow::RecordBatch& batch,
                                                    const std::vector<int>& path,
-                                                   bool is_key = false);
+                                                   bool is_kept = false);
 
 }  // namespace sullae::data

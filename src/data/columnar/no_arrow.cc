@@ -19,7 +19,7 @@ DatasetPtr open_arrow_set(const std::filesystem::path& path, const Opening&) { r
 
 class ParquetWriter::Impl {};
 
-ParquetWriter::ParquetWriter(const std::filesystem::path& file, std::vector<ParquetColumn>,
+ParquetWriter::ParquetWriter(const std::filesystem::path& file, std::vector<FeatureType>,
                              Compression) {
   refuse(file);
 }

@@ -10,12 +10,13 @@
 namespace sullae::data {
 namespace {
 
-using Kind = ParquetColumn::Kind;
+using Kind = FeatureType::Kind;
 
 struct SeenKind {
   Kind kind;
-  std::size_t sample;  // where it was seen first
+  std::size_t sample = 0;  // where it was seen first
   bool is_list = false;
+  bool is_told = false;  // by the set
 };
 
 bool is_utf8(const std::vector<std::string>& values) {
@@ -26,6 +27,7 @@ bool is_utf8(const std::vector<std::string>& values) {
 
 Kind kind_of(std::string_view name, const Feature& feature) {
   if (std::holds_alternative<std::vector<float>>(feature)) return Kind::real;
+  if (std::holds_alternative<std::vector<double>>(feature)) return Kind::real64;
   if (std::holds_alternative<std::vector<std::int64_t>>(feature)) return Kind::integer;
   const bool is_image = name == feature::kImage || name == feature::kPixels;
   return !is_image && is_utf8(std::get<std::vector<std::string>>(feature)) ? Kind::text
@@ -33,8 +35,9 @@ Kind kind_of(std::string_view name, const Feature& feature) {
 }
 
 const char* name_of(Kind kind) {
-  return kind == Kind::real ? "numbers with fractions"
-                            : (kind == Kind::integer ? "whole numbers" : "bytes");
+  return kind == Kind::real || kind == Kind::real64
+             ? "numbers with fractions"
+             : (kind == Kind::integer ? "whole numbers" : "bytes");
 }
 
 bool are_bytes(Kind kind) { return kind == Kind::text || kind == Kind::bytes; }
@@ -53,8 +56,10 @@ std::vector<std::size_t> spread(std::size_t size, std::size_t most) {
 
 }  // namespace
 
-std::vector<ParquetColumn> parquet_columns(const Dataset& set, std::size_t most) {
+std::vector<FeatureType> parquet_columns(const Dataset& set, std::size_t most) {
   std::map<std::string, SeenKind> seen;
+  for (const FeatureType& type : set.feature_types())
+    seen[type.name] = {.kind = type.kind, .is_list = type.dimensions > 0, .is_told = true};
   for (const std::size_t i : spread(set.size(), most)) {
     Example example;
     try {
@@ -65,6 +70,7 @@ std::vector<ParquetColumn> parquet_columns(const Dataset& set, std::size_t most)
     for (const auto& [name, feature] : example.features) {
       const Kind kind = kind_of(name, feature);
       auto& column = seen.try_emplace(name, SeenKind{.kind = kind, .sample = i}).first->second;
+      if (column.is_told) continue;
       if (column.kind != kind && !(are_bytes(column.kind) && are_bytes(kind)))
         throw InputError(fmt::format(
             "feature '{}' is of {} in {}, and of {} in {}: expected one kind", name,
@@ -74,7 +80,7 @@ std::vector<ParquetColumn> parquet_columns(const Dataset& set, std::size_t most)
         column.is_list = true;
     }
   }
-  std::vector<ParquetColumn> columns;
+  std::vector<FeatureType> columns;
   for (const auto& [name, column] : seen)
     columns.push_back(
         {.name = name, .kind = column.kind, .dimensions = column.is_list ? std::size_t{1} : 0});

@@ -18,10 +18,10 @@
 namespace sullae::data {
 namespace {
 
-using Kind = ParquetColumn::Kind;
+using Kind = FeatureType::Kind;
 using BuilderPtr = std::unique_ptr<arrow::ArrayBuilder>;
 
-std::shared_ptr<arrow::DataType> type_of(const ParquetColumn& column) {
+std::shared_ptr<arrow::DataType> type_of(const FeatureType& column) {
   std::shared_ptr<arrow::DataType> type;
   switch (column.kind) {
     case Kind::text:
@@ -32,6 +32,9 @@ std::shared_ptr<arrow::DataType> type_of(const ParquetColumn& column) {
       break;
     case Kind::real:
       type = arrow::float32();
+      break;
+    case Kind::real64:
+      type = arrow::float64();
       break;
     case Kind::integer:
       type = arrow::int64();
@@ -77,6 +80,9 @@ void append_value(arrow::ArrayBuilder& builder, const Feature& feature, std::siz
   if (kind == Kind::real) {
     status =
         static_cast<arrow::FloatBuilder&>(builder).Append(std::get<std::vector<float>>(feature)[i]);
+  } else if (kind == Kind::real64) {
+    status = static_cast<arrow::DoubleBuilder&>(builder).Append(
+        std::get<std::vector<double>>(feature)[i]);
   } else if (kind == Kind::integer) {
     status = static_cast<arrow::Int64Builder&>(builder).Append(
         std::get<std::vector<std::int64_t>>(feature)[i]);
@@ -88,7 +94,7 @@ void append_value(arrow::ArrayBuilder& builder, const Feature& feature, std::siz
 }
 
 void append(arrow::ArrayBuilder& builder, const ParquetWriter::Cell& cell,
-            const ParquetColumn& column, std::size_t dimension, std::size_t& next) {
+            const FeatureType& column, std::size_t dimension, std::size_t& next) {
   if (dimension == column.dimensions) {
     append_value(builder, *cell.values, next++, column.kind);
     return;
@@ -113,6 +119,7 @@ std::size_t bytes_of(const Feature& feature) {
 
 bool is_of_kind(const Feature& feature, Kind kind) {
   if (kind == Kind::real) return std::holds_alternative<std::vector<float>>(feature);
+  if (kind == Kind::real64) return std::holds_alternative<std::vector<double>>(feature);
   if (kind == Kind::integer) return std::holds_alternative<std::vector<std::int64_t>>(feature);
   const auto* const texts = std::get_if<std::vector<std::string>>(&feature);
   if (texts == nullptr) return false;
@@ -123,7 +130,7 @@ bool is_of_kind(const Feature& feature, Kind kind) {
 }
 
 const char* word_of(Kind kind) {
-  constexpr const char* kNames[] = {"texts", "bytes", "numbers", "whole numbers"};
+  constexpr const char* kNames[] = {"texts", "bytes", "numbers", "doubles", "whole numbers"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -131,8 +138,7 @@ const char* word_of(Kind kind) {
 
 class ParquetWriter::Impl {
  public:
-  Impl(const std::filesystem::path& file, std::vector<ParquetColumn> columns,
-       Compression compression)
+  Impl(const std::filesystem::path& file, std::vector<FeatureType> columns, Compression compression)
       : name_(file.string()),
         columns_(std::move(columns)),
         output_(std::make_shared<Output>(file)) {
@@ -160,7 +166,7 @@ class ParquetWriter::Impl {
     });
   }
 
-  const std::vector<ParquetColumn>& columns() const { return columns_; }
+  const std::vector<FeatureType>& columns() const { return columns_; }
 
   void write(const std::vector<Cell>& cells) {
     for (std::size_t i = 0; i < columns_.size(); ++i) check(columns_[i], cells[i]);
@@ -187,7 +193,7 @@ class ParquetWriter::Impl {
   }
 
  private:
-  static void check(const ParquetColumn& column, const Cell& cell) {
+  static void check(const FeatureType& column, const Cell& cell) {
     if (cell.values == nullptr) return;
     if (!is_of_kind(*cell.values, column.kind))
       throw InputError(
@@ -232,7 +238,7 @@ class ParquetWriter::Impl {
   }
 
   std::string name_;
-  std::vector<ParquetColumn> columns_;
+  std::vector<FeatureType> columns_;
   std::shared_ptr<Output> output_;
   std::shared_ptr<arrow::Schema> schema_;
   std::vector<BuilderPtr> builders_;
@@ -241,7 +247,7 @@ class ParquetWriter::Impl {
   std::size_t bytes_ = 0;
 };
 
-ParquetWriter::ParquetWriter(const std::filesystem::path& file, std::vector<ParquetColumn> columns,
+ParquetWriter::ParquetWriter(const std::filesystem::path& file, std::vector<FeatureType> columns,
                              Compression compression)
     : impl_(std::make_unique<Impl>(file, std::move(columns), compression)) {}
 ParquetWriter::~ParquetWriter() = default;
@@ -257,7 +263,7 @@ void ParquetWriter::write(const Example& example) {
   }
   if (found < example.features.size()) {
     for (const auto& [name, feature] : example.features) {
-      if (std::ranges::find(impl_->columns(), name, &ParquetColumn::name) == impl_->columns().end())
+      if (std::ranges::find(impl_->columns(), name, &FeatureType::name) == impl_->columns().end())
         throw InputError(fmt::format("it has a feature '{}', which others do not have", name));
     }
   }

@@ -185,6 +185,7 @@ class JsonLinesDataset final : public TypedTable {
             .kind = kind,
             .is_string = kind == FeatureKind::bytes && !seen.is_list,
             .is_list = seen.is_list,
+            .is_double = kind == FeatureKind::real,
             .type = seen.is_list ? fmt::format("list of {}s", type) : type};
   }
 
@@ -198,6 +199,7 @@ class JsonLinesDataset final : public TypedTable {
     }
     if (value->is_null()) return std::nullopt;
     if (kinds_[k] == FeatureKind::bytes) return values_of<std::string>(*value, k);
+    if (kinds_[k] == FeatureKind::real && is_kept(k)) return values_of<double>(*value, k);
     if (kinds_[k] == FeatureKind::real) return values_of<float>(*value, k);
     return values_of<std::int64_t>(*value, k);
   }
@@ -216,8 +218,17 @@ class JsonLinesDataset final : public TypedTable {
         values.push_back(Value());
         if constexpr (!std::is_same_v<Value, std::string>)
           values.back() = static_cast<Value>(one.get<bool>());
+      } else if constexpr (std::is_same_v<Value, double>) {
+        constexpr std::int64_t kMost = std::int64_t{1} << 53;
+        if (is_beyond_int64(one) ||
+            (one.is_number_integer() && std::abs(one.get<std::int64_t>()) > kMost))
+          throw DamagedRecord(fmt::format(
+              "has {}, in a column of numbers with fractions, which hold whole numbers up to {}: "
+              "expected a column of whole numbers, or of texts",
+              one.dump(), kMost));
+        values.push_back(one.get<double>());
       } else if constexpr (std::is_same_v<Value, float>) {
-        values.push_back(real_of(one.get<double>(), is_kept(k)));
+        values.push_back(static_cast<float>(one.get<double>()));
       } else {
         if (std::is_same_v<Value, std::int64_t> && is_beyond_int64(one))
           throw DamagedRecord(fmt::format("{} is larger than an int64", one.dump()));

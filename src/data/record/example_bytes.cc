@@ -1,6 +1,8 @@
+#include <fmt/format.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <cmath>
 #include <map>
 #include <string_view>
 
@@ -30,6 +32,17 @@ Feature take(proto::Feature& feature) {
   }
 }
 
+// It has no doubles.
+float float_of(double value) {
+  const auto real = static_cast<float>(value);
+  if (std::trunc(value) == value && static_cast<double>(real) != value)
+    throw InputError(
+        fmt::format("{:.0f} is in a column of doubles, which tf.train.Example has as float32, with "
+                    "whole numbers up to 16777216: expected a column of whole numbers, or of texts",
+                    value));
+  return real;
+}
+
 struct Put {
   proto::Feature& feature;
   void operator()(const std::vector<std::string>& values) const {
@@ -38,6 +51,9 @@ struct Put {
   }
   void operator()(const std::vector<float>& values) const {
     feature.mutable_float_list()->mutable_value()->Add(values.begin(), values.end());
+  }
+  void operator()(const std::vector<double>& values) const {
+    for (const double value : values) feature.mutable_float_list()->add_value(float_of(value));
   }
   void operator()(const std::vector<std::int64_t>& values) const {
     feature.mutable_int64_list()->mutable_value()->Add(values.begin(), values.end());

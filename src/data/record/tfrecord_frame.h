@@ -25,6 +25,12 @@ Integer little_endian(const char* bytes) {
   return value;
 }
 
+/// Of the file `path`.
+inline std::filesystem::path tfrecord_index_of(std::filesystem::path path) {
+  path += ".idx";
+  return path;
+}
+
 /// The length in a header; empty where its CRC does not fit.
 inline std::optional<std::uint64_t> tfrecord_length(const char* header) {
   if (masked_crc32c({header, 8}) != little_endian<std::uint32_t>(header + 8)) return std::nullopt;

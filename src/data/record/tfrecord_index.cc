@@ -14,8 +14,7 @@ namespace {
 std::optional<std::vector<TFRecordPlace>> read_index(const std::filesystem::path& path,
                                                      std::uint64_t file_size) {
   if (storage::is_remote(path)) return std::nullopt;
-  auto index_path = path;
-  index_path += ".idx";
+  const auto index_path = tfrecord_index_of(path);
   std::error_code error;
   const auto index_time = std::filesystem::last_write_time(index_path, error);
   if (error || index_time < std::filesystem::last_write_time(path, error) || error)

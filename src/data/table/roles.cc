@@ -75,7 +75,7 @@ void choose_features(const std::vector<TypedColumn>& columns, const DatasetOptio
   std::optional<std::size_t> image;
   for (const auto name : kImageNames) {
     const auto named = find_named(columns, name);
-    if (!image && named && columns[*named].is_binary) image = named;
+    if (!image && named && columns[*named].is_binary && !columns[*named].is_list) image = named;
   }
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const TypedColumn& column = columns[i];

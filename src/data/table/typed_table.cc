@@ -49,9 +49,31 @@ void TypedTable::choose(const std::vector<TypedColumn>& columns, const DatasetOp
   kept_.resize(used_.size());
   for (auto& [name, column] : roles_.features) {
     column = place_of(column);
-    if (name.starts_with(feature::kColumn)) kept_[column] = true;
+    if (is_of_kept(name)) kept_[column] = true;
   }
   if (roles_.label) roles_.label = place_of(*roles_.label);
+}
+
+Feature TypedTable::to_float32(const Feature& doubles) {
+  std::vector<float> reals;
+  for (const double value : std::get<std::vector<double>>(doubles))
+    reals.push_back(static_cast<float>(value));
+  return reals;
+}
+
+std::vector<FeatureType> TypedTable::feature_types() const {
+  std::vector<FeatureType> types;
+  for (const auto& [name, k] : roles_.features) {
+    const TypedColumn& column = columns_[k];
+    auto kind = column.is_binary ? FeatureType::Kind::bytes : FeatureType::Kind::text;
+    if (column.kind == FeatureKind::integer) kind = FeatureType::Kind::integer;
+    if (column.kind == FeatureKind::real)
+      kind = column.is_double && is_of_kept(name) ? FeatureType::Kind::real64
+                                                  : FeatureType::Kind::real;
+    types.push_back(
+        {.name = name, .kind = kind, .dimensions = column.is_list ? std::size_t{1} : 0});
+  }
+  return types;
 }
 
 void TypedTable::find_classes(std::vector<std::string> named,

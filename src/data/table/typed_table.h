@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@ std::string text_of(const Feature& feature);
 class TypedTable : public Dataset {
  public:
   const std::vector<std::string>& classes() const final { return classes_; }
+  std::vector<FeatureType> feature_types() const final;
 
  protected:
   explicit TypedTable(std::string name) : name_(std::move(name)) {}
@@ -28,7 +30,7 @@ class TypedTable : public Dataset {
   /// Says what columns are; `used()` are the numbers of those that samples are made of, rising.
   void choose(const std::vector<TypedColumn>& columns, const DatasetOptions& options);
   const std::vector<std::size_t>& used() const { return used_; }
-  /// Whether used()[k] stands beside predictions, as a key.
+  /// Whether used()[k] stands beside predictions: what it holds, and all of it.
   bool is_kept(std::size_t k) const { return kept_[k]; }
   std::optional<std::size_t> label() const { return label_; }
   /// The classes are `named`, whose numbers whole numbers are, or those that occur: `for_each_label(act)` calls act with each.
@@ -48,7 +50,11 @@ class TypedTable : public Dataset {
       }
     };
     for (const auto& [feature, k] : roles_.features) {
-      if (auto values = read(k)) example.features.insert_or_assign(feature, *std::move(values));
+      auto values = read(k);
+      if (!values) continue;
+      if (std::holds_alternative<std::vector<double>>(*values) && !is_of_kept(feature))
+        values = to_float32(*values);
+      example.features.insert_or_assign(feature, *std::move(values));
     }
     // Before the text, in whose front its class is put.
     if (roles_.label) set_label(i, read(*roles_.label), example);
@@ -71,6 +77,8 @@ class TypedTable : public Dataset {
   }
 
  private:
+  static bool is_of_kept(std::string_view feature) { return feature.starts_with(feature::kColumn); }
+  static Feature to_float32(const Feature& doubles);
   [[noreturn]] void fail(std::size_t i, std::size_t k, const std::string& why) const;
   void set_text(std::size_t i, std::size_t k, std::optional<Feature> cell, Example& example) const;
   std::string cell_text(std::size_t i, std::size_t k, std::optional<Feature> cell) const;

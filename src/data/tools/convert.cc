@@ -46,7 +46,7 @@ class TarPart final : public PartWriter {
 
 class ParquetPart final : public PartWriter {
  public:
-  ParquetPart(const std::filesystem::path& file, const std::vector<ParquetColumn>& columns,
+  ParquetPart(const std::filesystem::path& file, const std::vector<FeatureType>& columns,
               bool compress)
       : writer_(file, columns,
                 compress ? ParquetWriter::Compression::zstd : ParquetWriter::Compression::snappy) {}
@@ -60,7 +60,7 @@ class ParquetPart final : public PartWriter {
 // `columns`: of Parquet, those of all parts.
 std::unique_ptr<PartWriter> make_part(const ConvertOptions& options,
                                       const std::filesystem::path& file,
-                                      const std::vector<ParquetColumn>& columns) {
+                                      const std::vector<FeatureType>& columns) {
   if (options.format == "tar") return std::make_unique<TarPart>(file);
   if (options.format == "parquet")
     return std::make_unique<ParquetPart>(file, columns, options.compress);
@@ -143,7 +143,7 @@ Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageL
   const auto order = epoch_order(dataset.size(), options.order, 0);
   const auto ranks = static_cast<std::size_t>(options.ranks);
   const auto rank = static_cast<std::size_t>(options.rank);
-  std::vector<ParquetColumn> columns;
+  std::vector<FeatureType> columns;
   if (options.format == "parquet") columns = parquet_columns(dataset);
   // Neighbours, which may be of one row group of what is read.
   const std::size_t first = options.files * rank / ranks;

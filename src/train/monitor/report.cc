@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
+#include <cstddef>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/file.h"
 #include "base/json_message.h"
@@ -81,8 +82,8 @@ void Report::write(const std::filesystem::path& file) const {
 }
 
 Report Report::read(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  if (!stream) throw InputError(fmt::format("report {}: cannot be read", file.string()));
+  constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+  std::istringstream stream(read_file(file, kMostBytes));
   try {
     return parse_measured(stream).get<Report>();
   } catch (const nlohmann::json::exception& error) {

@@ -49,7 +49,9 @@ Documents read_documents(const RecipeOptions& options) {
   data::DamageLog damage(options.skip_damaged);
   const DataPaths paths = find_paths(options);
   const auto read = [&](const std::vector<std::filesystem::path>& files) {
-    return data::read_plain_texts(*data::open_dataset(files, reading_of(options, damage)), damage);
+    auto reading = reading_of(options, damage);
+    reading.unlabelled = true;
+    return data::read_plain_texts(*data::open_dataset(files, reading), damage);
   };
   Documents documents{
       .train = read(paths.train), .test = {}, .description = paths.description, .damaged = {}};

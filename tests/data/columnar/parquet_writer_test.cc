@@ -12,7 +12,7 @@ namespace sullae::testing {
 namespace {
 
 using namespace data;
-using Kind = ParquetColumn::Kind;
+using Kind = FeatureType::Kind;
 
 class Samples final : public Dataset {
  public:
@@ -82,11 +82,11 @@ TEST_F(ParquetWriting, ComesBackAsWritten) {
 TEST_F(ParquetWriting, ColumnsAreThoseOfTheFirstSamples) {
   const Samples set({sample(0), Example{}, sample(1), sample(2)});
   EXPECT_EQ(parquet_columns(set),
-            (std::vector<ParquetColumn>{{.name = "even", .kind = Kind::integer},
-                                        {.name = "image/encoded", .kind = Kind::bytes},
-                                        {.name = "number", .kind = Kind::integer},
-                                        {.name = "reals", .kind = Kind::real, .dimensions = 1},
-                                        {.name = "text", .kind = Kind::text}}));
+            (std::vector<FeatureType>{{.name = "even", .kind = Kind::integer},
+                                      {.name = "image/encoded", .kind = Kind::bytes},
+                                      {.name = "number", .kind = Kind::integer},
+                                      {.name = "reals", .kind = Kind::real, .dimensions = 1},
+                                      {.name = "text", .kind = Kind::text}}));
   Example other;
   other.set("number", std::string("seven"));
   EXPECT_EQ(error_of<InputError>([&] {
