@@ -43,10 +43,13 @@ class Concatenation final : public Dataset {
   std::size_t size_ = 0;
 };
 
-// What all parts that say it agree about, and texts of some that are bytes in others.
+// What all parts that say it agree about; texts of some are bytes in others, and floats doubles.
 std::vector<FeatureType> Concatenation::feature_types() const {
   const auto are_bytes = [](Kind kind) {
     return kind == Kind::text || kind == Kind::bytes;
+  };
+  const auto are_reals = [](FeatureType::Kind kind) {
+    return kind == FeatureType::Kind::real || kind == FeatureType::Kind::real64;
   };
   std::map<std::string, FeatureType> all;
   std::set<std::string> unclear;
@@ -57,7 +60,9 @@ std::vector<FeatureType> Concatenation::feature_types() const {
       FeatureType& common = found->second;
       common.dimensions = std::max(common.dimensions, type.dimensions);
       if (common.kind == type.kind) continue;
-      if (are_bytes(common.kind) && are_bytes(type.kind)) {
+      if (are_reals(common.kind) && are_reals(type.kind)) {
+        common.kind = FeatureType::Kind::real64;
+      } else if (are_bytes(common.kind) && are_bytes(type.kind)) {
         common.kind = FeatureType::Kind::bytes;
       } else {
         unclear.insert(type.name);

@@ -12,6 +12,7 @@ nlohmann::json to_json(const TableShape& shape) {
   return {{"dimension", shape.dimension},
           {"deviation", shape.deviation},
           {"seed", shape.seed},
+          {"rows", shape.rows},
           {"servers", shape.servers}};
 }
 
@@ -20,6 +21,7 @@ TableShape table_shape_of(const nlohmann::json& json) {
   const TableShape shape{.dimension = json.at("dimension").get<std::int64_t>(),
                          .deviation = json.at("deviation").get<double>(),
                          .seed = json.at("seed").get<std::uint64_t>(),
+                         .rows = json.at("rows").get<std::int64_t>(),
                          .servers = json.at("servers").get<std::uint64_t>()};
   if (shape.dimension < 1 || shape.dimension > kMostDimension)
     throw InputError(

@@ -17,6 +17,7 @@ struct TableShape {
   /// does not depend on the number of servers.
   double deviation = 1;
   std::uint64_t seed = 0;
+  std::int64_t rows = 0;      ///< that there are, where that is known: 0 where it is not
   std::uint64_t servers = 1;  ///< that have it: server_of() says which row is where
 };
 

@@ -78,14 +78,16 @@ void check_same_model(const CheckpointMetadata& found, const CheckpointMetadata&
         "{}: the checkpoint is of other data: its model knows {} words and {} classes that are not "
         "those of --data, which has {} and {}",
         option, before.words.size(), before.classes.size(), now.words.size(), now.classes.size()));
-  for (const auto& [name, number] : now.numbers) {
+  // What no size of a weight says.
+  for (const char* const name : {"heads", "normalise"}) {
     const auto there = before.numbers.find(name);
-    const bool may_change = name == "dropout" || name == "min-count";
-    if (may_change || there == before.numbers.end() || there->second == number) continue;
+    const auto here = now.numbers.find(name);
+    if (there == before.numbers.end() || here == now.numbers.end() || there->second == here->second)
+      continue;
     throw InputError(
         fmt::format("{}: the checkpoint is of a model with --{} {}, and this one has {}: "
                     "expected the same",
-                    option, name, there->second, number));
+                    option, name, there->second, here->second));
   }
 }
 

@@ -40,7 +40,8 @@ const char* describe_use(const ModelDescription& model) {
 }  // namespace
 
 void check_replaces(const fs::path& model, const ModelDescription& own) {
-  if (!storage::exists(model)) return;
+  // Of one in a store all would be fetched.
+  if (storage::is_remote(model) || !storage::exists(model)) return;
   FoundModel newest;
   try {
     newest = find_model(model);
@@ -52,7 +53,13 @@ void check_replaces(const fs::path& model, const ModelDescription& own) {
         fmt::format("--export: {} is a TorchScript module, and a version of a recipe is answered "
                     "otherwise: expected another name (--export-name)",
                     newest.file.string()));
-  const auto there = description_of(read_checkpoint_metadata(newest.file), newest.file.string());
+  ModelDescription there;
+  try {
+    there = description_of(read_checkpoint_metadata(newest.file), newest.file.string());
+  } catch (const Error& error) {  // a new version is the remedy
+    log::warning("--export: {}", error.what());
+    return;
+  }
   if (std::string_view(describe_use(there)) != describe_use(own))
     throw InputError(
         fmt::format("--export: the model in {} takes {}, and this one takes {}: expected another "

@@ -299,7 +299,7 @@ TEST_F(Online, OnceSaysByItsEndThatItFailed) {
   const auto once = [&] {
     return run_program({sullae_program(), "online", repository_, "--once"});
   };
-  configure("[online]\nmin_exampels = 2\n");
+  configure("min_exampels = 2\n");
   const auto refused = once();
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_TRUE(contains(refused.standard_error, "has not learnt: ")) << refused.standard_error;

@@ -98,6 +98,24 @@ TEST_F(PredictedColumns, AreOfTheTypeThatTheirFileSays) {
   EXPECT_EQ(std::get<0>(set->read(kRare).features.at("column/tags")).size(), 2U);
 }
 
+TEST_F(PredictedColumns, AreAsWideAsInTheWidestFile) {
+  const auto folder = directory_.path() / "prices";
+  fs::create_directory(folder);
+  const data::Feature text = std::vector<std::string>{"a b"};
+  const auto put = [&](const char* name, FeatureType::Kind kind, const data::Feature& price) {
+    data::ParquetWriter writer(folder / name, {{.name = "text"}, {.name = "price", .kind = kind}});
+    writer.write({{.values = &text}, {.values = &price}});
+    writer.close();
+  };
+  put("a.parquet", FeatureType::Kind::real, std::vector<float>{0.5F});
+  put("b.parquet", FeatureType::Kind::real64, std::vector<double>{1234567.89});
+  expect_predicted(folder, "price", "parquet");
+  const auto set = data::open_dataset({part("parquet")}, {.kept_columns = {"price"}});
+  EXPECT_EQ(set->read(0).features.at("column/price"), data::Feature(std::vector<double>{0.5}));
+  EXPECT_EQ(set->read(1).features.at("column/price"),
+            data::Feature(std::vector<double>{1234567.89}));
+}
+
 TEST_F(PredictedColumns, AreAlikeInFilesWithoutARow) {
   std::string text = "id,text\n";
   for (int i = 0; i < 5; ++i) text += "r,\xff\n";

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "support/environment.h"
+#include "transport/store/store_server.h"
 
 namespace sullae::testing {
 namespace {
@@ -26,6 +27,18 @@ TEST(PsEndpoints, ComeFromTheEnvironment) {
     EXPECT_FALSE(ps::has_servers(without));
     EXPECT_EQ(ps::find_endpoints(without), Endpoints());
   }
+}
+
+// Workers look for it where it was, if they know.
+TEST(PsEndpoints, AreAServersOwnAlsoWhereItWasKilledBeforeItSaidThem) {
+  const StoreServer server(StoreAddress::parse("127.0.0.1:0"));
+  const auto environment =
+      environment_of({{"SULLAE_STORE", "127.0.0.1:" + std::to_string(server.port())}});
+  const ps::Registration registration(environment, 0);
+  EXPECT_EQ(registration.where(), "tcp://*:*");
+  EXPECT_EQ(registration.where(), "tcp://*:*");
+  registration.publish("tcp://0.0.0.0:4711", "");
+  EXPECT_EQ(registration.where(), "tcp://*:4711");
 }
 
 }  // namespace

@@ -239,6 +239,31 @@ TEST_F(ElasticTrain, WhoWaitsForOthersInVainLeavesACheckpoint) {
   EXPECT_TRUE(vanish(mnist_.string()));
 }
 
+// A rank is lost while the others are on their way out, or has been asked to go itself.
+TEST_F(ElasticTrain, ARankThatIsLostAtTheEndTakesNothingAlong) {
+  const std::vector<std::string> options = {
+      "--epochs",       "60", "--checkpoint-dir", checkpoints_.string(), "--resume",
+      "--log-interval", "1"};
+  for (const bool whole_job : {true, false}) {
+    Program program(elastic_words(options));
+    ASSERT_TRUE(program.wait_for_output("  step "));
+    const auto all = ranks();
+    ASSERT_EQ(all.size(), 3U);
+    // The others are asked first, and perhaps out of their world, or in the midst of a step.
+    if (whole_job) program.signal(SIGINT);
+    for (std::size_t i = 0; i < 2 && !whole_job; ++i) ::kill(all[i], SIGTERM);
+    ::kill(all.back(), SIGKILL);
+    const auto ended = program.wait(std::chrono::seconds{60});
+    EXPECT_NE(ended.exit_code, 0);
+    EXPECT_EQ(contains(ended.standard_output, "resuming after "), !whole_job)
+        << ended.standard_output << ended.standard_error;
+  }
+  Program program(elastic_words(options));
+  EXPECT_TRUE(program.wait_for_output("resuming after ")) << program.output();
+  program.signal(SIGTERM);
+  program.wait();
+}
+
 TEST_F(ElasticTrain, AllHostsMayBeReplaced) {
   const auto hosts = directory_.path() / "hosts";
   const auto put = [&](const char* text) {

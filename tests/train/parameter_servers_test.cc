@@ -1,7 +1,10 @@
 // `sullae run --ps … sullae train`.
 #include <torch/torch.h>
 
+#include <csignal>
+
 #include "sullae/torch/checkpoint.h"
+#include "support/content_of.h"
 #include "support/errors.h"
 #include "train/description.h"
 #include "train/fixture.h"
@@ -113,6 +116,24 @@ TEST_F(TrainOnServers, ACheckpointWinsOverWhatServersHold) {
   const auto report = trained({"--ps", "1", "--ps-dir", held.string()}, 2, with({"--epochs", "3"}));
   EXPECT_TRUE(contains(said_, "resuming after epoch 2")) << said_;
   EXPECT_NEAR(report["test_loss"].get<double>(), expected["test_loss"].get<double>(), 5e-3);
+}
+
+TEST_F(TrainOnServers, ARankThatIsGoneIsNamedAtOnce) {
+  auto all = words(2, {"--epochs", "2000", "--log-interval", "1"});
+  all.insert(all.begin() + 2, {"--ps", "1"});
+  Program program(all);
+  ASSERT_TRUE(program.wait_for_output("step 5/"));
+  pid_t second = -1;
+  for (const pid_t pid : processes_with(mnist_.string())) {
+    const std::string environment = content_of("/proc/" + std::to_string(pid) + "/environ");
+    if (contains(environment, std::string("SULLAE_RANK=1\0", 14))) second = pid;
+  }
+  ASSERT_GT(second, 0);
+  ::kill(second, SIGKILL);
+  const auto ended = program.wait();
+  EXPECT_NE(ended.exit_code, 0);
+  EXPECT_TRUE(contains(ended.standard_error, "rank 1 has ended before the training has"))
+      << ended.standard_error;
 }
 
 TEST_F(TrainTables, AreThoseOfTheSameServersAndWords) {

@@ -25,6 +25,8 @@ struct EmbeddingOptions {
   /// Rows begin as draws from N(0, deviation²), which depend on the name, the seed and the row's number alone.
   double deviation = 1;
   std::uint64_t seed = 0;
+  /// How many there are, where that is known: servers refuse one of another number. 0 where it is not.
+  std::int64_t rows = 0;
   /// The row that is zeros, and is not trained.
   std::optional<std::int64_t> padding_id = {};
 };

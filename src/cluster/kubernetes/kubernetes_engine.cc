@@ -42,6 +42,28 @@ std::string name_of(std::string_view text) {
   return name;
 }
 
+// Of pods, whose names are at most 63 long and end with "-coordinator-0-0-" or "-workers-0-…-", and five letters.
+std::string pod_name_of(const std::string& job) {
+  constexpr std::size_t kMost = 40;
+  const std::string name = name_of(job);
+  const auto is_letter = [](char c) {
+    return c >= 'a' && c <= 'z';
+  };
+  const auto is_digit = [](char c) {
+    return c >= '0' && c <= '9';
+  };
+  const bool is_good =
+      !name.empty() && name.size() <= kMost && is_letter(name.front()) && name.back() != '-' &&
+      std::ranges::all_of(name, [&](char c) { return is_letter(c) || is_digit(c) || c == '-'; });
+  if (!is_good)
+    throw InputError(
+        fmt::format("--name {}: Kubernetes has names of at most {} letters, digits and dashes, "
+                    "from a letter to "
+                    "a letter or a digit",
+                    job, kMost));
+  return name;
+}
+
 // Nobody counts the jobs of a folder that is reached from pods alone: what is the same job goes on where it was.
 std::string folder_of(const Job& job) {
   return fmt::format("{}/{}-{}", kJobs, name_of(job.name), fnv1a(to_toml(job)) % 1'000'000'000);
@@ -76,7 +98,7 @@ class KubernetesEngine final : public Engine {
           "--after: Kubernetes starts what is applied; apply this one when the other has ended");
     if (!job.begin.empty())
       throw InputError("--begin: Kubernetes starts what is applied; a CronJob applies it later");
-    const std::string name = name_of(job.name);
+    const std::string name = pod_name_of(job.name);
     Settings inside{.jobs = kJobs, .address = fmt::format("{0}-coordinator-0-0.{0}", name)};
     std::string text = fmt::format(
         R"(# kubectl apply -f -    needs JobSet (https://jobset.sigs.k8s.io) and a claim "sullae-jobs" of storage that pods share

@@ -187,7 +187,9 @@ void Delivery::end_moved() {
   for (const Moving& one : all) {
     const int from = one.bulk.peer;
     const bool is_void = one.tells_sender && carrier_to(from).was_taken_back(one.bulk);
-    if (one.tells_sender && !is_void) answer(from, {.kind = PacketKind::done, .id = one.bulk.id});
+    // Of a void one the sender may not know that it is: it is among many that it took back at once.
+    if (one.tells_sender)
+      answer(from, {.kind = is_void ? PacketKind::left : PacketKind::done, .id = one.bulk.id});
     end(*one.operation, is_void ? gave_up(from, *one.operation) : nullptr);
   }
 }

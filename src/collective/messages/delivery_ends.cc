@@ -32,7 +32,7 @@ void Delivery::take_back(int from, std::uint64_t id) {
   }
 }
 
-// When it returns, the receiver has been told, or reads no more.
+// When it returns, the receiver has been told, or will see that what it reads is void.
 void Delivery::withdraw(int peer, std::uint64_t id) {
   const Packet packet{.kind = PacketKind::withdrawn, .id = id};
   const auto limit = Clock::now() + kWithdrawLimit;

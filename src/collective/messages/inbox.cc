@@ -73,7 +73,8 @@ void Inbox::take_back(std::uint64_t offer) {
     std::uint64_t nothing = 0;
     if (place.compare_exchange_strong(nothing, offer)) return;
   }
-  memory_->all_taken_back_up_to.store(offer);
+  auto& all = memory_->all_taken_back_up_to;
+  all.store(std::max(all.load(), offer));
 }
 
 bool Inbox::was_taken_back(std::uint64_t offer) const {

@@ -81,8 +81,9 @@ void append_value(arrow::ArrayBuilder& builder, const Feature& feature, std::siz
     status =
         static_cast<arrow::FloatBuilder&>(builder).Append(std::get<std::vector<float>>(feature)[i]);
   } else if (kind == Kind::real64) {
+    const auto* const doubles = std::get_if<std::vector<double>>(&feature);
     status = static_cast<arrow::DoubleBuilder&>(builder).Append(
-        std::get<std::vector<double>>(feature)[i]);
+        doubles != nullptr ? (*doubles)[i] : std::get<std::vector<float>>(feature)[i]);
   } else if (kind == Kind::integer) {
     status = static_cast<arrow::Int64Builder&>(builder).Append(
         std::get<std::vector<std::int64_t>>(feature)[i]);
@@ -119,7 +120,9 @@ std::size_t bytes_of(const Feature& feature) {
 
 bool is_of_kind(const Feature& feature, Kind kind) {
   if (kind == Kind::real) return std::holds_alternative<std::vector<float>>(feature);
-  if (kind == Kind::real64) return std::holds_alternative<std::vector<double>>(feature);
+  if (kind == Kind::real64)
+    return std::holds_alternative<std::vector<double>>(feature) ||
+           std::holds_alternative<std::vector<float>>(feature);
   if (kind == Kind::integer) return std::holds_alternative<std::vector<std::int64_t>>(feature);
   const auto* const texts = std::get_if<std::vector<std::string>>(&feature);
   if (texts == nullptr) return false;

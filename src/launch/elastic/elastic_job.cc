@@ -111,8 +111,7 @@ void ElasticJob::on_process_ended(RunningAgent& agent, int id, int status) {
   const Ending ending_of = left ? Ending::left : status == 0 ? Ending::done : Ending::failed;
   const auto how = fmt::format("(process {}) {}", pid_of(id), describe_status(status));
   forget(id);
-  if (ending()) return;
-  if (ending_of == Ending::failed) {
+  if (ending_of == Ending::failed && !ending()) {
     failure_code_ = exit_code_of(status);
     if (membership_.finishing()) {
       say(fmt::format("worker {} on {} {}; ending the other ranks", id, name_of(agent), how));
@@ -132,12 +131,11 @@ void ElasticJob::on_host_lost(RunningAgent& agent, const std::string& why) {
     was_needed = was_needed || !worker.is_to_end();
   }
   for (const int id : lost) workers_.erase(id);
-  if (ending()) return;
-  if (membership_.finishing() && was_needed) {
+  if (!ending() && membership_.finishing() && was_needed) {
     say(why + "; ending the other ranks");
     return end_all(SIGTERM, 1);
   }
-  say(why);
+  if (!ending()) say(why);
   membership_.lost(agent.host, "is lost with its host", Clock::now());
   if (source_ != nullptr) source_->released(agent.host);
   act();
@@ -234,8 +232,7 @@ void ElasticJob::give_silent_ones_up() {
                       name_of(agent)));
       end_all(SIGTERM, 1);
     }
-    if (!ending())
-      membership_.ended(id, Ending::failed, "cannot be reached any more", Clock::now());
+    membership_.ended(id, Ending::failed, "cannot be reached any more", Clock::now());
     // Whatever would be started through it would not be heard of.
     const bool has_others =
         std::ranges::any_of(workers_, [&](const auto& one) { return one.second.agent == &agent; });

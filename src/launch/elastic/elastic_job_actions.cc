@@ -8,15 +8,23 @@
 
 namespace sullae::elastic {
 
+namespace {
+
+// When nothing is decided any more but who keeps the state.
+bool matters_at_the_end(const Action& action) {
+  const auto* const form = std::get_if<Form>(&action);
+  return std::holds_alternative<Stop>(action) || std::holds_alternative<Abandon>(action) ||
+         (form != nullptr && form->is_last);
+}
+
+}  // namespace
+
 void ElasticJob::act() {
   for (;;) {
     const auto actions = membership_.take_actions();
     if (actions.empty()) return;
     for (const Action& action : actions) {
-      // Then nothing is decided but who keeps the state.
-      const auto* const form = std::get_if<Form>(&action);
-      if (ending() && !std::holds_alternative<Stop>(action) && !(form != nullptr && form->is_last))
-        continue;
+      if (ending() && !matters_at_the_end(action)) continue;
       std::visit([this](const auto& one) { act_on(one); }, action);
     }
   }
@@ -63,9 +71,7 @@ void ElasticJob::act_on(const Stop& stop) {
     return membership_.ended(stop.worker, Ending::left, "", Clock::now());
   }
   found->second.kill_at = Clock::now() + options().grace;
-  send(stop.worker, {.kind = LauncherMessage::Kind::interrupt,
-                     .generation = membership_.generation().number,
-                     .goes = true});
+  send(stop.worker, {.kind = LauncherMessage::Kind::release});
   send_signal(agent, stop.worker, SIGTERM);
 }
 
@@ -80,8 +86,9 @@ void ElasticJob::act_on(const Interrupt& interrupt) {
 }
 
 void ElasticJob::act_on(const Abandon& abandon) {
-  say(fmt::format("generation {}: {}; the other ranks go on without it", abandon.generation.number,
-                  abandon.reason));
+  if (!ending())
+    say(fmt::format("generation {}: {}; the other ranks go on without it",
+                    abandon.generation.number, abandon.reason));
   send_to_members(abandon.generation,
                   {.kind = LauncherMessage::Kind::abandon, .reason = abandon.reason});
   // Whoever makes its world waits in vain.

@@ -128,7 +128,7 @@ std::optional<LauncherMessage> Member::wait_for_world() {
   const auto limit = timeout_ + std::chrono::seconds{30};
   const Deadline deadline(limit, kTimeoutVariable);
   const auto may_go = [this] {
-    return asked_to_go && (!has_been_in_one_ || (goes_ && worlds_.empty()));
+    return asked_to_go && (!has_been_in_one_ || (is_released_ && worlds_.empty()));
   };
   const auto has_message = [&] {
     return !worlds_.empty() || listener_error_ || may_go();
@@ -237,6 +237,9 @@ void Member::on_message(const LauncherMessage& message) {
         goes_ = message.goes;
         if (message.goes) interrupted_ = message.generation;
         worlds_.push_back(message);
+        break;
+      case LauncherMessage::Kind::release:
+        is_released_ = true;
         break;
     }
     changed_.notify_all();

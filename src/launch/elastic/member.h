@@ -83,6 +83,7 @@ class Member {
   std::optional<World> world_;          // that it is in
   std::string interrupt_reason_;
   int abandoned_ = -1;  // the last generation whose world has failed
+  bool is_released_ = false;
   std::exception_ptr listener_error_;
 
   std::atomic<int> interrupted_{-1};  // the last generation that is to come out of its world

@@ -56,6 +56,8 @@ void Membership::left(int id, Time now) {
   const auto found = workers_.find(id);
   if (found == workers_.end()) return;
   found->second.goes = found->second.wants_to = found->second.left = true;
+  // As it was to.
+  if (closing_ && world_ == World::running) world_ = World::ending;
   ready(id, "", now);
 }
 
@@ -112,6 +114,7 @@ void Membership::lost(const std::string& host, const std::string& reason, Time n
 void Membership::advance(Time now) {
   wake_.reset();
   if (failed_ || finishing_) return;
+  if (closing_ && world_ == World::running) return;  // its members keep what they have
   if (closing_) return form_last(now);
   release_hosts();
   release_youngest();

@@ -110,8 +110,8 @@ class Membership {
   void ended(int worker, Ending ending, const std::string& how, Time now);
   /// A host cannot be reached: its workers are lost.
   void lost(const std::string& host, const std::string& reason, Time now);
-  /// The job ends, which its processes hear by themselves. Where its world is lost, those who have its state get one
-  /// more, in which they keep it.
+  /// The job ends, which its processes hear by themselves. Where its world is lost, now or meanwhile, those who have its state
+  /// get one more, in which they keep it.
   void close(Time now);
   /// Time has passed.
   void tick(Time now) { advance(now); }

@@ -105,14 +105,13 @@ void Membership::change_running_world(Time now) {
 }
 
 void Membership::close(Time now) {
-  const bool has_lost_its_world = world_ != World::running && generation_.number >= 0;
-  if (has_lost_its_world && !failed_ && !finishing_ && !closing_) close("the job ends", now);
+  if (generation_.number >= 0 && !failed_ && !finishing_ && !closing_) close("the job ends", now);
 }
 
 void Membership::close(const std::string& reason, Time now) {
   closing_ = reason;
   closed_ = now;
-  form_last(now);
+  advance(now);
 }
 
 // Whoever is in no other world, and has the state, keeps it.

@@ -17,7 +17,8 @@ constexpr std::string_view kFromWorkers = "elastic/said/";
 constexpr std::string_view kToWorkers = "elastic/told/";
 
 constexpr std::array<std::string_view, 4> kWorkerKinds = {"ready", "leaves", "left", "exits"};
-constexpr std::array<std::string_view, 3> kLauncherKinds = {"interrupt", "abandon", "form"};
+constexpr std::array<std::string_view, 4> kLauncherKinds = {"interrupt", "abandon", "form",
+                                                            "release"};
 
 // Throws nlohmann's exception, as its own parts do, for what is none of `names`.
 template <class Kind, std::size_t count>

@@ -27,6 +27,7 @@ struct LauncherMessage {
     interrupt,  ///< come out of the world of this generation after the step
     abandon,    ///< that world has failed
     form,       ///< join it, as `rank` of `size`
+    release,    ///< it is in no other world, and needed for nothing
   };
   Kind kind = Kind::form;
   int generation = 0;

@@ -26,12 +26,14 @@ void require_of_embedding(bool holds, const std::string& what) {
 TableShape table_shape_of(const EmbeddingOptions& options, const std::string& name) {
   require_of_embedding(options.dimension >= 1,
                        fmt::format("rows of {} elements: expected 1 or more", options.dimension));
+  require_of_embedding(options.rows >= 0, fmt::format("{} rows: expected 0 or more", options.rows));
   require_of_embedding(
       options.deviation >= 0,
       fmt::format("rows that deviate by {}: expected 0 or more", options.deviation));
   return {.dimension = options.dimension,
           .deviation = options.deviation,
-          .seed = mix64(options.seed ^ fnv1a(name))};
+          .seed = mix64(options.seed ^ fnv1a(name)),
+          .rows = options.rows};
 }
 
 std::span<const std::uint64_t> numbers_of(const torch::Tensor& ids) {

@@ -29,6 +29,8 @@ std::int64_t Clocks::join(int worker, const std::set<int>& members) {
 bool Clocks::advance(int worker, std::int64_t step) {
   if (clock(worker) >= step) return false;
   clocks_[worker] = step;
+  // Whoever is at a step has seen the end of the round before it.
+  if (has_rounds()) round_ = std::max(round_, step);
   return true;
 }
 

@@ -91,8 +91,8 @@ UniqueFd own_state_file(const std::filesystem::path& file) {
   // What one that was killed while it saved has left.
   const std::string begin = file.filename().string() + ".tmp-";
   std::error_code error;
-  for (const auto& entry :
-       entries_of(path.parent_path(), error).value_or(std::vector<std::filesystem::path>()))
+  for (const auto& entry : entries_of(std::filesystem::absolute(path).parent_path(), error)
+                               .value_or(std::vector<std::filesystem::path>()))
     if (entry.filename().string().starts_with(begin)) std::filesystem::remove(entry, error);
   return lock;
 }

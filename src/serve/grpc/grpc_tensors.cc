@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <iterator>
 #include <type_traits>
 #include <utility>
@@ -66,18 +65,24 @@ void take_contents(Contents& contents, InferTensor& tensor) {
   }
 }
 
-// Such inputs have no contents: what is said of that is said of each of them.
-bool is_in_shared_memory(const inference::ModelInferRequest& message) {
-  return std::ranges::any_of(message.inputs(), [](const auto& input) {
-    return input.parameters().contains("shared_memory_region");
-  });
+// Before anything else: what is in shared memory has no contents here.
+void check_parameters(const inference::ModelInferRequest& message) {
+  for (const auto& input : message.inputs()) {
+    for (const auto& [name, value] : input.parameters())
+      check_parameter(name, fmt::format("input '{}'", input.name()));
+  }
+  for (const auto& output : message.outputs()) {
+    for (const auto& [name, value] : output.parameters())
+      check_parameter(name, fmt::format("output '{}'", output.name()));
+  }
 }
 
 }  // namespace
 
 InferRequest from_grpc(inference::ModelInferRequest message, const CheckRows& check) {
+  check_parameters(message);
   const int raw = message.raw_input_contents_size();
-  if (raw > 0 && raw != message.inputs_size() && !is_in_shared_memory(message)) {
+  if (raw > 0 && raw != message.inputs_size()) {
     throw RequestError(
         Refusal::invalid,
         fmt::format("raw_input_contents has {} entries, expected one for each of the "
@@ -90,8 +95,6 @@ InferRequest from_grpc(inference::ModelInferRequest message, const CheckRows& ch
     InferTensor tensor{.name = input.name(),
                        .datatype = parse_datatype(input.datatype()),
                        .shape = {input.shape().begin(), input.shape().end()}};
-    for (const auto& [name, value] : input.parameters())
-      check_parameter(name, fmt::format("input '{}'", tensor.name));
     if (raw == 0) {
       if (tensor.datatype == Datatype::bytes) check(input.contents().bytes_contents_size());
       take_contents(*input.mutable_contents(), tensor);
@@ -107,11 +110,7 @@ InferRequest from_grpc(inference::ModelInferRequest message, const CheckRows& ch
     check_element_count(tensor);
     request.inputs.push_back(std::move(tensor));
   }
-  for (const auto& output : message.outputs()) {
-    for (const auto& [name, value] : output.parameters())
-      check_parameter(name, fmt::format("output '{}'", output.name()));
-    request.outputs.push_back(output.name());
-  }
+  for (const auto& output : message.outputs()) request.outputs.push_back(output.name());
   return request;
 }
 

@@ -237,7 +237,7 @@ InferenceService::Reactor* InferenceService::RepositoryModelLoad(Context* contex
     read(*request, asked);
     if (!asked.parameters().empty()) sullae::refuse(kNoLoadParameters);
     if (!open_calls_.enter()) refuse_new_calls();
-    boost::asio::post(workers_, [this, reactor, response, model = asked.model_name()] {
+    boost::asio::post(operators_, [this, reactor, response, model = asked.model_name()] {
       try {
         repository_.reload(model);
         *response = serialize(inference::RepositoryModelLoadResponse());

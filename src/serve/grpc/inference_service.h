@@ -73,7 +73,8 @@ class InferenceService final : public detail::RawInferenceService {
   Generations& generations_;
   OpenCalls open_calls_;
   InferStreams streams_{open_calls_};
-  boost::asio::thread_pool workers_;  // last, so that they end first
+  boost::asio::thread_pool operators_{2};  // for what takes long and is of no client's
+  boost::asio::thread_pool workers_;       // last, so that they end first
 };
 
 }  // namespace sullae::serve

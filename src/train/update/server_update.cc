@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <atomic>
 #include <optional>
 
 #include "base/environment.h"
 #include "ps/endpoints.h"
+#include "sullae/error.h"
 #include "sullae/ps/optimizer.h"
 #include "train/local_sgd.h"
 #include "train/models/row_source.h"
@@ -48,8 +50,9 @@ class ServerUpdate final : public GatheredUpdate {
 
   void enter(const World& world) override {
     world_ = world;
+    listen_for_ends();
     // The servers may have others (--ps-dir), of another moment than the checkpoint's.
-    if (resumes_) {
+    if (resumes_ && world.rank() == 0) {
       for (const auto& item : names_) loaded_.push_back(item.value().detach().clone());
     }
     remote_.emplace(names_, server_rule(*optimizer_), ps::WorkerOptions{.worker = world.rank()});
@@ -65,6 +68,8 @@ class ServerUpdate final : public GatheredUpdate {
   void clip(double) override {}
   void step() override {
     const Stopwatch watch(waiting_);
+    loaded_.clear();  // there was no checkpoint yet
+    expect_all_there();
     remote_->set_learning_rate(optimizer_->param_groups().front().options().get_lr());
     remote_->step();
   }
@@ -99,12 +104,28 @@ class ServerUpdate final : public GatheredUpdate {
   std::string observed() const override { return describe(remote_->staleness()); }
 
  private:
+  void listen_for_ends() {
+    const ps::Registration job(process_environment(), /*server=*/-1);
+    if (!ended_ && job.is_in_a_job()) ended_.emplace(job, [this](int rank) { ended_rank_ = rank; });
+  }
+  // Ranks step by themselves, and meet when the epoch ends: without one of them in vain.
+  void expect_all_there() const {
+    const int rank = ended_rank_;
+    if (rank < 0) return;
+    throw PeerError(rank,
+                    fmt::format("rank {} has ended before the training has: start it again, with "
+                                "--resume or --ps-dir from where it was",
+                                rank));
+  }
+
   bool resumes_;
   torch::OrderedDict<std::string, torch::Tensor> names_;
   std::vector<torch::Tensor> loaded_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::optional<World> world_;
   std::optional<ps::ParameterServerOptimizer> remote_;
+  std::atomic<int> ended_rank_ = -1;
+  std::optional<ps::EndedWorkers> ended_;  // last: its thread says so
 };
 
 }  // namespace

@@ -73,8 +73,7 @@ class SparseServerUpdate final : public GatheredUpdate {
             .dimension = weight_.size(1),
             .rule = server_rule(optimizer()),
             .deviation = 0,
-            // Rows of another number of words stand for others, and servers refuse them.
-            .seed = static_cast<std::uint64_t>(weight_.size(0))},
+            .rows = weight_.size(0)},  // of another number they stand for other words
         ps::WorkerOptions{.worker = world.rank(), .name = has_table_->table_name()}));
     has_table_->take_rows_from(&*rows_);
     // Rank 0's are everybody's, unless the servers have some (--ps-dir).

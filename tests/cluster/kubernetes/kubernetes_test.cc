@@ -79,6 +79,12 @@ TEST(Kubernetes, SaysWhatIsKubectls) {
   job.engine_options = {"--gres=gpu:1"};
   EXPECT_TRUE(contains(error_of([&] { yaml_of(job); }),
                        "--engine-option --gres=gpu:1: expected image=NAME"));
+  job.engine_options.clear();
+  for (const auto& name : {std::string(41, 'a'), std::string("7days"), std::string("a-")}) {
+    job.name = name;
+    EXPECT_TRUE(contains(error_of([&] { yaml_of(job); }),
+                         "--name " + name + ": Kubernetes has names of at most 40 letters"));
+  }
   EXPECT_TRUE(contains(error_of([] { make_engine("lsf", Settings{}); }),
                        "--engine lsf: expected slurm or kubernetes"));
 }

@@ -109,6 +109,8 @@ TEST(Inbox, SaysWhatItsOwnerHasTakenBack) {
   EXPECT_TRUE(other.was_taken_back(198));
   EXPECT_TRUE(other.was_taken_back(4));
   EXPECT_FALSE(other.was_taken_back(199));
+  owner.take_back(7);
+  EXPECT_TRUE(other.was_taken_back(198));
 }
 
 TEST(Inbox, SaysThatItsOwnerHasLeftAndWhoItIs) {

@@ -78,6 +78,36 @@ TEST_F(LastWorld, IsNoneBeforeThereWasOneNorWhileOneRuns) {
   EXPECT_FALSE(formed_.back().is_last);
 }
 
+TEST_F(LastWorld, IsMadeWhereARankIsLostWhileTheJobEnds) {
+  begin({.start = 3, .min_ranks = 1, .max_ranks = 3}, {{"a", 3}});
+  for (const int worker : {0, 1, 2}) ready(worker);
+  membership_->close(now_);
+  take();
+  EXPECT_EQ(formed_.size(), 1U);
+  ended(1, Ending::failed);
+  EXPECT_EQ(abandoned_, 1);
+  leaves(0);
+  ready(0, "rank 1 is gone");
+  EXPECT_EQ(formed_.size(), 1U) << "2 is still in it";
+  leaves(2);
+  ready(2, "rank 1 is gone");
+  ASSERT_EQ(formed_.size(), 2U);
+  EXPECT_TRUE(formed_.back().is_last);
+  EXPECT_EQ(workers(), (Workers{0, 2}));
+}
+
+TEST_F(LastWorld, IsNoneWhereAllLeaveTheirsAsTheyAreTo) {
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
+  ready(0);
+  ready(1);
+  membership_->close(now_);
+  take();
+  left(0);
+  left(1);
+  EXPECT_EQ(formed_.size(), 1U);
+  EXPECT_EQ(abandoned_, 0);
+}
+
 TEST_F(LastWorld, IsTheLastThoughItFails) {
   lose_one();
   leaves(0);

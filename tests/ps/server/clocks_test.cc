@@ -53,6 +53,31 @@ TEST(Clocks, WithoutABoundHaveNobodyWait) {
   EXPECT_EQ(give(clocks, 1).updates, 1000);
 }
 
+// A server that was restored has what workers had earlier, and they say where they are, one after the other.
+TEST(Clocks, AreSetByWorkersThatAreFurther) {
+  const std::set<int> two{0, 1};
+  Clocks rounds(0);
+  EXPECT_TRUE(rounds.advance(0, 5));
+  EXPECT_FALSE(rounds.advance(0, 5));
+  EXPECT_FALSE(rounds.is_round_full(two));
+  rounds.take(0, {}, 5, two);
+  EXPECT_TRUE(rounds.advance(1, 5));
+  EXPECT_FALSE(rounds.is_round_full(two)) << "1 has not given yet";
+  rounds.take(1, {}, 5, two);
+  EXPECT_EQ(settle(rounds, two), 2);
+  EXPECT_TRUE(rounds.may_go_on(0, two) && rounds.may_go_on(1, two));
+  // One has had its answer of the round in which the other gives again.
+  EXPECT_TRUE(rounds.advance(1, 9));
+  rounds.advance(0, 8);
+  rounds.take(0, {}, 8, two);
+  EXPECT_TRUE(rounds.may_go_on(0, two)) << "that round is over";
+  Clocks bounded(2);
+  bounded.take(0, {}, 4, two);
+  EXPECT_FALSE(bounded.may_go_on(0, two));
+  bounded.advance(1, 3);
+  EXPECT_TRUE(bounded.may_go_on(0, two));
+}
+
 TEST(Clocks, DoNotWaitForWhoHasGone) {
   Clocks clocks(0);
   give(clocks, 0);

@@ -215,6 +215,11 @@ TEST_F(GrpcTest, RefusesWhatItHasNot) {
   (*message.mutable_inputs(0)->mutable_parameters())["shared_memory_region"].set_string_param("a");
   EXPECT_EQ(infer(message, response).error_message(),
             "input 'x': there is no shared memory here: expected its data in the message");
+  *message.add_inputs() = message.inputs(0);
+  message.mutable_inputs(0)->clear_parameters();
+  message.mutable_inputs(0)->set_name("y");
+  EXPECT_EQ(infer(message, response).error_message(),
+            "input 'x': there is no shared memory here: expected its data in the message");
   message = request();
   message.add_raw_input_contents(std::string(8, '\0'));
   auto& output = *message.add_outputs();

@@ -182,6 +182,9 @@ TEST_F(Attacks, PagesOfOtherSitesAreNotListenedTo) {
   EXPECT_EQ(status("POST", {{"Origin", "http://localhost:1234"}}), 403);
   EXPECT_EQ(status("POST", {{"Content-Type", "text/plain"}}), 415);
   EXPECT_EQ(status("POST", {{"Content-Type", "application/x-www-form-urlencoded"}}), 415);
+  EXPECT_EQ(status("POST", {{"Content-Type", ""}, {"Origin", "http://localhost"}}), 415);
+  EXPECT_EQ(status("POST", {{"Content-Type", ""}, {"Origin", "http://evil.example"}}), 403);
+  EXPECT_EQ(status("POST", {{"Content-Type", ""}}), 409);            // no page's
   EXPECT_EQ(status("POST", {{"Origin", "http://localhost"}}), 409);  // there is none before
   EXPECT_EQ(status("POST", {{"Content-Type", "application/json; charset=utf-8"}}), 409);
 }
