@@ -173,7 +173,10 @@ std::optional<Job> OnlineModel::begin(bool always) {
         log::info("model {}: {}", name_, reason);
         return std::nullopt;
       }
-      throw InputError(reason);
+      rounds_.begin(round_);
+      end(RoundState::failed, reason);
+      problem_of_round_.clear();  // nothing has gone wrong
+      return std::nullopt;
     }
     rounds_.begin(round_);
     log::info("model {}: {} samples have changed since version {} ({}): training begins", name_,

@@ -9,10 +9,8 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
-#include "base/end_signals.h"
 #include "base/environment.h"
 #include "base/log.h"
 #include "launch/elastic/member.h"
@@ -140,20 +138,14 @@ class State::Impl {
   void ask() {
     Member* const member = Member::of_this_process();
     if (member == nullptr || ++calls_ < ask_at_) return;
-    // Whether one wants out, the fewest calls in which one's time passes, whether one stays, and whether one goes.
-    std::int64_t said[4] = {member->wants_out() ? 1 : 0, -calls_until_next(),
-                            member->leaves() ? 0 : 1, member->leaves() ? 1 : 0};
-    world_->allreduce(said, said, 4, DataType::int64, ReduceOp::max);
+    // Whether one wants out, the fewest calls in which one's time passes, and whether one stays.
+    std::int64_t said[3] = {member->wants_out() ? 1 : 0, -calls_until_next(),
+                            member->leaves() ? 0 : 1};
+    world_->allreduce(said, said, 3, DataType::int64, ReduceOp::max);
     ask_at_ = calls_ - said[1];
     asked_at_ = calls_;
     asked_ = Clock::now();
     if (said[0] == 0) return;
-    if (said[2] != 0 && said[3] != 0) {
-      // Who has sent a signal to one of them is perhaps about to send it to the others.
-      std::this_thread::sleep_for(EndSignals::kSameRequest);
-      said[2] = member->leaves() ? 0 : 1;
-      world_->allreduce(said + 2, said + 2, 1, DataType::int64, ReduceOp::max);
-    }
     throw Interrupted("ranks come or go: this world ends after the step", said[2] == 0,
                       member->leaves());
   }

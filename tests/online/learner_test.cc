@@ -35,6 +35,12 @@ class Online : public SmallRepository {
       change.examples.push_back({.key = {}, .input = sample.input, .label = sample.label});
     ExampleStore(database_).put(std::vector{change});
   }
+  // Which does not go well.
+  std::string learn_in_vain() {
+    return run_ranks_catching({.size = 1}, [&](World& world) {
+      learn_online({.repository = repository_, .once = true}, world);
+    })[0];
+  }
   void learn(int ranks = 1) {
     run_ranks({.size = ranks}, [&](World& world) {
       learn_online({.repository = repository_, .once = true}, world);
@@ -241,7 +247,7 @@ TEST_F(Online, SaysWhatIsWrong) {
 
   give(praised_twists(20));
   configure("data = '/nonexistent'\n");
-  learn();
+  EXPECT_TRUE(contains(learn_in_vain(), "model texts has not learnt: /nonexistent: "));
   EXPECT_EQ(last_round().state, RoundState::failed);
   EXPECT_TRUE(contains(last_round().reason, "/nonexistent: there is no such file or folder"))
       << last_round().reason;
@@ -249,13 +255,13 @@ TEST_F(Online, SaysWhatIsWrong) {
   learn();
   EXPECT_EQ(last_round().id, 1);
   configure("epochs = 0\n");
-  learn();
-  EXPECT_EQ(last_round().id, 1) << "a configuration that cannot be read is told in the log";
+  EXPECT_TRUE(contains(learn_in_vain(), "expected a whole number from 1 to 1000, got 0"));
+  EXPECT_EQ(last_round().id, 1) << "a configuration that cannot be read is none's";
 
   // A version that is TorchScript.
   configure(kLearning);
   put_constant(model_, 2, 1);
-  learn();
+  learn_in_vain();
   EXPECT_TRUE(contains(last_round().reason, "TorchScript modules are not trained further"))
       << last_round().reason;
   repository::write_serving_state(model_, {.serving = 1, .withdrawn = {}});

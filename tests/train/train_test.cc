@@ -328,7 +328,7 @@ TEST_F(Train, ReportsAreCompared) {
   const auto other = run_program({sullae_program(), "report", one}).standard_error;
   EXPECT_TRUE(contains(other, "is not a report of sullae train: key 'recipe' not found")) << other;
   EXPECT_TRUE(contains(run_program({sullae_program(), "report", "/none"}).standard_error,
-                       "/none: No such file or directory"));
+                       "/none: cannot be read: No such file or directory"));
 }
 
 }  // namespace
