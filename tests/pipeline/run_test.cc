@@ -182,7 +182,7 @@ TEST_F(PipelineRun, ThatCannotBeNotedIsDone) {
 [tell]
 command = "echo $SULLAE_PIPELINE_EVENT > told"
 [steps.a]
-run = "cd .sullae/pipelines/nightly/runs/* && rm run.json && mkdir -p run.json/in-its-place; false"
+run = "cd .sullae/pipelines/nightly/runs/*; until mkdir -p run.json/in-its-place; do rm run.json; done; false"
 [steps.b]
 run = "sleep 1; echo b >> trace"
 [steps.c]

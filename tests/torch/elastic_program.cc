@@ -9,7 +9,10 @@
 // The first weights are those of the first world's rank 0, whichever worker that was: `seed` in FOLDER says which, and --seed
 // begins with the same.
 //
+// With --hold nobody takes that step before there are so many ranks.
+//
 //   elastic_program FOLDER STEPS [--at WORKER:STEP:kill|term|throw|sync]... [--pause MS] [--state MEGABYTES] [--seed SEED]
+//                   [--hold STEP:RANKS]
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -68,6 +71,8 @@ int main(int argc, char** argv) {
   const std::int64_t steps = std::atoll(argv[2]);
   std::vector<Deed> deeds;
   int pause = 0;
+  std::int64_t held_step = 0;
+  int least_ranks = 0;
   std::int64_t megabytes = 0;
   const char* const number = std::getenv("SULLAE_ELASTIC_WORKER");
   const int worker = number == nullptr ? 0 : std::atoi(number);
@@ -87,6 +92,10 @@ int main(int argc, char** argv) {
       continue;
     }
     std::replace(value.begin(), value.end(), ':', ' ');
+    if (std::string(argv[i]) == "--hold") {
+      std::istringstream(value) >> held_step >> least_ranks;
+      continue;
+    }
     Deed deed;
     std::istringstream(value) >> deed.worker >> deed.step >> deed.what;
     deeds.push_back(deed);
@@ -118,6 +127,10 @@ int main(int argc, char** argv) {
   const auto outcome = sullae::elastic::run(state, [&](sullae::World& world) {
     sullae::DistributedOptimizer distributed(optimizer, network->named_parameters(), {}, world);
     for (; step < steps;) {
+      while (step == held_step && world.size() < least_ranks) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        state.ask();
+      }
       for (const Deed& deed : deeds) {
         if (deed.worker == worker && deed.step == step) do_deed(deed.what);
       }

@@ -151,7 +151,7 @@ TEST(Elastic, GrowsWithItsHosts) {
       "cat {0}; n=$(($(cut -d: -f2 {0}) + 1)); [ $n -le 3 ] && echo localhost:$n > {0}; true",
       hosts);
   const auto trained =
-      train({"-np", "1", "--max-np", "3", "--discover", script}, {"--pause", "100"});
+      train({"-np", "1", "--max-np", "3", "--discover", script}, {"--hold", "30:3"});
   expect_undisturbed(trained);
   ASSERT_GE(trained.changes.size(), 2U);
   EXPECT_TRUE(contains(trained.changes.back(), " 3 "));
@@ -162,9 +162,10 @@ TEST(Elastic, HostsComeAndGoAsTheUserSays) {
   const TemporaryDirectory folder;
   const std::map<std::string, std::string> environment = {
       {"XDG_RUNTIME_DIR", folder.path().string()}, {"OMP_NUM_THREADS", "1"}};
-  Program program({sullae_program(), "run", "-np", "1", "--max-np", "2", "-H", "localhost:1",
-                   ELASTIC_PROGRAM, folder.path().string(), "200", "--pause", "30"},
-                  environment);
+  Program program(
+      {sullae_program(), "run", "-np", "1", "--max-np", "2", "-H", "localhost:1", ELASTIC_PROGRAM,
+       folder.path().string(), "200", "--pause", "30", "--hold", "20:2"},
+      environment);
   const auto job = std::to_string(program.pid());
   const auto hosts = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {sullae_program(), "hosts"});
