@@ -49,7 +49,8 @@ std::size_t take_body(char* data, std::size_t, std::size_t bytes, void* user) {
     } else if (exchange.answer.body.size() + bytes <= kMostBody) {
       exchange.answer.body.append(data, bytes);
     } else {
-      return 0;
+      throw Error(fmt::format("{}: the answer has more than {} MiB", exchange.request.url,
+                              kMostBody >> 20));
     }
   } catch (const std::exception&) {
     // libcurl is C: what was thrown goes on behind it.

@@ -89,6 +89,37 @@ TEST_F(S3SettingsTest, AWebIdentityIsNotTakenForTheInstances) {
                "s3: AWS_WEB_IDENTITY_TOKEN_FILE: credentials by a web identity are not asked for"));
 }
 
+// It is busy now and then, and whoever had its credentials once is no stranger to it.
+TEST_F(S3SettingsTest, AnInstancesServiceThatIsKnownIsAskedAgain) {
+  const StoreServer& server = StoreServer::empty();
+  variables_.erase("AWS_EC2_METADATA_DISABLED");
+  variables_["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = server.url("");
+  Http http;
+  const auto found = find_credentials(environment(), http);
+  EXPECT_EQ(found.access_key, "of role");
+  for (const char* faults : {R"(["drop", "503"])", R"(["ok", "503"])", R"(["ok", "ok", "drop"])"}) {
+    server.fail(faults);
+    EXPECT_EQ(find_credentials(environment(), http, found.source).access_key, "of role") << faults;
+  }
+  server.fail(R"(["403"])");
+  EXPECT_EQ(error_of<InputError>([&] { find_credentials(environment(), http, found.source); }),
+            "the credentials of the instance's role (" + server.url("/latest/api/token") +
+                "): the answer is 403");
+}
+
+TEST_F(S3SettingsTest, AProfileWithoutKeysIsNotTakenForTheInstances) {
+  std::filesystem::create_directory(path(".aws"));
+  write_file(path(".aws/config"), "[profile prod]\nrole_arn = r\nsource_profile = default\n");
+  variables_["AWS_PROFILE"] = "prod";
+  EXPECT_EQ(error_of<InputError>([&] { credentials(); }),
+            "s3: profile 'prod' has role_arn, which is not asked: expected keys, as `aws configure "
+            "export-credentials --profile prod --format env` prints them");
+  variables_["AWS_PROFILE"] = "prd";
+  EXPECT_EQ(error_of<InputError>([&] { credentials(); }),
+            "s3: AWS_PROFILE: there is no profile 'prd' in " + path(".aws/credentials").string() +
+                " or " + path(".aws/config").string());
+}
+
 TEST_F(S3SettingsTest, SaysWhatIsMissing) {
   EXPECT_EQ(
       error_of<InputError>([&] { credentials(); }),

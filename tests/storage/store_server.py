@@ -3,15 +3,17 @@
     store_server.py        prints "port PORT", and serves as long as its parent lives
 
     POST /faults           a JSON list of what happens to the next requests: "ok", "503", "drop" (no answer), "half" (half of the body), "403", "whole" (not
-                           the part that is asked for), "late" (an error after the answer's status), "done" (as is asked, without an answer), "refused" (as HttpFS does), "RetriableException", "StandbyException" and
-                           "SafeModeException" (as a name node does)
-    POST /objects/KEY      puts an object, of S3's buckets "bucket" and "bucket-2" and of WebHDFS alike
+                           the part that is asked for), "late" (an error after the answer's status), "done" (as is asked, without an answer), "changes" (half, and the file is another one then), "no options" (a name node's that
+                           knows none of renaming), "refused" (as HttpFS does), and what ends with "Exception" (as a name node or a data node does)
+    POST /objects/KEY      puts an object, of S3's buckets "bucket", "bucket-2" and "far" and of WebHDFS alike
     POST /clear            forgets all
     GET /sent              bytes of bodies so far
     GET /uploads           how many have begun and not ended
 
-AWS_ACCESS_KEY_ID is "test", or "old", whose time has passed; the secret key is "secret".
+AWS_ACCESS_KEY_ID is "test", or "old", whose time has passed; the secret key is "secret". The bucket "far" is in the region "eu-west-3" alone. An
+instance's service of credentials is at /latest.
 """
+import functools
 import hashlib
 import hmac
 import json
@@ -21,7 +23,7 @@ import threading
 import time
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape as xml_escape
 
 objects = {}  # key: (bytes, entity tag, milliseconds)
 uploads = {}  # id: its parts by number; None when it has ended
@@ -67,7 +69,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
-        if self.fault == "half" and len(body) > 1:
+        if self.fault in ("half", "changes") and len(body) > 1:
             self.wfile.write(body[: len(body) // 2])
             self.close_connection = True
             return
@@ -114,9 +116,14 @@ class Handler(BaseHTTPRequestHandler):
         if self.fault == "403":
             return self.s3_error(403, "AccessDenied", "Access Denied")
         if self.fault.endswith("Exception"):
-            return self.hdfs_error(403, self.fault, "not now")
+            return self.hdfs_error(403, self.fault, None if self.fault == "NullPointerException" else "not now")
         if self.fault == "refused":
             return self.hdfs_error(500, "AccessControlException", "Permission denied: user=tester")
+        if path == "/latest/api/token":
+            return self.answer(200, b"token")
+        if path.startswith("/latest/meta-data/iam/security-credentials/"):
+            credentials = {"AccessKeyId": "of " + path.rsplit("/", 1)[1], "SecretAccessKey": "secret", "Token": "t"}
+            return self.answer(200, b"role\n" if path.endswith("/") else json.dumps(credentials).encode())
         if path.startswith("/webhdfs/v1/") or path.startswith("/data/"):
             return self.webhdfs(path, dict(query), body)
         return self.s3(path, query, body)
@@ -134,7 +141,11 @@ class Handler(BaseHTTPRequestHandler):
         if signature != expected:
             return self.s3_error(403, "SignatureDoesNotMatch", "The request signature we calculated does not match.")
         bucket, _, name = path[1:].partition("/")
-        if bucket not in ("bucket", "bucket-2"):
+        if bucket == "far" and "/eu-west-3/s3/" not in self.headers["Authorization"]:
+            if self.command == "HEAD":
+                return self.answer(301, headers=[("x-amz-bucket-region", "eu-west-3")])
+            return self.answer(400, b"<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-3</Region></Error>")
+        if bucket not in ("bucket", "bucket-2", "far"):
             return self.s3_error(404, "NoSuchBucket", "The specified bucket does not exist")
         query = dict(query)
         if "list-type" in query:
@@ -196,14 +207,18 @@ class Handler(BaseHTTPRequestHandler):
         names = [name for name in sorted(found) if name > query.get("continuation-token", "")]
         page = names[: min(3, int(query.get("max-keys", 1000)))]
         text = "<?xml version='1.0' encoding='UTF-8'?><ListBucketResult xmlns='http://s3.amazonaws.com/doc/2006-03-01/'>"
+        escape = xml_escape
+        if "encoding-type" in query:  # as Amazon does: a space is a plus
+            text += "<EncodingType>url</EncodingType>"
+            escape = functools.partial(urllib.parse.quote_plus, safe="/*-._")
         for name in page:
             if found[name]:
                 text += f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>"
             else:
                 content, tag, _ = objects[name]
-                text += f"<Contents><Key>{escape(name)}</Key><Size>{len(content)}</Size><ETag>{escape(tag)}</ETag></Contents>"
+                text += f"<Contents><Key>{escape(name)}</Key><Size>{len(content)}</Size><ETag>{xml_escape(tag)}</ETag></Contents>"
         if len(page) < len(names):
-            text += f"<IsTruncated>true</IsTruncated><NextContinuationToken>{escape(page[-1])}</NextContinuationToken>"
+            text += f"<IsTruncated>true</IsTruncated><NextContinuationToken>{xml_escape(page[-1])}</NextContinuationToken>"
         self.answer(200, (text + "</ListBucketResult>").encode())
 
     def hdfs_error(self, status, exception, message):
@@ -229,6 +244,11 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(201)
         if op == "RENAME":
             to = query["destination"].lstrip("/")
+            if query.get("renameoptions") == "OVERWRITE" and self.fault != "no options":
+                if name not in objects:
+                    return self.hdfs_error(404, "FileNotFoundException", f"rename source /{name} is not found.")
+                objects[to] = objects.pop(name)
+                return self.answer(200)
             if name in objects and to not in objects:
                 objects[to] = objects.pop(name)
                 return self.answer(200, b'{"boolean": true}')
@@ -249,6 +269,9 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(307, headers=[("Location", self.elsewhere(name, query))])
         content = objects[name][0]
         first = int(query.get("offset", 0))
+        if self.fault == "changes":
+            time.sleep(0.005)  # the version is a time in milliseconds
+            put(name, content.swapcase())
         return self.answer(200, content[first:first + int(query.get("length", len(content)))])
 
     def elsewhere(self, name, query):

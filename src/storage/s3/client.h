@@ -41,7 +41,8 @@ class S3Client {
  public:
   explicit S3Client(const Location& location);
 
-  /// With newer credentials where those that it has have expired, and again where the answer is "not now".
+  /// With newer credentials where those that it has have expired, in the region that the bucket is in where that is another one, and
+  /// again where the answer is "not now".
   HttpResponse send(const S3Call& call);
   /// Of an answer that has to be a good one.
   [[noreturn]] void fail(const std::string& path, const HttpResponse& answer);
@@ -50,6 +51,16 @@ class S3Client {
   std::string header(const HttpResponse& answer, const char* name, const std::string& path) const;
 
  private:
+  /// Where the bucket is.
+  struct Place {
+    std::string region;
+    std::string base;  ///< of addresses: "https://"
+    std::string host;
+    std::string prefix;  ///< of paths
+  };
+  Place place_in(const std::string& region) const;
+  Place place();
+  bool is_elsewhere(const HttpResponse& answer, const std::string& asked);
   Credentials credentials();
   bool renew_credentials(const Credentials& used);
   HttpResponse send_once(const S3Call& call, Credentials& used);
@@ -57,11 +68,9 @@ class S3Client {
   std::string bucket_;
   Environment environment_;
   S3Settings settings_;
-  std::string base_;
-  std::string host_;
-  std::string prefix_;  ///< of paths
   Http http_;
   std::mutex mutex_;  // guards:
+  Place place_;
   std::optional<Credentials> credentials_;
 };
 

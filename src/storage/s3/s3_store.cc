@@ -6,6 +6,7 @@
 #include <boost/property_tree/ptree.hpp>
 #include <utility>
 
+#include "base/percent.h"
 #include "storage/s3/client.h"
 #include "storage/s3/parts.h"
 #include "storage/s3/xml.h"
@@ -147,6 +148,8 @@ class S3Store final : public Store {
     std::map<std::string, std::string> query = {{"list-type", "2"},
                                                 {"prefix", prefix},
                                                 {"delimiter", "/"},
+                                                // XML has not all characters that names may have.
+                                                {"encoding-type", "url"},
                                                 {"max-keys", std::to_string(most)}};
     if (!token.empty()) query["continuation-token"] = token;
     // The bucket itself.
@@ -155,11 +158,17 @@ class S3Store final : public Store {
     Listing listing;
     try {
       const ptree tree = parse_xml(answer.body);
+      // Not all stores do what they are asked.
+      const bool is_encoded = tree.get("ListBucketResult.EncodingType", "") == "url";
       for (const auto& [tag, item] : tree.get_child("ListBucketResult")) {
         if (tag == "NextContinuationToken") listing.next = item.data();
         if (tag != "Contents" && tag != "CommonPrefixes") continue;
         const bool is_folder = tag == "CommonPrefixes";
         std::string name = item.get<std::string>(is_folder ? "Prefix" : "Key");
+        if (is_encoded) {
+          std::ranges::replace(name, '+', ' ');
+          name = percent_decode(name);
+        }
         listing.is_there = true;
         name = name.substr(std::min(prefix.size(), name.size()));
         const bool is_below = name == "/";

@@ -7,10 +7,12 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <type_traits>
 #include <utility>
 
 #include "base/environment.h"
+#include "base/log.h"
 #include "base/percent.h"
 #include "storage/http.h"
 
@@ -20,24 +22,42 @@ namespace {
 using nlohmann::json;
 using Query = std::vector<std::pair<std::string, std::string>>;
 
+// Hadoop says null for an exception without words.
+std::string text_of(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// What Hadoop says of an error; null where the answer is somebody else's, a proxy's, say.
+json exception_in(const HttpResponse& answer) {
+  const json said = json::parse(answer.body, nullptr, false);
+  if (!said.is_object()) return nullptr;
+  const auto found = said.find("RemoteException");
+  return found != said.end() && found->is_object() ? *found : json();
+}
+
 // "FileNotFoundException: …"; of a proxy the number alone.
 std::string problem_of(const HttpResponse& answer) {
-  const json said = json::parse(answer.body, nullptr, false);
+  const json exception = exception_in(answer);
   std::string problem = fmt::format("the answer is {}", answer.status);
-  if (const auto found = said.find("RemoteException"); said.is_object() && found != said.end())
-    problem += fmt::format(", {}: {}", found->value("exception", ""), found->value("message", ""));
+  if (!exception.is_null())
+    problem +=
+        fmt::format(", {}: {}", text_of(exception, "exception"), text_of(exception, "message"));
   return problem;
 }
 
-// The exception's name before the number: a name node that starts, or stands by, says 403 (Hadoop's ExceptionHandler), and HttpFS says
-// 500 also where it refuses.
+// The exception's name before the number: name nodes that start, or stand by, and data nodes that reach nobody say 403 (Hadoop's
+// ExceptionHandler), and HttpFS says 500 also where it refuses.
 bool retryable(const HttpResponse& answer) {
   if (answer.ok()) return false;
-  const json said = json::parse(answer.body, nullptr, false);
-  if (!said.is_object() || !said.contains("RemoteException")) return is_retryable(answer.status);
-  const std::string exception = said["RemoteException"].value("exception", "");
-  return exception == "RetriableException" || exception == "StandbyException" ||
-         exception == "SafeModeException";
+  const json exception = exception_in(answer);
+  if (exception.is_null()) return is_retryable(answer.status);
+  static const std::set<std::string> kPassing = {
+      "BlockMissingException",   "ClosedChannelException", "ConnectException",
+      "ConnectTimeoutException", "EOFException",           "NoNamenodesAvailableException",
+      "NoRouteToHostException",  "RetriableException",     "SafeModeException",
+      "SocketException",         "SocketTimeoutException", "StandbyException"};
+  return kPassing.contains(text_of(exception, "exception"));
 }
 
 Status status_of(const json& file) {
@@ -81,9 +101,12 @@ class WebHdfsStore final : public Store {
 
   void read(const std::string& path, const std::string& version, std::uint64_t offset,
             std::uint64_t bytes, const std::function<void(std::string_view)>& take) override {
-    // HDFS gives no version with what is read.
-    if (const auto now = status(path); !now || now->version != version)
-      throw InputError(fmt::format("{}: has changed while it was read", name_of(path)));
+    // HDFS gives no version with what is read, and whoever goes on opens it anew: it is of this version if that is there before and after.
+    const auto expect_version = [&] {
+      if (const auto now = status(path); !now || now->version != version)
+        throw InputError(fmt::format("{}: has changed while it was read", name_of(path)));
+    };
+    expect_version();
     std::uint64_t done = 0;
     while (done < bytes) {
       const std::uint64_t before = done;
@@ -106,6 +129,7 @@ class WebHdfsStore final : public Store {
         throw InputError(fmt::format("{}: is truncated: it ends at byte {}, {} more were expected",
                                      name_of(path), offset + done, bytes - done));
     }
+    expect_version();
   }
 
   // Under another name first: what is half written has no name that is read.
@@ -128,13 +152,15 @@ class WebHdfsStore final : public Store {
                          .headers = {"Content-Type: application/octet-stream"},
                          .upload = {.fd = fd, .bytes = bytes}};
     };
-    const HttpResponse answer = send_with_retries(
-        http_, name_of(path), make, {.problem = &problem_of, .retryable = &retryable});
-    if (!answer.ok()) fail(path, answer);
-    if (move(temporary, path, bytes)) return;
-    remove(path);
-    if (!move(temporary, path, bytes))
-      throw Error(fmt::format("{}: cannot be renamed from {}", name_of(path), name_of(temporary)));
+    try {
+      const HttpResponse answer = send_with_retries(
+          http_, name_of(path), make, {.problem = &problem_of, .retryable = &retryable});
+      if (!answer.ok()) fail(path, answer);
+      replace(path, temporary, bytes);
+    } catch (const Error&) {
+      remove_what_is_left(temporary);
+      throw;
+    }
   }
 
   void remove(const std::string& path) override {
@@ -181,14 +207,36 @@ class WebHdfsStore final : public Store {
     }
   }
 
-  // False where there is something of that name. An answer that was lost leaves open whether it was done.
+  void replace(const std::string& path, const std::string& by, std::uint64_t bytes) {
+    if (move(by, path, bytes)) return;
+    // Of who knows no option to replace: there is neither for a moment.
+    remove(path);
+    if (!move(by, path, bytes))
+      throw Error(fmt::format("{}: cannot be renamed from {}", name_of(path), name_of(by)));
+  }
+
+  // False where there is something of that name, which is not replaced. An answer that was lost leaves open whether it was done.
   bool move(const std::string& from, const std::string& to, std::uint64_t bytes) {
-    const HttpResponse answer = ask("PUT", from, {{"op", "RENAME"}, {"destination", "/" + to}});
-    const bool done =
-        read_answer(from, answer, [](const json& said) { return said.at("boolean").get<bool>(); });
+    const HttpResponse answer = ask(
+        "PUT", from, {{"op", "RENAME"}, {"destination", "/" + to}, {"renameoptions", "OVERWRITE"}});
+    if (answer.ok() && answer.body.empty()) return true;
+    const bool done = answer.status != 404 && read_answer(from, answer, [](const json& said) {
+                        return said.at("boolean").get<bool>();
+                      });
     if (done || status(from)) return done;
     const auto moved = status(to);
     return moved && moved->bytes == bytes;
+  }
+
+  // What went wrong is told, and not that this did, too.
+  void remove_what_is_left(const std::string& temporary) {
+    try {
+      const HttpResponse answer =
+          http_.send({.method = "DELETE", .url = url_of(temporary, {{"op", "DELETE"}})});
+      if (!answer.ok()) log::info("{}: {}", name_of(temporary), problem_of(answer));
+    } catch (const Error& error) {
+      log::info("{}: {}", name_of(temporary), error.what());
+    }
   }
 
   std::string scheme_;
