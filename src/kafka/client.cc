@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 #include <thread>
 
+#include "base/log.h"
 #include "sullae/error.h"
 
 namespace sullae::kafka {
@@ -45,9 +47,30 @@ Client::Client(Kind kind, const Address& address, const Properties& own,
   static_cast<void>(configuration.release());  // it is the handle's
 }
 
+// librdkafka waits for itself for ever where a consumer's topic was gone for a moment
+// (github.com/confluentinc/librdkafka/issues/4362).
+Client::~Client() {
+  constexpr std::chrono::seconds kLimit{5};
+  // Its lines go to this, and in its configuration, for which this is deprecated, that cannot be changed any more.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  rd_kafka_set_logger(handle_, nullptr);
+#pragma GCC diagnostic pop
+  std::packaged_task<void()> destroy([handle = handle_] { rd_kafka_destroy(handle); });
+  const auto done = destroy.get_future();
+  std::thread thread(std::move(destroy));
+  if (done.wait_for(kLimit) == std::future_status::ready) {
+    thread.join();
+  } else {
+    log::info("{}: librdkafka does not end, and is left", address_.name());
+    thread.detach();
+  }
+}
+
 // A line of its own that says it all: "[thrd:h:9092/bootstrap]: h:9092/bootstrap: Connect to … failed: Connection refused (after …)".
 void Client::note_log(const rd_kafka_t* handle, int level, const char*, const char* text) {
   constexpr int kError = 3;
+  if (handle == nullptr) return;
   std::string line = text;
   // Why they are down was said before.
   if (level > kError || line.find("brokers are down") != std::string::npos) return;
@@ -89,8 +112,9 @@ std::string Client::describe(const std::string& what, rd_kafka_resp_err_t error)
   if (error == RD_KAFKA_RESP_ERR__FATAL &&
       rd_kafka_fatal_error(handle_, fatal.data(), fatal.size()) != RD_KAFKA_RESP_ERR_NO_ERROR)
     return fmt::format("{}: {}: {}", address_.name(), what, fatal.data());
+  const bool says_nothing = is_retryable(error) || error == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT;
   return fmt::format("{}: {}: {}{}", address_.name(), what, rd_kafka_err2str(error),
-                     is_retryable(error) ? last_problem() : "");
+                     says_nothing ? last_problem() : "");
 }
 
 void Client::ask(
@@ -114,6 +138,19 @@ rd_kafka_resp_err_t Client::committed(rd_kafka_topic_partition_list_t* partition
     if (partitions->elems[i].err != RD_KAFKA_RESP_ERR_NO_ERROR) return partitions->elems[i].err;
   }
   return error;
+}
+
+Range Client::kept(std::int32_t partition) const {
+  Range range;
+  ask(fmt::format("partition {}: its ends are not known", partition),
+      [&](std::chrono::milliseconds limit) {
+        const auto error =
+            rd_kafka_query_watermark_offsets(handle_, address_.topic.c_str(), partition,
+                                             &range.begin, &range.end, milliseconds(limit));
+        // So librdkafka 2.0 calls a request that failed.
+        return error == RD_KAFKA_RESP_ERR__BAD_MSG ? RD_KAFKA_RESP_ERR__TRANSPORT : error;
+      });
+  return range;
 }
 
 std::int32_t Client::count_partitions() const {

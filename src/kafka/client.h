@@ -42,7 +42,8 @@ class Client {
   /// `own`: properties that the file of the settings cannot change; `configure` sets callbacks. Throws InputError.
   Client(Kind kind, const Address& address, const Properties& own,
          void (*configure)(rd_kafka_conf_t*) = nullptr);
-  ~Client() { rd_kafka_destroy(handle_); }
+  /// Gives up after a while where librdkafka does not end.
+  ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
@@ -65,6 +66,9 @@ class Client {
   /// Of the group, into `partitions`. The first error that there is, also of one of them.
   rd_kafka_resp_err_t committed(rd_kafka_topic_partition_list_t* partitions,
                                 std::chrono::milliseconds limit) const;
+
+  /// The offsets that a partition has now. Throws Error.
+  Range kept(std::int32_t partition) const;
 
   /// The topic's, from 0 on. Waits for brokers, and a moment for a topic that is being made. Throws InputError for a topic that
   /// is not there, or may not be seen, and Error.

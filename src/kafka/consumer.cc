@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -50,12 +51,18 @@ class Consumer::Impl : private Client {
     }
     if (batch_.empty()) {
       stall_.check([this] { return why_it_stands(); });
+      if (missing_ && missing_->passed())
+        throw Error(fmt::format("{}: no broker has known the topic {}", address().name(),
+                                missing_->describe()));
     } else {
       stall_.goes_on();
+      missing_.reset();
     }
     for (const Message& message : batch_) {
       next_[message.partition] = message.offset + 1;
-      assigned_[message.partition] = message.offset + 1;
+      // An end that came with it may be behind marks of transactions.
+      auto& position = assigned_[message.partition];
+      position = std::max(position, message.offset + 1);
     }
     return std::exchange(batch_, {});
   }
@@ -111,16 +118,35 @@ class Consumer::Impl : private Client {
       assigned_[event.partition] = event.offset;
       is_end_new_ = standing().is_at_end;
     } else if (event.err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET) {
-      throw InputError(fmt::format(
-          "{}: partition {}: what group '{}' has not read yet is gone ({}): the topic keeps too "
-          "little; set the group's offsets (kafka-consumer-groups --reset-offsets) to go on from "
-          "what is left",
-          address().name(), event.partition, group_, rd_kafka_message_errstr(&event)));
+      fail_reset(event);
+    } else if (event.err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) {
+      // Brokers that have just come back know it in a moment. It is said once.
+      if (!missing_) missing_.emplace(deadline());
     } else if (event.err == RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED) {
       log::warning("{}: {}", address().name(), rd_kafka_message_errstr(&event));
     } else if (!is_retryable(event.err)) {
       throw Error(fmt::format("{}: {}", address().name(), rd_kafka_message_errstr(&event)));
     }
+  }
+
+  // There is no message at the offset where a partition is to be read.
+  [[noreturn]] void fail_reset(const rd_kafka_message_t& event) const {
+    const auto partition = fmt::format("{}: partition {}", address().name(), event.partition);
+    if (event.offset < 0)  // it was asked for the beginning
+      throw Error(fmt::format("{}: where it begins is not known: {}", partition,
+                              rd_kafka_message_errstr(&event)));
+    const Range there = kept(event.partition);
+    const auto places = fmt::format("it is at offset {}, and the topic has {} to {}", event.offset,
+                                    there.begin, there.end);
+    if (event.offset < there.begin)
+      throw InputError(fmt::format(
+          "{}: what group '{}' has not read yet is gone ({}): the topic keeps too little; set the "
+          "group's offsets (kafka-consumer-groups --reset-offsets) to go on from what is left",
+          partition, group_, places));
+    throw InputError(fmt::format(
+        "{}: group '{}' has read what the topic does not have ({}): was it made anew? Give a group "
+        "of another name, or set its offsets (kafka-consumer-groups --reset-offsets)",
+        partition, group_, places));
   }
 
   // Somebody else has the partitions, or will.
@@ -134,6 +160,7 @@ class Consumer::Impl : private Client {
     const Standing now = standing();
     if (now.is_at_end && now.lag == 0)
       return fmt::format("all {} partitions were read to their ends", now.partitions);
+    if (missing_) return fmt::format("no broker knows the topic{}", last_problem());
     if (now.partitions == 0)
       return fmt::format("group '{}' has given no partition to this member{}", group_,
                          last_problem());
@@ -154,6 +181,7 @@ class Consumer::Impl : private Client {
       return;
     }
     try {
+      if (partitions->cnt > 0) self->missing_.reset();
       self->begin(partitions);
       rd_kafka_assign(self->get(), partitions);
     } catch (const Error&) {
@@ -185,7 +213,8 @@ class Consumer::Impl : private Client {
   bool is_end_new_ = false;
   bool has_joined_ = false;
   bool has_begun_ = false;
-  std::exception_ptr failure_;  // of a callback
+  std::optional<Deadline> missing_;  // while no broker knows the topic
+  std::exception_ptr failure_;       // of a callback
 };
 
 Consumer::Consumer(const Address& from, const std::string& group)

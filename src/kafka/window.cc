@@ -49,18 +49,7 @@ class Reader : private Client {
 
   std::int32_t count() const { return count_partitions(); }
 
-  Range kept(std::int32_t partition) const {
-    Range range;
-    ask(fmt::format("partition {}: its ends are not known", partition),
-        [&](std::chrono::milliseconds limit) {
-          const auto error =
-              rd_kafka_query_watermark_offsets(get(), address().topic.c_str(), partition,
-                                               &range.begin, &range.end, milliseconds(limit));
-          // So librdkafka 2.0 calls a request that failed.
-          return error == RD_KAFKA_RESP_ERR__BAD_MSG ? RD_KAFKA_RESP_ERR__TRANSPORT : error;
-        });
-    return range;
-  }
+  using Client::kept;
 
   /// By partition; negative where there is none.
   Offsets committed(const Offsets& partitions) const {

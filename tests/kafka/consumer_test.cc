@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "kafka/producer.h"
+#include "kafka/window.h"
 #include "support/errors.h"
 #include "support/kafka_cluster.h"
 #include "support/variable.h"
@@ -50,6 +52,10 @@ class Kafka : public ::testing::Test {
     for (int i = 0; i < count; ++i)
       cluster_.put("reviews", partition, fmt::format("k{}", i), fmt::format("v{}", i));
     cluster_.flush();
+  }
+
+  void look_for_topics_often() const {
+    std::ofstream(cluster_.config(), std::ios::app) << "topic.metadata.refresh.interval.ms=200\n";
   }
 
   KafkaCluster cluster_;
@@ -180,7 +186,9 @@ TEST_F(Kafka, WhatASinkDoesNotTakeIsAnError) {
   Producer producer(address());
   cluster_.set_down();
   producer.send("k", "v");
-  EXPECT_TRUE(contains(error_of([&] { producer.flush(); }), "1 messages were not taken: "));
+  const auto message = error_of([&] { producer.flush(); });
+  EXPECT_TRUE(contains(message, "1 messages were not taken: Local: Message timed out: "))
+      << message;
 }
 
 TEST_F(Kafka, AConsumerGoesOnWhenBrokersComeBack) {
@@ -234,8 +242,54 @@ TEST_F(Kafka, WhatIsGoneBeforeItWasReadIsNotPassedOver) {
   }
   Consumer consumer(address(), "group");
   const auto message = error_of<InputError>([&] { read_to_end(consumer); });
-  EXPECT_TRUE(contains(message, "partition 0: what group 'group' has not read yet is gone ("))
+  EXPECT_TRUE(contains(message,
+                       "partition 0: what group 'group' has not read yet is gone (it is at "
+                       "offset 1, and the topic has "))
       << message;
+}
+
+TEST_F(Kafka, AGroupThatIsBehindTheEndHasReadAnotherTopic) {
+  put(0, 3);
+  commit_window(parse_address(cluster_.address("reviews?0=2-50")), "group");
+  Consumer consumer(address(), "group");
+  const auto message = error_of<InputError>([&] { read_to_end(consumer); });
+  EXPECT_TRUE(contains(message,
+                       "partition 0: group 'group' has read what the topic does not have (it is at "
+                       "offset 50, and the topic has 0 to 3): was it made anew?"))
+      << message;
+}
+
+// As brokers say that have just started.
+TEST_F(Kafka, ATopicThatIsUnknownForAMomentIsWaitedFor) {
+  look_for_topics_often();
+  put(0, 2);
+  Consumer consumer(address(), "group");
+  EXPECT_EQ(read_to_end(consumer).size(), 2);
+  consumer.commit();
+  cluster_.set_error("reviews", RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART);
+  testing::wait_until([&] {
+    EXPECT_TRUE(consumer.poll(10, milliseconds{200}).empty());
+    return consumer.standing().partitions == 0;
+  });
+  cluster_.set_error("reviews", RD_KAFKA_RESP_ERR_NO_ERROR);
+  put(0, 1);
+  EXPECT_EQ(read_to_end(consumer).size(), 1);
+}
+
+TEST_F(Kafka, ATopicThatStaysUnknownIsNamed) {
+  const testing::Variable timeout("SULLAE_KAFKA_TIMEOUT", "2");
+  look_for_topics_often();
+  Consumer consumer(address(), "group");
+  EXPECT_TRUE(read_to_end(consumer).empty());
+  cluster_.set_error("reviews", RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART);
+  const auto message = error_of([&] {
+    testing::wait_until([&] {
+      consumer.poll(10, milliseconds{200});
+      return false;
+    });
+  });
+  EXPECT_EQ(message,
+            address().name() + ": no broker has known the topic within 2 s (SULLAE_KAFKA_TIMEOUT)");
 }
 
 TEST_F(Kafka, OffsetsThatAreNotTakenAreAnError) {
