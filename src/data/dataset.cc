@@ -217,8 +217,8 @@ void DamageLog::report(const std::string& message) {
   std::size_t before = 0;
   {
     const std::lock_guard lock(mutex_);
-    before = messages_.size();
-    if (!messages_.insert(fnv1a(message)).second) return;  // in an epoch before
+    if (of_ == Of::set && !messages_.insert(fnv1a(message)).second) return;  // in an epoch before
+    before = count_++;
   }
   if (before < kReported) log::warning("skipped: {}", message);
   if (before == kReported) log::warning("skipped more damaged records; the rest is only counted");
@@ -226,7 +226,7 @@ void DamageLog::report(const std::string& message) {
 
 std::size_t DamageLog::count() const {
   const std::lock_guard lock(mutex_);
-  return messages_.size();
+  return count_;
 }
 
 std::set<std::uint64_t> DamageLog::records() const {

@@ -38,7 +38,7 @@ SampleSource::SampleSource(const OnlineSource& source, const std::filesystem::pa
       description_(describe(model)),
       file_(model / kExamplesFile),
       examples_(std::in_place, file_),
-      damage_(source.skip_damaged),
+      damage_(source.skip_damaged, data::DamageLog::Of::stream),
       reading_(data::alone({.format = source.format,
                             .classes = description_.classes,
                             .text_columns = source.text_columns,

@@ -107,7 +107,7 @@ class Stream {
       : options_(options),
         stream_(stream),
         opened_(options),
-        damage_(options.skip_damaged),
+        damage_(options.skip_damaged, data::DamageLog::Of::stream),
         format_(make_format()),
         producer_(stream.sink),
         consumer_(stream.source, stream.group) {

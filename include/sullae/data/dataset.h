@@ -24,18 +24,22 @@ class DamagedRecord : public InputError {
 /// What becomes of damaged records: thrown, or counted, reported and skipped. Any thread.
 class DamageLog {
  public:
+  /// Of a stream nothing comes twice, and of what has no end nothing can be remembered.
+  enum class Of { set, stream };
   /// With `skip` false, report() throws.
-  explicit DamageLog(bool skip) : skip_(skip) {}
-  /// Throws DamagedRecord with `message`, or counts it, once, however often it comes. The first ten are reported as warnings.
+  explicit DamageLog(bool skip, Of of = Of::set) : skip_(skip), of_(of) {}
+  /// Throws DamagedRecord with `message`, or counts it; of a set once, however often it comes. The first ten are reported as warnings.
   void report(const std::string& message);
   std::size_t count() const;
-  /// A number for each, which depends on its message alone.
+  /// Of a set a number for each, which depends on its message alone.
   std::set<std::uint64_t> records() const;
 
  private:
   bool skip_;
-  mutable std::mutex mutex_;
-  std::set<std::uint64_t> messages_;  // guarded by mutex_; their hashes
+  Of of_;
+  mutable std::mutex mutex_;  // guards:
+  std::size_t count_ = 0;
+  std::set<std::uint64_t> messages_;  // their hashes
 };
 
 /// Samples by number. All functions may be called from any thread.
