@@ -1,17 +1,14 @@
 #include "cluster/worker_pool.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -21,42 +18,19 @@
 #include "base/host.h"
 #include "base/json_message.h"
 #include "base/secret.h"
-#include "base/system_error.h"
 #include "base/version.h"
 #include "launch/job.h"
 #include "launch/job_signals.h"
 #include "launch/process.h"
 #include "sullae/error.h"
-#include "transport/store/lease.h"
 
 namespace sullae::cluster {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMostHello = 65536;
-constexpr std::chrono::seconds kHelloLimit{10};
 // So many jobs of workers in a row that end without a word are no accident.
 constexpr int kMostFruitless = 5;
-
-UniqueFd listen_anywhere() {
-  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
-  if (!socket || ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(socket.get(), SOMAXCONN) != 0)
-    throw system_error("a port for workers");
-  return socket;
-}
-
-int port_of(const UniqueFd& socket) {
-  sockaddr_in address{};
-  socklen_t size = sizeof address;
-  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    throw system_error("getsockname");
-  return ntohs(address.sin_port);
-}
 
 void signal(const UniqueFd& event) {
   const std::uint64_t one = 1;
@@ -82,7 +56,6 @@ WorkerPool::WorkerPool(WorkerPoolOptions options, Engine& engine, std::function<
       on_failure_(std::move(on_failure)),
       secret_(draw_secret()),
       answer_(draw_secret()),
-      listener_(listen_anywhere()),
       changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       mark_{.jobs = mark_of(options_.folder.path().parent_path()),
@@ -92,7 +65,7 @@ WorkerPool::WorkerPool(WorkerPoolOptions options, Engine& engine, std::function<
       plan_(options_.submission),
       size_(options_.folder.size(options_.job)) {
   LauncherAddress{.host = options_.address.empty() ? host_name() : options_.address,
-                  .port = port_of(listener_),
+                  .port = reception_.port(),
                   .secret = secret_,
                   .answer = answer_}
       .write(options_.folder.attempt(options_.attempt));
@@ -111,19 +84,12 @@ WorkerPool::~WorkerPool() {
 void WorkerPool::run() {
   auto next = Clock::now();
   for (;;) {
-    std::vector<pollfd> polled{{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
-    for (const Stranger& stranger : strangers_)
-      polled.push_back({stranger.socket.get(), POLLIN, 0});
+    std::vector<pollfd> polled{{stop_.get(), POLLIN, 0}};
+    reception_.poll_for(polled);
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
     ::poll(polled.data(), polled.size(), std::max(0, static_cast<int>(wait.count())));
     if (polled[0].revents != 0) return;
-    for (std::size_t i = 0; i < strangers_.size(); ++i) {
-      if (polled[i + 2].revents != 0) hear(strangers_[i]);
-    }
-    std::erase_if(strangers_, [](const Stranger& stranger) {
-      return !stranger.socket || stranger.deadline.passed();
-    });
-    if (polled[1].revents != 0) listen();
+    for (auto& caller : reception_.turn(polled, 1)) answer(std::move(caller));
     if (Clock::now() < next) continue;
     try {
       ask_engine();
@@ -136,38 +102,17 @@ void WorkerPool::run() {
   }
 }
 
-void WorkerPool::listen() {
-  UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket) {
-    // Without descriptors it would be asked for as fast as a processor can.
-    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-      std::this_thread::sleep_for(std::chrono::milliseconds{100});
-    return;
-  }
-  watch_connection(socket.get());
-  strangers_.push_back(
-      {std::move(socket), {}, Deadline(kHelloLimit, "the limit for a worker's first word")});
-}
-
-void WorkerPool::hear(Stranger& stranger) {
-  std::array<char, 4096> buffer;
-  const auto n = ::recv(stranger.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-  if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
-  if (n <= 0 || stranger.text.size() > kMostHello) return stranger.socket.reset();
-  stranger.text.append(buffer.data(), static_cast<std::size_t>(n));
-  if (stranger.text.back() != '\n') return;
+void WorkerPool::answer(Reception::Caller caller) {
+  const int fd = caller.socket.get();
   std::string answer;
-  UniqueFd socket = std::move(stranger.socket);
-  const int fd = socket.get();
   try {
-    answer = admit(Hello::from_json(stranger.text), socket);
+    answer = admit(Hello::from_json(caller.line), caller.socket);
   } catch (const Json::exception&) {
     return;  // somebody else's
   }
-  if (!answer.empty()) {
-    answer += '\n';
-    [[maybe_unused]] const auto sent = ::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
-  }
+  if (answer.empty()) return;
+  answer += '\n';
+  [[maybe_unused]] const auto sent = ::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
 }
 
 // What it is answered; nothing where it has become a worker, and has been told so.

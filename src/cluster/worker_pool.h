@@ -16,6 +16,7 @@
 #include "cluster/engine.h"
 #include "cluster/hello.h"
 #include "cluster/job_folder.h"
+#include "cluster/reception.h"
 #include "cluster/worker_plan.h"
 #include "launch/elastic/host_source.h"
 #include "launch/host_launcher.h"
@@ -79,16 +80,9 @@ class WorkerPool final : public elastic::HostSource {
     std::int64_t number = 0;
   };
   static void check_for_end_signals();
-  /// A connection that has not said yet who it is.
-  struct Stranger {
-    UniqueFd socket;
-    std::string text;
-    Deadline deadline;
-  };
 
   void run();
-  void listen();
-  void hear(Stranger& stranger);
+  void answer(Reception::Caller caller);
   std::string admit(const Hello& hello, UniqueFd& socket);
   void ask_engine();
   void ask_for_workers(int nodes);
@@ -103,10 +97,9 @@ class WorkerPool final : public elastic::HostSource {
   std::function<void()> on_failure_;
   std::string secret_;  // by which the launcher knows workers
   std::string answer_;  // and they it
-  UniqueFd listener_;
+  Reception reception_;
   UniqueFd changed_;  // for the launcher
   UniqueFd stop_;
-  std::vector<Stranger> strangers_;
   const Mark mark_;  // of the engine's jobs of workers
   WorkerPlan plan_;
   bool complained_ = false;

@@ -9,6 +9,12 @@
 #include "transport/transports.h"
 
 namespace sullae {
+namespace {
+
+// In the order of DeviceTransport.
+constexpr std::array<std::string_view, 3> kDeviceTransports = {"auto", "nccl", "host"};
+
+}  // namespace
 
 CollectiveSettings CollectiveSettings::from(const Environment& environment) {
   CollectiveSettings settings{.waits = WaitSettings::from(environment)};
@@ -16,11 +22,18 @@ CollectiveSettings CollectiveSettings::from(const Environment& environment) {
   read_text(environment, "SULLAE_ALLREDUCE_ALGORITHM", settings.allreduce_algorithm);
   read_switch(environment, "SULLAE_HIERARCHICAL_ADASUM", settings.hierarchical_adasum);
   read_switch(environment, "SULLAE_HIERARCHICAL_NCCL", settings.hierarchical_nccl);
-  static constexpr std::array<std::string_view, 3> kDevice = {"auto", "nccl", "host"};
   std::size_t device = 0;
-  read_choice(environment, "SULLAE_DEVICE_TRANSPORT", kDevice, device);
+  read_choice(environment, "SULLAE_DEVICE_TRANSPORT", kDeviceTransports, device);
   settings.device_transport = static_cast<DeviceTransport>(device);
   return settings;
+}
+
+std::string CollectiveSettings::of_all_ranks() const {
+  return fmt::format(
+      "SULLAE_TRANSPORT={}\nSULLAE_ALLREDUCE_ALGORITHM={}\nSULLAE_HIERARCHICAL_ADASUM={:d}\n"
+      "SULLAE_DEVICE_TRANSPORT={}\nSULLAE_HIERARCHICAL_NCCL={:d}\n",
+      transport, allreduce_algorithm, hierarchical_adasum,
+      kDeviceTransports[static_cast<std::size_t>(device_transport)], hierarchical_nccl);
 }
 
 void CollectiveSettings::check() const {

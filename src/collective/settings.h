@@ -31,6 +31,8 @@ struct CollectiveSettings {
   bool hierarchical_nccl = false;
 
   static CollectiveSettings from(const Environment& environment);
+  /// Of those above, what is the same on all ranks of a world: lines of NAME=VALUE.
+  std::string of_all_ranks() const;
   /// Throws InputError, with those that there are, for a transport or an algorithm that there is not.
   void check() const;
 };

@@ -1,5 +1,7 @@
 #include "engine/engine_options.h"
 
+#include <fmt/format.h>
+
 namespace sullae::engine {
 
 EngineOptions EngineOptions::from(const Environment& environment, const WaitSettings& waits) {
@@ -11,6 +13,11 @@ EngineOptions EngineOptions::from(const Environment& environment, const WaitSett
   read_count(environment, "SULLAE_CACHE_CAPACITY", options.cache_capacity);
   read_seconds(environment, "SULLAE_STALL_TIMEOUT", ZeroMeans::no_limit, options.stall_timeout);
   return options;
+}
+
+std::string EngineOptions::of_all_ranks() const {
+  return fmt::format("SULLAE_FUSION_THRESHOLD={}\nSULLAE_CACHE_CAPACITY={}\n", fusion_threshold,
+                     cache_capacity);
 }
 
 }  // namespace sullae::engine

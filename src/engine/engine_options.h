@@ -46,6 +46,8 @@ struct EngineOptions {
 
   /// What the environment says; the rest is for the world to fill.
   static EngineOptions from(const Environment& environment, const WaitSettings& waits);
+  /// Of that, what is the same on all ranks of a world: lines of NAME=VALUE.
+  std::string of_all_ranks() const;
 };
 
 }  // namespace sullae::engine

@@ -14,10 +14,6 @@
 
 namespace sullae::repository {
 
-/// Where the copy is, unless somebody says otherwise: a folder of $XDG_CACHE_HOME, or of ~/.cache, for this repository and purpose.
-/// Throws InputError where neither is known.
-std::filesystem::path default_copy(const std::filesystem::path& remote, const std::string& purpose);
-
 /// What is to be copied is no model repository, or the copy is one of another.
 class NoRepository : public InputError {
  public:
@@ -73,9 +69,5 @@ class Mirror {
   bool is_adopting_ = false;    // the record was damaged: what is here may have been copied
   std::set<std::string> left_;  // what was made here, of which it was said
 };
-
-/// A copy of what `path` in a store stands for, as it is on this host's disk: a model's folder (with its newest version), a version's, or
-/// a file. Throws as Mirror does.
-std::filesystem::path fetch_model(const std::filesystem::path& path);
 
 }  // namespace sullae::repository

@@ -6,7 +6,7 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "http/access.h"
-#include "repository/mirror.h"
+#include "repository/remote_model.h"
 #include "serve/grpc/grpc_server.h"
 #include "serve/repository/repository.h"
 #include "serve/rest/rest_api.h"

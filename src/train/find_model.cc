@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "repository/mirror.h"
 #include "repository/publish.h"
+#include "repository/remote_model.h"
 #include "repository/versions.h"
 #include "storage/storage.h"
 #include "sullae/error.h"

@@ -4,12 +4,38 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 
 #include "base/failpoint.h"
 #include "base/host.h"
 #include "sullae/error.h"
 
 namespace sullae {
+namespace {
+
+// Between a rank's settings and the name of its host: in neither.
+constexpr char kEnd = '\0';
+
+std::string take_line(std::string_view& text) {
+  const auto end = std::min(text.find('\n'), text.size());
+  std::string line(text.substr(0, end));
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line.empty() ? "fewer settings" : line;
+}
+
+// Else ranks would take different ways, and wait for each other there.
+void expect_alike(std::string_view first, int rank, std::string_view others) {
+  while (first != others) {
+    const auto expected = take_line(first);
+    const auto line = take_line(others);
+    if (line != expected)
+      throw InputError(
+          fmt::format("rank 0 has {}, and rank {} has {}: expected the same on all ranks", expected,
+                      rank, line));
+  }
+}
+
+}  // namespace
 
 Topology Topology::from_hosts(int rank, const std::vector<std::string>& identities) {
   Topology topology;
@@ -53,7 +79,7 @@ std::vector<int> Topology::names_of(const std::vector<int>& ranks) const {
 }
 
 Topology Topology::discover(Store& store, int rank, int size, const std::string& identity,
-                            const Deadline& deadline) {
+                            const std::string& settings, const Deadline& deadline) {
   const auto key = [](int r) {
     return fmt::format("host/{}", r);
   };
@@ -63,12 +89,18 @@ Topology Topology::discover(Store& store, int rank, int size, const std::string&
         size));
   }
   failpoint("rendezvous.claimed");
-  store.set(key(rank), identity, deadline);
+  store.set(key(rank), settings + kEnd + identity, deadline);
   failpoint("rendezvous.announced");
   std::vector<std::string> identities;
+  std::string first;
   for (int r = 0; r < size; ++r) {
     try {
-      identities.push_back(store.get(key(r), deadline));
+      const auto told = store.get(key(r), deadline);
+      const auto end = std::min(told.find(kEnd), told.size());
+      const auto others = told.substr(0, end);
+      identities.push_back(told.substr(std::min(end + 1, told.size())));
+      if (r == 0) first = others;
+      expect_alike(first, r, others);
     } catch (const TimeoutError&) {
       throw TimeoutError(
           fmt::format("rank {} of {} (on {}) waited for rank {}, which did not come {}", rank, size,

@@ -42,10 +42,10 @@ struct Topology {
 
   /// From every rank's host identity, in the order of ranks.
   static Topology from_hosts(int rank, const std::vector<std::string>& identities);
-  /// Tells the others this rank's host through the store and learns theirs. Throws TimeoutError
-  /// that lists the ranks which did not come.
+  /// Tells the others this rank's host through the store and learns theirs, and that all have the same `settings`, which are lines of
+  /// NAME=VALUE. Throws TimeoutError that lists the ranks which did not come, and InputError, on all ranks, for settings that differ.
   static Topology discover(Store& store, int rank, int size, const std::string& identity,
-                           const Deadline& deadline);
+                           const std::string& settings, const Deadline& deadline);
 };
 
 }  // namespace sullae

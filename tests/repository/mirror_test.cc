@@ -11,6 +11,7 @@
 
 #include "base/file_lock.h"
 #include "repository/publish.h"
+#include "repository/remote_model.h"
 #include "storage/storage.h"
 #include "support/content_of.h"
 #include "support/errors.h"

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "sullae/error.h"
 #include "transport/store/store_server.h"
 
@@ -35,7 +37,7 @@ std::string discover_alone(int rank, int size, int times = 1) {
   for (int i = 0; i < times; ++i) {
     try {
       Store store(address, patience);
-      Topology::discover(store, rank, size, "here", limit);
+      Topology::discover(store, rank, size, "here", "A=1\n", limit);
     } catch (const Error& caught) {
       error = caught.what();
     }
@@ -52,6 +54,40 @@ TEST(Topology, NamesTheRankThatDoesNotCome) {
 TEST(Topology, RefusesTwoProcessesOfOneRank) {
   EXPECT_NE(discover_alone(0, 1, 2).find("two processes both say that they are rank 0 of 1"),
             std::string::npos);
+}
+
+TEST(Topology, RefusesSettingsThatDiffer) {
+  const auto address = StoreAddress::parse("unix:sullae-topology-" + std::to_string(::getpid()));
+  const StoreServer server(address);
+  const Deadline patience(std::chrono::seconds{20}, "the test's patience");
+  const auto errors_of = [&](const std::string& scope, const std::vector<std::string>& settings) {
+    std::vector<std::string> errors(settings.size());
+    std::vector<std::thread> ranks;
+    for (std::size_t rank = 0; rank < settings.size(); ++rank) {
+      ranks.emplace_back([&, rank] {
+        Store store(address, patience, scope);
+        const int size = static_cast<int>(settings.size());
+        try {
+          const auto topology = Topology::discover(store, static_cast<int>(rank), size, "host\n\n1",
+                                                   settings[rank], patience);
+          EXPECT_EQ(topology.cross_size(), 1);
+        } catch (const InputError& error) {
+          errors[rank] = error.what();
+        }
+      });
+    }
+    for (auto& rank : ranks) rank.join();
+    return errors;
+  };
+  for (const auto& error : errors_of("one/", {"A=1\nB=2\n", "A=1\nB=2\n", "A=1\nB=3\n"}))
+    EXPECT_EQ(error, "rank 0 has B=2, and rank 2 has B=3: expected the same on all ranks");
+  for (const auto& settings : {std::string("A=1\n"), std::string()}) {
+    for (const auto& error : errors_of("two" + settings, {settings, settings}))
+      EXPECT_EQ(error, "");
+  }
+  for (const auto& error : errors_of("three/", {"A=1\n", "A=1\nB=2\n"}))
+    EXPECT_EQ(error,
+              "rank 0 has fewer settings, and rank 1 has B=2: expected the same on all ranks");
 }
 
 }  // namespace
