@@ -241,9 +241,8 @@ class PipelineCommand final : public Command {
     auto shown = pipeline::to_json(run);
     if (!state.is_killed(run)) return shown;
     shown["state"] = state.describe(run);
-    for (auto& [name, step] : shown["steps"].items()) {
-      if (run.steps.at(name).state == pipeline::StepState::running) step["state"] = "killed";
-    }
+    for (auto& [name, step] : shown["steps"].items())
+      step["state"] = state.describe(run, run.steps.at(name));
     return shown;
   }
 
@@ -275,10 +274,9 @@ class PipelineCommand final : public Command {
     for (const Step& step : pipeline.steps) {
       const auto found = run ? run->steps.find(step.name) : decltype(run->steps.find(""))();
       const auto record = run && found != run->steps.end() ? found->second : StepRecord();
-      const bool is_cut_off =
-          run && record.state == pipeline::StepState::running && state.is_killed(*run);
+      const bool is_cut_off = run && state.is_killed(*run, record);
       fmt::print("{:<20}{:<13}{:>10}{:>10}  {}\n", step.name,
-                 is_cut_off ? "killed" : pipeline::to_text(record.state),
+                 run ? state.describe(*run, record) : pipeline::to_text(record.state),
                  is_cut_off ? "-" : took(record.started, record.ended),
                  usual.contains(step.name) ? format_seconds(usual.at(step.name)) : "-",
                  fmt::join(step.after, ", "));

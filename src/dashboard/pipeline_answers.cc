@@ -88,20 +88,19 @@ json show_pipeline(Catalogue& catalogue, const std::string& query) {
   const auto run = run_of(state, runs, query);
   const auto usual = usual_of(runs);
   shown["run"] = run ? summary_of(*run, state) : json();
-  const bool is_killed = run && state.is_killed(*run);
-  if (run && run->state == RunState::running && !is_killed && !usual.empty())
+  if (run && run->state == RunState::running && !state.is_killed(*run) && !usual.empty())
     shown["run"]["expected_end"] = forecast(pipeline, *run, usual, std::time(nullptr)).end;
   shown["run_steps"] = json::array();
   for (const Step& step : pipeline.steps) {
     StepRecord record;
     if (run && run->steps.contains(step.name)) record = run->steps.at(step.name);
-    const bool is_cut_off = is_killed && record.state == pipeline::StepState::running;
-    if (is_cut_off) record.started = 0;  // nobody knows for how long
+    const auto described = run ? state.describe(*run, record) : to_text(record.state);
+    if (run && state.is_killed(*run, record)) record.started = 0;
     shown["run_steps"].push_back({{"step", step.name},
                                   {"command", step.run},
                                   {"after", step.after},
                                   {"is_job", step.job.has_value()},
-                                  {"state", is_cut_off ? "killed" : to_text(record.state)},
+                                  {"state", described},
                                   {"started", record.started},
                                   {"ended", record.ended},
                                   {"attempts", record.attempts},

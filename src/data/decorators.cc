@@ -45,11 +45,12 @@ class Concatenation final : public Dataset {
 
 // What all parts that say it agree about; texts of some are bytes in others, and floats doubles.
 std::vector<FeatureType> Concatenation::feature_types() const {
-  const auto are_bytes = [](Kind kind) {
-    return kind == Kind::text || kind == Kind::bytes;
+  using enum FeatureType::Kind;
+  const auto are_bytes = [](FeatureType::Kind kind) {
+    return kind == text || kind == bytes;
   };
   const auto are_reals = [](FeatureType::Kind kind) {
-    return kind == FeatureType::Kind::real || kind == FeatureType::Kind::real64;
+    return kind == real || kind == real64;
   };
   std::map<std::string, FeatureType> all;
   std::set<std::string> unclear;
@@ -61,9 +62,9 @@ std::vector<FeatureType> Concatenation::feature_types() const {
       common.dimensions = std::max(common.dimensions, type.dimensions);
       if (common.kind == type.kind) continue;
       if (are_reals(common.kind) && are_reals(type.kind)) {
-        common.kind = FeatureType::Kind::real64;
+        common.kind = real64;
       } else if (are_bytes(common.kind) && are_bytes(type.kind)) {
-        common.kind = FeatureType::Kind::bytes;
+        common.kind = bytes;
       } else {
         unclear.insert(type.name);
       }
@@ -75,22 +76,6 @@ std::vector<FeatureType> Concatenation::feature_types() const {
   }
   return types;
 }
-
-// What it does not change of a set is that set's.
-class Decorated : public Dataset {
- public:
-  std::size_t size() const override { return inner_->size(); }
-  std::string place(std::size_t i) const override { return inner_->place(i); }
-  const std::vector<std::string>& classes() const override { return inner_->classes(); }
-  std::vector<FeatureType> feature_types() const override { return inner_->feature_types(); }
-
- protected:
-  explicit Decorated(DatasetPtr inner) : inner_(std::move(inner)) {}
-  const Dataset& inner() const { return *inner_; }
-
- private:
-  DatasetPtr inner_;
-};
 
 class WithLabels final : public Decorated {
  public:

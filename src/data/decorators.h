@@ -2,11 +2,28 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sullae/data/dataset.h"
 
 namespace sullae::data {
+
+/// What it does not change of a set is that set's.
+class Decorated : public Dataset {
+ public:
+  std::size_t size() const override { return inner_->size(); }
+  std::string place(std::size_t i) const override { return inner_->place(i); }
+  const std::vector<std::string>& classes() const override { return inner_->classes(); }
+  std::vector<FeatureType> feature_types() const override { return inner_->feature_types(); }
+
+ protected:
+  explicit Decorated(DatasetPtr inner) : inner_(std::move(inner)) {}
+  const Dataset& inner() const { return *inner_; }
+
+ private:
+  DatasetPtr inner_;
+};
 
 /// One after the other.
 DatasetPtr concatenate(std::vector<DatasetPtr> parts);

@@ -10,6 +10,7 @@
 
 #include "base/number.h"
 #include "base/percent.h"
+#include "data/decorators.h"
 #include "data/table/columns.h"
 #include "data/table/labels.h"
 #include "storage/storage.h"
@@ -71,7 +72,7 @@ std::vector<std::string> names_of(const Partition& partition) {
   return names;
 }
 
-class InPartition final : public Dataset {
+class InPartition final : public Decorated {
  public:
   struct Value {
     std::string name;
@@ -84,17 +85,14 @@ class InPartition final : public Dataset {
   };
   InPartition(DatasetPtr inner, std::vector<Value> values, std::optional<Class> own_class,
               const std::vector<std::string>& classes)
-      : inner_(std::move(inner)),
+      : Decorated(std::move(inner)),
         values_(std::move(values)),
         class_(std::move(own_class)),
-        classes_(class_ ? classes : inner_->classes()) {}
+        classes_(class_ ? classes : Decorated::classes()) {}
 
-  std::size_t size() const override { return inner_->size(); }
-  std::string place(std::size_t i) const override { return inner_->place(i); }
   const std::vector<std::string>& classes() const override { return classes_; }
-  std::vector<FeatureType> feature_types() const override { return inner_->feature_types(); }
   Example read(std::size_t i) const override {
-    Example example = inner_->read(i);
+    Example example = inner().read(i);
     const bool is_text = example.bytes(feature::kText) != nullptr;
     for (const auto& value : values_) {
       if (value.is_kept) {
@@ -115,7 +113,6 @@ class InPartition final : public Dataset {
   }
 
  private:
-  DatasetPtr inner_;
   std::vector<Value> values_;
   std::optional<Class> class_;
   std::vector<std::string> classes_;

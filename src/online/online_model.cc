@@ -175,7 +175,6 @@ std::optional<Job> OnlineModel::begin(bool always) {
       }
       rounds_.begin(round_);
       end(RoundState::failed, reason);
-      problem_of_round_.clear();  // nothing has gone wrong
       return std::nullopt;
     }
     rounds_.begin(round_);
@@ -305,6 +304,7 @@ void OnlineModel::fail(const std::string& reason) {
     end(RoundState::published, "");
   } else {
     end(RoundState::failed, reason);
+    problem_of_round_ = reason;
   }
 }
 
@@ -321,7 +321,7 @@ void OnlineModel::end(RoundState state, const std::string& reason) {
                        "-> {:.2f} %",
                        percent(changed.before.accuracy), percent(changed.after.accuracy),
                        percent(test.before.accuracy), percent(test.after.accuracy));
-  problem_of_round_ = state == RoundState::failed ? reason : "";
+  problem_of_round_.clear();
   if (state == RoundState::published) {
     log::info("model {}: version {} is published{}", name_, round_.version, measured);
   } else {

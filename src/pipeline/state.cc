@@ -168,10 +168,18 @@ bool State::is_killed(const RunRecord& run) const {
   return !who || who->scheduled != run.scheduled;
 }
 
+bool State::is_killed(const RunRecord& run, const StepRecord& step) const {
+  return step.state == StepState::running && is_killed(run);
+}
+
 std::string State::describe(const RunRecord& run) const {
   if (run.state != RunState::running) return to_text(run.state) + (run.is_late ? ", late" : "");
   if (is_killed(run)) return "killed";
   return run.foreseen_late ? "running, late" : "running";
+}
+
+std::string State::describe(const RunRecord& run, const StepRecord& step) const {
+  return is_killed(run, step) ? "killed" : to_text(step.state);
 }
 
 }  // namespace sullae::pipeline

@@ -16,6 +16,7 @@ namespace {
 
 using data::FeatureType;
 using serve::Datatype;
+using serve::element_at;
 using serve::InferTensor;
 
 using ValueKind = FeatureType::Kind;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/file_lock.h"
+#include "data/record/tfrecord_frame.h"
 #include "predict/description.h"
 #include "storage/storage.h"
 #include "sullae/error.h"
@@ -139,11 +140,16 @@ void OutputFolder::remove_temporaries() const {
 std::vector<std::size_t> OutputFolder::missing() const {
   const auto names = names_in(folder_);
   const auto notes = names_in(folder_ / kNotes);
+  // Its writer may have been killed between a part and the index of it.
+  const bool is_indexed = format_ == "tfrecord" && !storage::is_remote(folder_);
+  const auto is_there = [&](std::size_t number) {
+    const fs::path name = part(number).filename();
+    return names.contains(name) && (!is_indexed || names.contains(data::tfrecord_index_of(name))) &&
+           notes.contains(note_file(number).filename()) && noted(number);
+  };
   std::vector<std::size_t> missing;
   for (std::size_t number = 0; number < parts_; ++number) {
-    if (!names.contains(part(number).filename()) || !notes.contains(note_file(number).filename()) ||
-        !noted(number))
-      missing.push_back(number);
+    if (!is_there(number)) missing.push_back(number);
   }
   return missing;
 }

@@ -1,7 +1,6 @@
 // The formats of files of predictions, and what they have in common.
 #pragma once
 
-#include <cstring>
 #include <filesystem>
 #include <memory>
 
@@ -30,14 +29,6 @@ inline std::size_t elements_a_row(const serve::InferTensor& output) {
   for (std::size_t i = 1; i < output.shape.size(); ++i)
     count *= static_cast<std::size_t>(output.shape[i]);
   return count;
-}
-
-/// Of an output whose elements those are in memory.
-template <class Value>
-Value element_at(const serve::InferTensor& output, std::size_t index) {
-  Value value{};
-  std::memcpy(&value, output.data.data() + index * sizeof value, sizeof value);
-  return value;
 }
 
 }  // namespace sullae::predict

@@ -98,17 +98,16 @@ std::string Registration::where() const {
   const auto address = StoreAddress::parse(store_);
   const Deadline deadline = start_deadline();
   Store store(address, deadline, {}, secret_);
-  if (store.add(key() + "/starts", 1, deadline) == 1)
-    return address.is_unix() ? "tcp://127.0.0.1:*" : "tcp://*:*";
-  std::string before;
-  try {
-    before = store.get(key(), Deadline(kLookLimit, "the limit for a look"));
-  } catch (
-      const TimeoutError&) {  // killed before it said where it is: nobody looks for it elsewhere
-    return address.is_unix() ? "tcp://127.0.0.1:*" : "tcp://*:*";
+  std::string port = "*";
+  if (store.add(key() + "/starts", 1, deadline) > 1) {
+    try {
+      const std::string before = store.get(key(), Deadline(kLookLimit, "the limit for a look"));
+      port = before.substr(before.rfind(':') + 1);
+    } catch (const TimeoutError&) {
+      // It was killed before it said where it is: nobody looks for it elsewhere.
+    }
   }
-  const std::string port = before.substr(before.rfind(':'));
-  return (address.is_unix() ? "tcp://127.0.0.1" : "tcp://*") + port;
+  return fmt::format("tcp://{}:{}", address.is_unix() ? "127.0.0.1" : "*", port);
 }
 
 void Registration::publish(const std::string& bound, const std::string& host) const {

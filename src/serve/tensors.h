@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,14 @@ struct InferTensor {
   /// The elements of `bytes`.
   std::vector<std::string> strings = {};
 };
+
+/// Element `index` of a tensor whose elements are of type `Value`.
+template <class Value>
+Value element_at(const InferTensor& tensor, std::size_t index) {
+  Value value{};
+  std::memcpy(&value, tensor.data.data() + index * sizeof value, sizeof value);
+  return value;
+}
 
 /// The product of a shape's sizes. Throws RequestError (invalid) for a negative size, or more elements than
 /// a request can have; `name` is for the message.

@@ -54,9 +54,9 @@ std::optional<std::vector<Mesh::Dimension>> mesh_of(const TrainOptions& options,
   const int tensor = size_of(given, kTensorParallel);
   const int shard = size_of(given, kShard);
   // More than there are is too many, however many.
-  constexpr std::int64_t kMany = std::int64_t{1} << 31;
+  static constexpr std::int64_t kMany = std::int64_t{1} << 31;
   const auto times = [](std::int64_t one, std::int64_t other) {
-    return std::min(one * other, std::int64_t{kMany});
+    return std::min(one * other, kMany);
   };
   const std::int64_t of_a_model = times(times(stages, tensor), shard);
   const bool says_data = std::ranges::count(given, kDataParallel, &Mesh::Dimension::name) > 0;

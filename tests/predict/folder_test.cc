@@ -129,6 +129,17 @@ TEST_F(Predict, OneProcessWritesAtATime) {
   EXPECT_EQ(program.wait().exit_code, 0);
 }
 
+TEST_F(Predict, AnIndexThatIsMissingIsMadeWithItsPart) {
+  put_reviews(30);
+  const std::vector<std::string> options = {"--data", reviews(),  "--rows-per-file",
+                                            "10",     "--format", "tfrecord"};
+  ASSERT_EQ(predict(options).exit_code, 0);
+  const auto expected = contents(out_);
+  ASSERT_TRUE(fs::remove(out_ / "part-00001.tfrecord.idx"));
+  ASSERT_EQ(predict(options).exit_code, 0);
+  EXPECT_EQ(contents(out_), expected);
+}
+
 TEST_F(Predict, AFolderIsRepaired) {
   put_reviews(50);
   const std::vector<std::string> options = {"--data", reviews(),  "--rows-per-file",

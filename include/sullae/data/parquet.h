@@ -12,13 +12,14 @@
 
 namespace sullae::data {
 
-/// The columns for samples like those of a set: what it says of its features, and of others what they are in `most` samples, which
-/// are looked at in runs from its beginning to its end: a
-/// feature of bytes that are UTF-8 in all of them is a text, one that has
-/// other than one value in some is a list. Damaged samples are passed over. Throws InputError for a feature that is of two kinds.
+/// The columns for samples like those of a set: what it says of its features, and of others what they are in `most`
+/// samples, which are looked at in runs from its beginning to its end: a feature of bytes that are UTF-8 in all of them
+/// is a text, one that has other than one value in some is a list. Damaged samples are passed over. Throws InputError
+/// for a feature that is of two kinds.
 std::vector<FeatureType> parquet_columns(const Dataset& set, std::size_t most = 1000);
 
-/// Writes a Parquet file, whose columns are string, binary, float, double and int64, or lists of those, and whose cells may be null, in row groups of about 64 MB before compression, with checksums of pages. It appears when close() is
+/// Writes a Parquet file, in row groups of about 64 MB before compression, with checksums of pages. Its columns are
+/// string, binary, float, double and int64, or lists of those, and its cells may be null. It appears when close() is
 /// called, whole, and not at all without it. Equal samples give equal bytes. Used by one thread.
 class ParquetWriter {
  public:

@@ -58,8 +58,7 @@ std::string pod_name_of(const std::string& job) {
   if (!is_good)
     throw InputError(
         fmt::format("--name {}: Kubernetes has names of at most {} letters, digits and dashes, "
-                    "from a letter to "
-                    "a letter or a digit",
+                    "from a letter to a letter or a digit",
                     job, kMost));
   return name;
 }

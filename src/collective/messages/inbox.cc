@@ -70,17 +70,23 @@ Inbox Inbox::open(const InboxHandle& handle) {
 
 void Inbox::take_back(std::uint64_t offer) {
   for (auto& place : memory_->taken_back) {
-    std::uint64_t nothing = 0;
-    if (place.compare_exchange_strong(nothing, offer)) return;
+    if (place.load() != 0) continue;
+    place.store(offer);
+    return;
   }
   auto& all = memory_->all_taken_back_up_to;
   all.store(std::max(all.load(), offer));
 }
 
 bool Inbox::was_taken_back(std::uint64_t offer) const {
-  return offer <= memory_->all_taken_back_up_to.load() ||
-         std::ranges::any_of(memory_->taken_back,
-                             [&](const auto& place) { return place.load() == offer; });
+  if (offer <= memory_->all_taken_back_up_to.load()) return true;
+  // They are filled from the front: as a rule the first says that there is none.
+  for (const auto& place : memory_->taken_back) {
+    const std::uint64_t taken_back = place.load();
+    if (taken_back == offer) return true;
+    if (taken_back == 0) return false;
+  }
+  return false;
 }
 
 bool Inbox::push(int from, const Packet& packet, std::span<const std::byte> payload) {

@@ -220,8 +220,8 @@ class JsonLinesDataset final : public TypedTable {
           values.back() = static_cast<Value>(one.get<bool>());
       } else if constexpr (std::is_same_v<Value, double>) {
         constexpr std::int64_t kMost = std::int64_t{1} << 53;
-        if (is_beyond_int64(one) ||
-            (one.is_number_integer() && std::abs(one.get<std::int64_t>()) > kMost))
+        const auto whole = one.is_number_integer() ? one.get<std::int64_t>() : 0;
+        if (is_beyond_int64(one) || whole > kMost || whole < -kMost)
           throw DamagedRecord(fmt::format(
               "has {}, in a column of numbers with fractions, which hold whole numbers up to {}: "
               "expected a column of whole numbers, or of texts",

@@ -38,14 +38,10 @@ class TFRecordWriter::Impl {
   }
 
   void close() {
-    // One in a store is not looked at. Whoever is killed in between has an index of nothing, and not a file without one.
-    const bool is_indexed = !file_.compressed() && !storage::is_remote(path_);
-    const auto index_path = tfrecord_index_of(path_);
-    if (is_indexed) write_file(index_path, index_);
     file_.commit();
-    // One that is older than its file is none.
-    if (is_indexed)
-      std::filesystem::last_write_time(index_path, std::filesystem::last_write_time(path_));
+    // One in a store is not looked at.
+    if (file_.compressed() || storage::is_remote(path_)) return;
+    write_file(tfrecord_index_of(path_), index_);
   }
 
  private:

@@ -49,7 +49,7 @@ ServerLoop::ServerLoop(const ServerOptions& options)
     if (options.state_file.has_parent_path())
       std::filesystem::create_directories(options.state_file.parent_path());
     lock_ = own_state_file(options.state_file);
-    has_saved_ = std::filesystem::exists(options.state_file);
+    has_tried_ = std::filesystem::exists(options.state_file);
     for (auto& group : load_state(options_, job(), replies_))
       groups_.emplace(group_of(group->name(), options_.secret), std::move(group));
   }
@@ -83,12 +83,13 @@ void ServerLoop::turn(std::chrono::milliseconds limit) {
   // Else they may have been heard of in what has not been read yet.
   if (has_heard_all) expire();
   // The first time at once: who is killed before that comes back without anything.
-  const auto wait = has_saved_ ? options_.save_every : std::chrono::milliseconds{0};
+  const auto wait = has_tried_ ? options_.save_every : std::chrono::milliseconds{0};
   if (changed_ && Clock::now() - *changed_ >= wait) try_to_save();
 }
 
 // A disk may be full for a moment, and nothing is wrong with what is in memory.
 void ServerLoop::try_to_save() {
+  has_tried_ = true;
   try {
     save();
     problem_.clear();
@@ -116,7 +117,6 @@ void ServerLoop::expire() {
 void ServerLoop::save() {
   if (!changed_ || options_.state_file.empty()) return;
   save_state(options_, job(), groups_);
-  has_saved_ = true;
   changed_.reset();
 }
 

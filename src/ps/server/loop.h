@@ -56,7 +56,7 @@ class ServerLoop {
   std::set<int> dead_;    // workers for which a group that is new need not wait
   Clock::time_point last_gone_;
   UniqueFd lock_;                             // of the state file
-  bool has_saved_ = false;                    // this server, or one before it
+  bool has_tried_ = false;                    // to save: this server, or one before it
   std::optional<Clock::time_point> changed_;  // since what is on the disk
   std::string problem_;                       // of the last time that it was to be saved
 };

@@ -95,8 +95,8 @@ void SliceGroup::first(const Message& message, Shard& shard) {
 
 void SliceGroup::put_state(Message& message, Shard& shard) {
   const Header header = message.header;
-  if (message.parts.size() != 2 || !unpack(span_of<std::byte>(message.parts[0]), shard.states()) ||
-      message.parts[1].size() != shard.elements() * sizeof(float))
+  if (message.parts.size() != 2 || message.parts[1].size() != shard.elements() * sizeof(float) ||
+      !unpack(span_of<std::byte>(message.parts[0]), shard.states()))
     return replies_.refuse(message, fmt::format("a state that is none of slice {}", header.item));
   shard.set_values(vector_of<float>(message.parts[1]));
   note_change();

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "base/dump_json.h"
@@ -152,13 +151,6 @@ void append_element(const json& value, InferTensor& tensor) {
   }
 }
 
-template <class Value>
-Value element(const InferTensor& tensor, std::size_t index) {
-  Value value;
-  std::memcpy(&value, tensor.data.data() + index * sizeof value, sizeof value);
-  return value;
-}
-
 // JSON has neither infinities nor NaN.
 json real(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
@@ -200,35 +192,35 @@ std::vector<std::int64_t> shape_of(const json& value) {
 json element_to_json(const InferTensor& tensor, std::size_t i) {
   switch (tensor.datatype) {
     case Datatype::boolean:
-      return element<char>(tensor, i) != 0;
+      return element_at<char>(tensor, i) != 0;
     case Datatype::uint8:
-      return element<std::uint8_t>(tensor, i);
+      return element_at<std::uint8_t>(tensor, i);
     case Datatype::uint16:
-      return element<std::uint16_t>(tensor, i);
+      return element_at<std::uint16_t>(tensor, i);
     case Datatype::uint32:
-      return element<std::uint32_t>(tensor, i);
+      return element_at<std::uint32_t>(tensor, i);
     case Datatype::uint64:
-      return element<std::uint64_t>(tensor, i);
+      return element_at<std::uint64_t>(tensor, i);
     case Datatype::int8:
-      return element<std::int8_t>(tensor, i);
+      return element_at<std::int8_t>(tensor, i);
     case Datatype::int16:
-      return element<std::int16_t>(tensor, i);
+      return element_at<std::int16_t>(tensor, i);
     case Datatype::int32:
-      return element<std::int32_t>(tensor, i);
+      return element_at<std::int32_t>(tensor, i);
     case Datatype::int64:
-      return element<std::int64_t>(tensor, i);
+      return element_at<std::int64_t>(tensor, i);
     case Datatype::fp16:
-      return real(float16_to_float(element<std::uint16_t>(tensor, i)));
+      return real(float16_to_float(element_at<std::uint16_t>(tensor, i)));
     case Datatype::bf16:
-      return real(bfloat16_to_float(element<std::uint16_t>(tensor, i)));
+      return real(bfloat16_to_float(element_at<std::uint16_t>(tensor, i)));
     case Datatype::fp32: {
       // The shortest number that is this float, and not the double that it also is.
-      const auto value = element<float>(tensor, i);
+      const auto value = element_at<float>(tensor, i);
       return real(std::isfinite(value) ? std::strtod(fmt::format("{}", value).c_str(), nullptr)
                                        : static_cast<double>(value));
     }
     case Datatype::fp64:
-      return real(element<double>(tensor, i));
+      return real(element_at<double>(tensor, i));
     case Datatype::bytes:
       return tensor.strings[i];
   }
