@@ -31,20 +31,25 @@ void bind_c10d(py::module_& module) {
       .def_property_readonly("port", &StoreServer::port);
   py::class_<Store>(module, "Store")
       .def(py::init([](const std::string& address) {
-             return std::make_unique<Store>(StoreAddress::parse(address), deadline(), "",
-                                            settings().job_secret);
+             return call_interruptibly([&] {
+               return std::make_unique<Store>(StoreAddress::parse(address), deadline(), "",
+                                              settings().job_secret);
+             });
            }),
-           py::arg("address"), ReleaseLock())
+           py::arg("address"))
       .def(
           "set",
           [](Store& store, const std::string& key, const std::string& value) {
-            store.set(key, value, deadline());
+            call_interruptibly([&] { store.set(key, value, deadline()); });
           },
-          py::arg("key"), py::arg("value"), ReleaseLock())
+          py::arg("key"), py::arg("value"))
       .def(
-          "get", [](Store& store, const std::string& key) { return store.get(key, deadline()); },
-          py::arg("key"), ReleaseLock());
-  module.def("end_callbacks", &CallbackThreads::end_all, py::arg("limit"), ReleaseLock());
+          "get",
+          [](Store& store, const std::string& key) {
+            return call_interruptibly([&] { return store.get(key, deadline()); });
+          },
+          py::arg("key"));
+  module.def("end_groups", &C10dBackend::end_all, py::arg("limit"), ReleaseLock());
   module.def(
       "c10d_backend",
       [](int rank, int size, const std::string& store, std::chrono::milliseconds timeout,
@@ -55,11 +60,13 @@ void bind_c10d(py::module_& module) {
                                    .store = store,
                                    .timeout = timeout,
                                    .rendezvous_timeout = timeout};
-        const World world = is_job ? create_job_world(options) : World::create(options);
-        return c10::make_intrusive<C10dBackend>(world, server);
+        return call_interruptibly([&] {
+          const World world = is_job ? create_job_world(options) : World::create(options);
+          return c10::make_intrusive<C10dBackend>(world, server);
+        });
       },
       py::arg("rank"), py::arg("size"), py::arg("store"), py::arg("timeout"), py::arg("server"),
-      py::arg("is_job"), ReleaseLock());
+      py::arg("is_job"));
 }
 
 }  // namespace sullae::python

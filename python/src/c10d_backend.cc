@@ -3,21 +3,82 @@
 #include <c10/core/InferenceMode.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
+#include <ranges>
 #include <utility>
 
+#include "base/log.h"
 #include "c10d_reduction.h"
 #include "c10d_sparse.h"
 #include "c10d_work.h"
 #include "sullae/adapter.h"
 
 namespace sullae::python {
+namespace {
+
+// Those of this process that there are. It outlives all of them.
+struct Groups {
+  std::mutex mutex;  // guards the next
+  std::vector<C10dBackend*> all;
+};
+Groups& groups() {
+  static auto* const groups = new Groups;
+  return *groups;
+}
+
+std::chrono::milliseconds left_until(std::chrono::steady_clock::time_point end) {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+  return std::max(left, std::chrono::milliseconds{1});
+}
+
+}  // namespace
 
 using c10d::OpType;
 
 C10dBackend::C10dBackend(World world, std::shared_ptr<void> kept)
-    : c10d::Backend(world.rank(), world.size()), world_(std::move(world)), kept_(std::move(kept)) {}
+    : c10d::Backend(world.rank(), world.size()), world_(std::move(world)), kept_(std::move(kept)) {
+  const std::lock_guard lock(groups().mutex);
+  groups().all.push_back(this);
+}
 
-C10dBackend::~C10dBackend() { shutdown(); }
+C10dBackend::~C10dBackend() {
+  {
+    const std::lock_guard lock(groups().mutex);
+    std::erase(groups().all, this);
+  }
+  shutdown();
+}
+
+void C10dBackend::end_all(std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  {
+    const std::lock_guard lock(groups().mutex);
+    for (C10dBackend* const group : groups().all | std::views::reverse) group->end_by(end);
+  }
+  CallbackThreads::end_all(left_until(end));
+}
+
+void C10dBackend::end_by(std::chrono::steady_clock::time_point end) {
+  if (!process_.is_here() || world_.has_left()) return;
+  Handle last;
+  {
+    const std::lock_guard lock(last_mutex_);
+    last = last_;
+  }
+  bool is_done = true;
+  try {
+    is_done = last.wait_for(left_until(end));
+  } catch (const std::exception&) {
+    // Whoever waits for it is told.
+  }
+  try {
+    if (!is_done) AdapterView(world_).fail("this rank's program has ended");
+    world_.leave();
+  } catch (const Error& error) {
+    log::warning("torch.distributed: {}", error.what());
+  }
+}
 
 // What is under way may call back into Python, and so need the interpreter's lock, which this thread may have.
 void C10dBackend::shutdown() {
@@ -38,33 +99,44 @@ void C10dBackend::abort() {
   shutdown();
 }
 
-C10dBackend::Work C10dBackend::start(OpType type, Tensors results, bool in_background,
+C10dBackend::Work C10dBackend::start(OpType type, Tensors results, const Way& way,
                                      Collectives collectives) {
   ++sequence_;
+  // The Work has them, too, and is the program's: to let go of a tensor of Python's takes the interpreter's lock.
+  const auto kept = std::make_shared<Collectives>(std::move(collectives));
   // The caller's, whose tensors these are, and not that of the thread that happens to run it.
-  auto run = [collectives = std::move(collectives),
-              inference = c10::InferenceMode::is_enabled()](Communicator& ranks) {
+  auto run = [kept, inference = c10::InferenceMode::is_enabled()](Communicator& ranks) {
     const c10::InferenceMode mode(inference);
     const at::NoGradGuard guard;
-    collectives(ranks);
+    (*kept)(ranks);
   };
   const AdapterView world(world_);
   const PlannedOptions options{.name = c10d::opTypeToString(type)};
-  if (in_background)
-    return work_of(type, std::move(results), world.submit(std::move(run), options));
-  world.run(std::move(run), options);
-  return work_of(type, std::move(results), {});
+  if (!way.in_background && way.limit == kNoTimeout) {
+    world.run(std::move(run), options);
+    return work_of(type, std::move(results), {}, {});
+  }
+  const Handle handle = world.submit(std::move(run), options);
+  {
+    const std::lock_guard lock(last_mutex_);
+    last_ = handle;
+  }
+  auto work = work_of(type, std::move(results), handle, kept, way.limit);
+  if (!way.in_background) work->wait();
+  return work;
 }
 
-C10dBackend::Work C10dBackend::work_of(OpType type, Tensors results, Handle handle) const {
+C10dBackend::Work C10dBackend::work_of(OpType type, Tensors results, Handle handle,
+                                       std::shared_ptr<void> kept,
+                                       std::chrono::milliseconds limit) const {
   return c10::make_intrusive<C10dWork>(getRank(), type, std::move(results), std::move(handle),
-                                       threads_);
+                                       std::move(kept), limit, threads_);
 }
 
 C10dBackend::Work C10dBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const at::Tensor tensor = only(tensors);
   check_written(tensor);
-  return start(OpType::BROADCAST, tensors, in_background(options),
+  return start(OpType::BROADCAST, tensors, way_of(options),
                [=, root = static_cast<int>(options.rootRank)](Communicator& ranks) {
                  const Written written(tensor);
                  const Moved moved(tensor);
@@ -84,7 +156,7 @@ C10dBackend::Work C10dBackend::allreduce(Tensors& tensors, const c10d::Allreduce
     reduction.check(tensor);
     check_written(tensor);
   }
-  return start(OpType::ALLREDUCE, tensors, in_background(options), [=](Communicator& ranks) {
+  return start(OpType::ALLREDUCE, tensors, way_of(options), [=](Communicator& ranks) {
     for (const at::Tensor& tensor : tensors) {
       if (is_sparse(tensor)) {
         reduce_sparse(ranks, tensor, reduction);
@@ -107,7 +179,7 @@ C10dBackend::Work C10dBackend::reduce(Tensors& tensors, const c10d::ReduceOption
   const Reduction reduction(options.reduceOp);
   reduction.check(tensor);
   check_written(tensor);
-  return start(OpType::REDUCE, tensors, in_background(options),
+  return start(OpType::REDUCE, tensors, way_of(options),
                [=, root = static_cast<int>(options.rootRank)](Communicator& ranks) {
                  const Written written(tensor);
                  if (reduction.is_bitwise() || reduction.factor != 1.0 || tensor.is_complex()) {
@@ -128,8 +200,7 @@ C10dBackend::Work C10dBackend::send(Tensors& tensors, int to, int tag) {
   const Moved moved(values);
   const Handle handle =
       world_.send_async(values.data_ptr(), moved.count(values), moved.type, to, tag);
-  handle.then([values](const std::exception_ptr&) {});  // keeps it until then
-  return work_of(OpType::SEND, tensors, handle);
+  return work_of(OpType::SEND, tensors, handle, keep(values, handle));
 }
 
 C10dBackend::Work C10dBackend::receive(const at::Tensor& tensor, int from, int tag, OpType type) {
@@ -139,8 +210,16 @@ C10dBackend::Work C10dBackend::receive(const at::Tensor& tensor, int from, int t
   const Moved moved(tensor);
   const Handle handle =
       world_.receive_async(tensor.data_ptr(), moved.count(tensor), moved.type, from, tag);
-  handle.then([tensor](const std::exception_ptr&) {});
-  return work_of(type, {tensor}, handle);
+  return work_of(type, {tensor}, handle, keep(tensor, handle));
+}
+
+// Until the message has gone or come. Where the program has let go of the Work by then, the last to do so is a thread that may wait.
+std::shared_ptr<void> C10dBackend::keep(const at::Tensor& tensor, const Handle& handle) const {
+  auto kept = std::make_shared<at::Tensor>(tensor);
+  handle.then([kept, threads = threads_](const std::exception_ptr&) mutable {
+    if (kept.use_count() == 1) threads->post([last = std::move(kept)] {});
+  });
+  return kept;
 }
 
 C10dBackend::Work C10dBackend::recv(Tensors& tensors, int from, int tag) {
@@ -152,13 +231,14 @@ C10dBackend::Work C10dBackend::recvAnysource(Tensors& tensors, int tag) {
 }
 
 C10dBackend::Work C10dBackend::barrier(const c10d::BarrierOptions& options) {
-  return start(OpType::BARRIER, {}, in_background(options),
-               [](Communicator& ranks) { ranks.barrier(); });
+  return start(OpType::BARRIER, {}, way_of(options), [](Communicator& ranks) { ranks.barrier(); });
 }
 
 // Whoever waits for a rank says its name anyway.
-void C10dBackend::monitoredBarrier(const c10d::BarrierOptions&, bool) {
-  start(OpType::BARRIER, {}, false, [](Communicator& ranks) { ranks.barrier(); });
+void C10dBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool) {
+  Way way = way_of(options);
+  way.in_background = false;
+  start(OpType::BARRIER, {}, way, [](Communicator& ranks) { ranks.barrier(); });
 }
 
 }  // namespace sullae::python

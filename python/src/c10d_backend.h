@@ -1,12 +1,17 @@
 // torch.distributed over a World: `init_process_group("sullae")`.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
+#include "base/own_process.h"
+#include "c10d_tensors.h"
 #include "callback_threads.h"
 #include "sullae/communicator.h"
 #include "sullae/sullae.h"
@@ -29,9 +34,11 @@ class C10dBackend final : public c10d::Backend {
   void shutdown();
   /// What is under way, here and on the other ranks, fails.
   void abort();
+  /// Before the interpreter ends, which ends threads that ask for its lock where they stand: of all groups of this process, what is
+  /// under way comes to its end, or fails after `limit`, and the groups are left; then as CallbackThreads::end_all().
+  static void end_all(std::chrono::milliseconds limit);
 
   using Work = c10::intrusive_ptr<c10d::Work>;
-  using Tensors = std::vector<at::Tensor>;
 
   Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
@@ -70,14 +77,20 @@ class C10dBackend final : public c10d::Backend {
  private:
   using Collectives = std::function<void(Communicator&)>;
   // `results` are what the Work's future has; `collectives` keeps what it reads and writes.
-  Work start(c10d::OpType type, Tensors results, bool in_background, Collectives collectives);
-  Work work_of(c10d::OpType type, Tensors results, Handle handle) const;
+  Work start(c10d::OpType type, Tensors results, const Way& way, Collectives collectives);
+  Work work_of(c10d::OpType type, Tensors results, Handle handle, std::shared_ptr<void> kept,
+               std::chrono::milliseconds limit = kNoTimeout) const;
+  std::shared_ptr<void> keep(const at::Tensor& tensor, const Handle& handle) const;
+  void end_by(std::chrono::steady_clock::time_point end);
   Work receive(const at::Tensor& tensor, int from, int tag, c10d::OpType type);
 
   World world_;
   std::shared_ptr<void> kept_;
   std::shared_ptr<CallbackThreads> threads_ = std::make_shared<CallbackThreads>();
-  std::uint64_t sequence_ = 0;
+  std::atomic<std::uint64_t> sequence_ = 0;
+  OwnProcess process_;
+  std::mutex last_mutex_;
+  Handle last_;  // of those in the background, which end in their order; guarded by last_mutex_
 };
 
 }  // namespace sullae::python

@@ -42,7 +42,7 @@ C10dBackend::Work C10dBackend::allgather_coalesced(std::vector<Tensors>& outputs
     check_types(by_input[i], inputs[i], kWhat);
     check_alike(inputs[i], by_input[i][static_cast<std::size_t>(getRank())], kWhat);
   }
-  return start(OpType::ALLGATHER, results, in_background(options), [=](Communicator& ranks) {
+  return start(OpType::ALLGATHER, results, way_of(options), [=](Communicator& ranks) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const at::Tensor input = inputs[i].contiguous();
       const Moved moved(input);
@@ -73,7 +73,7 @@ C10dBackend::Work C10dBackend::allgather_into_tensor_coalesced(
           shape_of(outputs[i]), shape_of(inputs[i]), getSize(), inputs[i].numel() * getSize()));
     }
   }
-  return start(OpType::_ALLGATHER_BASE, outputs, in_background(options), [=](Communicator& ranks) {
+  return start(OpType::_ALLGATHER_BASE, outputs, way_of(options), [=](Communicator& ranks) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const at::Tensor from = inputs[i].contiguous();
       const Written into(outputs[i]);
@@ -96,7 +96,7 @@ C10dBackend::Work C10dBackend::gather(std::vector<Tensors>& outputs, Tensors& in
     check_alike(input, results[static_cast<std::size_t>(root)], "gather");
   }
   for (const at::Tensor& result : results) check_written(result);
-  return start(OpType::GATHER, results, in_background(options), [=](Communicator& ranks) {
+  return start(OpType::GATHER, results, way_of(options), [=](Communicator& ranks) {
     const at::Tensor from = input.contiguous();
     const Moved moved(from);
     Counts sent = same_counts(ranks.size(), 0);
@@ -120,7 +120,7 @@ C10dBackend::Work C10dBackend::scatter(Tensors& outputs, std::vector<Tensors>& i
     check_types(given, output, "scatter");
     check_alike(given[static_cast<std::size_t>(root)], output, "scatter");
   }
-  return start(OpType::SCATTER, outputs, in_background(options), [=](Communicator& ranks) {
+  return start(OpType::SCATTER, outputs, way_of(options), [=](Communicator& ranks) {
     const Written into(output);
     const Moved moved(output);
     const bool sends = ranks.rank() == root;
@@ -143,7 +143,7 @@ C10dBackend::Work C10dBackend::reduce_scatter(Tensors& outputs, std::vector<Tens
   check_ranks(parts, getSize(), "reduce_scatter");
   check_types(parts, output, "reduce_scatter");
   check_alike(parts[static_cast<std::size_t>(getRank())], output, "reduce_scatter");
-  return start(OpType::REDUCE_SCATTER, outputs, in_background(options), [=](Communicator& ranks) {
+  return start(OpType::REDUCE_SCATTER, outputs, way_of(options), [=](Communicator& ranks) {
     Counts counts;
     for (const at::Tensor& part : parts) counts.push_back(count_of(part));
     const Written into(output);
@@ -173,15 +173,14 @@ C10dBackend::Work C10dBackend::reduce_scatter_tensor_coalesced(
           shape_of(outputs[i]), shape_of(inputs[i]), getSize(), inputs[i].numel() / getSize()));
     }
   }
-  return start(OpType::_REDUCE_SCATTER_BASE, outputs, in_background(options),
-               [=](Communicator& ranks) {
-                 for (std::size_t i = 0; i < inputs.size(); ++i) {
-                   const Written into(outputs[i]);
-                   reduction.reducescatter(ranks, inputs[i].contiguous(), into.memory(),
-                                           same_counts(ranks.size(), count_of(outputs[i])));
-                   into.finish();
-                 }
-               });
+  return start(OpType::_REDUCE_SCATTER_BASE, outputs, way_of(options), [=](Communicator& ranks) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Written into(outputs[i]);
+      reduction.reducescatter(ranks, inputs[i].contiguous(), into.memory(),
+                              same_counts(ranks.size(), count_of(outputs[i])));
+      into.finish();
+    }
+  });
 }
 
 C10dBackend::Work C10dBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
@@ -214,7 +213,7 @@ C10dBackend::Work C10dBackend::alltoall_base(at::Tensor& output, at::Tensor& inp
   };
   const Counts sent = counts(input, input_splits);
   const Counts received = counts(output, output_splits);
-  return start(OpType::ALLTOALL_BASE, {output}, in_background(options), [=](Communicator& ranks) {
+  return start(OpType::ALLTOALL_BASE, {output}, way_of(options), [=](Communicator& ranks) {
     const at::Tensor from = input.contiguous();
     const Written into(output);
     ranks.alltoall(from.data_ptr(), sent, into.memory().data_ptr(), received, Moved(from).type);
@@ -231,7 +230,7 @@ C10dBackend::Work C10dBackend::alltoall(Tensors& outputs, Tensors& inputs,
   for (const at::Tensor& output : outputs) check_written(output);
   const auto own = static_cast<std::size_t>(getRank());
   check_alike(inputs[own], outputs[own], "all_to_all");
-  return start(OpType::ALLTOALL, outputs, in_background(options), [=](Communicator& ranks) {
+  return start(OpType::ALLTOALL, outputs, way_of(options), [=](Communicator& ranks) {
     const at::Tensor from = flattened(inputs);
     const Moved moved(from);
     const at::Tensor into = flat_like(outputs);

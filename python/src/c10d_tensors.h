@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <torch/types.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 #include <vector>
 
@@ -18,14 +20,19 @@ namespace sullae::python {
 using Tensors = std::vector<at::Tensor>;
 using Counts = std::vector<std::size_t>;
 
-// torch before 2.7 does not say whether the caller waits.
+// What the options of a call say of its way: whether the caller goes on meanwhile, and how long it waits at most.
+struct Way {
+  bool in_background = true;
+  std::chrono::milliseconds limit = kNoTimeout;
+};
+
 template <class Options>
-bool in_background(const Options& options) {
-  if constexpr (requires { options.asyncOp; }) {
-    return options.asyncOp;
-  } else {
-    return true;
-  }
+Way way_of(const Options& options) {
+  Way way;
+  // torch before 2.7 does not say whether the caller waits.
+  if constexpr (requires { options.asyncOp; }) way.in_background = options.asyncOp;
+  if (options.timeout > kNoTimeout) way.limit = options.timeout;  // -1: the group's
+  return way;
 }
 
 inline bool is_sparse(const at::Tensor& tensor) {

@@ -21,10 +21,13 @@ void complete(Future& future, const std::vector<at::Tensor>& results,
 }  // namespace
 
 C10dWork::C10dWork(int rank, c10d::OpType type, std::vector<at::Tensor> results, Handle handle,
+                   std::shared_ptr<void> kept, std::chrono::milliseconds limit,
                    std::shared_ptr<CallbackThreads> threads)
     : c10d::Work(rank, type),
       handle_(std::move(handle)),
       results_(std::move(results)),
+      kept_(std::move(kept)),
+      limit_(limit),
       threads_(std::move(threads)) {}
 
 bool C10dWork::isSuccess() const { return handle_.done() && !exception(); }
@@ -40,6 +43,7 @@ std::exception_ptr C10dWork::exception() const {
 }
 
 bool C10dWork::wait(std::chrono::milliseconds timeout) {
+  if (timeout == kNoTimeout) timeout = limit_;
   if (timeout == kNoTimeout) {
     handle_.wait();
   } else if (!handle_.wait_for(timeout)) {
@@ -58,10 +62,11 @@ c10::intrusive_ptr<Future> C10dWork::getFuture() {
     return future_;
   }
   // Not this object, whose last reference may be Python's: to let it go takes the interpreter's lock.
-  handle_.then(
-      [future = future_, results = results_, threads = threads_](const std::exception_ptr& error) {
-        threads->post([=] { complete(*future, results, error); });
-      });
+  handle_.then([future = future_, results = results_, kept = kept_,
+                threads = threads_](const std::exception_ptr& error) mutable {
+    threads->post([future = std::move(future), results = std::move(results), kept = std::move(kept),
+                   error] { complete(*future, results, error); });
+  });
   return future_;
 }
 

@@ -106,7 +106,8 @@ void CallbackThreads::stop() {
   state_->ending = true;
   state_->changed.notify_all();
   if (this_threads == state_.get()) return;
-  state_->changed.wait(lock, [this] { return state_->threads == 0; });
+  // What did not come to its end when the interpreter did, never will.
+  state_->changed.wait(lock, [this] { return state_->threads == 0 || state_->dropping; });
 }
 
 void CallbackThreads::post(std::function<void()> callback) {

@@ -3,7 +3,7 @@
 import atexit as _atexit
 import os as _os
 import sys as _sys
-from typing import List, Optional
+from typing import Callable, List, Optional
 
 try:
     import torch as _torch  # its libraries, which ours need
@@ -50,6 +50,7 @@ __all__ = [
     "world",
 ]
 
+_before_leaving: List[Callable[[], None]] = []  # what ends with the world, and before it
 _joined_by: Optional[int] = None  # the process; a fork of it has no world
 
 
@@ -77,6 +78,8 @@ def init() -> World:
 
 def shutdown() -> None:
     """Completes what was submitted and leaves the world, so that ``init()`` may be called again. Done at exit by itself."""
+    for leave in _before_leaving:
+        leave()
     _core.shutdown()
     _core.let_go()
 

@@ -113,7 +113,7 @@ def _describe_job() -> None:
 
 
 # Those of a program that ends with an exception, or without destroy_process_group().
-atexit.register(_core.end_callbacks, datetime.timedelta(seconds=10))
+atexit.register(_core.end_groups, datetime.timedelta(seconds=10))
 _describe_job()
 dist.Backend.register_backend("sullae", _create, extended_api=True, devices=["cpu"])
 

@@ -318,3 +318,17 @@ def test_an_aborted_group_ends_what_is_under_way():
         time.sleep(1)  # rank 0 has nobody to reduce with meanwhile
         with pytest.raises(sullae.PeerError, match="rank 0 (cannot go on: the process group was aborted|has left)"):
             dist.all_reduce(torch.ones(3))
+
+
+@on_ranks(2)
+def test_a_call_may_have_a_limit_of_its_own():
+    rank, _ = start()
+    options = dist.BarrierOptions()
+    options.timeout = datetime.timedelta(milliseconds=100)
+    if rank == 0:
+        with pytest.raises(sullae.TimeoutError, match="within 100 ms, which the call named"):
+            dist.group.WORLD.barrier(options).wait()
+    else:
+        time.sleep(0.5)
+        dist.barrier()
+    dist.barrier()

@@ -2,6 +2,10 @@
 
 import datetime
 import os
+import signal
+import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -110,3 +114,59 @@ def test_a_program_may_end_while_callbacks_run():
     said = ended.stdout + ended.stderr
     assert "KeyError: 'of rank 1'" in said
     assert "rank 1 (process" in said and "ended with exit code 1" in said and "terminate called" not in said, said
+
+
+# Of tensors that Python has, and of some that nobody else has.
+def end_with_operations_under_way():
+    import sullae.c10d  # noqa: F401
+
+    dist.init_process_group("sullae")
+    parts = [torch.empty(1000) for _ in range(dist.get_world_size())]
+    for _ in range(50):
+        dist.all_reduce(parts[0], async_op=True)
+        dist.all_gather(parts, torch.ones(1000), async_op=True)
+    if dist.get_rank() == 0:
+        dist.isend(torch.ones(3), 1)
+
+
+end_with_operations_under_way.on_a_rank = end_with_operations_under_way
+
+
+def test_a_program_may_end_with_operations_under_way():
+    for _ in range(5):
+        ended = run(2, "test_c10d_life", "end_with_operations_under_way")
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+# The other one comes to the store, and not into the group's world.
+@pytest.mark.parametrize("rank", [0, 1])
+def test_interrupted_init(rank):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    # What a shell starts in the background does not hear Ctrl-C, nor what that starts.
+    begin = "import signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nimport sullae.c10d\n"
+    stays_away = "sullae._core.c10d_backend = lambda *_, **__: time.sleep(100)\n"
+    join = "import torch.distributed as dist\nprint('here', flush=True)\ndist.init_process_group('sullae')"
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", begin + ("" if one == rank else stays_away) + join],
+            env={**os.environ, **place, "RANK": str(one)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for one in range(2)
+    ]
+    try:
+        for process in ranks:
+            assert process.stdout.readline() == "here\n"
+        time.sleep(2)
+        ranks[rank].send_signal(signal.SIGINT)
+        _, error = ranks[rank].communicate(timeout=60)
+        assert error.rstrip().endswith("KeyboardInterrupt"), error
+    finally:
+        for process in ranks:
+            process.kill()
+            process.communicate()

@@ -1,5 +1,6 @@
 """Beginnings and ends: no hang, no crash at exit, and the rank that is gone has a name."""
 
+import copy
 import os
 import pickle
 import signal
@@ -195,6 +196,29 @@ def test_interrupted_init(rank):
     waiting.send_signal(signal.SIGINT)
     _, error = waiting.communicate(timeout=60)
     assert error.rstrip().endswith("KeyboardInterrupt"), error
+
+
+@on_ranks(3)
+def test_an_operation_of_a_process_set_may_be_under_way_at_the_end():
+    hvd.init()
+    two = hvd.add_process_set([0, 1])
+    if two.included():
+        for i in range(50):
+            hvd.allreduce_async(torch.ones(1000), name=f"last {i}", process_set=two)
+
+
+# As within a model, of which a copy is made, or which is saved as a whole.
+@on_ranks(2)
+def test_process_sets_are_copied_and_pickled():
+    hvd.init()
+    own = [hvd.add_process_set([rank]) for rank in range(2)][hvd.rank()]
+    for one in (own, hvd.global_process_set):
+        assert copy.deepcopy(one) is one
+        assert copy.copy(one) is one
+        assert pickle.loads(pickle.dumps(one)) is one
+    unmade = pickle.loads(pickle.dumps(hvd.ProcessSet([0, 1, 2])))
+    assert unmade.ranks == [0, 1, 2] and unmade.size() is None
+    copy.deepcopy(hvd.SyncBatchNorm(3, process_set=own))
 
 
 @on_ranks(2)

@@ -291,6 +291,49 @@ def test_parameters_that_are_trained_later():
     expect_equal_on_ranks(model)
 
 
+# As where a rank dies while the optimizer is made for the world that the others have joined.
+@on_ranks(1)
+def test_a_world_that_fails_while_it_is_made_for_it():
+    hvd.init()
+    model = network()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    make = optimizer._make_gradients
+
+    def fail(*_):
+        raise sullae.PeerError("rank 1 is gone", 1)
+
+    optimizer._make_gradients = fail
+    with pytest.raises(sullae.PeerError):
+        optimizer.world_changed()
+    for call in (optimizer.step, optimizer.synchronize, optimizer.zero_grad, optimizer.join):
+        with pytest.raises(sullae.Error, match="the world failed while this was made for it"):
+            call()
+    optimizer._make_gradients = make
+    optimizer.world_changed()
+    model(torch.ones(4, 6, dtype=torch.float64)).sum().backward()
+    optimizer.step()
+
+
+@on_ranks(2)
+def test_passes_stay_what_they_were_set_to():
+    hvd.init()
+    model = network()
+    first, *_, last = model
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p for m in (first, *_) for p in m.parameters()], lr=0.1))
+    optimizer.set_backward_passes_per_step(2)
+    optimizer.add_param_group({"params": last.parameters(), "lr": 0.1})
+    assert optimizer.backward_passes_per_step == 2
+    torch.manual_seed(hvd.rank())
+    model(torch.randn(4, 6, dtype=torch.float64)).sum().backward()
+    own = first.weight.grad.clone()  # not the average yet
+    assert not torch.allclose(hvd.allreduce(own), own)
+    model(torch.randn(4, 6, dtype=torch.float64)).sum().backward()
+    both = first.weight.grad.clone()
+    assert torch.allclose(hvd.allreduce(both), both)
+    optimizer.step()
+    expect_equal_on_ranks(model)
+
+
 @on_ranks(2)
 def test_a_backward_that_raised_is_no_hindrance():
     hvd.init()

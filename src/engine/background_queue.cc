@@ -100,13 +100,15 @@ void BackgroundQueue::end_turn() {
   if (ending_ || !entries_.empty()) changed_.notify_all();
 }
 
-void BackgroundQueue::perform(const Entry& entry) {
+void BackgroundQueue::perform(Entry& entry) {
   std::exception_ptr error;
   try {
     entry.operation();
   } catch (...) {
     error = std::current_exception();  // rethrown where the user waits
   }
+  // Before anybody hears of it: whoever keeps what the operation holds, too, is the last, and lets it go in a thread of its own.
+  entry.operation = nullptr;
   end_turn();
   entry.completion->finish(error);
 }
@@ -144,7 +146,7 @@ void BackgroundQueue::work_for(const Completion& completion, Clock::time_point u
   ++working_;
   if (!busy_ && entries_.size() == 1 && prompt_waits_.waited()) changed_.notify_all();
   while (!busy_ && !entries_.empty() && !completion.done() && Clock::now() < until) {
-    const Entry entry = take();
+    Entry entry = take();
     lock.unlock();
     perform(entry);
     lock.lock();

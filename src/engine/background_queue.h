@@ -41,7 +41,7 @@ class BackgroundQueue final : public Worker, public std::enable_shared_from_this
   bool withdraw(const Completion& completion);
   // With mutex_ held; the caller has the turn.
   Entry take();
-  void perform(const Entry& entry);
+  void perform(Entry& entry);
   void end_turn();
 
   std::mutex stopping_;  // one call of stop() at a time

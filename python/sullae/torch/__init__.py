@@ -26,11 +26,11 @@ from .. import (
     local_rank,
     local_size,
     rank,
+    shutdown,
     size,
     world,
 )
 from .. import init as _init
-from .. import shutdown as _shutdown
 from .collectives import (
     Handle,
     allgather,
@@ -64,7 +64,7 @@ from .compression import Compression, Compressor
 from .joining import join
 from .objects import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
 from .optimizer import DistributedOptimizer
-from .process_sets import ProcessSet, add_process_set, forget_all, global_process_set, make_all, remove_process_set
+from .process_sets import ProcessSet, add_process_set, global_process_set, make_all, remove_process_set
 from .reduce_ops import Adasum, Average, Max, Min, Product, ReduceOp, Sum
 from .sampler import DistributedSampler
 from .sync_batch_norm import SyncBatchNorm, convert_sync_batchnorm
@@ -80,16 +80,9 @@ def init(comm: Optional[Sequence[int]] = None, process_sets: Union[Sequence[Proc
     if comm is not None and len(comm) > 0:
         raise InputError("init: comm: expected none: sub-worlds are process sets (process_sets=[…])")
     if not is_initialized():
-        forget_all()  # those of a world that sullae.shutdown() has left
         _init()
     if process_sets and not isinstance(process_sets, str):
         make_all(one for one in process_sets if not isinstance(one, ProcessSet) or one.process_set_id is None)
-
-
-def shutdown() -> None:
-    """Leaves the world, so that init() may be called again; see sullae.shutdown()."""
-    forget_all()
-    _shutdown()
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:

@@ -24,7 +24,6 @@ import torch
 
 from .. import _core, init, shutdown, world
 from ..errors import Error, TimeoutError  # noqa: A004
-from . import process_sets
 from .collectives import allgather
 from .objects import broadcast_object, broadcast_optimizer_state, broadcast_parameters
 from .optimizer import _DistributedOptimizer
@@ -258,7 +257,6 @@ def run(train: Callable) -> Callable:
             # Of a world that has failed the launcher may need this one once more, for its state.
             goes = not reason and member.leaves()
             member.world_ended(reason)
-            process_sets.forget_all()
             shutdown()
             if goes:
                 member.leave()

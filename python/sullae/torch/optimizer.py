@@ -10,7 +10,7 @@ from typing import Callable, Iterable, List, Optional, Tuple, Union
 import torch
 
 from .. import _core
-from ..errors import InputError
+from ..errors import Error, InputError
 from .compression import Compression, Compressor
 from .process_sets import ProcessSet, global_process_set
 from .reduce_ops import Adasum, Average, ReduceOp
@@ -30,18 +30,19 @@ class _DistributedOptimizer:
     """What DistributedOptimizer() adds to a class of optimizers."""
 
     _gradients: Optional[_core.DistributedGradients]
-    _make_gradients: Callable[[List[Tuple[str, torch.Tensor]], _core.World], _core.DistributedGradients]
-    _process_set: ProcessSet
+    _make_gradients: Callable[[List[Tuple[str, torch.Tensor]], int, _core.World], _core.DistributedGradients]
+    _process_set: Optional[ProcessSet]  # None where this process is not in it
     _named: List[Tuple[str, torch.Tensor]]
     _frozen: List[torch.Tensor]
     _synchronizes: bool
     _world: _core.World
+    backward_passes_per_step: int
     _number: int  # tells in which order this process made its optimizers
 
     def synchronize(self) -> None:
         """Waits until every gradient is the average over all ranks. After ``backward()`` they are: this is for gradients that
         came otherwise, and for scripts that call it before clipping."""
-        if self._gradients is not None:
+        if self._is_distributed():
             self._gradients.synchronize()
 
     @contextlib.contextmanager
@@ -56,7 +57,7 @@ class _DistributedOptimizer:
     def step(self, closure=None):
         """Averages gradients, unless that was done, and takes the optimizer's step; of several that ``closure`` computes,
         each."""
-        if self._gradients is None:
+        if not self._is_distributed():
             return super().step(closure)
         if closure is None or not self._synchronizes:
             if self._synchronizes:
@@ -78,7 +79,7 @@ class _DistributedOptimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Removes all gradients, at any moment; with ``set_to_none=False`` they become zeros."""
-        if self._gradients is not None:
+        if self._is_distributed():
             if set_to_none:
                 self._gradients.zero_grad()
             if any(parameter.requires_grad for parameter in self._frozen):
@@ -88,7 +89,7 @@ class _DistributedOptimizer:
     def add_param_group(self, param_group: dict) -> None:
         """As the optimizer's own. Collective: every rank adds the same parameters, between two steps."""
         super().add_param_group(param_group)
-        if self._gradients is None:
+        if not self._is_distributed():
             return
         known = {id(p) for _, p in self._named}
         added = [p for p in self.param_groups[-1]["params"] if id(p) not in known]
@@ -99,13 +100,20 @@ class _DistributedOptimizer:
 
     def world_changed(self) -> None:
         """After init() has joined another world; ``elastic.run`` calls it. Collective there."""
-        if self._gradients is not None:
+        if self._process_set is not None:
             self._listen()
+
+    def _is_distributed(self) -> bool:
+        if self._process_set is not None and self._gradients is None:
+            raise Error(
+                "DistributedOptimizer: the world failed while this was made for it: call world_changed(), on every rank of the next"
+            )
+        return self._process_set is not None
 
     def _listen(self) -> None:
         self._gradients = None  # which parameters belong to, one at a time
         self._world = self._process_set.world()
-        self._gradients = self._make_gradients(self._named, self._world)
+        self._gradients = self._make_gradients(self._named, self.backward_passes_per_step, self._world)
         self._frozen = [p for _, p in self._named if not p.requires_grad]
 
     def __reduce_ex__(self, protocol):
@@ -118,14 +126,15 @@ class _DistributedOptimizer:
         """This rank has run out of data: until every rank has called it, it makes the others' steps with gradients of zero,
         so that all models stay equal. Returns the last rank to join. ``hvd.join()`` does that, and takes part in the others'
         collectives as well."""
-        if self._gradients is None:
+        if not self._is_distributed():
             return 0
         return self._gradients.join(super().step, lambda: super(_DistributedOptimizer, self).zero_grad())
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """From the next step on; the same on every rank."""
-        if self._gradients is not None:
+        if self._is_distributed():
             self._gradients.set_backward_passes_per_step(passes)
+        self.backward_passes_per_step = passes
 
 
 def _named(optimizer, named_parameters: Optional[NamedParameters]) -> List[Tuple[str, torch.Tensor]]:
@@ -255,12 +264,14 @@ def DistributedOptimizer(  # noqa: N802
     distributed._number = next(_numbers)
     distributed._parameter_names = {parameter: name for name, parameter in named}
     distributed._gradients = None
+    distributed._process_set = None
+    distributed.backward_passes_per_step = backward_passes_per_step
     distributed._named = named
     distributed._frozen = []
     _take_over_schedule(distributed)
     if process_set.included():
-        options = (op, backward_passes_per_step, bucket_bytes, compression_name(compression), sparse_as_dense, overlap, after_backward)
-        distributed._make_gradients = lambda parameters, world: _core.DistributedGradients(parameters, *options, world)
+        options = (bucket_bytes, compression_name(compression), sparse_as_dense, overlap, after_backward)
+        distributed._make_gradients = lambda parameters, passes, world: _core.DistributedGradients(parameters, op, passes, *options, world)
         distributed._process_set = process_set
         distributed._listen()
         if process_set is global_process_set:

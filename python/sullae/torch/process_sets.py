@@ -2,7 +2,7 @@
 
 from typing import Iterable, List, Optional, Sequence, Union
 
-from .. import _core
+from .. import _before_leaving, _core
 from ..errors import Error, InputError
 
 
@@ -46,6 +46,12 @@ class ProcessSet:
             raise InputError(f"{self}: rank {rank} is not in it")
         return self.ranks.index(rank)
 
+    def __deepcopy__(self, _) -> "ProcessSet":
+        return self  # of a model with such a set in it: ranks are not copied
+
+    def __reduce__(self):
+        return _set_of, (self.ranks,)
+
     def __repr__(self) -> str:
         return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
 
@@ -72,11 +78,19 @@ class _GlobalProcessSet(ProcessSet):
     def place_of(self, rank: int) -> int:
         return rank
 
+    def __reduce__(self):
+        return "global_process_set"
+
 
 global_process_set = _GlobalProcessSet()
 
 _made: List[ProcessSet] = []
 _next_id = 1
+
+
+def _set_of(ranks: List[int]) -> ProcessSet:
+    """The one that is made of them, if there is one."""
+    return next((one for one in _made if one.ranks == ranks), None) or ProcessSet(ranks)
 
 
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
@@ -126,3 +140,6 @@ def forget_all() -> None:
         _end(process_set)
     _made.clear()
     _next_id = 1
+
+
+_before_leaving.append(forget_all)
