@@ -32,11 +32,14 @@ const Feature& Features::at(std::string_view name) const {
 }
 
 Feature& Features::operator[](std::string_view name) {
-  if (const auto found = find(name); found != end())
-    return entries_[static_cast<std::size_t>(found - begin())].second;
   // A text, its class and its label: as many as most samples have.
   if (entries_.capacity() == 0) entries_.reserve(3);
-  const auto place = std::ranges::lower_bound(entries_, name, {}, &Entry::first);
+  // Of most samples the next one is behind all others.
+  auto place = entries_.end();
+  if (!empty() && name <= entries_.back().first) {
+    place = std::ranges::lower_bound(entries_, name, {}, &Entry::first);
+    if (place->first == name) return place->second;
+  }
   return entries_.emplace(place, std::string(name), Feature())->second;
 }
 

@@ -61,8 +61,9 @@ class Features {
   const Feature& at(std::string_view name) const;
   /// A new one is of bytes, and has no values.
   Feature& operator[](std::string_view name);
-  void insert_or_assign(std::string_view name, Feature feature) {
-    (*this)[name] = std::move(feature);
+  template <class Values>
+  void insert_or_assign(std::string_view name, Values&& values) {
+    (*this)[name] = std::forward<Values>(values);
   }
   /// Whether there was one.
   bool erase(std::string_view name);

@@ -27,25 +27,26 @@ class Values {
 
 void refuse_null() { throw DamagedRecord("a list holds a null"); }
 
-template <class Array, class Value>
+// `Read` is what std::vector::emplace_back() takes of an element.
+template <class Array, class Value, class Read = Value>
 class PlainValues final : public Values {
  public:
-  using Read = Value (*)(const Array&, std::int64_t);
-  PlainValues(const ArrayPtr& array, Read one)
+  using ReadOne = Read (*)(const Array&, std::int64_t);
+  PlainValues(const ArrayPtr& array, ReadOne one)
       : array_(std::static_pointer_cast<Array>(array)), read_(one) {}
   Feature read(std::int64_t begin, std::int64_t end) const override {
     std::vector<Value> values;
     values.reserve(static_cast<std::size_t>(end - begin));
     for (std::int64_t i = begin; i < end; ++i) {
       if (array_->IsNull(i)) refuse_null();
-      values.push_back(read_(*array_, i));
+      values.emplace_back(read_(*array_, i));
     }
     return values;
   }
 
  private:
   std::shared_ptr<Array> array_;
-  Read read_;
+  ReadOne read_;
 };
 
 template <class Array>
@@ -79,8 +80,8 @@ std::unique_ptr<Values> doubles(const ArrayPtr& array) {
 
 template <class Array>
 std::unique_ptr<Values> bytes(const ArrayPtr& array) {
-  return std::make_unique<PlainValues<Array, std::string>>(
-      array, +[](const Array& of, std::int64_t i) { return std::string(of.GetView(i)); });
+  return std::make_unique<PlainValues<Array, std::string, std::string_view>>(
+      array, +[](const Array& of, std::int64_t i) { return std::string_view(of.GetView(i)); });
 }
 
 std::string as_text(const arrow::Array& array, std::int64_t i) {
