@@ -84,8 +84,12 @@ class Server::Impl final : public SessionHost {
     deadline_ = std::chrono::steady_clock::now() + options_.drain_timeout;
     net::post(acceptor_.get_executor(), [this] {
       boost::system::error_code ignored;
+      accept_waiting();
       acceptor_.close(ignored);
       pause_.cancel();
+      const std::lock_guard taken(mutex_);
+      takes_no_more_ = true;
+      ended_.notify_all();
     });
     for (Session* session : sessions_) session->close_if_idle();
   }
@@ -95,7 +99,7 @@ class Server::Impl final : public SessionHost {
     if (threads_.empty()) return;
     drain();
     const auto answered = [this] {
-      return sessions_.empty();
+      return takes_no_more_ && sessions_.empty();
     };
     {
       std::unique_lock lock(mutex_);
@@ -182,16 +186,26 @@ class Server::Impl final : public SessionHost {
   void accept() {
     acceptor_.async_accept(net::make_strand(io_),
                            [this](boost::system::error_code error, tcp::socket socket) {
-                             if (error == net::error::operation_aborted || !acceptor_.is_open())
-                               return;
+                             if (error == net::error::operation_aborted) return;
                              if (error) return accept_later();
                              try {
                                start(std::move(socket));
                              } catch (const std::exception& wrong) {  // out of memory, say
                                log::warning("a connection is not taken: {}", wrong.what());
                              }
-                             accept();
+                             if (acceptor_.is_open()) accept();
                            });
+  }
+
+  // Connections that are there already, whose clients may have sent a request.
+  void accept_waiting() {
+    boost::system::error_code error;
+    acceptor_.non_blocking(true, error);
+    while (!error) {
+      tcp::socket socket(net::make_strand(io_));
+      acceptor_.accept(socket, error);
+      if (!error) start(std::move(socket));
+    }
   }
 
   // Out of descriptors, say.
@@ -227,6 +241,7 @@ class Server::Impl final : public SessionHost {
       deadline_;  // guarded by mutex_: of what is answered while it drains
   std::condition_variable ended_;
   std::unordered_set<Session*> sessions_;  // guarded by mutex_
+  bool takes_no_more_ = false;             // guarded by mutex_
   // After what sessions use, some of which may end with the context.
   net::io_context io_;
   // Requests that are being computed are no work that the context knows of.

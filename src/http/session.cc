@@ -34,6 +34,8 @@ constexpr std::uint64_t kSmallBody = 64 << 10;
 constexpr std::uint64_t kAnyBody = ~std::uint64_t{0};
 constexpr std::size_t kReadBytes = std::size_t{16} << 10;
 constexpr auto kLinger = std::chrono::seconds(2);
+// For a request that is on its way when the server is to end.
+constexpr std::chrono::milliseconds kLastMoment{100};
 // What a client may still send while it is being told to go.
 constexpr std::size_t kMaxDiscarded = std::size_t{64} << 20;
 
@@ -80,16 +82,30 @@ class StreamSession final : public Session,
   void close_if_idle() override {
     net::post(stream_.get_executor(), [weak = this->weak_from_this()] {
       const auto self = weak.lock();
-      if (self && self->idle_) self->tcp_stream().close();
+      if (!self || !self->idle_ || self->has_bytes()) return;
+      if (self->had_request_)
+        self->tcp_stream().close();
+      else
+        self->limit_reading(kLastMoment);
     });
   }
 
  private:
   beast::tcp_stream& tcp_stream() { return beast::get_lowest_layer(stream_); }
 
+  // That came, and were not read yet.
+  bool has_bytes() {
+    ErrorCode error;
+    return buffer_.size() > 0 || tcp_stream().socket().available(error) > 0;
+  }
+
   // Waits for a request at most `limit`. Once it has begun, it has read_timeout to come.
   void await_request(std::chrono::milliseconds limit) {
-    if (host_.draining()) return;
+    if (host_.draining()) {
+      // What was sent before is answered.
+      if (had_request_ && !has_bytes()) return;
+      limit = std::min(limit, kLastMoment);
+    }
     timed_out_ = false;
     if (buffer_.size() > 0) return read_header();
     buffer_.shrink_to_fit();  // connections that wait for their next request are many
@@ -106,6 +122,7 @@ class StreamSession final : public Session,
   }
 
   void read_header() {
+    had_request_ = true;
     limit_reading(host_.options().read_timeout);
     parser_.emplace();
     parser_->body_limit(host_.options().max_body_bytes);
@@ -311,6 +328,7 @@ class StreamSession final : public Session,
   std::size_t discarded_ = 0;
   bool keep_alive_ = false;
   bool idle_ = false;
+  bool had_request_ = false;
   bool timed_out_ = false;
   bool head_only_ = false;  // the request is HEAD: its answer has no body
 };

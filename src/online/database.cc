@@ -38,7 +38,8 @@ Database::Database(const std::filesystem::path& file) : name_(file.string()) {
     const std::string message =
         connection_ == nullptr ? "no memory" : ::sqlite3_errmsg(connection_);
     ::sqlite3_close(connection_);
-    throw Error(fmt::format("{}: cannot be opened: {}", name_, message));
+    throw RequestError(Refusal::unavailable,
+                       fmt::format("{}: cannot be opened: {}", name_, message));
   }
   ::sqlite3_busy_timeout(connection_, kBusyMilliseconds);
   place_ = place_of(name_);

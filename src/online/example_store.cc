@@ -110,7 +110,7 @@ std::vector<StoredExample> ExampleStore::select(const char* condition, std::int6
                     .author = statement.text(3),
                     .time = statement.integer(4),
                     .revision = statement.integer(5)});
-    bytes += list.back().example.input.size();
+    bytes += list.back().example.input.size() + list.back().example.key.size();
   }
   return list;
 }

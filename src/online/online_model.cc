@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
 #include "online/clock.h"
 #include "online/config.h"
+#include "online/judgement.h"
 #include "online/model_stores.h"
 #include "online/trigger.h"
 #include "repository/publish.h"
@@ -40,17 +40,6 @@ class Superseded : public Error {
  public:
   using Error::Error;
 };
-
-double percent(double accuracy) { return 100 * accuracy; }
-
-// Accuracy on what the round was not done for.
-double elsewhere(const train::FineTuneResult& result, train::Accuracy train::Measured::*when) {
-  const auto correct = [&](const train::Measured& measured) {
-    return (measured.*when).accuracy * (measured.*when).counted;
-  };
-  const double counted = (result.test.*when).counted + (result.earlier.*when).counted;
-  return counted == 0 ? 1 : (correct(result.test) + correct(result.earlier)) / counted;
-}
 
 }  // namespace
 
@@ -150,13 +139,41 @@ fs::path OnlineModel::parent_file() const {
   return directory_ / std::to_string(round_.parent) / repository::kModelFile;
 }
 
-std::optional<Job> OnlineModel::begin(bool always) {
+// What was wrong with a round that has failed may have passed: it is made again, each time later, or when something has changed.
+bool OnlineModel::rests_after_failure() const {
+  constexpr std::int64_t kFirstPause = 60'000;
+  constexpr std::int64_t kLongestPause = 3'600'000;
+  constexpr std::int64_t kMostFailures = 10;
+  std::int64_t pause = 0;
+  std::int64_t ended = 0;
+  for (const Round& round : rounds_.newest(kMostFailures)) {
+    if (round.state != RoundState::failed) break;
+    if (pause == 0 && round.revision < examples_.revision()) return false;
+    ended = std::max(ended, round.ended);
+    pause = pause == 0 ? kFirstPause : std::min(2 * pause, kLongestPause);
+  }
+  return milliseconds_now() - ended < pause;
+}
+
+// A server loads and checks what was published before it answers. A round that began earlier would begin with what is about to be
+// replaced, and be in vain.
+bool OnlineModel::awaits_server() const {
+  constexpr std::int64_t kLongestWait = 30'000;
+  if (published_ == 0 || milliseconds_now() - published_at_ >= kLongestWait) return false;
+  const auto state = repository::read_serving_state(directory_);
+  const bool is_served = state.serving > 0;
+  return is_served && state.serving < published_ && !state.withdrawn.contains(published_) &&
+         !state.unpromoted.contains(published_);
+}
+
+std::optional<Job> OnlineModel::begin(bool at_once) {
   const auto last_call = rounds_.last_call();
+  const bool is_called = last_call > rounds_.answered_call();
   const auto [count, oldest] = examples_.count_since(rounds_.attempted_revision());
-  const Waiting waiting{
-      .examples = count, .oldest = oldest, .called = always || last_call > rounds_.answered_call()};
-  if (!waiting.called && count == 0) return std::nullopt;
+  if (!is_called && count == 0) return std::nullopt;
+  if (awaits_server() || (!is_called && !at_once && rests_after_failure())) return std::nullopt;
   if (!read_config() || !config_.enabled) return std::nullopt;
+  const Waiting waiting{.examples = count, .oldest = oldest, .called = is_called || at_once};
   round_ = {.trigger = trigger_of(waiting, config_, milliseconds_now()),
             .revision = examples_.revision(),
             .call = last_call,
@@ -239,32 +256,11 @@ void OnlineModel::progress(std::int64_t step, std::int64_t steps) {
   }
 }
 
-std::string OnlineModel::reason_against(const train::FineTuneResult& result) const {
-  const auto& [before, after, samples] = result.changed;
-  if (!std::isfinite(after.loss))
-    return fmt::format(
-        "the loss on the changed samples is {} after training: learning_rate {} may be too large",
-        after.loss, config_.training.lr);
-  const bool better = after.accuracy > before.accuracy ||
-                      (after.accuracy == before.accuracy && after.loss < before.loss);
-  if (!better)
-    return fmt::format("not better on the changed samples: {:.2f} % before, {:.2f} % after",
-                       percent(before.accuracy), percent(after.accuracy));
-  const double old_before = percent(elsewhere(result, &train::Measured::before));
-  const double old_after = percent(elsewhere(result, &train::Measured::after));
-  if (old_before - old_after > config_.tolerance)
-    return fmt::format(
-        "worse elsewhere: {:.2f} % before, {:.2f} % after, more than the tolerance of {} "
-        "(percentage points)",
-        old_before, old_after, config_.tolerance);
-  return {};
-}
-
 bool OnlineModel::finish(const train::FineTuneResult& result, const torch::nn::Module& network) {
   round_.result = result;
   try {
     check_still_serving();
-    const auto reason = reason_against(result);
+    const auto reason = reason_against(result, config_);
     if (!reason.empty()) {
       end(RoundState::rejected, reason);
       return true;
@@ -296,6 +292,8 @@ void OnlineModel::publish(const torch::nn::Module& network) {
         check_still_serving();
       });
   round_.version = repository::version_number(version.filename().string());
+  published_ = round_.version;
+  published_at_ = milliseconds_now();
 }
 
 // Of a version that is there already the record alone is late.

@@ -28,7 +28,7 @@ class OnlineModel {
 
   /// A round that is due now; it has begun then. With `always`, what has changed is reason enough. A round
   /// that fails before it can begin is recorded and logged. Throws Error where records cannot be written.
-  std::optional<Job> begin(bool always);
+  std::optional<Job> begin(bool at_once);
   /// Whether its file of samples is still the one that was opened.
   bool is_in_place() const { return examples_.is_in_place(); }
   /// The checkpoint that the round starts from.
@@ -50,8 +50,9 @@ class OnlineModel {
   std::int64_t learnt_revision() const;
   std::int64_t serving_version() const;
   void check_still_serving() const;
+  bool rests_after_failure() const;
+  bool awaits_server() const;
   Job prepare();
-  std::string reason_against(const train::FineTuneResult& result) const;
   void publish(const torch::nn::Module& network);
   void end(RoundState state, const std::string& reason);
   void remove_old() const;
@@ -64,6 +65,8 @@ class OnlineModel {
   OnlineConfig config_;
   std::string problem_;  // of the configuration, once it was told
   std::string problem_of_round_;
+  std::int64_t published_ = 0;  // by this process, last, and when
+  std::int64_t published_at_ = 0;
   // Of the round that is running.
   Round round_;
   CheckpointMetadata parent_;

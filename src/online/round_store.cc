@@ -80,7 +80,7 @@ std::int64_t RoundStore::number(const std::string& sql) const {
 }
 
 std::int64_t RoundStore::attempted_revision() const {
-  return number("SELECT max(revision) FROM rounds WHERE state <> 'interrupted'");
+  return number("SELECT max(revision) FROM rounds WHERE state NOT IN ('interrupted', 'failed')");
 }
 
 std::map<std::string, std::int64_t> RoundStore::counts() const {

@@ -28,7 +28,7 @@ class RoundStore {
   std::vector<Round> newest(std::int64_t limit) const;
   /// Those that no process has ended.
   std::vector<Round> unfinished() const;
-  /// The revision up to which samples have been trained, or tried to be.
+  /// The revision up to which samples have been trained, whatever was thought of it.
   std::int64_t attempted_revision() const;
   /// How many ended in each state, by name.
   std::map<std::string, std::int64_t> counts() const;

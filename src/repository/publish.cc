@@ -16,6 +16,7 @@
 #include "base/processes.h"
 #include "base/system_error.h"
 #include "repository/making.h"
+#include "repository/serving_state.h"
 #include "storage/storage.h"
 #include "sullae/error.h"
 
@@ -88,6 +89,14 @@ fs::path publish_to_store(const fs::path& model, const std::string& config,
   return version;
 }
 
+// What was rolled back, and removed, gives its number to nothing else: servers would not serve it.
+std::int64_t next_version(const fs::path& model) {
+  const ServingState state = read_serving_state(model);
+  std::int64_t largest = std::max(largest_version(model), state.serving);
+  if (!state.withdrawn.empty()) largest = std::max(largest, *state.withdrawn.rbegin());
+  return largest + 1;
+}
+
 }  // namespace
 
 fs::path making_in(const fs::path& model) {
@@ -135,7 +144,7 @@ fs::path publish_version(const fs::path& repository, const std::string& name,
     write(making);
     failpoint("publish.written");
     for (;;) {
-      fs::path version = model / std::to_string(largest_version(model) + 1);
+      fs::path version = model / std::to_string(next_version(model));
       fs::rename(making, version, error);
       if (!error) {
         failpoint("publish.renamed");

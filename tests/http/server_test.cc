@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -74,6 +75,27 @@ TEST_F(ServerEnds, WhileItDrainsItAnswersAndTakesNothingMore) {
   EXPECT_EQ(client.read_answer().status, 200);
   EXPECT_TRUE(client.is_closed());
   server_->shutdown([] { ADD_FAILURE() << "all was answered in time"; });
+}
+
+// Of connections that are not even accepted, too.
+TEST_F(ServerEnds, WhatWasSentBeforeIsAnswered) {
+  start(std::chrono::seconds(30));
+  std::vector<std::unique_ptr<HttpClient>> clients;
+  for (int i = 0; i < 50; ++i) {
+    clients.push_back(std::make_unique<HttpClient>(server_->port()));
+    clients.back()->send(kRequest);
+  }
+  server_->drain();
+  wait_until([&] { return handler_.waiting() == clients.size(); });
+  handler_.answer(200);
+  for (const auto& client : clients) EXPECT_EQ(client->read_answer().status, 200);
+}
+
+TEST_F(ServerEnds, WhoSendsNothingIsNotWaitedFor) {
+  start(std::chrono::seconds(30));
+  HttpClient client(server_->port());
+  server_->shutdown([] { ADD_FAILURE() << "there was nothing to answer"; });
+  EXPECT_TRUE(client.is_closed());
 }
 
 TEST_F(ServerEnds, WhoIsLateIsToldSo) {

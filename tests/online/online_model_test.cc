@@ -60,6 +60,53 @@ TEST_F(OnlineModels, WhatIsRolledBackDuringARoundHasNoSuccessor) {
   EXPECT_EQ(last_round().version, 3);
 }
 
+TEST_F(OnlineModels, WhatWasRolledBackIsNotMadeAgain) {
+  give("one");
+  publish_next();
+  repository::write_serving_state(model_, {.serving = 1, .withdrawn = {2}});
+  OnlineModel model(model_, "texts");
+  EXPECT_FALSE(model.begin(true));
+  give("two");
+  EXPECT_TRUE(model.begin(true));
+}
+
+// Nor does another take the number of what was rolled back, and removed.
+TEST_F(OnlineModels, AVersionThatIsGoneLeavesNoNumber) {
+  give("one");
+  publish_next();
+  repository::write_serving_state(model_, {.serving = 1, .withdrawn = {2}});
+  std::filesystem::remove_all(model_ / "2");
+  give("two");
+  publish_next();
+  EXPECT_EQ(versions(), (std::set<std::int64_t>{1, 3}));
+}
+
+TEST_F(OnlineModels, WhatHasFailedIsMadeAgainLaterOrWhenSomethingChanges) {
+  give("one");
+  OnlineModel model(model_, "texts");
+  ASSERT_TRUE(model.begin(false));
+  model.fail("a disk is full");
+  EXPECT_FALSE(model.begin(false));
+  give("two");
+  ASSERT_TRUE(model.begin(false));
+  model.fail("a disk is full");
+  EXPECT_FALSE(model.begin(false));
+  EXPECT_TRUE(model.begin(true)) << "who asks for it at once";
+}
+
+TEST_F(OnlineModels, ARoundBeginsWithWhatTheOneBeforeHasPublished) {
+  repository::write_serving_state(model_, {.serving = 1});
+  give("one");
+  OnlineModel model(model_, "texts");
+  ASSERT_TRUE(model.begin(false));
+  ASSERT_TRUE(finish(model));
+  give("two");
+  EXPECT_FALSE(model.begin(false)) << "the server has not taken it up yet";
+  repository::write_serving_state(model_, {.serving = 2});
+  EXPECT_TRUE(model.begin(false));
+  EXPECT_EQ(last_round().parent, 2);
+}
+
 TEST_F(OnlineModels, AVersionPutThereDuringARoundIsNotDisplaced) {
   give("one");
   OnlineModel model(model_, "texts");

@@ -6,7 +6,7 @@ const when = milliseconds => milliseconds ? new Date(milliseconds).toLocaleStrin
 function makeOnline(view, name) {
   const online = {state: make('span', {class: 'note online-state'}), body: make('tbody')};
   online.table = make('table', {class: 'rounds'}, make('thead', {}, make('tr', {},
-    ...['Round', 'State', 'Weights', 'Samples', 'On them', 'On the old test set', 'Changed by', 'When'].map(t => make('th', {}, t)))), online.body);
+    ...['Round', 'State', 'Weights', 'Samples', 'On them', 'On earlier ones', 'On the old test set', 'Changed by', 'When'].map(t => make('th', {}, t)))), online.body);
   online.root = make('div', {}, make('h3', {}, 'Online learning'),
     make('div', {class: 'row'}, make('button', {class: 'train', onclick: () => act(view, () => call(`/v1/models/${name}:train`, {}))}, 'Train now'),
       online.state), online.table);
@@ -47,22 +47,22 @@ function makeLesson(view, name, text) {
     takeBack.hidden = false;
   })}, 'Learn from this');
   const takeBack = make('button', {class: 'take-back', hidden: true, onclick: () => act(view, async () => {
-    await say({text: saved, label: null});
-    done.textContent = 'Taken back.';
+    const answer = await say({text: saved, label: null});
+    done.textContent = answer.removed ? 'Taken back.' : 'It was not there under this text.';
     takeBack.hidden = true;
   })}, 'Take back');
   return make('div', {}, make('span', {class: 'note'}, 'It should have been:'), wanted, make('div', {class: 'row'}, learn, done, takeBack));
 }
 
 function makeRound(round) {
-  const {changed, test} = round.result;
+  const {changed, earlier, test} = round.result;
   const running = round.state === 'training' && round.steps ? ` ${round.step}/${round.steps}` : '';
   const authors = Object.entries(round.authors).map(([author, count]) => `${author} (${count})`).join(', ');
   const cells = [String(round.id), make('span', {class: 'state ' + round.state}, round.state + running),
     round.version ? `${round.parent} → ${round.version}` : String(round.parent), changed.samples || '–',
-    change(changed), change(test), authors, when(round.ended || round.started)];
+    change(changed), change(earlier), change(test), authors, when(round.ended || round.started)];
   const rows = [make('tr', {}, ...cells.map(cell => make('td', {}, cell)))];
-  if (round.reason) rows.push(make('tr', {}, make('td', {colspan: 8, class: 'reason'}, round.reason)));
+  if (round.reason) rows.push(make('tr', {}, make('td', {colspan: 9, class: 'reason'}, round.reason)));
   return rows;
 }
 

@@ -160,6 +160,7 @@ void Repository::find_models() {
         fresh.emplace(name, std::make_shared<ServedModel>(name, options_.directory));
     }
     const std::unique_lock lock(mutex_);
+    has_looked_ = true;
     models_.merge(fresh);
     std::erase_if(models_, [&](const auto& entry) {
       if (!there.contains(entry.first)) gone.push_back(entry.second);
@@ -230,6 +231,8 @@ bool Repository::ready() const {
 std::shared_ptr<ServedModel> Repository::find(const std::string& model) const {
   const std::shared_lock lock(mutex_);
   const auto found = models_.find(model);
+  if (found == models_.end() && !has_looked_)
+    throw RequestError(Refusal::unavailable, "the server has not found its models yet");
   if (found == models_.end())
     throw RequestError(Refusal::not_found, fmt::format("there is no model '{}'", model));
   return found->second;

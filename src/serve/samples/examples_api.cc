@@ -21,6 +21,7 @@ constexpr const char* kText = "text";
 constexpr const char* kImage = "image";
 constexpr std::int64_t kMostAtOnce = 10000;
 constexpr std::int64_t kUsualLimit = 1000;
+constexpr std::size_t kMostKeyBytes = 1024;
 // Of the images of an upload, which are decoded to see that they can be.
 constexpr std::chrono::seconds kDecodingLimit{10};
 // Of samples in an answer, beyond the first: who asks goes on with the last revision.
@@ -80,6 +81,10 @@ online::Example parse_example(const json& example, std::size_t index, const std:
   }
   online::Example result;
   if (example.contains("key")) result.key = member(example, "key", index);
+  if (result.key.size() > kMostKeyBytes)
+    throw RequestError(Refusal::invalid,
+                       fmt::format("example {}: a key of {} bytes: expected at most {}", index,
+                                   result.key.size(), kMostKeyBytes));
   const auto label = example.find("label");
   const bool removes = label != example.end() && label->is_null();
   // What is taken back is known by its key alone, where it was given one.

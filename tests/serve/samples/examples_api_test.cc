@@ -78,6 +78,11 @@ TEST_F(ExamplesApiTest, SaysWhatIsWrongAndKeepsNothingOfIt) {
       {R"({"examples": [{"label": null}]})", "example 0: \"text\": expected a text"},
       {R"({"examples": [{"text": "a", "label": "good", "weight": 2}]})",
        "example 0: 'weight': expected text, label and key"}};
+  const auto long_key =
+      json{{"examples", {{{"text", "a"}, {"label", "good"}, {"key", std::string(1025, 'k')}}}}};
+  const auto refused = http.post("/v1/models/m/examples", long_key);
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_TRUE(contains(refused.json()["error"], "a key of 1025 bytes: expected at most 1024"));
   for (const auto& [body, message] : cases) {
     const auto answer = http.post("/v1/models/m/examples", std::string(body));
     EXPECT_EQ(answer.status, 400) << body;
